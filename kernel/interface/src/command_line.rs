@@ -1,0 +1,185 @@
+//! The one line of text that gives a program its arguments and environment.
+//!
+//! Words are separated by blanks. Words before `--` are options of the form `name=value`; the words after it
+//! are the program's arguments. A backslash takes the meaning from the byte after it, and double quotes keep
+//! blanks together (an empty argument is `""`). Boot loaders put words of their own in front (GRUB and QEMU the
+//! kernel's file name), so a word that is no known option is passed over.
+
+use alloc::vec::Vec;
+
+/// Writes a command line; the inverse of [`CommandLine::parse`].
+#[derive(Debug, Default, Clone)]
+pub struct Encoder {
+    options: Vec<u8>,
+    arguments: Vec<u8>,
+}
+
+impl Encoder {
+    /// An empty line.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { options: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// Sets the name by which the program is called.
+    pub fn argv0(&mut self, name: &[u8]) {
+        self.option(b"argv0=", name);
+    }
+
+    /// Adds a variable, `KEY=VALUE`.
+    pub fn env(&mut self, variable: &[u8]) {
+        self.option(b"env=", variable);
+    }
+
+    /// Adds an argument of the program.
+    pub fn arg(&mut self, argument: &[u8]) {
+        self.arguments.push(b' ');
+        quote(&mut self.arguments, argument);
+    }
+
+    /// The line, ready to be handed over.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        self.options.extend_from_slice(b"--");
+        self.options.append(&mut self.arguments);
+        self.options
+    }
+
+    fn option(&mut self, name: &[u8], value: &[u8]) {
+        quote(&mut self.options, &[name, value].concat());
+        self.options.push(b' ');
+    }
+}
+
+fn quote(line: &mut Vec<u8>, word: &[u8]) {
+    line.push(b'"');
+    for &byte in word {
+        if matches!(byte, b'"' | b'\\') {
+            line.push(b'\\');
+        }
+        line.push(byte);
+    }
+    line.push(b'"');
+}
+
+/// What a command line says.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The name by which the program is called, if the line says so.
+    pub argv0: Option<Vec<u8>>,
+    /// The environment, each `KEY=VALUE`.
+    pub env: Vec<Vec<u8>>,
+    /// The program's arguments, without its name.
+    pub args: Vec<Vec<u8>>,
+}
+
+impl CommandLine {
+    /// Reads a line. Every line has a meaning; an open quote ends with the line.
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Self {
+        let mut words = Words { rest: line };
+        let mut parsed = Self::default();
+        for (word, quoted) in words.by_ref() {
+            if word == b"--" && !quoted {
+                break;
+            }
+            if let Some(name) = word.strip_prefix(b"argv0=") {
+                parsed.argv0 = Some(name.to_vec());
+            } else if let Some(variable) = word.strip_prefix(b"env=") {
+                parsed.env.push(variable.to_vec());
+            }
+        }
+        parsed.args = words.map(|(word, _)| word).collect();
+        parsed
+    }
+}
+
+/// Splits a line into unquoted words; each says whether any part of it was quoted.
+struct Words<'a> {
+    rest: &'a [u8],
+}
+
+impl Iterator for Words<'_> {
+    type Item = (Vec<u8>, bool);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.rest = self.rest.trim_ascii_start();
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (mut word, mut quoted, mut inside) = (Vec::new(), false, false);
+        while let Some((&byte, rest)) = self.rest.split_first() {
+            match byte {
+                b'"' => (quoted, inside) = (true, !inside),
+                b'\\' => {
+                    let Some((&literal, after)) = rest.split_first() else {
+                        self.rest = rest;
+                        break;
+                    };
+                    word.push(literal);
+                    self.rest = after;
+                    continue;
+                }
+                _ if byte.is_ascii_whitespace() && !inside => break,
+                _ => word.push(byte),
+            }
+            self.rest = rest;
+        }
+        Some((word, quoted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandLine, Encoder};
+    use alloc::vec::Vec;
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::proptest;
+
+    fn parse(line: &str) -> CommandLine {
+        CommandLine::parse(line.as_bytes())
+    }
+
+    #[test]
+    fn a_line_typed_by_hand_is_understood() {
+        let line = parse(r#"/boot/a loader env=A=b\ c argv0="my app" -- one "two words" "" --"#);
+        assert_eq!(line.argv0.as_deref(), Some(&b"my app"[..]));
+        assert_eq!(line.env, [b"A=b c"]);
+        assert_eq!(line.args, [&b"one"[..], b"two words", b"", b"--"]);
+    }
+
+    #[test]
+    fn a_line_without_the_separator_has_no_arguments() {
+        assert_eq!(parse("one two"), CommandLine::default());
+        assert_eq!(parse(""), CommandLine::default());
+    }
+
+    #[test]
+    fn an_open_quote_or_escape_ends_with_the_line() {
+        assert_eq!(parse("-- \"a b").args, [b"a b"]);
+        assert_eq!(parse("-- a\\").args, [b"a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_parsed_again(
+            name in vec(any::<u8>(), 0..20),
+            env in vec(vec(any::<u8>(), 0..20), 0..4),
+            args in vec(vec(any::<u8>(), 0..20), 0..4),
+        ) {
+            let mut encoder = Encoder::new();
+            encoder.argv0(&name);
+            env.iter().for_each(|variable| encoder.env(variable));
+            args.iter().for_each(|argument| encoder.arg(argument));
+            let expected = CommandLine { argv0: Some(name), env, args };
+            assert_eq!(CommandLine::parse(&encoder.finish()), expected);
+        }
+
+        #[test]
+        fn no_line_is_too_strange(line in vec(any::<u8>(), 0..200)) {
+            let _: CommandLine = CommandLine::parse(&line);
+            let _: Vec<u8> = line;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a call failed, as a type of its own.
+
+use hermit_abi::errno as number;
+
+/// A positive error number of the ABI; never zero.
+///
+/// Services return it, the system-call shims turn it into `-errno`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("error number {0}")]
+pub struct Errno(i32);
+
+macro_rules! errors {
+    ($($name:ident)*) => {
+        impl Errno {
+            $(
+                #[doc = concat!("`", stringify!($name), "` of the ABI.")]
+                pub const $name: Self = Self(number::$name);
+            )*
+        }
+    };
+}
+
+errors! {
+    EBADF EAGAIN ENOMEM EACCES EFAULT EEXIST ENOTDIR EISDIR EINVAL EMFILE ENOSPC ESPIPE ENOSYS ENOENT ENODEV
+    ESRCH ENAMETOOLONG ETIMEDOUT EOVERFLOW ENOTTY ENOTSOCK EAFNOSUPPORT
+}
+
+impl Errno {
+    /// The positive number.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Errno;
+
+    #[test]
+    fn numbers_are_those_of_linux() {
+        assert_eq!(Errno::ENOSYS.number(), 38);
+        assert_eq!(Errno::ETIMEDOUT.number(), 110);
+    }
+}

@@ -1,0 +1,322 @@
+//! What a bootable image is, and the check that everyone makes before booting one.
+//!
+//! An image is an ELF64 file for x86-64: position independent (`ET_DYN`) and static, with the note of
+//! [`crate::note`], segments that are never both writable and executable, and relocations of the relative kind
+//! only. The bytes are untrusted: every offset and size is checked, and whatever [`check`] passes can be loaded
+//! without further checks of the file.
+
+use elf::ElfBytes;
+use elf::abi;
+use elf::endian::LittleEndian;
+use elf::note::Note;
+use elf::segment::ProgramHeader;
+
+use crate::note::{ABI_VERSION, OWNER, TYPE_ABI};
+
+/// Size of a page and smallest alignment of a segment.
+pub const PAGE_SIZE: u64 = 4096;
+
+/// Largest size of an image in memory.
+pub const MAX_SIZE: u64 = 1 << 30;
+
+/// Size of one relocation entry (`Elf64_Rela`).
+pub const RELA_SIZE: usize = 24;
+
+/// Why an image is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// It has no ELF header.
+    #[error("not an ELF file")]
+    NotElf,
+    /// It is ELF, but not 64-bit little-endian.
+    #[error("not a 64-bit little-endian ELF file")]
+    Class,
+    /// It is for another kind of CPU.
+    #[error("built for another machine (ELF machine {0}, expected 62, x86-64)")]
+    Machine(u16),
+    /// It is not position independent.
+    #[error("not a position-independent executable (ELF type {0}, expected 3)")]
+    Type(u16),
+    /// It does not carry our note.
+    #[error(
+        "no Hermit image: the ABI note is missing; build it for x86_64-unknown-hermit, with `use hermit_sys as _;`"
+    )]
+    NoNote,
+    /// It was built for another version of the ABI.
+    #[error("built for ABI version {0}, expected {ABI_VERSION}: rebuild it with this version of hermit-sys")]
+    Abi(u32),
+    /// A part of the file that its headers announce is not there.
+    #[error("the file is truncated or its {0} damaged")]
+    Truncated(&'static str),
+    /// A segment's addresses or sizes make no sense.
+    #[error("a segment of the image is invalid: {0}")]
+    Segment(&'static str),
+    /// It has a relocation that only a dynamic linker could process.
+    #[error("relocation {0} is not supported: the image must be linked statically")]
+    Relocation(&'static str),
+}
+
+/// An image that passed [`check`].
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    bytes: &'a [u8],
+    /// Entry point, relative to the image's start.
+    pub entry: u64,
+    /// Size in memory, in whole pages.
+    pub size: u64,
+    /// Alignment that its start needs; a power of two, at least a page.
+    pub align: u64,
+    headers: ProgramHeaders<'a>,
+    relocations: &'a [u8],
+}
+
+type ProgramHeaders<'a> = elf::segment::SegmentTable<'a, LittleEndian>;
+
+/// A part of the image with its rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Where it starts, relative to the image's start.
+    pub start: u64,
+    /// Its size in memory; what `data` does not fill is zero.
+    pub size: u64,
+    /// Its initial bytes.
+    pub data: &'a [u8],
+    /// May be written.
+    pub write: bool,
+    /// May be executed.
+    pub execute: bool,
+}
+
+/// The template of thread-local variables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsTemplate {
+    /// Where it starts, relative to the image's start.
+    pub start: u64,
+    /// Bytes with an initial value.
+    pub file_size: u64,
+    /// Bytes in all.
+    pub memory_size: u64,
+    /// Alignment, a power of two.
+    pub align: u64,
+}
+
+impl<'a> Image<'a> {
+    /// The parts to be loaded, in ascending order, no two on the same page.
+    pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> + use<'a> {
+        let bytes = self.bytes;
+        self.headers.iter().filter(|header| header.p_type == abi::PT_LOAD).map(move |header| Segment {
+            start: header.p_vaddr,
+            size: header.p_memsz,
+            data: file_bytes(bytes, &header, "segment").unwrap_or_default(),
+            write: header.p_flags & abi::PF_W != 0,
+            execute: header.p_flags & abi::PF_X != 0,
+        })
+    }
+
+    /// The relocations: at `.0`, relative to the image's start, belongs the 64-bit sum of `.1` and that start.
+    pub fn relocations(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        self.relocations.chunks_exact(RELA_SIZE).map(|entry| (word(entry, 0), word(entry, 16)))
+    }
+
+    /// The whole pages that become read-only once the relocations are applied (`PT_GNU_RELRO`), as start and
+    /// end relative to the image's start.
+    #[must_use]
+    pub fn read_only_after_relocation(&self) -> Option<(u64, u64)> {
+        let header = self.header(abi::PT_GNU_RELRO)?;
+        let end = header.p_vaddr.checked_add(header.p_memsz)?;
+        Some((header.p_vaddr.next_multiple_of(PAGE_SIZE), end & !(PAGE_SIZE - 1)))
+    }
+
+    /// The template of thread-local variables, if there are any.
+    #[must_use]
+    pub fn tls(&self) -> Option<TlsTemplate> {
+        self.header(abi::PT_TLS).map(|header| TlsTemplate {
+            start: header.p_vaddr,
+            file_size: header.p_filesz,
+            memory_size: header.p_memsz,
+            align: header.p_align.max(1),
+        })
+    }
+
+    fn header(&self, kind: u32) -> Option<ProgramHeader> {
+        self.headers.iter().find(|header| header.p_type == kind)
+    }
+}
+
+fn word(entry: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&entry[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+/// Checks that `bytes` are an image that can be booted.
+///
+/// # Errors
+///
+/// The first thing that is wrong, see [`ImageError`].
+pub fn check(bytes: &[u8]) -> Result<Image<'_>, ImageError> {
+    let file = parse(bytes)?;
+    let headers = file.segments().ok_or(ImageError::Truncated("program headers"))?;
+    if headers.len() != usize::from(file.ehdr.e_phnum) {
+        return Err(ImageError::Truncated("program headers"));
+    }
+    check_section_headers(bytes, &file)?;
+    check_note(&file, &headers)?;
+    let (size, align) = check_segments(bytes, &headers, file.ehdr.e_entry)?;
+    let mut image = Image { bytes, entry: file.ehdr.e_entry, size, align, headers, relocations: &[] };
+    check_tls(&image)?;
+    image.relocations = find_relocations(&image, &file)?;
+    check_relocations(&image)?;
+    Ok(image)
+}
+
+fn parse(bytes: &[u8]) -> Result<ElfBytes<'_, LittleEndian>, ImageError> {
+    if bytes.get(..4) != Some(&[0x7f, b'E', b'L', b'F']) {
+        return Err(ImageError::NotElf);
+    }
+    if bytes.get(4..6) != Some(&[abi::ELFCLASS64, abi::ELFDATA2LSB]) {
+        return Err(ImageError::Class);
+    }
+    let machine = bytes.get(18..20).ok_or(ImageError::Truncated("header"))?;
+    let machine = u16::from_le_bytes([machine[0], machine[1]]);
+    if machine != abi::EM_X86_64 {
+        return Err(ImageError::Machine(machine));
+    }
+    let file = ElfBytes::minimal_parse(bytes).map_err(|_| ImageError::Truncated("headers"))?;
+    if file.ehdr.e_type != abi::ET_DYN {
+        return Err(ImageError::Type(file.ehdr.e_type));
+    }
+    Ok(file)
+}
+
+/// The section headers are not needed to boot, but they come last: what cuts the file cuts them.
+fn check_section_headers(bytes: &[u8], file: &ElfBytes<'_, LittleEndian>) -> Result<(), ImageError> {
+    let size = u64::from(file.ehdr.e_shnum) * u64::from(file.ehdr.e_shentsize);
+    match file.ehdr.e_shoff.checked_add(size) {
+        Some(end) if end <= bytes.len() as u64 => Ok(()),
+        _ => Err(ImageError::Truncated("section headers")),
+    }
+}
+
+fn check_note(file: &ElfBytes<'_, LittleEndian>, headers: &ProgramHeaders<'_>) -> Result<(), ImageError> {
+    for header in headers.iter().filter(|header| header.p_type == abi::PT_NOTE) {
+        let notes = file.segment_data_as_notes(&header).map_err(|_| ImageError::Truncated("notes"))?;
+        for note in notes {
+            let Note::Unknown(note) = note else { continue };
+            if note.n_type != u64::from(TYPE_ABI) || note.name_str().ok() != Some(OWNER) {
+                continue;
+            }
+            let version = note.desc.try_into().map_err(|_| ImageError::Truncated("ABI note"))?;
+            return match u32::from_le_bytes(version) {
+                ABI_VERSION => Ok(()),
+                other => Err(ImageError::Abi(other)),
+            };
+        }
+    }
+    Err(ImageError::NoNote)
+}
+
+fn check_segments(bytes: &[u8], headers: &ProgramHeaders<'_>, entry: u64) -> Result<(u64, u64), ImageError> {
+    let (mut free, mut align, mut entry_found) = (0, PAGE_SIZE, false);
+    for header in headers.iter().filter(|header| header.p_type == abi::PT_LOAD) {
+        file_bytes(bytes, &header, "segments")?;
+        let end = header.p_vaddr.checked_add(header.p_memsz);
+        let end = end.filter(|&end| end <= MAX_SIZE).ok_or(ImageError::Segment("it is too large"))?;
+        if header.p_filesz > header.p_memsz {
+            return Err(ImageError::Segment("it is larger in the file than in memory"));
+        }
+        if header.p_vaddr & !(PAGE_SIZE - 1) < free {
+            return Err(ImageError::Segment("it overlaps another"));
+        }
+        let (write, execute) = (header.p_flags & abi::PF_W != 0, header.p_flags & abi::PF_X != 0);
+        if write && execute {
+            return Err(ImageError::Segment("it is both writable and executable"));
+        }
+        if !header.p_align.max(1).is_power_of_two() || header.p_align > MAX_SIZE {
+            return Err(ImageError::Segment("its alignment is no power of two"));
+        }
+        entry_found |= execute && (header.p_vaddr..end).contains(&entry);
+        align = align.max(header.p_align);
+        free = end.next_multiple_of(PAGE_SIZE);
+    }
+    if !entry_found {
+        return Err(ImageError::Segment("the entry point is outside the code"));
+    }
+    Ok((free, align))
+}
+
+fn check_tls(image: &Image<'_>) -> Result<(), ImageError> {
+    let Some(tls) = image.tls() else { return Ok(()) };
+    let end = tls.start.checked_add(tls.file_size);
+    let fits = end.is_some_and(|end| end <= image.size)
+        && tls.file_size <= tls.memory_size
+        && tls.memory_size <= MAX_SIZE
+        && tls.align.is_power_of_two()
+        && tls.align <= PAGE_SIZE;
+    if fits { Ok(()) } else { Err(ImageError::Segment("the thread-local template does not fit")) }
+}
+
+fn file_bytes<'a>(
+    bytes: &'a [u8],
+    header: &ProgramHeader,
+    what: &'static str,
+) -> Result<&'a [u8], ImageError> {
+    let range = || {
+        let start = usize::try_from(header.p_offset).ok()?;
+        let end = start.checked_add(usize::try_from(header.p_filesz).ok()?)?;
+        bytes.get(start..end)
+    };
+    range().ok_or(ImageError::Truncated(what))
+}
+
+/// Finds the relocation table that the dynamic section names, within the file.
+fn find_relocations<'a>(
+    image: &Image<'a>,
+    file: &ElfBytes<'a, LittleEndian>,
+) -> Result<&'a [u8], ImageError> {
+    let (mut start, mut size) = (0, 0);
+    let Some(header) = image.header(abi::PT_DYNAMIC) else { return Ok(&[]) };
+    let bytes = file.segment_data(&header).map_err(|_| ImageError::Truncated("dynamic section"))?;
+    for entry in bytes.chunks_exact(16) {
+        let value = word(entry, 8);
+        match i64::from_le_bytes(word(entry, 0).to_le_bytes()) {
+            abi::DT_NULL => break,
+            abi::DT_RELA => start = value,
+            abi::DT_RELASZ => size = value,
+            abi::DT_RELAENT if value != RELA_SIZE as u64 => {
+                return Err(ImageError::Relocation("entry size"));
+            }
+            abi::DT_NEEDED => return Err(ImageError::Relocation("against a shared library")),
+            abi::DT_JMPREL | abi::DT_REL => return Err(ImageError::Relocation("table of another kind")),
+            _ => {}
+        }
+    }
+    if size == 0 {
+        return Ok(&[]);
+    }
+    image
+        .segments()
+        .find_map(|segment| {
+            let offset = usize::try_from(start.checked_sub(segment.start)?).ok()?;
+            segment.data.get(offset..offset.checked_add(usize::try_from(size).ok()?)?)
+        })
+        .ok_or(ImageError::Truncated("relocations"))
+}
+
+fn check_relocations(image: &Image<'_>) -> Result<(), ImageError> {
+    if image.relocations.len() % RELA_SIZE != 0 {
+        return Err(ImageError::Truncated("relocations"));
+    }
+    for entry in image.relocations.chunks_exact(RELA_SIZE) {
+        if word(entry, 8) != u64::from(abi::R_X86_64_RELATIVE) {
+            return Err(ImageError::Relocation("against a symbol"));
+        }
+        if word(entry, 0).checked_add(8).is_none_or(|end| end > image.size) {
+            return Err(ImageError::Relocation("outside the image"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

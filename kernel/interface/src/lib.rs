@@ -1,0 +1,28 @@
+//! What crosses between our own parts.
+//!
+//! Kernel, loader, hypervisor, `hermit-sys` and the build tool agree on exactly what is written here, and each
+//! layout exists once:
+//!
+//! | module | between |
+//! | --- | --- |
+//! | [`boot_info`] | loader or hypervisor → kernel: where the image runs and with what |
+//! | [`command_line`] | build tool or hypervisor → kernel: arguments and environment |
+//! | [`image`], [`note`] | image → loader, hypervisor, build tool: what may be booted |
+//! | [`exit`], [`console`] | kernel → loader, build tool: how a guest ends, how input is framed |
+//! | [`errno`] | services → system calls: why a call failed |
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(any(feature = "alloc", test))]
+extern crate alloc;
+
+pub mod boot_info;
+#[cfg(any(feature = "alloc", test))]
+pub mod command_line;
+pub mod console;
+pub mod errno;
+pub mod exit;
+pub mod image;
+pub mod note;
+
+pub use errno::Errno;
