@@ -1,0 +1,155 @@
+//! Placing and relocating an image, and writing down what the kernel must know.
+
+use hermit_interface::boot_info::{self, BootInfo, Platform, Range, Tls};
+use hermit_interface::image::{Image, PAGE_SIZE, Segment};
+use hermit_interface::note;
+use zerocopy::FromZeros;
+
+use crate::layout::{self, Randomness};
+use crate::page_table::{PageTable, Rights};
+use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
+
+/// How much physical memory is mapped at most before the kernel runs; it maps more when it uses more.
+const DIRECT_MAP_SIZE: u64 = 1 << 30;
+
+const LARGE_PAGE: u64 = 2 << 20;
+
+/// Why an image cannot be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The machine has too little memory.
+    #[error("the machine has too little memory for the image")]
+    OutOfMemory,
+    /// The command line is longer than 4 GiB.
+    #[error("the command line is too long")]
+    CommandLine,
+}
+
+/// An image in memory.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Where to enter it.
+    pub entry: u64,
+    /// What is known so far; the caller adds what it knows of the machine.
+    pub info: BootInfo,
+}
+
+/// Places `image` in memory that is `free`, relocates it and maps it.
+///
+/// Physical addresses below `identity` are mapped one to one with all rights, for a loader that runs there when
+/// it switches to the new page tables.
+///
+/// # Errors
+///
+/// [`LoadError::OutOfMemory`].
+pub fn load(
+    memory: &mut impl PhysicalMemory,
+    free: &mut FreeMemory,
+    image: &Image<'_>,
+    random: Randomness,
+    identity: u64,
+) -> Result<Loaded, LoadError> {
+    let last = free.as_slice().last().map_or(0, |range| range.end);
+    let start = layout::image_start(random.image, image.align);
+    let physical = free.allocate(image.size, PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
+    for segment in image.segments() {
+        copy(memory, physical, &segment);
+    }
+    for (offset, addend) in image.relocations() {
+        memory.write_word(physical + offset, start.wrapping_add(addend));
+    }
+    let direct_map =
+        Range { start: layout::direct_map_start(random.direct_map), size: last.min(DIRECT_MAP_SIZE) };
+    let direct_map = Range { size: direct_map.size.next_multiple_of(LARGE_PAGE), ..direct_map };
+
+    let mut table = PageTable::new(memory, free)?;
+    map_image(&mut table, image, start, physical)?;
+    table.map_large(direct_map.start, 0, direct_map.size, Rights { write: true, execute: false })?;
+    table.map_large(0, 0, identity, Rights { write: true, execute: true })?;
+    let info = BootInfo {
+        magic: boot_info::MAGIC,
+        version: note::ABI_VERSION,
+        platform: Platform::Pc as u32,
+        image: boot_info::Image { start, physical, size: image.size },
+        tls: image.tls().map_or(Tls::default(), |tls| Tls {
+            start: start + tls.start,
+            file_size: tls.file_size,
+            memory_size: tls.memory_size,
+            align: tls.align,
+        }),
+        direct_map,
+        free_addresses: layout::free_addresses(random.free_addresses),
+        page_table_root: table.root,
+        ..BootInfo::new_zeroed()
+    };
+    Ok(Loaded { entry: start + image.entry, info })
+}
+
+impl Loaded {
+    /// Writes the boot information and returns the address at which the kernel finds it.
+    ///
+    /// `reclaim` is memory that nobody needs once the kernel runs: the loader itself, the image's file.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn hand_over(
+        self,
+        memory: &mut impl PhysicalMemory,
+        free: &mut FreeMemory,
+        reclaim: &[hermit_ranges::Range],
+        command_line: &[u8],
+    ) -> Result<u64, LoadError> {
+        let size = BootInfo::total_size(MAX_REGIONS, command_line.len()) as u64;
+        let address =
+            free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
+        for &range in reclaim {
+            // A table that is full loses the range; the machine then has a little less memory.
+            let _: Result<(), hermit_ranges::FreeError> = free.free(range);
+        }
+        let mut regions = [Range::default(); MAX_REGIONS];
+        for (region, range) in regions.iter_mut().zip(free.as_slice()) {
+            *region = Range { start: range.start, size: range.size() };
+        }
+        let mut at = address;
+        let direct_map = self.info.direct_map.start;
+        self.info
+            .write(&regions[..free.as_slice().len()], command_line, |part| {
+                memory.write(at, part);
+                at += part.len() as u64;
+            })
+            .map_err(|_| LoadError::CommandLine)?;
+        Ok(direct_map + address)
+    }
+}
+
+fn copy(memory: &mut impl PhysicalMemory, physical: u64, segment: &Segment<'_>) {
+    let start = physical + segment.start;
+    let filled = segment.data.len() as u64;
+    memory.write(start, segment.data);
+    // To the end of the last page: what lay there before is not the image's to see.
+    let end = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
+    memory.zero(start + filled, end - segment.start - filled);
+}
+
+fn map_image<M: PhysicalMemory>(
+    table: &mut PageTable<'_, M>,
+    image: &Image<'_>,
+    start: u64,
+    physical: u64,
+) -> Result<(), LoadError> {
+    let relro = image.read_only_after_relocation().unwrap_or((0, 0));
+    for segment in image.segments() {
+        let first = segment.start & !(PAGE_SIZE - 1);
+        let last = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
+        for page in (first..last).step_by(PAGE_SIZE as usize) {
+            let write = segment.write && !(relro.0..relro.1).contains(&page);
+            let rights = Rights { write, execute: segment.execute };
+            table.map(start + page, physical + page, PAGE_SIZE, rights)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

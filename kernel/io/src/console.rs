@@ -1,0 +1,187 @@
+//! The console as an object: what standard input, output and error stand for.
+
+use core::fmt::Debug;
+use core::sync::atomic::{AtomicU8, Ordering};
+use core::task::{Context, Poll};
+
+use hermit_interface::Errno;
+use hermit_interface::console::{CARRIAGE_RETURN, END_OF_FILE, LITERAL_NEXT};
+
+use crate::{Object, ReadBuffer, Readiness, Stat};
+
+/// The device behind the console.
+pub trait Terminal: Debug + Send + Sync {
+    /// Writes bytes as they are.
+    fn write(&self, bytes: &[u8]);
+
+    /// The next byte of the input, if one has arrived.
+    fn read(&self) -> Option<u8>;
+
+    /// Calls the waker once input has arrived.
+    fn wake_on_input(&self, context: &mut Context<'_>);
+}
+
+/// A character device, readable and writable by its owner (`st_mode`).
+const CHARACTER_DEVICE: u32 = 0o02_0600;
+
+/// What the bytes before mean for the next one.
+mod state {
+    /// Nothing.
+    pub(super) const PLAIN: u8 = 0;
+    /// It stands for itself.
+    pub(super) const LITERAL: u8 = 1;
+    /// The input ended right after bytes that were read; the next read says so.
+    pub(super) const ENDED: u8 = 2;
+}
+
+/// A console over a [`Terminal`], with the input conventions of [`hermit_interface::console`].
+#[derive(Debug)]
+pub struct Console<T> {
+    terminal: T,
+    state: AtomicU8,
+}
+
+impl<T: Terminal> Console<T> {
+    /// A console over this terminal.
+    pub const fn new(terminal: T) -> Self {
+        Self { terminal, state: AtomicU8::new(state::PLAIN) }
+    }
+
+    /// Reads what has arrived; `true` at the end of the input.
+    fn read_available(&self, buffer: &mut ReadBuffer<'_>) -> bool {
+        if self.state.load(Ordering::Relaxed) == state::ENDED {
+            self.state.store(state::PLAIN, Ordering::Relaxed);
+            return true;
+        }
+        while buffer.room() > 0 {
+            let Some(byte) = self.terminal.read() else { break };
+            let literal = self.state.load(Ordering::Relaxed) == state::LITERAL;
+            self.state.store(state::PLAIN, Ordering::Relaxed);
+            match byte {
+                _ if literal => buffer.append(&[byte]),
+                LITERAL_NEXT => {
+                    self.state.store(state::LITERAL, Ordering::Relaxed);
+                    continue;
+                }
+                END_OF_FILE if buffer.is_empty() => return true,
+                END_OF_FILE => {
+                    self.state.store(state::ENDED, Ordering::Relaxed);
+                    break;
+                }
+                CARRIAGE_RETURN => buffer.append(b"\n"),
+                _ => buffer.append(&[byte]),
+            };
+        }
+        false
+    }
+}
+
+impl<T: Terminal> Object for Console<T> {
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
+        if buffer.room() == 0 || self.read_available(buffer) || !buffer.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        self.terminal.wake_on_input(context);
+        Poll::Pending
+    }
+
+    fn poll_write(&self, _context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        self.terminal.write(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(Stat { mode: CHARACTER_DEVICE, size: 0, block_size: 1024 })
+    }
+
+    fn readiness(&self) -> Readiness {
+        // Whether input has arrived cannot be asked without reading it: said to be ready, as a file is.
+        Readiness { read: true, write: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{Console, Terminal};
+    use crate::{Object, ReadBuffer};
+    use core::mem::MaybeUninit;
+    use core::task::{Context, Poll, Waker};
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+    use std::vec::Vec;
+
+    #[derive(Debug, Default)]
+    struct Fake {
+        input: Mutex<VecDeque<u8>>,
+        output: Mutex<Vec<u8>>,
+    }
+
+    impl Terminal for Fake {
+        fn write(&self, bytes: &[u8]) {
+            self.output.lock().unwrap().extend_from_slice(bytes);
+        }
+
+        fn read(&self) -> Option<u8> {
+            self.input.lock().unwrap().pop_front()
+        }
+
+        fn wake_on_input(&self, _context: &mut Context<'_>) {}
+    }
+
+    fn console(input: &[u8]) -> Console<Fake> {
+        Console::new(Fake { input: Mutex::new(input.iter().copied().collect()), ..Fake::default() })
+    }
+
+    /// One read of up to `size` bytes: how many there were, or `None` if it had to wait.
+    fn read(console: &Console<Fake>, size: usize) -> Option<usize> {
+        let mut memory = std::vec![MaybeUninit::uninit(); size];
+        let mut buffer = ReadBuffer::new(&mut memory);
+        match console.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer) {
+            Poll::Ready(result) => result.map(|()| buffer.len()).ok(),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn the_end_comes_after_the_last_bytes_and_only_once() {
+        let console = console(b"ab\x04c\x04\x04");
+        assert_eq!(read(&console, 8), Some(2));
+        assert_eq!(read(&console, 8), Some(0));
+        assert_eq!(read(&console, 8), Some(1));
+        assert_eq!(read(&console, 8), Some(0));
+        assert_eq!(read(&console, 8), Some(0));
+        assert_eq!(read(&console, 8), None);
+    }
+
+    #[test]
+    fn quoted_bytes_stand_for_themselves() {
+        let console = console(b"\x16\x04\x16\x16\x16\x0d");
+        assert_eq!(read(&console, 8), Some(3));
+        assert_eq!(read(&console, 8), None);
+    }
+
+    #[test]
+    fn a_quote_at_the_end_of_a_read_is_remembered() {
+        let console = console(b"a\x16");
+        assert_eq!(read(&console, 8), Some(1));
+        assert_eq!(read(&console, 8), None);
+        console.terminal.input.lock().unwrap().push_back(4);
+        assert_eq!(read(&console, 8), Some(1));
+    }
+
+    #[test]
+    fn a_read_of_nothing_does_not_wait() {
+        assert_eq!(read(&console(b""), 0), Some(0));
+        assert_eq!(read(&console(b""), 1), None);
+    }
+
+    #[test]
+    fn output_is_passed_on_as_it_is() {
+        let console = console(b"");
+        let written = console.poll_write(&mut Context::from_waker(Waker::noop()), b"a\nb\x04");
+        assert_eq!(written, Poll::Ready(Ok(4)));
+        assert_eq!(*console.terminal.output.lock().unwrap(), b"a\nb\x04");
+    }
+}

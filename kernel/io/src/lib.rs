@@ -1,0 +1,19 @@
+//! Descriptors and the objects behind them.
+//!
+//! A descriptor is an index into a [`Table`] of shared objects. All objects look alike ([`Object`]): an operation
+//! that makes no sense for one has the error that Linux gives. Operations that may have to wait are polled, so
+//! that whoever calls decides how to wait.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod buffer;
+mod console;
+mod object;
+mod table;
+
+pub use buffer::ReadBuffer;
+pub use console::{Console, Terminal};
+pub use object::{Object, Readiness, Stat};
+pub use table::{Descriptor, Table};

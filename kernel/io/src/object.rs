@@ -1,0 +1,70 @@
+//! What a descriptor can stand for.
+
+use core::fmt::Debug;
+use core::task::{Context, Poll};
+
+use hermit_interface::Errno;
+
+use crate::ReadBuffer;
+
+/// What an object says of itself (`fstat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Kind and rights, as in `st_mode`.
+    pub mode: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes per read or write that suit the object.
+    pub block_size: u32,
+}
+
+/// What an object is ready for (`poll`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// A read would not wait.
+    pub read: bool,
+    /// A write would not wait.
+    pub write: bool,
+}
+
+/// Something behind a descriptor. The defaults are for objects that do not have the operation.
+pub trait Object: Debug + Send + Sync {
+    /// Reads into `buffer`; nothing added means the end. A pending read has arranged for the waker to be called.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if the object cannot be read, or what the object's kind of reading may fail with.
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
+        let _ = (context, buffer);
+        Poll::Ready(Err(Errno::EBADF))
+    }
+
+    /// Writes bytes and says how many; at least one unless `bytes` is empty.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if the object cannot be written, or what the object's kind of writing may fail with.
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        let _ = (context, bytes);
+        Poll::Ready(Err(Errno::EBADF))
+    }
+
+    /// What the object is.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it cannot say.
+    fn stat(&self) -> Result<Stat, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// What the object is ready for.
+    fn readiness(&self) -> Readiness {
+        Readiness { read: true, write: true }
+    }
+
+    /// Whether the object is a socket, for which other errors apply.
+    fn is_socket(&self) -> bool {
+        false
+    }
+}

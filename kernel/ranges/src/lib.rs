@@ -1,0 +1,228 @@
+//! Which ranges of physical memory, or of addresses, are free.
+//!
+//! A sorted table of disjoint, never adjacent ranges with room for `N`. Its cost depends on how many pieces the
+//! free space is in, not on how large it is, and it needs no heap, so loader, hypervisor and kernel share it.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use heapless::Vec;
+
+/// A range of numbers, from `start` up to but without `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first number.
+    pub start: u64,
+    /// The number after the last one.
+    pub end: u64,
+}
+
+impl Range {
+    /// How many numbers it holds.
+    #[must_use]
+    pub const fn size(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// Why a range cannot be freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FreeError {
+    /// A part of it is free already.
+    #[error("freed twice")]
+    NotAllocated,
+    /// The free space is in too many pieces to be recorded; the range is lost.
+    #[error("too many free ranges")]
+    TooManyPieces,
+}
+
+/// The free ranges, at most `N` of them.
+#[derive(Debug, Clone, Default)]
+pub struct Ranges<const N: usize> {
+    free: Vec<Range, N>,
+}
+
+impl<const N: usize> Ranges<N> {
+    /// Nothing is free.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { free: Vec::new() }
+    }
+
+    /// The free ranges in ascending order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Range] {
+        &self.free
+    }
+
+    /// How much is free in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.free.iter().map(|range| range.size()).sum()
+    }
+
+    /// Takes the lowest `size` numbers that are free in one piece and whose first is a multiple of `align`.
+    ///
+    /// Returns the first, or `None` if there are none or `size` is zero.
+    ///
+    /// # Panics
+    ///
+    /// If `align` is zero.
+    pub fn allocate(&mut self, size: u64, align: u64) -> Option<u64> {
+        if size == 0 {
+            return None;
+        }
+        let start = self.free.iter().find_map(|range| {
+            let start = range.start.checked_next_multiple_of(align)?;
+            (start.checked_add(size)? <= range.end).then_some(start)
+        })?;
+        let taken = Range { start, end: start + size };
+        self.remove(taken).ok()?;
+        Some(start)
+    }
+
+    /// Makes sure that nothing of `taken` is free.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError::TooManyPieces`] if the table is full; then nothing has changed.
+    pub fn remove(&mut self, taken: Range) -> Result<(), FreeError> {
+        let mut index = 0;
+        while let Some(&range) = self.free.get(index) {
+            let (before, after) = (
+                Range { end: range.end.min(taken.start), ..range },
+                Range { start: range.start.max(taken.end), ..range },
+            );
+            match (before.size() > 0, after.size() > 0) {
+                _ if range.end <= taken.start || range.start >= taken.end => index += 1,
+                (true, true) => {
+                    self.free.insert(index + 1, after).map_err(|_| FreeError::TooManyPieces)?;
+                    self.free[index] = before;
+                    return Ok(());
+                }
+                (true, false) => self.free[index] = before,
+                (false, true) => self.free[index] = after,
+                (false, false) => drop(self.free.remove(index)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees a range, joining it with its neighbours.
+    ///
+    /// # Errors
+    ///
+    /// See [`FreeError`]; then nothing has changed.
+    pub fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        if range.size() == 0 {
+            return Ok(());
+        }
+        let index = self.free.partition_point(|other| other.end <= range.start);
+        if self.free.get(index).is_some_and(|next| next.start < range.end) {
+            return Err(FreeError::NotAllocated);
+        }
+        let joins_next = self.free.get(index).is_some_and(|next| next.start == range.end);
+        let previous = index.checked_sub(1).filter(|&previous| self.free[previous].end == range.start);
+        match (previous, joins_next) {
+            (Some(previous), true) => self.free[previous].end = self.free.remove(index).end,
+            (Some(previous), false) => self.free[previous].end = range.end,
+            (None, true) => self.free[index].start = range.start,
+            (None, false) => self.free.insert(index, range).map_err(|_| FreeError::TooManyPieces)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{FreeError, Range, Ranges};
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::{prop_assert_eq, proptest};
+    use std::vec::Vec;
+
+    fn range(start: u64, end: u64) -> Range {
+        Range { start, end }
+    }
+
+    #[test]
+    fn neighbours_are_joined() {
+        let mut ranges = Ranges::<4>::new();
+        ranges.free(range(0, 10)).unwrap();
+        ranges.free(range(20, 30)).unwrap();
+        ranges.free(range(10, 20)).unwrap();
+        assert_eq!(ranges.as_slice(), [range(0, 30)]);
+    }
+
+    #[test]
+    fn alignment_leaves_a_piece_in_front() {
+        let mut ranges = Ranges::<4>::new();
+        ranges.free(range(3, 30)).unwrap();
+        assert_eq!(ranges.allocate(8, 8), Some(8));
+        assert_eq!(ranges.as_slice(), [range(3, 8), range(16, 30)]);
+        assert_eq!(ranges.allocate(15, 1), None);
+        assert_eq!(ranges.allocate(0, 1), None);
+    }
+
+    #[test]
+    fn a_double_free_is_refused() {
+        let mut ranges = Ranges::<4>::new();
+        ranges.free(range(0, 10)).unwrap();
+        assert_eq!(ranges.free(range(5, 6)), Err(FreeError::NotAllocated));
+        assert_eq!(ranges.free(range(9, 12)), Err(FreeError::NotAllocated));
+    }
+
+    #[test]
+    fn a_full_table_is_an_error_and_changes_nothing() {
+        let mut ranges = Ranges::<1>::new();
+        ranges.free(range(0, 10)).unwrap();
+        assert_eq!(ranges.free(range(20, 30)), Err(FreeError::TooManyPieces));
+        assert_eq!(ranges.remove(range(4, 5)), Err(FreeError::TooManyPieces));
+        assert_eq!(ranges.as_slice(), [range(0, 10)]);
+    }
+
+    #[test]
+    fn the_end_of_the_number_range_is_no_trap() {
+        let mut ranges = Ranges::<4>::new();
+        ranges.free(range(u64::MAX - 10, u64::MAX)).unwrap();
+        assert_eq!(ranges.allocate(8, 1 << 40), None);
+        assert_eq!(ranges.allocate(u64::MAX, 1), None);
+    }
+
+    proptest! {
+        /// A bitmap of 256 numbers says the same after any sequence of operations.
+        #[test]
+        fn it_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_u64, 0..3_u8, 0..4_u32), 0..60)) {
+            let mut ranges = Ranges::<200>::new();
+            let mut bitmap = [false; 256];
+            for (start, size, step, align) in steps {
+                let start = u64::from(start);
+                let taken = range(start, (start + size).min(256));
+                let slots = taken.start as usize..taken.end as usize;
+                match step {
+                    0 => {
+                        let free = bitmap[slots.clone()].iter().all(|&free| !free);
+                        prop_assert_eq!(ranges.free(taken).is_ok(), free);
+                        if free { bitmap[slots].fill(true); }
+                    }
+                    1 => {
+                        ranges.remove(taken).unwrap();
+                        bitmap[slots].fill(false);
+                    }
+                    _ => {
+                        let size = size as usize;
+                        let fits = |at: &usize| at + size <= 256 && bitmap[*at..at + size].iter().all(|&free| free);
+                        let expected = (0..256).step_by(1 << align).find(fits);
+                        prop_assert_eq!(ranges.allocate(size as u64, 1 << align), expected.map(|at| at as u64));
+                        if let Some(at) = expected { bitmap[at..at + size].fill(false); }
+                    }
+                }
+                let total = bitmap.iter().filter(|&&free| free).count() as u64;
+                prop_assert_eq!(ranges.total(), total);
+                let pieces: Vec<_> = ranges.as_slice().windows(2).map(|pair| pair[0].end < pair[1].start).collect();
+                prop_assert_eq!(pieces.contains(&false), false);
+            }
+        }
+    }
+}
