@@ -1,0 +1,7 @@
+//! What differs between processors. There is one today.
+
+mod x86_64;
+
+#[doc(hidden)]
+pub use x86_64::entry;
+pub(crate) use x86_64::{cpu, entropy, local, port, stacks, trap, tsc};

@@ -1,0 +1,77 @@
+//! What the processor can do, and switching it on.
+
+use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
+
+use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
+use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
+
+/// Whether the processor has a feature, as CPUID says (SDM volume 2, CPUID).
+fn has(leaf: u32, register: fn(&CpuidResult) -> u32, bit: u32) -> bool {
+    let base = leaf & 0x8000_0000;
+    leaf <= __cpuid(base).eax && register(&__cpuid_count(leaf, 0)) & 1 << bit != 0
+}
+
+/// Switches on what programs and the kernel's protection use.
+pub(super) fn init() {
+    let ecx = |leaf: &CpuidResult| leaf.ecx;
+    let ebx = |leaf: &CpuidResult| leaf.ebx;
+    let mut flags = Cr4::read() | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
+    let protections = [
+        (has(7, ebx, 7), Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
+        (has(7, ebx, 20), Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
+        (has(7, ecx, 2), Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
+        (has(7, ebx, 0), Cr4Flags::FSGSBASE),
+        (has(1, ecx, 26), Cr4Flags::OSXSAVE),
+    ];
+    for (_, flag) in protections.iter().filter(|(present, _)| *present) {
+        flags |= *flag;
+    }
+    // SAFETY: only features that the processor has are switched on, and none of them restricts the kernel: no
+    // page is a user's.
+    unsafe { Cr4::write(flags) };
+    let cr0 = Cr0::read() - Cr0Flags::EMULATE_COPROCESSOR - Cr0Flags::TASK_SWITCHED;
+    // SAFETY: read-only pages stay read-only for the kernel, and floating point does not trap.
+    unsafe { Cr0::write(cr0 | Cr0Flags::WRITE_PROTECT | Cr0Flags::MONITOR_COPROCESSOR) };
+    // SAFETY: `fninit` puts the x87 unit into its initial state; no code before this used it.
+    unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
+    if flags.contains(Cr4Flags::OSXSAVE) {
+        enable_vectors();
+    }
+}
+
+/// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.
+fn enable_vectors() {
+    let supported = XCr0Flags::from_bits_truncate(__cpuid_count(0xd, 0).eax.into());
+    let wide = XCr0Flags::OPMASK | XCr0Flags::ZMM_HI256 | XCr0Flags::HI16_ZMM;
+    let mut flags = XCr0Flags::X87 | XCr0Flags::SSE;
+    flags |= supported & XCr0Flags::AVX;
+    if supported.contains(wide | XCr0Flags::AVX) {
+        flags |= wide;
+    }
+    // SAFETY: OSXSAVE is set, and only supported combinations are enabled.
+    unsafe { XCr0::write(flags) };
+}
+
+/// Sets the processor's interrupt flag.
+pub(crate) fn enable_interrupts() {
+    x86_64::instructions::interrupts::enable();
+}
+
+/// Halts until an interrupt, unless `woken` is true already; the question is asked with interrupts off, so no
+/// interrupt is missed.
+pub(crate) fn wait_unless(woken: impl Fn() -> bool) {
+    x86_64::instructions::interrupts::disable();
+    if woken() {
+        x86_64::instructions::interrupts::enable();
+    } else {
+        x86_64::instructions::interrupts::enable_and_hlt();
+    }
+}
+
+/// Stops this CPU for good.
+pub(crate) fn stop() -> ! {
+    x86_64::instructions::interrupts::disable();
+    loop {
+        x86_64::instructions::hlt();
+    }
+}

@@ -1,0 +1,12 @@
+//! 64-bit x86.
+
+pub(crate) mod cpu;
+pub(crate) mod entropy;
+pub mod entry;
+pub(crate) mod local;
+pub(crate) mod port;
+mod segments;
+pub(crate) mod stacks;
+pub(crate) mod trap;
+mod trap_entry;
+pub(crate) mod tsc;

@@ -1,0 +1,128 @@
+//! What happens on exceptions and interrupts.
+
+use spin::Once;
+use x86_64::VirtAddr;
+use x86_64::registers::control::Cr2;
+use x86_64::structures::idt::{Entry, InterruptDescriptorTable};
+
+use crate::fault::{self, Fault, Kind};
+use crate::{interrupts, memory};
+
+use super::stacks::InterruptStack;
+use super::trap_entry;
+
+pub use super::trap_entry::Frame;
+
+const DIVIDE_ERROR: u64 = 0;
+const DEBUG: u64 = 1;
+const NON_MASKABLE: u64 = 2;
+const BREAKPOINT: u64 = 3;
+const INVALID_OPCODE: u64 = 6;
+const DOUBLE_FAULT: u64 = 8;
+const STACK_SEGMENT: u64 = 12;
+const GENERAL_PROTECTION: u64 = 13;
+const PAGE_FAULT: u64 = 14;
+const X87: u64 = 16;
+const ALIGNMENT: u64 = 17;
+const MACHINE_CHECK: u64 = 18;
+const SIMD: u64 = 19;
+
+/// Vector of interrupt line 0.
+pub(crate) const FIRST_LINE: u8 = 32;
+
+/// Bits of a page fault's error code (SDM volume 3, section 4.7).
+const PRESENT: u64 = 1 << 0;
+const WRITE: u64 = 1 << 1;
+const FETCH: u64 = 1 << 4;
+
+static TABLE: Once<InterruptDescriptorTable> = Once::new();
+
+/// Catches exceptions and interrupts from here on.
+pub(super) fn init() {
+    let table = TABLE.call_once(|| {
+        let mut table = InterruptDescriptorTable::new();
+        for (vector, stub) in trap_entry::stubs() {
+            set(&mut table, vector, VirtAddr::from_ptr(stub as *const ()));
+        }
+        table
+    });
+    table.load();
+}
+
+fn set(table: &mut InterruptDescriptorTable, vector: u8, stub: VirtAddr) {
+    let stack = match u64::from(vector) {
+        NON_MASKABLE | MACHINE_CHECK => InterruptStack::NonMaskable,
+        DOUBLE_FAULT => InterruptStack::DoubleFault,
+        _ if vector >= FIRST_LINE => InterruptStack::Device,
+        _ => InterruptStack::Fault,
+    };
+    match u64::from(vector) {
+        8 => fill(&mut table.double_fault, stub, stack),
+        10 => fill(&mut table.invalid_tss, stub, stack),
+        11 => fill(&mut table.segment_not_present, stub, stack),
+        12 => fill(&mut table.stack_segment_fault, stub, stack),
+        13 => fill(&mut table.general_protection_fault, stub, stack),
+        14 => fill(&mut table.page_fault, stub, stack),
+        17 => fill(&mut table.alignment_check, stub, stack),
+        18 => fill(&mut table.machine_check, stub, stack),
+        21 => fill(&mut table.cp_protection_exception, stub, stack),
+        29 => fill(&mut table.vmm_communication_exception, stub, stack),
+        30 => fill(&mut table.security_exception, stub, stack),
+        _ => fill(&mut table[vector], stub, stack),
+    }
+}
+
+fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
+    // SAFETY: the address is that of the vector's stub, which keeps to the processor's convention.
+    let options = unsafe { entry.set_handler_addr(stub) };
+    // SAFETY: the index is that of a stack in the task state; interrupts that can interrupt each other have
+    // different ones.
+    unsafe { options.set_stack_index(stack as u16) };
+}
+
+/// Called by the stubs with the interrupted code's registers.
+pub(super) extern "C" fn handle(frame: &Frame) {
+    let line = frame.vector.checked_sub(u64::from(FIRST_LINE));
+    match line.and_then(|line| u8::try_from(line).ok()) {
+        Some(line) => interrupts::raised(line),
+        None => exception(frame),
+    }
+}
+
+fn exception(frame: &Frame) {
+    let address = Cr2::read_raw();
+    if frame.vector == PAGE_FAULT
+        && frame.error & (PRESENT | FETCH) == 0
+        && memory::stack::extend(address).is_ok()
+    {
+        return;
+    }
+    fault::report(&Fault { kind: kind(frame, address), frame: *frame });
+}
+
+fn kind(frame: &Frame, address: u64) -> Kind {
+    match frame.vector {
+        DIVIDE_ERROR | X87 | SIMD => Kind::Arithmetic,
+        DEBUG | BREAKPOINT => Kind::Trap,
+        INVALID_OPCODE => Kind::IllegalInstruction,
+        PAGE_FAULT => page_fault(frame, address),
+        DOUBLE_FAULT if memory::stack::is_guard(frame.rsp) => Kind::StackOverflow,
+        STACK_SEGMENT | GENERAL_PROTECTION => Kind::Protection,
+        ALIGNMENT => Kind::Alignment,
+        vector => Kind::Other(vector),
+    }
+}
+
+fn page_fault(frame: &Frame, address: u64) -> Kind {
+    if memory::stack::is_guard(address) {
+        Kind::StackOverflow
+    } else if memory::stack::contains(address) && frame.error & PRESENT == 0 {
+        Kind::NoMemoryForStack
+    } else if frame.error & FETCH != 0 {
+        Kind::Execute(address)
+    } else if frame.error & WRITE != 0 {
+        Kind::Write(address)
+    } else {
+        Kind::Read(address)
+    }
+}

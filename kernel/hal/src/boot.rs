@@ -1,0 +1,36 @@
+//! What the loader said.
+
+use core::ptr::with_exposed_provenance;
+use core::slice;
+
+use hermit_interface::boot_info::{BootInfo, Parsed};
+
+use crate::{clock, exit, memory, platform};
+
+/// The proof that processor, memory and platform are ready, with what the loader said.
+#[derive(Debug)]
+pub struct Boot {
+    /// What the loader said.
+    pub info: Parsed<'static>,
+}
+
+/// Reads the boot information at `address` and makes everything ready that depends on it.
+pub(crate) fn init(address: u64) -> Boot {
+    let start = with_exposed_provenance::<BootInfo>(address as usize);
+    // SAFETY: the loader leaves the boot information at this address, aligned and initialised, in memory that is
+    // not free; nobody writes it.
+    let fixed = unsafe { &*start };
+    let size = BootInfo::total_size(fixed.region_count as usize, fixed.command_line_size as usize);
+    // SAFETY: as above; the parts behind the fixed one are as long as it says.
+    let bytes = unsafe { slice::from_raw_parts(start.cast::<u8>(), size) };
+    let info = match BootInfo::parse(bytes) {
+        Ok(info) => info,
+        // Without boot information there is no console either.
+        Err(_) => exit::without_platform(),
+    };
+    platform::init(info.platform);
+    memory::init(&info);
+    clock::init(info.fixed);
+    crate::interrupts::enable();
+    Boot { info }
+}

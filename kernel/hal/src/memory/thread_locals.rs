@@ -1,0 +1,54 @@
+//! Thread-local variables (ELF handling for thread-local storage, variant II): the variables lie below the thread
+//! pointer, which points at itself.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull, with_exposed_provenance};
+
+use super::{OutOfMemory, TLS, heap};
+
+/// What lies at the thread pointer: its own address.
+const POINTER_SIZE: usize = size_of::<usize>();
+
+/// The thread-local variables of one thread.
+#[derive(Debug)]
+pub struct ThreadLocals {
+    start: NonNull<u8>,
+    layout: Layout,
+    pointer: NonNull<u8>,
+}
+
+impl ThreadLocals {
+    /// Fresh variables with their initial values.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn new() -> Result<Self, OutOfMemory> {
+        let template = TLS.get().copied().unwrap_or_default();
+        let align = (template.align as usize).max(align_of::<usize>());
+        // The linker counts offsets back from the thread pointer, to the end rounded up to the alignment.
+        let offset = (template.memory_size as usize).next_multiple_of(align);
+        let layout = Layout::from_size_align(offset + POINTER_SIZE, align).map_err(|_| OutOfMemory)?;
+        let start = NonNull::new(heap::allocate_zeroed(layout)).ok_or(OutOfMemory)?;
+        let initial = with_exposed_provenance::<u8>(template.start as usize);
+        // SAFETY: the template lies in the image and is as large as the loader checked; it fits into the fresh block.
+        unsafe { ptr::copy_nonoverlapping(initial, start.as_ptr(), template.file_size as usize) };
+        // SAFETY: the block is larger than `offset`.
+        let pointer = unsafe { start.add(offset) };
+        // SAFETY: the block has room for the word, and `offset` is a multiple of its alignment.
+        unsafe { pointer.cast::<usize>().write(pointer.addr().get()) };
+        Ok(Self { start, layout, pointer })
+    }
+
+    /// The thread pointer.
+    pub(crate) fn pointer(&self) -> u64 {
+        self.pointer.addr().get() as u64
+    }
+}
+
+impl Drop for ThreadLocals {
+    fn drop(&mut self) {
+        // SAFETY: the block was allocated with this layout, and the thread that used it is gone.
+        unsafe { heap::deallocate(self.start.as_ptr(), self.layout) };
+    }
+}

@@ -1,0 +1,58 @@
+//! What differs between the machines that an image can run on. Everything else in the kernel is the same on all
+//! of them.
+
+pub mod pc;
+
+use core::fmt::Debug;
+
+use hermit_interface::boot_info;
+use spin::Once;
+
+/// A kind of machine.
+pub trait Platform: Sync + Debug {
+    /// Makes the devices ready.
+    fn init(&self);
+
+    /// Writes bytes to the console.
+    fn write(&self, bytes: &[u8]);
+
+    /// The next byte from the console, if one has arrived.
+    fn read(&self) -> Option<u8>;
+
+    /// Asks for an interrupt when the console has input.
+    fn listen(&self);
+
+    /// Acknowledges an interrupt line; `false` if it was not really raised.
+    fn acknowledge(&self, line: u8) -> bool;
+
+    /// Handles an interrupt, with interrupts masked or off.
+    fn interrupt(&self, line: u8);
+
+    /// Asks for an interrupt after so many nanoseconds, or earlier.
+    fn set_timer(&self, nanoseconds: u64);
+
+    /// Measures the time-stamp counter: ticks per second. Takes some milliseconds.
+    fn measure_tsc(&self) -> u64;
+
+    /// Seconds since 1970 (UTC) from the clock that runs while the machine is off.
+    fn wall_clock(&self) -> u64;
+
+    /// Ends the machine.
+    fn exit(&self, status: u8) -> !;
+}
+
+static CURRENT: Once<&'static dyn Platform> = Once::new();
+
+/// Says which machine this is.
+pub(crate) fn init(platform: boot_info::Platform) {
+    let platform = CURRENT.call_once(|| match platform {
+        boot_info::Platform::Pc => &pc::Pc,
+    });
+    platform.init();
+}
+
+/// The machine.
+pub(crate) fn current() -> &'static dyn Platform {
+    // Nothing asks before `init`, but a fault that early must end the machine all the same.
+    CURRENT.get().copied().unwrap_or(&pc::Pc)
+}

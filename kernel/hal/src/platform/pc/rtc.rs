@@ -1,0 +1,63 @@
+//! The real-time clock (Motorola MC146818A data sheet), which firmware keeps in UTC.
+
+use hermit_clock::Date;
+
+use crate::arch::port::Register;
+
+/// A register of the clock.
+const fn clock(port: u16) -> Register {
+    // SAFETY: the clock does no DMA.
+    unsafe { Register::new(port) }
+}
+
+const INDEX: Register = clock(0x70);
+const VALUE: Register = clock(0x71);
+
+const SECONDS: u8 = 0x00;
+const MINUTES: u8 = 0x02;
+const HOURS: u8 = 0x04;
+const DAY: u8 = 0x07;
+const MONTH: u8 = 0x08;
+const YEAR: u8 = 0x09;
+const STATUS_A: u8 = 0x0a;
+const STATUS_B: u8 = 0x0b;
+/// Where QEMU and most firmware keep the century.
+const CENTURY: u8 = 0x32;
+
+const UPDATE_IN_PROGRESS: u8 = 1 << 7;
+const BINARY: u8 = 1 << 2;
+const HOURS_24: u8 = 1 << 1;
+
+fn register(index: u8) -> u8 {
+    INDEX.write(index);
+    VALUE.read()
+}
+
+/// Seconds since 1970 (UTC).
+pub(super) fn read() -> u64 {
+    // The registers change while they are read; two equal readings are right.
+    let mut last = registers();
+    loop {
+        let now = registers();
+        if now == last {
+            return date(now).seconds_since_1970();
+        }
+        last = now;
+    }
+}
+
+fn registers() -> [u8; 7] {
+    while register(STATUS_A) & UPDATE_IN_PROGRESS != 0 {
+        core::hint::spin_loop();
+    }
+    [SECONDS, MINUTES, HOURS, DAY, MONTH, YEAR, CENTURY].map(register)
+}
+
+fn date([seconds, minutes, hours, day, month, year, century]: [u8; 7]) -> Date {
+    let mode = register(STATUS_B);
+    Date::from_rtc(
+        [seconds, minutes, hours, day, month, year, century],
+        mode & BINARY != 0,
+        mode & HOURS_24 != 0,
+    )
+}

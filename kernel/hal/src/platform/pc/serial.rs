@@ -1,0 +1,54 @@
+//! The first serial port, a 16550 (National Semiconductor PC16550D data sheet).
+
+use crate::arch::port::Register;
+
+/// A register of the serial port.
+const fn register(port: u16) -> Register {
+    // SAFETY: the serial port does no DMA.
+    unsafe { Register::new(port) }
+}
+
+/// Data; low byte of the divisor while the divisor is selected.
+const DATA: Register = register(0x3f8);
+/// Interrupt enable; high byte of the divisor.
+const INTERRUPT_ENABLE: Register = register(0x3f9);
+const LINE_CONTROL: Register = register(0x3fb);
+const MODEM_CONTROL: Register = register(0x3fc);
+const LINE_STATUS: Register = register(0x3fd);
+
+const DATA_AVAILABLE_INTERRUPT: u8 = 1 << 0;
+const EIGHT_BITS: u8 = 0b11;
+const SELECT_DIVISOR: u8 = 1 << 7;
+/// Data terminal ready, request to send, and the gate of the interrupt line.
+const READY_WITH_INTERRUPTS: u8 = 0b1011;
+const DATA_READY: u8 = 1 << 0;
+const TRANSMITTER_EMPTY: u8 = 1 << 5;
+
+/// 115,200 bits per second, 8 bits, no parity. The FIFO stays off, as it is after a reset: switching it on would
+/// throw away input that has arrived already.
+pub(super) fn init() {
+    INTERRUPT_ENABLE.write(0);
+    LINE_CONTROL.write(SELECT_DIVISOR | EIGHT_BITS);
+    DATA.write(1);
+    INTERRUPT_ENABLE.write(0);
+    LINE_CONTROL.write(EIGHT_BITS);
+    MODEM_CONTROL.write(READY_WITH_INTERRUPTS);
+}
+
+pub(super) fn write(bytes: &[u8]) {
+    for &byte in bytes {
+        while LINE_STATUS.read() & TRANSMITTER_EMPTY == 0 {
+            core::hint::spin_loop();
+        }
+        DATA.write(byte);
+    }
+}
+
+pub(super) fn read() -> Option<u8> {
+    (LINE_STATUS.read() & DATA_READY != 0).then(|| DATA.read())
+}
+
+/// Whether an interrupt tells of input; it does at once if there is some already.
+pub(super) fn listen(on: bool) {
+    INTERRUPT_ENABLE.write(if on { DATA_AVAILABLE_INTERRUPT } else { 0 });
+}

@@ -1,0 +1,53 @@
+//! From a prepared processor to the program's `main`.
+
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use hermit_hal::boot::Boot;
+use hermit_hal::memory::{OutOfMemory, Stack, ThreadLocals};
+use hermit_interface::command_line::CommandLine;
+use spin::Once;
+
+use crate::{descriptors, entropy, report, start};
+
+/// Size of the main thread's stack, as on Linux. Memory is behind it only where it was used.
+const MAIN_STACK_SIZE: usize = 8 << 20;
+
+/// The name by which the program is called if nobody says otherwise.
+const DEFAULT_NAME: &[u8] = b"hermit";
+
+static COMMAND_LINE: Once<CommandLine> = Once::new();
+
+/// Runs once the processor is ready.
+pub(crate) fn main(boot: Boot) -> ! {
+    report::init();
+    descriptors::init();
+    entropy::init(&boot);
+    COMMAND_LINE.call_once(|| CommandLine::parse(boot.info.command_line));
+    match main_thread() {
+        Ok((stack, locals)) => hermit_hal::thread::enter(stack, locals, program),
+        Err(OutOfMemory) => report::fatal(format_args!("too little memory for the main thread")),
+    }
+}
+
+fn main_thread() -> Result<(Stack, ThreadLocals), OutOfMemory> {
+    Ok((Stack::new(MAIN_STACK_SIZE)?, ThreadLocals::new()?))
+}
+
+/// The main thread.
+extern "C" fn program() -> ! {
+    let line = COMMAND_LINE.call_once(CommandLine::default);
+    let name = line.argv0.as_deref().unwrap_or(DEFAULT_NAME);
+    let args: Vec<_> =
+        core::iter::once(name).chain(line.args.iter().map(Vec::as_slice)).map(string).collect();
+    let env: Vec<_> = line.env.iter().map(|variable| string(variable)).collect();
+    start::run_program(&args, &env)
+}
+
+/// The bytes up to the first NUL, as a string that lives for ever.
+fn string(bytes: &[u8]) -> &'static CStr {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let string = CString::new(&bytes[..end]).unwrap_or_default();
+    alloc::boxed::Box::leak(string.into_boxed_c_str())
+}

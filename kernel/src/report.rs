@@ -1,0 +1,99 @@
+//! What is said when the machine ends because something went wrong.
+
+use core::fmt::{self, Write};
+
+use hermit_hal::console::Console;
+use hermit_hal::exit::exit;
+use hermit_hal::fault::{self, Fault, Kind};
+use hermit_interface::exit::{
+    ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
+};
+
+use crate::thread;
+
+/// Longest backtrace that is printed.
+const MAX_FRAMES: usize = 32;
+
+/// Reports faults from here on.
+pub(crate) fn init() {
+    fault::set_handler(report_fault);
+}
+
+/// Ends the machine because of something that the program is not to blame for.
+pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
+    // The console takes everything.
+    let _: fmt::Result = writeln!(Console, "hermit: fatal error: {reason}");
+    exit(ABORTED)
+}
+
+fn report_fault(fault: &Fault) -> ! {
+    // The console takes everything.
+    let _: fmt::Result = print(fault);
+    exit(status(fault.kind))
+}
+
+fn print(fault: &Fault) -> fmt::Result {
+    let frame = &fault.frame;
+    let out = &mut Console;
+    writeln!(out, "\nthread '{}' {}", thread::name(), Reason(fault.kind))?;
+    writeln!(out, "  at {:#018x}, vector {}, error code {:#x}", frame.rip, frame.vector, frame.error)?;
+    let registers = [
+        [("rax", frame.rax), ("rbx", frame.rbx), ("rcx", frame.rcx), ("rdx", frame.rdx)],
+        [("rsi", frame.rsi), ("rdi", frame.rdi), ("rbp", frame.rbp), ("rsp", frame.rsp)],
+        [("r8 ", frame.r8), ("r9 ", frame.r9), ("r10", frame.r10), ("r11", frame.r11)],
+        [("r12", frame.r12), ("r13", frame.r13), ("r14", frame.r14), ("r15", frame.r15)],
+    ];
+    for line in registers {
+        for (name, value) in line {
+            write!(out, "  {name} {value:016x}")?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "  image at {:#x}; backtrace, relative to it:", hermit_hal::memory::image().start)?;
+    core::iter::once(frame.rip)
+        .chain(fault::backtrace(frame.rbp))
+        .take(MAX_FRAMES)
+        .enumerate()
+        .try_for_each(|(number, address)| print_frame(number, address))
+}
+
+fn print_frame(number: usize, address: u64) -> fmt::Result {
+    let image = hermit_hal::memory::image();
+    match address.checked_sub(image.start).filter(|&offset| offset < image.size) {
+        Some(offset) => writeln!(Console, "  {number:>4}: {offset:#x}"),
+        None => writeln!(Console, "  {number:>4}: {address:#x} (outside the image)"),
+    }
+}
+
+/// Says what a fault means for the thread in which it happened.
+struct Reason(Kind);
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::StackOverflow => out.write_str("has overflowed its stack\nfatal error: stack overflow"),
+            Kind::NoMemoryForStack => out.write_str("needs more stack, and there is no memory for it"),
+            Kind::Read(address) => write!(out, "read from {address:#x}, which is not mapped"),
+            Kind::Write(address) => write!(out, "wrote to {address:#x}, which is not mapped or read-only"),
+            Kind::Execute(address) => write!(out, "jumped to {address:#x}, which is no code"),
+            Kind::IllegalInstruction => out.write_str("executed an illegal instruction"),
+            Kind::Arithmetic => out.write_str("divided by zero, or the quotient does not fit"),
+            Kind::Protection => out.write_str("used an invalid address or a forbidden instruction"),
+            Kind::Alignment => out.write_str("made a misaligned access"),
+            Kind::Trap => out.write_str("reached a breakpoint"),
+            Kind::Other(vector) => write!(out, "raised exception {vector}"),
+        }
+    }
+}
+
+/// What a Linux shell shows for a process that ends this way.
+fn status(kind: Kind) -> u8 {
+    match kind {
+        Kind::Read(_) | Kind::Write(_) | Kind::Execute(_) | Kind::Protection => INVALID_ACCESS,
+        Kind::IllegalInstruction => ILLEGAL_INSTRUCTION,
+        Kind::Arithmetic => ARITHMETIC_TRAP,
+        Kind::Alignment => BUS_ERROR,
+        Kind::Trap => TRAPPED,
+        Kind::StackOverflow | Kind::NoMemoryForStack | Kind::Other(_) => ABORTED,
+    }
+}

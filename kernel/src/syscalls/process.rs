@@ -1,0 +1,65 @@
+//! The program as a whole: its end, its number, its errors, its random bytes.
+
+use hermit_abi::pid_t;
+use hermit_hal::exit::exit;
+use hermit_interface::Errno;
+use hermit_interface::exit::ABORTED;
+
+use super::{export_plain, user};
+use crate::{entropy, thread};
+
+/// The number of the only process.
+const PROCESS_ID: pid_t = 1;
+
+export_plain! {
+    /// As on Linux, the low eight bits are the status.
+    fn sys_exit as exit(status: i32) -> ! {
+        exit(status.to_le_bytes()[0])
+    }
+
+    fn sys_abort as abort() -> ! {
+        exit(ABORTED)
+    }
+
+    fn sys_getpid as getpid() -> pid_t {
+        PROCESS_ID
+    }
+
+    fn sys_get_errno as get_errno() -> i32 {
+        thread::errno()
+    }
+
+    fn sys_errno as errno() -> i32 {
+        thread::errno()
+    }
+
+    /// Fails with exactly -1, for which `std` looks.
+    fn sys_read_entropy as read_entropy(buf: *mut u8, len: usize, flags: u32) -> isize {
+        // SAFETY: the program passes a buffer of this length that nobody else uses during the call.
+        match unsafe { random(buf, len, flags) } {
+            Ok(()) => isize::try_from(len).unwrap_or(isize::MAX),
+            Err(error) => {
+                thread::failed(error);
+                -1
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`user::buffer`].
+unsafe fn random(buf: *mut u8, len: usize, flags: u32) -> Result<(), Errno> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: the caller's promise.
+    let buffer = unsafe { user::buffer(buf, len) }?;
+    let mut chunk = [0; 256];
+    for part in buffer.chunks_mut(chunk.len()) {
+        let chunk = &mut chunk[..part.len()];
+        entropy::fill(chunk)?;
+        part.write_copy_of_slice(chunk);
+    }
+    Ok(())
+}

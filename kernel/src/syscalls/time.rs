@@ -1,0 +1,51 @@
+//! Clocks and sleeping.
+
+use hermit_abi::{CLOCK_MONOTONIC, CLOCK_REALTIME, clockid_t, timespec};
+use hermit_hal::clock;
+use hermit_interface::Errno;
+
+use super::{export, export_plain, user};
+use crate::wait;
+
+const NANOSECONDS: u64 = 1_000_000_000;
+const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
+
+/// A duration, or a moment, as nanoseconds; as many as fit.
+pub(super) fn nanoseconds(time: timespec) -> Result<u64, Errno> {
+    let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::EINVAL)?;
+    let rest = u64::try_from(time.tv_nsec).ok().filter(|&rest| rest < NANOSECONDS).ok_or(Errno::EINVAL)?;
+    Ok(seconds.saturating_mul(NANOSECONDS).saturating_add(rest))
+}
+
+fn sleep(nanoseconds: u64) {
+    let deadline = clock::monotonic().saturating_add(nanoseconds);
+    wait::wait_until(Some(deadline), || false);
+}
+
+export! {
+    fn sys_clock_gettime as clock_gettime(clock: clockid_t, time: *mut timespec) -> i32 {
+        let now = match clock {
+            CLOCK_MONOTONIC => clock::monotonic(),
+            CLOCK_REALTIME => clock::wall_clock(),
+            _ => return Err(Errno::EINVAL),
+        };
+        let time_now = timespec {
+            tv_sec: i64::try_from(now / NANOSECONDS).map_err(|_| Errno::EOVERFLOW)?,
+            tv_nsec: i32::try_from(now % NANOSECONDS).map_err(|_| Errno::EOVERFLOW)?,
+        };
+        // SAFETY: the program passes a place for the result.
+        unsafe { user::write(time, time_now) }.map(|()| 0)
+    }
+
+    fn sys_nanosleep as nanosleep(duration: *const timespec) -> i32 {
+        // SAFETY: the program passes a duration.
+        sleep(nanoseconds(unsafe { user::read(duration) }?)?);
+        Ok(0)
+    }
+}
+
+export_plain! {
+    fn sys_usleep as usleep(microseconds: u64) {
+        sleep(microseconds.saturating_mul(NANOSECONDS_PER_MICROSECOND));
+    }
+}
