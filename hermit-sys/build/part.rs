@@ -1,0 +1,87 @@
+//! A part of the system that is compiled apart from the program.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::variable;
+
+/// What is compiled, and how.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Name of the package.
+    pub(crate) package: &'static str,
+    /// Its manifest.
+    pub(crate) manifest: PathBuf,
+    /// What it is compiled for.
+    pub(crate) target: &'static str,
+    /// The folders that it is made of.
+    pub(crate) sources: Vec<PathBuf>,
+    /// The symbols that stay visible.
+    pub(crate) exports: Vec<String>,
+}
+
+/// What configures the outer build and must not reach the inner one: the program's flags are not the kernel's.
+const OUTER: [&str; 9] = [
+    "CARGO_ENCODED_RUSTFLAGS",
+    "RUSTFLAGS",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_TARGET_DIR",
+    "CARGO_BUILD_TARGET_DIR",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_LINKER",
+];
+
+impl Part {
+    /// Has cargo run the build script again when the sources change.
+    pub(crate) fn watch(&self) {
+        for folder in &self.sources {
+            println!("cargo::rerun-if-changed={}", folder.display());
+        }
+    }
+
+    /// Compiles the part into a static library and returns its path.
+    pub(crate) fn compile(&self, out: &Path) -> Result<PathBuf, String> {
+        let target_dir = out.join("target");
+        let mut cargo = Command::new(variable("CARGO")?);
+        cargo.arg("build").arg("--manifest-path").arg(&self.manifest);
+        cargo.args(["--package", self.package, "--target", self.target, "--profile", "kernel"]);
+        cargo.arg("--target-dir").arg(&target_dir);
+        // Cargo looks for its configuration from here on: ours, not the program's.
+        cargo.current_dir(self.manifest.parent().unwrap_or(Path::new(".")));
+        for name in OUTER {
+            cargo.env_remove(name);
+        }
+        for (name, _) in env::vars_os() {
+            let outer = name.to_str().is_some_and(|name| {
+                name.starts_with("CARGO_PROFILE_")
+                    || name.starts_with("CARGO_TARGET_")
+                    || name.starts_with("CARGO_FEATURE_")
+            });
+            if outer {
+                cargo.env_remove(name);
+            }
+        }
+        let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{} does not build:\n{text}{}", self.package, self.advice(&text)));
+        }
+        let library = format!("lib{}.a", self.package.replace('-', "_"));
+        Ok(target_dir.join(self.target).join("kernel").join(library))
+    }
+
+    /// What to do about an error, where that is known.
+    fn advice(&self, text: &str) -> String {
+        if text.contains("can't find crate for `core`") {
+            format!(
+                "the target {} is not installed: run `cargo xtask setup` in the system's workspace",
+                self.target
+            )
+        } else {
+            String::new()
+        }
+    }
+}

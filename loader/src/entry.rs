@@ -1,0 +1,182 @@
+//! From the 32-bit mode in which machine monitors start us to 64-bit mode, and on into the kernel.
+//!
+//! On entry (multiboot 3.2, PVH): protected mode, paging off, flat segments, interrupts off, `ebx` with the
+//! address of the monitor's information. The page tables made here map the first 4 GiB one to one with 2 MiB
+//! pages.
+
+use core::arch::{asm, global_asm};
+
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_ranges::Range;
+
+const CR0_PE: u32 = 1 << 0;
+const CR0_MP: u32 = 1 << 1;
+const CR0_ET: u32 = 1 << 4;
+const CR0_NE: u32 = 1 << 5;
+const CR0_WP: u32 = 1 << 16;
+const CR0_PG: u32 = 1 << 31;
+const CR4_PAE: u32 = 1 << 5;
+const EFER: u32 = 0xc000_0080;
+const EFER_LME: u32 = 1 << 8;
+const EFER_NXE: u32 = 1 << 11;
+/// CPUID 8000_0001h, edx: no-execute pages and 64-bit mode.
+const CPUID_NX_LM: u32 = 1 << 20 | 1 << 29;
+
+const STACK_SIZE: usize = 32 << 10;
+
+global_asm!(
+    ".pushsection .text.entry, \"ax\", @progbits",
+    ".code32",
+    ".globl loader_entry",
+    ".type loader_entry, @function",
+    "loader_entry:",
+    "cli",
+    "cld",
+    "mov ebp, eax", // the protocol's magic number, if any
+    // Clear our zero-initialised memory: a multiboot loader has put the rest of the file there.
+    "mov edi, offset loader_bss_start",
+    "mov ecx, offset loader_bss_end",
+    "sub ecx, edi",
+    "shr ecx, 2",
+    "xor eax, eax",
+    "rep stosd",
+    "mov esp, offset loader_stack_top",
+    // Is this a processor with 64-bit mode and no-execute pages?
+    "mov esi, ebx",
+    "mov eax, 0x80000000",
+    "cpuid",
+    "cmp eax, 0x80000001",
+    "jb 8f",
+    "mov eax, 0x80000001",
+    "cpuid",
+    "and edx, {nx_lm}",
+    "cmp edx, {nx_lm}",
+    "jne 8f",
+    // Four page directories with 2 MiB pages: present, writable, large.
+    "mov edi, offset loader_directories",
+    "mov eax, 0x83",
+    "2:",
+    "mov dword ptr [edi], eax",
+    "add edi, 8",
+    "add eax, 0x200000",
+    "jnc 2b",
+    // The tables above them.
+    "mov eax, offset loader_directories + 3",
+    "mov edi, offset loader_pointers",
+    "mov ecx, 4",
+    "3:",
+    "mov dword ptr [edi], eax",
+    "add edi, 8",
+    "add eax, 0x1000",
+    "loop 3b",
+    "mov dword ptr [loader_root], offset loader_pointers + 3",
+    "mov eax, offset loader_root",
+    "mov cr3, eax",
+    "mov eax, {cr4}",
+    "mov cr4, eax",
+    "mov ecx, {efer}",
+    "rdmsr",
+    "or eax, {lme_nxe}",
+    "wrmsr",
+    "mov eax, {cr0}",
+    "mov cr0, eax",
+    "lgdt [loader_gdt_pointer]",
+    "push 8",
+    "mov eax, offset loader_entry_64",
+    "push eax",
+    "retf",
+    // No 64-bit mode: say so, byte by byte, and end the machine.
+    "8:",
+    "mov esi, offset loader_no_64",
+    "mov dx, 0x3f8",
+    "9:",
+    "lodsb",
+    "test al, al",
+    "jz 7f",
+    "out dx, al",
+    "jmp 9b",
+    "7:",
+    "mov al, {failed}",
+    "mov dx, {status_port}",
+    "out dx, al",
+    "mov dx, {quit_port}",
+    "out dx, al",
+    "6:",
+    "hlt",
+    "jmp 6b",
+    ".size loader_entry, . - loader_entry",
+    ".code64",
+    "loader_entry_64:",
+    "xor eax, eax",
+    "mov ds, eax",
+    "mov es, eax",
+    "mov ss, eax",
+    "mov fs, eax",
+    "mov gs, eax",
+    "mov edi, ebp",
+    // `esi` still holds the monitor's information.
+    "xor ebp, ebp",
+    "call {main}",
+    "ud2",
+    ".popsection",
+    ".pushsection .rodata, \"a\", @progbits",
+    "loader_no_64:",
+    ".asciz \"hermit-loader: error: this processor has no 64-bit mode or no no-execute pages\\n\"",
+    ".balign 8",
+    "loader_gdt:",
+    ".quad 0",
+    ".quad 0x00209b0000000000", // code: present, executable, readable, accessed, 64-bit
+    "loader_gdt_pointer:",
+    ".word 15",
+    ".long loader_gdt",
+    ".popsection",
+    ".pushsection .bss, \"aw\", @nobits",
+    ".balign 4096",
+    "loader_root: .skip 4096",
+    "loader_pointers: .skip 4096",
+    "loader_directories: .skip 4 * 4096",
+    "loader_stack: .skip {stack_size}",
+    "loader_stack_top:",
+    ".popsection",
+    nx_lm = const CPUID_NX_LM,
+    cr4 = const CR4_PAE,
+    efer = const EFER,
+    lme_nxe = const EFER_LME | EFER_NXE,
+    cr0 = const CR0_PG | CR0_WP | CR0_NE | CR0_ET | CR0_MP | CR0_PE,
+    failed = const NOT_STARTED,
+    status_port = const STATUS_PORT,
+    quit_port = const QUIT_PORT,
+    stack_size = const STACK_SIZE,
+    main = sym crate::main,
+);
+
+unsafe extern "C" {
+    static loader_start: u8;
+    static loader_end: u8;
+}
+
+/// The memory that the loader takes.
+pub(crate) fn extent() -> Range {
+    Range { start: (&raw const loader_start).addr() as u64, end: (&raw const loader_end).addr() as u64 }
+}
+
+/// Switches to other page tables and enters the kernel, which never returns.
+///
+/// # Safety
+///
+/// The tables must map this code one to one and `entry` as the kernel's entry point; `info` must be the address
+/// of its boot information there.
+pub(crate) unsafe fn enter(entry: u64, root: u64, info: u64) -> ! {
+    // SAFETY: the caller's promise; the kernel sets up its own stack.
+    unsafe {
+        asm!(
+            "mov cr3, {root}",
+            "xor ebp, ebp",
+            "jmp {entry}",
+            root = in(reg) root,
+            entry = in(reg) entry,
+            in("rdi") info,
+            options(noreturn),
+        )
+    }
+}

@@ -1,0 +1,71 @@
+//! The machine's memory, which is mapped one to one.
+
+use core::ffi::{CStr, c_char};
+use core::ptr::{self, with_exposed_provenance, with_exposed_provenance_mut};
+
+use hermit_boot::PhysicalMemory;
+use hermit_ranges::Range;
+use zerocopy::FromBytes;
+
+use crate::MAPPED_END;
+
+fn pointer<T>(address: u64) -> *const T {
+    assert!(address < MAPPED_END, "address {address:#x} is not mapped");
+    with_exposed_provenance(address as usize)
+}
+
+fn pointer_mut<T>(address: u64) -> *mut T {
+    assert!(address < MAPPED_END, "address {address:#x} is not mapped");
+    with_exposed_provenance_mut(address as usize)
+}
+
+/// Reads a structure that the machine monitor left behind. Any bytes make a valid `T`.
+pub(crate) fn read<T: FromBytes>(address: u64) -> T {
+    // SAFETY: the address is mapped (checked), and `FromBytes` makes any bytes a value. Reading RAM or the holes
+    // in it has no effect.
+    unsafe { pointer::<T>(address).read_unaligned() }
+}
+
+/// The bytes of a NUL-terminated string that the machine monitor left behind, without the NUL.
+pub(crate) fn string(address: u64) -> &'static [u8] {
+    // SAFETY: both boot protocols terminate their strings; the memory is free only after the last use of this
+    // one, which is when it is copied into the boot information.
+    unsafe { CStr::from_ptr(pointer::<c_char>(address)) }.to_bytes()
+}
+
+/// The bytes of a range.
+///
+/// # Safety
+///
+/// The range must be RAM that nobody writes as long as the result lives.
+pub(crate) unsafe fn bytes(range: Range) -> &'static [u8] {
+    assert!(range.end <= MAPPED_END, "the image lies above 4 GiB");
+    // SAFETY: mapped (checked); not written (the caller's promise).
+    unsafe { core::slice::from_raw_parts(pointer(range.start), range.size() as usize) }
+}
+
+/// Memory as the loader sees it.
+#[derive(Debug)]
+pub(crate) struct Identity;
+
+impl PhysicalMemory for Identity {
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        // SAFETY: mapped (checked), and free memory by the contract of `PhysicalMemory`, so it is no part of
+        // the loader or of `bytes`.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer_mut(address), bytes.len()) };
+    }
+
+    fn zero(&mut self, address: u64, size: u64) {
+        // SAFETY: as in `write`.
+        unsafe { ptr::write_bytes(pointer_mut::<u8>(address), 0, size as usize) };
+    }
+
+    fn read_word(&self, address: u64) -> u64 {
+        read(address)
+    }
+
+    fn write_word(&mut self, address: u64, word: u64) {
+        // SAFETY: as in `write`.
+        unsafe { pointer_mut::<u64>(address).write_unaligned(word) };
+    }
+}

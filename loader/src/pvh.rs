@@ -1,0 +1,76 @@
+//! PVH, the direct boot of Xen, QEMU, Firecracker and Cloud Hypervisor (Xen's
+//! `public/arch-x86/hvm/start_info.h`).
+
+use hermit_boot::FreeMemory;
+use hermit_ranges::Range;
+use zerocopy::FromBytes;
+
+use crate::memory;
+use crate::protocol::{Machine, USABLE, add_usable};
+
+const MAGIC: u32 = 0x336e_c578;
+
+// The note by which a machine monitor recognises us and finds the entry: owner "Xen", type 18
+// (XEN_ELFNOTE_PHYS32_ENTRY), the 32-bit physical address.
+core::arch::global_asm!(
+    ".pushsection .note.pvh, \"a\", @note",
+    ".balign 4",
+    ".long 4, 4, 18",
+    ".asciz \"Xen\"",
+    ".long loader_entry",
+    ".popsection",
+);
+
+#[derive(FromBytes)]
+#[repr(C)]
+struct StartInfo {
+    magic: u32,
+    version: u32,
+    _flags: u32,
+    module_count: u32,
+    modules: u64,
+    command_line: u64,
+    rsdp: u64,
+    map: u64,
+    map_entries: u32,
+    _reserved: u32,
+}
+
+#[derive(FromBytes)]
+#[repr(C)]
+struct Module {
+    start: u64,
+    size: u64,
+    _command_line: u64,
+    _reserved: u64,
+}
+
+#[derive(FromBytes)]
+#[repr(C)]
+struct MapEntry {
+    start: u64,
+    size: u64,
+    kind: u32,
+    _reserved: u32,
+}
+
+/// Reads what a PVH loader left at `address`; the memory map needs version 1.
+pub(crate) fn read(address: u32) -> Option<Machine> {
+    let info: StartInfo = memory::read(address.into());
+    if info.magic != MAGIC || info.version < 1 {
+        return None;
+    }
+    let mut free = FreeMemory::new();
+    for index in 0..u64::from(info.map_entries) {
+        let entry: MapEntry = memory::read(info.map + index * size_of::<MapEntry>() as u64);
+        if entry.kind == USABLE {
+            add_usable(&mut free, entry.start, entry.size);
+        }
+    }
+    let module = (info.module_count > 0).then(|| {
+        let module: Module = memory::read(info.modules);
+        Range { start: module.start, end: module.start.saturating_add(module.size) }
+    });
+    let command_line = if info.command_line == 0 { &[] } else { memory::string(info.command_line) };
+    Some(Machine { free, module, command_line, rsdp: info.rsdp })
+}

@@ -1,0 +1,54 @@
+//! Saying what went wrong: one line on the first serial port, then the end of the machine.
+
+use core::fmt::{self, Write};
+
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use x86_64::instructions::hlt;
+use x86_64::instructions::port::Port;
+
+/// First serial port (16550): data, and line status at offset 5.
+const SERIAL: u16 = 0x3f8;
+const TRANSMITTER_EMPTY: u8 = 1 << 5;
+
+/// QEMU's ACPI power-off: port and value.
+const POWER_OFF: (u16, u16) = (0x604, 0x2000);
+
+struct Serial;
+
+impl Write for Serial {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let (mut data, mut status) = (Port::<u8>::new(SERIAL), Port::<u8>::new(SERIAL + 5));
+        for &byte in text.as_bytes() {
+            // A port that never becomes ready must not hold up the end.
+            for _ in 0..100_000 {
+                // SAFETY: reading the line status has no effect on memory.
+                if unsafe { status.read() } & TRANSMITTER_EMPTY != 0 {
+                    break;
+                }
+            }
+            // SAFETY: sending a byte has no effect on memory.
+            unsafe { data.write(byte) };
+        }
+        Ok(())
+    }
+}
+
+/// Says why the image cannot be started and ends the machine.
+pub(crate) fn fail(reason: fmt::Arguments<'_>) -> ! {
+    // Writing to the serial port cannot fail.
+    let _: fmt::Result = writeln!(Serial, "hermit-loader: error: {reason}");
+    // SAFETY: the ports end the machine, or nothing listens there.
+    unsafe { Port::new(STATUS_PORT).write(NOT_STARTED) };
+    // SAFETY: as above.
+    unsafe { Port::new(QUIT_PORT).write(0_u8) };
+    // SAFETY: as above.
+    unsafe { Port::new(POWER_OFF.0).write(POWER_OFF.1) };
+    loop {
+        hlt();
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    fail(format_args!("{info}"))
+}
