@@ -13,7 +13,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(any(feature = "alloc", test))]
+#[cfg(any(feature = "alloc", feature = "sample", test))]
 extern crate alloc;
 
 pub mod boot_info;

@@ -5,6 +5,9 @@
 //! only. The bytes are untrusted: every offset and size is checked, and whatever [`check`] passes can be loaded
 //! without further checks of the file.
 
+#[cfg(any(feature = "sample", test))]
+pub mod sample;
+
 use elf::ElfBytes;
 use elf::abi;
 use elf::endian::LittleEndian;

@@ -1,0 +1,144 @@
+//! A small valid image for tests, whose parts can be spoilt one by one.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use elf::abi;
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::note::AbiNote;
+
+/// `Elf64_Ehdr`.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the ELF specification")]
+pub struct FileHeader {
+    pub ident: [u8; 16],
+    pub kind: u16,
+    pub machine: u16,
+    pub version: u32,
+    pub entry: u64,
+    pub phoff: u64,
+    pub shoff: u64,
+    pub flags: u32,
+    pub ehsize: u16,
+    pub phentsize: u16,
+    pub phnum: u16,
+    pub shentsize: u16,
+    pub shnum: u16,
+    pub shstrndx: u16,
+}
+
+/// `Elf64_Phdr`.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the ELF specification")]
+pub struct ProgramHeader {
+    pub kind: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub vaddr: u64,
+    pub paddr: u64,
+    pub filesz: u64,
+    pub memsz: u64,
+    pub align: u64,
+}
+
+/// The parts of an image. As it is made it is valid: a page with headers, note and relocations, a page of code, a
+/// page of data of which half is in the file, the first page of data read-only after relocation.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The file header.
+    pub header: FileHeader,
+    /// The program headers, in this order: three segments, note, dynamic section, thread-local template, relro.
+    pub segments: [ProgramHeader; 7],
+    /// The relocations: where, kind, addend.
+    pub relocations: Vec<[u64; 3]>,
+    /// The note's bytes.
+    pub note: Vec<u8>,
+    /// The dynamic section: tags and values.
+    pub dynamic: Vec<[u64; 2]>,
+}
+
+/// Index of the note in [`Sample::segments`].
+pub const NOTE: usize = 3;
+/// Index of the thread-local template in [`Sample::segments`].
+pub const TLS: usize = 5;
+
+const NOTE_OFFSET: u64 = 0x400;
+const RELOCATIONS_OFFSET: u64 = 0x800;
+const DYNAMIC_OFFSET: u64 = 0x2000;
+/// Size of the file without section headers.
+const FILE_SIZE: usize = 0x3800;
+
+impl Default for Sample {
+    fn default() -> Self {
+        let segment = |kind, flags, start, filesz, memsz| ProgramHeader {
+            kind,
+            flags,
+            offset: start,
+            vaddr: start,
+            paddr: start,
+            filesz,
+            memsz,
+            align: if kind == abi::PT_LOAD { 0x1000 } else { 8 },
+        };
+        let read_write = abi::PF_R | abi::PF_W;
+        let note = AbiNote::CURRENT.as_bytes().to_vec();
+        let note_size = note.len() as u64;
+        Self {
+            header: FileHeader {
+                ident: *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0",
+                kind: abi::ET_DYN,
+                machine: abi::EM_X86_64,
+                version: 1,
+                entry: 0x1010,
+                phoff: 64,
+                shoff: FILE_SIZE as u64,
+                flags: 0,
+                ehsize: 64,
+                phentsize: 56,
+                phnum: 7,
+                shentsize: 64,
+                shnum: 1,
+                shstrndx: 0,
+            },
+            segments: [
+                segment(abi::PT_LOAD, abi::PF_R, 0, 0x1000, 0x1000),
+                segment(abi::PT_LOAD, abi::PF_R | abi::PF_X, 0x1000, 0x800, 0x800),
+                segment(abi::PT_LOAD, read_write, 0x2000, 0x1800, 0x3123),
+                ProgramHeader { align: 4, ..segment(abi::PT_NOTE, abi::PF_R, NOTE_OFFSET, note_size, note_size) },
+                segment(abi::PT_DYNAMIC, read_write, DYNAMIC_OFFSET, 0x100, 0x100),
+                segment(abi::PT_TLS, abi::PF_R, 0x2200, 0x10, 0x30),
+                segment(abi::PT_GNU_RELRO, abi::PF_R, 0x2000, 0x1000, 0x1000),
+            ],
+            relocations: vec![[0x2300, 8, 0x1010], [0x3008, 8, 0x2000]],
+            note,
+            dynamic: vec![
+                [abi::DT_RELA.cast_unsigned(), RELOCATIONS_OFFSET],
+                [abi::DT_RELASZ.cast_unsigned(), 48],
+                [abi::DT_RELAENT.cast_unsigned(), 24],
+                [0, 0],
+            ],
+        }
+    }
+}
+
+impl Sample {
+    /// The file. Where nothing else lies, each byte is the low byte of its offset's page number plus one.
+    #[must_use]
+    pub fn build(&self) -> Vec<u8> {
+        let mut file: Vec<u8> = (0..FILE_SIZE).map(|offset| (offset >> 12).to_le_bytes()[0] + 1).collect();
+        let mut put = |offset: u64, bytes: &[u8]| {
+            let offset = usize::try_from(offset).expect("small");
+            file[offset..offset + bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, self.header.as_bytes());
+        put(64, self.segments.as_bytes());
+        put(NOTE_OFFSET, &self.note);
+        put(RELOCATIONS_OFFSET, self.relocations.as_bytes());
+        put(DYNAMIC_OFFSET, self.dynamic.as_bytes());
+        file.extend_from_slice(&[0; 64]);
+        file
+    }
+}
