@@ -1,0 +1,99 @@
+//! Fails, or checks itself, in the way its argument names.
+//!
+//! The faults show what the machine makes of a program that does the worst: each must end with a message and a code
+//! that is not 0. The checks show that what std promises holds here, and end with `ok`. The same source runs on Linux.
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+mod checks;
+mod faults;
+mod memory;
+
+use std::env;
+use std::process::{self, ExitCode};
+
+/// What came of an action: the last line to print, or what went wrong.
+type Outcome = Result<&'static str, String>;
+
+/// Something to do by name.
+type Action = fn() -> Outcome;
+
+/// The exit code for arguments that make no sense.
+const USAGE_ERROR: u8 = 2;
+
+/// Every action that needs no further argument, by name.
+const ACTIONS: &[(&str, Action)] = &[
+    ("abort", faults::abort),
+    ("allocate", faults::allocate),
+    ("divide", faults::divide),
+    ("entropy", checks::entropy),
+    ("execute-data", faults::execute_data),
+    ("float", checks::float),
+    ("illegal", faults::illegal),
+    ("io-errors", checks::io_errors),
+    ("memory", memory::memory),
+    ("null", faults::null),
+    ("null-read", faults::null_read),
+    ("panic", faults::panic),
+    ("recursion", faults::recursion),
+    ("time", checks::time),
+    ("tls", checks::tls),
+    ("try-allocate", faults::try_allocate),
+    ("write-code", faults::write_code),
+    ("write-rodata", faults::write_rodata),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
+    let action = match arguments.as_slice() {
+        [name, code] if name == "exit" => match code.parse() {
+            Ok(code) => process::exit(code),
+            Err(_) => None,
+        },
+        [name] => ACTIONS.iter().find(|(known, _)| known == name),
+        _ => None,
+    };
+    let Some((_, action)) = action else {
+        print_usage();
+        return ExitCode::from(USAGE_ERROR);
+    };
+    match action() {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("failed: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints every name to the standard error stream.
+fn print_usage() {
+    eprintln!("usage: faults NAME, where NAME is one of");
+    eprintln!("  exit N");
+    for (name, _) in ACTIONS {
+        eprintln!("  {name}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ACTIONS, checks, memory};
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        assert!(ACTIONS.is_sorted_by(|(one, _), (other, _)| one < other));
+    }
+
+    #[test]
+    fn checks_pass() {
+        let checks =
+            [checks::entropy, checks::float, checks::io_errors, checks::time, checks::tls, memory::memory];
+        for check in checks {
+            assert_eq!(check(), Ok("ok"));
+        }
+    }
+}

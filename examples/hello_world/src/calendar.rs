@@ -1,0 +1,99 @@
+//! From the time since the Unix epoch to a date and a time of day.
+
+use std::fmt;
+use std::time::Duration;
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// Days in 400 years, after which the calendar repeats.
+const DAYS_PER_ERA: u64 = 400 * 365 + 97;
+
+/// Days from 1 March of the year 0 to 1 January 1970.
+const EPOCH_DAYS: u64 = 719_468;
+
+/// A date and time of day in UTC, shown as ISO 8601 has it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct DateTime {
+    year: u64,
+    month: u64,
+    day: u64,
+    second_of_day: u64,
+}
+
+impl DateTime {
+    /// The date and time that lie `since_epoch` after the Unix epoch.
+    pub(crate) fn from_unix(since_epoch: Duration) -> Self {
+        let seconds = since_epoch.as_secs();
+        let (year, month, day) = date(seconds / SECONDS_PER_DAY);
+        Self { year, month, day, second_of_day: seconds % SECONDS_PER_DAY }
+    }
+}
+
+impl fmt::Display for DateTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { year, month, day, second_of_day } = self;
+        let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+/// Year, month and day of the day `days` after 1 January 1970.
+///
+/// It reckons in years that begin in March: the leap day is then the last of the year, and the months from the first
+/// on have lengths that repeat every five, 153 days.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + EPOCH_DAYS;
+    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
+    // A leap day falls every 4 years (1 461 days), except every 100 (36 524 days), except the era's last day.
+    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / (DAYS_PER_ERA - 1);
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let months_since_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
+    let month = (months_since_march + 2) % 12 + 1;
+    let year = 400 * era + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{DateTime, date};
+
+    fn text(seconds: u64) -> String {
+        DateTime::from_unix(Duration::from_secs(seconds)).to_string()
+    }
+
+    #[test]
+    fn known_times() {
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(text(1_234_567_890), "2009-02-13T23:31:30Z");
+        assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    /// Every day of 800 years follows the one before it.
+    #[test]
+    fn days_follow_each_other() {
+        let is_leap =
+            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        for days in 0..800 * 365 {
+            assert_eq!(date(days), (year, month, day));
+            let length = match month {
+                2 => 28 + u64::from(is_leap(year)),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            day += 1;
+            if day > length {
+                (month, day) = (month + 1, 1);
+            }
+            if month > 12 {
+                (year, month) = (year + 1, 1);
+            }
+        }
+    }
+}

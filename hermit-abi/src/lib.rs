@@ -1,0 +1,105 @@
+//! What the kernel and the programs on it agree on: functions, types and numbers.
+//!
+//! std is built on this crate, which takes the place of the published `hermit-abi`: every name, type and value of
+//! that one's version 0.5.2 is here, so an unmodified std and every crate that names `hermit_abi` compile against it.
+//! The documentation says what this kernel does; it is the contract that the kernel is written to.
+//!
+//! - [`errno`](mod@errno) has the error numbers; a function that fails returns one of them, negated.
+//! - The functions are in groups: memory, files by name, descriptors, sockets, threads, waiting for threads, time,
+//!   and the program as a whole. All of them link to a kernel symbol, listed in [`SYMBOLS`]. What a kernel does not
+//!   offer is there all the same and fails, mostly with `-ENOSYS`.
+//! - The structures have the C layout, which is pinned at compile time.
+
+#![no_std]
+
+mod calls;
+mod constants;
+pub mod errno;
+mod priority;
+mod symbols;
+mod types;
+
+pub use core::ffi::{c_int, c_short, c_void};
+
+pub use calls::descriptor::{
+    close, dup, eventfd, fcntl, fstat, fsync, getdents64, ioctl, lseek, poll, read, readv, write, writev,
+};
+pub use calls::file::{lstat, mkdir, open, rmdir, stat, unlink};
+pub use calls::memory::{
+    alloc, alloc_zeroed, dealloc, free, getpagesize, malloc, mmap, mprotect, munmap, realloc,
+};
+pub use calls::process::{abort, errno, exit, get_errno, getpid, read_entropy};
+pub use calls::queue::{add_queue, destroy_queue, init_queue, notify, wait};
+pub use calls::socket::{
+    accept, bind, connect, freeaddrinfo, getaddrbyname, getaddrinfo, getpeername, getsockname, getsockopt,
+    listen, network_init, recv, recvfrom, send, sendto, setsockopt, shutdown, socket,
+};
+pub use calls::sync::{futex_wait, futex_wake, sem_destroy, sem_init, sem_post, sem_timedwait, sem_trywait};
+pub use calls::thread::{
+    available_parallelism, block_current_task, block_current_task_with_timeout, join, spawn, spawn2,
+    wakeup_task, yield_now,
+};
+pub use calls::time::{clock_gettime, nanosleep, usleep};
+#[expect(deprecated, reason = "still exported, for programs that were written for them")]
+pub use calls::{file::opendir, socket::shutdown_socket, thread::get_processor_count};
+pub use constants::file::{
+    DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, DT_UNKNOWN, DT_WHT, F_DUPFD, F_GETFD, F_GETFL,
+    F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO, IOV_MAX, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NONBLOCK,
+    O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG,
+    S_IFSOCK, SEEK_CUR, SEEK_END, SEEK_SET, STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO,
+};
+pub use constants::net::{
+    AF_INET, AF_INET6, AF_UNSPEC, AF_VSOCK, EAI_AGAIN, EAI_BADFLAGS, EAI_FAIL, EAI_FAMILY, EAI_MEMORY,
+    EAI_NODATA, EAI_NONAME, EAI_OVERFLOW, EAI_SERVICE, EAI_SOCKTYPE, EAI_SYSTEM, IP_ADD_MEMBERSHIP,
+    IP_DROP_MEMBERSHIP, IP_MULTICAST_LOOP, IP_MULTICAST_TTL, IP_TOS, IP_TTL, IPPROTO_IP, IPPROTO_IPV6,
+    IPPROTO_TCP, IPPROTO_UDP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_MULTICAST_LOOP, IPV6_V6ONLY,
+    MSG_PEEK, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_BROADCAST, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF,
+    SO_RCVTIMEO, SO_REUSEADDR, SO_SNDBUF, SO_SNDTIMEO, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM,
+    SOL_SOCKET, TCP_NODELAY, VMADDR_CID_ANY, VMADDR_CID_HOST, VMADDR_CID_HYPERVISOR, VMADDR_CID_LOCAL,
+};
+pub use constants::poll::{
+    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI,
+    POLLRDBAND, POLLRDHUP, POLLRDNORM, POLLWRBAND, POLLWRNORM,
+};
+pub use constants::system::{
+    CLOCK_MONOTONIC, CLOCK_REALTIME, FUTEX_RELATIVE_TIMEOUT, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE,
+    RAND_MAX,
+};
+pub use errno::{
+    E2BIG, EACCES, EADDRINUSE, EADDRNOTAVAIL, EADV, EAFNOSUPPORT, EAGAIN, EALREADY, EBADE, EBADF, EBADFD,
+    EBADMSG, EBADR, EBADRQC, EBADSLT, EBFONT, EBUSY, ECANCELED, ECHILD, ECHRNG, ECOMM, ECONNABORTED,
+    ECONNREFUSED, ECONNRESET, EDEADLK, EDEADLOCK, EDESTADDRREQ, EDOM, EDOTDOT, EDQUOT, EEXIST, EFAULT, EFBIG,
+    EHOSTDOWN, EHOSTUNREACH, EHWPOISON, EIDRM, EILSEQ, EINPROGRESS, EINTR, EINVAL, EIO, EISCONN, EISDIR,
+    EISNAM, EKEYEXPIRED, EKEYREJECTED, EKEYREVOKED, EL2HLT, EL2NSYNC, EL3HLT, EL3RST, ELIBACC, ELIBBAD,
+    ELIBEXEC, ELIBMAX, ELIBSCN, ELNRNG, ELOOP, EMEDIUMTYPE, EMFILE, EMLINK, EMSGSIZE, EMULTIHOP,
+    ENAMETOOLONG, ENAVAIL, ENETDOWN, ENETRESET, ENETUNREACH, ENFILE, ENOANO, ENOBUFS, ENOCSI, ENODATA,
+    ENODEV, ENOENT, ENOEXEC, ENOKEY, ENOLCK, ENOLINK, ENOMEDIUM, ENOMEM, ENOMSG, ENONET, ENOPKG, ENOPROTOOPT,
+    ENOSPC, ENOSR, ENOSTR, ENOSYS, ENOTBLK, ENOTCONN, ENOTDIR, ENOTEMPTY, ENOTNAM, ENOTRECOVERABLE, ENOTSOCK,
+    ENOTTY, ENOTUNIQ, ENXIO, EOPNOTSUPP, EOVERFLOW, EOWNERDEAD, EPERM, EPFNOSUPPORT, EPIPE, EPROTO,
+    EPROTONOSUPPORT, EPROTOTYPE, ERANGE, EREMCHG, EREMOTE, EREMOTEIO, ERESTART, ERFKILL, EROFS, ESHUTDOWN,
+    ESOCKTNOSUPPORT, ESPIPE, ESRCH, ESRMNT, ESTALE, ESTRPIPE, ETIME, ETIMEDOUT, ETOOMANYREFS, ETXTBSY,
+    EUCLEAN, EUNATCH, EUSERS, EWOULDBLOCK, EXDEV, EXFULL, error_string,
+};
+pub use priority::{HIGH_PRIO, LOW_PRIO, NO_PRIORITIES, NORMAL_PRIO, Priority, get_priority, set_priority};
+pub use symbols::SYMBOLS;
+pub use types::file::{dirent64, iovec, pollfd, stat};
+pub use types::net::{
+    addrinfo, in_addr, in6_addr, ip_mreq, ipv6_mreq, linger, sockaddr, sockaddr_in, sockaddr_in6,
+    sockaddr_storage, sockaddr_vm,
+};
+pub use types::scalar::{
+    Tid, clockid_t, in_addr_t, in_port_t, nfds_t, pid_t, sa_family_t, sem_t, socklen_t, suseconds_t, time_t,
+    useconds_t,
+};
+pub use types::time::{timespec, timeval};
+
+/// The number of this interface, which the build writes into a note of every image.
+///
+/// A loader or hypervisor and the kernel of an image refuse each other if their numbers differ. It changes with
+/// whatever would make an old one and a new one misunderstand each other.
+pub const ABI_VERSION: u32 = 5;
+
+/// Whether the descriptor is a terminal's: never, since what a program writes may go anywhere.
+pub fn isatty(_fd: c_int) -> bool {
+    false
+}

@@ -1,0 +1,28 @@
+//! Points in time and spans of it.
+
+use super::assert_layout;
+use super::scalar::{suseconds_t, time_t};
+
+/// A time or a span in seconds and nanoseconds.
+///
+/// The nanoseconds are 32 bits wide, unlike those of most C libraries; four bytes of padding follow them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct timespec {
+    /// Whole seconds.
+    pub tv_sec: time_t,
+    /// Nanoseconds beyond them, 0 to 999 999 999.
+    pub tv_nsec: i32,
+}
+assert_layout!(timespec, size 16, tv_sec @ 0, tv_nsec @ 8);
+
+/// A span in seconds and microseconds, as the socket timeouts take it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct timeval {
+    /// Whole seconds.
+    pub tv_sec: time_t,
+    /// Microseconds beyond them, 0 to 999 999.
+    pub tv_usec: suseconds_t,
+}
+assert_layout!(timeval, size 16, tv_sec @ 0, tv_usec @ 8);
