@@ -93,12 +93,6 @@ pub use types::scalar::{
 };
 pub use types::time::{timespec, timeval};
 
-/// The number of this interface, which the build writes into a note of every image.
-///
-/// A loader or hypervisor and the kernel of an image refuse each other if their numbers differ. It changes with
-/// whatever would make an old one and a new one misunderstand each other.
-pub const ABI_VERSION: u32 = 5;
-
 /// Whether the descriptor is a terminal's: never, since what a program writes may go anywhere.
 pub fn isatty(_fd: c_int) -> bool {
     false

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_char};
 use core::ptr::{self, with_exposed_provenance, with_exposed_provenance_mut};
 
 use hermit_boot::PhysicalMemory;
+use hermit_interface::to_usize;
 use hermit_ranges::Range;
 use zerocopy::FromBytes;
 
@@ -11,12 +12,12 @@ use crate::MAPPED_END;
 
 fn pointer<T>(address: u64) -> *const T {
     assert!(address < MAPPED_END, "address {address:#x} is not mapped");
-    with_exposed_provenance(address as usize)
+    with_exposed_provenance(to_usize(address))
 }
 
 fn pointer_mut<T>(address: u64) -> *mut T {
     assert!(address < MAPPED_END, "address {address:#x} is not mapped");
-    with_exposed_provenance_mut(address as usize)
+    with_exposed_provenance_mut(to_usize(address))
 }
 
 /// Reads a structure that the machine monitor left behind. Any bytes make a valid `T`.
@@ -41,7 +42,7 @@ pub(crate) fn string(address: u64) -> &'static [u8] {
 pub(crate) unsafe fn bytes(range: Range) -> &'static [u8] {
     assert!(range.end <= MAPPED_END, "the image lies above 4 GiB");
     // SAFETY: mapped (checked); not written (the caller's promise).
-    unsafe { core::slice::from_raw_parts(pointer(range.start), range.size() as usize) }
+    unsafe { core::slice::from_raw_parts(pointer(range.start), to_usize(range.size())) }
 }
 
 /// Memory as the loader sees it.
@@ -57,7 +58,7 @@ impl PhysicalMemory for Identity {
 
     fn zero(&mut self, address: u64, size: u64) {
         // SAFETY: as in `write`.
-        unsafe { ptr::write_bytes(pointer_mut::<u8>(address), 0, size as usize) };
+        unsafe { ptr::write_bytes(pointer_mut::<u8>(address), 0, to_usize(size)) };
     }
 
     fn read_word(&self, address: u64) -> u64 {

@@ -9,6 +9,7 @@ use x86_64::instructions::port::Port;
 /// First serial port (16550): data, and line status at offset 5.
 const SERIAL: u16 = 0x3f8;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
+const MAX_POLLS: usize = 100_000;
 
 /// QEMU's ACPI power-off: port and value.
 const POWER_OFF: (u16, u16) = (0x604, 0x2000);
@@ -19,13 +20,10 @@ impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let (mut data, mut status) = (Port::<u8>::new(SERIAL), Port::<u8>::new(SERIAL + 5));
         for &byte in text.as_bytes() {
+            // SAFETY: reading the line status has no effect on memory.
+            let ready = || unsafe { status.read() } & TRANSMITTER_EMPTY != 0;
             // A port that never becomes ready must not hold up the end.
-            for _ in 0..100_000 {
-                // SAFETY: reading the line status has no effect on memory.
-                if unsafe { status.read() } & TRANSMITTER_EMPTY != 0 {
-                    break;
-                }
-            }
+            let _: Option<()> = core::iter::repeat_with(ready).take(MAX_POLLS).find(|&ready| ready).map(drop);
             // SAFETY: sending a byte has no effect on memory.
             unsafe { data.write(byte) };
         }

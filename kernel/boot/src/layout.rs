@@ -39,7 +39,7 @@ pub(crate) fn direct_map_start(random: u64) -> u64 {
 
 /// The addresses that are the kernel's to use.
 pub(crate) fn free_addresses(random: u64) -> Range {
-    let start = 128 * ENTRY + (random % (63 * ENTRY) & !(PAGE_SIZE - 1));
+    let start = 128 * ENTRY + ((random % (63 * ENTRY)) & !(PAGE_SIZE - 1));
     Range { start, size: 255 * ENTRY - start }
 }
 
@@ -53,12 +53,14 @@ mod tests {
         for random in [0, 1, u64::MAX, u64::MAX / 3, 1 << 45, (62 * ENTRY - MAX_SIZE) - 1] {
             for align in [4096, 1 << 21, 1 << 30] {
                 let start = image_start(random, align);
-                assert!(start >= ENTRY && start + MAX_SIZE <= 64 * ENTRY && start % align == 0);
+                assert!(start >= ENTRY && start + MAX_SIZE <= 64 * ENTRY && start.is_multiple_of(align));
             }
             let start = direct_map_start(random);
-            assert!((64 * ENTRY..128 * ENTRY).contains(&start) && start % ENTRY == 0);
+            assert!((64 * ENTRY..128 * ENTRY).contains(&start) && start.is_multiple_of(ENTRY));
             let free = free_addresses(random);
-            assert!(free.start >= 128 * ENTRY && free.end() == 255 * ENTRY && free.start % 4096 == 0);
+            assert!(
+                free.start >= 128 * ENTRY && free.end() == 255 * ENTRY && free.start.is_multiple_of(4096)
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use hermit_interface::boot_info::{self, BootInfo, Platform, Range, Tls};
 use hermit_interface::image::{Image, PAGE_SIZE, Segment};
-use hermit_interface::note;
+use hermit_interface::{note, to_usize};
 use zerocopy::FromZeros;
 
 use crate::layout::{self, Randomness};
@@ -142,7 +142,7 @@ fn map_image<M: PhysicalMemory>(
     for segment in image.segments() {
         let first = segment.start & !(PAGE_SIZE - 1);
         let last = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
-        for page in (first..last).step_by(PAGE_SIZE as usize) {
+        for page in (first..last).step_by(to_usize(PAGE_SIZE)) {
             let write = segment.write && !(relro.0..relro.1).contains(&page);
             let rights = Rights { write, execute: segment.execute };
             table.map(start + page, physical + page, PAGE_SIZE, rights)?;

@@ -1,5 +1,7 @@
 //! Building page tables in physical memory that is not yet mapped (SDM volume 3, section 4.5).
 
+use hermit_interface::to_usize;
+
 use crate::load::LoadError;
 use crate::{FreeMemory, PhysicalMemory};
 
@@ -50,7 +52,7 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         size: u64,
         rights: Rights,
     ) -> Result<(), LoadError> {
-        for offset in (0..size).step_by(SIZE as usize) {
+        for offset in (0..size).step_by(to_usize(SIZE)) {
             let slot = self.slot(address + offset, 3)?;
             self.memory.write_word(slot, (physical + offset) | rights.bits());
         }
@@ -65,7 +67,7 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         size: u64,
         rights: Rights,
     ) -> Result<(), LoadError> {
-        for offset in (0..size).step_by(LARGE_SIZE as usize) {
+        for offset in (0..size).step_by(to_usize(LARGE_SIZE)) {
             let slot = self.slot(address + offset, 2)?;
             self.memory.write_word(slot, (physical + offset) | rights.bits() | LARGE);
         }

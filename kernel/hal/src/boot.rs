@@ -4,6 +4,7 @@ use core::ptr::with_exposed_provenance;
 use core::slice;
 
 use hermit_interface::boot_info::{BootInfo, Parsed};
+use hermit_interface::to_usize;
 
 use crate::{clock, exit, memory, platform};
 
@@ -16,7 +17,7 @@ pub struct Boot {
 
 /// Reads the boot information at `address` and makes everything ready that depends on it.
 pub(crate) fn init(address: u64) -> Boot {
-    let start = with_exposed_provenance::<BootInfo>(address as usize);
+    let start = with_exposed_provenance::<BootInfo>(to_usize(address));
     // SAFETY: the loader leaves the boot information at this address, aligned and initialised, in memory that is
     // not free; nobody writes it.
     let fixed = unsafe { &*start };

@@ -18,7 +18,6 @@ pub struct RawSpinLock {
 
 // SAFETY: only one holder can have changed `locked` from false to true, and only it changes it back.
 unsafe impl RawMutex for RawSpinLock {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait asks for a constant to start from")]
     const INIT: Self = Self { locked: AtomicBool::new(false) };
 
     type GuardMarker = GuardNoSend;

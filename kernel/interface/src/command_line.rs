@@ -112,12 +112,8 @@ impl Iterator for Words<'_> {
             match byte {
                 b'"' => (quoted, inside) = (true, !inside),
                 b'\\' => {
-                    let Some((&literal, after)) = rest.split_first() else {
-                        self.rest = rest;
-                        break;
-                    };
-                    word.push(literal);
-                    self.rest = after;
+                    word.extend(rest.first());
+                    self.rest = rest.get(1..).unwrap_or_default();
                     continue;
                 }
                 _ if byte.is_ascii_whitespace() && !inside => break,

@@ -26,3 +26,12 @@ pub mod image;
 pub mod note;
 
 pub use errno::Errno;
+
+/// An address or a size as the processor's own type: all our machines have 64 bits.
+#[inline]
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "checked at compile time")]
+pub const fn to_usize(number: u64) -> usize {
+    const { assert!(size_of::<usize>() == size_of::<u64>()) };
+    number as usize
+}

@@ -199,7 +199,8 @@ mod tests {
             for (start, size, step, align) in steps {
                 let start = u64::from(start);
                 let taken = range(start, (start + size).min(256));
-                let slots = taken.start as usize..taken.end as usize;
+                let index = |number: u64| usize::try_from(number).unwrap();
+                let slots = index(taken.start)..index(taken.end);
                 match step {
                     0 => {
                         let free = bitmap[slots.clone()].iter().all(|&free| !free);
@@ -211,7 +212,7 @@ mod tests {
                         bitmap[slots].fill(false);
                     }
                     _ => {
-                        let size = size as usize;
+                        let size = index(size);
                         let fits = |at: &usize| at + size <= 256 && bitmap[*at..at + size].iter().all(|&free| free);
                         let expected = (0..256).step_by(1 << align).find(fits);
                         prop_assert_eq!(ranges.allocate(size as u64, 1 << align), expected.map(|at| at as u64));

@@ -57,7 +57,8 @@ macro_rules! export {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $symbol($($arg: $type),*) -> $result {
-            $crate::syscalls::returned((|| -> Result<$result, hermit_interface::Errno> { $body })())
+            let call = || -> Result<$result, hermit_interface::Errno> { $body };
+            $crate::syscalls::returned(call())
         }
     )*};
 }

@@ -124,7 +124,9 @@ fn too_little_memory_is_an_error_at_every_size() {
     let file = Sample::default().build();
     let image = check(&file).unwrap();
     let enough = (0..64).map(|pages| pages * 4096).find(|&size| loaded(size, &image).is_ok()).unwrap();
-    assert!((0..enough / 4096).all(|pages| loaded(pages * 4096, &image).unwrap_err() == LoadError::OutOfMemory));
+    assert!(
+        (0..enough / 4096).all(|pages| loaded(pages * 4096, &image).unwrap_err() == LoadError::OutOfMemory)
+    );
     let (mut memory, mut free, loaded) = loaded(enough, &image).unwrap();
     assert_eq!(loaded.hand_over(&mut memory, &mut free, &[], b""), Err(LoadError::OutOfMemory));
 }

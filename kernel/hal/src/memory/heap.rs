@@ -3,6 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, with_exposed_provenance_mut};
 
+use hermit_interface::to_usize;
 use talc::TalcLock;
 use talc::base::Talc;
 use talc::base::binning::Binning;
@@ -34,7 +35,7 @@ unsafe impl Source for Frames {
             |size: usize| paging::with(|memory| memory.allocate(size as u64)).map(|start| (start, size));
         // A machine that is almost full gives what is needed, if not more.
         let (start, size) = claim(size).or_else(|_| claim(needed.next_multiple_of(4096))).map_err(|_| ())?;
-        let start = with_exposed_provenance_mut(start as usize);
+        let start = with_exposed_provenance_mut(to_usize(start));
         // SAFETY: the memory was free, is mapped, and is the heap's from now on.
         unsafe { talc.claim(start, size) }.map(|_| ()).ok_or(())
     }

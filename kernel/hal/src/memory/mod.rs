@@ -50,4 +50,4 @@ pub fn free() -> u64 {
     paging::with(|memory: &mut Memory| memory.free())
 }
 
-const _: () = assert!(stacks::STACK_TOP % 4096 == 0, "a stack consists of whole pages");
+const _: () = assert!(stacks::STACK_TOP.is_multiple_of(4096), "a stack consists of whole pages");

@@ -4,6 +4,7 @@ use core::ptr::{with_exposed_provenance_mut, write_bytes};
 
 use hermit_interface::boot_info::{self, Parsed};
 use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::to_usize;
 use hermit_ranges::{Range, Ranges};
 use x86_64::registers::control::Cr3;
 use x86_64::structures::paging::mapper::MapToError;
@@ -74,7 +75,7 @@ impl Frames {
 pub(super) unsafe fn init(info: &Parsed<'_>) {
     let fixed = info.fixed;
     let root =
-        with_exposed_provenance_mut::<PageTable>((fixed.direct_map.start + fixed.page_table_root) as usize);
+        with_exposed_provenance_mut::<PageTable>(to_usize(fixed.direct_map.start + fixed.page_table_root));
     // SAFETY: the loader's contract; nobody else has a reference to the table.
     let root = unsafe { &mut *root };
     // SAFETY: the loader maps physical memory at the direct map's start, and page tables lie in it.
@@ -167,7 +168,7 @@ impl Memory {
         let physical = fresh - self.table.phys_offset().as_u64();
         let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
         // SAFETY: the frame was free and is mapped in the direct map; it is nobody's yet.
-        unsafe { write_bytes(with_exposed_provenance_mut::<u8>(fresh as usize), 0, PAGE_SIZE as usize) };
+        unsafe { write_bytes(with_exposed_provenance_mut::<u8>(to_usize(fresh)), 0, to_usize(PAGE_SIZE)) };
         let frame = PhysFrame::containing_address(PhysAddr::new(physical));
         // SAFETY: the addresses are the caller's and the frame is fresh, so no memory in use changes.
         let mapped = unsafe { self.table.map_to(page, frame, DATA, &mut self.frames) };

@@ -4,6 +4,7 @@
 use core::ptr::with_exposed_provenance;
 
 use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::to_usize;
 use hermit_ranges::Range;
 
 use super::{OutOfMemory, paging};
@@ -84,7 +85,7 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
 pub(crate) fn touch(size: usize) {
     let here = 0_u8;
     let here = (&raw const here).addr();
-    for offset in (0..=size).step_by(PAGE_SIZE as usize) {
+    for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
         let below = with_exposed_provenance::<u8>(here - offset);
         // SAFETY: the address is in the current stack or just below it; the read either succeeds or is an overflow
         // of the stack, which is reported. The value is not used.
@@ -95,7 +96,7 @@ pub(crate) fn touch(size: usize) {
 /// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the
 /// used part of a thread's stack or in a stack of the kernel.
 pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
-    if frame % 8 != 0 {
+    if !frame.is_multiple_of(8) {
         return None;
     }
     let mapped = match find(frame) {
@@ -105,7 +106,7 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
     if !mapped {
         return None;
     }
-    let record = with_exposed_provenance::<[u64; 2]>(frame as usize);
+    let record = with_exposed_provenance::<[u64; 2]>(to_usize(frame));
     // SAFETY: within a stack (checked), above the frame of code that has run there, so it is mapped; any bits are
     // numbers.
     let [next, return_address] = unsafe { record.read_volatile() };

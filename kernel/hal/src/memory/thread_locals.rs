@@ -4,6 +4,8 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull, with_exposed_provenance};
 
+use hermit_interface::to_usize;
+
 use super::{OutOfMemory, TLS, heap};
 
 /// What lies at the thread pointer: its own address.
@@ -25,14 +27,14 @@ impl ThreadLocals {
     /// [`OutOfMemory`].
     pub fn new() -> Result<Self, OutOfMemory> {
         let template = TLS.get().copied().unwrap_or_default();
-        let align = (template.align as usize).max(align_of::<usize>());
+        let align = to_usize(template.align).max(align_of::<usize>());
         // The linker counts offsets back from the thread pointer, to the end rounded up to the alignment.
-        let offset = (template.memory_size as usize).next_multiple_of(align);
+        let offset = to_usize(template.memory_size).next_multiple_of(align);
         let layout = Layout::from_size_align(offset + POINTER_SIZE, align).map_err(|_| OutOfMemory)?;
         let start = NonNull::new(heap::allocate_zeroed(layout)).ok_or(OutOfMemory)?;
-        let initial = with_exposed_provenance::<u8>(template.start as usize);
+        let initial = with_exposed_provenance::<u8>(to_usize(template.start));
         // SAFETY: the template lies in the image and is as large as the loader checked; it fits into the fresh block.
-        unsafe { ptr::copy_nonoverlapping(initial, start.as_ptr(), template.file_size as usize) };
+        unsafe { ptr::copy_nonoverlapping(initial, start.as_ptr(), to_usize(template.file_size)) };
         // SAFETY: the block is larger than `offset`.
         let pointer = unsafe { start.add(offset) };
         // SAFETY: the block has room for the word, and `offset` is a multiple of its alignment.

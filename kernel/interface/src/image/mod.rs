@@ -307,7 +307,7 @@ fn find_relocations<'a>(
 }
 
 fn check_relocations(image: &Image<'_>) -> Result<(), ImageError> {
-    if image.relocations.len() % RELA_SIZE != 0 {
+    if !image.relocations.len().is_multiple_of(RELA_SIZE) {
         return Err(ImageError::Truncated("relocations"));
     }
     for entry in image.relocations.chunks_exact(RELA_SIZE) {

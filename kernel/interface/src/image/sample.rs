@@ -107,7 +107,10 @@ impl Default for Sample {
                 segment(abi::PT_LOAD, abi::PF_R, 0, 0x1000, 0x1000),
                 segment(abi::PT_LOAD, abi::PF_R | abi::PF_X, 0x1000, 0x800, 0x800),
                 segment(abi::PT_LOAD, read_write, 0x2000, 0x1800, 0x3123),
-                ProgramHeader { align: 4, ..segment(abi::PT_NOTE, abi::PF_R, NOTE_OFFSET, note_size, note_size) },
+                ProgramHeader {
+                    align: 4,
+                    ..segment(abi::PT_NOTE, abi::PF_R, NOTE_OFFSET, note_size, note_size)
+                },
                 segment(abi::PT_DYNAMIC, read_write, DYNAMIC_OFFSET, 0x100, 0x100),
                 segment(abi::PT_TLS, abi::PF_R, 0x2200, 0x10, 0x30),
                 segment(abi::PT_GNU_RELRO, abi::PF_R, 0x2000, 0x1000, 0x1000),

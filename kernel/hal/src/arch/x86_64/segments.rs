@@ -18,8 +18,8 @@ pub(super) fn init() {
     let task_state = TASK_STATE.call_once(|| {
         let mut task_state = TaskStateSegment::new();
         // The table is packed: no reference into it is aligned.
-        for index in 0..INTERRUPT_STACKS.len() {
-            task_state.interrupt_stack_table[index] = VirtAddr::new(INTERRUPT_STACKS[index].top());
+        for (index, stack) in INTERRUPT_STACKS.iter().enumerate() {
+            task_state.interrupt_stack_table[index] = VirtAddr::new(stack.top());
         }
         task_state
     });

@@ -6,8 +6,9 @@
 use core::cell::UnsafeCell;
 
 use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::to_usize;
 
-const GUARD: usize = PAGE_SIZE as usize;
+const GUARD: usize = to_usize(PAGE_SIZE);
 
 /// Room for the report of a fault, which formats text.
 const SIZE: usize = 16 << 10;
