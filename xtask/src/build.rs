@@ -1,0 +1,157 @@
+//! Building with cargo and learning which files came out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::process;
+use crate::setup::toolchain::Toolchain;
+use crate::workspace;
+
+/// The target of bare-metal code: the kernel and the loader.
+pub(crate) const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// The target of programs.
+pub(crate) const GUEST_TARGET: &str = "x86_64-unknown-hermit";
+
+/// Something that cargo built or found up to date.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Artifact {
+    /// Name of the library or binary.
+    pub(crate) name: String,
+    /// Its files.
+    pub(crate) files: Vec<PathBuf>,
+    /// The file to execute, if it is a program.
+    pub(crate) executable: Option<PathBuf>,
+}
+
+/// Runs `cargo build` and lists what it made. Cargo's own messages go to standard error.
+pub(crate) fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
+    let messages = process::output(cargo.arg("--message-format=json-render-diagnostics"))?;
+    messages.lines().filter_map(|line| parse(line).transpose()).collect()
+}
+
+/// Reads one of cargo's messages; `None` if it is not about an artifact.
+fn parse(line: &str) -> Result<Option<Artifact>> {
+    if !line.starts_with('{') {
+        return Ok(None);
+    }
+    let message: Value = serde_json::from_str(line).context("cannot understand cargo's messages")?;
+    if message["reason"] != "compiler-artifact" {
+        return Ok(None);
+    }
+    let path = |value: &Value| value.as_str().map(PathBuf::from);
+    Ok(Some(Artifact {
+        name: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
+        files: message["filenames"].as_array().into_iter().flatten().filter_map(path).collect(),
+        executable: path(&message["executable"]),
+    }))
+}
+
+/// Builds the loader; quick if it is up to date.
+pub(crate) fn loader() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-loader"]);
+    cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let artifacts = artifacts(&mut cargo).context("cannot build the loader")?;
+    let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
+    executable.context("cargo built the loader, but names no executable")
+}
+
+/// What to build for the guest, and how.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Options {
+    /// Optimised.
+    pub(crate) release: bool,
+    /// Features to switch on, as cargo takes them.
+    pub(crate) features: Vec<String>,
+    /// The program, if the crate has several.
+    pub(crate) bin: Option<String>,
+}
+
+/// Builds the program of the crate in `folder` for the guest.
+pub(crate) fn guest_program(folder: &Path, options: &Options) -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(folder).args(["build", "--target", GUEST_TARGET]);
+    if options.release {
+        cargo.arg("--release");
+    }
+    for features in &options.features {
+        cargo.args(["--features", features]);
+    }
+    if let Some(bin) = &options.bin {
+        cargo.args(["--bin", bin]);
+    }
+    let artifacts = artifacts(&mut cargo).with_context(|| format!("cannot build {}", folder.display()))?;
+    let programs = artifacts.into_iter().filter_map(|artifact| Some((artifact.name, artifact.executable?)));
+    only_program(programs.collect(), folder)
+}
+
+fn only_program(mut programs: Vec<(String, PathBuf)>, folder: &Path) -> Result<PathBuf> {
+    match (programs.pop(), programs.as_slice()) {
+        (Some((_, program)), []) => Ok(program),
+        (None, _) => bail!("{} has no program to boot: it builds no binary", folder.display()),
+        (Some((last, _)), others) => {
+            let names: Vec<_> = others.iter().map(|(name, _)| name.as_str()).chain([last.as_str()]).collect();
+            bail!(
+                "{} has several programs: choose one with `--bin NAME` out of {}",
+                folder.display(),
+                names.join(", ")
+            )
+        }
+    }
+}
+
+/// A cargo command for the guest's own libraries, free of the user's flags and profile settings.
+pub(crate) fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
+    let mut cargo = process::cargo();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let setting = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_INCREMENTAL", "RUSTFLAGS"];
+        if setting.iter().any(|prefix| name.starts_with(prefix)) {
+            cargo.env_remove(name);
+        }
+    }
+    let mut flags =
+        vec!["-Zforce-unstable-if-unmarked", "-Cembed-bitcode=yes", "-Cforce-frame-pointers=yes"]
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+    let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    flags.extend(remaps);
+    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    cargo.current_dir(&toolchain.sysroot);
+    cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Artifact, only_program, parse};
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn artifacts_are_read_from_messages() {
+        let line = r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"x"},
+            "filenames":["/t/x"],"executable":"/t/x","fresh":true}"#
+            .replace('\n', "");
+        let expected =
+            Artifact { name: "x".into(), files: vec!["/t/x".into()], executable: Some("/t/x".into()) };
+        assert_eq!(parse(&line).unwrap(), Some(expected));
+        assert_eq!(parse(r#"{"reason":"build-finished","success":true}"#).unwrap(), None);
+        assert_eq!(parse("something a build script printed").unwrap(), None);
+        assert!(parse("{ broken").is_err());
+    }
+
+    #[test]
+    fn one_program_must_be_meant() {
+        let program = |name: &str| (name.to_owned(), PathBuf::from("/t").join(name));
+        let folder = Path::new("/f");
+        assert_eq!(only_program(vec![program("a")], folder).unwrap(), Path::new("/t/a"));
+        assert!(only_program(vec![], folder).unwrap_err().to_string().contains("no program"));
+        let message = only_program(vec![program("a"), program("b")], folder).unwrap_err().to_string();
+        assert!(message.contains("--bin NAME") && message.contains("a, b"), "{message}");
+    }
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask image`: loader and image in one file that boots by itself.
+//!
+//! A multiboot loader copies the file, from the header on, to the header's address; a PVH loader goes by the ELF
+//! segments. For both to find the image at the same address, the offset of each byte in the file minus its address
+//! is the same in the loader's part and in the image's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, U32, U64, pod};
+
+use crate::program::{self, Program};
+use crate::setup;
+
+/// Where the image lies in physical memory; the loader ends below.
+const PAYLOAD_ADDRESS: u64 = 2 << 20;
+
+/// Starts the loader's record of a fused image; address and size follow.
+const PAYLOAD_MAGIC: &[u8; 8] = b"HRMTPLD1";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    program: Program,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+    setup::ensure()?;
+    let image = arguments.program.build()?;
+    let payload = program::check(&image)?;
+    let loader = setup::loader()?;
+    let loader = fs::read(&loader).with_context(|| format!("cannot read {}", loader.display()))?;
+    let output = match &arguments.output {
+        Some(output) => output.clone(),
+        None => PathBuf::from(program::name_of(&image)).with_extension("boot"),
+    };
+    let file = fuse(&loader, &payload)?;
+    write(&output, &file)?;
+    let output = output.display();
+    println!("{output}: {} bytes; boot it with", file.len());
+    println!("    qemu-system-x86_64 -cpu max -m 128M -nographic -kernel {output} -append '-- ARGUMENTS'");
+    Ok(())
+}
+
+/// Writes the file at once: nobody ever sees a part of it.
+fn write(output: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let context = || format!("cannot write {}", output.display());
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
+    std::io::Write::write_all(&mut file, bytes).with_context(context)?;
+    file.persist(output).with_context(context)?;
+    Ok(())
+}
+
+/// The loader's file with the image behind it.
+pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+    let header = FileHeader64::<LittleEndian>::parse(loader).context("the loader is no ELF file")?;
+    let endian = LittleEndian;
+    let segments = header.program_headers(endian, loader).context("the loader has no segments")?;
+    let load = |segment: &&ProgramHeader64<LittleEndian>| segment.p_type(endian) == PT_LOAD;
+    let [loaded] = segments.iter().filter(load).collect::<Vec<_>>()[..] else {
+        bail!("the loader has more or less than one segment");
+    };
+    let (offset, address) = (loaded.p_offset(endian), loaded.p_paddr(endian));
+    ensure!(address + loaded.p_memsz(endian) <= PAYLOAD_ADDRESS, "the loader is too large for an image behind it");
+
+    let mut file = loader[..usize::try_from(offset + loaded.p_filesz(endian))?].to_vec();
+    file.resize(usize::try_from(offset + PAYLOAD_ADDRESS - address)?, 0);
+    let payload_offset = file.len() as u64;
+    file.extend_from_slice(payload);
+    record(&mut file, payload.len() as u64)?;
+
+    let number = |number| U64::new(endian, number);
+    let mut image = *loaded;
+    image.p_offset = number(payload_offset);
+    (image.p_vaddr, image.p_paddr) = (number(PAYLOAD_ADDRESS), number(PAYLOAD_ADDRESS));
+    (image.p_filesz, image.p_memsz) = (number(payload.len() as u64), number(payload.len() as u64));
+    image.p_flags = U32::new(endian, object::elf::PF_R);
+    let note = segments.iter().find(|segment| segment.p_type(endian) == PT_NOTE).context("the loader has no note")?;
+    let segments = [*loaded, image, *note];
+
+    let mut header = *header;
+    header.e_phoff = number(size_of_val(&header) as u64);
+    header.e_phnum.set(endian, 3);
+    // The sections are left behind.
+    header.e_shoff = number(0);
+    header.e_shnum.set(endian, 0);
+    header.e_shstrndx.set(endian, 0);
+    let headers = [pod::bytes_of(&header), pod::bytes_of_slice(&segments)].concat();
+    ensure!(headers.len() as u64 <= offset, "the loader leaves no room for headers");
+    file[..headers.len()].copy_from_slice(&headers);
+    Ok(file)
+}
+
+/// Tells the loader where the image is.
+fn record(file: &mut [u8], size: u64) -> Result<()> {
+    let places: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| bytes == PAYLOAD_MAGIC).collect();
+    let [(place, _)] = places[..] else { bail!("the loader has no place for an image") };
+    file[place + 8..place + 16].copy_from_slice(&PAYLOAD_ADDRESS.to_le_bytes());
+    file[place + 16..place + 24].copy_from_slice(&size.to_le_bytes());
+    Ok(())
+}

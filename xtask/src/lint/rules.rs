@@ -1,0 +1,126 @@
+//! The rules that clippy does not know.
+
+use std::fmt;
+
+/// Most lines of a file, comments and tests not counted.
+const MAX_LINES: usize = 400;
+
+/// The only folder that knows of processors.
+const ARCH: &str = "kernel/hal/src/arch/";
+
+/// Crates that must stay free of unsafe code.
+const SAFE_CRATES: [&str; 8] = [
+    "kernel/boot/",
+    "kernel/clock/",
+    "kernel/entropy/",
+    "kernel/interface/",
+    "kernel/io/",
+    "kernel/ranges/",
+    "hermit-sys/",
+    "xtask/",
+];
+
+/// Something that breaks a rule.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    file: String,
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}: {}", self.file, self.line, self.message)
+    }
+}
+
+/// Checks a file.
+pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut report = |line: usize, message: &str| {
+        found.push(Violation { file: file.to_owned(), line: line + 1, message: message.to_owned() });
+    };
+    if !text.starts_with("//!") {
+        report(0, "a file opens with `//!` and says what it is for");
+    }
+    let is_safe_root = SAFE_CRATES.iter().any(|krate| file == format!("{krate}src/lib.rs") || file == format!("{krate}src/main.rs"));
+    if is_safe_root && !text.contains("#![forbid(unsafe_code)]") {
+        report(0, "this crate must say #![forbid(unsafe_code)]");
+    }
+    let code: Vec<(usize, &str)> = code_lines(text).collect();
+    if code.len() > MAX_LINES {
+        report(0, &format!("{} lines of code are more than {MAX_LINES}: split the file", code.len()));
+    }
+    for (number, line) in code {
+        let line = line.trim();
+        // This file names what it looks for.
+        if file.ends_with("lint/rules.rs") {
+            break;
+        }
+        if line.contains("static mut ") {
+            report(number, "no `static mut`");
+        }
+        if line.contains("target_arch") && !file.starts_with(ARCH) {
+            report(number, "`target_arch` belongs into hal's arch folder");
+        }
+    }
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| is_commented_code(line)) {
+        let _: &str = line;
+        report(number, "no commented-out code: git remembers");
+    }
+    found
+}
+
+/// The lines that count: neither blank, nor comment, nor in the test module at the end.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let before_tests = |line: &&str| *line != "#[cfg(test)]";
+    let lines = text.lines().take_while(before_tests).enumerate();
+    lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
+}
+
+/// Whether a comment looks like a statement that was put aside.
+fn is_commented_code(line: &str) -> bool {
+    let Some(comment) = line.trim().strip_prefix("// ") else { return false };
+    let starts = ["let ", "use ", "fn ", "pub ", "if ", "for ", "return ", "#["];
+    let ends = [";", "{", "}"];
+    starts.iter().any(|start| comment.starts_with(start)) && ends.iter().any(|end| comment.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    fn messages(file: &str, text: &str) -> Vec<String> {
+        check(file, text).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_good_file_passes() {
+        let text = "//! What it is for.\n\n// Why this is so; see the manual.\nfn main() {}\n";
+        assert!(messages("examples/a/src/main.rs", text).is_empty());
+    }
+
+    #[test]
+    fn each_rule_is_enforced() {
+        let cases = [
+            ("a/src/b.rs", "fn main() {}", "a/src/b.rs:1: a file opens"),
+            ("a/src/b.rs", "//! X.\nstatic mut A: u8 = 0;", "a/src/b.rs:2: no `static mut`"),
+            ("a/src/b.rs", "//! X.\n#[cfg(target_arch = \"x86_64\")]", "a/src/b.rs:2: `target_arch`"),
+            ("a/src/b.rs", "//! X.\n    // let a = 1;", "a/src/b.rs:2: no commented-out code"),
+            ("kernel/io/src/lib.rs", "//! X.", "kernel/io/src/lib.rs:1: this crate must say"),
+        ];
+        for (file, text, expected) in cases {
+            let found = messages(file, text);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+        }
+        let long = format!("//! X.\n{}", "fn a() {}\n".repeat(401));
+        assert!(messages("a/src/b.rs", &long)[0].contains("401 lines"));
+    }
+
+    #[test]
+    fn tests_and_comments_do_not_count() {
+        let text = format!("//! X.\n{}#[cfg(test)]\n{}", "// why\n".repeat(500), "static mut A: u8 = 0;\n".repeat(500));
+        assert!(messages("a/src/b.rs", &text).is_empty());
+        assert!(messages("kernel/hal/src/arch/a.rs", "//! X.\n#[cfg(target_arch = \"x\")]").is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! Other programs: finding and running them.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The cargo that runs us, else the one in `PATH`.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+}
+
+/// The program's place in `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Runs a command to its end. What it writes goes to our standard error: standard output is for results.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    command.stdin(Stdio::null()).stdout(io::stderr());
+    let status = command.status().with_context(|| cannot_start(command))?;
+    if !status.success() {
+        bail!("`{}` failed ({status})", display(command));
+    }
+    Ok(())
+}
+
+/// Runs a command to its end and gives what it wrote to standard output; its standard error is ours.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().with_context(|| cannot_start(command))?;
+    if !output.status.success() {
+        bail!("`{}` failed ({})", display(command), output.status);
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` printed something that is no text", display(command)))
+}
+
+/// The command as one would type it.
+pub(crate) fn display(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(quote).collect::<Vec<_>>().join(" ")
+}
+
+fn quote(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
+}
+
+fn cannot_start(command: &Command) -> String {
+    let program = command.get_program().to_string_lossy();
+    format!("cannot start `{program}`: is it installed and in PATH?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{display, find, output, run};
+    use std::process::Command;
+
+    #[test]
+    fn a_command_is_shown_as_typed() {
+        assert_eq!(display(Command::new("a").args(["b c", "d"])), "a 'b c' d");
+    }
+
+    #[test]
+    fn output_is_captured_and_failure_reported() {
+        assert_eq!(output(Command::new("echo").arg("hi")).unwrap(), "hi\n");
+        let message = run(&mut Command::new("false")).unwrap_err().to_string();
+        assert!(message.contains("`false` failed"), "{message}");
+        let message = run(&mut Command::new("no-such-program")).unwrap_err().to_string();
+        assert!(message.contains("is it installed"), "{message}");
+    }
+
+    #[test]
+    fn programs_are_found_in_the_path() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program").is_none());
+    }
+}

@@ -1,0 +1,239 @@
+//! A guest under QEMU.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hermit_interface::command_line::Encoder;
+use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
+use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use tempfile::TempDir;
+
+use crate::process;
+use crate::setup;
+use crate::size::MemorySize;
+
+/// QEMU's program.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+
+/// How often a running guest is looked at.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Somebody pressed Ctrl-C.
+pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// What runs, on which machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Guest {
+    /// What QEMU boots: the loader, or a loader fused with its image.
+    pub(crate) kernel: PathBuf,
+    /// The image for the loader.
+    pub(crate) image: Option<PathBuf>,
+    /// The machine's memory.
+    pub(crate) memory: MemorySize,
+    /// The machine's CPUs.
+    pub(crate) cpus: u32,
+    /// The name by which the program is called.
+    pub(crate) name: OsString,
+    /// The program's arguments.
+    pub(crate) arguments: Vec<OsString>,
+    /// The program's environment, each `KEY=VALUE`.
+    pub(crate) environment: Vec<OsString>,
+    /// Kill the guest after so long.
+    pub(crate) timeout: Option<Duration>,
+    /// Print QEMU's command line.
+    pub(crate) verbose: bool,
+}
+
+/// What the guest reads.
+#[derive(Debug, Clone)]
+pub(crate) enum Input {
+    /// What we read.
+    Ours,
+    /// These bytes.
+    Bytes(Vec<u8>),
+}
+
+/// How a guest ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By itself, with this status.
+    Exited(u8),
+    /// It ran for too long and was killed.
+    TimedOut,
+    /// Ctrl-C was pressed and it was killed.
+    Interrupted,
+    /// QEMU ended without the guest having given a status: it was reset, or QEMU did not like its options.
+    NoStatus,
+}
+
+impl Guest {
+    /// A guest with the usual machine.
+    pub(crate) fn new(kernel: PathBuf, image: Option<PathBuf>, name: OsString) -> Self {
+        Self {
+            kernel,
+            image,
+            memory: MemorySize::default(),
+            cpus: 1,
+            name,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            timeout: None,
+            verbose: false,
+        }
+    }
+
+    /// Runs the guest to its end; what it prints goes to our standard output.
+    pub(crate) fn run(&self, input: Input) -> Result<End> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let mut child = self.start(folder.path(), Stdio::inherit(), Stdio::inherit())?;
+        feed(&mut child, input);
+        self.wait(&mut child, folder.path())
+    }
+
+    /// Runs the guest to its end and returns what it printed, and what QEMU had to say.
+    pub(crate) fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let mut child = self.start(folder.path(), Stdio::piped(), Stdio::piped())?;
+        feed(&mut child, input);
+        let output = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
+        let errors = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
+        let end = self.wait(&mut child, folder.path());
+        let collect = |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|thread| thread.join().ok());
+        let mut text = collect(output).unwrap_or_default();
+        text.extend(collect(errors).unwrap_or_default());
+        Ok((end?, text))
+    }
+
+    fn start(&self, folder: &Path, output: Stdio, errors: Stdio) -> Result<Child> {
+        let mut command = self.command(folder)?;
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors);
+        if self.verbose {
+            eprintln!("{}", process::display(&command));
+        }
+        command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => setup::qemu_missing(),
+            _ => anyhow::Error::new(error).context(format!("cannot start {QEMU}")),
+        })
+    }
+
+    /// The way QEMU is called. The last two devices are how the guest ends, see `hermit_interface::exit`.
+    fn command(&self, folder: &Path) -> Result<Command> {
+        let mut qemu = Command::new(QEMU);
+        qemu.args(["-accel", "tcg", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        qemu.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
+        qemu.arg("-kernel").arg(&self.kernel);
+        if let Some(image) = &self.image {
+            // QEMU takes commas in this name for separators, and multiboot loaders see blanks as such.
+            let link = folder.join("image");
+            let image = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
+            std::os::unix::fs::symlink(&image, &link).context("cannot make a link in a temporary folder")?;
+            qemu.arg("-initrd").arg(link);
+        }
+        qemu.arg("-append").arg(std::ffi::OsStr::from_bytes(&self.command_line()));
+        qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        qemu.args(["-chardev", &format!("file,id=status,path={}", status_file(folder).display())]);
+        let status = format!("isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status");
+        qemu.args(["-device", &status, "-device", &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01")]);
+        Ok(qemu)
+    }
+
+    fn command_line(&self) -> Vec<u8> {
+        let mut line = Encoder::new();
+        line.argv0(self.name.as_bytes());
+        self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
+        self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
+        line.finish()
+    }
+
+    fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {
+        let start = Instant::now();
+        loop {
+            if child.try_wait().context("cannot wait for QEMU")?.is_some() {
+                break;
+            }
+            let late = self.timeout.is_some_and(|timeout| start.elapsed() >= timeout);
+            let interrupted = INTERRUPTED.load(Ordering::Relaxed);
+            if late || interrupted {
+                // It may have ended in this moment; then there is nothing to kill.
+                let _: io::Result<()> = child.kill();
+                child.wait().context("cannot wait for QEMU")?;
+                return Ok(if interrupted { End::Interrupted } else { End::TimedOut });
+            }
+            thread::sleep(POLL);
+        }
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Ok(End::Interrupted);
+        }
+        match fs::read(status_file(folder)).unwrap_or_default().as_slice() {
+            [status] => Ok(End::Exited(*status)),
+            _ => Ok(End::NoStatus),
+        }
+    }
+}
+
+fn status_file(folder: &Path) -> PathBuf {
+    folder.join("status")
+}
+
+/// Hands the input on, in a thread that ends when the guest does or when this program does.
+fn feed(child: &mut Child, input: Input) {
+    let Some(mut pipe) = child.stdin.take() else { return };
+    thread::spawn(move || {
+        // A guest that has ended reads no more: nothing is left to be done about an error.
+        let _: io::Result<()> = match input {
+            Input::Ours => relay(&mut io::stdin().lock(), &mut pipe),
+            Input::Bytes(bytes) => relay(&mut bytes.as_slice(), &mut pipe),
+        };
+        // The pipe stays open: QEMU would take its end for the end of the console.
+        std::mem::forget(pipe);
+    });
+}
+
+/// Copies bytes, quoted as the guest's console expects them, and says where they end.
+fn relay(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = [0; 4096];
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        let quoted: Vec<u8> = buffer[..count].iter().flat_map(|&byte| quote(byte)).collect();
+        to.write_all(&quoted)?;
+        to.flush()?;
+    }
+    to.write_all(&[END_OF_FILE])?;
+    to.flush()
+}
+
+fn quote(byte: u8) -> impl Iterator<Item = u8> {
+    needs_quoting(byte).then_some(LITERAL_NEXT).into_iter().chain([byte])
+}
+
+fn drain(mut pipe: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read before an error counts.
+    let _: io::Result<usize> = pipe.read_to_end(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::relay;
+
+    #[test]
+    fn input_is_quoted_and_ended() {
+        let mut relayed = Vec::new();
+        relay(&mut &b"a\x04\x16\r\n"[..], &mut relayed).unwrap();
+        assert_eq!(relayed, b"a\x16\x04\x16\x16\x16\r\n\x04");
+    }
+}

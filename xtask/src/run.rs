@@ -1,0 +1,143 @@
+//! `cargo xtask run`: boots a program in a virtual machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hermit_interface::exit::NOT_STARTED;
+
+use crate::program::{self, Program};
+use crate::qemu::{End, Guest, INTERRUPTED, Input};
+use crate::setup;
+use crate::size::MemorySize;
+
+/// Exit code of a guest that ran for too long, as of timeout(1).
+const TIMED_OUT: u8 = 124;
+
+/// Exit code after Ctrl-C, as in a shell.
+const INTERRUPT: u8 = 128 + 2;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The guest's exit code is the command's. 124: the time limit was reached; 125: the guest could not be \
+                  started or ended without a status; 130: Ctrl-C."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    program: Program,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+    /// Arguments of the program
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+}
+
+/// The machine, as `run` and the runner describe it.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Machine {
+    /// Where to run it; auto takes the best that this host offers
+    #[arg(long, value_enum, default_value_t)]
+    platform: Platform,
+    /// CPUs of the machine, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: u32,
+    /// Memory of the machine, such as 64M or 1G
+    #[arg(long, value_name = "SIZE", default_value_t)]
+    memory: MemorySize,
+    /// An environment variable of the program, KEY=VALUE
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    env: Vec<OsString>,
+    /// Forward a TCP port of the host to the guest
+    #[arg(short = 'p', long = "port", value_name = "HOST:GUEST")]
+    ports: Vec<String>,
+    /// Kill the guest after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Print the command line of QEMU
+    #[arg(long)]
+    verbose: bool,
+    /// Another loader
+    #[arg(long, hide = true)]
+    loader: Option<PathBuf>,
+    /// Leave it to the loader to refuse a bad image
+    #[arg(long, hide = true)]
+    no_check: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Platform {
+    #[default]
+    Auto,
+    Kvm,
+    Process,
+    Qemu,
+}
+
+fn variable(text: &str) -> Result<OsString, String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() => Ok(text.into()),
+        _ => Err("an environment variable is written KEY=VALUE".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| format!("`{text}` is no number of seconds"))?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| format!("{text} seconds is no time limit"))
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
+    arguments.machine.check()?;
+    setup::ensure_with_qemu()?;
+    let image = arguments.program.build()?;
+    arguments.machine.boot(image, &arguments.arguments)
+}
+
+impl Machine {
+    /// Refuses what is not there yet.
+    pub(crate) fn check(&self) -> Result<()> {
+        if matches!(self.platform, Platform::Kvm | Platform::Process) {
+            bail!("this platform is not available yet: use --platform qemu");
+        }
+        if !self.ports.is_empty() {
+            bail!("-p is not available yet: programs have no network so far");
+        }
+        Ok(())
+    }
+
+    /// Boots an image and returns the exit code.
+    pub(crate) fn boot(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
+        if !self.no_check {
+            program::check(&image)?;
+        }
+        let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
+        let name = program::name_of(&image);
+        let guest = Guest {
+            memory: self.memory,
+            cpus: self.cpus,
+            arguments: arguments.to_vec(),
+            environment: self.env.clone(),
+            timeout: self.timeout,
+            verbose: self.verbose,
+            ..Guest::new(loader, Some(image), name)
+        };
+        ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;
+        Ok(match guest.run(Input::Ours)? {
+            End::Exited(status) => status,
+            End::TimedOut => {
+                let limit = self.timeout.unwrap_or_default().as_secs_f64();
+                eprintln!("error: the guest ran for more than {limit} s and was killed");
+                TIMED_OUT
+            }
+            End::Interrupted => INTERRUPT,
+            End::NoStatus => {
+                eprintln!("error: the machine ended without an exit status: it was reset, or QEMU failed (see above)");
+                NOT_STARTED
+            }
+        })
+    }
+}

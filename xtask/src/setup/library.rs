@@ -1,0 +1,172 @@
+//! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::files;
+use super::record::{self, Addition, Record};
+use super::sources::{self, Sources};
+use super::stamp::{Stamp, State};
+use super::toolchain::{Toolchain, file_names};
+use crate::build::{self, BARE_TARGET, GUEST_TARGET};
+use crate::process;
+
+/// Raised when the way of building changes, so that what an older setup installed is built again.
+const VERSION: u32 = 1;
+
+/// What every program for the target needs at least.
+const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
+
+/// Everything that std is made from, as one word.
+fn std_key(toolchain: &Toolchain) -> Result<String> {
+    let inputs = format!("{VERSION}\n{}\n{}", toolchain.identity, sources::abi_digest()?);
+    Ok(sources::hex(&Sha256::digest(inputs)))
+}
+
+fn bare_key(toolchain: &Toolchain) -> String {
+    sources::hex(&Sha256::digest(format!("{VERSION}\n{}", toolchain.identity)))
+}
+
+/// Whether std for programs is installed.
+pub(crate) fn std_state(toolchain: &Toolchain) -> Result<State> {
+    let stamp = record::stamp(&toolchain.records(), "std");
+    Ok(Stamp::compare(&stamp, &std_key(toolchain)?, &toolchain.target(GUEST_TARGET)))
+}
+
+/// Whether core and alloc for bare metal are installed, by setup or by the user.
+pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
+    let stamp = record::stamp(&toolchain.records(), "bare");
+    Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
+}
+
+/// Builds std for programs and installs it.
+pub(crate) fn install_std(toolchain: &Toolchain, record: &Record, sources: &Sources) -> Result<()> {
+    let key = std_key(toolchain)?;
+    let folder = toolchain.target(GUEST_TARGET);
+    if folder.exists() && !record.has(Addition::Folder(GUEST_TARGET)) {
+        bail!(
+            "{} is there already, and not from this tool: uninstall that standard library or move the folder away",
+            folder.display()
+        );
+    }
+    let manifest = sources.library().join("sysroot/Cargo.toml");
+    let built =
+        compile(toolchain, sources, &manifest, GUEST_TARGET, "panic-unwind,compiler-builtins-mem")?;
+    record.add(Addition::Folder(GUEST_TARGET))?;
+    install(&folder, &built, key, &record.stamp("std"))
+}
+
+/// Provides core and alloc for bare metal: through rustup, else from the sources.
+pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    let folder = toolchain.target(BARE_TARGET);
+    let state = bare_state(toolchain);
+    let ours = [Addition::RustupTarget(BARE_TARGET), Addition::Folder(BARE_TARGET)];
+    let foreign = folder.exists() && !ours.iter().any(|addition| record.has(*addition));
+    if foreign && matches!(state, State::Damaged(_)) {
+        bail!(
+            "{state}; it was not installed by this tool: `rustup target remove {BARE_TARGET}` and \
+             `rustup target add {BARE_TARGET}` repair it"
+        );
+    }
+    let complete = is_complete(&folder) && !matches!(state, State::Damaged(_));
+    if !complete && let Err(error) = add_with_rustup(toolchain, record) {
+        eprintln!("      rustup does not provide {BARE_TARGET} ({error:#}); building it from the sources");
+        return build_bare(toolchain, record);
+    }
+    stamp_bare(toolchain, record)
+}
+
+fn stamp_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    let folder = toolchain.target(BARE_TARGET);
+    let files = file_names(&folder.join("lib")).into_iter().map(|file| Path::new("lib").join(file));
+    let files: Vec<_> = files.collect();
+    Stamp::of(bare_key(toolchain), &folder, &files)?.save(&record.stamp("bare"))
+}
+
+fn is_complete(folder: &Path) -> bool {
+    let names = file_names(&folder.join("lib"));
+    BARE_LIBRARIES.iter().all(|library| names.iter().any(|name| name.to_string_lossy().starts_with(library)))
+}
+
+/// Has rustup add the target. If rustup believes it is there although files are missing, it is removed first.
+fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    let folder = toolchain.target(BARE_TARGET);
+    let rustup = |verb| {
+        toolchain.rustup(&["target", verb], BARE_TARGET).context("rustup does not manage this toolchain")
+    };
+    let added = Addition::RustupTarget(BARE_TARGET);
+    if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
+        process::run(&mut rustup("remove")?)?;
+    }
+    record.add(added)?;
+    let mut result = process::run(&mut rustup("add")?);
+    if result.is_ok() && !is_complete(&folder) {
+        result = process::run(&mut rustup("remove")?).and_then(|()| process::run(&mut rustup("add")?));
+    }
+    if result.is_ok() && !is_complete(&folder) {
+        result = Err(anyhow::anyhow!("it added the target, but {} is not complete", folder.display()));
+    }
+    if result.is_err() {
+        record.forget(added)?;
+    }
+    result
+}
+
+fn build_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    let sources = Sources::prepare(toolchain, record)?;
+    let manifest = sources.library().join("alloc/Cargo.toml");
+    let built = compile(toolchain, &sources, &manifest, BARE_TARGET, "compiler-builtins-mem")?;
+    record.add(Addition::Folder(BARE_TARGET))?;
+    install(&toolchain.target(BARE_TARGET), &built, bare_key(toolchain), &record.stamp("bare"))
+}
+
+fn install(folder: &Path, built: &[PathBuf], key: String, stamp: &Path) -> Result<()> {
+    files::replace_dir(&folder.join("lib"), built)?;
+    let names = built.iter().filter_map(|file| Some(Path::new("lib").join(file.file_name()?)));
+    Stamp::of(key, folder, &names.collect::<Vec<_>>())?.save(stamp)
+}
+
+/// Compiles a package of the library and gives the files to install.
+fn compile(
+    toolchain: &Toolchain,
+    sources: &Sources,
+    manifest: &Path,
+    target: &str,
+    features: &str,
+) -> Result<Vec<PathBuf>> {
+    let commit = toolchain.commit().unwrap_or_else(|| toolchain.release());
+    let mut remap = vec![
+        (sources.library(), format!("/rustc/{commit}/library")),
+        (sources.library().with_file_name("hermit-abi"), "/hermit-abi".to_owned()),
+    ];
+    if let Some(home) = cargo_home() {
+        remap.push((home.join("registry/src"), "/rust/deps".to_owned()));
+    }
+    let mut cargo = build::library_cargo(toolchain, &remap);
+    cargo.args(["build", "--locked", "--release", "--target", target, "--features", features]);
+    cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
+    cargo.current_dir(sources.library());
+    let artifacts = build::artifacts(&mut cargo).with_context(|| {
+        format!(
+            "cannot build the standard library for {target}; \
+             if a download failed: its few dependencies come from crates.io, which must be reachable once"
+        )
+    })?;
+    let output = sources.build_dir().join(target);
+    let files = artifacts.into_iter().filter(|artifact| artifact.name != "sysroot");
+    let files: Vec<_> =
+        files.flat_map(|artifact| artifact.files).filter(|file| file.starts_with(&output)).collect();
+    if files.is_empty() {
+        bail!("cargo built no library for {target} in {}", output.display());
+    }
+    Ok(files)
+}
+
+fn cargo_home() -> Option<PathBuf> {
+    match std::env::var_os("CARGO_HOME") {
+        Some(home) if !home.is_empty() => Some(PathBuf::from(home)),
+        _ => Some(std::env::home_dir()?.join(".cargo")),
+    }
+}

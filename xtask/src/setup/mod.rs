@@ -1,0 +1,118 @@
+//! `cargo xtask setup`: makes plain `cargo build --target x86_64-unknown-hermit` work on this machine.
+//!
+//! std for the target is compiled once, against our `hermit-abi`, and put where rustup puts the targets that it
+//! ships; so are core and alloc for the kernel's target, which rustup has. Every part has a stamp, written last, that
+//! says of what it is made; a part that does not fit its stamp is made again. What was added to the toolchain is
+//! recorded before it is added, so that all of it can be taken out.
+
+mod debian;
+mod files;
+mod library;
+mod qemu;
+mod record;
+mod sources;
+mod stamp;
+pub(crate) mod toolchain;
+mod tools;
+
+use anyhow::Result;
+
+use crate::build::{BARE_TARGET, GUEST_TARGET};
+use crate::process;
+use record::{Addition, Record};
+use sources::Sources;
+use stamp::State;
+use toolchain::Toolchain;
+
+pub(crate) use qemu::missing as qemu_missing;
+pub(crate) use tools::loader;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Take out of the toolchain what setup put there
+    #[arg(long)]
+    remove: bool,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+    if arguments.remove {
+        return remove();
+    }
+    ensure()?;
+    if !qemu::is_installed()
+        && let Err(error) = ensure_with_qemu()
+    {
+        eprintln!("warning: {error:#}");
+    }
+    eprintln!("Setup is complete.");
+    tools::explain(&Toolchain::detect()?);
+    Ok(())
+}
+
+/// Makes sure that everything is installed that builds need, as every command does first.
+pub(crate) fn ensure() -> Result<()> {
+    let toolchain = Toolchain::detect()?;
+    if all_current(&toolchain)? {
+        return Ok(());
+    }
+    let record = Record::open(&toolchain)?;
+    eprintln!("Setting up {} for {GUEST_TARGET}", toolchain.sysroot.display());
+    let bare = library::bare_state(&toolchain);
+    if bare != State::Current {
+        eprintln!("[1/3] core and alloc for {BARE_TARGET}: {bare}");
+        library::install_bare(&toolchain, &record)?;
+    }
+    let std = library::std_state(&toolchain)?;
+    if std != State::Current {
+        eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
+        let sources = Sources::prepare(&toolchain, &record)?;
+        library::install_std(&toolchain, &record, &sources)?;
+    }
+    let tools = tools::state(&toolchain)?;
+    if tools != State::Current {
+        eprintln!("[3/3] loader and runner: {tools}");
+        tools::install(&toolchain, &record)?;
+    }
+    Ok(())
+}
+
+fn all_current(toolchain: &Toolchain) -> Result<bool> {
+    Ok(library::bare_state(toolchain) == State::Current
+        && library::std_state(toolchain)? == State::Current
+        && tools::state(toolchain)? == State::Current)
+}
+
+/// As [`ensure`], for commands that need QEMU.
+pub(crate) fn ensure_with_qemu() -> Result<()> {
+    ensure()?;
+    if qemu::is_installed() {
+        return Ok(());
+    }
+    eprintln!("Installing QEMU");
+    qemu::install(&Record::open(&Toolchain::detect()?)?)
+}
+
+/// Takes out of the toolchain what setup put there. QEMU stays: other programs may use it by now.
+fn remove() -> Result<()> {
+    let toolchain = Toolchain::detect()?;
+    let record = Record::open(&toolchain)?;
+    for target in [GUEST_TARGET, BARE_TARGET] {
+        if record.has(Addition::Folder(target)) {
+            eprintln!("removing {}", toolchain.target(target).display());
+            files::remove_dir(&toolchain.target(target))?;
+        }
+    }
+    let by_rustup = [
+        (Addition::RustupTarget(BARE_TARGET), ["target", "remove"], BARE_TARGET),
+        (Addition::RustupComponent(sources::COMPONENT), ["component", "remove"], sources::COMPONENT),
+    ];
+    for (addition, words, item) in by_rustup {
+        if let (true, Some(mut rustup)) = (record.has(addition), toolchain.rustup(&words, item)) {
+            process::run(&mut rustup)?;
+        }
+    }
+    Sources::remove()?;
+    record.delete()?;
+    eprintln!("Setup is undone; packages of the operating system were left as they are.");
+    Ok(())
+}

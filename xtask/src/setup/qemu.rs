@@ -1,0 +1,36 @@
+//! QEMU, which runs images.
+
+use std::process::Command;
+
+use anyhow::{Error, Result, anyhow};
+
+use super::record::{Addition, Record};
+use crate::process;
+use crate::qemu::QEMU;
+
+const PACKAGE: &str = "qemu-system-x86";
+
+/// Whether QEMU is there.
+pub(crate) fn is_installed() -> bool {
+    process::find(QEMU).is_some()
+}
+
+/// What to say when it is not.
+pub(crate) fn missing() -> Error {
+    anyhow!("{QEMU} is not installed; on Debian or Ubuntu: sudo apt-get install {PACKAGE}")
+}
+
+/// Installs QEMU if this user may.
+pub(crate) fn install(record: &Record) -> Result<()> {
+    let root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !root || process::find("apt-get").is_none() {
+        return Err(missing());
+    }
+    let apt = |arguments: &[&str]| {
+        process::run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update", "-qq"])?;
+    apt(&["install", "-qq", "-y", "--no-install-recommends", PACKAGE])?;
+    record.add(Addition::Package(PACKAGE))?;
+    if is_installed() { Ok(()) } else { Err(missing()) }
+}

@@ -1,0 +1,127 @@
+//! What setup added to the toolchain, so that it can be taken out again, and the lock that admits one set-up
+//! at a time.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use super::toolchain::Toolchain;
+
+/// Something that setup added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addition {
+    /// The whole folder of this target.
+    Folder(&'static str),
+    /// A target that rustup installed for us.
+    RustupTarget(&'static str),
+    /// A component that rustup installed for us.
+    RustupComponent(&'static str),
+    /// A package of the operating system.
+    Package(&'static str),
+}
+
+impl Addition {
+    fn line(self) -> String {
+        let (kind, name) = match self {
+            Self::Folder(name) => ("folder", name),
+            Self::RustupTarget(name) => ("rustup-target", name),
+            Self::RustupComponent(name) => ("rustup-component", name),
+            Self::Package(name) => ("package", name),
+        };
+        format!("{kind} {name}")
+    }
+}
+
+/// Setup's folder in the toolchain, held by this process alone until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Record {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Record {
+    /// Waits until no other set-up of this toolchain is under way.
+    pub(crate) fn open(toolchain: &Toolchain) -> Result<Self> {
+        let folder = toolchain.records();
+        loop {
+            fs::create_dir_all(&folder).with_context(|| {
+                format!("cannot write to the Rust toolchain: cannot create {}", folder.display())
+            })?;
+            if let Some(lock) = lock(&folder)? {
+                return Ok(Self { folder, _lock: lock });
+            }
+        }
+    }
+
+    /// Notes that something is about to be added.
+    pub(crate) fn add(&self, addition: Addition) -> Result<()> {
+        let mut lines = self.lines();
+        if lines.insert(addition.line()) { self.write(&lines) } else { Ok(()) }
+    }
+
+    /// Notes that something was taken out.
+    pub(crate) fn forget(&self, addition: Addition) -> Result<()> {
+        let mut lines = self.lines();
+        if lines.remove(&addition.line()) { self.write(&lines) } else { Ok(()) }
+    }
+
+    /// Whether setup added this.
+    pub(crate) fn has(&self, addition: Addition) -> bool {
+        self.lines().contains(&addition.line())
+    }
+
+    /// Where the stamp of a part is kept.
+    pub(crate) fn stamp(&self, part: &str) -> PathBuf {
+        stamp(&self.folder, part)
+    }
+
+    /// Removes the record itself.
+    pub(crate) fn delete(self) -> Result<()> {
+        fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
+    }
+
+    fn lines(&self) -> BTreeSet<String> {
+        let text = fs::read_to_string(self.folder.join("added")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn write(&self, lines: &BTreeSet<String>) -> Result<()> {
+        let (path, partial) = (self.folder.join("added"), self.folder.join("added.partial"));
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&partial, text)
+            .and_then(|()| fs::rename(&partial, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Where the stamp of a part is kept in the given folder of records.
+pub(crate) fn stamp(records: &std::path::Path, part: &str) -> PathBuf {
+    records.join(format!("{part}.stamp"))
+}
+
+/// Locks the folder, or gives `None` if it was removed meanwhile.
+fn lock(folder: &std::path::Path) -> Result<Option<File>> {
+    let path = folder.join("lock");
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot open {}", path.display())),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            eprintln!("waiting for another set-up of this toolchain to end");
+            file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+        }
+    }
+    let ours = file.metadata().context("cannot read the lock file")?;
+    let there = fs::metadata(&path).ok();
+    Ok(there.filter(|there| there.ino() == ours.ino() && there.dev() == ours.dev()).map(|_| file))
+}

@@ -1,0 +1,199 @@
+//! The standard library's sources: where they come from, and the copy that is built.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::debian;
+use super::files;
+use super::record::{Addition, Record};
+use super::toolchain::Toolchain;
+use crate::process;
+use crate::workspace;
+
+/// Rustup's name for the sources.
+pub(super) const COMPONENT: &str = "rust-src";
+
+/// A copy of the standard library's sources in which `hermit-abi` is ours.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    /// The folder of everything.
+    folder: PathBuf,
+}
+
+impl Sources {
+    /// The copy of the sources that belong to this toolchain, made if there is none yet.
+    pub(crate) fn prepare(toolchain: &Toolchain, record: &Record) -> Result<Self> {
+        let digest = hex(&Sha256::digest(&toolchain.identity));
+        let name = format!("{}-{}", toolchain.release(), &digest[..8]);
+        let sources = Self { folder: workspace::target_dir().join("setup").join(name) };
+        if !sources.folder.join("complete").exists() {
+            sources.fetch(toolchain, record)?;
+        }
+        sources.use_our_abi()?;
+        Ok(sources)
+    }
+
+    /// Removes all copies.
+    pub(crate) fn remove() -> Result<()> {
+        files::remove_dir(&workspace::target_dir().join("setup"))
+    }
+
+    /// The copy of rust's `library` folder.
+    pub(crate) fn library(&self) -> PathBuf {
+        self.folder.join("library")
+    }
+
+    /// Where cargo may put what it builds from the copy.
+    pub(crate) fn build_dir(&self) -> PathBuf {
+        self.folder.join("build")
+    }
+
+    fn fetch(&self, toolchain: &Toolchain, record: &Record) -> Result<()> {
+        let work = tempfile::tempdir().context("cannot create a temporary folder")?;
+        let original = find(toolchain, record, work.path())?;
+        eprintln!("      copying {}", original.display());
+        files::remove_dir(&self.folder)?;
+        files::copy_dir(&original, &self.library())?;
+        append_patch(&self.library().join("Cargo.toml"))?;
+        fs::copy(self.library().join("Cargo.lock"), self.folder.join("Cargo.lock.original"))
+            .context("cannot copy the library's Cargo.lock")?;
+        fs::write(self.folder.join("complete"), "").context("cannot mark the copy as complete")
+    }
+
+    fn use_our_abi(&self) -> Result<()> {
+        let copy = self.folder.join("hermit-abi");
+        files::remove_dir(&copy)?;
+        files::copy_dir(&abi_folder(), &copy)?;
+        let original = self.folder.join("Cargo.lock.original");
+        let lock = fs::read_to_string(&original).context("cannot read the library's Cargo.lock")?;
+        let manifest = fs::read_to_string(copy.join("Cargo.toml")).context("cannot read hermit-abi")?;
+        let lock = unlock_abi(&lock, package_version(&manifest)?)?;
+        fs::write(self.library().join("Cargo.lock"), lock).context("cannot write the library's Cargo.lock")
+    }
+}
+
+/// A digest of our hermit-abi's sources.
+pub(crate) fn abi_digest() -> Result<String> {
+    let folder = abi_folder();
+    let mut hash = Sha256::new();
+    for file in files::list(&folder)? {
+        let bytes = fs::read(folder.join(&file)).with_context(|| format!("cannot read {}", file.display()))?;
+        hash.update(format!("{} {}\n", file.display(), bytes.len()));
+        hash.update(bytes);
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn abi_folder() -> PathBuf {
+    workspace::root().join("hermit-abi")
+}
+
+/// Looks for the `library` folder of rust's sources: in the sysroot, from rustup, from Debian.
+fn find(toolchain: &Toolchain, record: &Record, work: &Path) -> Result<PathBuf> {
+    let installed = toolchain.rustlib().join("src/rust/library");
+    if is_library(&installed) {
+        return Ok(installed);
+    }
+    let by_rustup = add_component(toolchain, record);
+    if is_library(&installed) {
+        return Ok(installed);
+    }
+    let reason = by_rustup.err().map_or_else(|| "it added nothing".to_owned(), |error| format!("{error:#}"));
+    eprintln!("      rustup gave no sources ({reason}); trying Debian's package");
+    let unpacked = debian::unpack_sources(toolchain.release(), work).with_context(|| {
+        format!(
+            "the sources of Rust {} were not found; with a network connection, \
+             `rustup component add rust-src` gets them",
+            toolchain.release()
+        )
+    })?;
+    if !is_library(&unpacked) {
+        bail!("Debian's package rust-src has no sources in {}", unpacked.display());
+    }
+    Ok(unpacked)
+}
+
+fn is_library(folder: &Path) -> bool {
+    folder.join("Cargo.lock").is_file() && folder.join("sysroot/Cargo.toml").is_file()
+}
+
+fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    let mut command =
+        toolchain.rustup(&["component", "add"], COMPONENT).context("rustup does not manage this toolchain")?;
+    record.add(Addition::RustupComponent(COMPONENT))?;
+    let result = process::run(&mut command);
+    if result.is_err() {
+        record.forget(Addition::RustupComponent(COMPONENT))?;
+    }
+    result
+}
+
+fn append_patch(manifest: &Path) -> Result<()> {
+    let mut text =
+        fs::read_to_string(manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    let section = "\n[patch.crates-io]\n";
+    let Some(start) = text.find(section) else {
+        bail!("{} has no section [patch.crates-io]: this version of Rust is not known here", manifest.display());
+    };
+    text.insert_str(start + section.len(), "hermit-abi = { path = '../hermit-abi' }\n");
+    fs::write(manifest, text).with_context(|| format!("cannot write {}", manifest.display()))
+}
+
+/// Makes the lock file's entry of hermit-abi one of a local package, so that cargo needs no registry to accept
+/// the copy in its place.
+fn unlock_abi(lock: &str, version: &str) -> Result<String> {
+    let entry = "name = \"hermit-abi\"\n";
+    let Some((before, rest)) = lock.split_once(entry) else {
+        bail!("the library's Cargo.lock does not know hermit-abi: this version of Rust is not known here");
+    };
+    let (package, after) = rest.split_once("\n\n").unwrap_or((rest, ""));
+    let kept = package
+        .lines()
+        .filter(|line| !["version = ", "source = ", "checksum = "].iter().any(|key| line.starts_with(key)));
+    let kept: Vec<_> = kept.collect();
+    Ok(format!("{before}{entry}version = \"{version}\"\n{}\n\n{after}", kept.join("\n")))
+}
+
+fn package_version(manifest: &str) -> Result<&str> {
+    manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+        .context("hermit-abi/Cargo.toml states no `version = \"...\"`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{package_version, unlock_abi};
+
+    const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n\n\
+        [[package]]\nname = \"hermit-abi\"\nversion = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n\
+        dependencies = [\n \"rustc-std-workspace-core\",\n]\n\n\
+        [[package]]\nname = \"z\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n";
+
+    #[test]
+    fn only_the_entry_of_the_abi_changes() {
+        let expected = LOCK
+            .replace("version = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n", "version = \"0.5.9\"\n");
+        assert_eq!(unlock_abi(LOCK, "0.5.9").unwrap(), expected);
+    }
+
+    #[test]
+    fn an_unknown_lock_file_is_refused() {
+        let message = unlock_abi("[[package]]\n", "0.5.9").unwrap_err().to_string();
+        assert!(message.contains("hermit-abi"), "{message}");
+    }
+
+    #[test]
+    fn the_version_is_read() {
+        assert_eq!(package_version("[package]\nversion = \"0.5.3\"\n").unwrap(), "0.5.3");
+        assert!(package_version("[package]\nversion.workspace = true\n").is_err());
+    }
+}

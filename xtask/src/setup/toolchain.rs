@@ -1,0 +1,91 @@
+//! The Rust toolchain that the workspace selects, and setup's places inside it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use crate::workspace;
+
+/// A Rust toolchain.
+#[derive(Debug)]
+pub(crate) struct Toolchain {
+    /// Its folder.
+    pub(crate) sysroot: PathBuf,
+    /// What `rustc -vV` says: its full identity.
+    pub(crate) identity: String,
+}
+
+impl Toolchain {
+    /// Asks the `rustc` that is used inside the workspace.
+    pub(crate) fn detect() -> Result<Self> {
+        let rustc = |args: &[&str]| {
+            process::output(Command::new("rustc").args(args).current_dir(workspace::root()))
+                .context("install Rust 1.95.0 first: https://rustup.rs, then `rustup toolchain install 1.95.0`")
+        };
+        let sysroot = PathBuf::from(rustc(&["--print", "sysroot"])?.trim_end());
+        Ok(Self { sysroot, identity: rustc(&["-vV"])? })
+    }
+
+    /// The release, for instance `1.95.0`.
+    pub(crate) fn release(&self) -> &str {
+        self.field("release").unwrap_or("unknown")
+    }
+
+    /// The commit of rustc's repository that it was built from, where known.
+    pub(crate) fn commit(&self) -> Option<&str> {
+        self.field("commit-hash").filter(|hash| *hash != "unknown")
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.identity.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    /// The folder in which each target has its own.
+    pub(crate) fn rustlib(&self) -> PathBuf {
+        self.sysroot.join("lib/rustlib")
+    }
+
+    /// The folder of a target.
+    pub(crate) fn target(&self, target: &str) -> PathBuf {
+        self.rustlib().join(target)
+    }
+
+    /// The folder for setup's own records.
+    pub(crate) fn records(&self) -> PathBuf {
+        self.rustlib().join("hermit-setup")
+    }
+
+    /// A command for rustup about this toolchain, if rustup manages it: `rustup WORDS... --toolchain NAME ITEM`.
+    pub(crate) fn rustup(&self, words: &[&str], item: &str) -> Option<Command> {
+        let rustup = process::find("rustup")?;
+        let managed = rustup_home()?.join("toolchains").canonicalize().ok()?;
+        let sysroot = self.sysroot.canonicalize().ok()?;
+        let name = (sysroot.parent()? == managed).then(|| sysroot.file_name()).flatten()?;
+        let mut command = Command::new(rustup);
+        command.args(words).arg("--toolchain").arg(name).arg(item);
+        Some(command)
+    }
+}
+
+fn rustup_home() -> Option<PathBuf> {
+    match env::var_os("RUSTUP_HOME") {
+        Some(home) if !home.is_empty() => Some(PathBuf::from(home)),
+        _ => Some(env::home_dir()?.join(".rustup")),
+    }
+}
+
+/// Names of the files in `folder`; empty if there is no such folder.
+pub(crate) fn file_names(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<_> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().is_file())
+        .map(|entry| PathBuf::from(entry.file_name()))
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,83 @@
+//! Sizes of memory as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Least memory with which an image boots: the loader, a copy of the image, its page tables and a heap.
+const MINIMUM: u64 = 8 << 20;
+
+/// Most memory that a machine may have.
+const MAXIMUM: u64 = 1 << 40;
+
+/// A size of a machine's memory: at least 8 MiB, in whole mebibytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemorySize(u64);
+
+impl MemorySize {
+    /// So many mebibytes.
+    pub(crate) const fn mebibytes(self) -> u64 {
+        self.0 >> 20
+    }
+}
+
+impl Default for MemorySize {
+    fn default() -> Self {
+        Self(128 << 20)
+    }
+}
+
+impl fmt::Display for MemorySize {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}M", self.mebibytes())
+    }
+}
+
+impl FromStr for MemorySize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = || format!("`{text}` is no size: write bytes, or a number with K, M or G, such as 64M or 1G");
+        let (digits, shift) = match text.char_indices().last() {
+            Some((end, 'K' | 'k')) => (&text[..end], 10),
+            Some((end, 'M' | 'm')) => (&text[..end], 20),
+            Some((end, 'G' | 'g')) => (&text[..end], 30),
+            _ => (text, 0),
+        };
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(help());
+        }
+        let number: u64 = digits.parse().map_err(|_| help())?;
+        let bytes = number.checked_mul(1 << shift).filter(|&bytes| bytes <= MAXIMUM);
+        let bytes = bytes.ok_or_else(|| format!("{text} is more than the most a machine can have, 1024G"))?;
+        if bytes < MINIMUM {
+            return Err(format!("{text} is too little: an image needs at least 8M"));
+        }
+        if bytes % (1 << 20) != 0 {
+            return Err(format!("{text} is no whole number of mebibytes"));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MemorySize;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, mebibytes) in [("8M", 8), ("64m", 64), ("1G", 1024), ("8192K", 8), ("8388608", 8)] {
+            assert_eq!(text.parse::<MemorySize>().unwrap().mebibytes(), mebibytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_to_write() {
+        for text in ["abc", "", "M", "-1M", "1.5G", "64MB", " 64M", "9e9", "99999999999999999999"] {
+            let error = text.parse::<MemorySize>().unwrap_err();
+            assert!(error.contains("such as 64M"), "{text}: {error}");
+        }
+        assert!("1M".parse::<MemorySize>().unwrap_err().contains("at least 8M"));
+        assert!("2048G".parse::<MemorySize>().unwrap_err().contains("1024G"));
+        assert!("8388609".parse::<MemorySize>().unwrap_err().contains("whole number"));
+    }
+}

@@ -1,0 +1,88 @@
+//! Images that must not boot, other ways to boot, and fused images.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use hermit_interface::exit::NOT_STARTED;
+use tempfile::TempDir;
+
+use super::guests::{Examples, expect};
+use super::report::Report;
+use crate::image::fuse;
+use crate::qemu::Guest;
+
+/// A bad image must be refused within this many seconds, starting QEMU included.
+const REFUSAL_SECONDS: u64 = 10;
+
+pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    refusals(report, examples, folder.path())?;
+    report.check("boot: by PVH", || by_pvh(examples, folder.path()));
+    report.check("boot: fused, by multiboot and by PVH", || fused(examples, folder.path()));
+    Ok(())
+}
+
+fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<()> {
+    let image = fs::read(&examples.hello_world).context("cannot read an example")?;
+    let mut foreign = image.clone();
+    let note = find(&foreign, b"HERMIT\0\0")? + 8;
+    foreign[note] = 99;
+    let linux = fs::read(std::env::current_exe()?).context("cannot read this program")?;
+    let cases: [(&str, &[u8], &str); 8] = [
+        ("a Linux program", &linux, "the ABI note is missing"),
+        ("an image cut at 1 KiB", &image[..1024], "truncated"),
+        ("an image cut at half", &image[..image.len() / 2], "truncated"),
+        ("an image without its last byte", &image[..image.len() - 1], "truncated"),
+        ("an image of another ABI", &foreign, "built for ABI version 99"),
+        ("garbage", &[0xa5; 5000], "not an ELF file"),
+        ("a text", b"#!/bin/sh\necho hello\n", "not an ELF file"),
+        ("an empty file", b"", "no image"),
+    ];
+    for (name, bytes, text) in cases {
+        report.check(&format!("refused: {name}"), || {
+            let file = folder.join("bad");
+            fs::write(&file, bytes)?;
+            let start = Instant::now();
+            let output = expect(&examples.guest(&file, &[]), b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
+            let lines = output.iter().filter(|&&byte| byte == b'\n').count();
+            ensure!(lines == 1, "{lines} lines: {}", String::from_utf8_lossy(&output));
+            ensure!(start.elapsed().as_secs() < REFUSAL_SECONDS, "it took {:?}", start.elapsed());
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// Where some bytes are for the first time.
+fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
+    bytes.windows(pattern.len()).position(|window| window == pattern).context("an expected pattern is missing")
+}
+
+/// A copy of a loader that QEMU does not take for a multiboot kernel.
+fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
+    let mut bytes = fs::read(loader)?;
+    let place = find(&bytes, &0x1bad_b002_u32.to_le_bytes())?;
+    bytes[place..place + 4].fill(0);
+    fs::write(&copy, bytes)?;
+    Ok(copy)
+}
+
+fn by_pvh(examples: &Examples, folder: &Path) -> Result<()> {
+    let kernel = without_multiboot(&examples.loader, folder.join("pvh"))?;
+    let guest = Guest { kernel, ..examples.guest(&examples.hello_world, &["one"]) };
+    expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
+}
+
+fn fused(examples: &Examples, folder: &Path) -> Result<()> {
+    let file = fuse(&fs::read(&examples.loader)?, &fs::read(&examples.hello_world)?)?;
+    let multiboot = folder.join("fused");
+    fs::write(&multiboot, file)?;
+    let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
+    for kernel in [multiboot, pvh] {
+        let guest = Guest { kernel, image: None, ..examples.guest(&examples.hello_world, &["one"]) };
+        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask test`: everything that says whether the system works.
+//!
+//! | ring | what |
+//! | --- | --- |
+//! | `host` | unit, property and integration tests of everything that runs on the development machine |
+//! | `qemu` | programs in virtual machines, bad images, and the build tool as users call it |
+//!
+//! Without a ring: the lints and all rings, which is what CI needs.
+
+mod guests;
+mod images;
+mod report;
+mod symbols;
+mod users;
+
+use anyhow::{Result, bail};
+
+use crate::{lint, process, setup, workspace};
+use report::Report;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What to test; nothing named: lints and all rings
+    #[arg(value_enum, value_name = "RING")]
+    rings: Vec<Ring>,
+    /// Also run what takes minutes
+    #[arg(long)]
+    long: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Ring {
+    /// Tests that run on this machine
+    Host,
+    /// Programs in virtual machines
+    Qemu,
+    /// Not available yet
+    Process,
+    /// Not available yet
+    Kvm,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+    if arguments.rings.iter().any(|ring| matches!(ring, Ring::Process | Ring::Kvm)) {
+        bail!("this ring is not available yet: there are host and qemu");
+    }
+    let wanted = |ring| arguments.rings.is_empty() || arguments.rings.contains(&ring);
+    if wanted(Ring::Qemu) {
+        setup::ensure_with_qemu()?;
+    } else {
+        setup::ensure()?;
+    }
+    let mut report = Report::default();
+    if arguments.rings.is_empty() {
+        report.check("lint", lint::main);
+    }
+    if wanted(Ring::Host) {
+        report.check("host tests", host);
+    }
+    if wanted(Ring::Qemu) {
+        qemu(&mut report, arguments.long)?;
+    }
+    report.finish()
+}
+
+fn host() -> Result<()> {
+    process::run(process::cargo().current_dir(workspace::root()).arg("test"))
+}
+
+fn qemu(report: &mut Report, long: bool) -> Result<()> {
+    let examples = guests::Examples::build()?;
+    symbols::test(report);
+    guests::test(report, &examples, long);
+    images::test(report, &examples)?;
+    users::test(report, &examples)
+}
