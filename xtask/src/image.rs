@@ -68,7 +68,10 @@ pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
         bail!("the loader has more or less than one segment");
     };
     let (offset, address) = (loaded.p_offset(endian), loaded.p_paddr(endian));
-    ensure!(address + loaded.p_memsz(endian) <= PAYLOAD_ADDRESS, "the loader is too large for an image behind it");
+    ensure!(
+        address + loaded.p_memsz(endian) <= PAYLOAD_ADDRESS,
+        "the loader is too large for an image behind it"
+    );
 
     let mut file = loader[..usize::try_from(offset + loaded.p_filesz(endian))?].to_vec();
     file.resize(usize::try_from(offset + PAYLOAD_ADDRESS - address)?, 0);
@@ -82,7 +85,10 @@ pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     (image.p_vaddr, image.p_paddr) = (number(PAYLOAD_ADDRESS), number(PAYLOAD_ADDRESS));
     (image.p_filesz, image.p_memsz) = (number(payload.len() as u64), number(payload.len() as u64));
     image.p_flags = U32::new(endian, object::elf::PF_R);
-    let note = segments.iter().find(|segment| segment.p_type(endian) == PT_NOTE).context("the loader has no note")?;
+    let note = segments
+        .iter()
+        .find(|segment| segment.p_type(endian) == PT_NOTE)
+        .context("the loader has no note")?;
     let segments = [*loaded, image, *note];
 
     let mut header = *header;

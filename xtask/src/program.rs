@@ -31,11 +31,8 @@ impl Program {
     pub(crate) fn build(&self) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
-                let options = Options {
-                    release: self.release,
-                    features: self.features.clone(),
-                    bin: self.bin.clone(),
-                };
+                let options =
+                    Options { release: self.release, features: self.features.clone(), bin: self.bin.clone() };
                 build::guest_program(&folder, &options)
             }
             None => Ok(self.name.clone()),

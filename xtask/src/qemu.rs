@@ -106,7 +106,8 @@ impl Guest {
         let output = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
         let errors = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
         let end = self.wait(&mut child, folder.path());
-        let collect = |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|thread| thread.join().ok());
+        let collect =
+            |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|thread| thread.join().ok());
         let mut text = collect(output).unwrap_or_default();
         text.extend(collect(errors).unwrap_or_default());
         Ok((end?, text))
@@ -127,7 +128,17 @@ impl Guest {
     /// The way QEMU is called. The last two devices are how the guest ends, see `hermit_interface::exit`.
     fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
-        qemu.args(["-accel", "tcg", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        qemu.args([
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+        ]);
         qemu.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
         qemu.arg("-kernel").arg(&self.kernel);
         if let Some(image) = &self.image {
@@ -141,7 +152,12 @@ impl Guest {
         qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         qemu.args(["-chardev", &format!("file,id=status,path={}", status_file(folder).display())]);
         let status = format!("isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status");
-        qemu.args(["-device", &status, "-device", &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01")]);
+        qemu.args([
+            "-device",
+            &status,
+            "-device",
+            &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01"),
+        ]);
         Ok(qemu)
     }
 
@@ -153,19 +169,23 @@ impl Guest {
         line.finish()
     }
 
+    /// Why a guest that runs since `start` must be killed, if it must.
+    fn must_end(&self, start: Instant) -> Option<End> {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Some(End::Interrupted);
+        }
+        let late = self.timeout.is_some_and(|timeout| start.elapsed() >= timeout);
+        late.then_some(End::TimedOut)
+    }
+
     fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {
         let start = Instant::now();
-        loop {
-            if child.try_wait().context("cannot wait for QEMU")?.is_some() {
-                break;
-            }
-            let late = self.timeout.is_some_and(|timeout| start.elapsed() >= timeout);
-            let interrupted = INTERRUPTED.load(Ordering::Relaxed);
-            if late || interrupted {
+        while child.try_wait().context("cannot wait for QEMU")?.is_none() {
+            if let Some(end) = self.must_end(start) {
                 // It may have ended in this moment; then there is nothing to kill.
                 let _: io::Result<()> = child.kill();
                 child.wait().context("cannot wait for QEMU")?;
-                return Ok(if interrupted { End::Interrupted } else { End::TimedOut });
+                return Ok(end);
             }
             thread::sleep(POLL);
         }

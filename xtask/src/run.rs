@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use hermit_interface::exit::NOT_STARTED;
 
+use crate::process;
 use crate::program::{self, Program};
-use crate::qemu::{End, Guest, INTERRUPTED, Input};
+use crate::qemu::{End, Guest, INTERRUPTED, Input, QEMU};
 use crate::setup;
 use crate::size::MemorySize;
 
@@ -114,6 +115,9 @@ impl Machine {
         if !self.no_check {
             program::check(&image)?;
         }
+        if process::find(QEMU).is_none() {
+            return Err(setup::qemu_missing());
+        }
         let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
         let guest = Guest {
@@ -135,7 +139,9 @@ impl Machine {
             }
             End::Interrupted => INTERRUPT,
             End::NoStatus => {
-                eprintln!("error: the machine ended without an exit status: it was reset, or QEMU failed (see above)");
+                eprintln!(
+                    "error: the machine ended without an exit status: it was reset, or QEMU failed (see above)"
+                );
                 NOT_STARTED
             }
         })

@@ -36,7 +36,8 @@ impl FromStr for MemorySize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let help = || format!("`{text}` is no size: write bytes, or a number with K, M or G, such as 64M or 1G");
+        let help =
+            || format!("`{text}` is no size: write bytes, or a number with K, M or G, such as 64M or 1G");
         let (digits, shift) = match text.char_indices().last() {
             Some((end, 'K' | 'k')) => (&text[..end], 10),
             Some((end, 'M' | 'm')) => (&text[..end], 20),

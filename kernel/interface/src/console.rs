@@ -5,7 +5,7 @@
 //! the Enter key of a raw terminal sends, reads as a newline (`ICRNL`). Whoever relays a file or a pipe to the
 //! guest quotes these three, so every byte passes.
 
-/// The end of the input (Ctrl-D).
+/// The end of the input (Ctrl-D). Unlike a terminal's it is final: whoever reads on is at the end again.
 pub const END_OF_FILE: u8 = 0x04;
 
 /// The next byte stands for itself (Ctrl-V).

@@ -30,7 +30,7 @@ mod state {
     pub(super) const PLAIN: u8 = 0;
     /// It stands for itself.
     pub(super) const LITERAL: u8 = 1;
-    /// The input ended right after bytes that were read; the next read says so.
+    /// There is no next one: the input has ended, and stays so, as that of a pipe does.
     pub(super) const ENDED: u8 = 2;
 }
 
@@ -47,13 +47,13 @@ impl<T: Terminal> Console<T> {
         Self { terminal, state: AtomicU8::new(state::PLAIN) }
     }
 
-    /// Reads what has arrived; `true` at the end of the input.
-    fn read_available(&self, buffer: &mut ReadBuffer<'_>) -> bool {
-        if self.state.load(Ordering::Relaxed) == state::ENDED {
-            self.state.store(state::PLAIN, Ordering::Relaxed);
-            return true;
-        }
-        while buffer.room() > 0 {
+    fn has_ended(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == state::ENDED
+    }
+
+    /// Reads what has arrived.
+    fn read_available(&self, buffer: &mut ReadBuffer<'_>) {
+        while buffer.room() > 0 && !self.has_ended() {
             let Some(byte) = self.terminal.read() else { break };
             let literal = self.state.load(Ordering::Relaxed) == state::LITERAL;
             self.state.store(state::PLAIN, Ordering::Relaxed);
@@ -63,7 +63,6 @@ impl<T: Terminal> Console<T> {
                     self.state.store(state::LITERAL, Ordering::Relaxed);
                     continue;
                 }
-                END_OF_FILE if buffer.is_empty() => return true,
                 END_OF_FILE => {
                     self.state.store(state::ENDED, Ordering::Relaxed);
                     break;
@@ -72,13 +71,13 @@ impl<T: Terminal> Console<T> {
                 _ => buffer.append(&[byte]),
             };
         }
-        false
     }
 }
 
 impl<T: Terminal> Object for Console<T> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        if buffer.room() == 0 || self.read_available(buffer) || !buffer.is_empty() {
+        self.read_available(buffer);
+        if buffer.room() == 0 || !buffer.is_empty() || self.has_ended() {
             return Poll::Ready(Ok(()));
         }
         self.terminal.wake_on_input(context);
@@ -145,14 +144,21 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_after_the_last_bytes_and_only_once() {
-        let console = console(b"ab\x04c\x04\x04");
+    fn the_end_comes_after_the_last_bytes_and_stays() {
+        let console = console(b"ab\x04c");
         assert_eq!(read(&console, 8), Some(2));
         assert_eq!(read(&console, 8), Some(0));
+        assert_eq!(read(&console, 8), Some(0));
+    }
+
+    #[test]
+    fn the_end_may_come_alone() {
+        let console = console(b"a");
         assert_eq!(read(&console, 8), Some(1));
-        assert_eq!(read(&console, 8), Some(0));
-        assert_eq!(read(&console, 8), Some(0));
         assert_eq!(read(&console, 8), None);
+        console.terminal.input.lock().unwrap().push_back(4);
+        assert_eq!(read(&console, 8), Some(0));
+        assert_eq!(read(&console, 8), Some(0));
     }
 
     #[test]

@@ -14,7 +14,19 @@ use crate::{process, workspace};
 const ON_TARGETS: [(&str, &[&str]); 3] = [
     (BARE_TARGET, &["--package", "hermit-kernel", "--package", "hermit-hal"]),
     (BARE_TARGET, &["--package", "hermit-loader"]),
-    (GUEST_TARGET, &["--package", "hermit-sys", "--package", "hermit-net", "--package", "hello_world", "--package", "faults"]),
+    (
+        GUEST_TARGET,
+        &[
+            "--package",
+            "hermit-sys",
+            "--package",
+            "hermit-net",
+            "--package",
+            "hello_world",
+            "--package",
+            "faults",
+        ],
+    ),
 ];
 
 pub(crate) fn main() -> Result<()> {
@@ -37,7 +49,8 @@ pub(crate) fn main() -> Result<()> {
 /// Checks every Rust file that git knows or would take.
 fn own_rules() -> Result<()> {
     let mut git = std::process::Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]).current_dir(workspace::root());
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .current_dir(workspace::root());
     let files = process::output(&mut git)?;
     let mut violations = Vec::new();
     for file in files.lines() {

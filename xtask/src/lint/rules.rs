@@ -43,7 +43,9 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
     if !text.starts_with("//!") {
         report(0, "a file opens with `//!` and says what it is for");
     }
-    let is_safe_root = SAFE_CRATES.iter().any(|krate| file == format!("{krate}src/lib.rs") || file == format!("{krate}src/main.rs"));
+    let is_safe_root = SAFE_CRATES
+        .iter()
+        .any(|krate| file == format!("{krate}src/lib.rs") || file == format!("{krate}src/main.rs"));
     if is_safe_root && !text.contains("#![forbid(unsafe_code)]") {
         report(0, "this crate must say #![forbid(unsafe_code)]");
     }
@@ -119,7 +121,11 @@ mod tests {
 
     #[test]
     fn tests_and_comments_do_not_count() {
-        let text = format!("//! X.\n{}#[cfg(test)]\n{}", "// why\n".repeat(500), "static mut A: u8 = 0;\n".repeat(500));
+        let text = format!(
+            "//! X.\n{}#[cfg(test)]\n{}",
+            "// why\n".repeat(500),
+            "static mut A: u8 = 0;\n".repeat(500)
+        );
         assert!(messages("a/src/b.rs", &text).is_empty());
         assert!(messages("kernel/hal/src/arch/a.rs", "//! X.\n#[cfg(target_arch = \"x\")]").is_empty());
     }

@@ -49,7 +49,8 @@ impl<'a> Apt<'a> {
         for folder in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(work.join(folder)).context("cannot create folders for apt")?;
         }
-        let signed = if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
+        let signed =
+            if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
         fs::write(work.join("sources.list"), format!("deb {signed}{mirror} {SUITE} main\n"))
             .context("cannot write a sources list for apt")?;
         Ok(Self { work })

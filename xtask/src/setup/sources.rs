@@ -80,7 +80,8 @@ pub(crate) fn abi_digest() -> Result<String> {
     let folder = abi_folder();
     let mut hash = Sha256::new();
     for file in files::list(&folder)? {
-        let bytes = fs::read(folder.join(&file)).with_context(|| format!("cannot read {}", file.display()))?;
+        let bytes =
+            fs::read(folder.join(&file)).with_context(|| format!("cannot read {}", file.display()))?;
         hash.update(format!("{} {}\n", file.display(), bytes.len()));
         hash.update(bytes);
     }
@@ -126,8 +127,9 @@ fn is_library(folder: &Path) -> bool {
 }
 
 fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
-    let mut command =
-        toolchain.rustup(&["component", "add"], COMPONENT).context("rustup does not manage this toolchain")?;
+    let mut command = toolchain
+        .rustup(&["component", "add"], COMPONENT)
+        .context("rustup does not manage this toolchain")?;
     record.add(Addition::RustupComponent(COMPONENT))?;
     let result = process::run(&mut command);
     if result.is_err() {
@@ -141,7 +143,10 @@ fn append_patch(manifest: &Path) -> Result<()> {
         fs::read_to_string(manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let section = "\n[patch.crates-io]\n";
     let Some(start) = text.find(section) else {
-        bail!("{} has no section [patch.crates-io]: this version of Rust is not known here", manifest.display());
+        bail!(
+            "{} has no section [patch.crates-io]: this version of Rust is not known here",
+            manifest.display()
+        );
     };
     text.insert_str(start + section.len(), "hermit-abi = { path = '../hermit-abi' }\n");
     fs::write(manifest, text).with_context(|| format!("cannot write {}", manifest.display()))
@@ -180,8 +185,10 @@ mod tests {
 
     #[test]
     fn only_the_entry_of_the_abi_changes() {
-        let expected = LOCK
-            .replace("version = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n", "version = \"0.5.9\"\n");
+        let expected = LOCK.replace(
+            "version = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n",
+            "version = \"0.5.9\"\n",
+        );
         assert_eq!(unlock_abi(LOCK, "0.5.9").unwrap(), expected);
     }
 

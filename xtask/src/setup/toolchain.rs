@@ -23,8 +23,9 @@ impl Toolchain {
     /// Asks the `rustc` that is used inside the workspace.
     pub(crate) fn detect() -> Result<Self> {
         let rustc = |args: &[&str]| {
-            process::output(Command::new("rustc").args(args).current_dir(workspace::root()))
-                .context("install Rust 1.95.0 first: https://rustup.rs, then `rustup toolchain install 1.95.0`")
+            process::output(Command::new("rustc").args(args).current_dir(workspace::root())).context(
+                "install Rust 1.95.0 first: https://rustup.rs, then `rustup toolchain install 1.95.0`",
+            )
         };
         let sysroot = PathBuf::from(rustc(&["--print", "sysroot"])?.trim_end());
         Ok(Self { sysroot, identity: rustc(&["-vV"])? })

@@ -121,7 +121,8 @@ fn hello(report: &mut Report, examples: &Examples) {
         let odd = ["", "a \"b\" \\ c", "--", "ü€\u{1F980}", "new\nline", "-x=1,2"];
         let mut guest = examples.guest(&examples.hello_world, &odd);
         guest.environment = vec!["GREETING=good \"day\"".into()];
-        let texts: Vec<_> = odd.iter().enumerate().map(|(index, odd)| format!("argument {}: {odd}\n", index + 1)).collect();
+        let texts: Vec<_> =
+            odd.iter().enumerate().map(|(index, odd)| format!("argument {}: {odd}\n", index + 1)).collect();
         let mut texts: Vec<_> = texts.iter().map(String::as_str).collect();
         texts.push("GREETING=good \"day\"");
         expect(&guest, b"", 0, &texts).map(drop)
@@ -172,7 +173,8 @@ fn line(output: &[u8], prefix: &str) -> Result<String> {
 }
 
 fn random(examples: &Examples) -> Result<()> {
-    let run = || line(&expect(&examples.guest(&examples.faults, &["entropy"]), b"", 0, &[])?, "random number:");
+    let run =
+        || line(&expect(&examples.guest(&examples.faults, &["entropy"]), b"", 0, &[])?, "random number:");
     let (one, two) = (run()?, run()?);
     ensure!(one != two, "twice {one}");
     Ok(())

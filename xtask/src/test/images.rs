@@ -38,14 +38,15 @@ fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
         ("an image of another ABI", &foreign, "built for ABI version 99"),
         ("garbage", &[0xa5; 5000], "not an ELF file"),
         ("a text", b"#!/bin/sh\necho hello\n", "not an ELF file"),
-        ("an empty file", b"", "no image"),
+        ("an empty file", b"", "not an ELF file"),
     ];
     for (name, bytes, text) in cases {
         report.check(&format!("refused: {name}"), || {
             let file = folder.join("bad");
             fs::write(&file, bytes)?;
             let start = Instant::now();
-            let output = expect(&examples.guest(&file, &[]), b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
+            let output =
+                expect(&examples.guest(&file, &[]), b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
             let lines = output.iter().filter(|&&byte| byte == b'\n').count();
             ensure!(lines == 1, "{lines} lines: {}", String::from_utf8_lossy(&output));
             ensure!(start.elapsed().as_secs() < REFUSAL_SECONDS, "it took {:?}", start.elapsed());
@@ -57,7 +58,10 @@ fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
 
 /// Where some bytes are for the first time.
 fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
-    bytes.windows(pattern.len()).position(|window| window == pattern).context("an expected pattern is missing")
+    bytes
+        .windows(pattern.len())
+        .position(|window| window == pattern)
+        .context("an expected pattern is missing")
 }
 
 /// A copy of a loader that QEMU does not take for a multiboot kernel.

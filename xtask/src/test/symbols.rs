@@ -46,11 +46,19 @@ fn std_needs() -> Result<()> {
         });
         found.with_context(|| format!("{} has no {prefix}*.rlib", folder.display()))
     };
-    let open = symbols(&library("libstd-")?, |symbol| symbol.is_undefined())?;
+    let open = symbols(&library("libstd.")?, |symbol| symbol.is_undefined())?;
     let needed: BTreeSet<_> = open.into_iter().filter(|name| name.starts_with("sys_")).collect();
-    ensure!(needed.len() == NEEDED_BY_STD, "std needs {} functions, not {NEEDED_BY_STD}: {needed:?}", needed.len());
+    ensure!(
+        needed.len() == NEEDED_BY_STD,
+        "std needs {} functions, not {NEEDED_BY_STD}: {needed:?}",
+        needed.len()
+    );
     let unknown: Vec<_> = needed.difference(&declared()).cloned().collect();
-    ensure!(unknown.is_empty(), "std needs functions that hermit-abi does not declare: {}", unknown.join(", "));
+    ensure!(
+        unknown.is_empty(),
+        "std needs functions that hermit-abi does not declare: {}",
+        unknown.join(", ")
+    );
     Ok(())
 }
 
@@ -60,7 +68,8 @@ const NEEDED_BY_STD: usize = 49;
 /// The names of the symbols in an archive's objects that `wanted` picks.
 fn symbols(archive: &Path, wanted: impl Fn(&object::Symbol<'_, '_>) -> bool) -> Result<BTreeSet<String>> {
     let bytes = fs::read(archive).with_context(|| format!("cannot read {}", archive.display()))?;
-    let file = ArchiveFile::parse(bytes.as_slice()).with_context(|| format!("{} is no archive", archive.display()))?;
+    let file = ArchiveFile::parse(bytes.as_slice())
+        .with_context(|| format!("{} is no archive", archive.display()))?;
     let mut names = BTreeSet::new();
     for member in file.members() {
         let data = member?.data(bytes.as_slice())?;

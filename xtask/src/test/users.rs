@@ -68,7 +68,8 @@ fn outside_crate(folder: &Path) -> Result<()> {
     let mut run = cargo();
     run.current_dir(&path).args(["run", "--quiet", "--release", "--target", GUEST_TARGET]);
     run.args(["--target-dir", "another folder", "--", "x"]);
-    run.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", runner).env("HERMIT_RUN_ARGS", "--timeout 60 --memory 32M");
+    run.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", runner)
+        .env("HERMIT_RUN_ARGS", "--timeout 60 --memory 32M");
     expect(&mut run, 7, "from hermit [\"x\"]").map(drop)
 }
 
