@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process;
+use crate::setup::toolchain::Toolchain;
 use crate::workspace;
 
 /// The target of bare-metal code: the kernel and the loader.
@@ -102,6 +103,27 @@ fn only_program(mut programs: Vec<(String, PathBuf)>, folder: &Path) -> Result<P
             )
         }
     }
+}
+
+/// A cargo command for the guest's own libraries, free of the user's flags and profile settings.
+pub(crate) fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
+    let mut cargo = process::cargo();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let setting = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_INCREMENTAL", "RUSTFLAGS"];
+        if setting.iter().any(|prefix| name.starts_with(prefix)) {
+            cargo.env_remove(name);
+        }
+    }
+    let mut flags = vec!["-Zforce-unstable-if-unmarked", "-Cembed-bitcode=yes", "-Cforce-frame-pointers=yes"]
+        .into_iter()
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    flags.extend(remaps);
+    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    cargo.current_dir(&toolchain.sysroot);
+    cargo
 }
 
 #[cfg(test)]

@@ -1,43 +1,80 @@
-//! The build tool: `cargo xtask COMMAND`.
-//!
-//! One file per command; each has its arguments as a struct and a function `run`. What several commands need is
-//! in [`workspace`] (where things are), [`process`] (other programs) and [`build`] (cargo).
+//! The build tool of the workspace: `cargo xtask COMMAND`.
+
 #![forbid(unsafe_code)]
 
 mod build;
+mod image;
+mod lint;
 mod process;
+mod program;
+mod qemu;
+mod run;
+mod runner;
 mod setup;
+mod size;
+mod test;
 mod workspace;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use hermit_interface::exit::NOT_STARTED;
 
-/// Builds, boots and tests Rust programs as virtual machines.
+/// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", version, max_term_width = 100)]
-struct Cli {
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Install the standard library for x86_64-unknown-hermit (the other commands do it by themselves)
-    Setup(setup::Setup),
+    /// Install what the target needs: std, core and alloc in the toolchain, QEMU
+    Setup(setup::Arguments),
+    /// Build a program if need be and run it in a virtual machine
+    Run(run::Arguments),
+    /// Make one file that boots with `qemu-system-x86_64 -kernel FILE`
+    Image(image::Arguments),
+    /// Run the tests: lints, host and QEMU, or only the rings named
+    Test(test::Arguments),
+    /// Check formatting, clippy and the project's own rules
+    Lint,
+    /// Run a program as cargo's target runner does
+    #[command(hide = true)]
+    Runner(runner::Arguments),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Setup(options) => succeed(setup::run(&options)),
-    };
-    result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    match Arguments::parse().command {
+        Command::Setup(arguments) => succeed(setup::main(&arguments)),
+        Command::Run(arguments) => exit_with(run::main(&arguments)),
+        Command::Image(arguments) => succeed(image::main(&arguments)),
+        Command::Test(arguments) => succeed(test::main(&arguments)),
+        Command::Lint => succeed(setup::ensure().and_then(|_| lint::main())),
+        Command::Runner(arguments) => exit_with(runner::main(&arguments)),
+    }
 }
 
-fn succeed(result: Result<()>) -> Result<ExitCode> {
-    result.map(|()| ExitCode::SUCCESS)
+/// The exit code of a command that succeeds or fails.
+fn succeed(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The exit code of a command that runs a guest: the guest's, or that of a guest that never ran.
+fn exit_with(result: Result<u8>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(NOT_STARTED)
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
 
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -20,15 +18,6 @@ const VERSION: u32 = 1;
 
 /// What every program for the target needs at least.
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
-
-/// Compiler flags: items not marked stable stay hidden from programs; link-time optimisation and backtraces
-/// work for programs that want them.
-const FLAGS: [&str; 3] =
-    ["-Zforce-unstable-if-unmarked", "-Cembed-bitcode=yes", "-Cforce-frame-pointers=yes"];
-
-/// Beginnings of the names of environment variables that would change what cargo builds.
-const USER_SETTINGS: [&str; 6] =
-    ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_INCREMENTAL", "CARGO_ENCODED_", "RUSTFLAGS"];
 
 /// Everything that std is made from, as one word.
 fn std_key(toolchain: &Toolchain) -> Result<String> {
@@ -72,21 +61,16 @@ pub(crate) fn install_std(toolchain: &Toolchain, record: &Record, sources: &Sour
 pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = toolchain.target(BARE_TARGET);
     let state = bare_state(toolchain);
-    let complete = is_complete(&folder) && !matches!(state, State::Damaged(_));
-    if record.has(Addition::Folder(BARE_TARGET)) {
-        return build_bare(toolchain, record);
-    }
-    if complete {
-        return stamp_bare(toolchain, record);
-    }
-    if folder.exists() && !record.has(Addition::RustupTarget(BARE_TARGET)) {
+    let ours = [Addition::RustupTarget(BARE_TARGET), Addition::Folder(BARE_TARGET)];
+    let foreign = folder.exists() && !ours.iter().any(|addition| record.has(*addition));
+    if foreign && matches!(state, State::Damaged(_)) {
         bail!(
-            "{} is damaged, and not from this tool: `rustup target remove {BARE_TARGET}` and \
-             `rustup target add {BARE_TARGET}` repair it",
-            folder.display()
+            "{state}; it was not installed by this tool: `rustup target remove {BARE_TARGET}` and \
+             `rustup target add {BARE_TARGET}` repair it"
         );
     }
-    if let Err(error) = add_with_rustup(toolchain, record) {
+    let complete = is_complete(&folder) && !matches!(state, State::Damaged(_));
+    if !complete && let Err(error) = add_with_rustup(toolchain, record) {
         eprintln!("      rustup does not provide {BARE_TARGET} ({error:#}); building it from the sources");
         return build_bare(toolchain, record);
     }
@@ -112,7 +96,7 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
         toolchain.rustup(&["target", verb], BARE_TARGET).context("rustup does not manage this toolchain")
     };
     let added = Addition::RustupTarget(BARE_TARGET);
-    if folder.exists() {
+    if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
         process::run(&mut rustup("remove")?)?;
     }
     record.add(added)?;
@@ -159,7 +143,7 @@ fn compile(
     if let Some(home) = cargo_home() {
         remap.push((home.join("registry/src"), "/rust/deps".to_owned()));
     }
-    let mut cargo = plain_cargo(toolchain, &remap);
+    let mut cargo = build::library_cargo(toolchain, &remap);
     cargo.args(["build", "--locked", "--release", "--target", target, "--features", features]);
     cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
     cargo.current_dir(sources.library());
@@ -179,27 +163,9 @@ fn compile(
     Ok(files)
 }
 
-/// Cargo with what building the standard library needs, free of the user's flags and profile settings.
-fn plain_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
-    let mut cargo = process::cargo();
-    for (name, _) in env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if USER_SETTINGS.iter().any(|prefix| name.starts_with(prefix)) {
-            cargo.env_remove(name);
-        }
-    }
-    let remap = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-    let flags: Vec<_> = FLAGS.map(str::to_owned).into_iter().chain(remap).collect();
-    cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
-    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    // As the standard libraries that rustup ships are built: smaller and faster.
-    cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
-    cargo
-}
-
 fn cargo_home() -> Option<PathBuf> {
-    match env::var_os("CARGO_HOME") {
+    match std::env::var_os("CARGO_HOME") {
         Some(home) if !home.is_empty() => Some(PathBuf::from(home)),
-        _ => Some(env::home_dir()?.join(".cargo")),
+        _ => Some(std::env::home_dir()?.join(".cargo")),
     }
 }

@@ -1,62 +1,36 @@
-//! QEMU, in which images boot: installed with apt where that is possible.
+//! QEMU, which runs images.
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Error, Result, anyhow};
 
 use super::record::{Addition, Record};
 use crate::process;
-
-/// The emulator.
-pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
+use crate::qemu::QEMU;
 
 const PACKAGE: &str = "qemu-system-x86";
 
-/// Whether QEMU can be started.
+/// Whether QEMU is there.
 pub(crate) fn is_installed() -> bool {
-    process::find(PROGRAM).is_some()
+    process::find(QEMU).is_some()
 }
 
-/// Whether [`install`] has a chance.
-pub(crate) fn can_install() -> bool {
-    process::find("apt-get").is_some() && is_root()
+/// What to say when it is not.
+pub(crate) fn missing() -> Error {
+    anyhow!("{QEMU} is not installed; on Debian or Ubuntu: sudo apt-get install {PACKAGE}")
 }
 
-/// Installs QEMU with apt.
+/// Installs QEMU if this user may.
 pub(crate) fn install(record: &Record) -> Result<()> {
-    eprintln!("      apt-get update && apt-get install {PACKAGE}");
-    let apt = |args: &[&str]| {
-        let mut command = Command::new("apt-get");
-        process::run(command.args(["-q", "-y"]).args(args).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    apt(&["update"]).and_then(|()| apt(&["install", "--no-install-recommends", PACKAGE]))?;
-    if !is_installed() {
-        bail!("the package {PACKAGE} was installed, but {PROGRAM} is not in PATH");
+    let root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !root || process::find("apt-get").is_none() {
+        return Err(missing());
     }
-    record.add(Addition::Package(PACKAGE))
-}
-
-/// What to do without QEMU.
-pub(crate) fn advice() -> String {
-    let sudo = if is_root() { "" } else { "sudo " };
-    let (command, note) = if process::find("dnf").is_some() {
-        (format!("{sudo}dnf install -y {PACKAGE}"), "")
-    } else if process::find("pacman").is_some() {
-        (format!("{sudo}pacman -S --needed {PACKAGE}"), "")
-    } else {
-        let install = format!("{sudo}apt-get install -y --no-install-recommends {PACKAGE}");
-        (format!("{sudo}apt-get update && {install}"), " (on Debian and Ubuntu)")
+    let apt = |arguments: &[&str]| {
+        process::run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };
-    format!("{PROGRAM} is not installed or not in PATH; install it{note} with: {command}")
-}
-
-/// Fails with the command to type if QEMU is missing.
-pub(crate) fn require() -> Result<()> {
-    if is_installed() { Ok(()) } else { Err(anyhow::anyhow!(advice())).context("QEMU is missing") }
-}
-
-fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+    apt(&["update", "-qq"])?;
+    apt(&["install", "-qq", "-y", "--no-install-recommends", PACKAGE])?;
+    record.add(Addition::Package(PACKAGE))?;
+    if is_installed() { Ok(()) } else { Err(missing()) }
 }

@@ -1,69 +1,87 @@
-//! The runner and the loader in the toolchain, with which programs boot from any folder.
+//! The runner and the loader in the target's folder, for crates outside the workspace.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 use super::files;
-use super::record::{self, Addition, Record};
+use super::record::{self, Record};
+use super::sources::hex;
 use super::stamp::{Stamp, State};
 use super::toolchain::Toolchain;
-use crate::build::GUEST_TARGET;
+use crate::build::{self, GUEST_TARGET};
+use crate::workspace;
 
-/// File name of the installed copy of this program.
 const RUNNER: &str = "hermit-runner";
-
-/// File name of the installed loader.
 const LOADER: &str = "hermit-loader";
 
-/// The loader beside this program, if this program is the installed runner.
-pub(crate) fn installed_loader() -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    let is_runner = program.file_name()? == RUNNER;
-    is_runner.then(|| program.with_file_name(LOADER)).filter(|loader| loader.is_file())
-}
-
-/// Where the runner is installed.
-pub(crate) fn runner(toolchain: &Toolchain) -> PathBuf {
-    folder(toolchain).join(RUNNER)
-}
-
-/// Whether the installed runner and loader are copies of this program and of `loader`.
-pub(crate) fn state(toolchain: &Toolchain, loader: &Path) -> Result<State> {
-    let stamp = record::stamp(&toolchain.records(), "tools");
-    Ok(Stamp::compare(&stamp, &key(&program()?, loader)?, &folder(toolchain)))
-}
-
-/// Installs copies of this program and of `loader`.
-pub(crate) fn install(toolchain: &Toolchain, record: &Record, loader: &Path) -> Result<()> {
-    let (program, folder) = (program()?, folder(toolchain));
-    let key = key(&program, loader)?;
-    record.add(Addition::Folder(GUEST_TARGET))?;
-    for (from, name) in [(program.as_path(), RUNNER), (loader, LOADER)] {
-        let (partial, path) = (folder.join(format!("{name}.new")), folder.join(name));
-        files::copy(from, &partial)?;
-        fs::rename(&partial, &path).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Stamp::of(key, &folder, &[RUNNER, LOADER].map(PathBuf::from))?.save(&record.stamp("tools"))
-}
+/// What the loader and this tool are made of.
+const SOURCES: [&str; 5] = ["loader", "xtask", "kernel/boot", "kernel/interface", "kernel/ranges"];
 
 fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
 }
 
-fn program() -> Result<PathBuf> {
-    env::current_exe().context("cannot find out where this program lies")
+/// Everything that the tools are made from, as one word.
+fn key(toolchain: &Toolchain) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(&toolchain.identity);
+    for source in SOURCES {
+        let source = workspace::root().join(source);
+        for file in files::list(&source)? {
+            hash.update(file.as_os_str().as_encoded_bytes());
+            hash.update(
+                fs::read(source.join(&file)).with_context(|| format!("cannot read {}", file.display()))?,
+            );
+        }
+    }
+    hash.update(
+        fs::read(workspace::root().join("Cargo.toml")).context("cannot read the workspace's Cargo.toml")?,
+    );
+    Ok(hex(&hash.finalize()))
 }
 
-/// Size and time of both files: what tells a new build from the installed one without reading them.
-fn key(program: &Path, loader: &Path) -> Result<String> {
-    let identity = |file: &Path| {
-        let meta = fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let age = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok::<_, anyhow::Error>(format!("{}-{}", meta.len(), age.as_nanos()))
-    };
-    Ok(format!("{}-{}", identity(program)?, identity(loader)?))
+/// Whether the tools are installed.
+pub(crate) fn state(toolchain: &Toolchain) -> Result<State> {
+    let stamp = record::stamp(&toolchain.records(), "tools");
+    Ok(Stamp::compare(&stamp, &key(toolchain)?, &folder(toolchain)))
+}
+
+/// Installs the tools.
+pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    let folder = folder(toolchain);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let own = env::current_exe().context("cannot find this program's file")?;
+    for (from, name) in [(build::loader()?, LOADER), (own, RUNNER)] {
+        // A file that runs cannot be overwritten, but another can take its place.
+        let (partial, place) = (folder.join(format!("{name}.partial")), folder.join(name));
+        fs::copy(&from, &partial)
+            .and_then(|_| fs::rename(&partial, &place))
+            .with_context(|| format!("cannot install {}", place.display()))?;
+    }
+    let names = [LOADER, RUNNER].map(PathBuf::from);
+    Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
+}
+
+/// The loader: the one beside this program if this is the installed runner, else the installed one.
+pub(crate) fn loader() -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot find this program's file")?;
+    let beside = own.with_file_name(LOADER);
+    let is_runner = own.file_name().is_some_and(|name| Path::new(name) == Path::new(RUNNER));
+    if is_runner && beside.is_file() {
+        return Ok(beside);
+    }
+    Ok(folder(&Toolchain::detect()?).join(LOADER))
+}
+
+/// Says how to have cargo run programs.
+pub(crate) fn explain(toolchain: &Toolchain) {
+    let runner = folder(toolchain).join(RUNNER);
+    eprintln!(
+        "For `cargo run` and `cargo test --target {GUEST_TARGET}` in any crate, add to ~/.cargo/config.toml:"
+    );
+    eprintln!("    [target.{GUEST_TARGET}]\n    runner = [{:?}, \"runner\"]", runner.display().to_string());
 }
