@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod build;
 mod image;
 mod lint;
@@ -39,6 +40,8 @@ enum Command {
     Image(image::Arguments),
     /// Run the tests: lints, host and QEMU, or only the rings named
     Test(test::Arguments),
+    /// Measure what things cost
+    Bench(bench::Arguments),
     /// Check formatting, clippy and the project's own rules
     Lint,
     /// Run a program as cargo's target runner does
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => exit_with(run::main(&arguments)),
         Command::Image(arguments) => succeed(image::main(&arguments)),
         Command::Test(arguments) => succeed(test::main(&arguments)),
+        Command::Bench(arguments) => succeed(bench::main(&arguments)),
         Command::Lint => succeed(setup::ensure().and_then(|_| lint::main())),
         Command::Runner(arguments) => exit_with(runner::main(&arguments)),
     }

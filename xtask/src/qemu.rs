@@ -50,6 +50,8 @@ pub(crate) struct Guest {
     pub(crate) timeout: Option<Duration>,
     /// Print QEMU's command line.
     pub(crate) verbose: bool,
+    /// More options of QEMU.
+    pub(crate) more: Vec<String>,
 }
 
 /// What the guest reads.
@@ -87,6 +89,7 @@ impl Guest {
             environment: Vec::new(),
             timeout: None,
             verbose: false,
+            more: Vec::new(),
         }
     }
 
@@ -158,6 +161,7 @@ impl Guest {
             "-device",
             &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01"),
         ]);
+        qemu.args(&self.more);
         Ok(qemu)
     }
 

@@ -14,6 +14,11 @@ const MAXIMUM: u64 = 1 << 40;
 pub(crate) struct MemorySize(u64);
 
 impl MemorySize {
+    /// So many mebibytes, however few: for measuring how many are needed.
+    pub(crate) const fn unchecked_mebibytes(mebibytes: u64) -> Self {
+        Self(mebibytes << 20)
+    }
+
     /// So many mebibytes.
     pub(crate) const fn mebibytes(self) -> u64 {
         self.0 >> 20

@@ -55,6 +55,13 @@ impl Toolchain {
         self.rustlib().join(target)
     }
 
+    /// A tool that comes with the compiler, such as `rust-objcopy`.
+    pub(crate) fn host_tool(&self, name: &str) -> Result<PathBuf> {
+        let host = self.field("host").context("rustc does not name its host")?;
+        let tool = self.target(host).join("bin").join(name);
+        if tool.is_file() { Ok(tool) } else { anyhow::bail!("{} is missing", tool.display()) }
+    }
+
     /// The folder for setup's own records.
     pub(crate) fn records(&self) -> PathBuf {
         self.rustlib().join("hermit-setup")
