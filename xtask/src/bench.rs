@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::build::{self, Options};
-use crate::qemu::{End, Guest, Input};
+use crate::qemu::{Board, End, Guest, Input};
 use crate::setup::toolchain::Toolchain;
 use crate::size::MemorySize;
 use crate::{process, program, setup, workspace};
@@ -76,18 +76,21 @@ impl Bench {
         let size = stripped_size(&self.hello_world)?;
         let memory = self.least_memory()?;
         let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
-        let instructions = median(|| self.instructions(MemorySize::default()))?;
-        let instructions_large = median(|| self.instructions(large))?;
-        // Without an image the loader ends the machine at once: QEMU, firmware and the way into 64-bit mode alone.
-        let empty = median(|| self.microseconds(None))?;
-        let greeting = median(|| self.microseconds(Some(&self.hello_world)))?;
+        let normal = MemorySize::default();
+        let instructions = |memory, board| median(|| self.instructions(memory, board));
+        // Without an image the loader only says so: QEMU, firmware and the way into 64-bit mode alone.
+        let time = |image, board| median(|| self.microseconds(image, board));
+        let image = Some(self.hello_world.as_path());
         Ok(json!({
             "hello_world, stripped (bytes)": size,
             "least memory of hello_world (MiB)": memory,
-            "instructions, reset to main, 128 MiB": instructions,
-            "instructions, reset to main, 4 GiB": instructions_large,
-            "QEMU to its end, loader alone (us)": empty,
-            "QEMU to its end, hello_world (us)": greeting,
+            "instructions, reset to main, microvm": instructions(normal, Board::Microvm)?,
+            "instructions, reset to main, pc": instructions(normal, Board::Pc)?,
+            "instructions, reset to main, pc, 4 GiB": instructions(large, Board::Pc)?,
+            "start to the loader's output, microvm (us)": time(None, Board::Microvm)?,
+            "start to the greeting, microvm (us)": time(image, Board::Microvm)?,
+            "start to the loader's output, pc (us)": time(None, Board::Pc)?,
+            "start to the greeting, pc (us)": time(image, Board::Pc)?,
         }))
     }
 
@@ -110,9 +113,9 @@ impl Bench {
     }
 
     /// Instructions from reset to `main`, counted by QEMU.
-    fn instructions(&self, memory: MemorySize) -> Result<u64> {
+    fn instructions(&self, memory: MemorySize, board: Board) -> Result<u64> {
         let icount = vec!["-icount".to_owned(), "shift=0".to_owned()];
-        let guest = Guest { memory, more: icount, ..self.guest(&self.boot_mark) };
+        let guest = Guest { memory, board, more: icount, ..self.guest(&self.boot_mark) };
         let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
         let text = String::from_utf8_lossy(&output);
         ensure!(end == End::Exited(0), "boot_mark ended with {end:?}:\n{text}");
@@ -120,16 +123,10 @@ impl Bench {
         number.context("boot_mark printed no number")?.trim().parse().context("boot_mark printed no number")
     }
 
-    /// Microseconds from the start of QEMU to its end.
-    fn microseconds(&self, image: Option<&Path>) -> Result<u64> {
-        let guest = Guest { image: image.map(Path::to_owned), ..self.guest(&self.hello_world) };
-        let start = std::time::Instant::now();
-        let (end, _) = guest.capture(Input::Bytes(Vec::new()))?;
-        let time = start.elapsed();
-        if !matches!(end, End::Exited(_)) {
-            bail!("the guest ended with {end:?}");
-        }
-        Ok(u64::try_from(time.as_micros())?)
+    /// Microseconds from the start of QEMU to the first byte of output.
+    fn microseconds(&self, image: Option<&Path>, board: Board) -> Result<u64> {
+        let guest = Guest { image: image.map(Path::to_owned), board, ..self.guest(&self.hello_world) };
+        Ok(u64::try_from(guest.time_to_output()?.as_micros())?)
     }
 }
 

@@ -122,6 +122,8 @@ pub(crate) fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) 
     let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
     flags.extend(remaps);
     cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // Whatever rustup would choose for the folder: std must be built by the compiler that will use it.
+    cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
     cargo.current_dir(&toolchain.sysroot);
     cargo
 }

@@ -29,6 +29,26 @@ const POLL: Duration = Duration::from_millis(2);
 /// Somebody pressed Ctrl-C.
 pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// Which of QEMU's machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Board {
+    /// The smallest one, which starts fastest
+    #[default]
+    Microvm,
+    /// The classic PC, with PCI
+    Pc,
+}
+
+impl Board {
+    /// The value of QEMU's option `-M`. What a PC has anyway and our kernel uses, `microvm` must be told to have.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Microvm => "microvm,pit=on,pic=on,rtc=on,isa-serial=on",
+            Self::Pc => "pc",
+        }
+    }
+}
+
 /// What runs, on which machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
@@ -36,6 +56,8 @@ pub(crate) struct Guest {
     pub(crate) kernel: PathBuf,
     /// The image for the loader.
     pub(crate) image: Option<PathBuf>,
+    /// The kind of machine.
+    pub(crate) board: Board,
     /// The machine's memory.
     pub(crate) memory: MemorySize,
     /// The machine's CPUs.
@@ -82,6 +104,7 @@ impl Guest {
         Self {
             kernel,
             image,
+            board: Board::default(),
             memory: MemorySize::default(),
             cpus: 1,
             name,
@@ -116,6 +139,21 @@ impl Guest {
         Ok((end?, text))
     }
 
+    /// Runs the guest until it prints something and returns how long that took.
+    pub(crate) fn time_to_output(&self) -> Result<Duration> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let start = Instant::now();
+        let mut child = self.start(folder.path(), Stdio::piped(), Stdio::null())?;
+        let mut output = child.stdout.take().context("the guest has no output")?;
+        let first = output.read_exact(&mut [0]);
+        let time = start.elapsed();
+        // It may have ended in this moment; then there is nothing to kill.
+        let _: io::Result<()> = child.kill();
+        child.wait().context("cannot wait for QEMU")?;
+        first.context("the guest printed nothing")?;
+        Ok(time)
+    }
+
     fn start(&self, folder: &Path, output: Stdio, errors: Stdio) -> Result<Child> {
         let mut command = self.command(folder)?;
         command.stdin(Stdio::piped()).stdout(output).stderr(errors);
@@ -142,18 +180,25 @@ impl Guest {
             "none",
             "-no-reboot",
         ]);
-        qemu.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
+        qemu.args([
+            "-M",
+            self.board.option(),
+            "-m",
+            &self.memory.to_string(),
+            "-smp",
+            &self.cpus.to_string(),
+        ]);
         qemu.arg("-kernel").arg(&self.kernel);
         if let Some(image) = &self.image {
             // QEMU takes commas in this name for separators, and multiboot loaders see blanks as such.
             let link = folder.join("image");
             let image = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
             std::os::unix::fs::symlink(&image, &link).context("cannot make a link in a temporary folder")?;
-            qemu.arg("-initrd").arg(link);
+            qemu.arg("-initrd").arg(quote_commas(&link));
         }
         qemu.arg("-append").arg(std::ffi::OsStr::from_bytes(&self.command_line()));
         qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
-        qemu.args(["-chardev", &format!("file,id=status,path={}", status_file(folder).display())]);
+        qemu.args(["-chardev", &format!("file,id=status,path={}", quote_commas(&status_file(folder)))]);
         let status = format!("isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status");
         qemu.args([
             "-device",
@@ -201,6 +246,11 @@ impl Guest {
             _ => Ok(End::NoStatus),
         }
     }
+}
+
+/// A path as a value among others that commas separate.
+fn quote_commas(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
 }
 
 fn status_file(folder: &Path) -> PathBuf {

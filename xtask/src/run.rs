@@ -10,7 +10,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::process;
 use crate::program::{self, Program};
-use crate::qemu::{End, Guest, INTERRUPTED, Input, QEMU};
+use crate::qemu::{Board, End, Guest, INTERRUPTED, Input, QEMU};
 use crate::setup;
 use crate::size::MemorySize;
 
@@ -44,6 +44,9 @@ pub(crate) struct Machine {
     /// CPUs of the machine, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
+    /// Which of QEMU's machines
+    #[arg(long, value_enum, default_value_t)]
+    board: Board,
     /// Memory of the machine, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value_t)]
     memory: MemorySize,
@@ -121,6 +124,7 @@ impl Machine {
         let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
         let guest = Guest {
+            board: self.board,
             memory: self.memory,
             cpus: self.cpus,
             arguments: arguments.to_vec(),

@@ -32,6 +32,7 @@ pub(crate) fn init(address: u64) -> Boot {
     platform::init(info.platform);
     memory::init(&info);
     clock::init(info.fixed);
+    platform::current().init_interrupts();
     crate::interrupts::enable();
     Boot { info }
 }

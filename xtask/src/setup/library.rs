@@ -69,7 +69,9 @@ pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record) -> Result<()>
              `rustup target add {BARE_TARGET}` repair it"
         );
     }
-    let complete = is_complete(&folder) && !matches!(state, State::Damaged(_));
+    // What rustup has belongs to its compiler; what was built here may be another compiler's.
+    let stale = state == State::Outdated && record.has(Addition::Folder(BARE_TARGET));
+    let complete = is_complete(&folder) && !matches!(state, State::Damaged(_)) && !stale;
     if !complete && let Err(error) = add_with_rustup(toolchain, record) {
         eprintln!("      rustup does not provide {BARE_TARGET} ({error:#}); building it from the sources");
         return build_bare(toolchain, record);
@@ -96,10 +98,14 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
         toolchain.rustup(&["target", verb], BARE_TARGET).context("rustup does not manage this toolchain")
     };
     let added = Addition::RustupTarget(BARE_TARGET);
+    // A target that the user had stays the user's, even if it must be repaired.
+    let foreign = folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) && !record.has(added);
     if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
         process::run(&mut rustup("remove")?)?;
     }
-    record.add(added)?;
+    if !foreign {
+        record.add(added)?;
+    }
     let mut result = process::run(&mut rustup("add")?);
     if result.is_ok() && !is_complete(&folder) {
         result = process::run(&mut rustup("remove")?).and_then(|()| process::run(&mut rustup("add")?));

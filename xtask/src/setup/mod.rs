@@ -15,7 +15,7 @@ mod stamp;
 pub(crate) mod toolchain;
 mod tools;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::build::{BARE_TARGET, GUEST_TARGET};
 use crate::process;
@@ -107,8 +107,9 @@ fn remove() -> Result<()> {
         (Addition::RustupComponent(sources::COMPONENT), ["component", "remove"], sources::COMPONENT),
     ];
     for (addition, words, item) in by_rustup {
-        if let (true, Some(mut rustup)) = (record.has(addition), toolchain.rustup(&words, item)) {
-            process::run(&mut rustup)?;
+        if record.has(addition) {
+            let rustup = toolchain.rustup(&words, item);
+            process::run(&mut rustup.context("rustup, which added a part of it, is not there any more")?)?;
         }
     }
     Sources::remove()?;

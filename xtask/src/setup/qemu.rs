@@ -17,13 +17,22 @@ pub(crate) fn is_installed() -> bool {
 
 /// What to say when it is not.
 pub(crate) fn missing() -> Error {
-    anyhow!("{QEMU} is not installed; on Debian or Ubuntu: sudo apt-get install {PACKAGE}")
+    let sudo = if is_root() { "" } else { "sudo " };
+    anyhow!(
+        "{QEMU} is not installed; on Debian or Ubuntu: {sudo}apt-get update && {sudo}apt-get install {PACKAGE}"
+    )
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // Real, then effective.
+    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }
 
 /// Installs QEMU if this user may.
 pub(crate) fn install(record: &Record) -> Result<()> {
-    let root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    if !root || process::find("apt-get").is_none() {
+    if !is_root() || process::find("apt-get").is_none() {
         return Err(missing());
     }
     let apt = |arguments: &[&str]| {

@@ -19,7 +19,8 @@ const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
 
 /// What the loader and this tool are made of.
-const SOURCES: [&str; 5] = ["loader", "xtask", "kernel/boot", "kernel/interface", "kernel/ranges"];
+const SOURCES: [&str; 6] =
+    ["hermit-abi", "loader", "xtask", "kernel/boot", "kernel/interface", "kernel/ranges"];
 
 fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
@@ -38,9 +39,10 @@ fn key(toolchain: &Toolchain) -> Result<String> {
             );
         }
     }
-    hash.update(
-        fs::read(workspace::root().join("Cargo.toml")).context("cannot read the workspace's Cargo.toml")?,
-    );
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        let bytes = fs::read(workspace::root().join(file));
+        hash.update(bytes.with_context(|| format!("cannot read the workspace's {file}"))?);
+    }
     Ok(hex(&hash.finalize()))
 }
 

@@ -10,7 +10,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use super::report::Report;
 use crate::build::{self, Options};
-use crate::qemu::{End, Guest, Input};
+use crate::qemu::{Board, End, Guest, Input};
 use crate::{program, setup, workspace};
 
 /// No guest of these tests takes longer, even on a busy machine.
@@ -137,6 +137,19 @@ fn machines(report: &mut Report, examples: &Examples) {
             expect(&guest, b"", 0, &["Hello, world!"]).map(drop)
         });
     }
+    for (name, image, input, texts) in [
+        ("hello_world", &examples.hello_world, "", ["Hello, world!"]),
+        ("standard input", &examples.stdin, "hello", ["HELLO"]),
+    ] {
+        report.check(&format!("guest: {name} on the classic PC"), || {
+            let guest = Guest { board: Board::Pc, ..examples.guest(image, &[]) };
+            expect(&guest, input.as_bytes(), 0, &texts).map(drop)
+        });
+    }
+    report.check("guest: time on the classic PC", || {
+        let guest = Guest { board: Board::Pc, ..examples.guest(&examples.faults, &["time"]) };
+        expect(&guest, b"", 0, &["ok"]).map(drop)
+    });
     report.check("guest: boots on a machine with 4 CPUs", || {
         let guest = Guest { cpus: 4, ..examples.guest(&examples.hello_world, &[]) };
         expect(&guest, b"", 0, &["Hello, world!"]).map(drop)

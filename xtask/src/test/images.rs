@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::guests::{Examples, expect};
 use super::report::Report;
 use crate::image::fuse;
-use crate::qemu::Guest;
+use crate::qemu::{Board, Guest};
 
 /// A bad image must be refused within this many seconds, starting QEMU included.
 const REFUSAL_SECONDS: u64 = 10;
@@ -75,7 +75,7 @@ fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
 
 fn by_pvh(examples: &Examples, folder: &Path) -> Result<()> {
     let kernel = without_multiboot(&examples.loader, folder.join("pvh"))?;
-    let guest = Guest { kernel, ..examples.guest(&examples.hello_world, &["one"]) };
+    let guest = Guest { kernel, board: Board::Pc, ..examples.guest(&examples.hello_world, &["one"]) };
     expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
 }
 
@@ -85,7 +85,12 @@ fn fused(examples: &Examples, folder: &Path) -> Result<()> {
     fs::write(&multiboot, file)?;
     let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
     for kernel in [multiboot, pvh] {
-        let guest = Guest { kernel, image: None, ..examples.guest(&examples.hello_world, &["one"]) };
+        let guest = Guest {
+            kernel,
+            image: None,
+            board: Board::Pc,
+            ..examples.guest(&examples.hello_world, &["one"])
+        };
         expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
     }
     Ok(())

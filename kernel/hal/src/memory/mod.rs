@@ -8,7 +8,10 @@ mod paging;
 pub mod stack;
 mod thread_locals;
 
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+
 use hermit_interface::boot_info::{Image, Parsed, Tls};
+use hermit_interface::to_usize;
 use spin::Once;
 
 pub use heap::{allocate, allocate_zeroed, deallocate, reallocate};
@@ -34,8 +37,14 @@ pub(crate) fn init(info: &Parsed<'_>) {
     unsafe { paging::init(info) };
     paging::with(|memory| {
         memory.forget_loader();
-        stacks::all().for_each(|stack| memory.unmap(stack.guard()));
+        stacks::all().for_each(|stack| memory.unmap(stack.guard));
     });
+}
+
+/// Maps a page of device registers, for good.
+pub(crate) fn map_device_page(physical: u64) -> Result<NonNull<u32>, OutOfMemory> {
+    let address = paging::with(|memory: &mut Memory| memory.map_device(physical))?;
+    NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
 }
 
 /// Where the image is.

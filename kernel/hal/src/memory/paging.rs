@@ -176,6 +176,18 @@ impl Memory {
         mapped.map(|flush| flush.ignore()).map_err(|_| OutOfMemory)
     }
 
+    /// Maps a page of device registers and returns its address.
+    pub(super) fn map_device(&mut self, physical: u64) -> Result<u64, OutOfMemory> {
+        let address = self.allocate_addresses(PAGE_SIZE)?;
+        let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
+        let frame = PhysFrame::containing_address(PhysAddr::new(physical));
+        let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
+        // SAFETY: the address is fresh and the frame is no memory, so no memory in use changes.
+        let mapped = unsafe { self.table.map_to(page, frame, flags, &mut self.frames) };
+        mapped.map(|flush| flush.ignore()).map_err(|_| OutOfMemory)?;
+        Ok(address)
+    }
+
     /// Unmaps the page at an address of the image, for good.
     pub(super) fn unmap(&mut self, address: u64) {
         let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));

@@ -64,7 +64,7 @@ pub(crate) fn contains(address: u64) -> bool {
 /// Whether an address is in the guard page of a stack.
 pub(crate) fn is_guard(address: u64) -> bool {
     let guard = |start: u64| (start..start + PAGE_SIZE).contains(&address);
-    find(address).is_some_and(|range| guard(range.start)) || stacks::all().any(|stack| guard(stack.guard()))
+    find(address).is_some_and(|range| guard(range.start)) || stacks::all().any(|stack| guard(stack.guard))
 }
 
 /// Puts memory behind an address of a stack.
@@ -85,6 +85,10 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
 pub(crate) fn touch(size: usize) {
     let here = 0_u8;
     let here = (&raw const here).addr();
+    // The kernel's own stacks have all their memory.
+    if stacks::all().any(|stack| stack.contains(here as u64)) {
+        return;
+    }
     for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
         let below = with_exposed_provenance::<u8>(here - offset);
         // SAFETY: the address is in the current stack or just below it; the read either succeeds or is an overflow
@@ -101,7 +105,7 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
     }
     let mapped = match find(frame) {
         Some(range) => frame >= range.start + PAGE_SIZE && frame + 16 <= range.end,
-        None => stacks::all().any(|stack| (stack.guard() + PAGE_SIZE..stack.top() - 15).contains(&frame)),
+        None => stacks::all().any(|stack| stack.contains(frame) && stack.contains(frame + 15)),
     };
     if !mapped {
         return None;

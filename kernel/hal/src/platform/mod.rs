@@ -10,8 +10,11 @@ use spin::Once;
 
 /// A kind of machine.
 pub trait Platform: Sync + Debug {
-    /// Makes the devices ready.
+    /// Makes the console ready. There is no memory yet.
     fn init(&self);
+
+    /// Makes the interrupt controllers ready.
+    fn init_interrupts(&self);
 
     /// Writes bytes to the console.
     fn write(&self, bytes: &[u8]);

@@ -52,6 +52,11 @@ fn enable_vectors() {
     unsafe { XCr0::write(flags) };
 }
 
+/// Whether the processor has a local APIC.
+pub(crate) fn has_apic() -> bool {
+    has(1, |leaf| leaf.edx, 9)
+}
+
 /// Sets the processor's interrupt flag.
 pub(crate) fn enable_interrupts() {
     x86_64::instructions::interrupts::enable();

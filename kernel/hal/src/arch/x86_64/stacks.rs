@@ -11,20 +11,23 @@ use hermit_interface::to_usize;
 const GUARD: usize = to_usize(PAGE_SIZE);
 
 /// Room for the report of a fault, which formats text.
-const SIZE: usize = 16 << 10;
+const INTERRUPT_SIZE: usize = 16 << 10;
+
+/// Room for setting up memory, whose tables pass over the stack.
+const BOOT_SIZE: usize = 32 << 10;
 
 /// A stack with a page below it that is unmapped once the page tables are the kernel's.
 #[repr(C, align(4096))]
 #[derive(Debug)]
-pub struct Stack {
+pub struct Stack<const SIZE: usize> {
     guard: [u8; GUARD],
     stack: UnsafeCell<[u8; SIZE]>,
 }
 
 // SAFETY: the memory is used by the processor alone, as a stack; Rust code never forms a reference to it.
-unsafe impl Sync for Stack {}
+unsafe impl<const SIZE: usize> Sync for Stack<SIZE> {}
 
-impl Stack {
+impl<const SIZE: usize> Stack<SIZE> {
     const fn new() -> Self {
         Self { guard: [0; GUARD], stack: UnsafeCell::new([0; SIZE]) }
     }
@@ -34,19 +37,18 @@ impl Stack {
         (&raw const *self).addr() as u64 + size_of::<Self>() as u64
     }
 
-    /// The address of the guard page.
-    pub(crate) fn guard(&'static self) -> u64 {
-        (&raw const self.guard).addr() as u64
+    fn extent(&'static self) -> Extent {
+        Extent { guard: (&raw const self.guard).addr() as u64, top: self.top() }
     }
 }
 
 /// Offset of the top from the start, for the entry code.
 #[doc(hidden)]
-pub const STACK_TOP: usize = size_of::<Stack>();
+pub const STACK_TOP: usize = size_of_val(&BOOT);
 
 /// The stack on which the kernel boots.
 #[doc(hidden)]
-pub static BOOT: Stack = Stack::new();
+pub static BOOT: Stack<BOOT_SIZE> = Stack::new();
 
 /// Which of [`INTERRUPT_STACKS`] an interrupt or exception uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +65,25 @@ pub(crate) enum InterruptStack {
 }
 
 /// In the order of [`InterruptStack`].
-pub(crate) static INTERRUPT_STACKS: [Stack; 4] = [const { Stack::new() }; 4];
+pub(crate) static INTERRUPT_STACKS: [Stack<INTERRUPT_SIZE>; 4] = [const { Stack::new() }; 4];
+
+/// Where a stack is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Address of the guard page, below which nothing belongs to the stack.
+    pub(crate) guard: u64,
+    /// The address just above the stack.
+    pub(crate) top: u64,
+}
+
+impl Extent {
+    /// Whether an address is in the stack itself.
+    pub(crate) fn contains(self, address: u64) -> bool {
+        (self.guard + PAGE_SIZE..self.top).contains(&address)
+    }
+}
 
 /// All of them.
-pub(crate) fn all() -> impl Iterator<Item = &'static Stack> {
-    INTERRUPT_STACKS.iter().chain([&BOOT])
+pub(crate) fn all() -> impl Iterator<Item = Extent> {
+    INTERRUPT_STACKS.iter().map(Stack::extent).chain([BOOT.extent()])
 }

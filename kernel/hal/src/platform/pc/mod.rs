@@ -1,5 +1,6 @@
 //! The PC: serial port, interrupt controller, interval timer, real-time clock.
 
+mod apic;
 mod pic;
 mod pit;
 mod rtc;
@@ -25,6 +26,10 @@ pub struct Pc;
 impl Platform for Pc {
     fn init(&self) {
         serial::init();
+    }
+
+    fn init_interrupts(&self) {
+        apic::pass_on_pic();
         pic::init(&[TIMER_LINE, SERIAL_LINE]);
     }
 
