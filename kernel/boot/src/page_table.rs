@@ -52,11 +52,7 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         size: u64,
         rights: Rights,
     ) -> Result<(), LoadError> {
-        for offset in (0..size).step_by(to_usize(SIZE)) {
-            let slot = self.slot(address + offset, 3)?;
-            self.memory.write_word(slot, (physical + offset) | rights.bits());
-        }
-        Ok(())
+        self.map_pages((address, physical), size, SIZE, rights.bits())
     }
 
     /// Maps the 2 MiB pages that `size` bytes touch.
@@ -67,9 +63,15 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         size: u64,
         rights: Rights,
     ) -> Result<(), LoadError> {
-        for offset in (0..size).step_by(to_usize(LARGE_SIZE)) {
-            let slot = self.slot(address + offset, 2)?;
-            self.memory.write_word(slot, (physical + offset) | rights.bits() | LARGE);
+        self.map_pages((address, physical), size, LARGE_SIZE, rights.bits() | LARGE)
+    }
+
+    /// Maps pages of one size, from an address and a physical address on.
+    fn map_pages(&mut self, from: (u64, u64), size: u64, page: u64, bits: u64) -> Result<(), LoadError> {
+        let depth = if page == SIZE { 3 } else { 2 };
+        for offset in (0..size).step_by(to_usize(page)) {
+            let slot = self.slot(from.0 + offset, depth)?;
+            self.memory.write_word(slot, (from.1 + offset) | bits);
         }
         Ok(())
     }
