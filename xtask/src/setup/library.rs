@@ -103,10 +103,12 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
     if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
         process::run(&mut rustup("remove")?)?;
     }
+    // Nothing is recorded before it is known that rustup can be asked.
+    let mut add = rustup("add")?;
     if !foreign {
         record.add(added)?;
     }
-    let mut result = process::run(&mut rustup("add")?);
+    let mut result = process::run(&mut add);
     if result.is_ok() && !is_complete(&folder) {
         result = process::run(&mut rustup("remove")?).and_then(|()| process::run(&mut rustup("add")?));
     }

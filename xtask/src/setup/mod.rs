@@ -109,7 +109,11 @@ fn remove() -> Result<()> {
     for (addition, words, item) in by_rustup {
         if record.has(addition) {
             let rustup = toolchain.rustup(&words, item);
-            process::run(&mut rustup.context("rustup, which added a part of it, is not there any more")?)?;
+            let mut rustup = rustup.context("rustup, which added a part of it, is not there any more")?;
+            // Somebody may have removed it already; rustup says so itself.
+            if let Err(error) = process::run(&mut rustup) {
+                eprintln!("warning: {error:#}");
+            }
         }
     }
     Sources::remove()?;
