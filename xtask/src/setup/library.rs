@@ -101,7 +101,8 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
     // A target that the user had stays the user's, even if it must be repaired.
     let foreign = folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) && !record.has(added);
     if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
-        process::run(&mut rustup("remove")?)?;
+        // Removing what is partly missing fails, but leaves the rest to be added.
+        let _: Result<()> = process::run(&mut rustup("remove")?);
     }
     // Nothing is recorded before it is known that rustup can be asked.
     let mut add = rustup("add")?;
@@ -110,7 +111,9 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
     }
     let mut result = process::run(&mut add);
     if result.is_ok() && !is_complete(&folder) {
-        result = process::run(&mut rustup("remove")?).and_then(|()| process::run(&mut rustup("add")?));
+        // rustup believes that it is there. Removing what is missing fails, but then adding works.
+        let _: Result<()> = process::run(&mut rustup("remove")?);
+        result = process::run(&mut rustup("add")?);
     }
     if result.is_ok() && !is_complete(&folder) {
         result = Err(anyhow::anyhow!("it added the target, but {} is not complete", folder.display()));
@@ -164,16 +167,45 @@ fn compile(
     let output = sources.build_dir().join(target);
     let files = artifacts.into_iter().filter(|artifact| artifact.name != "sysroot");
     let files: Vec<_> =
-        files.flat_map(|artifact| artifact.files).filter(|file| file.starts_with(&output)).collect();
+        files.flat_map(|artifact| pair(artifact.files)).filter(|file| file.starts_with(&output)).collect();
     if files.is_empty() {
         bail!("cargo built no library for {target} in {}", output.display());
     }
     Ok(files)
 }
 
+/// The files of one library under one name: the copy of a library that cargo makes for users has a shorter name than
+/// its metadata, and rustc would take the two for different libraries.
+fn pair(files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let is = |file: &Path, extension| file.extension().is_some_and(|found| found == extension);
+    let Some(metadata) = files.iter().find(|file| is(file, "rmeta")).cloned() else { return files };
+    let library = metadata.with_extension("rlib");
+    let original =
+        |file: PathBuf| if is(&file, "rlib") && library.is_file() { library.clone() } else { file };
+    files.into_iter().map(original).collect()
+}
+
 fn cargo_home() -> Option<PathBuf> {
     match std::env::var_os("CARGO_HOME") {
         Some(home) if !home.is_empty() => Some(PathBuf::from(home)),
         _ => Some(std::env::home_dir()?.join(".cargo")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pair;
+    use std::fs;
+
+    #[test]
+    fn library_and_metadata_have_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        for name in ["liba.rlib", "liba-1.rlib", "liba-1.rmeta"] {
+            fs::write(file(name), "").unwrap();
+        }
+        let paired = pair(vec![file("liba.rlib"), file("liba-1.rmeta")]);
+        assert_eq!(paired, [file("liba-1.rlib"), file("liba-1.rmeta")]);
+        assert_eq!(pair(vec![file("libstd.rlib")]), [file("libstd.rlib")]);
     }
 }
