@@ -80,6 +80,8 @@ impl Part {
                 "the target {} is not installed: run `cargo xtask setup` in the system's workspace",
                 self.target
             )
+        } else if text.contains("can't find crate") || text.contains("possibly newer version") {
+            "the target was set up anew since the last build: run `cargo clean`".to_owned()
         } else {
             String::new()
         }

@@ -76,7 +76,8 @@ fn place(
             let _: Result<(), hermit_ranges::FreeError> = free.remove(part);
         }
     }
-    let in_use = [loader, payload].map(|range| Range {
+    // The command line is copied last, so it too must outlive everything that is put into free memory.
+    let in_use = [loader, payload, memory::range_of(machine.command_line)].map(|range| Range {
         start: range.start & !(image::PAGE_SIZE - 1),
         end: range.end.next_multiple_of(image::PAGE_SIZE),
     });
@@ -88,7 +89,12 @@ fn place(
     loaded.info.rsdp = machine.rsdp;
     let enter = (loaded.entry, loaded.info.page_table_root);
     for range in in_use {
-        let _: Result<(), hermit_ranges::FreeError> = later.free(range);
+        // Not what lies in memory that was never usable; and low memory is given back as a whole already.
+        let usable =
+            machine.free.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end);
+        if usable {
+            let _: Result<(), hermit_ranges::FreeError> = later.free(range);
+        }
     }
     let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), machine.command_line)?;
     Ok((enter, info))

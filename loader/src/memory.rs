@@ -34,6 +34,12 @@ pub(crate) fn string(address: u64) -> &'static [u8] {
     unsafe { CStr::from_ptr(pointer::<c_char>(address)) }.to_bytes()
 }
 
+/// Where bytes lie.
+pub(crate) fn range_of(bytes: &[u8]) -> Range {
+    let start = bytes.as_ptr().addr() as u64;
+    Range { start, end: start + bytes.len() as u64 }
+}
+
 /// The bytes of a range.
 ///
 /// # Safety

@@ -16,15 +16,16 @@ const HEADER_MAGIC: u32 = 0x1bad_b002;
 /// spares us an ELF32 file.
 const HEADER_FLAGS: u32 = 1 << 1 | 1 << 16;
 
-// What a multiboot loader looks for in the first 8 KiB of the file: magic, flags, checksum, then the addresses
-// of this header, of the start to load to, of the end to load (0: the whole file), of the end of the zeroed part
-// (0: the loader zeroes its own), and of the entry, which only the assembler can write as 32-bit numbers.
+// What a multiboot loader looks for in the first 8 KiB of the file: magic, flags, checksum, then the addresses of this
+// header, of the start to load to, of the end of what is loaded, of the end of the zeroed part behind it, and of the
+// entry, which only the assembler can write as 32-bit numbers. Modules and command line are put behind the last end:
+// were the zeroed part not named, the loader would clear them. `cargo xtask image` makes both ends 0, "the whole file".
 core::arch::global_asm!(
     ".pushsection .multiboot, \"a\", @progbits",
     ".balign 8",
     "multiboot_header:",
     ".long {magic}, {flags}, {checksum}",
-    ".long multiboot_header, loader_start, 0, 0, loader_entry",
+    ".long multiboot_header, loader_start, loader_data_end, loader_end, loader_entry",
     ".popsection",
     magic = const HEADER_MAGIC,
     flags = const HEADER_FLAGS,

@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,9 +11,8 @@ use serde_json::json;
 
 use crate::build::{self, Options};
 use crate::qemu::{Board, End, Guest, Input};
-use crate::setup::toolchain::Toolchain;
 use crate::size::MemorySize;
-use crate::{process, program, setup, workspace};
+use crate::{program, setup, workspace};
 
 /// Runs of which the median counts.
 const RUNS: usize = 11;
@@ -140,10 +138,6 @@ fn median(measure: impl Fn() -> Result<u64>) -> Result<u64> {
 fn stripped_size(image: &Path) -> Result<u64> {
     let folder = tempfile::TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("stripped");
-    let toolchain = Toolchain::detect()?;
-    let objcopy = toolchain.host_tool("rust-objcopy")?;
-    let mut command = Command::new(objcopy);
-    command.env("LD_LIBRARY_PATH", toolchain.sysroot.join("lib"));
-    process::run(command.arg("--strip-all").arg(image).arg(&stripped))?;
+    build::strip(image, &stripped)?;
     Ok(fs::metadata(&stripped)?.len())
 }

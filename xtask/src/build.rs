@@ -61,6 +61,15 @@ pub(crate) fn loader() -> Result<PathBuf> {
     executable.context("cargo built the loader, but names no executable")
 }
 
+/// Copies a program without its symbols and debugging information.
+pub(crate) fn strip(program: &Path, copy: &Path) -> Result<()> {
+    let toolchain = Toolchain::detect()?;
+    let mut objcopy = Command::new(toolchain.host_tool("rust-objcopy")?);
+    // It uses the LLVM library that rustc uses.
+    objcopy.env("LD_LIBRARY_PATH", toolchain.sysroot.join("lib"));
+    process::run(objcopy.arg("--strip-all").arg(program).arg(copy))
+}
+
 /// What to build for the guest, and how.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Options {

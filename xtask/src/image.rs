@@ -78,6 +78,7 @@ pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let payload_offset = file.len() as u64;
     file.extend_from_slice(payload);
     record(&mut file, payload.len() as u64)?;
+    load_whole_file(&mut file)?;
 
     let number = |number| U64::new(endian, number);
     let mut image = *loaded;
@@ -102,6 +103,18 @@ pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     ensure!(headers.len() as u64 <= offset, "the loader leaves no room for headers");
     file[..headers.len()].copy_from_slice(&headers);
     Ok(file)
+}
+
+/// Starts the multiboot header.
+pub(crate) const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
+
+/// Has multiboot loaders copy all of the file: makes the header's end of the loaded part and of the zeroed part 0.
+fn load_whole_file(file: &mut [u8]) -> Result<()> {
+    let magic = MULTIBOOT_MAGIC.to_le_bytes();
+    let header =
+        file.windows(4).position(|bytes| bytes == magic).context("the loader has no multiboot header")?;
+    file[header + 20..header + 28].fill(0);
+    Ok(())
 }
 
 /// Tells the loader where the image is.

@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 
 use crate::build::{BARE_TARGET, GUEST_TARGET};
 use crate::process;
+use crate::workspace;
 use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
@@ -67,6 +68,13 @@ pub(crate) fn ensure() -> Result<()> {
         eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
         let sources = Sources::prepare(&toolchain, &record)?;
         library::install_std(&toolchain, &record, &sources)?;
+    }
+    if bare != State::Current || std != State::Current {
+        // Cargo does not notice that a target's libraries are others now, and what was built with the old ones
+        // does not fit them.
+        for target in [GUEST_TARGET, BARE_TARGET] {
+            files::remove_dir(&workspace::target_dir().join(target))?;
+        }
     }
     let tools = tools::state(&toolchain)?;
     if tools != State::Current {

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use super::guests::{Examples, expect};
 use super::report::Report;
-use crate::image::fuse;
+use crate::build;
+use crate::image::{MULTIBOOT_MAGIC, fuse};
 use crate::qemu::{Board, Guest};
 
 /// A bad image must be refused within this many seconds, starting QEMU included.
@@ -20,6 +21,7 @@ pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     refusals(report, examples, folder.path())?;
     report.check("boot: by PVH", || by_pvh(examples, folder.path()));
+    report.check("boot: by a loader without symbols", || stripped(examples, folder.path()));
     report.check("boot: fused, by multiboot and by PVH", || fused(examples, folder.path()));
     Ok(())
 }
@@ -67,7 +69,7 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
 /// A copy of a loader that QEMU does not take for a multiboot kernel.
 fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
     let mut bytes = fs::read(loader)?;
-    let place = find(&bytes, &0x1bad_b002_u32.to_le_bytes())?;
+    let place = find(&bytes, &MULTIBOOT_MAGIC.to_le_bytes())?;
     bytes[place..place + 4].fill(0);
     fs::write(&copy, bytes)?;
     Ok(copy)
@@ -77,6 +79,18 @@ fn by_pvh(examples: &Examples, folder: &Path) -> Result<()> {
     let kernel = without_multiboot(&examples.loader, folder.join("pvh"))?;
     let guest = Guest { kernel, board: Board::Pc, ..examples.guest(&examples.hello_world, &["one"]) };
     expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
+}
+
+/// What follows the loader in its file must not matter: QEMU puts the command line right behind what it loads.
+fn stripped(examples: &Examples, folder: &Path) -> Result<()> {
+    let kernel = folder.join("stripped");
+    build::strip(&examples.loader, &kernel)?;
+    for board in [Board::Microvm, Board::Pc] {
+        let guest =
+            Guest { kernel: kernel.clone(), board, ..examples.guest(&examples.hello_world, &["one"]) };
+        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    }
+    Ok(())
 }
 
 fn fused(examples: &Examples, folder: &Path) -> Result<()> {
