@@ -1,6 +1,8 @@
 //! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -39,6 +41,17 @@ pub(crate) fn std_state(toolchain: &Toolchain) -> Result<State> {
 pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     let stamp = record::stamp(&toolchain.records(), "bare");
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
+}
+
+/// Which installation of the libraries this is: when they were installed, as text.
+pub(crate) fn installation(toolchain: &Toolchain) -> Result<String> {
+    let installed = |part: &str| {
+        let stamp = record::stamp(&toolchain.records(), part);
+        let time = fs::metadata(&stamp).and_then(|data| data.modified());
+        let time = time.with_context(|| format!("cannot read {}", stamp.display()))?;
+        Ok(format!("{part} {}\n", time.duration_since(UNIX_EPOCH)?.as_nanos()))
+    };
+    ["bare", "std"].into_iter().map(installed).collect()
 }
 
 /// Builds std for programs and installs it.

@@ -15,6 +15,8 @@ mod stamp;
 pub(crate) mod toolchain;
 mod tools;
 
+use std::fs;
+
 use anyhow::{Context, Result};
 
 use crate::build::{BARE_TARGET, GUEST_TARGET};
@@ -53,41 +55,56 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 /// Makes sure that everything is installed that builds need, as every command does first.
 pub(crate) fn ensure() -> Result<()> {
     let toolchain = Toolchain::detect()?;
-    if all_current(&toolchain)? {
-        return Ok(());
+    if !libraries_are_current(&toolchain)? {
+        install_libraries(&toolchain, &Record::open(&toolchain)?)?;
     }
-    let record = Record::open(&toolchain)?;
-    eprintln!("Setting up {} for {GUEST_TARGET}", toolchain.sysroot.display());
-    let bare = library::bare_state(&toolchain);
-    if bare != State::Current {
-        eprintln!("[1/3] core and alloc for {BARE_TARGET}: {bare}");
-        library::install_bare(&toolchain, &record)?;
-    }
-    let std = library::std_state(&toolchain)?;
-    if std != State::Current {
-        eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
-        let sources = Sources::prepare(&toolchain, &record)?;
-        library::install_std(&toolchain, &record, &sources)?;
-    }
-    if bare != State::Current || std != State::Current {
-        // Cargo does not notice that a target's libraries are others now, and what was built with the old ones
-        // does not fit them.
-        for target in [GUEST_TARGET, BARE_TARGET] {
-            files::remove_dir(&workspace::target_dir().join(target))?;
+    forget_stale_builds(&toolchain)?;
+    if tools::state(&toolchain)? != State::Current {
+        let record = Record::open(&toolchain)?;
+        // Another set-up may have done it while this one waited.
+        let tools = tools::state(&toolchain)?;
+        if tools != State::Current {
+            eprintln!("[3/3] loader and runner: {tools}");
+            tools::install(&toolchain, &record)?;
         }
-    }
-    let tools = tools::state(&toolchain)?;
-    if tools != State::Current {
-        eprintln!("[3/3] loader and runner: {tools}");
-        tools::install(&toolchain, &record)?;
     }
     Ok(())
 }
 
-fn all_current(toolchain: &Toolchain) -> Result<bool> {
-    Ok(library::bare_state(toolchain) == State::Current
-        && library::std_state(toolchain)? == State::Current
-        && tools::state(toolchain)? == State::Current)
+fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
+    Ok(library::bare_state(toolchain) == State::Current && library::std_state(toolchain)? == State::Current)
+}
+
+fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    eprintln!("Setting up {} for {GUEST_TARGET}", toolchain.sysroot.display());
+    let bare = library::bare_state(toolchain);
+    if bare != State::Current {
+        eprintln!("[1/3] core and alloc for {BARE_TARGET}: {bare}");
+        library::install_bare(toolchain, record)?;
+    }
+    let std = library::std_state(toolchain)?;
+    if std != State::Current {
+        eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
+        let sources = Sources::prepare(toolchain, record)?;
+        library::install_std(toolchain, record, &sources)?;
+    }
+    Ok(())
+}
+
+/// Removes what was built in this workspace with libraries that have been replaced since, from here or from another
+/// workspace: cargo does not notice, and old and new do not fit each other.
+fn forget_stale_builds(toolchain: &Toolchain) -> Result<()> {
+    let mark = workspace::target_dir().join("hermit-libraries");
+    let current = library::installation(toolchain)?;
+    if fs::read_to_string(&mark).is_ok_and(|text| text == current) {
+        return Ok(());
+    }
+    for target in [GUEST_TARGET, BARE_TARGET] {
+        files::remove_dir(&workspace::target_dir().join(target))?;
+    }
+    fs::create_dir_all(workspace::target_dir())
+        .and_then(|()| fs::write(&mark, current))
+        .with_context(|| format!("cannot write {}", mark.display()))
 }
 
 /// As [`ensure`], for commands that need QEMU.
