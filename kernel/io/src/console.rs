@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 use hermit_interface::Errno;
 use hermit_interface::console::{CARRIAGE_RETURN, END_OF_FILE, LITERAL_NEXT};
 
-use crate::{Object, ReadBuffer, Readiness, Stat};
+use crate::{Object, ReadBuffer, Stat};
 
 /// The device behind the console.
 pub trait Terminal: Debug + Send + Sync {
@@ -91,11 +91,6 @@ impl<T: Terminal> Object for Console<T> {
 
     fn stat(&self) -> Result<Stat, Errno> {
         Ok(Stat { mode: CHARACTER_DEVICE, size: 0, block_size: 1024 })
-    }
-
-    fn readiness(&self) -> Readiness {
-        // Whether input has arrived cannot be asked without reading it: said to be ready, as a file is.
-        Readiness { read: true, write: true }
     }
 }
 

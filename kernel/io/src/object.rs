@@ -58,13 +58,8 @@ pub trait Object: Debug + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// What the object is ready for.
+    /// What the object is ready for. An object that cannot tell is said to be ready, as a file is.
     fn readiness(&self) -> Readiness {
         Readiness { read: true, write: true }
-    }
-
-    /// Whether the object is a socket, for which other errors apply.
-    fn is_socket(&self) -> bool {
-        false
     }
 }

@@ -54,25 +54,18 @@ export! {
         write(&*object, bytes).map(count)
     }
 
+    /// Fills the first vector that is not empty: what comes later may have to be waited for, and there is something to
+    /// return already.
     fn sys_readv as readv(fd: i32, iov: *const iovec, iovcnt: usize) -> isize {
         let object = descriptors::get(fd)?;
-        let mut total = 0;
         // SAFETY: the program passes as many vectors.
-        for vector in unsafe { vectors(iov, iovcnt) }? {
-            // SAFETY: each describes a buffer that nobody else uses during the call.
-            let memory = unsafe { user::buffer(vector.iov_base.cast(), vector.iov_len) }?;
-            let mut buffer = ReadBuffer::new(memory);
-            if buffer.room() == 0 {
-                continue;
-            }
-            read(&*object, &mut buffer)?;
-            total += buffer.len();
-            // What comes later may have to be waited for, and there is something to return already.
-            if buffer.room() > 0 || total > 0 {
-                break;
-            }
-        }
-        Ok(count(total))
+        let Some(vector) = unsafe { vectors(iov, iovcnt) }?.iter().find(|vector| vector.iov_len > 0) else {
+            return Ok(0);
+        };
+        // SAFETY: it describes a buffer that nobody else uses during the call.
+        let mut buffer = ReadBuffer::new(unsafe { user::buffer(vector.iov_base.cast(), vector.iov_len) }?);
+        read(&*object, &mut buffer)?;
+        Ok(count(buffer.len()))
     }
 
     fn sys_writev as writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize {

@@ -1,13 +1,13 @@
 //! Clocks and sleeping.
 
 use hermit_abi::{CLOCK_MONOTONIC, CLOCK_REALTIME, clockid_t, timespec};
+use hermit_clock::NANOSECONDS;
 use hermit_hal::clock;
 use hermit_interface::Errno;
 
 use super::{export, export_plain, user};
 use crate::wait;
 
-const NANOSECONDS: u64 = 1_000_000_000;
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
 /// A duration, or a moment, as nanoseconds; as many as fit.

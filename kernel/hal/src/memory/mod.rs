@@ -53,10 +53,4 @@ pub fn image() -> Image {
     IMAGE.get().copied().unwrap_or_default()
 }
 
-/// Bytes of physical memory that are free.
-#[must_use]
-pub fn free() -> u64 {
-    paging::with(|memory: &mut Memory| memory.free())
-}
-
 const _: () = assert!(stacks::STACK_TOP.is_multiple_of(4096), "a stack consists of whole pages");

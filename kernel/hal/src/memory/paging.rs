@@ -122,10 +122,6 @@ impl Memory {
         unsafe { Cr3::write(root, flags) };
     }
 
-    pub(super) fn free(&self) -> u64 {
-        self.frames.free.total()
-    }
-
     /// Takes physical memory, mapped; returns the address where it is.
     pub(super) fn allocate(&mut self, size: u64) -> Result<u64, OutOfMemory> {
         let physical = self.frames.free.allocate(size, PAGE_SIZE).ok_or(OutOfMemory)?;
