@@ -1,0 +1,360 @@
+//! The ready threads of each CPU, and what concerns all CPUs: where a thread runs, and who has time for it.
+
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use crossbeam_utils::atomic::AtomicCell;
+
+use crate::policy::Policy;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, fence};
+use crate::thread::{Slot, Thread};
+
+/// Most CPUs.
+pub const MAX_CPUS: usize = 64;
+
+/// One CPU: `L` is a lock around a policy `P` for threads `T`.
+#[derive(Debug)]
+pub struct Cpu<T: 'static, P, L> {
+    number: u32,
+    ready: L,
+    /// How many threads are ready, for those who only want to know whether the lock is worth taking.
+    ready_count: AtomicU32,
+    current: Slot<T>,
+    /// A slice is running: at its end the timer calls.
+    slice: AtomicBool,
+    /// When the current thread was charged last.
+    charged: AtomicU64,
+    policy: PhantomData<fn() -> P>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Cpus<T: 'static, P: 'static, L: 'static> {
+    all: [AtomicCell<Option<&'static Cpu<T, P, L>>>; MAX_CPUS],
+    count: AtomicU32,
+    /// A bit for each CPU that has nothing to do.
+    idle: AtomicU64,
+}
+
+/// What has to be done because a thread is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nobody,
+    /// This CPU has to look at its queue again.
+    Cpu(u32),
+}
+
+/// What came of an attempt to take a thread from another CPU.
+#[derive(Debug)]
+enum Theft<T: 'static> {
+    Taken(&'static T),
+    Nothing,
+    /// There is one, but its CPU is just about to leave it.
+    InAMoment,
+}
+
+impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
+    /// The CPU of this number, which runs `current`; the lock is around a policy without threads.
+    pub fn new(number: u32, current: &'static T, ready: L) -> Self {
+        Self {
+            number,
+            ready,
+            ready_count: AtomicU32::new(0),
+            current: AtomicCell::new(Some(current)),
+            slice: AtomicBool::new(false),
+            charged: AtomicU64::new(0),
+            policy: PhantomData,
+        }
+    }
+
+    /// Its number.
+    #[inline]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The thread that it runs. It is right when the CPU itself asks.
+    ///
+    /// # Panics
+    ///
+    /// Never: there is always one.
+    #[inline]
+    pub fn current(&self) -> &'static T {
+        self.current.load().expect("a CPU runs a thread")
+    }
+
+    /// How many threads wait for the CPU.
+    #[inline]
+    pub fn ready_count(&self) -> u32 {
+        self.ready_count.load(Relaxed)
+    }
+
+    fn count(&self, change: impl FnOnce(u32) -> u32) {
+        // Only changed under the lock.
+        self.ready_count.store(change(self.ready_count.load(Relaxed)), Relaxed);
+    }
+
+    /// The CPU goes on with `next`.
+    #[inline]
+    fn run(&self, next: &'static T) -> &'static T {
+        next.entity().set_cpu(self.number);
+        self.current.store(Some(next));
+        next
+    }
+
+    fn charge(&self, policy: &mut P, current: &'static T, now: impl FnOnce() -> u64) {
+        if P::ACCOUNTS {
+            let now = now();
+            let since = self.charged.swap(now, Relaxed);
+            policy.charge(current, now.saturating_sub(since));
+        }
+    }
+
+    /// The current thread, which must not be an idle one, lets others go first. Returns whom to switch to, if there is
+    /// somebody.
+    #[inline]
+    pub fn yield_now(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
+        if self.ready_count() == 0 {
+            return None;
+        }
+        let current = self.current();
+        let next = self.ready.with(|policy| {
+            self.charge(policy, current, now);
+            let next = policy.instead_of(current)?;
+            policy.put_back(current);
+            Some(next)
+        })?;
+        Some(self.run(next))
+    }
+
+    /// The slice of the current thread, which must not be an idle one, is over, or somebody better is ready. Returns
+    /// whom to switch to, if there is somebody.
+    pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
+        let current = self.current();
+        let next = self.ready.with(|policy| {
+            self.charge(policy, current, now);
+            let next = if slice_over { policy.after_slice(current) } else { policy.better_than(current) }?;
+            policy.put_back(current);
+            Some(next)
+        })?;
+        Some(self.run(next))
+    }
+
+    /// The current thread waits. Returns whom to switch to, or nobody if the CPU has nothing to do.
+    #[inline]
+    pub fn next(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
+        if self.ready_count() == 0 && !P::ACCOUNTS {
+            return None;
+        }
+        let current = self.current();
+        let next = self.ready.with(|policy| {
+            self.charge(policy, current, now);
+            let next = policy.next()?;
+            self.count(|count| count - 1);
+            Some(next)
+        })?;
+        Some(self.run(next))
+    }
+
+    /// The CPU has nothing to do and runs its idle thread.
+    pub fn run_idle(&self, idle: &'static T) -> &'static T {
+        self.run(idle)
+    }
+
+    /// Whether a time slice must be started: somebody waits, and none is running.
+    #[inline]
+    pub fn needs_slice(&self) -> bool {
+        P::SLICE.is_some() && self.ready_count() > 0 && !self.slice.load(Relaxed)
+    }
+
+    /// Notes whether a slice is running.
+    pub fn set_slice(&self, running: bool) {
+        self.slice.store(running, Relaxed);
+    }
+
+    fn steal_from(&self, victim: &Self) -> Theft<T> {
+        if victim.ready_count() == 0 {
+            return Theft::Nothing;
+        }
+        victim.ready.with(|policy| {
+            let mut theft = Theft::Nothing;
+            for thread in policy.iter().filter(|thread| !thread.entity().is_pinned()) {
+                if !thread.is_running() {
+                    theft = Theft::Taken(thread);
+                    break;
+                }
+                theft = Theft::InAMoment;
+            }
+            if let Theft::Taken(thread) = theft {
+                policy.remove(thread);
+                victim.count(|count| count - 1);
+            }
+            theft
+        })
+    }
+}
+
+impl<T, P, L> Default for Cpus<T, P, L> {
+    fn default() -> Self {
+        Self {
+            all: [const { AtomicCell::new(None) }; MAX_CPUS],
+            count: AtomicU32::new(0),
+            idle: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<T, P, L> Cpus<T, P, L> {
+    /// No CPU runs.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            all: [const { AtomicCell::new(None) }; MAX_CPUS],
+            count: AtomicU32::new(0),
+            idle: AtomicU64::new(0),
+        }
+    }
+
+    /// How many CPUs run.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    /// The CPU of this number, if it runs.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&'static Cpu<T, P, L>> {
+        self.all.get(number as usize)?.load()
+    }
+
+    /// Whether a CPU has nothing to do.
+    #[inline]
+    pub fn is_idle(&self, number: u32) -> bool {
+        self.idle.load(Relaxed) & bit(number) != 0
+    }
+
+    /// A CPU has something to do again.
+    pub fn leave_idle(&self, number: u32) {
+        self.idle.fetch_and(!bit(number), SeqCst);
+    }
+}
+
+const fn bit(number: u32) -> u64 {
+    1 << (number % 64)
+}
+
+impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
+    /// A CPU runs from now on. Numbers that are too high are ignored.
+    pub fn add(&self, cpu: &'static Cpu<T, P, L>) {
+        if let Some(slot) = self.all.get(cpu.number as usize) {
+            slot.store(Some(cpu));
+            self.count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Makes a thread ready that waited or is new.
+    #[inline]
+    pub fn make_ready(&self, thread: &'static T) -> Told {
+        let entity = thread.entity();
+        // A thread that still uses its stack can only go on where it is.
+        let fixed = entity.is_pinned() || thread.is_running();
+        let claimed = if fixed { None } else { self.claim_idle(entity.cpu()) };
+        let number = claimed.unwrap_or(entity.cpu());
+        let Some(cpu) = self.get(number) else { return Told::Nobody };
+        let must_look = cpu.ready.with(|policy| {
+            policy.add(thread);
+            cpu.count(|count| count + 1);
+            policy.preempts(thread, cpu.current()) || cpu.needs_slice() || self.is_idle(number)
+        });
+        if claimed.is_some() {
+            return Told::Cpu(number);
+        }
+        if must_look {
+            if self.is_idle(number) {
+                self.leave_idle(number);
+            }
+            return Told::Cpu(number);
+        }
+        if fixed { Told::Nobody } else { self.tell_idle(number) }
+    }
+
+    /// Wakes a thread if it waits, else it will not wait when it next wants to.
+    #[inline]
+    pub fn wake(&self, thread: &'static T) -> Told {
+        if thread.entity().unpark() { self.make_ready(thread) } else { Told::Nobody }
+    }
+
+    /// Picks a CPU that has nothing to do, preferably `home`, which nobody else will pick then.
+    #[inline]
+    fn claim_idle(&self, home: u32) -> Option<u32> {
+        let mut idle = self.idle.load(Relaxed);
+        while idle != 0 {
+            let near = idle.rotate_right(home % 64).trailing_zeros();
+            let number = (home + near) % 64;
+            let before = self.idle.fetch_and(!bit(number), SeqCst);
+            if before & bit(number) != 0 {
+                return Some(number);
+            }
+            idle = before & !bit(number);
+        }
+        None
+    }
+
+    /// A thread was left to a busy CPU; one that became idle at the same moment may not have seen it.
+    #[inline]
+    fn tell_idle(&self, home: u32) -> Told {
+        if self.count() == 1 {
+            return Told::Nobody;
+        }
+        fence(SeqCst);
+        self.claim_idle(home).map_or(Told::Nobody, Told::Cpu)
+    }
+
+    /// What a CPU without anything to do is to run: what has become ready there, or else what it can take from another
+    /// one. With nobody it is idle from now on, and will be told.
+    pub fn next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
+        if let Some(next) = cpu.next(&now).or_else(|| self.steal(cpu)) {
+            return Some(next);
+        }
+        self.idle.fetch_or(bit(cpu.number), SeqCst);
+        // What became ready before that, nobody has told.
+        let next = cpu.next(&now).or_else(|| self.steal(cpu));
+        if next.is_some() {
+            self.leave_idle(cpu.number);
+        }
+        next
+    }
+
+    /// Takes a thread from another CPU.
+    fn steal(&self, cpu: &Cpu<T, P, L>) -> Option<&'static T> {
+        let count = self.all.len().min(self.highest());
+        let start = cpu.number as usize;
+        for offset in 1..count.max(1) {
+            let Some(victim) = self.all[(start + offset) % count].load() else { continue };
+            loop {
+                match cpu.steal_from(victim) {
+                    Theft::Taken(thread) => return Some(cpu.run(thread)),
+                    Theft::Nothing => break,
+                    Theft::InAMoment => core::hint::spin_loop(),
+                }
+            }
+        }
+        None
+    }
+
+    /// One more than the highest number of a CPU.
+    fn highest(&self) -> usize {
+        // CPUs are numbered without gaps, but may be added in any order.
+        let count = self.count() as usize;
+        if self.all.get(count.saturating_sub(1)).is_some_and(|last| last.load().is_some()) {
+            count
+        } else {
+            self.all.len()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Lists of threads, linked through the threads themselves.
+
+use core::ptr;
+
+use crate::thread::{Entity, Links, Thread};
+
+/// Which of a thread's links a list uses. A thread can be in one list of each kind.
+pub trait Kind {
+    /// The links.
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "only this crate has lists")]
+    fn links<T>(entity: &Entity<T>) -> &Links<T>;
+}
+
+/// Lists of threads that are ready.
+#[derive(Debug)]
+pub enum Ready {}
+
+/// Lists of threads that wait.
+#[derive(Debug)]
+pub enum Waiting {}
+
+#[expect(private_interfaces, reason = "only this crate has lists")]
+impl Kind for Ready {
+    #[inline]
+    fn links<T>(entity: &Entity<T>) -> &Links<T> {
+        &entity.ready
+    }
+}
+
+#[expect(private_interfaces, reason = "only this crate has lists")]
+impl Kind for Waiting {
+    #[inline]
+    fn links<T>(entity: &Entity<T>) -> &Links<T> {
+        &entity.waiting
+    }
+}
+
+/// Threads in a row.
+#[derive(Debug)]
+pub struct List<T: 'static, K> {
+    first: Option<&'static T>,
+    last: Option<&'static T>,
+    kind: core::marker::PhantomData<fn() -> K>,
+}
+
+impl<T, K> List<T, K> {
+    /// No threads.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { first: None, last: None, kind: core::marker::PhantomData }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+impl<T, K> Default for List<T, K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Thread, K: Kind> List<T, K> {
+    /// Adds a thread at the end. It must not be in a list of this kind.
+    #[inline]
+    pub fn push(&mut self, thread: &'static T) {
+        let links = K::links(thread.entity());
+        links.next.store(None);
+        links.previous.store(self.last);
+        match self.last {
+            Some(last) => K::links(last.entity()).next.store(Some(thread)),
+            None => self.first = Some(thread),
+        }
+        self.last = Some(thread);
+    }
+
+    /// Takes the first thread.
+    #[inline]
+    pub fn pop(&mut self) -> Option<&'static T> {
+        let thread = self.first?;
+        let next = K::links(thread.entity()).next.load();
+        self.first = next;
+        match next {
+            Some(next) => K::links(next.entity()).previous.store(None),
+            None => self.last = None,
+        }
+        Some(thread)
+    }
+
+    /// Takes out a thread that is in this list.
+    pub fn remove(&mut self, thread: &'static T) {
+        let links = K::links(thread.entity());
+        let (next, previous) = (links.next.load(), links.previous.load());
+        match previous {
+            Some(previous) => K::links(previous.entity()).next.store(next),
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => K::links(next.entity()).previous.store(previous),
+            None => self.last = previous,
+        }
+    }
+
+    /// The first thread, which stays.
+    #[inline]
+    #[must_use]
+    pub const fn first(&self) -> Option<&'static T> {
+        self.first
+    }
+
+    /// The threads from the first to the last.
+    pub fn iter(&self) -> impl Iterator<Item = &'static T> + use<T, K> {
+        core::iter::successors(self.first, |thread| K::links(thread.entity()).next.load())
+    }
+}
+
+/// Whether two are the same thread.
+#[inline]
+pub(crate) fn same<T>(one: &'static T, other: &'static T) -> bool {
+    ptr::eq(one, other)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{List, Waiting};
+    use crate::testing::{Simple, threads};
+    use proptest::collection::vec;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_deque(steps in vec((0..3_u8, 0..8_usize), 0..60)) {
+            let all = threads(8);
+            let mut list = List::<Simple, Waiting>::new();
+            let mut model = VecDeque::new();
+            for (step, index) in steps {
+                match step {
+                    0 if !model.contains(&index) => {
+                        list.push(all[index]);
+                        model.push_back(index);
+                    }
+                    1 => prop_assert_eq!(list.pop().map(|thread| thread.number), model.pop_front()),
+                    2 if model.contains(&index) => {
+                        list.remove(all[index]);
+                        model.retain(|&other| other != index);
+                    }
+                    _ => {}
+                }
+                let numbers: Vec<_> = list.iter().map(|thread| thread.number).collect();
+                prop_assert!(model.iter().eq(&numbers));
+                prop_assert_eq!(list.is_empty(), model.is_empty());
+            }
+        }
+    }
+}

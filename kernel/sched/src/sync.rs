@@ -1,0 +1,23 @@
+//! What is shared between CPUs: locks, which the user of this crate brings, and atomics, which are others in models.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
+
+/// A lock around something.
+pub trait Lock<T>: Sync {
+    /// Calls `action` with what is locked, while nobody else has it.
+    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R;
+}
+
+#[cfg(test)]
+impl<T: Send> Lock<T> for std::sync::Mutex<T> {
+    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        action(&mut self.lock().unwrap())
+    }
+}
+
+#[cfg(test)]
+extern crate std;
