@@ -9,10 +9,11 @@ const MAX_LINES: usize = 400;
 const ARCH: &str = "kernel/hal/src/arch/";
 
 /// Crates that must stay free of unsafe code.
-const SAFE_CRATES: [&str; 8] = [
+const SAFE_CRATES: [&str; 9] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
+    "kernel/frames/",
     "kernel/interface/",
     "kernel/io/",
     "kernel/ranges/",
