@@ -1,0 +1,245 @@
+//! ACPI tables.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::isa_line as line;
+use super::sample::{
+    self, HIGH, Memory, POINTER, acpi, acpi_2, bytes, fadt_body, hpet, io_apic, isa_line, local_apic,
+    local_x2apic, madt, pointer, qemu_madt, table,
+};
+use crate::{IoApic, Line, MAX_IO_APICS, Machine, Polarity, Reset, Trigger, machine};
+
+/// What tables say that are found through a narrow root table.
+fn with_tables(tables: &[Vec<u8>]) -> Option<Machine> {
+    let mut memory = Memory::new();
+    let addresses: Vec<_> = tables.iter().map(|table| memory.add(table)).collect();
+    let rsdt = memory.add(&sample::rsdt(&addresses));
+    memory.write(POINTER, &pointer(rsdt, None));
+    machine(&memory, None)
+}
+
+fn with_records(records: &[Vec<u8>]) -> Option<Machine> {
+    with_tables(&[madt(records)])
+}
+
+#[test]
+fn a_pc_of_qemu() {
+    let machine = machine(&acpi(4), None).unwrap();
+    assert_eq!(machine.cpus, [0, 1, 2, 3]);
+    assert_eq!(machine.local_apic, 0xfee0_0000);
+    assert_eq!(machine.io_apics, [IoApic { id: 0, address: 0xfec0_0000, first_line: 0 }]);
+    let level = |isa: u8| line(isa, u32::from(isa), Polarity::High, Trigger::Level);
+    let timer = line(0, 2, Polarity::High, Trigger::Edge);
+    assert_eq!(machine.isa_lines, [timer, level(5), level(9), level(10), level(11)]);
+    assert_eq!(machine.isa_line(0), timer.line);
+    assert_eq!(machine.isa_line(4), Line { number: 4, polarity: Polarity::High, trigger: Trigger::Edge });
+    assert_eq!(machine.hpet, Some(0xfed0_0000));
+    assert_eq!(machine.pm1a_control, Some(0x604));
+    assert_eq!(machine.reset, Some(Reset { port: 0xcf9, value: 0xf }));
+}
+
+#[test]
+fn a_told_pointer_leads_to_the_wide_table() {
+    let (memory, place) = acpi_2(2);
+    let found = machine(&memory, Some(place)).unwrap();
+    assert_eq!(found.cpus, [0, 1]);
+    assert_eq!(found.hpet, Some(0xfed0_0000));
+    assert_eq!(machine(&memory, None), None);
+}
+
+#[test]
+fn the_pointer_may_be_in_the_extended_data_area() {
+    let (mut memory, place) = acpi_2(2);
+    let start = usize::try_from(place - HIGH).unwrap();
+    let pointer = memory.high[start..].to_vec();
+    memory.write(0x9_fc10, &pointer);
+    assert_eq!(machine(&memory, None), None, "nobody knows where the area is");
+    memory.write(0x40e, &0x9fc0_u16.to_le_bytes());
+    assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1]);
+}
+
+#[test]
+fn a_bad_told_pointer_is_replaced_by_a_found_one() {
+    let memory = acpi(3);
+    for told in [0, 1, POINTER + 16, HIGH, HIGH - 4, u64::MAX, u64::MAX - 20] {
+        assert_eq!(machine(&memory, Some(told)).unwrap().cpus, [0, 1, 2], "{told:#x}");
+    }
+}
+
+#[test]
+fn a_pointer_is_only_looked_for_at_multiples_of_16() {
+    let mut memory = acpi(1);
+    let pointer = memory.low[0xf_52e0..][..20].to_vec();
+    memory.write(POINTER, &[0; 20]);
+    memory.write(POINTER + 8, &pointer);
+    assert_eq!(machine(&memory, None), None);
+    assert!(machine(&memory, Some(POINTER + 8)).is_some());
+}
+
+#[test]
+fn the_narrow_table_replaces_a_bad_wide_one() {
+    let mut memory = acpi(2);
+    let rsdt = u32::from_le_bytes(memory.low[0xf_52f0..][..4].try_into().unwrap());
+    for xsdt in [0, HIGH, HIGH + 1, u64::MAX - 8, u64::MAX] {
+        memory.write(POINTER, &pointer(u64::from(rsdt), Some(xsdt)));
+        assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1], "{xsdt:#x}");
+    }
+}
+
+#[test]
+fn every_checksum_counts() {
+    let (memory, place) = acpi_2(1);
+    let starts =
+        |memory: &Memory, signature: &[u8]| memory.high.windows(4).position(|window| window == signature);
+    for (signature, is_needed) in [(b"APIC", true), (b"XSDT", true), (b"HPET", false), (b"FACP", false)] {
+        let mut broken = memory.clone();
+        let start = starts(&memory, signature).unwrap();
+        broken.high[start + 20] ^= 1;
+        let found = machine(&broken, Some(place));
+        assert_eq!(found.is_none(), is_needed, "{signature:?}");
+        assert!(found.is_none_or(|found| found.hpet.is_none() || found.pm1a_control.is_none()));
+    }
+    // The first and the second checksum of the pointer.
+    for byte in [9, 33] {
+        let mut broken = memory.clone();
+        broken.high[usize::try_from(place - HIGH).unwrap() + byte] ^= 1;
+        assert_eq!(machine(&broken, Some(place)), None, "{byte}");
+    }
+}
+
+#[test]
+fn the_first_valid_table_of_a_kind_counts() {
+    let mut broken = qemu_madt(1);
+    broken[40] ^= 0xff;
+    assert_eq!(with_tables(&[broken, qemu_madt(2), qemu_madt(3)]).unwrap().cpus, [0, 1]);
+}
+
+#[test]
+fn processors_count_once_and_only_if_they_are_enabled() {
+    let records = [
+        local_apic(2, 1),
+        local_apic(3, 0),
+        local_apic(4, 2),
+        local_apic(2, 1),
+        local_apic(255, 1),
+        local_x2apic(2, 1),
+        local_x2apic(300, 1),
+        local_x2apic(301, 0),
+        local_x2apic(u32::MAX, 1),
+    ];
+    assert_eq!(with_records(&records).unwrap().cpus, [2, 300]);
+    assert_eq!(with_records(&[local_apic(0, 0)]), None);
+    assert_eq!(with_records(&[]), None);
+}
+
+#[test]
+fn more_than_fits_is_ignored() {
+    let mut records: Vec<_> = (0..200).map(|id| local_x2apic(id, 1)).collect();
+    records.extend((0..20).map(|id| io_apic(id, 0xfec0_0000 + u32::from(id) * 0x1000, u32::from(id) * 24)));
+    records.extend((0..=255).map(|line| isa_line(line, 7, 0)));
+    let machine = with_records(&records).unwrap();
+    assert!(machine.cpus.iter().copied().eq(0..64));
+    assert_eq!(machine.io_apics.len(), MAX_IO_APICS);
+    assert_eq!(machine.isa_lines.len(), 16);
+}
+
+#[test]
+fn records_with_wrong_lengths_end_or_are_skipped() {
+    let cpu = local_apic(0, 1);
+    let after = |record: Vec<u8>| with_records(&[cpu.clone(), record, local_apic(1, 1)]).unwrap().cpus;
+    assert_eq!(after(vec![200, 3, 0])[..], [0, 1], "unknown kind");
+    assert_eq!(after(vec![0, 4, 5, 5])[..], [0, 1], "too short for its kind");
+    assert_eq!(after(vec![0, 12, 7, 7, 1, 0, 0, 0, 9, 9, 9, 9])[..], [0, 7, 1], "longer than known");
+    assert_eq!(after(vec![0, 0])[..], [0]);
+    assert_eq!(after(vec![0, 1])[..], [0]);
+    assert_eq!(after(vec![0, 255, 5, 5, 1, 0, 0, 0])[..], [0], "longer than the table");
+}
+
+#[test]
+fn the_wide_local_apic_address_counts() {
+    let address = bytes![5_u8, 12_u8, 0_u16, 0x12_fee0_0000_u64];
+    assert_eq!(with_records(&[local_apic(0, 1), address]).unwrap().local_apic, 0x12_fee0_0000);
+}
+
+#[test]
+fn io_apics_count_once_and_need_an_address() {
+    let records =
+        [local_apic(0, 1), io_apic(0, 0, 0), io_apic(1, 4096, 0), io_apic(2, 4096, 24), io_apic(3, 8192, 24)];
+    let addresses: Vec<_> = with_records(&records).unwrap().io_apics.iter().map(|one| one.address).collect();
+    assert_eq!(addresses, [4096, 8192]);
+}
+
+#[test]
+fn polarity_and_trigger() {
+    for (flags, polarity, trigger) in [
+        (0x0, Polarity::High, Trigger::Edge),
+        (0x5, Polarity::High, Trigger::Edge),
+        (0x7, Polarity::Low, Trigger::Edge),
+        (0xd, Polarity::High, Trigger::Level),
+        (0xf, Polarity::Low, Trigger::Level),
+        (0xfffa, Polarity::High, Trigger::Edge),
+    ] {
+        let records = [local_apic(0, 1), isa_line(9, 20, flags), isa_line(9, 21, 0)];
+        let lines = with_records(&records).unwrap().isa_lines;
+        assert_eq!(lines, [line(9, 20, polarity, trigger)], "{flags:#x}");
+    }
+    let other_bus = bytes![2_u8, 10_u8, 1_u8, 3_u8, 30_u32, 0_u16];
+    assert!(with_records(&[local_apic(0, 1), other_bus]).unwrap().isa_lines.is_empty());
+}
+
+#[test]
+fn an_hpet_is_in_memory() {
+    let found = |table: Vec<u8>| with_tables(&[qemu_madt(1), table]).unwrap().hpet;
+    assert_eq!(found(hpet(0, 0x1234_5678_9000)), Some(0x1234_5678_9000));
+    assert_eq!(found(hpet(1, 0x1000)), None);
+    assert_eq!(found(hpet(0, 0)), None);
+    assert_eq!(found(table(b"HPET", &[0; 8])), None);
+}
+
+#[test]
+fn power_registers_are_ports() {
+    type Change = (usize, &'static [u8]);
+    let found = |changes: &[Change], length: usize| {
+        let mut body = fadt_body();
+        for (offset, bytes) in changes {
+            body[offset - 36..][..bytes.len()].copy_from_slice(bytes);
+        }
+        let machine = with_tables(&[qemu_madt(1), table(b"FACP", &body[..length - 36])]).unwrap();
+        (machine.pm1a_control, machine.reset.map(|reset| reset.port))
+    };
+    assert_eq!(found(&[], 244), (Some(0x604), Some(0xcf9)));
+    assert_eq!(found(&[], 116), (Some(0x604), None), "ACPI 1.0");
+    assert_eq!(found(&[], 40), (None, None));
+    assert_eq!(found(&[(180, &[0; 4])], 176), (Some(0x604), Some(0xcf9)));
+    assert_eq!(found(&[(172, &[0])], 244), (None, Some(0xcf9)), "in memory");
+    assert_eq!(found(&[(176, &[4, 0xb0])], 244), (Some(0xb004), Some(0xcf9)), "the long field counts");
+    assert_eq!(found(&[(178, &[1])], 244), (None, Some(0xcf9)), "no such port");
+    assert_eq!(found(&[(176, &[0, 0]), (64, &[4, 0xb0])], 244), (Some(0xb004), Some(0xcf9)));
+    assert_eq!(found(&[(176, &[0, 0]), (64, &[4, 0xb0, 1])], 244), (None, Some(0xcf9)));
+    assert_eq!(found(&[(112, &[0, 0, 0x10, 0])], 244), (None, None), "reduced hardware");
+    assert_eq!(found(&[(116, &[0])], 244), (Some(0x604), None), "in memory");
+}
+
+#[test]
+fn lengths_that_lie() {
+    for length in [0_u32, 1, 35, 36, 43, 65537, u32::MAX] {
+        let mut madt = qemu_madt(1);
+        madt[4..8].copy_from_slice(&length.to_le_bytes());
+        assert_eq!(with_tables(&[sample::with_checksum(madt, 9)]), None, "{length}");
+    }
+    // Memory ends in the table.
+    let mut memory = acpi(1);
+    let start = memory.high.windows(4).position(|window| window == b"APIC").unwrap();
+    memory.high.truncate(start + 60);
+    assert_eq!(machine(&memory, None), None);
+}
+
+#[test]
+fn a_root_table_that_lists_itself_ends() {
+    let mut memory = Memory::new();
+    let address = memory.add(&sample::rsdt(&[HIGH; 1000]));
+    memory.write(POINTER, &pointer(address, None));
+    assert_eq!(machine(&memory, Some(POINTER)), None);
+    assert!(memory.read.get() < 1 << 20);
+}

@@ -1,0 +1,118 @@
+//! Tables of the MultiProcessor Specification.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::isa_line as line;
+use super::sample::{Memory, configuration, floating_pointer, multiprocessor, processor};
+use crate::{IoApic, Machine, Polarity, Trigger, machine};
+
+const PLACE: u64 = 0xf_5300;
+
+fn with_entries(entries: &[Vec<u8>]) -> Option<Machine> {
+    let mut memory = Memory::new();
+    memory.write(0x8000, &configuration(entries));
+    memory.write(PLACE, &floating_pointer(0x8000));
+    machine(&memory, None)
+}
+
+#[test]
+fn a_pc_of_qemu() {
+    let machine = machine(&multiprocessor(4, PLACE), None).unwrap();
+    assert_eq!(machine.cpus, [0, 1, 2, 3]);
+    assert_eq!(machine.local_apic, 0xfee0_0000);
+    assert_eq!(machine.io_apics, [IoApic { id: 0, address: 0xfec0_0000, first_line: 0 }]);
+    assert_eq!(machine.isa_line(0).number, 2);
+    assert_eq!(machine.isa_line(4).number, 4);
+    assert_eq!(machine.isa_lines.len(), 15);
+    assert_eq!((machine.hpet, machine.pm1a_control, machine.reset), (None, None, None));
+}
+
+#[test]
+fn every_place_is_searched() {
+    for place in [0xf_0000, 0xf_fff0, 0x9_fc00, 0x9_fff0] {
+        assert!(machine(&multiprocessor(1, place), None).is_some(), "{place:#x}");
+    }
+    for place in [0x9_0000, 0x7_fc00, 0xe_fff0] {
+        assert_eq!(machine(&multiprocessor(1, place), None), None, "{place:#x}");
+    }
+    let mut memory = multiprocessor(1, 0x9_03f0);
+    memory.write(0x40e, &0x9000_u16.to_le_bytes());
+    assert!(machine(&memory, None).is_some(), "extended data area");
+    let mut memory = multiprocessor(1, 0x7_fc00);
+    memory.write(0x413, &512_u16.to_le_bytes());
+    assert!(machine(&memory, None).is_some(), "base memory");
+}
+
+#[test]
+fn checksums_and_signatures_count() {
+    let memory = multiprocessor(1, PLACE);
+    let configuration = 0xf_5310;
+    for byte in
+        [PLACE, PLACE + 4, PLACE + 8, PLACE + 15, configuration, configuration + 4, configuration + 60]
+    {
+        let mut broken = memory.clone();
+        broken.low[usize::try_from(byte).unwrap()] ^= 1;
+        assert_eq!(machine(&broken, None), None, "{byte:#x}");
+    }
+    let mut none = memory.clone();
+    none.write(PLACE, &floating_pointer(0));
+    assert_eq!(machine(&none, None), None, "a default configuration");
+}
+
+#[test]
+fn processors_count_once_and_only_if_they_are_enabled() {
+    let entries = [processor(1, 3), processor(2, 0), processor(3, 2), processor(1, 1), processor(255, 1)];
+    assert_eq!(with_entries(&entries).unwrap().cpus, [1]);
+    assert_eq!(with_entries(&[processor(1, 0)]), None);
+}
+
+#[test]
+fn the_number_of_entries_is_no_more_than_a_claim() {
+    for (claim, cpus) in [(0, None), (1, Some(1)), (3, Some(2)), (u16::MAX, Some(2))] {
+        let mut table = configuration(&[processor(0, 1), processor(1, 1)]);
+        table[34..36].copy_from_slice(&claim.to_le_bytes());
+        let mut memory = Memory::new();
+        memory.write(0x8000, &super::sample::with_checksum(table, 7));
+        memory.write(PLACE, &floating_pointer(0x8000));
+        assert_eq!(machine(&memory, None).map(|machine| machine.cpus.len()), cpus, "{claim}");
+    }
+}
+
+#[test]
+fn an_unknown_entry_ends_the_table() {
+    let entries = [processor(0, 1), vec![5; 8], processor(1, 1)];
+    assert_eq!(with_entries(&entries).unwrap().cpus, [0]);
+}
+
+#[test]
+fn lines_of_the_isa_bus() {
+    let entries = [
+        processor(0, 1),
+        [vec![1, 7], b"ISA   ".to_vec()].concat(),
+        vec![2, 3, 0x11, 1, 0, 0, 0xc0, 0xfe],
+        vec![2, 4, 0x11, 0, 0, 0x10, 0xc0, 0xfe],
+        vec![2, 5, 0x11, 1, 0, 0x20, 0xc0, 0xfe],
+        vec![3, 0, 0xf, 0, 7, 9, 5, 1],
+        vec![3, 0, 0, 0, 7, 1, 255, 1],
+        // Another bus, no ordinary interrupt, an I/O APIC that is off, a line that the bus does not have.
+        vec![3, 0, 0, 0, 6, 2, 3, 2],
+        vec![3, 3, 0, 0, 7, 3, 3, 3],
+        vec![3, 0, 0, 0, 7, 4, 4, 4],
+        vec![3, 0, 0, 0, 7, 16, 3, 16],
+    ];
+    let machine = with_entries(&entries).unwrap();
+    assert_eq!(machine.io_apics.iter().map(|one| one.first_line).collect::<Vec<_>>(), [0, 24]);
+    let expected = [line(9, 25, Polarity::Low, Trigger::Level), line(1, 1, Polarity::High, Trigger::Edge)];
+    assert_eq!(machine.isa_lines, expected);
+}
+
+#[test]
+fn acpi_comes_first() {
+    let mut memory = super::sample::acpi(2);
+    let other = multiprocessor(1, PLACE);
+    memory.write(PLACE, &other.low[0xf_5300..0xf_6000]);
+    assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1]);
+    memory.high.clear();
+    assert_eq!(machine(&memory, None).unwrap().cpus, [0]);
+}

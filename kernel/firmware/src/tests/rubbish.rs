@@ -1,0 +1,145 @@
+//! Nothing that memory can hold makes reading it panic or take long.
+
+use std::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+use super::sample::{self, HIGH, Memory, POINTER};
+use crate::machine;
+
+/// More than the worst tables can make anybody read, in bytes.
+const LIMIT: u64 = 16 << 20;
+
+/// Puts bytes at random places of both pieces.
+fn scatter(memory: &mut Memory, changes: &[(usize, u8)]) {
+    let size = memory.high.len();
+    for &(place, byte) in changes {
+        if size > 0 {
+            memory.high[place % size] = byte;
+        }
+        // The 4 KiB around the pointers.
+        memory.low[0xf_5000 + place % 4096] = byte;
+    }
+}
+
+/// Gives everything that begins like a table the right checksum again, so that changes get past it.
+fn mend(memory: &mut Memory) {
+    let tables = [(&b"APIC"[..], 9), (b"XSDT", 9), (b"RSDT", 9), (b"FACP", 9), (b"HPET", 9)];
+    for (signature, checksum) in tables {
+        mend_all(&mut memory.high, signature, checksum, |table| {
+            u32::from_le_bytes([table[4], table[5], table[6], table[7]]) as usize
+        });
+    }
+    mend_all(&mut memory.high, b"RSD PTR ", 8, |_| 20);
+    mend_all(&mut memory.high, b"RSD PTR ", 32, |_| 36);
+    let low = &mut memory.low[0xf_5000..];
+    mend_all(low, b"RSD PTR ", 8, |_| 20);
+    mend_all(low, b"PCMP", 7, |table| usize::from(u16::from_le_bytes([table[4], table[5]])));
+    mend_all(low, b"_MP_", 10, |table| usize::from(table[8]) * 16);
+}
+
+fn mend_all(piece: &mut [u8], signature: &[u8], checksum: usize, length: impl Fn(&[u8]) -> usize) {
+    let starts: Vec<_> = (0..piece.len()).filter(|&start| piece[start..].starts_with(signature)).collect();
+    for start in starts {
+        let Some(header) = piece.get(start..start + 16) else { continue };
+        let length = length(header);
+        let Some(table) = piece.get_mut(start..).and_then(|rest| rest.get_mut(..length)) else { continue };
+        if length > checksum {
+            table[checksum] = 0;
+            table[checksum] = table.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)).wrapping_neg();
+        }
+    }
+}
+
+/// A signature of some table, or rubbish.
+fn word() -> impl Strategy<Value = [u8; 8]> {
+    prop_oneof![
+        Just(*b"RSD PTR "),
+        Just(*b"_MP_\0\x50\x0f\0"),
+        Just(*b"PCMP\x40\0\x04\0"),
+        Just(*b"RSDT\x40\0\0\0"),
+        Just(*b"XSDT\x40\0\0\0"),
+        Just(*b"APIC\x40\0\0\0"),
+        (0..0x2000_u64).prop_map(|offset| (HIGH + offset).to_le_bytes()),
+        any::<[u8; 8]>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn random_bytes(
+        words in vec(word(), 512),
+        high in vec(word(), 0..1024),
+        rsdp in proptest::option::of(prop_oneof![any::<u64>(), HIGH..HIGH + 0x2000, Just(POINTER)]),
+        segment in any::<u16>(),
+    ) {
+        let mut memory = Memory::new();
+        memory.high = high.concat();
+        memory.write(0xf_5000, &words.concat());
+        memory.write(0x40e, &segment.to_le_bytes());
+        mend(&mut memory);
+        let _found = machine(&memory, rsdp);
+        prop_assert!(memory.read.get() < LIMIT);
+    }
+
+    /// Changes of valid tables, with the checksums mended or not.
+    #[test]
+    fn changed_tables(
+        changes in vec((any::<usize>(), any::<u8>()), 1..20),
+        is_wide in any::<bool>(),
+        is_mended in any::<bool>(),
+        cut in 0..2000_usize,
+    ) {
+        let (mut memory, rsdp) = if is_wide { sample::acpi_2(8) } else { (sample::acpi(8), 0) };
+        memory.write(0xf_5300, &sample::multiprocessor(4, 0xf_5300).low[0xf_5300..0xf_5800]);
+        scatter(&mut memory, &changes);
+        memory.high.truncate(cut.max(100));
+        if is_mended {
+            mend(&mut memory);
+        }
+        let found = machine(&memory, Some(rsdp));
+        prop_assert!(found.is_none_or(|found| !found.cpus.is_empty()));
+        prop_assert!(memory.read.get() < LIMIT);
+    }
+
+    /// Every record of a MADT is read, however its length lies.
+    #[test]
+    fn random_records(records in vec((0..12_u8, 0..20_u8, vec(any::<u8>(), 18)), 0..60)) {
+        let encode = |(kind, length, body): &(u8, u8, Vec<u8>)| {
+            let body = &body[..usize::from(*length).saturating_sub(2)];
+            [&[*kind, *length][..], body].concat()
+        };
+        let mut memory = Memory::new();
+        let madt = memory.add(&sample::madt(&records.iter().map(encode).collect::<Vec<_>>()));
+        let xsdt = memory.add(&sample::table(b"XSDT", &madt.to_le_bytes()));
+        let pointer = memory.add(&sample::pointer(0, Some(xsdt)));
+        let mut expected = Vec::new();
+        for (kind, length, body) in &records {
+            let id = match (kind, length) {
+                (_, 0..2) => break,
+                (0, 8..) if body[2] & 1 != 0 && body[1] != 255 => u32::from(body[1]),
+                (9, 16..) if body[6] & 1 != 0 => u32::from_le_bytes([body[2], body[3], body[4], body[5]]),
+                _ => continue,
+            };
+            if !expected.contains(&id) {
+                expected.push(id);
+            }
+        }
+        let cpus = machine(&memory, Some(pointer)).map_or(Vec::new(), |machine| machine.cpus.to_vec());
+        prop_assert_eq!(cpus, expected);
+    }
+}
+
+/// The longest tables, as many as are looked at, all with right checksums and nothing in them.
+#[test]
+fn the_worst_tables_are_read_once() {
+    let mut memory = Memory::new();
+    let empty = memory.add(&sample::table(b"APIC", &std::vec![0; 65_500]));
+    let xsdt = memory.add(&sample::table(b"XSDT", &empty.to_le_bytes().repeat(8000)));
+    let pointer = memory.add(&sample::pointer(0, Some(xsdt)));
+    memory.high[100] ^= 1;
+    assert_eq!(machine(&memory, Some(pointer)), None);
+    assert!(memory.read.get() < LIMIT, "{}", memory.read.get());
+}
