@@ -3,17 +3,22 @@
 #![forbid(unsafe_code)]
 
 mod date;
+pub mod paravirtual;
 
 pub use date::Date;
 
 /// Nanoseconds in a second.
 pub const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Turns ticks of a counter into nanoseconds by one multiplication and a shift.
+/// Turns ticks of a counter into nanoseconds, and back, by one multiplication and a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Nanoseconds per tick, times 2^32.
     multiplier: u64,
+    /// Ticks per nanosecond, times 2^`inverse_shift`, rounded up: at most 2^63.
+    inverse: u64,
+    /// At most 92.
+    inverse_shift: u32,
 }
 
 impl Scale {
@@ -26,7 +31,15 @@ impl Scale {
         // Rounded to the nearest; below 2^62 for every frequency, so nothing is lost.
         let scaled = ((NANOSECONDS as u128) << Self::SHIFT) + frequency as u128 / 2;
         #[expect(clippy::cast_possible_truncation, reason = "10^9 * 2^32 is below 2^62")]
-        Self { multiplier: (scaled / frequency as u128) as u64 }
+        let multiplier = (scaled / frequency as u128) as u64;
+        let Some(magnitude) = multiplier.checked_ilog2() else {
+            // Such a fast counter's time stands still; it reaches no moment but the first.
+            return Self { multiplier, inverse: u64::MAX, inverse_shift: 0 };
+        };
+        // As many bits as fit: between 2^62 and 2^63.
+        let inverse = (1_u128 << (magnitude + 63)).div_ceil(multiplier as u128);
+        #[expect(clippy::cast_possible_truncation, reason = "multiplier is at least 2^magnitude")]
+        Self { multiplier, inverse: inverse as u64, inverse_shift: magnitude + 63 - Self::SHIFT }
     }
 
     /// The nanoseconds that so many ticks take. Wraps around after 584 years.
@@ -37,6 +50,27 @@ impl Scale {
         {
             ((ticks as u128 * self.multiplier as u128) >> Self::SHIFT) as u64
         }
+    }
+
+    /// How many ticks a duration takes, rounded up; at most [`u64::MAX`].
+    ///
+    /// The least number whose [`Scale::nanoseconds`] are not fewer than `nanoseconds`, so whoever waits for so many ticks
+    /// has waited long enough. (From 2^62 ticks on it may be a few more than the least.)
+    #[inline]
+    #[must_use]
+    pub const fn ticks(self, nanoseconds: u64) -> u64 {
+        // Below 2^127 + 2^92, so nothing is lost.
+        let round_up = (1_u128 << self.inverse_shift) - 1;
+        let ticks = (nanoseconds as u128 * self.inverse as u128 + round_up) >> self.inverse_shift;
+        if ticks > u64::MAX as u128 {
+            return u64::MAX;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "checked")]
+        let ticks = ticks as u64;
+        // The inverse is rounded up, so this may be one too many.
+        let fewer = ticks.saturating_sub(1);
+        let are_enough = fewer as u128 * self.multiplier as u128 >= (nanoseconds as u128) << Self::SHIFT;
+        if are_enough { fewer } else { ticks }
     }
 }
 
@@ -67,7 +101,31 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::{NANOSECONDS, Scale, Span};
-    use proptest::{prop_assert, proptest};
+    use proptest::prelude::{Strategy, any};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    /// Frequencies of every magnitude up to 2^62 Hz.
+    fn frequency() -> impl Strategy<Value = u64> {
+        (0..62_u32, any::<u64>()).prop_map(|(bits, low)| (1 << bits) | (low & ((1 << bits) - 1)))
+    }
+
+    /// The nanoseconds of so many ticks, without wrapping around.
+    fn wide_nanoseconds(scale: Scale, ticks: u64) -> u128 {
+        (u128::from(ticks) * u128::from(scale.multiplier)) >> Scale::SHIFT
+    }
+
+    #[test]
+    fn ticks_of_round_frequencies_are_exact() {
+        let gigahertz = Scale::new(NANOSECONDS);
+        for nanoseconds in [0, 1, 2, 1_000_000_007, u64::MAX - 1, u64::MAX] {
+            assert_eq!(gigahertz.ticks(nanoseconds), nanoseconds);
+        }
+        let megahertz = Scale::new(1_000_000);
+        assert_eq!([0, 1, 999, 1000, 1001, 2000].map(|time| megahertz.ticks(time)), [0, 1, 1, 1, 2, 2]);
+        assert_eq!(Scale::new(1).ticks(NANOSECONDS), 1);
+        assert_eq!(Scale::new(4 * NANOSECONDS).ticks(u64::MAX), u64::MAX);
+        assert_eq!(Scale::new(1 << 63).ticks(1), u64::MAX);
+    }
 
     #[test]
     fn a_gigahertz_is_a_nanosecond() {
@@ -101,6 +159,34 @@ mod tests {
         fn a_day_is_a_day(frequency in 1_000_000..10_000_000_000_u64) {
             let day = Scale::new(frequency).nanoseconds(frequency * 86_400);
             prop_assert!(day.abs_diff(86_400 * NANOSECONDS) <= frequency * 86_400 / (1 << 32) + 1, "{}", day);
+        }
+
+        /// The ticks of a duration are enough, and one less are not.
+        #[test]
+        fn ticks_are_the_inverse_of_nanoseconds(frequency in frequency(), nanoseconds in any::<u64>(), bits in 0..64) {
+            let (scale, nanoseconds) = (Scale::new(frequency), nanoseconds >> bits);
+            let ticks = scale.ticks(nanoseconds);
+            let are_enough = |ticks: u64| wide_nanoseconds(scale, ticks) >= u128::from(nanoseconds);
+            prop_assert!(ticks == u64::MAX || are_enough(ticks));
+            if (1..1 << 62).contains(&ticks) {
+                prop_assert!(!are_enough(ticks - 1));
+            } else if ticks >= 5 {
+                prop_assert!(!are_enough(ticks - 5));
+            }
+        }
+
+        /// A second is the frequency, but for the rounding of the scale.
+        #[test]
+        fn a_second_has_as_many_ticks_as_the_frequency_says(frequency in 1..10_000_000_000_u64) {
+            let ticks = Scale::new(frequency).ticks(NANOSECONDS);
+            prop_assert!(ticks.abs_diff(frequency) <= 1 + frequency / 100_000_000, "{}", ticks);
+        }
+
+        #[test]
+        fn no_number_makes_ticks_panic(frequency in any::<u64>(), nanoseconds in any::<u64>()) {
+            let scale = Scale::new(frequency.min(1 << 63));
+            prop_assert!(scale.ticks(nanoseconds) <= scale.ticks(nanoseconds.saturating_add(1)));
+            prop_assert_eq!(scale.ticks(0), 0);
         }
 
         #[test]
