@@ -48,8 +48,8 @@ struct Header {
     _product: [u8; 12],
     _oem_table: U32,
     _oem_table_size: U16,
-    /// How many entries follow.
-    entries: U16,
+    /// How many entries follow. Not to be relied on: QEMU's qboot says 0.
+    _entries: U16,
     /// Where every processor finds its local APIC.
     local_apic: U32,
     _extended: U32,
@@ -152,8 +152,8 @@ fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<Machine> {
     let mut machine = Machine::new(u64::from(header.local_apic.get()));
     let mut isa_bus = None;
     let mut offset = ENTRIES;
-    for _ in 0..header.entries.get() {
-        let Some(size) = add(&mut machine, &mut isa_bus, table, offset) else { break };
+    // Ends with the table at the latest: no entry is empty.
+    while let Some(size) = add(&mut machine, &mut isa_bus, table, offset) {
         offset += size;
     }
     Some(machine)

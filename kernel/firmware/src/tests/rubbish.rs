@@ -62,22 +62,29 @@ fn word() -> impl Strategy<Value = [u8; 8]> {
         Just(*b"RSDT\x40\0\0\0"),
         Just(*b"XSDT\x40\0\0\0"),
         Just(*b"APIC\x40\0\0\0"),
-        (0..0x2000_u64).prop_map(|offset| (HIGH + offset).to_le_bytes()),
+        (0..4096_u64).prop_map(|offset| (HIGH + offset).to_le_bytes()),
         any::<[u8; 8]>(),
     ]
 }
 
 proptest! {
+    /// Rubbish with signatures and addresses in it.
     #[test]
     fn random_bytes(
-        words in vec(word(), 512),
-        high in vec(word(), 0..1024),
-        rsdp in proptest::option::of(prop_oneof![any::<u64>(), HIGH..HIGH + 0x2000, Just(POINTER)]),
+        filler in any::<[u8; 16]>(),
+        low in vec((0..512_usize, word()), 0..40),
+        high in vec((0..512_usize, word()), 0..60),
+        rsdp in proptest::option::of(prop_oneof![any::<u64>(), HIGH..HIGH + 4096, Just(POINTER)]),
         segment in any::<u16>(),
     ) {
+        let page = |words: &[(usize, [u8; 8])]| {
+            let mut page = filler.repeat(256);
+            words.iter().for_each(|(slot, word)| page[slot * 8..][..8].copy_from_slice(word));
+            page
+        };
         let mut memory = Memory::new();
-        memory.high = high.concat();
-        memory.write(0xf_5000, &words.concat());
+        memory.high = page(&high);
+        memory.write(0xf_5000, &page(&low));
         memory.write(0x40e, &segment.to_le_bytes());
         mend(&mut memory);
         let _found = machine(&memory, rsdp);
