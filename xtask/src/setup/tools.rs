@@ -19,8 +19,8 @@ const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
 
 /// What the loader and this tool are made of.
-const SOURCES: [&str; 6] =
-    ["hermit-abi", "loader", "xtask", "kernel/boot", "kernel/interface", "kernel/ranges"];
+const SOURCES: [&str; 7] =
+    ["hermit-abi", "loader", "xtask", "kernel/boot", "kernel/interface", "kernel/paging", "kernel/ranges"];
 
 fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
