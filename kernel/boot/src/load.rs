@@ -3,10 +3,11 @@
 use hermit_interface::boot_info::{self, BootInfo, Platform, Range, Tls};
 use hermit_interface::image::{Image, PAGE_SIZE, Segment};
 use hermit_interface::{note, to_usize};
+use hermit_paging::Access;
 use zerocopy::FromZeros;
 
 use crate::layout::{self, Randomness};
-use crate::page_table::{PageTable, Rights};
+use crate::page_table::{PageTable, access};
 use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
 
 /// How much physical memory is mapped at most before the kernel runs; it maps more when it uses more.
@@ -23,6 +24,9 @@ pub enum LoadError {
     /// The command line is longer than 4 GiB.
     #[error("the command line is too long")]
     CommandLine,
+    /// The image needs addresses that do not exist, or one of them twice; no image that was checked does.
+    #[error("the image's addresses are not valid")]
+    Addresses,
 }
 
 /// An image in memory.
@@ -41,7 +45,7 @@ pub struct Loaded {
 ///
 /// # Errors
 ///
-/// [`LoadError::OutOfMemory`].
+/// See [`LoadError`].
 pub fn load(
     memory: &mut impl PhysicalMemory,
     free: &mut FreeMemory,
@@ -64,8 +68,8 @@ pub fn load(
 
     let mut table = PageTable::new(memory, free)?;
     map_image(&mut table, image, start, physical)?;
-    table.map_large(direct_map.start, 0, direct_map.size, Rights { write: true, execute: false })?;
-    table.map_large(0, 0, identity, Rights { write: true, execute: true })?;
+    table.map_large(direct_map.start, 0, direct_map.size, Access::Write)?;
+    table.map_large(0, 0, identity, Access::WriteExecute)?;
     let info = BootInfo {
         magic: boot_info::MAGIC,
         version: note::ABI_VERSION,
@@ -79,7 +83,7 @@ pub fn load(
         }),
         direct_map,
         free_addresses: layout::free_addresses(random.free_addresses),
-        page_table_root: table.root,
+        page_table_root: table.root(),
         ..BootInfo::new_zeroed()
     };
     Ok(Loaded { entry: start + image.entry, info })
@@ -144,8 +148,7 @@ fn map_image<M: PhysicalMemory>(
         let last = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
         for page in (first..last).step_by(to_usize(PAGE_SIZE)) {
             let write = segment.write && !(relro.0..relro.1).contains(&page);
-            let rights = Rights { write, execute: segment.execute };
-            table.map(start + page, physical + page, PAGE_SIZE, rights)?;
+            table.map(start + page, physical + page, PAGE_SIZE, access(write, segment.execute))?;
         }
     }
     Ok(())

@@ -1,58 +1,41 @@
-//! Building page tables in physical memory that is not yet mapped (SDM volume 3, section 4.5).
+//! Building page tables in physical memory that is not yet mapped.
 
-use hermit_interface::to_usize;
+use hermit_paging::{Access, PAGE_SIZE, PagingError, Tables};
+use hermit_ranges::{FreeError, Range};
 
 use crate::load::LoadError;
 use crate::{FreeMemory, PhysicalMemory};
 
-const SIZE: u64 = 4096;
 const LARGE_SIZE: u64 = 2 << 20;
-
-const PRESENT: u64 = 1;
-const WRITABLE: u64 = 1 << 1;
-const LARGE: u64 = 1 << 7;
-const NO_EXECUTE: u64 = 1 << 63;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
-
-/// What may be done with a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rights {
-    pub(crate) write: bool,
-    pub(crate) execute: bool,
-}
-
-impl Rights {
-    fn bits(self) -> u64 {
-        let write = if self.write { WRITABLE } else { 0 };
-        let execute = if self.execute { 0 } else { NO_EXECUTE };
-        PRESENT | write | execute
-    }
-}
 
 /// A tree of page tables under construction.
 #[derive(Debug)]
 pub(crate) struct PageTable<'a, M> {
-    pub(crate) memory: &'a mut M,
-    pub(crate) free: &'a mut FreeMemory,
-    pub(crate) root: u64,
+    tables: FreePages<'a, M>,
+    tree: hermit_paging::PageTable,
 }
 
 impl<'a, M: PhysicalMemory> PageTable<'a, M> {
     pub(crate) fn new(memory: &'a mut M, free: &'a mut FreeMemory) -> Result<Self, LoadError> {
-        let mut table = Self { memory, free, root: 0 };
-        table.root = table.new_table()?;
-        Ok(table)
+        let mut tables = FreePages { memory, free };
+        let tree = hermit_paging::PageTable::new(&mut tables)?;
+        Ok(Self { tables, tree })
     }
 
-    /// Maps the pages of `size` bytes.
+    /// The physical address of the topmost table.
+    pub(crate) fn root(&self) -> u64 {
+        self.tree.root()
+    }
+
+    /// Maps `size` bytes, which are whole pages.
     pub(crate) fn map(
         &mut self,
         address: u64,
         physical: u64,
         size: u64,
-        rights: Rights,
+        access: Access,
     ) -> Result<(), LoadError> {
-        self.map_pages((address, physical), size, SIZE, rights.bits())
+        Ok(self.tree.map(&mut self.tables, address, physical, size, access.into())?)
     }
 
     /// Maps the 2 MiB pages that `size` bytes touch.
@@ -61,69 +44,78 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         address: u64,
         physical: u64,
         size: u64,
-        rights: Rights,
+        access: Access,
     ) -> Result<(), LoadError> {
-        self.map_pages((address, physical), size, LARGE_SIZE, rights.bits() | LARGE)
-    }
-
-    /// Maps pages of one size, from an address and a physical address on.
-    fn map_pages(&mut self, from: (u64, u64), size: u64, page: u64, bits: u64) -> Result<(), LoadError> {
-        let depth = if page == SIZE { 3 } else { 2 };
-        for offset in (0..size).step_by(to_usize(page)) {
-            let slot = self.slot(from.0 + offset, depth)?;
-            self.memory.write_word(slot, (from.1 + offset) | bits);
-        }
-        Ok(())
-    }
-
-    /// Physical address of the entry for `address` after `depth` tables, which are made if they are missing.
-    fn slot(&mut self, address: u64, depth: u32) -> Result<u64, LoadError> {
-        let mut table = self.root;
-        for level in 0..depth {
-            let slot = table + index(address, level);
-            let entry = self.memory.read_word(slot);
-            table = if entry & PRESENT == 0 {
-                let new = self.new_table()?;
-                self.memory.write_word(slot, new | PRESENT | WRITABLE);
-                new
-            } else {
-                entry & ADDRESS
-            };
-        }
-        Ok(table + index(address, depth))
-    }
-
-    fn new_table(&mut self) -> Result<u64, LoadError> {
-        let table = self.free.allocate(SIZE, SIZE).ok_or(LoadError::OutOfMemory)?;
-        self.memory.zero(table, SIZE);
-        Ok(table)
+        self.map(address, physical, size.next_multiple_of(LARGE_SIZE), access)
     }
 }
 
-/// Offset of the entry for `address` in a table, the top one being at level 0.
-const fn index(address: u64, level: u32) -> u64 {
-    (address >> (39 - 9 * level) & 0x1ff) * 8
+impl From<PagingError> for LoadError {
+    fn from(error: PagingError) -> Self {
+        match error {
+            PagingError::OutOfMemory => Self::OutOfMemory,
+            _ => Self::Addresses,
+        }
+    }
+}
+
+/// What a segment allows.
+pub(crate) const fn access(write: bool, execute: bool) -> Access {
+    match (write, execute) {
+        (false, false) => Access::Read,
+        (true, false) => Access::Write,
+        (false, true) => Access::Execute,
+        (true, true) => Access::WriteExecute,
+    }
+}
+
+/// Free memory as pages for tables.
+#[derive(Debug)]
+struct FreePages<'a, M> {
+    memory: &'a mut M,
+    free: &'a mut FreeMemory,
+}
+
+impl<M: PhysicalMemory> Tables for FreePages<'_, M> {
+    fn read(&self, slot: u64) -> u64 {
+        self.memory.read_word(slot)
+    }
+
+    fn write(&mut self, slot: u64, entry: u64) {
+        self.memory.write_word(slot, entry);
+    }
+
+    fn allocate(&mut self) -> Option<u64> {
+        let table = self.free.allocate(PAGE_SIZE, PAGE_SIZE)?;
+        self.memory.zero(table, PAGE_SIZE);
+        Some(table)
+    }
+
+    fn free(&mut self, table: u64) {
+        // Only after a failure, which ends everything; a table of pieces that is full loses the page.
+        let _: Result<(), FreeError> = self.free.free(Range { start: table, end: table + PAGE_SIZE });
+    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{ADDRESS, LARGE, NO_EXECUTE, PRESENT, Rights, WRITABLE, index};
+    use super::access;
     use crate::PhysicalMemory;
+    use hermit_paging::Access;
 
-    /// What the hardware would find for `address`.
-    pub(crate) fn translate(memory: &impl PhysicalMemory, root: u64, address: u64) -> Option<(u64, Rights)> {
-        let (mut table, mut write) = (root, true);
-        for level in 0..4 {
-            let entry = memory.read_word(table + index(address, level));
-            if entry & PRESENT == 0 {
+    /// What the hardware would find for `address` (SDM volume 3, section 4.5).
+    pub(crate) fn translate(memory: &impl PhysicalMemory, root: u64, address: u64) -> Option<(u64, Access)> {
+        let (mut table, mut write, mut execute) = (root, true, true);
+        for shift in [39, 30, 21, 12] {
+            let entry = memory.read_word(table + (address >> shift & 0x1ff) * 8);
+            if entry & 1 == 0 {
                 return None;
             }
-            write &= entry & WRITABLE != 0;
-            table = entry & ADDRESS;
-            if level == 3 || entry & LARGE != 0 {
-                let size = 4096_u64 << (9 * (3 - level));
-                let rights = Rights { write, execute: entry & NO_EXECUTE == 0 };
-                return Some((table + address % size, rights));
+            write &= entry & 2 != 0;
+            execute &= entry >> 63 == 0;
+            table = entry & 0x000f_ffff_ffff_f000;
+            if shift == 12 || entry & 0x80 != 0 {
+                return Some((table + address % (1 << shift), access(write, execute)));
             }
         }
         None

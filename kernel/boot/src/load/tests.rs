@@ -5,13 +5,14 @@ extern crate std;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::image::sample::Sample;
 use hermit_interface::image::{Image, check};
+use hermit_paging::Access;
 use hermit_ranges::Range;
 use std::vec;
 use std::vec::Vec;
 use zerocopy::FromBytes;
 
 use super::{LoadError, Loaded, load};
-use crate::page_table::Rights;
+use crate::page_table::access;
 use crate::page_table::tests::translate;
 use crate::{FreeMemory, PhysicalMemory, Randomness};
 
@@ -78,7 +79,7 @@ fn nothing_is_both_writable_and_executable() {
     let (memory, _, loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let (info, root) = (loaded.info, loaded.info.page_table_root);
     let rights = |offset| translate(&memory, root, info.image.start + offset);
-    let at = |offset, write, execute| Some((info.image.physical + offset, Rights { write, execute }));
+    let at = |offset, write, execute| Some((info.image.physical + offset, access(write, execute)));
     assert_eq!(rights(0), at(0, false, false));
     assert_eq!(rights(0x1010), at(0x1010, false, true));
     assert_eq!(rights(0x2010), at(0x2010, false, false), "read-only after relocation");
@@ -87,7 +88,7 @@ fn nothing_is_both_writable_and_executable() {
     assert_eq!(rights(0x6000), None);
     assert_eq!(translate(&memory, root, 0), None);
     let direct = translate(&memory, root, info.direct_map.start + START + 5);
-    assert_eq!(direct, Some((START + 5, Rights { write: true, execute: false })));
+    assert_eq!(direct, Some((START + 5, Access::Write)));
     assert_eq!(info.direct_map.size, 2 << 20);
     assert_eq!(translate(&memory, root, info.direct_map.start + info.direct_map.size), None);
 }
@@ -97,7 +98,7 @@ fn a_loader_stays_mapped_if_it_asks() {
     let file = Sample::default().build();
     let (mut memory, mut free) = machine(1 << 20);
     let loaded = load(&mut memory, &mut free, &check(&file).unwrap(), RANDOM, START + 5).unwrap();
-    let expected = Some((START, Rights { write: true, execute: true }));
+    let expected = Some((START, Access::WriteExecute));
     assert_eq!(translate(&memory, loaded.info.page_table_root, START), expected);
 }
 
