@@ -6,9 +6,20 @@ use core::task::Context;
 use hermit_hal::console;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Console, Object, Table, Terminal};
+use hermit_io::{Console, EventFd, Object, Table, Terminal, Waiters as _};
+
+use crate::waiters::Waiters;
 
 static TABLE: SpinLock<Table> = SpinLock::new(Table::new());
+
+/// Those who wait for input.
+static READERS: Waiters = Waiters::new();
+
+/// Held while a piece of text is written.
+static WRITING: SpinLock<()> = SpinLock::new(());
+
+/// How much text is written at a time: interrupts are masked meanwhile.
+const PIECE: usize = 256;
 
 /// The machine's console as the console object sees it.
 #[derive(Debug)]
@@ -16,17 +27,30 @@ struct MachineConsole;
 
 impl Terminal for MachineConsole {
     fn write(&self, bytes: &[u8]) {
-        console::write(bytes);
+        // Other CPUs' text comes before or after a piece, not between its letters.
+        for piece in bytes.chunks(PIECE) {
+            let _writing = WRITING.lock();
+            console::write(piece);
+        }
     }
 
     fn read(&self) -> Option<u8> {
         console::read()
     }
 
-    fn wake_on_input(&self, _context: &mut Context<'_>) {
-        // The interrupt itself ends the wait of whoever polls.
+    fn has_input(&self) -> bool {
+        console::has_input()
+    }
+
+    fn wake_on_input(&self, context: &mut Context<'_>) {
+        READERS.add(context);
         console::listen();
     }
+}
+
+/// The console has input.
+pub(crate) fn input_arrived() {
+    READERS.wake();
 }
 
 /// Opens standard input, output and error.
@@ -37,6 +61,13 @@ pub(crate) fn init() {
         // An empty table has room for three.
         let _: Result<usize, Errno> = table.insert(Arc::clone(&console));
     }
+}
+
+/// Opens a descriptor for a new counter.
+pub(crate) fn open_eventfd(value: u64, semaphore: bool, nonblocking: bool) -> Result<i32, Errno> {
+    let object: Arc<dyn Object> = Arc::new(EventFd::new(value, semaphore, nonblocking, Waiters::new()));
+    let descriptor = TABLE.lock().insert(object)?;
+    i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
 }
 
 /// The object of a descriptor.

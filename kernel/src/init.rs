@@ -4,11 +4,13 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
+use hermit_abi::NORMAL_PRIO;
 use hermit_hal::boot::Boot;
-use hermit_hal::memory::{OutOfMemory, Stack, ThreadLocals};
+use hermit_hal::memory::OutOfMemory;
 use hermit_interface::command_line::CommandLine;
 use spin::Once;
 
+use crate::threads::life;
 use crate::{descriptors, entropy, report, start};
 
 /// Size of the main thread's stack, as on Linux. Memory is behind it only where it was used.
@@ -25,18 +27,12 @@ pub(crate) fn main(boot: Boot) -> ! {
     descriptors::init();
     entropy::init(&boot);
     COMMAND_LINE.call_once(|| CommandLine::parse(boot.info.command_line));
-    match main_thread() {
-        Ok((stack, locals)) => hermit_hal::thread::enter(stack, locals, program),
-        Err(OutOfMemory) => report::fatal(format_args!("too little memory for the main thread")),
-    }
-}
-
-fn main_thread() -> Result<(Stack, ThreadLocals), OutOfMemory> {
-    Ok((Stack::new(MAIN_STACK_SIZE)?, ThreadLocals::new()?))
+    let Err(OutOfMemory) = life::start(MAIN_STACK_SIZE, program, NORMAL_PRIO.into());
+    report::fatal(format_args!("too little memory for the main thread"))
 }
 
 /// The main thread.
-extern "C" fn program() -> ! {
+extern "C" fn program(_: usize) {
     let line = COMMAND_LINE.call_once(CommandLine::default);
     let name = line.argv0.as_deref().unwrap_or(DEFAULT_NAME);
     let args: Vec<_> =

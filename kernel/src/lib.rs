@@ -13,5 +13,5 @@ mod panic;
 mod report;
 mod start;
 mod syscalls;
-mod thread;
-mod wait;
+mod threads;
+mod waiters;

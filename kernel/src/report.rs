@@ -9,7 +9,8 @@ use hermit_interface::exit::{
     ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
 };
 
-use crate::thread;
+use crate::threads::thread::MAIN_ID;
+use crate::threads::{Thread, schedule};
 
 /// Longest backtrace that is printed.
 const MAX_FRAMES: usize = 32;
@@ -21,6 +22,7 @@ pub(crate) fn init() {
 
 /// Ends the machine because of something that the program is not to blame for.
 pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
+    fault::stop_others();
     // The console takes everything.
     let _: fmt::Result = writeln!(Console, "hermit: fatal error: {reason}");
     exit(ABORTED)
@@ -35,7 +37,7 @@ fn report_fault(fault: &Fault) -> ! {
 fn print(fault: &Fault) -> fmt::Result {
     let frame = &fault.frame;
     let out = &mut Console;
-    writeln!(out, "\nthread '{}' {}", thread::name(), Reason(fault.kind))?;
+    writeln!(out, "\nthread '{}' {}", ThreadName, Reason(fault.kind))?;
     writeln!(out, "  at {:#018x}, vector {}, error code {:#x}", frame.rip, frame.vector, frame.error)?;
     let registers = [
         [("rax", frame.rax), ("rbx", frame.rbx), ("rcx", frame.rcx), ("rdx", frame.rdx)],
@@ -62,6 +64,20 @@ fn print_frame(number: usize, address: u64) -> fmt::Result {
     match address.checked_sub(image.start).filter(|&offset| offset < image.size) {
         Some(offset) => writeln!(Console, "  {number:>4}: {offset:#x}"),
         None => writeln!(Console, "  {number:>4}: {address:#x} (outside the image)"),
+    }
+}
+
+/// The name of the thread that runs this.
+struct ThreadName;
+
+impl fmt::Display for ThreadName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match schedule::try_current().map(Thread::id) {
+            None => out.write_str("(none)"),
+            Some(0) => out.write_str("(idle)"),
+            Some(MAIN_ID) => out.write_str("main"),
+            Some(id) => write!(out, "{id:#x}"),
+        }
     }
 }
 

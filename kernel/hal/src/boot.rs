@@ -2,6 +2,8 @@
 
 use core::ptr::with_exposed_provenance;
 use core::slice;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::boot_info::{BootInfo, Parsed};
 use hermit_interface::to_usize;
@@ -13,6 +15,13 @@ use crate::{clock, exit, memory, platform};
 pub struct Boot {
     /// What the loader said.
     pub info: Parsed<'static>,
+}
+
+static RSDP: AtomicU64 = AtomicU64::new(0);
+
+/// The physical address of the ACPI root pointer, if the loader knows it.
+pub(crate) fn rsdp() -> Option<u64> {
+    Some(RSDP.load(Relaxed)).filter(|&address| address != 0)
 }
 
 /// Reads the boot information at `address` and makes everything ready that depends on it.
@@ -29,6 +38,7 @@ pub(crate) fn init(address: u64) -> Boot {
         // Without boot information there is no console either.
         Err(_) => exit::without_platform(),
     };
+    RSDP.store(info.fixed.rsdp, Relaxed);
     platform::init(info.platform);
     memory::init(&info);
     clock::init(info.fixed);

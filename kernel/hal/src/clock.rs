@@ -3,14 +3,26 @@
 //! Where nobody says how fast the counter is, it is measured when somebody first asks for the time: a program
 //! that never asks does not wait for it.
 
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
+
 use hermit_clock::{NANOSECONDS, Scale};
 use hermit_interface::boot_info::BootInfo;
 use spin::Once;
 
-use crate::arch::tsc;
-use crate::{interrupts, platform};
+use crate::arch::{cpu, tsc};
+use crate::interrupts::Masked;
+use crate::{paravirtual, platform};
 
-/// The counter's value when the kernel started, and what the loader says about it.
+/// What turns the counter into time.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// The counter's value when the kernel started.
+    start: u64,
+    scale: Scale,
+}
+
+/// What the loader says.
 #[derive(Debug)]
 struct Start {
     tsc: u64,
@@ -20,9 +32,14 @@ struct Start {
 }
 
 static START: Once<Start> = Once::new();
-static SCALE: Once<Scale> = Once::new();
+static CLOCK: Once<Clock> = Once::new();
 /// The wall clock when the monotonic clock stood at zero.
 static WALL_CLOCK: Once<u64> = Once::new();
+
+/// Counters of different CPUs need not agree.
+static DISAGREE: AtomicBool = AtomicBool::new(false);
+/// The latest time that was told, if counters do not agree.
+static LATEST: AtomicU64 = AtomicU64::new(0);
 
 /// The monotonic clock starts here.
 pub(crate) fn init(info: &BootInfo) {
@@ -34,45 +51,76 @@ pub(crate) fn init(info: &BootInfo) {
     });
 }
 
+/// More CPUs will read the clock.
+pub(crate) fn share() {
+    // A processor that promises that its counters run alike keeps them in step.
+    DISAGREE.store(!cpu::has_invariant_tsc(), Relaxed);
+}
+
 fn start() -> &'static Start {
     START.get().expect("the clock starts when the kernel does")
 }
 
-fn scale() -> &'static Scale {
-    SCALE.call_once(|| {
-        let known = Some(start().frequency).filter(|&frequency| frequency != 0);
-        let frequency = known.or_else(tsc::frequency).unwrap_or_else(|| platform::current().measure_tsc());
-        Scale::new(frequency)
+#[cold]
+fn first_reading() -> &'static Clock {
+    CLOCK.call_once(|| {
+        let start = start();
+        let known = Some(start.frequency).filter(|&frequency| frequency != 0);
+        let known = known.or_else(|| paravirtual::reading().map(|host| host.frequency)).or_else(tsc::frequency);
+        let frequency = known.unwrap_or_else(|| platform::current().measure_tsc());
+        Clock { start: start.tsc, scale: Scale::new(frequency) }
     })
 }
 
-/// Nanoseconds since the kernel started. Never goes back.
+#[inline]
+fn clock() -> &'static Clock {
+    CLOCK.get().unwrap_or_else(first_reading)
+}
+
+/// Nanoseconds since the kernel started. Never goes back, whichever CPU asks.
+#[inline]
 #[must_use]
 pub fn monotonic() -> u64 {
-    // The first call measures; the counter is read after that.
-    let scale = scale();
-    scale.nanoseconds(tsc::now().saturating_sub(start().tsc))
+    let clock = clock();
+    let now = clock.scale.nanoseconds(tsc::now().saturating_sub(clock.start));
+    if DISAGREE.load(Relaxed) { never_back(now) } else { now }
+}
+
+#[cold]
+fn never_back(now: u64) -> u64 {
+    LATEST.fetch_max(now, Relaxed).max(now)
+}
+
+/// The ticks of the time-stamp counter that so many nanoseconds take.
+pub(crate) fn ticks(nanoseconds: u64) -> u64 {
+    clock().scale.ticks(nanoseconds)
 }
 
 /// Nanoseconds since 1970 (UTC).
 #[must_use]
 pub fn wall_clock() -> u64 {
-    let offset = WALL_CLOCK.call_once(|| {
-        let start = start();
-        if start.wall_clock == 0 {
-            return (platform::current().wall_clock() * NANOSECONDS).saturating_sub(monotonic());
-        }
-        // The counter stood at `wall_clock_tsc` a little before the kernel started.
-        start.wall_clock + scale().nanoseconds(start.tsc.saturating_sub(start.wall_clock_tsc))
-    });
-    offset + monotonic()
+    WALL_CLOCK.get().unwrap_or_else(first_wall_clock) + monotonic()
 }
 
-/// Waits for an interrupt, but not beyond this moment of the monotonic clock. May return early.
-pub fn wait_until(deadline: u64) {
-    let now = monotonic();
-    if now < deadline {
-        platform::current().set_timer(deadline - now);
-        interrupts::wait();
-    }
+#[cold]
+fn first_wall_clock() -> &'static u64 {
+    WALL_CLOCK.call_once(|| {
+        let start = start();
+        if start.wall_clock != 0 {
+            // The counter stood at `wall_clock_tsc` a little before the kernel started.
+            let passed = start.tsc.saturating_sub(start.wall_clock_tsc);
+            return start.wall_clock + clock().scale.nanoseconds(passed);
+        }
+        if let Some(host) = paravirtual::reading() {
+            let passed = tsc::now().saturating_sub(host.tsc);
+            return (host.date + clock().scale.nanoseconds(passed)).saturating_sub(monotonic());
+        }
+        (platform::current().wall_clock() * NANOSECONDS).saturating_sub(monotonic())
+    })
+}
+
+/// Raises the line of this CPU's timer at this moment of the monotonic clock, or earlier.
+pub fn set_timer(masked: &Masked, deadline: u64) {
+    let _ = masked;
+    platform::current().set_timer(deadline.saturating_sub(monotonic()));
 }

@@ -15,6 +15,12 @@ pub fn read() -> Option<u8> {
     platform::current().read()
 }
 
+/// Whether a byte has arrived.
+#[must_use]
+pub fn has_input() -> bool {
+    platform::current().has_input()
+}
+
 /// Asks for an interrupt once input has arrived, or at once if some has.
 pub fn listen() {
     platform::current().listen();

@@ -1,10 +1,11 @@
 //! What the processor reports when a program goes wrong.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use spin::Once;
 
-use crate::exit;
+use crate::arch::{cpu, local};
+use crate::{exit, platform};
 use hermit_interface::exit::ABORTED;
 
 pub use crate::arch::trap::Frame;
@@ -49,7 +50,11 @@ pub struct Fault {
 pub type Handler = fn(&Fault) -> !;
 
 static HANDLER: Once<Handler> = Once::new();
-static REPORTING: AtomicBool = AtomicBool::new(false);
+/// No CPU.
+const NOBODY: u32 = u32::MAX;
+
+/// The CPU that has stopped the others.
+static STOPPED_BY: AtomicU32 = AtomicU32::new(NOBODY);
 
 /// Says who handles faults; the first one counts.
 pub fn set_handler(handler: Handler) {
@@ -59,9 +64,28 @@ pub fn set_handler(handler: Handler) {
 /// Hands a fault to the handler. A fault of the handler itself ends the machine at once.
 pub(crate) fn report(fault: &Fault) -> ! {
     match HANDLER.get() {
-        Some(handler) if !REPORTING.swap(true, Ordering::Relaxed) => handler(fault),
+        Some(handler) if stop_others() => handler(fault),
         _ => exit::exit(ABORTED),
     }
+}
+
+/// Stops all other CPUs for good, so that one can tell what went wrong. `false` if this CPU has done so already; if
+/// another has, this one stops here.
+pub fn stop_others() -> bool {
+    let here = local::number();
+    match STOPPED_BY.compare_exchange(NOBODY, here, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            platform::current().stop_others();
+            true
+        }
+        Err(by) if by == here => false,
+        Err(_) => cpu::stop(),
+    }
+}
+
+/// Whether the other CPUs are being stopped.
+pub(crate) fn is_stopping() -> bool {
+    STOPPED_BY.load(Ordering::Acquire) != NOBODY
 }
 
 /// The return addresses on the stack from frame pointer `rbp` on, as far as the frames lie on a stack.

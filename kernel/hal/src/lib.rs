@@ -19,16 +19,20 @@
 //! `arch`.
 #![no_std]
 
+extern crate alloc;
+
 #[doc(hidden)]
 pub mod arch;
 pub mod boot;
 pub mod clock;
 pub mod console;
+pub mod cpus;
 pub mod entropy;
 pub mod exit;
 pub mod fault;
 pub mod interrupts;
 pub mod memory;
+mod paravirtual;
 pub mod platform;
 pub mod sync;
 pub mod thread;

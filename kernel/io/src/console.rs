@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 use hermit_interface::Errno;
 use hermit_interface::console::{CARRIAGE_RETURN, END_OF_FILE, LITERAL_NEXT};
 
-use crate::{Object, ReadBuffer, Stat};
+use crate::{Object, ReadBuffer, Readiness, Stat};
 
 /// The device behind the console.
 pub trait Terminal: Debug + Send + Sync {
@@ -16,6 +16,9 @@ pub trait Terminal: Debug + Send + Sync {
 
     /// The next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8>;
+
+    /// Whether input has arrived.
+    fn has_input(&self) -> bool;
 
     /// Calls the waker once input has arrived.
     fn wake_on_input(&self, context: &mut Context<'_>);
@@ -89,6 +92,15 @@ impl<T: Terminal> Object for Console<T> {
         Poll::Ready(Ok(bytes.len()))
     }
 
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        let mut read = self.has_ended() || self.terminal.has_input();
+        if !read {
+            self.terminal.wake_on_input(context);
+            read = self.terminal.has_input();
+        }
+        Readiness { read, write: true }
+    }
+
     fn stat(&self) -> Result<Stat, Errno> {
         Ok(Stat { mode: CHARACTER_DEVICE, size: 0, block_size: 1024 })
     }
@@ -119,6 +131,10 @@ mod tests {
 
         fn read(&self) -> Option<u8> {
             self.input.lock().unwrap().pop_front()
+        }
+
+        fn has_input(&self) -> bool {
+            !self.input.lock().unwrap().is_empty()
         }
 
         fn wake_on_input(&self, _context: &mut Context<'_>) {}
@@ -176,6 +192,17 @@ mod tests {
     fn a_read_of_nothing_does_not_wait() {
         assert_eq!(read(&console(b""), 0), Some(0));
         assert_eq!(read(&console(b""), 1), None);
+    }
+
+    #[test]
+    fn input_and_its_end_make_it_ready() {
+        let ready = |console: &Console<Fake>| console.poll_ready(&mut Context::from_waker(Waker::noop()));
+        let console = console(b"");
+        assert!(!ready(&console).read && ready(&console).write);
+        console.terminal.input.lock().unwrap().push_back(4);
+        assert!(ready(&console).read);
+        assert_eq!(read(&console, 8), Some(0));
+        assert!(ready(&console).read);
     }
 
     #[test]

@@ -10,10 +10,12 @@ extern crate alloc;
 
 mod buffer;
 mod console;
+mod eventfd;
 mod object;
 mod table;
 
 pub use buffer::ReadBuffer;
 pub use console::{Console, Terminal};
+pub use eventfd::{EventFd, Waiters};
 pub use object::{Object, Readiness, Stat};
 pub use table::{Descriptor, Table};

@@ -58,8 +58,25 @@ pub trait Object: Debug + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// What the object is ready for. An object that cannot tell is said to be ready, as a file is.
-    fn readiness(&self) -> Readiness {
+    /// What the object is ready for, and arranges for the waker to be called when that may have changed. An object that
+    /// cannot tell is said to be ready, as a file is.
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        let _ = context;
         Readiness { read: true, write: true }
+    }
+
+    /// Whether operations fail instead of waiting.
+    fn is_nonblocking(&self) -> bool {
+        false
+    }
+
+    /// Says whether operations are to fail instead of waiting.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if that cannot be chosen.
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
+        let _ = nonblocking;
+        Err(Errno::EINVAL)
     }
 }

@@ -3,14 +3,14 @@
 use core::ffi::c_void;
 
 use hermit_abi::{
-    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, IOV_MAX, O_RDWR, SEEK_CUR, SEEK_END, SEEK_SET, iovec, stat,
+    FIONBIO, F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, IOV_MAX, O_NONBLOCK, O_RDWR, SEEK_CUR, SEEK_END, SEEK_SET, iovec, stat,
 };
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 
 use super::{export, user};
 use crate::descriptors;
-use crate::wait::block_on;
+use crate::threads::wait::block_on;
 
 /// The number of bytes as a call returns it. No slice is longer than `isize::MAX`.
 fn count(bytes: usize) -> isize {
@@ -118,18 +118,26 @@ export! {
         Err(Errno::EINVAL)
     }
 
-    fn sys_ioctl as ioctl(fd: i32, _cmd: i32, _argp: *mut c_void) -> i32 {
-        descriptors::get(fd)?;
-        Err(Errno::ENOTTY)
+    fn sys_ioctl as ioctl(fd: i32, cmd: i32, argp: *mut c_void) -> i32 {
+        let object = descriptors::get(fd)?;
+        if cmd != FIONBIO {
+            return Err(Errno::ENOTTY);
+        }
+        // SAFETY: the program passes a number with this command.
+        let nonblocking = unsafe { user::read(argp.cast_const().cast::<i32>()) }? != 0;
+        object.set_nonblocking(nonblocking).map(|()| 0)
     }
 
-    fn sys_fcntl as fcntl(fd: i32, cmd: i32, _arg: i32) -> i32 {
+    fn sys_fcntl as fcntl(fd: i32, cmd: i32, arg: i32) -> i32 {
         match cmd {
             F_DUPFD => descriptors::duplicate(fd),
-            F_GETFL => descriptors::get(fd).map(|_| O_RDWR),
+            F_GETFL => {
+                let nonblocking = descriptors::get(fd)?.is_nonblocking();
+                Ok(if nonblocking { O_RDWR | O_NONBLOCK } else { O_RDWR })
+            }
             // There is no other program that could inherit a descriptor.
             F_GETFD | F_SETFD => descriptors::get(fd).map(|_| 0),
-            F_SETFL => descriptors::get(fd).and(Err(Errno::EINVAL)),
+            F_SETFL => descriptors::get(fd)?.set_nonblocking(arg & O_NONBLOCK != 0).map(|()| 0),
             _ => Err(Errno::EINVAL),
         }
     }

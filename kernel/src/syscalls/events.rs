@@ -1,26 +1,32 @@
-//! Waiting for descriptors.
+//! Waiting for descriptors, and the descriptors by which threads wake each other.
 
-use hermit_abi::{POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM, nfds_t, pollfd};
+use core::task::{Context, Poll};
+
+use hermit_abi::{
+    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM, nfds_t, pollfd,
+};
 use hermit_hal::clock;
+use hermit_interface::Errno;
 
-use super::{export_plain, unsupported, user};
-use crate::{descriptors, thread, wait};
+use super::{export, export_plain, failed, user};
+use crate::threads::wait::block_until;
+use crate::descriptors;
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// Fills in what each descriptor is ready for and returns how many are ready for something.
-fn ready(descriptors: &mut [pollfd]) -> i32 {
+/// Fills in what each descriptor is ready for and returns how many are ready for something, if any is.
+fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> {
     let mut count = 0;
     for entry in descriptors {
-        entry.revents = if entry.fd < 0 { 0 } else { events(entry) };
+        entry.revents = if entry.fd < 0 { 0 } else { events(context, entry) };
         count += i32::from(entry.revents != 0);
     }
-    count
+    if count > 0 { Poll::Ready(count) } else { Poll::Pending }
 }
 
-fn events(entry: &pollfd) -> i16 {
+fn events(context: &mut Context<'_>, entry: &pollfd) -> i16 {
     let Ok(object) = descriptors::get(entry.fd) else { return POLLNVAL };
-    let readiness = object.readiness();
+    let readiness = object.poll_ready(context);
     let read = if readiness.read { POLLIN | POLLRDNORM } else { 0 };
     let write = if readiness.write { POLLOUT | POLLWRNORM } else { 0 };
     entry.events & (read | write)
@@ -33,24 +39,21 @@ export_plain! {
         let entries = match unsafe { user::array_mut(fds, nfds) } {
             Ok(entries) => entries,
             Err(error) => {
-                thread::failed(error);
+                failed(error);
                 return -1;
             }
         };
         let wait = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
-        let mut count = ready(entries);
-        if count == 0 && timeout != 0 {
-            let deadline = wait.map(|wait| clock::monotonic().saturating_add(wait));
-            wait::wait_until(deadline, || {
-                count = ready(entries);
-                count > 0
-            });
-        }
-        count
+        let deadline = wait.map(|wait| clock::monotonic().saturating_add(wait));
+        block_until(deadline, |context| poll_all(context, entries)).unwrap_or(0)
     }
 }
 
-unsupported! {
-    ENOSYS;
-    sys_eventfd as eventfd(u64, i16) -> i32,
+export! {
+    fn sys_eventfd as eventfd(initval: u64, flags: i16) -> i32 {
+        if flags & !(EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC) != 0 || initval == u64::MAX {
+            return Err(Errno::EINVAL);
+        }
+        descriptors::open_eventfd(initval, flags & EFD_SEMAPHORE != 0, flags & EFD_NONBLOCK != 0)
+    }
 }

@@ -1,11 +1,14 @@
-//! Memory: the heap. Mappings follow.
+//! Memory: the heap, and whole pages.
 
 use core::alloc::Layout;
 use core::ptr;
 
-use hermit_hal::memory;
+use hermit_abi::{PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
+use hermit_hal::memory::mapping::{self, Access, MappingError};
+use hermit_hal::memory::{self, OutOfMemory};
+use hermit_interface::{Errno, to_usize};
 
-use super::{export_plain, unsupported};
+use super::{export, export_plain};
 
 fn allocate(size: usize, align: usize) -> *mut u8 {
     Layout::from_size_align(size, align).map_or(ptr::null_mut(), memory::allocate)
@@ -57,9 +60,46 @@ export_plain! {
     }
 }
 
-unsupported! {
-    ENOSYS;
-    sys_mmap as mmap(usize, u32, &mut *mut u8) -> i32,
-    sys_munmap as munmap(*mut u8, usize) -> i32,
-    sys_mprotect as mprotect(*mut u8, usize, u32) -> i32,
+/// What the bits allow. Memory that is both written and executed there is not.
+fn access(bits: u32) -> Result<Access, Errno> {
+    if bits & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    match (bits & PROT_WRITE != 0, bits & PROT_EXEC != 0) {
+        (true, true) => Err(Errno::EACCES),
+        (true, false) => Ok(Access::Write),
+        (false, true) => Ok(Access::Execute),
+        (false, false) if bits == PROT_NONE => Ok(Access::None),
+        (false, false) => Ok(Access::Read),
+    }
+}
+
+fn mapping_error(error: MappingError) -> Errno {
+    match error {
+        MappingError::NotMapped => Errno::EINVAL,
+        MappingError::OutOfMemory => Errno::ENOMEM,
+    }
+}
+
+export! {
+    fn sys_mmap as mmap(size: usize, prot_flags: u32, ret: &mut *mut u8) -> i32 {
+        let access = access(prot_flags)?;
+        if size == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let start = mapping::map(size as u64, access).map_err(|OutOfMemory| Errno::ENOMEM)?;
+        *ret = ptr::with_exposed_provenance_mut(to_usize(start));
+        Ok(0)
+    }
+
+    fn sys_munmap as munmap(ptr: *mut u8, size: usize) -> i32 {
+        // SAFETY: the program does not use the memory any more.
+        unsafe { mapping::unmap(ptr.addr() as u64, size as u64) }.map_err(mapping_error)?;
+        Ok(0)
+    }
+
+    fn sys_mprotect as mprotect(ptr: *mut u8, size: usize, prot_flags: u32) -> i32 {
+        mapping::protect(ptr.addr() as u64, size as u64, access(prot_flags)?).map_err(mapping_error)?;
+        Ok(0)
+    }
 }

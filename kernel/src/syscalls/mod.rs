@@ -16,7 +16,7 @@ mod threads;
 mod time;
 mod user;
 
-use crate::thread;
+use crate::threads::failed;
 
 /// How a function returns a failure: a negative number.
 trait Failure {
@@ -44,7 +44,7 @@ impl Failure for isize {
 
 /// Turns a call's result into what it returns, and notes the error for `get_errno`.
 fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
-    result.unwrap_or_else(|error| T::failure(thread::failed(error)))
+    result.unwrap_or_else(|error| T::failure(failed(error)))
 }
 
 /// Defines functions of the ABI: the symbol, the name in `hermit-abi`, and a body that gives a `Result`.
@@ -57,8 +57,8 @@ macro_rules! export {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $symbol($($arg: $type),*) -> $result {
-            let call = || -> Result<$result, hermit_interface::Errno> { $body };
-            $crate::syscalls::returned(call())
+            let result: Result<$result, hermit_interface::Errno> = (|| $body)();
+            $crate::syscalls::returned(result)
         }
     )*};
 }

@@ -5,8 +5,8 @@ use hermit_hal::exit::exit;
 use hermit_interface::Errno;
 use hermit_interface::exit::ABORTED;
 
-use super::{export_plain, user};
-use crate::{entropy, thread};
+use super::{export_plain, failed, user};
+use crate::{entropy, threads};
 
 /// The number of the only process.
 const PROCESS_ID: pid_t = 1;
@@ -26,11 +26,11 @@ export_plain! {
     }
 
     fn sys_get_errno as get_errno() -> i32 {
-        thread::errno()
+        threads::errno()
     }
 
     fn sys_errno as errno() -> i32 {
-        thread::errno()
+        threads::errno()
     }
 
     /// Fails with exactly -1, for which `std` looks.
@@ -39,7 +39,7 @@ export_plain! {
         match unsafe { random(buf, len, flags) } {
             Ok(()) => isize::try_from(len).unwrap_or(isize::MAX),
             Err(error) => {
-                thread::failed(error);
+                failed(error);
                 -1
             }
         }

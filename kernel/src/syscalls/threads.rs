@@ -1,56 +1,101 @@
-//! Threads. There is one today: starting another fails, and the scheduler has nobody to choose from.
+//! Threads: starting, joining and scheduling them.
 
-use hermit_abi::{NORMAL_PRIO, Tid};
+use hermit_abi::Tid;
+use hermit_hal::cpus;
 use hermit_interface::Errno;
+use hermit_sched::thread::Thread as _;
 
-use super::{export, export_plain, unsupported};
-use crate::thread;
+use super::{export, export_plain, failed, user};
+use crate::threads::life::{self, Wanted};
+use crate::threads::{announced, schedule};
+
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+
+/// The stack of threads that do not say how large it is to be: that of a thread of std.
+const DEFAULT_STACK: usize = 1 << 20;
+
+/// Any processor.
+const ANY: isize = -1;
+
+fn spawn(
+    function: extern "C" fn(usize),
+    argument: usize,
+    priority: u8,
+    stack_size: usize,
+    core: isize,
+) -> Result<Tid, Errno> {
+    let cpu = match core {
+        ANY => None,
+        core => Some(u32::try_from(core).map_err(|_| Errno::EINVAL)?),
+    };
+    life::spawn(&Wanted { function: (function, argument), priority, stack_size, cpu })
+}
 
 export_plain! {
     /// Fails with 0.
     fn sys_spawn2 as spawn2(
-        _function: extern "C" fn(usize), _argument: usize, _priority: u8, _stack_size: usize, _core: isize
+        function: extern "C" fn(usize), argument: usize, priority: u8, stack_size: usize, core: isize
     ) -> Tid {
-        thread::failed(Errno::EAGAIN);
-        0
+        spawn(function, argument, priority, stack_size, core).unwrap_or_else(|error| {
+            failed(error);
+            0
+        })
     }
 
-    fn sys_yield as yield_now() {}
+    fn sys_yield as yield_now() {
+        schedule::yield_now();
+    }
 
     fn sys_available_parallelism as available_parallelism() -> usize {
-        1
+        cpus::count() as usize
     }
 
     fn sys_get_processor_count as get_processor_count() -> usize {
-        1
+        cpus::count() as usize
     }
 
-    /// Blocking the only thread would be for ever; nobody could wake it.
-    fn sys_block_current_task as block_current_task() {}
+    fn sys_block_current_task as block_current_task() {
+        announced::block(None);
+    }
 
-    fn sys_block_current_task_with_timeout as block_current_task_with_timeout(_milliseconds: u64) {}
+    fn sys_block_current_task_with_timeout as block_current_task_with_timeout(milliseconds: u64) {
+        announced::block(Some(milliseconds.saturating_mul(NANOSECONDS_PER_MILLISECOND)));
+    }
 
-    fn sys_wakeup_taskt as wakeup_task(_id: Tid) {}
+    fn sys_wakeup_taskt as wakeup_task(id: Tid) {
+        if let Some(thread) = life::alive(id) {
+            schedule::wake(thread);
+        }
+    }
 }
 
 /// Reached through a function of `hermit-abi` with a type of its own for priorities.
 #[unsafe(no_mangle)]
 extern "C" fn sys_get_priority() -> u8 {
-    NORMAL_PRIO.into()
+    schedule::current().entity().priority()
 }
 
-/// As [`sys_get_priority`]; there is nobody to be preferred to.
+/// As [`sys_get_priority`].
 #[unsafe(no_mangle)]
-extern "C" fn sys_set_priority(_id: Tid, _priority: u8) {}
-
-unsupported! {
-    EAGAIN;
-    sys_spawn as spawn(*mut Tid, extern "C" fn(usize), usize, u8, isize) -> i32,
+extern "C" fn sys_set_priority(id: Tid, priority: u8) {
+    if let Some(thread) = life::alive(id) {
+        thread.entity().set_priority(priority);
+    }
 }
 
 export! {
+    fn sys_spawn as spawn(
+        id: *mut Tid, function: extern "C" fn(usize), argument: usize, priority: u8, core: isize
+    ) -> i32 {
+        let tid = spawn(function, argument, priority, DEFAULT_STACK, core)?;
+        if !id.is_null() {
+            // SAFETY: the program passes null or a place for the result.
+            unsafe { user::write(id, tid) }?;
+        }
+        Ok(0)
+    }
+
     fn sys_join as join(id: Tid) -> i32 {
-        // A thread that waits for itself would wait for ever.
-        Err(if i32::try_from(id) == Ok(thread::MAIN_ID) { Errno::EINVAL } else { Errno::ESRCH })
+        life::join(id).map(|()| 0)
     }
 }

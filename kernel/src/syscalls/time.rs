@@ -6,7 +6,7 @@ use hermit_hal::clock;
 use hermit_interface::Errno;
 
 use super::{export, export_plain, user};
-use crate::wait;
+use crate::threads::schedule;
 
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
@@ -18,8 +18,7 @@ pub(super) fn nanoseconds(time: timespec) -> Result<u64, Errno> {
 }
 
 fn sleep(nanoseconds: u64) {
-    let deadline = clock::monotonic().saturating_add(nanoseconds);
-    wait::wait_until(Some(deadline), || false);
+    schedule::sleep_until(clock::monotonic().saturating_add(nanoseconds));
 }
 
 export! {

@@ -3,18 +3,25 @@
 //! Physical memory is handed out in ranges of frames. What the loader has not mapped yet of it is mapped when it
 //! is first used, so nothing here costs more on a machine with more memory.
 
+mod cache;
 mod heap;
+pub mod mapping;
 mod paging;
+pub(crate) mod shootdown;
+mod space;
 pub mod stack;
 mod thread_locals;
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use hermit_interface::boot_info::{Image, Parsed, Tls};
+use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
+use hermit_paging::Access;
 use spin::Once;
 
-pub use heap::{allocate, allocate_zeroed, deallocate, reallocate};
+pub(crate) use cache::Caches;
+pub use heap::{allocate, allocate_zeroed, deallocate, drain_cache, reallocate};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 
@@ -37,14 +44,85 @@ pub(crate) fn init(info: &Parsed<'_>) {
     unsafe { paging::init(info) };
     paging::with(|memory| {
         memory.forget_loader();
-        stacks::all().for_each(|stack| memory.unmap(stack.guard));
+        stacks::of_first().for_each(|stack| memory.unmap(stack.guard));
     });
+    if stack::init().is_err() {
+        crate::exit::without_platform();
+    }
+}
+
+/// Takes addresses for good.
+pub(crate) fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
+    paging::with(|memory| memory.allocate_addresses(size, PAGE_SIZE))
+}
+
+/// Puts memory behind addresses of a stack of the kernel, all of which must be there from the start.
+pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemory> {
+    paging::with(|memory| memory.map_region(address, size, Access::Write))
+}
+
+/// Where other CPUs start: a page below 1 MiB that holds `code`, which is executable at its physical address.
+pub(crate) struct StartPage {
+    /// Its physical address.
+    pub(crate) physical: u64,
+    /// The physical address of the page tables' root.
+    pub(crate) root: u64,
+}
+
+/// Makes a [`StartPage`] with what `code` returns for its address; `None` if there is no such page.
+pub(crate) fn start_page(code: impl FnOnce(&StartPage) -> [u8; 4096]) -> Option<StartPage> {
+    paging::with(|memory| memory.make_start_page(code))
+}
+
+/// Reads physical memory that the direct map has; for tables of the firmware.
+#[derive(Debug)]
+pub(crate) struct Physical;
+
+impl Physical {
+    fn copy(&self, address: u64, bytes: &mut [u8]) -> bool {
+        paging::with(|memory| memory.read_physical(address, bytes))
+    }
+}
+
+impl hermit_firmware::PhysicalMemory for Physical {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        self.copy(address, bytes)
+    }
 }
 
 /// Maps a page of device registers, for good.
 pub(crate) fn map_device_page(physical: u64) -> Result<NonNull<u32>, OutOfMemory> {
     let address = paging::with(|memory: &mut Memory| memory.map_device(physical))?;
     NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
+}
+
+/// A page to which the host writes; only ever copied.
+#[derive(Debug)]
+pub(crate) struct HostPage(u64);
+
+impl HostPage {
+    /// A page, all zero.
+    pub(crate) fn new() -> Result<Self, OutOfMemory> {
+        paging::with(Memory::take_page).map(Self)
+    }
+
+    /// Where it is in physical memory.
+    pub(crate) fn physical(&self) -> u64 {
+        self.0
+    }
+
+    /// Copies bytes from an offset on.
+    pub(crate) fn read<const SIZE: usize>(&self, offset: usize) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
+        Physical.copy(self.0 + offset as u64, &mut bytes);
+        bytes
+    }
+}
+
+impl Drop for HostPage {
+    fn drop(&mut self) {
+        paging::with(|memory| memory.free_physical(self.0, PAGE_SIZE));
+    }
 }
 
 /// Where the image is.

@@ -1,70 +1,34 @@
-//! Page tables and the memory behind them.
+//! Page tables, and the addresses that are free.
 
-use core::ptr::{with_exposed_provenance_mut, write_bytes};
-
-use hermit_interface::boot_info::{self, Parsed};
+use hermit_interface::boot_info::Parsed;
 use hermit_interface::image::PAGE_SIZE;
-use hermit_interface::to_usize;
-use hermit_ranges::{Range, Ranges};
+use hermit_paging::{Access, Cache, Mapped, PageTable, PagingError, Rights};
+use hermit_ranges::{FreeError, Range, Ranges};
 use x86_64::registers::control::Cr3;
-use x86_64::structures::paging::mapper::MapToError;
-use x86_64::structures::paging::{
-    FrameAllocator, Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PhysFrame, Size2MiB, Size4KiB,
-};
-use x86_64::{PhysAddr, VirtAddr};
 
-use super::{OutOfMemory, stack};
+use super::space::{Leaving, Space};
+use super::{OutOfMemory, StartPage, shootdown, stack};
 use crate::sync::SpinLock;
 
-/// In how many pieces free memory, or free addresses, may be.
+/// In how many pieces free addresses may be.
 const PIECES: usize = 256;
 
 const LARGE_PAGE: u64 = 2 << 20;
 
-/// Data pages: never executable.
-const DATA: PageTableFlags =
-    PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
+/// How many addresses the loader's identity map takes.
+const LOADER_SIZE: u64 = 512 << 30;
+
+/// Below this much free memory no more stacks are begun, so that those that exist can grow.
+const RESERVE: u64 = 256 << 10;
 
 static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
 
-/// Frames and page tables.
+/// Memory and page tables.
 #[derive(Debug)]
 pub(super) struct Memory {
-    table: OffsetPageTable<'static>,
-    frames: Frames,
+    table: PageTable,
+    space: Space,
     addresses: Ranges<PIECES>,
-}
-
-/// Free physical memory.
-#[derive(Debug)]
-struct Frames {
-    free: Ranges<PIECES>,
-    /// Physical memory above this is not mapped yet.
-    mapped: u64,
-    /// Frames for the page tables that map more, so that this never fails for want of mapped memory.
-    spare: heapless::Vec<u64, 4>,
-}
-
-// SAFETY: a frame is given out once, and by the loader's contract a free one is not in use.
-unsafe impl FrameAllocator<Size4KiB> for Frames {
-    fn allocate_frame(&mut self) -> Option<PhysFrame> {
-        let address = self.allocate_mapped(PAGE_SIZE).or_else(|| self.spare.pop())?;
-        Some(PhysFrame::containing_address(PhysAddr::new(address)))
-    }
-}
-
-impl Frames {
-    /// Frames below [`Self::mapped`].
-    fn allocate_mapped(&mut self, size: u64) -> Option<u64> {
-        let address = self.free.allocate(size, PAGE_SIZE)?;
-        if address + size <= self.mapped {
-            return Some(address);
-        }
-        // It was free a moment ago, so giving it back cannot fail for want of room.
-        let _: Result<(), hermit_ranges::FreeError> =
-            self.free.free(Range { start: address, end: address + size });
-        None
-    }
 }
 
 /// Takes over from the loader.
@@ -73,26 +37,12 @@ impl Frames {
 ///
 /// What `info` says must be true, and this must be called once.
 pub(super) unsafe fn init(info: &Parsed<'_>) {
-    let fixed = info.fixed;
-    let root =
-        with_exposed_provenance_mut::<PageTable>(to_usize(fixed.direct_map.start + fixed.page_table_root));
-    // SAFETY: the loader's contract; nobody else has a reference to the table.
-    let root = unsafe { &mut *root };
-    // SAFETY: the loader maps physical memory at the direct map's start, and page tables lie in it.
-    let table = unsafe { OffsetPageTable::new(root, VirtAddr::new(fixed.direct_map.start)) };
-    let mut free = Ranges::new();
-    for region in info.regions {
-        // A loader that names a region twice, or too many, loses it.
-        let _: Result<(), hermit_ranges::FreeError> =
-            free.free(Range { start: region.start, end: region.end() });
-    }
-    let mut frames = Frames { free, mapped: fixed.direct_map.size, spare: heapless::Vec::new() };
-    frames.refill();
+    let table = PageTable::at(info.fixed.page_table_root);
     let mut addresses = Ranges::new();
-    let boot_info::Range { start, .. } = fixed.free_addresses;
-    let _: Result<(), hermit_ranges::FreeError> =
-        addresses.free(Range { start, end: fixed.free_addresses.end() });
-    *MEMORY.lock() = Some(Memory { table, frames, addresses });
+    let free = info.fixed.free_addresses;
+    // An empty table has room for one range.
+    let _: Result<(), FreeError> = addresses.free(Range { start: free.start, end: free.end() });
+    *MEMORY.lock() = Some(Memory { table, space: Space::new(info), addresses });
 }
 
 /// Calls `action` with the memory.
@@ -102,20 +52,19 @@ pub(super) fn with<R>(action: impl FnOnce(&mut Memory) -> R) -> R {
     action(memory.as_mut().expect("memory is ready before it is used"))
 }
 
-impl Frames {
-    fn refill(&mut self) {
-        while !self.spare.is_full() {
-            let Some(frame) = self.allocate_mapped(PAGE_SIZE) else { break };
-            // There is room.
-            let _: Result<(), u64> = self.spare.push(frame);
-        }
-    }
+/// Whether an address leads to memory. For reports, when other CPUs have been stopped that may hold the lock.
+pub(super) fn is_mapped(address: u64) -> bool {
+    let Some(memory) = MEMORY.try_lock() else { return false };
+    memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.space, address).is_some())
 }
 
 impl Memory {
     /// Unmaps what the loader needed for itself, the page at address 0 with it.
     pub(super) fn forget_loader(&mut self) {
-        self.table.level_4_table_mut()[0].set_unused();
+        // The tables lie in memory that is free already as far as the loader gave it back.
+        let root = self.table.root();
+        hermit_paging::Tables::write(&mut self.space, root, 0);
+        debug_assert!(LOADER_SIZE == 1 << 39, "one entry of the root");
         let (root, flags) = Cr3::read();
         // SAFETY: the same tables again, to drop what the processor remembers of the unmapped ones; no kernel
         // code runs there.
@@ -124,71 +73,131 @@ impl Memory {
 
     /// Takes physical memory, mapped; returns the address where it is.
     pub(super) fn allocate(&mut self, size: u64) -> Result<u64, OutOfMemory> {
-        let physical = self.frames.free.allocate(size, PAGE_SIZE).ok_or(OutOfMemory)?;
-        if let Err(error) = self.map_up_to(physical + size) {
-            let range = Range { start: physical, end: physical + size };
-            // It was free a moment ago, so giving it back cannot fail for want of room.
-            let _: Result<(), hermit_ranges::FreeError> = self.frames.free.free(range);
-            return Err(error);
-        }
-        Ok(self.table.phys_offset().as_u64() + physical)
+        let physical = self.space.take(&mut self.table, size, PAGE_SIZE)?;
+        Ok(self.space.direct_map.address(physical))
     }
 
-    /// Extends the direct map.
-    fn map_up_to(&mut self, end: u64) -> Result<(), OutOfMemory> {
-        while self.frames.mapped < end {
-            let frame = PhysFrame::<Size2MiB>::containing_address(PhysAddr::new(self.frames.mapped));
-            let page = Page::containing_address(self.table.phys_offset() + self.frames.mapped);
-            // SAFETY: the direct map maps each physical address to its own place, which nothing else uses; what is
-            // not free is never accessed.
-            let mapped = unsafe { self.table.map_to(page, frame, DATA, &mut self.frames) };
-            match mapped {
-                Ok(flush) => flush.ignore(),
-                Err(MapToError::PageAlreadyMapped(_)) => {}
-                Err(_) => return Err(OutOfMemory),
+    /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped.
+    pub(super) fn free(&mut self, address: u64, size: u64) {
+        let start = self.space.direct_map.physical(address);
+        self.space.release(Range { start, end: start + size });
+    }
+
+    /// Takes a page of memory, all zero; returns its physical address.
+    pub(super) fn take_page(&mut self) -> Result<u64, OutOfMemory> {
+        self.space.take_page(&mut self.table)
+    }
+
+    /// Frees physical memory.
+    pub(super) fn free_physical(&mut self, start: u64, size: u64) {
+        self.space.release(Range { start, end: start + size });
+    }
+
+    /// Takes addresses, with nothing behind them.
+    pub(super) fn allocate_addresses(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
+        self.addresses.allocate(size, align).ok_or(OutOfMemory)
+    }
+
+    /// Whether there is memory for another thread.
+    pub(super) fn has_reserve(&self) -> bool {
+        self.space.available() >= RESERVE
+    }
+
+    /// Puts a fresh page of data at an address that [`Self::allocate_addresses`] returned. One that is there already
+    /// stays.
+    pub(super) fn map_fresh(&mut self, address: u64) -> Result<(), OutOfMemory> {
+        let page = self.space.take_page(&mut self.table)?;
+        match self.table.map(&mut self.space, address, page, PAGE_SIZE, Access::Write.into()) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.space.release(Range { start: page, end: page + PAGE_SIZE });
+                // Two CPUs may have needed it at the same time.
+                if error == PagingError::Occupied { Ok(()) } else { Err(OutOfMemory) }
             }
-            self.frames.mapped += LARGE_PAGE;
-            self.frames.refill();
+        }
+    }
+
+    /// Puts fresh memory at addresses that [`Self::allocate_addresses`] returned, in large pages where they fit.
+    pub(super) fn map_region(&mut self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+        let mut done = 0;
+        while done < size {
+            let at = address + done;
+            let large = at.is_multiple_of(LARGE_PAGE) && size - done >= LARGE_PAGE;
+            let page = if large { self.space.take_large_page() } else { None };
+            let (page, page_size) = match page {
+                Some(page) => (Ok(page), LARGE_PAGE),
+                None => (self.space.take_page(&mut self.table), PAGE_SIZE),
+            };
+            let mapped = page.and_then(|page| {
+                let mapped = self.table.map(&mut self.space, at, page, page_size, access.into());
+                mapped.map_err(|_| {
+                    self.space.release(Range { start: page, end: page + page_size });
+                    OutOfMemory
+                })
+            });
+            if let Err(error) = mapped {
+                self.unmap_and_free(address, done);
+                return Err(error);
+            }
+            done += page_size;
         }
         Ok(())
     }
 
-    /// Takes addresses, with nothing behind them.
-    pub(super) fn allocate_addresses(&mut self, size: u64) -> Result<u64, OutOfMemory> {
-        self.addresses.allocate(size, PAGE_SIZE).ok_or(OutOfMemory)
+    /// Changes what may be done with all of a range.
+    pub(super) fn protect(&mut self, address: u64, size: u64, access: Access) -> Result<(), PagingError> {
+        let result = self.table.protect(&mut self.space, address, size, access);
+        self.flush(Leaving::new(self.space.direct_map));
+        result
     }
 
-    /// Puts a fresh page of data at an address that [`Self::allocate_addresses`] returned.
-    pub(super) fn map_fresh(&mut self, address: u64) -> Result<(), OutOfMemory> {
-        let fresh = self.allocate(PAGE_SIZE)?;
-        let physical = fresh - self.table.phys_offset().as_u64();
-        let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
-        // SAFETY: the frame was free and is mapped in the direct map; it is nobody's yet.
-        unsafe { write_bytes(with_exposed_provenance_mut::<u8>(to_usize(fresh)), 0, to_usize(PAGE_SIZE)) };
-        let frame = PhysFrame::containing_address(PhysAddr::new(physical));
-        // SAFETY: the addresses are the caller's and the frame is fresh, so no memory in use changes.
-        let mapped = unsafe { self.table.map_to(page, frame, DATA, &mut self.frames) };
-        // An entry that was not present is not remembered by the processor.
-        mapped.map(|flush| flush.ignore()).map_err(|_| OutOfMemory)
+    /// Unmaps what is mapped of a range, and frees the memory.
+    pub(super) fn unmap_and_free(&mut self, address: u64, size: u64) {
+        let mut leaving = Leaving::new(self.space.direct_map);
+        // Fails only if a large page must be split, for want of memory: then all stays.
+        let _: Result<(), PagingError> =
+            self.table.unmap(&mut self.space, address, size, &mut |page: Mapped| {
+                leaving.add(page.physical, page.size);
+            });
+        self.flush(leaving);
+    }
+
+    /// Makes all processors forget what was unmapped, and frees it.
+    fn flush(&mut self, mut leaving: Leaving) {
+        shootdown::flush_everywhere();
+        self.space.free_leaving(&mut leaving);
     }
 
     /// Maps a page of device registers and returns its address.
     pub(super) fn map_device(&mut self, physical: u64) -> Result<u64, OutOfMemory> {
-        let address = self.allocate_addresses(PAGE_SIZE)?;
-        let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
-        let frame = PhysFrame::containing_address(PhysAddr::new(physical));
-        let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
-        // SAFETY: the address is fresh and the frame is no memory, so no memory in use changes.
-        let mapped = unsafe { self.table.map_to(page, frame, flags, &mut self.frames) };
-        mapped.map(|flush| flush.ignore()).map_err(|_| OutOfMemory)?;
+        let address = self.allocate_addresses(PAGE_SIZE, PAGE_SIZE)?;
+        let rights = Rights { access: Access::Write, cache: Cache::Uncached };
+        self.table.map(&mut self.space, address, physical, PAGE_SIZE, rights).map_err(|_| OutOfMemory)?;
         Ok(address)
     }
 
     /// Unmaps the page at an address of the image, for good.
     pub(super) fn unmap(&mut self, address: u64) {
-        let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
-        if let Ok((_, flush)) = self.table.unmap(page) {
-            flush.flush();
+        // The page is small, so nothing need be split.
+        let _: Result<(), PagingError> = self.table.unmap(&mut self.space, address, PAGE_SIZE, &mut |_| ());
+        self.flush(Leaving::new(self.space.direct_map));
+    }
+
+    /// Makes the page on which other processors start.
+    pub(super) fn make_start_page(&mut self, code: impl FnOnce(&StartPage) -> [u8; 4096]) -> Option<StartPage> {
+        let page = StartPage { physical: self.space.take_low_page()?, root: self.table.root() };
+        self.space.direct_map.write(page.physical, &code(&page));
+        let mapped =
+            self.table.map(&mut self.space, page.physical, page.physical, PAGE_SIZE, Access::Execute.into());
+        mapped.is_ok().then_some(page)
+    }
+
+    /// Copies from physical memory that is mapped; `false` if it is not.
+    pub(super) fn read_physical(&self, physical: u64, bytes: &mut [u8]) -> bool {
+        let inside = physical.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.space.mapped());
+        if inside {
+            self.space.direct_map.read(physical, bytes);
         }
+        inside
     }
 }

@@ -1,59 +1,115 @@
 //! Stacks of threads: addresses with a page below them that is never mapped, and memory behind them only where it
 //! was used.
 
+use alloc::vec::Vec;
 use core::ptr::with_exposed_provenance;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_ranges::Range;
+use hermit_memory::slots::{self, Extent, SIZES, Slot};
 
 use super::{OutOfMemory, paging};
 use crate::arch::stacks;
 use crate::sync::SpinLock;
 
-/// How many stacks there can be.
-const MAX_STACKS: usize = 16;
-
 /// How much stack may be used while a lock is held that [`extend`] takes as well: if the stack had to grow in
 /// between, it would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
-/// The stacks that exist, guard pages included.
-static STACKS: SpinLock<heapless::Vec<Range, MAX_STACKS>> = SpinLock::new(heapless::Vec::new());
+/// Where all slots start; 0 until that is known.
+static START: AtomicU64 = AtomicU64::new(0);
 
-/// The stack of a thread. It exists until the machine ends.
+/// How many slots of each size have been used so far: those behind them are nobody's.
+static USED: [AtomicU64; SIZES] = [const { AtomicU64::new(0) }; SIZES];
+
+/// Slots that were used and are free again, of each size.
+static FREE: SpinLock<[Vec<u64>; SIZES]> = SpinLock::new([const { Vec::new() }; SIZES]);
+
+/// The stack of a thread.
 #[derive(Debug)]
 pub struct Stack {
-    top: u64,
+    slot: Slot,
+}
+
+/// Takes the addresses for all stacks.
+pub(super) fn init() -> Result<(), OutOfMemory> {
+    let start = paging::with(|memory| memory.allocate_addresses(slots::TOTAL, slots::ALIGN))?;
+    START.store(start, Relaxed);
+    Ok(())
 }
 
 impl Stack {
-    /// A stack of `size` bytes, rounded up to whole pages. Only its first page has memory at first.
+    /// A stack of at least `size` bytes. Only its first page has memory at first.
     ///
     /// # Errors
     ///
     /// [`OutOfMemory`].
     pub fn new(size: usize) -> Result<Self, OutOfMemory> {
-        let size = (size as u64).next_multiple_of(PAGE_SIZE) + PAGE_SIZE;
-        let start = paging::with(|memory| {
-            let start = memory.allocate_addresses(size)?;
-            memory.map_fresh(start + size - PAGE_SIZE)?;
-            Ok(start)
-        })?;
-        touch(STACK_NEEDED);
-        STACKS.lock().push(Range { start, end: start + size }).map_err(|_| OutOfMemory)?;
-        Ok(Self { top: start + size })
+        let size = slots::size_for(size as u64).ok_or(OutOfMemory)?;
+        if !paging::with(|memory| memory.has_reserve()) {
+            return Err(OutOfMemory);
+        }
+        let stack = Self { slot: take(size)? };
+        // If this fails, the slot is given back.
+        let first = stack.top() - PAGE_SIZE;
+        paging::with(|memory| memory.map_fresh(first))?;
+        Ok(stack)
+    }
+
+    /// Whether a stack of `size` bytes is a good choice for somebody who wants `wanted` bytes.
+    pub(crate) fn fits(size: usize, wanted: usize) -> bool {
+        slots::size_for(wanted as u64).is_some_and(|number| slots::stack_size(number) == size as u64)
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        to_usize(slots::stack_size(self.slot.size))
     }
 
     /// The address just above the stack.
     #[must_use]
-    pub const fn top(&self) -> u64 {
-        self.top
+    pub fn top(&self) -> u64 {
+        self.extent().top
+    }
+
+    fn extent(&self) -> Extent {
+        self.slot.extent(START.load(Relaxed))
     }
 }
 
-fn find(address: u64) -> Option<Range> {
-    STACKS.lock().iter().find(|range| (range.start..range.end).contains(&address)).copied()
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let Extent { bottom, top, .. } = self.extent();
+        paging::with(|memory| memory.unmap_and_free(bottom, top - bottom));
+        // There is room: `take` made it.
+        FREE.lock()[self.slot.size].push(self.slot.index);
+    }
+}
+
+/// Takes a slot of a size.
+fn take(size: usize) -> Result<Slot, OutOfMemory> {
+    let mut free = FREE.lock();
+    if let Some(index) = free[size].pop() {
+        return Ok(Slot { size, index });
+    }
+    let index = USED[size].load(Relaxed);
+    if index >= Slot::count(size) {
+        return Err(OutOfMemory);
+    }
+    // Room for every slot that there is, so that giving one back cannot fail.
+    free[size].try_reserve(to_usize(index) + 1).map_err(|_| OutOfMemory)?;
+    USED[size].store(index + 1, Relaxed);
+    Ok(Slot { size, index })
+}
+
+/// The place of the stack to which an address belongs, the guard page included.
+fn find(address: u64) -> Option<Extent> {
+    let start = START.load(Relaxed);
+    let slot = Slot::at(address.checked_sub(start)?).filter(|_| start != 0)?;
+    (slot.index < USED[slot.size].load(Relaxed)).then(|| slot.extent(start))
 }
 
 /// Whether an address belongs to a stack, its guard page included.
@@ -63,8 +119,7 @@ pub(crate) fn contains(address: u64) -> bool {
 
 /// Whether an address is in the guard page of a stack.
 pub(crate) fn is_guard(address: u64) -> bool {
-    let guard = |start: u64| (start..start + PAGE_SIZE).contains(&address);
-    find(address).is_some_and(|range| guard(range.start)) || stacks::all().any(|stack| guard(stack.guard))
+    find(address).map_or_else(|| stacks::is_guard(address), |extent| address < extent.bottom)
 }
 
 /// Puts memory behind an address of a stack.
@@ -73,10 +128,12 @@ pub(crate) fn is_guard(address: u64) -> bool {
 ///
 /// [`OutOfMemory`] if there is none, or if the address belongs to no stack.
 pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
-    if is_guard(address) || !contains(address) {
-        return Err(OutOfMemory);
+    match find(address) {
+        Some(extent) if address >= extent.bottom => {
+            paging::with(|memory| memory.map_fresh(address & !(PAGE_SIZE - 1)))
+        }
+        _ => Err(OutOfMemory),
     }
-    paging::with(|memory| memory.map_fresh(address & !(PAGE_SIZE - 1)))
 }
 
 /// Makes sure that the next `size` bytes of the current stack have memory, so that no fault happens while they
@@ -86,7 +143,7 @@ pub(crate) fn touch(size: usize) {
     let here = 0_u8;
     let here = (&raw const here).addr();
     // The kernel's own stacks have all their memory.
-    if stacks::all().any(|stack| stack.contains(here as u64)) {
+    if find(here as u64).is_none() {
         return;
     }
     for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
@@ -104,15 +161,15 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
         return None;
     }
     let mapped = match find(frame) {
-        Some(range) => frame >= range.start + PAGE_SIZE && frame + 16 <= range.end,
-        None => stacks::all().any(|stack| stack.contains(frame) && stack.contains(frame + 15)),
+        Some(extent) => frame >= extent.bottom && frame + 16 <= extent.top && paging::is_mapped(frame),
+        None => stacks::contains(frame) && stacks::contains(frame + 15),
     };
     if !mapped {
         return None;
     }
     let record = with_exposed_provenance::<[u64; 2]>(to_usize(frame));
-    // SAFETY: within a stack (checked), above the frame of code that has run there, so it is mapped; any bits are
-    // numbers.
+    // SAFETY: within a stack (checked), and mapped; a record does not cross pages, as frames are aligned to 16 bytes, or
+    // what follows is mapped as well, as stacks are used from the top. Any bits are numbers.
     let [next, return_address] = unsafe { record.read_volatile() };
     Some((next, return_address))
 }

@@ -19,6 +19,9 @@ pub struct ThreadLocals {
     pointer: NonNull<u8>,
 }
 
+// SAFETY: the block is memory that this owns; who has it may use it, whichever thread that is.
+unsafe impl Send for ThreadLocals {}
+
 impl ThreadLocals {
     /// Fresh variables with their initial values.
     ///
@@ -31,15 +34,27 @@ impl ThreadLocals {
         // The linker counts offsets back from the thread pointer, to the end rounded up to the alignment.
         let offset = to_usize(template.memory_size).next_multiple_of(align);
         let layout = Layout::from_size_align(offset + POINTER_SIZE, align).map_err(|_| OutOfMemory)?;
-        let start = NonNull::new(heap::allocate_zeroed(layout)).ok_or(OutOfMemory)?;
-        let initial = with_exposed_provenance::<u8>(to_usize(template.start));
-        // SAFETY: the template lies in the image and is as large as the loader checked; it fits into the fresh block.
-        unsafe { ptr::copy_nonoverlapping(initial, start.as_ptr(), to_usize(template.file_size)) };
+        let start = NonNull::new(heap::allocate(layout)).ok_or(OutOfMemory)?;
         // SAFETY: the block is larger than `offset`.
         let pointer = unsafe { start.add(offset) };
-        // SAFETY: the block has room for the word, and `offset` is a multiple of its alignment.
-        unsafe { pointer.cast::<usize>().write(pointer.addr().get()) };
-        Ok(Self { start, layout, pointer })
+        let mut locals = Self { start, layout, pointer };
+        locals.reset();
+        Ok(locals)
+    }
+
+    /// Gives all variables their initial values again. No thread uses them.
+    pub(crate) fn reset(&mut self) {
+        let template = TLS.get().copied().unwrap_or_default();
+        let initial = with_exposed_provenance::<u8>(to_usize(template.start));
+        let size = to_usize(template.file_size);
+        // SAFETY: the template lies in the image and is as large as the loader checked; it fits into the block.
+        unsafe { ptr::copy_nonoverlapping(initial, self.start.as_ptr(), size) };
+        // SAFETY: within the block.
+        let rest = unsafe { self.start.add(size) };
+        // SAFETY: from there to the end of the block.
+        unsafe { rest.write_bytes(0, self.layout.size() - size) };
+        // SAFETY: the block has room for the word, and the pointer is aligned for it.
+        unsafe { self.pointer.cast::<usize>().write(self.pointer.addr().get()) };
     }
 
     /// The thread pointer.

@@ -22,6 +22,9 @@ pub trait Platform: Sync + Debug {
     /// The next byte from the console, if one has arrived.
     fn read(&self) -> Option<u8>;
 
+    /// Whether the console has a byte.
+    fn has_input(&self) -> bool;
+
     /// Asks for an interrupt when the console has input.
     fn listen(&self);
 
@@ -31,8 +34,26 @@ pub trait Platform: Sync + Debug {
     /// Handles an interrupt, with interrupts masked or off.
     fn interrupt(&self, line: u8);
 
-    /// Asks for an interrupt after so many nanoseconds, or earlier.
+    /// Raises the timer's line of this CPU after so many nanoseconds, or earlier. Interrupts are masked.
     fn set_timer(&self, nanoseconds: u64);
+
+    /// How many CPUs there are, at least 1 and at most 64.
+    fn cpus(&self) -> u32;
+
+    /// Starts the other CPUs; each calls `main` some time later. Called once, by the first CPU.
+    fn start_others(&self, main: fn(u32) -> !);
+
+    /// Makes the interrupt controller of this CPU ready, which is not the first, and has this number.
+    fn init_cpu(&self, cpu: u32);
+
+    /// Raises [`crate::interrupts::KICK`] on another CPU. Interrupts are masked.
+    fn kick(&self, cpu: u32);
+
+    /// Has all other CPUs answer [`crate::memory::shootdown`]. Interrupts are masked.
+    fn flush_others(&self);
+
+    /// Stops all other CPUs, whatever they do.
+    fn stop_others(&self);
 
     /// Measures the time-stamp counter: ticks per second. Takes some milliseconds.
     fn measure_tsc(&self) -> u64;

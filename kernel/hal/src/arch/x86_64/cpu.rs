@@ -5,6 +5,8 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
 use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
 
+use super::{context, preempt};
+
 /// Whether the processor has a feature, as CPUID says (SDM volume 2, CPUID).
 fn has(leaf: u32, register: fn(&CpuidResult) -> u32, bit: u32) -> bool {
     let base = leaf & 0x8000_0000;
@@ -37,6 +39,9 @@ pub(super) fn init() {
     if flags.contains(Cr4Flags::OSXSAVE) {
         enable_vectors();
     }
+    if flags.contains(Cr4Flags::FSGSBASE) {
+        context::use_fsgsbase();
+    }
 }
 
 /// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.
@@ -50,11 +55,42 @@ fn enable_vectors() {
     }
     // SAFETY: OSXSAVE is set, and only supported combinations are enabled.
     unsafe { XCr0::write(flags) };
+    // What XSAVE needs for the features that are enabled (SDM volume 1, section 13.2).
+    preempt::use_xsave(__cpuid_count(0xd, 0).ebx);
 }
 
 /// Whether the processor has a local APIC.
 pub(crate) fn has_apic() -> bool {
     has(1, |leaf| leaf.edx, 9)
+}
+
+/// Whether the local APIC has model-specific registers.
+pub(crate) fn has_x2apic() -> bool {
+    has(1, |leaf| leaf.ecx, 21)
+}
+
+/// Whether the local APIC's timer can be told a value of the time-stamp counter.
+pub(crate) fn has_tsc_deadline() -> bool {
+    has(1, |leaf| leaf.ecx, 24)
+}
+
+/// Whether the time-stamp counter runs at one rate, whatever the processor does, and the same on all of them.
+pub(crate) fn has_invariant_tsc() -> bool {
+    has(0x8000_0007, |leaf| leaf.edx, 8)
+}
+
+/// First leaf of what a hypervisor says.
+const HYPERVISOR: u32 = 0x4000_0000;
+
+/// The leaf of this number of what a hypervisor says, if there is one that says it.
+pub(crate) fn hypervisor_leaf(number: u32) -> Option<CpuidResult> {
+    let present = has(1, |leaf| leaf.ecx, 31) && __cpuid(HYPERVISOR).eax >= HYPERVISOR + number;
+    present.then(|| __cpuid(HYPERVISOR + number))
+}
+
+/// Who the hypervisor says it is: twelve letters.
+pub(crate) fn hypervisor() -> Option<[u32; 3]> {
+    hypervisor_leaf(0).map(|leaf| [leaf.ebx, leaf.ecx, leaf.edx])
 }
 
 /// Sets the processor's interrupt flag.

@@ -35,9 +35,9 @@ macro_rules! entry {
 #[doc(hidden)]
 #[must_use]
 pub fn start(info: u64) -> Boot {
-    local::init_boot_cpu();
-    segments::init();
-    trap::init();
+    local::BOOT_CPU.install();
+    segments::init_boot_cpu();
+    trap::load();
     cpu::init();
     boot::init(info)
 }

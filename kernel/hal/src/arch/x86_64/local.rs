@@ -1,14 +1,19 @@
 //! What belongs to one CPU, found through the GS base.
 
 use core::arch::asm;
+use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-/// A CPU's own data. Other CPUs never touch it, so that relaxed atomics suffice: they only make it well-defined
-/// that an interrupt on the same CPU reads and writes it too.
+use crate::memory::Caches;
+use crate::thread::Thread;
+
+/// A CPU's own data. Other CPUs do not touch it unless a field says so, so that relaxed atomics suffice: they only
+/// make it well-defined that an interrupt on the same CPU reads and writes it too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Local {
@@ -18,32 +23,86 @@ pub(crate) struct Local {
     pub(crate) mask_depth: AtomicU32,
     /// Interrupt lines that were raised while masked, one bit each.
     pub(crate) pending: AtomicU32,
+    /// The CPU's number.
+    pub(crate) number: AtomicU32,
     /// An interrupt was handled since the last [`crate::interrupts::wait`].
     pub(crate) woken: AtomicBool,
+    /// Somebody else is to run.
+    pub(crate) reschedule: AtomicBool,
+    /// Where the thread goes on that an interrupt has preempted.
+    pub(crate) resume: AtomicU64,
+    /// The thread that runs.
+    pub(crate) thread: AtomicPtr<Thread>,
+    /// Free blocks of the heap.
+    pub(crate) caches: Caches,
 }
 
-static BOOT_CPU: Local = Local {
-    this: AtomicPtr::new(ptr::null_mut()),
-    // Masked until the platform is ready for interrupts.
-    mask_depth: AtomicU32::new(1),
-    pending: AtomicU32::new(0),
-    woken: AtomicBool::new(false),
-};
+/// Offset of the mask's depth, for assembly.
+pub(crate) const MASK_DEPTH: usize = offset_of!(Local, mask_depth);
+/// Offset of the pending lines.
+pub(crate) const PENDING: usize = offset_of!(Local, pending);
+/// Offset of the CPU's number.
+const NUMBER: usize = offset_of!(Local, number);
+/// Offset of where a preempted thread goes on.
+pub(crate) const RESUME: usize = offset_of!(Local, resume);
 
-/// Gives the first CPU its data. Locks work from here on.
-pub(super) fn init_boot_cpu() {
-    let address = (&raw const BOOT_CPU).cast_mut();
-    BOOT_CPU.this.store(address, core::sync::atomic::Ordering::Relaxed);
-    GsBase::write(VirtAddr::from_ptr(address));
+impl Local {
+    /// For the CPU of this number; interrupts are masked until it is ready for them.
+    pub(crate) const fn new(number: u32) -> Self {
+        Self {
+            this: AtomicPtr::new(ptr::null_mut()),
+            mask_depth: AtomicU32::new(1),
+            pending: AtomicU32::new(0),
+            number: AtomicU32::new(number),
+            woken: AtomicBool::new(false),
+            reschedule: AtomicBool::new(false),
+            resume: AtomicU64::new(0),
+            thread: AtomicPtr::new(ptr::null_mut()),
+            caches: Caches::new(),
+        }
+    }
+
+    /// Makes this the data of the CPU that calls.
+    pub(super) fn install(&'static self) {
+        let address = ptr::from_ref(self).cast_mut();
+        self.this.store(address, Relaxed);
+        GsBase::write(VirtAddr::from_ptr(address));
+    }
 }
 
-/// The data of the CPU that runs this.
+/// The first CPU's data.
+pub(super) static BOOT_CPU: Local = Local::new(0);
+
+/// The data of the CPU that runs this. The thread must not move to another CPU while it uses it: interrupts are
+/// masked.
 #[inline]
 pub(crate) fn current() -> &'static Local {
     let this: *const Local;
     // SAFETY: the GS base is the address of a `Local`, whose first field is its own address, before any code
     // but the entry runs; nobody changes it.
-    unsafe { asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly, preserves_flags, pure)) };
-    // SAFETY: a `Local` is a static, and it is only ever shared.
+    unsafe { asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly, preserves_flags)) };
+    // SAFETY: a `Local` lives for ever, and it is only ever shared.
     unsafe { &*this }
+}
+
+/// The number of the CPU that runs this.
+#[inline]
+pub(crate) fn number() -> u32 {
+    let number: u32;
+    // SAFETY: as in `current`.
+    unsafe {
+        asm!("mov {:e}, gs:[{offset}]", out(reg) number, offset = const NUMBER, options(nostack, readonly, preserves_flags));
+    }
+    number
+}
+
+/// How many times interrupts are masked on the CPU that runs this.
+#[inline]
+pub(crate) fn mask_depth() -> u32 {
+    let depth: u32;
+    // SAFETY: as in `current`.
+    unsafe {
+        asm!("mov {:e}, gs:[{offset}]", out(reg) depth, offset = const MASK_DEPTH, options(nostack, readonly, preserves_flags));
+    }
+    depth
 }

@@ -1,12 +1,15 @@
 //! 64-bit x86.
 
+pub(crate) mod context;
 pub(crate) mod cpu;
 pub(crate) mod entropy;
 pub mod entry;
 pub(crate) mod local;
 pub(crate) mod port;
+pub(crate) mod preempt;
 mod segments;
 pub(crate) mod stacks;
+pub(crate) mod startup;
 pub(crate) mod trap;
 mod trap_entry;
 pub(crate) mod tsc;

@@ -1,12 +1,17 @@
-//! The kernel's own stacks: one to boot on, and those that the processor switches to by itself.
+//! The kernel's own stacks: for each CPU one to start and to idle on, and those that the processor switches to by itself.
 //!
 //! Interrupts and faults never run on the interrupted stack: application code keeps live data below its stack
 //! pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take a fault's frame.
 
 use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
+
+use super::segments::StackTops;
+use crate::memory::{OutOfMemory, map_kernel_stack, reserve_addresses};
 
 const GUARD: usize = to_usize(PAGE_SIZE);
 
@@ -64,8 +69,14 @@ pub(crate) enum InterruptStack {
     NonMaskable = 3,
 }
 
+impl InterruptStack {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 4;
+}
+
 /// In the order of [`InterruptStack`].
-pub(crate) static INTERRUPT_STACKS: [Stack<INTERRUPT_SIZE>; 4] = [const { Stack::new() }; 4];
+pub(crate) static INTERRUPT_STACKS: [Stack<INTERRUPT_SIZE>; InterruptStack::COUNT] =
+    [const { Stack::new() }; InterruptStack::COUNT];
 
 /// Where a stack is.
 #[derive(Clone, Copy, Debug)]
@@ -76,14 +87,66 @@ pub(crate) struct Extent {
     pub(crate) top: u64,
 }
 
-impl Extent {
-    /// Whether an address is in the stack itself.
-    pub(crate) fn contains(self, address: u64) -> bool {
-        (self.guard + PAGE_SIZE..self.top).contains(&address)
+/// The stacks of the first CPU.
+pub(crate) fn of_first() -> impl Iterator<Item = Extent> {
+    INTERRUPT_STACKS.iter().map(Stack::extent).chain([BOOT.extent()])
+}
+
+/// Distance of the stacks of other CPUs from each other.
+const STRIDE: u64 = (GUARD + INTERRUPT_SIZE) as u64;
+/// Stacks of another CPU: the last one is that on which it starts and idles.
+const EACH: u64 = InterruptStack::COUNT as u64 + 1;
+/// Other CPUs.
+const OTHERS: u64 = 63;
+
+/// Where the stacks of other CPUs start; 0 until there are any.
+static START: AtomicU64 = AtomicU64::new(0);
+
+/// The stacks of another CPU than the first.
+#[derive(Debug)]
+pub(crate) struct Stacks {
+    /// For interrupts.
+    pub(crate) interrupts: StackTops,
+    /// To start and to idle on.
+    pub(crate) own: u64,
+}
+
+impl Stacks {
+    /// For CPU `number`, from 1 to 63. Called for one CPU after the other.
+    pub(crate) fn new(number: u32) -> Result<Self, OutOfMemory> {
+        if START.load(Relaxed) == 0 {
+            START.store(reserve_addresses(STRIDE * EACH * OTHERS)?, Relaxed);
+        }
+        let first = START.load(Relaxed) + (u64::from(number) - 1) % OTHERS * EACH * STRIDE;
+        let mut tops = [0; InterruptStack::COUNT + 1];
+        for (index, top) in tops.iter_mut().enumerate() {
+            let guard = first + index as u64 * STRIDE;
+            map_kernel_stack(guard + PAGE_SIZE, STRIDE - PAGE_SIZE)?;
+            *top = guard + STRIDE;
+        }
+        let [device, fault, double_fault, non_maskable, own] = tops;
+        Ok(Self { interrupts: [device, fault, double_fault, non_maskable], own })
     }
 }
 
-/// All of them.
-pub(crate) fn all() -> impl Iterator<Item = Extent> {
-    INTERRUPT_STACKS.iter().map(Stack::extent).chain([BOOT.extent()])
+/// The place of the stack to which an address belongs, its guard page included.
+fn find(address: u64) -> Option<Extent> {
+    let of_others = || {
+        let start = START.load(Relaxed);
+        let offset =
+            address.checked_sub(start).filter(|&offset| start != 0 && offset < STRIDE * EACH * OTHERS)?;
+        let guard = start + offset / STRIDE * STRIDE;
+        Some(Extent { guard, top: guard + STRIDE })
+    };
+    of_first().find(|stack| (stack.guard..stack.top).contains(&address)).or_else(of_others)
+}
+
+/// Whether an address is in a stack itself.
+pub(crate) fn contains(address: u64) -> bool {
+    find(address).is_some_and(|stack| address >= stack.guard + PAGE_SIZE)
+}
+
+/// Whether an address is in the page below a stack.
+pub(crate) fn is_guard(address: u64) -> bool {
+    find(address).is_some_and(|stack| address < stack.guard + PAGE_SIZE)
 }

@@ -6,8 +6,11 @@ use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::{Entry, InterruptDescriptorTable};
 
 use crate::fault::{self, Fault, Kind};
-use crate::{interrupts, memory};
+use crate::interrupts::{self, KICK, TIMER};
+use crate::memory::shootdown;
+use crate::{memory, platform};
 
+use super::cpu;
 use super::stacks::InterruptStack;
 use super::trap_entry;
 
@@ -27,8 +30,20 @@ const ALIGNMENT: u64 = 17;
 const MACHINE_CHECK: u64 = 18;
 const SIMD: u64 = 19;
 
-/// Vector of interrupt line 0.
+/// Vector of interrupt line 0, the first of the lines that come from devices.
 pub(crate) const FIRST_LINE: u8 = 32;
+
+/// Vector of the CPU's own timer.
+pub(crate) const TIMER_VECTOR: u8 = 64;
+
+/// Vector by which a CPU is told to look at its queue of threads.
+pub(crate) const KICK_VECTOR: u8 = 65;
+
+/// Vector by which a CPU is told to forget mappings.
+pub(crate) const FLUSH_VECTOR: u8 = 66;
+
+/// Vector of interrupts that went away before they could be delivered.
+pub(crate) const SPURIOUS_VECTOR: u8 = 255;
 
 /// Bits of a page fault's error code (SDM volume 3, section 4.7).
 const PRESENT: u64 = 1 << 0;
@@ -37,8 +52,8 @@ const FETCH: u64 = 1 << 4;
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
-/// Catches exceptions and interrupts from here on.
-pub(super) fn init() {
+/// Catches exceptions and interrupts from here on, on the CPU that calls.
+pub(super) fn load() {
     let table = TABLE.call_once(|| {
         let mut table = InterruptDescriptorTable::new();
         for (vector, stub) in trap_entry::stubs() {
@@ -81,14 +96,27 @@ fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
 }
 
 /// Called by the stubs with the interrupted code's registers.
-pub(super) extern "C" fn handle(frame: &Frame) {
-    let line = frame.vector.checked_sub(u64::from(FIRST_LINE));
-    match line.and_then(|line| u8::try_from(line).ok()) {
-        Some(line) => interrupts::raised(line),
-        None => exception(frame),
+pub(super) extern "C" fn handle(frame: &mut Frame) {
+    let vector = frame.vector.to_le_bytes()[0];
+    match vector {
+        SPURIOUS_VECTOR => {}
+        TIMER_VECTOR => interrupts::raised(TIMER, frame),
+        KICK_VECTOR => interrupts::raised(KICK, frame),
+        FLUSH_VECTOR => {
+            platform::current().acknowledge(TIMER);
+            shootdown::serve();
+        }
+        FIRST_LINE.. => interrupts::raised(vector - FIRST_LINE, frame),
+        _ if frame.vector == NON_MASKABLE && fault::is_stopping() => cpu::stop(),
+        _ => {
+            interrupts::enter_exception();
+            exception(frame);
+            interrupts::leave_exception(frame);
+        }
     }
 }
 
+/// Returns if the interrupted code can go on.
 fn exception(frame: &Frame) {
     let address = Cr2::read_raw();
     if frame.vector == PAGE_FAULT

@@ -1,6 +1,7 @@
 //! The PC: serial port, interrupt controller, interval timer, real-time clock.
 
 mod apic;
+mod cpus;
 mod pic;
 mod pit;
 mod rtc;
@@ -10,10 +11,12 @@ use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use x86_64::instructions::port::Port;
 
 use crate::arch::cpu;
+use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
+use crate::interrupts;
 
 use super::Platform;
+use apic::Command;
 
-const TIMER_LINE: u8 = 0;
 const SERIAL_LINE: u8 = 4;
 
 /// Power-off of QEMU's machines: ACPI's PM1a control port and the value for "soft off".
@@ -29,8 +32,10 @@ impl Platform for Pc {
     }
 
     fn init_interrupts(&self) {
-        apic::pass_on_pic();
-        pic::init(&[TIMER_LINE, SERIAL_LINE]);
+        if apic::find() {
+            apic::init(true);
+        }
+        pic::init(&[SERIAL_LINE]);
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -41,11 +46,19 @@ impl Platform for Pc {
         serial::read()
     }
 
+    fn has_input(&self) -> bool {
+        serial::has_input()
+    }
+
     fn listen(&self) {
         serial::listen(true);
     }
 
     fn acknowledge(&self, line: u8) -> bool {
+        if line >= interrupts::TIMER {
+            apic::end_of_interrupt();
+            return true;
+        }
         pic::acknowledge(line)
     }
 
@@ -57,7 +70,34 @@ impl Platform for Pc {
     }
 
     fn set_timer(&self, nanoseconds: u64) {
-        pit::set_timer(nanoseconds);
+        apic::set_timer(nanoseconds);
+    }
+
+    fn cpus(&self) -> u32 {
+        cpus::count()
+    }
+
+    fn start_others(&self, main: fn(u32) -> !) {
+        cpus::start_others(main);
+    }
+
+    fn init_cpu(&self, cpu: u32) {
+        apic::init(false);
+        cpus::started(cpu);
+    }
+
+    fn kick(&self, cpu: u32) {
+        apic::send(cpus::apic_id(cpu), Command::Interrupt(KICK_VECTOR));
+    }
+
+    fn flush_others(&self) {
+        apic::send_to_others(Command::Interrupt(FLUSH_VECTOR));
+    }
+
+    fn stop_others(&self) {
+        if cpus::count() > 1 {
+            apic::send_to_others(Command::NonMaskable);
+        }
     }
 
     fn measure_tsc(&self) -> u64 {

@@ -1,7 +1,6 @@
-//! The interval timer (Intel 8254 data sheet): channel 0 raises an interrupt after a while, channel 2 measures
-//! the time-stamp counter.
+//! The interval timer (Intel 8254 data sheet), of which channel 2 measures the time-stamp counter.
 
-use hermit_clock::{NANOSECONDS, Span};
+use hermit_clock::Span;
 
 use crate::arch::port::Register;
 use crate::arch::tsc;
@@ -12,7 +11,6 @@ const fn timer(port: u16) -> Register {
     unsafe { Register::new(port) }
 }
 
-const CHANNEL_0: Register = timer(0x40);
 const CHANNEL_2: Register = timer(0x42);
 const COMMAND: Register = timer(0x43);
 const SYSTEM_CONTROL: Register = timer(0x61);
@@ -20,7 +18,6 @@ const SYSTEM_CONTROL: Register = timer(0x61);
 /// Ticks per second.
 const FREQUENCY: u64 = 1_193_182;
 /// Count down once, then raise the output; low byte first, then the high one.
-const CHANNEL_0_ONCE: u8 = 0b0011_0000;
 const CHANNEL_2_ONCE: u8 = 0b1011_0000;
 const LATCH_CHANNEL_2: u8 = 0b1000_0000;
 const GATE_2: u8 = 1 << 0;
@@ -29,25 +26,13 @@ const SPEAKER: u8 = 1 << 1;
 /// How long the time-stamp counter is measured: 5 ms.
 const MEASURE_TICKS: u64 = FREQUENCY / 200;
 
-/// Raises interrupt line 0 once, after so many nanoseconds, or after 54 ms if that is earlier.
-pub(super) fn set_timer(nanoseconds: u64) {
-    let ticks = u128::from(nanoseconds) * u128::from(FREQUENCY) / u128::from(NANOSECONDS);
-    let count = u16::try_from(ticks.max(1)).unwrap_or(u16::MAX);
-    COMMAND.write(CHANNEL_0_ONCE);
-    start(&CHANNEL_0, count);
-}
-
-fn start(channel: &Register, count: u16) {
-    let [low, high] = count.to_le_bytes();
-    channel.write(low);
-    channel.write(high);
-}
-
 /// Ticks of the time-stamp counter per second.
 pub(super) fn measure_tsc() -> u64 {
     SYSTEM_CONTROL.write(SYSTEM_CONTROL.read() & !SPEAKER | GATE_2);
     COMMAND.write(CHANNEL_2_ONCE);
-    start(&CHANNEL_2, u16::MAX);
+    // The count's low byte, then the high one: as much as there is.
+    CHANNEL_2.write(u8::MAX);
+    CHANNEL_2.write(u8::MAX);
     let first = next_tick();
     let last = loop {
         let tick = next_tick();

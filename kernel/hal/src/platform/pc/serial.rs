@@ -45,7 +45,11 @@ pub(super) fn write(bytes: &[u8]) {
 }
 
 pub(super) fn read() -> Option<u8> {
-    (LINE_STATUS.read() & DATA_READY != 0).then(|| DATA.read())
+    has_input().then(|| DATA.read())
+}
+
+pub(super) fn has_input() -> bool {
+    LINE_STATUS.read() & DATA_READY != 0
 }
 
 /// Whether an interrupt tells of input; it does at once if there is some already.

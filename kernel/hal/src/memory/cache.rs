@@ -1,0 +1,85 @@
+//! Free blocks that a CPU keeps for itself, a list for each size class.
+//!
+//! Taking and giving back a block touches nothing that is shared. Only when a list is empty, or too long, blocks come
+//! from the heap or go back to it, many at a time. It does not matter on which CPU a block was taken.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU32};
+
+use hermit_memory::classes;
+
+/// The lists of one CPU. Only that CPU uses them, with interrupts masked.
+#[derive(Debug)]
+pub(crate) struct Caches([List; classes::COUNT]);
+
+/// Free blocks of one class; the first word of each says where the next one is.
+#[derive(Debug)]
+pub(super) struct List {
+    first: AtomicPtr<u8>,
+    count: AtomicU32,
+    /// How many blocks are taken from the heap next time: more and more, so that little is taken for few.
+    batch: AtomicU32,
+}
+
+impl Caches {
+    /// No blocks.
+    pub(crate) const fn new() -> Self {
+        Self(
+            [const {
+                List {
+                    first: AtomicPtr::new(ptr::null_mut()),
+                    count: AtomicU32::new(0),
+                    batch: AtomicU32::new(1),
+                }
+            }; classes::COUNT],
+        )
+    }
+
+    /// The list of a class.
+    #[inline]
+    pub(super) fn list(&self, class: usize) -> Option<&List> {
+        self.0.get(class)
+    }
+
+    /// All lists, with their classes.
+    pub(super) fn lists(&self) -> impl Iterator<Item = (usize, &List)> {
+        self.0.iter().enumerate()
+    }
+}
+
+impl List {
+    /// Takes a block.
+    #[inline]
+    pub(super) fn pop(&self) -> Option<NonNull<u8>> {
+        let first = NonNull::new(self.first.load(Relaxed))?;
+        // SAFETY: a block in the list is at least a word, aligned, and the list's alone; `push` wrote the word.
+        let next = unsafe { first.cast::<*mut u8>().read() };
+        self.first.store(next, Relaxed);
+        self.count.store(self.count.load(Relaxed).wrapping_sub(1), Relaxed);
+        Some(first)
+    }
+
+    /// Adds a block and returns how many there are.
+    ///
+    /// # Safety
+    ///
+    /// The block must be one of the list's class, and nobody else's.
+    #[inline]
+    pub(super) unsafe fn push(&self, block: NonNull<u8>) -> u32 {
+        // SAFETY: the caller's promise; blocks of every class have room for the word and are aligned for it.
+        unsafe { block.cast::<*mut u8>().write(self.first.load(Relaxed)) };
+        self.first.store(block.as_ptr(), Relaxed);
+        let count = self.count.load(Relaxed).wrapping_add(1);
+        self.count.store(count, Relaxed);
+        count
+    }
+
+    /// How many blocks to take from the heap.
+    pub(super) fn next_batch(&self, class: usize) -> u32 {
+        let batch = self.batch.load(Relaxed);
+        let most = u32::try_from(classes::batch(class)).unwrap_or(1);
+        self.batch.store((batch * 2).min(most), Relaxed);
+        batch
+    }
+}

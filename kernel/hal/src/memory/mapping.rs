@@ -1,0 +1,134 @@
+//! Memory in whole pages for programs (`mmap`).
+
+use hermit_interface::image::PAGE_SIZE;
+use hermit_paging::PagingError;
+use hermit_ranges::{FreeError, Range, Ranges};
+
+pub use hermit_paging::Access;
+
+use super::paging::{self, Memory};
+use super::{OutOfMemory, reserve_addresses};
+use crate::sync::SpinLock;
+
+const LARGE_PAGE: u64 = 2 << 20;
+
+/// The addresses for mappings, taken when there is the first one.
+const ADDRESSES: u64 = 4 << 40;
+
+/// In how many pieces the addresses may be.
+const PIECES: usize = 512;
+
+static SPACE: SpinLock<Option<Space>> = SpinLock::new(None);
+
+/// The addresses of mappings.
+#[derive(Debug)]
+struct Space {
+    all: Range,
+    free: Ranges<PIECES>,
+}
+
+/// Why a mapping cannot be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingError {
+    /// Not all of it is a mapping, or its ends are not those of pages.
+    NotMapped,
+    /// There is no memory for page tables.
+    OutOfMemory,
+}
+
+impl From<PagingError> for MappingError {
+    fn from(error: PagingError) -> Self {
+        if error == PagingError::OutOfMemory { Self::OutOfMemory } else { Self::NotMapped }
+    }
+}
+
+impl Space {
+    fn new() -> Result<Self, OutOfMemory> {
+        let start = reserve_addresses(ADDRESSES)?;
+        let all = Range { start, end: start + ADDRESSES };
+        let mut free = Ranges::new();
+        // An empty table has room for one range.
+        let _: Result<(), FreeError> = free.free(all);
+        Ok(Self { all, free })
+    }
+
+    fn take(&mut self, size: u64) -> Result<u64, OutOfMemory> {
+        let align = if size < LARGE_PAGE { PAGE_SIZE } else { LARGE_PAGE };
+        self.free.allocate(size, align).ok_or(OutOfMemory)
+    }
+
+    fn give_back(&mut self, start: u64, size: u64) {
+        // If they are in too many pieces, they are lost: there are more.
+        let _: Result<(), FreeError> = self.free.free(Range { start, end: start + size });
+    }
+}
+
+/// Maps `size` bytes, rounded up to whole pages, of fresh memory, all zero. Returns the address.
+///
+/// # Errors
+///
+/// [`OutOfMemory`].
+pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
+    let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
+    let mut space = SPACE.lock();
+    if space.is_none() {
+        *space = Some(Space::new()?);
+    }
+    let start = space.as_mut().ok_or(OutOfMemory)?.take(size)?;
+    drop(space);
+    let mapped = paging::with(|memory| memory.map_region(start, size, access));
+    if mapped.is_err() {
+        give_back(start, size);
+    }
+    mapped.map(|()| start)
+}
+
+fn give_back(start: u64, size: u64) {
+    if let Some(space) = SPACE.lock().as_mut() {
+        space.give_back(start, size);
+    }
+}
+
+/// Calls `action` with the size in whole pages, if the range is among the addresses of mappings.
+fn checked<R>(
+    start: u64,
+    size: u64,
+    action: impl FnOnce(&mut Memory, u64) -> Result<R, MappingError>,
+) -> Result<R, MappingError> {
+    let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(MappingError::NotMapped)?;
+    let end = start.checked_add(size).ok_or(MappingError::NotMapped)?;
+    let inside = |space: &Space| space.all.start <= start && end <= space.all.end;
+    if size == 0 || !start.is_multiple_of(PAGE_SIZE) || !SPACE.lock().as_ref().is_some_and(inside) {
+        return Err(MappingError::NotMapped);
+    }
+    paging::with(|memory| action(memory, size))
+}
+
+/// Changes what may be done with a part of mappings.
+///
+/// # Errors
+///
+/// See [`MappingError`]; then nothing has changed.
+pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError> {
+    checked(start, size, |memory, size| Ok(memory.protect(start, size, access)?))
+}
+
+/// Unmaps a part of mappings.
+///
+/// # Errors
+///
+/// See [`MappingError`]; then all is mapped as before.
+///
+/// # Safety
+///
+/// Nothing may use the memory any more.
+pub unsafe fn unmap(start: u64, size: u64) -> Result<(), MappingError> {
+    let size = checked(start, size, |memory, size| {
+        // All of it must be mapped: this says so, and splits what must be split.
+        memory.protect(start, size, Access::None)?;
+        memory.unmap_and_free(start, size);
+        Ok(size)
+    })?;
+    give_back(start, size);
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! A counter behind a descriptor, by which threads tell each other that something has happened (Linux, eventfd(2)).
+
+use core::fmt::Debug;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::task::{Context, Poll};
+
+use hermit_interface::Errno;
+
+use crate::{Object, ReadBuffer, Readiness, Stat};
+
+/// Those who wait for an object to change.
+pub trait Waiters: Debug + Send + Sync {
+    /// Calls the waker at the next [`Self::wake`].
+    fn add(&self, context: &mut Context<'_>);
+
+    /// Calls all wakers, and forgets them.
+    fn wake(&self);
+}
+
+/// Size of what is read and written: a number.
+const SIZE: usize = size_of::<u64>();
+
+/// The counter never gets larger.
+const MAX: u64 = u64::MAX - 1;
+
+/// The counter and those who wait for it.
+#[derive(Debug)]
+pub struct EventFd<W> {
+    value: AtomicU64,
+    /// Reading takes one, instead of all.
+    semaphore: bool,
+    nonblocking: AtomicBool,
+    waiters: W,
+}
+
+impl<W: Waiters> EventFd<W> {
+    /// A counter that starts with `value`.
+    pub const fn new(value: u64, semaphore: bool, nonblocking: bool, waiters: W) -> Self {
+        Self { value: AtomicU64::new(value), semaphore, nonblocking: AtomicBool::new(nonblocking), waiters }
+    }
+
+    fn take(&self) -> Option<u64> {
+        let semaphore = self.semaphore;
+        let rest = |value: u64| if semaphore { value.checked_sub(1) } else { (value != 0).then_some(0) };
+        let before = self.value.fetch_update(AcqRel, Acquire, rest).ok()?;
+        Some(if semaphore { 1 } else { before })
+    }
+
+    fn add(&self, number: u64) -> Option<()> {
+        let sum = |value: u64| value.checked_add(number).filter(|&sum| sum <= MAX);
+        self.value.fetch_update(AcqRel, Acquire, sum).ok().map(drop)
+    }
+
+    /// Does something as soon as it can be done.
+    fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        action: impl Fn(&Self) -> Option<T>,
+    ) -> Poll<Result<T, Errno>> {
+        let mut result = action(self);
+        if result.is_none() {
+            if self.nonblocking.load(Relaxed) {
+                return Poll::Ready(Err(Errno::EAGAIN));
+            }
+            self.waiters.add(context);
+            // It may have changed before it was known that somebody waits.
+            result = action(self);
+        }
+        result.map_or(Poll::Pending, |result| {
+            self.waiters.wake();
+            Poll::Ready(Ok(result))
+        })
+    }
+}
+
+impl<W: Waiters> Object for EventFd<W> {
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
+        if buffer.room() < SIZE {
+            return Poll::Ready(Err(Errno::EINVAL));
+        }
+        self.poll(context, Self::take).map_ok(|value| {
+            buffer.append(&value.to_le_bytes());
+        })
+    }
+
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        let number = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).filter(|&number| number <= MAX);
+        let Some(number) = number else { return Poll::Ready(Err(Errno::EINVAL)) };
+        self.poll(context, |counter| counter.add(number)).map_ok(|()| SIZE)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(Stat { mode: 0o600, size: 0, block_size: 4096 })
+    }
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        self.waiters.add(context);
+        let value = self.value.load(Acquire);
+        Readiness { read: value > 0, write: value < MAX }
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Relaxed)
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
+        self.nonblocking.store(nonblocking, Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{EventFd, MAX, Waiters};
+    use crate::{Object, ReadBuffer};
+    use core::mem::MaybeUninit;
+    use core::sync::atomic::Ordering::Relaxed;
+    use core::task::{Context, Poll, Waker};
+    use hermit_interface::Errno;
+    use std::sync::Mutex;
+    use std::vec::Vec;
+
+    #[derive(Debug, Default)]
+    struct Fake(Mutex<Vec<Waker>>);
+
+    impl Waiters for Fake {
+        fn add(&self, context: &mut Context<'_>) {
+            self.0.lock().unwrap().push(context.waker().clone());
+        }
+
+        fn wake(&self) {
+            self.0.lock().unwrap().drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// The counter's value before and after a read.
+    fn read(counter: &EventFd<Fake>) -> Poll<Result<(u64, u64), Errno>> {
+        let mut bytes = [MaybeUninit::uninit(); 8];
+        let mut buffer = ReadBuffer::new(&mut bytes);
+        let mut context = Context::from_waker(Waker::noop());
+        let before = counter.value.load(Relaxed);
+        let result = counter.poll_read(&mut context, &mut buffer);
+        assert_eq!(buffer.len(), if matches!(result, Poll::Ready(Ok(()))) { 8 } else { 0 });
+        result.map_ok(|()| (before, counter.value.load(Relaxed)))
+    }
+
+    fn write(counter: &EventFd<Fake>, number: u64) -> Poll<Result<usize, Errno>> {
+        counter.poll_write(&mut Context::from_waker(Waker::noop()), &number.to_le_bytes())
+    }
+
+    #[test]
+    fn reading_takes_everything() {
+        let counter = EventFd::new(3, false, false, Fake::default());
+        assert_eq!(write(&counter, 4), Poll::Ready(Ok(8)));
+        assert_eq!(read(&counter), Poll::Ready(Ok((7, 0))));
+        assert_eq!(read(&counter), Poll::Pending);
+        assert_eq!(counter.waiters.0.lock().unwrap().len(), 1);
+        assert_eq!(write(&counter, 1), Poll::Ready(Ok(8)));
+        assert!(counter.waiters.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_semaphore_is_taken_one_by_one() {
+        let counter = EventFd::new(2, true, true, Fake::default());
+        assert_eq!(read(&counter), Poll::Ready(Ok((2, 1))));
+        assert_eq!(read(&counter), Poll::Ready(Ok((1, 0))));
+        assert_eq!(read(&counter), Poll::Ready(Err(Errno::EAGAIN)));
+    }
+
+    #[test]
+    fn there_is_a_largest_value() {
+        let counter = EventFd::new(MAX, false, true, Fake::default());
+        assert_eq!(write(&counter, 1), Poll::Ready(Err(Errno::EAGAIN)));
+        assert_eq!(write(&counter, u64::MAX), Poll::Ready(Err(Errno::EINVAL)));
+        let ready = counter.poll_ready(&mut Context::from_waker(Waker::noop()));
+        assert!(ready.read && !ready.write);
+    }
+
+    #[test]
+    fn a_number_has_eight_bytes() {
+        let counter = EventFd::new(1, false, true, Fake::default());
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(counter.poll_write(&mut context, &[1; 7]), Poll::Ready(Err(Errno::EINVAL)));
+        let mut bytes = [MaybeUninit::uninit(); 7];
+        let short = counter.poll_read(&mut context, &mut ReadBuffer::new(&mut bytes));
+        assert_eq!(short, Poll::Ready(Err(Errno::EINVAL)));
+    }
+}

@@ -1,0 +1,57 @@
+//! Waiting for an address.
+
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::AtomicU32;
+
+use hermit_hal::clock;
+use hermit_hal::interrupts::Masked;
+use hermit_interface::Errno;
+use hermit_sched::futex::{BUCKETS, Bucket, Table};
+use hermit_sched::thread::Thread as _;
+
+use super::cpu::{self, QueueLock, SYSTEM};
+use super::{Thread, schedule};
+
+static TABLE: Table<QueueLock<Bucket<Thread>>> = Table::new([const { QueueLock::new(Bucket::new()) }; BUCKETS]);
+
+fn address(futex: &AtomicU32) -> u64 {
+    core::ptr::from_ref(futex).addr() as u64
+}
+
+/// Waits while the number is `expected`, until somebody wakes the thread or until a moment of the monotonic clock.
+///
+/// # Errors
+///
+/// `EAGAIN` if the number is another, `ETIMEDOUT`.
+pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> Result<(), Errno> {
+    let address = address(futex);
+    let thread = {
+        let masked = Masked::new();
+        let thread = cpu::here(&masked).sched.current();
+        if !TABLE.wait(address, thread, || futex.load(SeqCst) == expected) {
+            return Err(Errno::EAGAIN);
+        }
+        thread
+    };
+    loop {
+        schedule::wait(deadline);
+        if !thread.entity().waits() {
+            return Ok(());
+        }
+        if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
+            let _masked = Masked::new();
+            return if TABLE.cancel(address, thread) { Err(Errno::ETIMEDOUT) } else { Ok(()) };
+        }
+    }
+}
+
+/// Wakes at most `count` threads that wait for an address, and returns how many.
+pub(crate) fn wake(address: u64, count: usize) -> usize {
+    let masked = Masked::new();
+    TABLE.wake(address, count, |thread| cpu::tell(&masked, SYSTEM.wake(thread)))
+}
+
+/// Wakes everybody who waits for this.
+pub(crate) fn wake_all(futex: &AtomicU32) {
+    wake(address(futex), usize::MAX);
+}

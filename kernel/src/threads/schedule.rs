@@ -1,0 +1,97 @@
+//! Yielding, waiting, waking.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_hal::interrupts::Masked;
+use hermit_hal::{clock, thread};
+use hermit_sched::thread::Thread as _;
+use hermit_sched::timers;
+
+use super::{Thread, announced};
+use super::cpu::{self, Cpu, SYSTEM};
+
+/// Whether two are the same thread.
+#[inline]
+pub(super) fn same(one: &'static Thread, other: &'static Thread) -> bool {
+    core::ptr::eq(one, other)
+}
+
+/// The thread that runs this.
+#[inline]
+pub(crate) fn current() -> &'static Thread {
+    cpu::here(&Masked::new()).sched.current()
+}
+
+/// As [`current`], but there may be no threads yet.
+pub(crate) fn try_current() -> Option<&'static Thread> {
+    let masked = Masked::new();
+    cpu::get(masked.cpu()).map(|cpu| cpu.sched.current())
+}
+
+/// Lets others go first, or waits if the thread has announced that.
+#[inline]
+pub(crate) fn yield_now() {
+    let masked = Masked::new();
+    let cpu = cpu::here(&masked);
+    if cpu.sched.current().announced.block.load(Relaxed) {
+        drop(masked);
+        announced::wait_now();
+    } else if let Some(next) = cpu.sched.yield_now(clock::monotonic) {
+        thread::switch(&masked, &next.context);
+    }
+}
+
+/// Waits until somebody wakes the thread, or until a moment of the monotonic clock if there is one; not at all if
+/// somebody has woken it since it last waited. May return for no reason.
+pub(crate) fn wait(deadline: Option<u64>) {
+    let masked = Masked::new();
+    let cpu = cpu::here(&masked);
+    let thread = cpu.sched.current();
+    if !thread.entity().park() {
+        return;
+    }
+    if let Some(deadline) = deadline {
+        add_timer(&masked, cpu, thread, deadline);
+    }
+    leave(&masked, cpu, thread);
+    if deadline.is_some() && timers::is_queued(thread) {
+        remove_timer(&masked, thread);
+    }
+}
+
+/// Goes on with another thread; returns when this one is ready and its turn has come.
+#[inline]
+fn leave(masked: &Masked, cpu: &'static Cpu, thread: &'static Thread) {
+    let next = cpu.sched.next(clock::monotonic).unwrap_or_else(|| cpu.sched.run_idle(cpu.idle));
+    // It may have been woken in the meantime, and be the next itself.
+    if !same(next, thread) {
+        thread::switch(masked, &next.context);
+    }
+}
+
+fn add_timer(masked: &Masked, cpu: &'static Cpu, thread: &'static Thread, deadline: u64) {
+    thread.timer_cpu.store(cpu.sched.number(), Relaxed);
+    let first = cpu.timers.with(masked, |timers| timers.insert(thread, deadline));
+    if first {
+        cpu.arm(masked, deadline);
+    }
+}
+
+fn remove_timer(masked: &Masked, thread: &'static Thread) {
+    if let Some(cpu) = cpu::get(thread.timer_cpu.load(Relaxed)) {
+        cpu.timers.with(masked, |timers| timers.remove(thread));
+    }
+}
+
+/// Wakes a thread.
+pub(crate) fn wake(thread: &'static Thread) {
+    let masked = Masked::new();
+    cpu::tell(&masked, SYSTEM.wake(thread));
+}
+
+/// Waits until a moment of the monotonic clock.
+pub(crate) fn sleep_until(deadline: u64) {
+    while clock::monotonic() < deadline {
+        wait(Some(deadline));
+    }
+}

@@ -1,0 +1,34 @@
+//! Waiting for whatever can be polled.
+
+use core::task::{Context, Poll};
+
+use hermit_hal::clock;
+
+use super::schedule;
+
+/// Polls until there is a result, or until a moment of the monotonic clock if there is one: then there is none.
+pub(crate) fn block_until<T>(
+    deadline: Option<u64>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
+    let thread = schedule::current();
+    let mut context = Context::from_waker(thread.waker());
+    loop {
+        if let Poll::Ready(result) = poll(&mut context) {
+            return Some(result);
+        }
+        if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
+            return None;
+        }
+        schedule::wait(deadline);
+    }
+}
+
+/// Polls until there is a result.
+pub(crate) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    loop {
+        if let Some(result) = block_until(None, &mut poll) {
+            return result;
+        }
+    }
+}
