@@ -43,7 +43,7 @@ enum Command {
     /// Measure what things cost
     Bench(bench::Arguments),
     /// Check formatting, clippy and the project's own rules
-    Lint,
+    Lint(lint::Arguments),
     /// Run a program as cargo's target runner does
     #[command(hide = true)]
     Runner(runner::Arguments),
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Command::Image(arguments) => succeed(image::main(&arguments)),
         Command::Test(arguments) => succeed(test::main(&arguments)),
         Command::Bench(arguments) => succeed(bench::main(&arguments)),
-        Command::Lint => succeed(setup::ensure().and_then(|_| lint::main())),
+        Command::Lint(arguments) => succeed(lint::main(&arguments)),
         Command::Runner(arguments) => exit_with(runner::main(&arguments)),
     }
 }

@@ -1,13 +1,15 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
 
 mod rules;
+mod scan;
+mod unsafe_code;
 
 use std::fs;
 
 use anyhow::{Context, Result, bail};
 
 use crate::build::{BARE_TARGET, GUEST_TARGET};
-use crate::{process, workspace};
+use crate::{process, setup, workspace};
 
 /// Packages that only exist on a target of their own, and the arguments that select them. Kernel and loader are
 /// checked apart: together they would have each other's features.
@@ -29,7 +31,25 @@ const ON_TARGETS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-pub(crate) fn main() -> Result<()> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Check nothing; print which crates use unsafe code and what share of the kernel they are
+    #[arg(long = "unsafe")]
+    measure_unsafe: bool,
+}
+
+/// Does what the command line asks for.
+pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+    if arguments.measure_unsafe {
+        print!("{}", unsafe_code::report(&known("*Cargo.toml")?, &known_rust()?));
+        return Ok(());
+    }
+    setup::ensure()?;
+    check()
+}
+
+/// Makes all checks.
+pub(crate) fn check() -> Result<()> {
     own_rules()?;
     let cargo = || {
         let mut cargo = process::cargo();
@@ -46,18 +66,10 @@ pub(crate) fn main() -> Result<()> {
     Ok(())
 }
 
-/// Checks every Rust file that git knows or would take.
+/// Checks every Rust file.
 fn own_rules() -> Result<()> {
-    let mut git = std::process::Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
-        .current_dir(workspace::root());
-    let files = process::output(&mut git)?;
-    let mut violations = Vec::new();
-    for file in files.lines() {
-        // A file that git knows may be deleted in the working tree.
-        let Ok(text) = fs::read_to_string(workspace::root().join(file)) else { continue };
-        violations.extend(rules::check(file, &text));
-    }
+    let files = known_rust()?;
+    let violations: Vec<_> = files.iter().flat_map(|(file, text)| rules::check(file, text)).collect();
     for violation in &violations {
         eprintln!("{violation}");
     }
@@ -65,4 +77,20 @@ fn own_rules() -> Result<()> {
         bail!("{} violations of the project's rules", violations.len());
     }
     Ok(())
+}
+
+/// Every Rust file with its content.
+fn known_rust() -> Result<Vec<(String, String)>> {
+    let files = known("*.rs")?.into_iter();
+    // A file that git knows may be deleted in the working tree.
+    let read = |file: String| fs::read_to_string(workspace::root().join(&file)).ok().map(|text| (file, text));
+    Ok(files.filter_map(read).collect())
+}
+
+/// The files of this kind that git knows or would take.
+fn known(pattern: &str) -> Result<Vec<String>> {
+    let mut git = std::process::Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])
+        .current_dir(workspace::root());
+    Ok(process::output(&mut git)?.lines().map(str::to_owned).collect())
 }

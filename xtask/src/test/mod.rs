@@ -52,7 +52,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     }
     let mut report = Report::default();
     if arguments.rings.is_empty() {
-        report.check("lint", lint::main);
+        report.check("lint", lint::check);
     }
     if wanted(Ring::Host) {
         report.check("host tests", host);

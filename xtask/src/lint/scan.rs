@@ -1,0 +1,319 @@
+//! Reads Rust just well enough to count lines and uses of `unsafe`: it knows comments, literals and test modules.
+
+/// What some code consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Code {
+    /// Lines with code on them, tests not counted.
+    pub(super) lines: usize,
+    /// `unsafe { .. }`.
+    pub(super) blocks: usize,
+    /// `unsafe impl`.
+    pub(super) impls: usize,
+    /// `unsafe fn` with a name; types of functions are no use of unsafe.
+    pub(super) functions: usize,
+    /// `#[unsafe(..)]`, `unsafe trait`, `unsafe extern { .. }`, and `global_asm!`, which needs no `unsafe`.
+    pub(super) other: usize,
+}
+
+impl Code {
+    /// Whether anything in it could break memory safety.
+    pub(super) const fn uses_unsafe(&self) -> bool {
+        self.blocks + self.impls + self.functions + self.other > 0
+    }
+
+    /// Adds the figures of more code.
+    pub(super) fn add(&mut self, more: Self) {
+        self.lines += more.lines;
+        self.blocks += more.blocks;
+        self.impls += more.impls;
+        self.functions += more.functions;
+        self.other += more.other;
+    }
+}
+
+/// What marks an item that is only there for tests.
+const TEST_MARKS: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(feature = \"sample\", test))]"];
+
+/// Counts what a file consists of.
+pub(super) fn measure(text: &str) -> Code {
+    let (code, _) = without_tests(text);
+    let lines = code.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
+    let tokens = tokens(&code);
+    let mut found = Code { lines, ..Code::default() };
+    for (index, &token) in tokens.iter().enumerate() {
+        let after = &tokens[index + 1..];
+        if token == b"global_asm" && after.first() == Some(&&b"!"[..]) {
+            found.other += 1;
+        }
+        if token == b"unsafe" {
+            count_unsafe(&mut found, after);
+        }
+    }
+    found
+}
+
+/// Counts a use of `unsafe` by the tokens after it.
+fn count_unsafe(found: &mut Code, after: &[&[u8]]) {
+    // `extern` and the name of the calling convention, of which only the quotes are left.
+    let passed = after.iter().take_while(|&&token| token == b"extern" || token.starts_with(b"\"")).count();
+    match (after.get(passed), after.get(passed + 1)) {
+        (Some(&b"{"), _) if passed == 0 => found.blocks += 1,
+        (Some(&b"impl"), _) => found.impls += 1,
+        (Some(&b"fn"), Some(&b"(")) => {}
+        (Some(&b"fn"), _) => found.functions += 1,
+        _ => found.other += 1,
+    }
+}
+
+/// The paths, or their starts, of the test modules that the file at `path` declares with `mod NAME;`.
+pub(super) fn test_files(path: &str, text: &str) -> Vec<String> {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let folder = match file {
+        "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
+        _ => path.trim_end_matches(".rs").to_owned(),
+    };
+    let (_, names) = without_tests(text);
+    names.iter().flat_map(|name| ["", "/"].map(|end| format!("{folder}/{name}{end}"))).map(ending).collect()
+}
+
+/// A module's file, if this is not its folder.
+fn ending(path: String) -> String {
+    if path.ends_with('/') { path } else { path + ".rs" }
+}
+
+/// The code alone, and the names of the modules for tests that are files of their own.
+fn without_tests(text: &str) -> (Vec<u8>, Vec<String>) {
+    let mut code = code_only(text);
+    let mut names = Vec::new();
+    let mut at = 0;
+    while at < code.len() {
+        // Not one in a comment or a literal.
+        let rest = &text.as_bytes()[at..];
+        let mark = TEST_MARKS.iter().find(|mark| code[at] == b'#' && rest.starts_with(mark.as_bytes()));
+        let Some(mark) = mark else {
+            at += 1;
+            continue;
+        };
+        let start = at + mark.len();
+        let end = start + item_length(&code[start..]);
+        if let [.., b"mod", name, b";"] = tokens(&code[start..end])[..] {
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+        blank(&mut code[at..end], b' ');
+        at = end;
+    }
+    (code, names)
+}
+
+/// How long the item is with which `code` starts: up to its `;`, or to the brace that closes its body.
+fn item_length(code: &[u8]) -> usize {
+    let mut depth = 0_usize;
+    for (index, byte) in code.iter().enumerate() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' => depth = depth.saturating_sub(1),
+            b'}' => {
+                depth = depth.saturating_sub(1);
+                // After the braces of `use a::{b, c};` the item goes on.
+                let goes_on = code[index + 1..].trim_ascii_start().starts_with(b";");
+                if depth == 0 && !goes_on {
+                    return index + 1;
+                }
+            }
+            b';' if depth == 0 => return index + 1,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+/// Words and single signs.
+fn tokens(code: &[u8]) -> Vec<&[u8]> {
+    let mut tokens = Vec::new();
+    let mut rest = code.trim_ascii_start();
+    while !rest.is_empty() {
+        let length = word_length(rest).max(1);
+        let (token, more) = rest.split_at(length);
+        // A literal is one token, however long.
+        let quotes = if token == b"\"" { more.iter().take_while(|&&byte| byte == b'"').count() } else { 0 };
+        tokens.push(&rest[..length + quotes]);
+        rest = more[quotes..].trim_ascii_start();
+    }
+    tokens
+}
+
+/// What a file is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Code,
+    Comment,
+    Literal,
+}
+
+/// The text with spaces for comments and quotes for literals, each byte in its place, and the same lines.
+fn code_only(text: &str) -> Vec<u8> {
+    let mut code = text.as_bytes().to_vec();
+    let mut at = 0;
+    while at < code.len() {
+        let (piece, length) = piece(&code[at..]);
+        let end = (at + length).min(code.len());
+        match piece {
+            Piece::Code => {}
+            Piece::Comment => blank(&mut code[at..end], b' '),
+            Piece::Literal => blank(&mut code[at..end], b'"'),
+        }
+        at = end;
+    }
+    code
+}
+
+fn blank(bytes: &mut [u8], with: u8) {
+    bytes.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = with);
+}
+
+/// What `rest` starts with, and how long that is.
+fn piece(rest: &[u8]) -> (Piece, usize) {
+    match rest {
+        [b'/', b'/', ..] => (Piece::Comment, find(rest, b"\n")),
+        [b'/', b'*', ..] => (Piece::Comment, block_comment_length(rest)),
+        [b'"', ..] => (Piece::Literal, quoted_length(rest, b'"')),
+        // An escaped character, or one between quotes; else this is a lifetime.
+        [b'\'', b'\\', ..] => (Piece::Literal, quoted_length(rest, b'\'')),
+        [b'\'', first, ..] => match rest.get(1 + character_length(*first)) {
+            Some(b'\'') => (Piece::Literal, 2 + character_length(*first)),
+            _ => (Piece::Code, 1),
+        },
+        _ => {
+            let word = word_length(rest);
+            match raw_string_length(&rest[..word], &rest[word..]) {
+                Some(length) => (Piece::Literal, word + length),
+                None => (Piece::Code, word.max(1)),
+            }
+        }
+    }
+}
+
+/// How many bytes of a word `rest` starts with.
+fn word_length(rest: &[u8]) -> usize {
+    rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()
+}
+
+/// How many bytes the character with this first byte has in UTF-8.
+const fn character_length(first: u8) -> usize {
+    match first.leading_ones() {
+        0 => 1,
+        ones => ones as usize,
+    }
+}
+
+/// The length of a literal from its opening quote to its closing one.
+fn quoted_length(rest: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while let Some(&byte) = rest.get(at) {
+        at += if byte == b'\\' { 2 } else { 1 };
+        if byte == quote {
+            break;
+        }
+    }
+    at
+}
+
+/// The length of `#"..."#` after the word that makes it a raw string.
+fn raw_string_length(word: &[u8], rest: &[u8]) -> Option<usize> {
+    let hashes = rest.iter().take_while(|&&byte| byte == b'#').count();
+    let is_raw = [&b"r"[..], b"br", b"cr"].contains(&word) && rest.get(hashes) == Some(&b'"');
+    let end = [&b"\""[..], &rest[..hashes]].concat();
+    is_raw.then(|| hashes + 1 + find(&rest[hashes + 1..], &end) + end.len())
+}
+
+/// The length of a comment and of those in it.
+fn block_comment_length(rest: &[u8]) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while at < rest.len() {
+        let (step, change) = match &rest[at..] {
+            [b'/', b'*', ..] => (2, 1),
+            [b'*', b'/', ..] => (2, -1),
+            _ => (1, 0),
+        };
+        at += step;
+        depth = depth.saturating_add_signed(change);
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// Where `wanted` is for the first time, or the end.
+fn find(rest: &[u8], wanted: &[u8]) -> usize {
+    rest.windows(wanted.len()).position(|window| window == wanted).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, measure, test_files};
+
+    #[test]
+    fn only_lines_with_code_count() {
+        let text = "//! Doc.\n\n/* a\n /* b */ c\n*/ fn a() {} // d\nlet s = \"two\nlines // no comment\";\n";
+        assert_eq!(measure(text).lines, 3);
+        assert_eq!(measure(""), Code::default());
+    }
+
+    #[test]
+    fn each_kind_of_unsafe_is_counted() {
+        let text = "
+            unsafe impl Send for A {}
+            unsafe fn a() { unsafe { b() } }
+            pub unsafe extern \"C\" fn c(call: unsafe extern \"C\" fn(u8)) {}
+            unsafe extern \"C\" { fn d(); }
+            #[unsafe(no_mangle)]
+            unsafe trait E {}
+            core::arch::global_asm!(\"nop\");
+        ";
+        let expected = Code { lines: 7, blocks: 1, impls: 1, functions: 2, other: 4 };
+        assert_eq!(measure(text), expected);
+        assert!(expected.uses_unsafe() && !measure("#![forbid(unsafe_code)]").uses_unsafe());
+    }
+
+    #[test]
+    fn words_in_comments_and_literals_do_not_count() {
+        for text in [
+            "// unsafe {\n",
+            "/* unsafe { /* } */ unsafe { */",
+            "let a = \"unsafe { \\\" unsafe {\";",
+            "let a = r#\"unsafe { \" unsafe {\"#;",
+            "let a = br##\"unsafe \"# {\"##;",
+            "let a = ('\"', '\\'', b'\"', 'ü', \"unsafe {\");",
+            "fn not_unsafe() { unsafely() }",
+        ] {
+            assert!(!measure(text).uses_unsafe(), "{text}");
+        }
+        for text in [
+            "let a = '\"'; unsafe { b() } // \"",
+            "fn a<'a>(b: &'a u8) { unsafe { c('x') } }",
+            "let r#type = 1; unsafe { a(r\"\\\") }",
+        ] {
+            assert_eq!(measure(text).blocks, 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn tests_do_not_count_wherever_they_are() {
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() { unsafe { c('}') } }\n}\n\
+                    #[cfg(test)]\nuse d::{e, f};\n#[cfg(test)]\n#[expect(g, reason = \"h\")]\npub(crate) mod i;\nfn j() {}\n";
+        assert_eq!(measure(text), Code { lines: 2, ..Code::default() });
+        assert_eq!(test_files("a/src/lib.rs", text), ["a/src/i.rs", "a/src/i/"]);
+        assert_eq!(test_files("a/src/k.rs", text), ["a/src/k/i.rs", "a/src/k/i/"]);
+        assert!(test_files("a/src/lib.rs", "// #[cfg(test)] mod l;").is_empty());
+    }
+
+    #[test]
+    fn an_end_in_the_middle_is_an_end() {
+        for text in
+            ["/*", "\"a", "r#\"a", "'", "'\\", "#[cfg(test)]", "#[cfg(test)] mod a {", "unsafe", "\"\\"]
+        {
+            let _: Code = measure(text);
+        }
+    }
+}
