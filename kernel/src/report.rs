@@ -5,9 +5,11 @@ use core::fmt::{self, Write};
 use hermit_hal::console::Console;
 use hermit_hal::exit::exit;
 use hermit_hal::fault::{self, Fault, Kind};
+use hermit_hal::symbols;
 use hermit_interface::exit::{
     ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
 };
+use hermit_symbols::{Place, Symbols};
 
 use crate::threads::thread::MAIN_ID;
 use crate::threads::{Thread, schedule};
@@ -59,11 +61,20 @@ fn print(fault: &Fault) -> fmt::Result {
         .try_for_each(|(number, address)| print_frame(number, address))
 }
 
+/// Prints a line of the backtrace: the first address is where the fault happened, the others are where calls return.
 fn print_frame(number: usize, address: u64) -> fmt::Result {
     let image = hermit_hal::memory::image();
-    match address.checked_sub(image.start).filter(|&offset| offset < image.size) {
-        Some(offset) => writeln!(Console, "  {number:>4}: {offset:#x}"),
-        None => writeln!(Console, "  {number:>4}: {address:#x} (outside the image)"),
+    let Some(offset) = address.checked_sub(image.start).filter(|&offset| offset < image.size) else {
+        return writeln!(Console, "  {number:>4}: {address:#x} (outside the image)");
+    };
+    // A call that never returns may be the last instruction of its function.
+    let back = u64::from(number > 0 && offset > 0);
+    let (table, strings) = symbols::tables().unwrap_or_default();
+    match Symbols::new(table, strings).find(offset - back) {
+        Some(Place { name, offset: inside }) => {
+            writeln!(Console, "  {number:>4}: {offset:#x} {}", Place { name, offset: inside + back })
+        }
+        None => writeln!(Console, "  {number:>4}: {offset:#x}"),
     }
 }
 

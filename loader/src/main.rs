@@ -17,6 +17,7 @@ mod protocol;
 mod pvh;
 mod random;
 mod report;
+mod symbols;
 
 use hermit_boot::{LoadError, Loaded};
 use hermit_interface::image;
@@ -77,10 +78,7 @@ fn place(
         }
     }
     // The command line is copied last, so it too must outlive everything that is put into free memory.
-    let in_use = [loader, payload, memory::range_of(machine.command_line)].map(|range| Range {
-        start: range.start & !(image::PAGE_SIZE - 1),
-        end: range.end.next_multiple_of(image::PAGE_SIZE),
-    });
+    let in_use = [loader, payload, memory::range_of(machine.command_line)].map(memory::whole_pages);
     for range in in_use {
         free.remove(range).map_err(|_| LoadError::OutOfMemory)?;
     }
@@ -96,6 +94,7 @@ fn place(
             let _: Result<(), hermit_ranges::FreeError> = later.free(range);
         }
     }
+    symbols::keep(image, &mut loaded, &mut memory, &mut free, &mut later);
     let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), machine.command_line)?;
     Ok((enter, info))
 }

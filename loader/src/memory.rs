@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_char};
 use core::ptr::{self, with_exposed_provenance, with_exposed_provenance_mut};
 
 use hermit_boot::PhysicalMemory;
+use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
 use hermit_ranges::Range;
 use zerocopy::FromBytes;
@@ -38,6 +39,11 @@ pub(crate) fn string(address: u64) -> &'static [u8] {
 pub(crate) fn range_of(bytes: &[u8]) -> Range {
     let start = bytes.as_ptr().addr() as u64;
     Range { start, end: start + bytes.len() as u64 }
+}
+
+/// The pages that a range touches.
+pub(crate) fn whole_pages(range: Range) -> Range {
+    Range { start: range.start & !(PAGE_SIZE - 1), end: range.end.next_multiple_of(PAGE_SIZE) }
 }
 
 /// The bytes of a range.

@@ -1,6 +1,6 @@
 //! Placing and relocating an image, and writing down what the kernel must know.
 
-use hermit_interface::boot_info::{self, BootInfo, Platform, Range, Tls};
+use hermit_interface::boot_info::{self, BootInfo, Platform, Range, Symbols, Tls};
 use hermit_interface::image::{Image, PAGE_SIZE, Segment};
 use hermit_interface::{note, to_usize};
 use hermit_paging::Access;
@@ -90,6 +90,30 @@ pub fn load(
 }
 
 impl Loaded {
+    /// Tells the kernel where the names of the image's functions lie, and maps them for it in the direct map. The
+    /// pages that they touch must stay out of the free memory.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`]; then the kernel is told nothing.
+    pub fn keep_symbols(
+        &mut self,
+        memory: &mut impl PhysicalMemory,
+        free: &mut FreeMemory,
+        symbols: Symbols,
+    ) -> Result<(), LoadError> {
+        let mut table = PageTable { memory, free, root: self.info.page_table_root };
+        for range in [symbols.table, symbols.strings] {
+            // What lies below is mapped already.
+            let first = (range.start & !(LARGE_PAGE - 1)).max(self.info.direct_map.size);
+            let size = range.end().saturating_sub(first);
+            let rights = Rights { write: true, execute: false };
+            table.map_large(self.info.direct_map.start + first, first, size, rights)?;
+        }
+        self.info.symbols = symbols;
+        Ok(())
+    }
+
     /// Writes the boot information and returns the address at which the kernel finds it.
     ///
     /// `reclaim` is memory that nobody needs once the kernel runs: the loader itself, the image's file.

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use hermit_interface::boot_info::{BootInfo, Parsed};
 use hermit_interface::to_usize;
 
-use crate::{clock, exit, memory, platform};
+use crate::{clock, exit, memory, platform, symbols};
 
 /// The proof that processor, memory and platform are ready, with what the loader said.
 #[derive(Debug)]
@@ -41,6 +41,7 @@ pub(crate) fn init(address: u64) -> Boot {
     RSDP.store(info.fixed.rsdp, Relaxed);
     platform::init(info.platform);
     memory::init(&info);
+    symbols::init(info.fixed);
     clock::init(info.fixed);
     platform::current().init_interrupts();
     crate::interrupts::enable();

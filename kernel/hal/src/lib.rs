@@ -13,6 +13,7 @@
 //! | [`console`], [`exit`] | text in and out, the end of the machine |
 //! | [`entropy`] | random bits from hardware |
 //! | [`fault`] | what the processor reports when a program goes wrong |
+//! | [`symbols`] | the names of the image's functions, as bytes |
 //! | [`thread`] | entering a thread on its stack |
 //!
 //! What differs between machines is behind one seam, [`platform`]; what differs between processors is in
@@ -34,5 +35,6 @@ pub mod interrupts;
 pub mod memory;
 mod paravirtual;
 pub mod platform;
+pub mod symbols;
 pub mod sync;
 pub mod thread;

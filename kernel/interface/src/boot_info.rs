@@ -8,6 +8,7 @@
 //!   and execute, and is relocated;
 //! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable and writable at
 //!   `direct_map.start + a`;
+//! - the same is true of the pages that [`BootInfo::symbols`] touches, wherever they lie, and they are not free;
 //! - the first 512 GiB of addresses are the loader's for its own last steps; the kernel unmaps them;
 //! - the segment descriptors are the loader's; the kernel installs its own before it uses free memory;
 //! - there need not be a stack.
@@ -64,6 +65,16 @@ pub struct Tls {
     pub align: u64,
 }
 
+/// The names of the image's functions, where the image's file lies. Both empty if they were not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Symbols {
+    /// Physical addresses of the symbol table (`.symtab`).
+    pub table: Range,
+    /// Physical addresses of the strings that it refers to (`.strtab`).
+    pub strings: Range,
+}
+
 /// What runs the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -111,6 +122,8 @@ pub struct BootInfo {
     pub wall_clock_tsc: u64,
     /// Physical address of the ACPI root pointer; 0 if unknown.
     pub rsdp: u64,
+    /// The names of the image's functions.
+    pub symbols: Symbols,
     /// Random bytes from the host, of which the first [`Self::seed_size`] count.
     pub seed: [u8; 32],
     /// How many bytes of [`Self::seed`] are good; 0 if the host gave none.
@@ -204,7 +217,7 @@ impl BootInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::{BootInfo, BootInfoError, MAGIC, Platform, Range};
+    use super::{BootInfo, BootInfoError, MAGIC, Platform, Range, Symbols};
     use zerocopy::FromZeros;
 
     #[repr(align(8))]
@@ -233,8 +246,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let regions = [Range { start: 0x1000, size: 0x2000 }, Range { start: 0x10_0000, size: 0x1000 }];
-        let bytes = written(valid(), &regions, b"-- one");
+        let symbols = Symbols { table: regions[1], strings: regions[0] };
+        let bytes = written(BootInfo { symbols, ..valid() }, &regions, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
+        assert_eq!(parsed.fixed.symbols, symbols);
         assert_eq!(parsed.regions, regions);
         assert_eq!(parsed.command_line, b"-- one");
         assert_eq!(parsed.platform, Platform::Pc);

@@ -69,11 +69,23 @@ pub(crate) fn expect(guest: &Guest, input: &[u8], status: u8, texts: &[&str]) ->
 /// What `examples/faults` is told, the exit status, and what it must print.
 const FAULTS: [(&str, u8, &[&str]); 20] = [
     ("panic", 134, &["thread 'main'", "panicked at"]),
-    ("null", 139, &["thread 'main' wrote to 0x0, which is not mapped", "backtrace"]),
+    (
+        "null",
+        139,
+        &["thread 'main' wrote to 0x0, which is not mapped", "backtrace", " faults::faults::null+0x"],
+    ),
     ("null-read", 139, &["thread 'main' read from 0x0, which is not mapped"]),
     ("divide", 136, &["thread 'main' divided by zero"]),
     ("illegal", 132, &["thread 'main' executed an illegal instruction"]),
-    ("recursion", 134, &["thread 'main' has overflowed its stack", "stack overflow"]),
+    (
+        "recursion",
+        134,
+        &[
+            "thread 'main' has overflowed its stack",
+            "stack overflow",
+            " faults::faults::recursion::descend+0x",
+        ],
+    ),
     ("allocate", 134, &["memory allocation of 107374182400 bytes failed"]),
     ("try-allocate", 0, &["refused"]),
     ("abort", 134, &[]),

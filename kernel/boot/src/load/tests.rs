@@ -2,7 +2,7 @@
 
 extern crate std;
 
-use hermit_interface::boot_info::BootInfo;
+use hermit_interface::boot_info::{self, BootInfo, Symbols};
 use hermit_interface::image::sample::Sample;
 use hermit_interface::image::{Image, check};
 use hermit_paging::Access;
@@ -100,6 +100,26 @@ fn a_loader_stays_mapped_if_it_asks() {
     let loaded = load(&mut memory, &mut free, &check(&file).unwrap(), RANDOM, START + 5).unwrap();
     let expected = Some((START, Access::WriteExecute));
     assert_eq!(translate(&memory, loaded.info.page_table_root, START), expected);
+}
+
+#[test]
+fn symbols_are_mapped_wherever_they_lie() {
+    let file = Sample::default().build();
+    let (mut memory, mut free, mut loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
+    let far = 3 << 30;
+    let symbols = Symbols {
+        table: boot_info::Range { start: START + 5, size: 48 },
+        strings: boot_info::Range { start: far - 10, size: 20 },
+    };
+    loaded.keep_symbols(&mut memory, &mut free, symbols).unwrap();
+    assert_eq!(loaded.info.symbols, symbols);
+    let (info, data) = (loaded.info, Rights { write: true, execute: false });
+    let mapped = |address| translate(&memory, info.page_table_root, info.direct_map.start + address);
+    for address in [START + 5, START + 52, far - 10, far, far + 9] {
+        assert_eq!(mapped(address), Some((address, data)));
+    }
+    assert_eq!(mapped(info.direct_map.size), None);
+    assert_eq!(mapped(far + (2 << 20)), None);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use elf::ElfBytes;
 use elf::abi;
 use elf::endian::LittleEndian;
 use elf::note::Note;
+use elf::section::SectionHeader;
 use elf::segment::ProgramHeader;
 
 use crate::note::{ABI_VERSION, OWNER, TYPE_ABI};
@@ -24,6 +25,9 @@ pub const MAX_SIZE: u64 = 1 << 30;
 
 /// Size of one relocation entry (`Elf64_Rela`).
 pub const RELA_SIZE: usize = 24;
+
+/// Size of one entry of the symbol table (`Elf64_Sym`).
+pub const SYMBOL_SIZE: usize = 24;
 
 /// Why an image is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +75,10 @@ pub struct Image<'a> {
     pub align: u64,
     headers: ProgramHeaders<'a>,
     relocations: &'a [u8],
+    sections: Option<Sections<'a>>,
 }
 
+type Sections<'a> = elf::section::SectionHeaderTable<'a, LittleEndian>;
 type ProgramHeaders<'a> = elf::segment::SegmentTable<'a, LittleEndian>;
 
 /// A part of the image with its rights.
@@ -88,6 +94,15 @@ pub struct Segment<'a> {
     pub write: bool,
     /// May be executed.
     pub execute: bool,
+}
+
+/// The names of the image's functions, as bytes of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolTable<'a> {
+    /// The symbol table: entries of [`SYMBOL_SIZE`] bytes (`Elf64_Sym`).
+    pub table: &'a [u8],
+    /// The strings that it refers to.
+    pub strings: &'a [u8],
 }
 
 /// The template of thread-local variables.
@@ -141,6 +156,18 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// The symbol table, if there is one (ELF gABI, "Sections"). Nothing needs it to boot, so a broken one is none.
+    #[must_use]
+    pub fn symbols(&self) -> Option<SymbolTable<'a>> {
+        let sections = self.sections?;
+        let table = sections.iter().find(|section| section.sh_type == abi::SHT_SYMTAB)?;
+        let strings = sections.get(usize::try_from(table.sh_link).ok()?).ok()?;
+        let bytes = |section: &SectionHeader| slice(self.bytes, section.sh_offset, section.sh_size);
+        let symbols = SymbolTable { table: bytes(&table)?, strings: bytes(&strings)? };
+        let fits = table.sh_entsize == SYMBOL_SIZE as u64 && strings.sh_type == abi::SHT_STRTAB;
+        (fits && !symbols.table.is_empty() && !symbols.strings.is_empty()).then_some(symbols)
+    }
+
     fn header(&self, kind: u32) -> Option<ProgramHeader> {
         self.headers.iter().find(|header| header.p_type == kind)
     }
@@ -166,7 +193,15 @@ pub fn check(bytes: &[u8]) -> Result<Image<'_>, ImageError> {
     check_section_headers(bytes, &file)?;
     check_note(&file, &headers)?;
     let (size, align) = check_segments(bytes, &headers, file.ehdr.e_entry)?;
-    let mut image = Image { bytes, entry: file.ehdr.e_entry, size, align, headers, relocations: &[] };
+    let mut image = Image {
+        bytes,
+        entry: file.ehdr.e_entry,
+        size,
+        align,
+        headers,
+        relocations: &[],
+        sections: file.section_headers(),
+    };
     check_tls(&image)?;
     image.relocations = find_relocations(&image, &file)?;
     check_relocations(&image)?;
@@ -264,12 +299,11 @@ fn file_bytes<'a>(
     header: &ProgramHeader,
     what: &'static str,
 ) -> Result<&'a [u8], ImageError> {
-    let range = || {
-        let start = usize::try_from(header.p_offset).ok()?;
-        let end = start.checked_add(usize::try_from(header.p_filesz).ok()?)?;
-        bytes.get(start..end)
-    };
-    range().ok_or(ImageError::Truncated(what))
+    slice(bytes, header.p_offset, header.p_filesz).ok_or(ImageError::Truncated(what))
+}
+
+fn slice(bytes: &[u8], start: u64, size: u64) -> Option<&[u8]> {
+    bytes.get(usize::try_from(start).ok()?..usize::try_from(start.checked_add(size)?).ok()?)
 }
 
 /// Finds the relocation table that the dynamic section names, within the file.

@@ -44,8 +44,25 @@ pub struct ProgramHeader {
     pub align: u64,
 }
 
+/// `Elf64_Shdr`.
+#[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the ELF specification")]
+pub struct SectionHeader {
+    pub name: u32,
+    pub kind: u32,
+    pub flags: u64,
+    pub addr: u64,
+    pub offset: u64,
+    pub size: u64,
+    pub link: u32,
+    pub info: u32,
+    pub addralign: u64,
+    pub entsize: u64,
+}
+
 /// The parts of an image. As it is made it is valid: a page with headers, note and relocations, a page of code, a
-/// page of data of which half is in the file, the first page of data read-only after relocation.
+/// page of data of which half is in the file, the first page of data read-only after relocation; then two symbols.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The file header.
@@ -58,6 +75,8 @@ pub struct Sample {
     pub note: Vec<u8>,
     /// The dynamic section: tags and values.
     pub dynamic: Vec<[u64; 2]>,
+    /// The section headers, in this order: none, symbol table, its strings.
+    pub sections: [SectionHeader; 3],
 }
 
 /// Index of the note in [`Sample::segments`].
@@ -68,8 +87,12 @@ pub const TLS: usize = 5;
 const NOTE_OFFSET: u64 = 0x400;
 const RELOCATIONS_OFFSET: u64 = 0x800;
 const DYNAMIC_OFFSET: u64 = 0x2000;
+/// Where the segments end in the file.
+const SEGMENTS_END: usize = 0x3800;
+/// Bytes of the symbol table, and after it of its strings.
+const SYMBOLS_SIZE: (usize, usize) = (48, 16);
 /// Size of the file without section headers.
-const FILE_SIZE: usize = 0x3800;
+const FILE_SIZE: usize = SEGMENTS_END + SYMBOLS_SIZE.0 + SYMBOLS_SIZE.1;
 
 impl Default for Sample {
     fn default() -> Self {
@@ -100,7 +123,7 @@ impl Default for Sample {
                 phentsize: 56,
                 phnum: 7,
                 shentsize: 64,
-                shnum: 1,
+                shnum: 3,
                 shstrndx: 0,
             },
             segments: [
@@ -123,8 +146,27 @@ impl Default for Sample {
                 [abi::DT_RELAENT.cast_unsigned(), 24],
                 [0, 0],
             ],
+            sections: symbol_sections(),
         }
     }
+}
+
+fn symbol_sections() -> [SectionHeader; 3] {
+    let table = SectionHeader {
+        kind: abi::SHT_SYMTAB,
+        offset: SEGMENTS_END as u64,
+        size: SYMBOLS_SIZE.0 as u64,
+        link: 2,
+        entsize: 24,
+        ..SectionHeader::default()
+    };
+    let strings = SectionHeader {
+        kind: abi::SHT_STRTAB,
+        offset: table.offset + table.size,
+        size: SYMBOLS_SIZE.1 as u64,
+        ..SectionHeader::default()
+    };
+    [SectionHeader::default(), table, strings]
 }
 
 impl Sample {
@@ -141,7 +183,7 @@ impl Sample {
         put(NOTE_OFFSET, &self.note);
         put(RELOCATIONS_OFFSET, self.relocations.as_bytes());
         put(DYNAMIC_OFFSET, self.dynamic.as_bytes());
-        file.extend_from_slice(&[0; 64]);
+        file.extend_from_slice(self.sections.as_bytes());
         file
     }
 }

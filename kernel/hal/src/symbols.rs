@@ -1,0 +1,29 @@
+//! The names of the image's functions, for reports of what went wrong.
+
+use core::ptr::with_exposed_provenance;
+use core::slice;
+
+use hermit_interface::boot_info::{BootInfo, Range};
+use hermit_interface::to_usize;
+use spin::Once;
+
+static TABLES: Once<(&'static [u8], &'static [u8])> = Once::new();
+
+/// Notes where they are.
+pub(crate) fn init(info: &BootInfo) {
+    let bytes = |range: Range| {
+        let start = with_exposed_provenance(to_usize(info.direct_map.start + range.start));
+        // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped here and not free, so
+        // nobody writes it; any bits are bytes.
+        unsafe { slice::from_raw_parts(start, to_usize(range.size)) }
+    };
+    if info.symbols.table.size != 0 {
+        TABLES.call_once(|| (bytes(info.symbols.table), bytes(info.symbols.strings)));
+    }
+}
+
+/// The symbol table (ELF `.symtab`) and its strings (`.strtab`), if the loader kept them.
+#[must_use]
+pub fn tables() -> Option<(&'static [u8], &'static [u8])> {
+    TABLES.get().copied()
+}
