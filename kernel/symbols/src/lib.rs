@@ -6,9 +6,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod demangle;
+
 use core::fmt;
 
-use rustc_demangle::demangle;
+use demangle::Demangled;
 
 /// Size of an entry of the table (`Elf64_Sym`).
 const ENTRY_SIZE: usize = 24;
@@ -32,10 +34,10 @@ pub struct Place<'a> {
     pub offset: u64,
 }
 
-/// `function+0x12`, with the name as it is in the source.
+/// `function+0x12`, with the name as it is in the source, without generic arguments.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:#}+{:#x}", demangle(self.name), self.offset)
+        write!(out, "{}+{:#x}", Demangled(self.name), self.offset)
     }
 }
 
