@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::exit::NOT_STARTED;
+use tempfile::TempDir;
 
 use super::report::Report;
 use crate::build::{self, Options};
@@ -72,7 +73,12 @@ const FAULTS: [(&str, u8, &[&str]); 20] = [
     (
         "null",
         139,
-        &["thread 'main' wrote to 0x0, which is not mapped", "backtrace", " faults::faults::null+0x"],
+        &[
+            "thread 'main' wrote to 0x0, which is not mapped",
+            "backtrace",
+            " faults::faults::null+0x",
+            " hermit_kernel::start::",
+        ],
     ),
     ("null-read", 139, &["thread 'main' read from 0x0, which is not mapped"]),
     ("divide", 136, &["thread 'main' divided by zero"]),
@@ -118,6 +124,7 @@ pub(crate) fn test(report: &mut Report, examples: &Examples, long: bool) {
     });
     report.check("guest: random numbers differ from run to run", || random(examples));
     report.check("guest: addresses differ from run to run", || addresses(examples));
+    report.check("guest: a fault of an image without symbols", || nameless(examples));
     machines(report, examples);
     input(report, examples);
 }
@@ -186,6 +193,16 @@ fn input(report: &mut Report, examples: &Examples) {
             Ok(())
         });
     }
+}
+
+/// A stripped image prints numbers.
+fn nameless(examples: &Examples) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let stripped = folder.path().join("faults");
+    build::strip(&examples.faults, &stripped)?;
+    let output = expect(&examples.guest(&stripped, &["null"]), b"", 139, &["backtrace", "   0: 0x"])?;
+    ensure!(!String::from_utf8_lossy(&output).contains("faults::"), "a stripped image has names");
+    Ok(())
 }
 
 /// A line of the output that starts with `prefix`.
