@@ -1,0 +1,52 @@
+//! The time-stamp counter, and how operations are timed with it.
+
+/// Of so many rounds the median counts: a timer interrupt in one of them changes nothing.
+const ROUNDS: usize = 5;
+
+/// How often the loop of known length runs.
+const CALIBRATION: u64 = 5_000_000;
+
+/// Reads the counter.
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the counter, and neither Linux nor our kernel forbids reading it.
+    #[expect(unsafe_code, reason = "there is no safe function for the counter")]
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+}
+
+/// What an instruction takes, measured with a loop of two that nothing can make shorter.
+pub(crate) fn ticks_per_instruction() -> f64 {
+    let start = ticks();
+    // SAFETY: the loop counts its own register down to zero and touches nothing else but the flags.
+    #[expect(unsafe_code, reason = "only assembly has a known number of instructions")]
+    unsafe {
+        std::arch::asm!("2:", "dec {0}", "jnz 2b", inout(reg) CALIBRATION => _, options(nomem, nostack));
+    }
+    per(ticks() - start, 2 * CALIBRATION)
+}
+
+/// Ticks of one call of `operation`, with the two instructions of the loop around it.
+pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
+    // The first call may be another one: memory is mapped, thread-local values are made.
+    operation();
+    median(|| {
+        let start = ticks();
+        for _ in 0..std::hint::black_box(count) {
+            operation();
+        }
+        per(ticks() - start, count)
+    })
+}
+
+fn median(round: impl FnMut() -> f64) -> f64 {
+    let mut rounds: Vec<f64> = std::iter::repeat_with(round).take(ROUNDS).collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
+}
+
+/// `ticks` for each of `count`.
+#[expect(clippy::cast_precision_loss, reason = "53 bits count instructions for months")]
+pub(crate) fn per(ticks: u64, count: u64) -> f64 {
+    ticks as f64 / count as f64
+}

@@ -1,0 +1,98 @@
+//! What the core of the system costs: threads, locks, clocks and memory.
+//!
+//! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so what is printed, a line
+//! `operation<TAB>ticks` for each, is instructions per operation; `cargo xtask bench core` runs it so, here and in a
+//! Linux guest. The first line says how many ticks an instruction takes: 1.000 there. On a machine that just runs,
+//! ticks are time; give the program one CPU, as by `taskset -c 0`.
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+mod counter;
+mod hand_over;
+mod single;
+mod threads;
+
+use std::env;
+use std::process::ExitCode;
+
+/// The exit code for arguments that make no sense.
+const USAGE_ERROR: u8 = 2;
+
+/// Ticks per operation, or why it could not be measured.
+type Outcome = Result<f64, String>;
+
+/// Something that is measured.
+#[derive(Debug)]
+struct Operation {
+    /// How it is chosen.
+    name: &'static str,
+    /// How it is printed.
+    title: &'static str,
+    /// Measures it.
+    measure: fn() -> Outcome,
+}
+
+/// Everything that is measured.
+const OPERATIONS: [Operation; 12] = [
+    Operation { name: "process-id", title: "process::id", measure: single::process_id },
+    Operation { name: "now", title: "Instant::now", measure: single::now },
+    Operation { name: "yield", title: "yield_now, alone", measure: single::yield_now },
+    Operation {
+        name: "yield-two",
+        title: "yield between two threads, both switches",
+        measure: hand_over::yields,
+    },
+    Operation {
+        name: "condvar",
+        title: "condvar round trip between two threads",
+        measure: hand_over::condvar,
+    },
+    Operation { name: "mpsc", title: "mpsc round trip", measure: hand_over::mpsc },
+    Operation { name: "mutex", title: "Mutex, uncontended", measure: single::mutex },
+    Operation { name: "spawn", title: "spawn + join, default stack", measure: threads::spawn },
+    Operation { name: "spawn-64k", title: "spawn + join, 64 KiB stack", measure: threads::spawn_small },
+    Operation { name: "box", title: "Box of 64 bytes, alloc + free", measure: single::small_box },
+    Operation { name: "vec", title: "Vec of 4 KiB, uninitialised", measure: single::vec },
+    Operation { name: "threads-alive", title: "threads alive at once", measure: threads::alive },
+];
+
+fn main() -> ExitCode {
+    let names: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
+    if let Some(name) = names.iter().find(|name| OPERATIONS.iter().all(|known| known.name != **name)) {
+        eprintln!("there is no operation `{name}`; these there are:");
+        for operation in &OPERATIONS {
+            eprintln!("  {:<14} {}", operation.name, operation.title);
+        }
+        return ExitCode::from(USAGE_ERROR);
+    }
+    println!("ticks of an instruction\t{:.3}", counter::ticks_per_instruction());
+    let mut failed = false;
+    for operation in &OPERATIONS {
+        if !names.is_empty() && !names.iter().any(|name| name == operation.name) {
+            continue;
+        }
+        match (operation.measure)() {
+            Ok(ticks) => println!("{}\t{ticks:.1}", operation.title),
+            Err(reason) => {
+                eprintln!("failed: {}: {reason}", operation.title);
+                failed = true;
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OPERATIONS;
+
+    #[test]
+    fn everything_can_be_measured() {
+        // How many threads there can be is a question to a small machine, not to the one that others work on.
+        for operation in OPERATIONS.iter().filter(|operation| operation.name != "threads-alive") {
+            let ticks = (operation.measure)().unwrap();
+            assert!(ticks > 0.0, "{}: {ticks}", operation.title);
+        }
+    }
+}

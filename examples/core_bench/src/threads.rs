@@ -1,0 +1,94 @@
+//! What threads cost, and how many there can be.
+
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crate::Outcome;
+use crate::counter::{per, time};
+
+/// Threads of a round.
+const COUNT: u64 = 1_000;
+
+/// A thread from its start to its end, with the stack that std gives it.
+pub(crate) fn spawn() -> Outcome {
+    spawn_with(Builder::new)
+}
+
+/// The same with a stack of 64 KiB.
+pub(crate) fn spawn_small() -> Outcome {
+    spawn_with(|| Builder::new().stack_size(64 << 10))
+}
+
+fn spawn_with(builder: impl Fn() -> Builder) -> Outcome {
+    let mut failure = None;
+    let ticks = time(COUNT, || match builder().spawn(|| ()) {
+        Ok(thread) => failure = failure.take().or_else(|| thread.join().err().map(|_| "panicked".to_owned())),
+        Err(error) => failure = Some(error.to_string()),
+    });
+    failure.map_or(Ok(ticks), Err)
+}
+
+/// Starts threads until no more can be, and counts those that live at once.
+pub(crate) fn alive() -> Outcome {
+    let gate = Gate::default();
+    std::thread::scope(|scope| {
+        let (threads, refusal) = spawn_all(scope, &gate);
+        let waiting = gate.open();
+        let spawned = threads.len();
+        let joined = threads.into_iter().filter_map(|thread| thread.join().ok()).count();
+        if waiting != spawned || joined != spawned {
+            return Err(format!("of {spawned} threads, {waiting} waited and {joined} ended"));
+        }
+        eprintln!("no more than {spawned} threads: {refusal}");
+        Ok(per(u64::try_from(spawned).unwrap_or(u64::MAX), 1))
+    })
+}
+
+/// Starts threads that wait at the gate, until one is refused.
+fn spawn_all<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    gate: &'scope Gate,
+) -> (Vec<ScopedJoinHandle<'scope, ()>>, io::Error) {
+    let mut threads = Vec::new();
+    loop {
+        match Builder::new().spawn_scoped(scope, || gate.wait()) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => return (threads, error),
+        }
+        // Each gets to the gate before the next one starts: all are alive at once, with stacks in use.
+        gate.wait_for(threads.len());
+    }
+}
+
+/// Holds threads back until it is opened.
+#[derive(Debug, Default)]
+struct Gate {
+    /// How many wait, and whether it is open.
+    state: Mutex<(usize, bool)>,
+    changed: Condvar,
+    arrived: Condvar,
+}
+
+impl Gate {
+    fn wait(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 += 1;
+        self.arrived.notify_one();
+        drop(self.changed.wait_while(state, |state| !state.1).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until so many threads wait.
+    fn wait_for(&self, count: usize) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.arrived.wait_while(state, |state| state.0 < count).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Lets all go and says how many there were.
+    fn open(&self) -> usize {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1 = true;
+        self.changed.notify_all();
+        state.0
+    }
+}
