@@ -40,6 +40,9 @@ pub(crate) fn alive() -> Outcome {
         if waiting != spawned || joined != spawned {
             return Err(format!("of {spawned} threads, {waiting} waited and {joined} ended"));
         }
+        if spawned == 0 {
+            return Err(refusal.to_string());
+        }
         eprintln!("no more than {spawned} threads: {refusal}");
         Ok(per(u64::try_from(spawned).unwrap_or(u64::MAX), 1))
     })

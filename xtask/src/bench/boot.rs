@@ -1,52 +1,29 @@
-//! `cargo xtask bench`: what things cost, measured and compared in one run.
-//!
-//! There is one suite so far, `boot`: what it takes to get to the program's `main`.
+//! The suite `boot`: what it takes to get to the program's `main`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::build::{self, Options};
+use super::{COUNT_INSTRUCTIONS, example};
 use crate::qemu::{Board, End, Guest, Input};
 use crate::size::MemorySize;
-use crate::{program, setup, workspace};
+use crate::{build, program, setup};
 
 /// Runs of which the median counts.
 const RUNS: usize = 11;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    /// What to measure; nothing named: everything
-    #[arg(value_enum, value_name = "SUITE")]
-    suites: Vec<Suite>,
-    /// Also write the figures to a file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Suite {
-    /// From reset to main: image size, least memory, instructions, time
-    Boot,
-}
-
-pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    setup::ensure_with_qemu()?;
-    let bench = Bench::prepare()?;
-    let figures = bench.boot()?;
+/// Measures, prints and returns all figures.
+pub(super) fn main() -> Result<Value> {
+    let figures = Bench::prepare()?.boot()?;
     for (name, value) in figures.as_object().into_iter().flatten() {
         println!("{name:<44} {value:>12}");
     }
-    if let Some(file) = &arguments.json {
-        let text = serde_json::to_string_pretty(&json!({ "boot": figures }))?;
-        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    Ok(())
+    Ok(figures)
 }
 
 /// The programs that are measured.
@@ -59,10 +36,6 @@ struct Bench {
 
 impl Bench {
     fn prepare() -> Result<Self> {
-        let example = |name: &str| {
-            let folder = workspace::example(name).with_context(|| format!("there is no example {name}"))?;
-            build::guest_program(&folder, &Options { release: true, ..Options::default() })
-        };
         Ok(Self {
             loader: setup::loader()?,
             hello_world: example("hello_world")?,
@@ -70,7 +43,7 @@ impl Bench {
         })
     }
 
-    fn boot(&self) -> Result<serde_json::Value> {
+    fn boot(&self) -> Result<Value> {
         let size = stripped_size(&self.hello_world)?;
         let memory = self.least_memory()?;
         let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
@@ -112,8 +85,8 @@ impl Bench {
 
     /// Instructions from reset to `main`, counted by QEMU.
     fn instructions(&self, memory: MemorySize, board: Board) -> Result<u64> {
-        let icount = vec!["-icount".to_owned(), "shift=0".to_owned()];
-        let guest = Guest { memory, board, more: icount, ..self.guest(&self.boot_mark) };
+        let more = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
+        let guest = Guest { memory, board, more, ..self.guest(&self.boot_mark) };
         let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
         let text = String::from_utf8_lossy(&output);
         ensure!(end == End::Exited(0), "boot_mark ended with {end:?}:\n{text}");
