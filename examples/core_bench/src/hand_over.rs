@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::counter::time;
 
 /// Round trips of a round.
-const COUNT: u64 = 20_000;
+const COUNT: u64 = 5_000;
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,98 @@
+//! Runs crates from crates.io as they are, and prints a digest of what each made.
+//!
+//! The digests are the same on every machine and in every run: `cargo xtask test` compares those of a guest with those
+//! of the machine it runs on.
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+mod locks;
+mod messages;
+mod parallel;
+mod text;
+
+use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::process::ExitCode;
+
+/// The exit code for arguments that make no sense.
+const USAGE_ERROR: u8 = 2;
+
+/// A digest, or what went wrong.
+type Outcome = Result<String, String>;
+
+/// Something to run by name.
+type Action = fn() -> Outcome;
+
+/// Every crate by name.
+const CRATES: [(&str, Action); 7] = [
+    ("crossbeam", messages::crossbeam),
+    ("dashmap", locks::dashmap),
+    ("parking_lot", locks::parking_lot),
+    ("rayon", parallel::rayon),
+    ("regex", text::regex),
+    ("serde_json", text::serde_json),
+    ("sha2", text::sha2),
+];
+
+fn main() -> ExitCode {
+    let names: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
+    let [wanted] = names.as_slice() else { return usage() };
+    let chosen: Vec<_> = CRATES.iter().filter(|(name, _)| wanted == "all" || wanted == name).collect();
+    if chosen.is_empty() {
+        return usage();
+    }
+    let mut failed = false;
+    for (name, run) in chosen {
+        match run() {
+            Ok(digest) => println!("{name}: {digest}"),
+            Err(message) => {
+                eprintln!("failed: {name}: {message}");
+                failed = true;
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+/// Prints every name to the standard error stream.
+fn usage() -> ExitCode {
+    eprintln!("usage: third_party NAME, where NAME is `all` or one of");
+    for (name, _) in CRATES {
+        eprintln!("  {name}");
+    }
+    ExitCode::from(USAGE_ERROR)
+}
+
+/// Fails with a message unless the condition holds.
+fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(message()) }
+}
+
+/// A digest of a value; its keys are fixed.
+fn digest(value: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Numbers that look random and are always the same (a linear congruential generator, its upper half).
+fn numbers(seed: u64) -> impl Iterator<Item = u32> {
+    let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    let states = std::iter::successors(Some(seed), next).skip(1);
+    states.map(|state| u32::try_from(state >> 32).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CRATES;
+
+    #[test]
+    fn every_crate_gives_the_same_twice() {
+        for (name, run) in CRATES {
+            let digest = run().unwrap();
+            assert_eq!(digest, run().unwrap(), "{name}");
+            assert!(digest.len() >= 16, "{name}: {digest}");
+        }
+    }
+}
