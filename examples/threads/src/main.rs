@@ -1,0 +1,118 @@
+//! Checks what std promises about threads: that they run, wait, end and keep apart what is theirs.
+//!
+//! `threads NAME` ends with `ok`, or with exit code 1 and a message. A check is an assertion: whichever thread it fails
+//! in, the program ends at once. The same source runs on Linux.
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+mod arguments;
+mod channels;
+mod clocks;
+mod cpus;
+mod exhaustion;
+mod life;
+mod local;
+mod locks;
+mod memory;
+mod once;
+mod parking;
+mod stack;
+mod stress;
+mod support;
+mod waiting;
+
+use std::env;
+use std::panic;
+use std::process::{self, ExitCode};
+
+use arguments::Settings;
+
+/// The exit code for arguments that make no sense.
+const USAGE_ERROR: u8 = 2;
+
+/// Something to check by name.
+type Check = fn(&Settings);
+
+/// Every check by name.
+const CHECKS: [(&str, Check); 22] = [
+    ("allocate", memory::allocate),
+    ("barrier", waiting::barrier),
+    ("busy", cpus::busy),
+    ("clocks", clocks::clocks),
+    ("condvar", waiting::condvar),
+    ("exhaust", exhaustion::exhaust),
+    ("many", life::many),
+    ("mpsc", channels::mpsc),
+    ("mutex", locks::mutex),
+    ("names", life::names),
+    ("once", once::once),
+    ("parallel", cpus::parallel),
+    ("park", parking::park),
+    ("rwlock", locks::rwlock),
+    ("scoped", life::scoped),
+    ("sleep", clocks::sleep),
+    ("sleep-together", clocks::sleep_together),
+    ("spawn-join", life::spawn_join),
+    ("stack", stack::stack),
+    ("stress", stress::stress),
+    ("sync-channel", channels::sync_channel),
+    ("tls", local::tls),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> =
+        env::args_os().skip(1).map(|argument| argument.display().to_string()).collect();
+    let (name, settings) = match arguments::parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(message) => return usage(&message),
+    };
+    let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else {
+        return usage(&format!("there is no check `{name}`"));
+    };
+    panic::set_hook(Box::new(|failure| {
+        eprintln!("failed: {failure}");
+        process::exit(1);
+    }));
+    cpus::expect(&settings);
+    check(&settings);
+    println!("ok");
+    ExitCode::SUCCESS
+}
+
+/// Prints what is wrong and every name to the standard error stream.
+fn usage(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    eprintln!("usage: threads NAME [NUMBER] [--cpus-expected N] [--seconds S], where NAME is one of");
+    for (name, _) in CHECKS {
+        eprintln!("  {name}");
+    }
+    ExitCode::from(USAGE_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arguments::Settings;
+    use super::{CHECKS, stress};
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        assert!(CHECKS.is_sorted_by(|(one, _), (other, _)| one < other));
+    }
+
+    #[test]
+    fn quick_checks_pass() {
+        for (name, check) in CHECKS {
+            // These take memory or CPUs that others on this machine may need.
+            if !["busy", "exhaust", "many", "parallel", "stress"].contains(&name) {
+                println!("{name}");
+                check(&Settings::default());
+            }
+        }
+    }
+
+    #[test]
+    fn everything_passes_at_the_same_time() {
+        stress::stress(&Settings { seconds: Some(1), ..Settings::default() });
+    }
+}

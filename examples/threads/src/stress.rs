@@ -1,0 +1,40 @@
+//! The other checks, at the same time and in any order, for as long as wanted.
+
+use std::time::{Duration, Instant};
+
+use crate::arguments::Settings;
+use crate::support::{Random, cpus, in_threads};
+use crate::{Check, channels, clocks, life, local, locks, memory, once, parking, waiting};
+
+/// Seconds, unless told a number.
+const SECONDS: u64 = 5;
+
+/// What is checked: nothing that takes all memory or CPUs for itself.
+const MIX: [Check; 15] = [
+    channels::mpsc,
+    channels::sync_channel,
+    clocks::sleep,
+    life::many,
+    life::names,
+    life::scoped,
+    life::spawn_join,
+    local::tls,
+    locks::mutex,
+    locks::rwlock,
+    memory::allocate,
+    once::once,
+    parking::park,
+    waiting::barrier,
+    waiting::condvar,
+];
+
+pub(crate) fn stress(settings: &Settings) {
+    let (start, time) = (Instant::now(), Duration::from_secs(settings.seconds.unwrap_or(SECONDS)));
+    let quick = Settings { number: Some(30), ..Settings::default() };
+    in_threads(cpus() + 2, |index| {
+        let mut random = Random::new(index);
+        while start.elapsed() < time {
+            MIX[random.below(MIX.len())](&quick);
+        }
+    });
+}
