@@ -29,10 +29,6 @@ pub(crate) struct Examples {
 
 impl Examples {
     pub(crate) fn build() -> Result<Self> {
-        let example = |name: &str, release| {
-            let folder = workspace::example(name).with_context(|| format!("there is no example {name}"))?;
-            build::guest_program(&folder, &Options { release, ..Options::default() })
-        };
         Ok(Self {
             loader: setup::loader()?,
             hello_world: example("hello_world", true)?,
@@ -50,6 +46,12 @@ impl Examples {
             ..Guest::new(self.loader.clone(), Some(image.to_owned()), program::name_of(image))
         }
     }
+}
+
+/// Builds an example for the guest.
+pub(crate) fn example(name: &str, release: bool) -> Result<PathBuf> {
+    let folder = workspace::example(name).with_context(|| format!("there is no example {name}"))?;
+    build::guest_program(&folder, &Options { release, ..Options::default() })
 }
 
 /// Runs a guest and checks its exit status and that it prints certain texts.
