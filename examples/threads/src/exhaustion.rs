@@ -25,6 +25,7 @@ pub(crate) fn exhaust(settings: &Settings) {
     println!("{first} MiB in blocks of 1 MiB");
     let threads = spawn_all();
     println!("{threads} threads");
+    assert!(first > 0 && threads > 0, "there is no memory, or there are no threads, to begin with");
 
     let mut blocks = fill(most);
     blocks.truncate(blocks.len().saturating_sub(SPARE));

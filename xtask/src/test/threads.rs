@@ -61,11 +61,11 @@ pub(crate) fn test(report: &mut Report, examples: &Examples, long: bool) -> Resu
     let stress = if long { LONG_STRESS } else { STRESS };
     for cpus in CPUS {
         for check in CHECKS {
-            report.check(&format!("threads: {check}, {cpus} CPUs"), || {
+            report.check(&format!("threads, CPUs {cpus}: {check}"), || {
                 run(examples, &threads, cpus, &[check]).and_then(|guest| succeeds(&guest))
             });
         }
-        report.check(&format!("threads: everything at once for {stress:?}, {cpus} CPUs"), || {
+        report.check(&format!("threads, CPUs {cpus}: everything at once for {stress:?}"), || {
             let seconds = stress.as_secs().to_string();
             let guest = run(examples, &threads, cpus, &["stress", "--seconds", &seconds])?;
             succeeds(&Guest { timeout: Some(stress + GRACE), ..guest })
@@ -93,7 +93,7 @@ fn third_party(report: &mut Report, examples: &Examples) -> Result<()> {
     let digests = digests_here()?;
     for digest in digests.lines() {
         let (name, _) = digest.split_once(": ").context("third_party printed something else than digests")?;
-        report.check(&format!("threads: {name} from crates.io"), || {
+        report.check(&format!("threads, CPUs 2: {name} from crates.io"), || {
             let memory = MUCH_MEMORY.parse().map_err(anyhow::Error::msg)?;
             let guest = Guest { cpus: 2, memory, ..examples.guest(&image, &[name]) };
             expect(&guest, b"", 0, &[digest]).map(drop)
