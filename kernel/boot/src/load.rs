@@ -102,13 +102,13 @@ impl Loaded {
         free: &mut FreeMemory,
         symbols: Symbols,
     ) -> Result<(), LoadError> {
-        let mut table = PageTable { memory, free, root: self.info.page_table_root };
+        let mut table = PageTable::at(memory, free, self.info.page_table_root);
         for range in [symbols.table, symbols.strings] {
             // What lies below is mapped already.
             let first = (range.start & !(LARGE_PAGE - 1)).max(self.info.direct_map.size);
-            let size = range.end().saturating_sub(first);
-            let rights = Rights { write: true, execute: false };
-            table.map_large(self.info.direct_map.start + first, first, size, rights)?;
+            for page in (first..range.end()).step_by(to_usize(LARGE_PAGE)) {
+                table.map_large_once(self.info.direct_map.start + page, page)?;
+            }
         }
         self.info.symbols = symbols;
         Ok(())

@@ -22,6 +22,11 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         Ok(Self { tables, tree })
     }
 
+    /// The tree whose topmost table is at a physical address.
+    pub(crate) fn at(memory: &'a mut M, free: &'a mut FreeMemory, root: u64) -> Self {
+        Self { tables: FreePages { memory, free }, tree: hermit_paging::PageTable::at(root) }
+    }
+
     /// The physical address of the topmost table.
     pub(crate) fn root(&self) -> u64 {
         self.tree.root()
@@ -47,6 +52,16 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         access: Access,
     ) -> Result<(), LoadError> {
         self.map(address, physical, size.next_multiple_of(LARGE_SIZE), access)
+    }
+}
+
+impl<M: PhysicalMemory> PageTable<'_, M> {
+    /// Maps a 2 MiB page of data, unless it is mapped already.
+    pub(crate) fn map_large_once(&mut self, address: u64, physical: u64) -> Result<(), LoadError> {
+        match self.tree.map(&mut self.tables, address, physical, LARGE_SIZE, Access::Write.into()) {
+            Ok(()) | Err(PagingError::Occupied) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -75,15 +75,16 @@ impl Context {
     /// it.
     pub(crate) unsafe fn prepare(&self, top: u64, thread_pointer: u64, function: extern "C" fn() -> !) {
         // The function is entered by a return, and finds its stack as if it had been called.
-        let start = top - 16 - size_of_val(&FRAME) as u64;
+        let start = top - size_of::<u64>() as u64 - size_of_val(&FRAME) as u64;
         let mut frame = FRAME;
         frame[FRAME.len() - 1] = (function as *const ()).addr() as u64;
         let place = with_exposed_provenance_mut::<[u64; FRAME.len()]>(to_usize(start));
         // SAFETY: within the caller's page, and aligned to eight bytes.
         unsafe { place.write(frame) };
-        // Where the function would return to, and the end of the chain of frames: nowhere.
-        // SAFETY: as above.
-        unsafe { place.add(1).cast::<[u64; 2]>().write([0, 0]) };
+        // SAFETY: the last word of the caller's page.
+        let returns_to = unsafe { place.add(1) };
+        // SAFETY: as above. The function returns nowhere, which also ends a backtrace.
+        unsafe { returns_to.cast::<u64>().write(0) };
         self.stack_pointer.store(start, Relaxed);
         self.thread_pointer.store(thread_pointer, Relaxed);
         self.state.store(SUSPENDED, Release);
