@@ -40,6 +40,24 @@ impl<T> MaskedLock<T> {
     }
 }
 
+/// Waits a little, again and again.
+///
+/// Where the processor is emulated, its instruction for that is expensive, and slows down whoever is waited for: it takes
+/// a lock of the emulator. So it is only used now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(u8);
+
+impl Patience {
+    /// Waits for some cycles.
+    #[inline]
+    pub(crate) fn wait(&mut self) {
+        self.0 = self.0.wrapping_add(1);
+        if self.0.is_multiple_of(128) {
+            core::hint::spin_loop();
+        }
+    }
+}
+
 /// The mechanism of [`SpinLock`].
 #[derive(Debug)]
 pub struct RawSpinLock(RawMaskedLock);
@@ -53,10 +71,11 @@ struct RawMaskedLock {
 impl RawMaskedLock {
     #[cold]
     fn wait(&self) {
+        let mut patience = Patience::default();
         while self.locked.load(Ordering::Relaxed) {
             // Whoever holds the lock may wait for this CPU to forget a mapping.
             shootdown::serve();
-            core::hint::spin_loop();
+            patience.wait();
         }
     }
 }

@@ -10,6 +10,7 @@ use x86_64::instructions::tlb;
 
 use crate::arch::local;
 use crate::platform;
+use crate::sync::Patience;
 
 /// The CPUs that run, a bit each.
 static RUNNING: AtomicU64 = AtomicU64::new(1);
@@ -44,8 +45,9 @@ pub(super) fn flush_everywhere() {
     }
     ASKED.store(others, Release);
     platform::current().flush_others();
+    let mut patience = Patience::default();
     while ASKED.load(Relaxed) != 0 {
-        core::hint::spin_loop();
+        patience.wait();
     }
     core::sync::atomic::fence(Acquire);
 }
