@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::policy::Policy;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, fence, spin_loop};
 use crate::thread::{Slot, Thread};
 
 /// Most CPUs.
@@ -27,10 +27,13 @@ pub struct Cpu<T: 'static, P, L> {
     policy: PhantomData<fn() -> P>,
 }
 
+/// A place for a CPU, or for none.
+type Place<T, P, L> = AtomicCell<Option<&'static Cpu<T, P, L>>>;
+
 /// All of them.
 #[derive(Debug)]
 pub struct Cpus<T: 'static, P: 'static, L: 'static> {
-    all: [AtomicCell<Option<&'static Cpu<T, P, L>>>; MAX_CPUS],
+    all: [Place<T, P, L>; MAX_CPUS],
     count: AtomicU32,
     /// A bit for each CPU that has nothing to do.
     idle: AtomicU64,
@@ -337,7 +340,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
                 match cpu.steal_from(victim) {
                     Theft::Taken(thread) => return Some(cpu.run(thread)),
                     Theft::Nothing => break,
-                    Theft::InAMoment => core::hint::spin_loop(),
+                    Theft::InAMoment => spin_loop(),
                 }
             }
         }
@@ -357,4 +360,5 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

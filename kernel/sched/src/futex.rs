@@ -99,6 +99,7 @@ fn wake_from<T: Thread>(
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     extern crate std;
 

@@ -83,6 +83,7 @@ impl<T: Thread, const N: usize> Levels<T, N> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::Levels;
     use crate::testing::{Simple, threads};

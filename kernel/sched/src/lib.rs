@@ -28,4 +28,8 @@ pub mod thread;
 pub mod timers;
 
 #[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
 mod testing;

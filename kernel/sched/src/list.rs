@@ -126,6 +126,7 @@ pub(crate) fn same<T>(one: &'static T, other: &'static T) -> bool {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     extern crate std;
 

@@ -1,10 +1,16 @@
 //! What is shared between CPUs: locks, which the user of this crate brings, and atomics, which are others in models.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
+pub(crate) use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence},
+};
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
+pub(crate) use core::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence},
+};
 
 /// A lock around something.
 pub trait Lock<T>: Sync {
@@ -13,6 +19,7 @@ pub trait Lock<T>: Sync {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 impl<T: Send> Lock<T> for std::sync::Mutex<T> {
     fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         action(&mut self.lock().unwrap())
@@ -20,4 +27,13 @@ impl<T: Send> Lock<T> for std::sync::Mutex<T> {
 }
 
 #[cfg(test)]
+#[cfg(loom)]
+impl<T: Send> Lock<T> for loom::sync::Mutex<T> {
+    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        action(&mut self.lock().unwrap())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
 extern crate std;

@@ -179,6 +179,7 @@ impl<T> Entity<T> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{Entity, MAX_PRIORITY};
     use crate::testing::Simple;

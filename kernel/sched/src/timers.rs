@@ -146,6 +146,7 @@ impl<T: Thread> Timers<T> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     extern crate std;
 

@@ -120,6 +120,7 @@ impl<T: Thread> Policy<T> for Fair<T> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::Fair;
     use crate::policy::Policy;

@@ -69,6 +69,7 @@ impl<T: Thread> Policy<T> for Fifo<T> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::Fifo;
     use crate::policy::Policy;

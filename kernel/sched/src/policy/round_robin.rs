@@ -63,6 +63,7 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{LOWEST_EVERY, RoundRobin};
     use crate::policy::Policy;
