@@ -68,7 +68,7 @@ impl Slot {
     #[must_use]
     pub fn at(offset: u64) -> Option<Self> {
         let size = usize::try_from(offset >> REGION).ok().filter(|&size| size < SIZES)?;
-        Some(Self { size, index: offset % (1 << REGION) >> (SMALLEST as usize + size) })
+        Some(Self { size, index: (offset % (1 << REGION)) >> (SMALLEST as usize + size) })
     }
 
     /// Where it lies, if all slots start at `start`.

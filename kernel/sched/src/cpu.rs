@@ -48,15 +48,6 @@ pub enum Told {
     Cpu(u32),
 }
 
-/// What came of an attempt to take a thread from another CPU.
-#[derive(Debug)]
-enum Theft<T: 'static> {
-    Taken(&'static T),
-    Nothing,
-    /// There is one, but its CPU is just about to leave it.
-    InAMoment,
-}
-
 impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// The CPU of this number, which runs `current`; the lock is around a policy without threads.
     pub fn new(number: u32, current: &'static T, ready: L) -> Self {
@@ -176,25 +167,23 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.slice.store(running, Relaxed);
     }
 
-    fn steal_from(&self, victim: &Self) -> Theft<T> {
-        if victim.ready_count() == 0 {
-            return Theft::Nothing;
+    /// Takes a thread that can run elsewhere.
+    fn give(&self) -> Option<&'static T> {
+        if self.ready_count() == 0 {
+            return None;
         }
-        victim.ready.with(|policy| {
-            let mut theft = Theft::Nothing;
-            for thread in policy.iter().filter(|thread| !thread.entity().is_pinned()) {
-                if !thread.is_running() {
-                    theft = Theft::Taken(thread);
-                    break;
-                }
-                theft = Theft::InAMoment;
-            }
-            if let Theft::Taken(thread) = theft {
-                policy.remove(thread);
-                victim.count(|count| count - 1);
-            }
-            theft
+        self.ready.with(|policy| {
+            let thread = policy.iter().find(|thread| !thread.entity().is_pinned() && !thread.is_running())?;
+            policy.remove(thread);
+            self.count(|count| count - 1);
+            Some(thread)
         })
+    }
+
+    /// Whether a thread is ready that can run elsewhere, at once or when this CPU has left it.
+    fn has_for_others(&self) -> bool {
+        self.ready_count() > 0
+            && self.ready.with(|policy| policy.iter().any(|thread| !thread.entity().is_pinned()))
     }
 }
 
@@ -261,15 +250,16 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     #[inline]
     pub fn make_ready(&self, thread: &'static T) -> Told {
         let entity = thread.entity();
+        let (home, pinned) = (entity.cpu(), entity.is_pinned());
         // A thread that still uses its stack can only go on where it is.
-        let fixed = entity.is_pinned() || thread.is_running();
-        let claimed = if fixed { None } else { self.claim_idle(entity.cpu()) };
-        let number = claimed.unwrap_or(entity.cpu());
+        let fixed = pinned || thread.is_running();
+        let claimed = if fixed { None } else { self.claim_idle(home) };
+        let number = claimed.unwrap_or(home);
         let Some(cpu) = self.get(number) else { return Told::Nobody };
         let must_look = cpu.ready.with(|policy| {
             policy.add(thread);
             cpu.count(|count| count + 1);
-            policy.preempts(thread, cpu.current()) || cpu.needs_slice() || self.is_idle(number)
+            policy.preempts(thread, cpu.current()) || cpu.needs_slice()
         });
         if claimed.is_some() {
             return Told::Cpu(number);
@@ -280,7 +270,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
             }
             return Told::Cpu(number);
         }
-        if fixed { Told::Nobody } else { self.tell_idle(number) }
+        self.tell_idle(home, pinned)
     }
 
     /// Wakes a thread if it waits, else it will not wait when it next wants to.
@@ -296,55 +286,58 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         while idle != 0 {
             let near = idle.rotate_right(home % 64).trailing_zeros();
             let number = (home + near) % 64;
-            let before = self.idle.fetch_and(!bit(number), SeqCst);
-            if before & bit(number) != 0 {
+            if self.claim(number) {
                 return Some(number);
             }
-            idle = before & !bit(number);
+            idle &= !bit(number);
         }
         None
     }
 
-    /// A thread was left to a busy CPU; one that became idle at the same moment may not have seen it.
+    /// Picks this CPU, if it has nothing to do and nobody else has picked it.
     #[inline]
-    fn tell_idle(&self, home: u32) -> Told {
-        if self.count() == 1 {
-            return Told::Nobody;
+    fn claim(&self, number: u32) -> bool {
+        self.is_idle(number) && self.idle.fetch_and(!bit(number), SeqCst) & bit(number) != 0
+    }
+
+    /// A thread was left to a CPU that was busy; that or another one may have become idle at the same moment and not
+    /// have seen it. And if the thread still uses its stack, its CPU may be about to go on with another.
+    #[inline]
+    fn tell_idle(&self, home: u32, pinned: bool) -> Told {
+        if self.count() > 1 {
+            // Either the bit is seen here, or `next_or_idle` sees the thread.
+            fence(SeqCst);
         }
-        fence(SeqCst);
-        self.claim_idle(home).map_or(Told::Nobody, Told::Cpu)
+        let told = if pinned { self.claim(home).then_some(home) } else { self.claim_idle(home) };
+        told.map_or(Told::Nobody, Told::Cpu)
     }
 
     /// What a CPU without anything to do is to run: what has become ready there, or else what it can take from another
     /// one. With nobody it is idle from now on, and will be told.
     pub fn next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
-        if let Some(next) = cpu.next(&now).or_else(|| self.steal(cpu)) {
-            return Some(next);
+        loop {
+            let stolen = || self.others(cpu).find_map(Cpu::give).map(|thread| cpu.run(thread));
+            if let Some(next) = cpu.next(&now).or_else(stolen) {
+                // Whoever told this CPU may not have known that it was idle.
+                self.claim(cpu.number);
+                return Some(next);
+            }
+            self.idle.fetch_or(bit(cpu.number), SeqCst);
+            // What became ready before that, nobody has told: either it is seen here, or `tell_idle` sees the bit.
+            fence(SeqCst);
+            let must_look = cpu.ready_count() > 0 || self.others(cpu).any(Cpu::has_for_others);
+            // Somebody who has picked this CPU meanwhile counts on it for another thread, and tells it.
+            if !must_look || !self.claim(cpu.number) {
+                return None;
+            }
+            spin_loop();
         }
-        self.idle.fetch_or(bit(cpu.number), SeqCst);
-        // What became ready before that, nobody has told.
-        let next = cpu.next(&now).or_else(|| self.steal(cpu));
-        if next.is_some() {
-            self.leave_idle(cpu.number);
-        }
-        next
     }
 
-    /// Takes a thread from another CPU.
-    fn steal(&self, cpu: &Cpu<T, P, L>) -> Option<&'static T> {
-        let count = self.all.len().min(self.highest());
-        let start = cpu.number as usize;
-        for offset in 1..count.max(1) {
-            let Some(victim) = self.all[(start + offset) % count].load() else { continue };
-            loop {
-                match cpu.steal_from(victim) {
-                    Theft::Taken(thread) => return Some(cpu.run(thread)),
-                    Theft::Nothing => break,
-                    Theft::InAMoment => spin_loop(),
-                }
-            }
-        }
-        None
+    /// The other CPUs, beginning with the next.
+    fn others(&self, cpu: &Cpu<T, P, L>) -> impl Iterator<Item = &'static Cpu<T, P, L>> {
+        let (count, own) = (self.highest(), cpu.number as usize);
+        (1..count).filter_map(move |offset| self.all.get((own + offset) % count)?.load())
     }
 
     /// One more than the highest number of a CPU.

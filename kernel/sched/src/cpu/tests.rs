@@ -10,13 +10,14 @@ use std::vec::Vec;
 
 type Policy = RoundRobin<Simple>;
 type System = Cpus<Simple, Policy, Mutex<Policy>>;
+type OneCpu = &'static Cpu<Simple, Policy, Mutex<Policy>>;
 
 fn no_time() -> u64 {
     0
 }
 
 /// So many CPUs, each with an idle thread of its own, and threads that run nowhere yet.
-fn system(cpus: u32) -> (System, Vec<&'static Cpu<Simple, Policy, Mutex<Policy>>>, Vec<&'static Simple>) {
+fn system(cpus: u32) -> (System, Vec<OneCpu>, Vec<&'static Simple>) {
     let system = System::new();
     let cpus: Vec<_> = (0..cpus)
         .map(|number| {

@@ -13,10 +13,16 @@ use crate::policy::Fifo;
 pub(super) type Policy = Fifo<Actor>;
 type Ready = Mutex<Policy>;
 
+struct Place {
+    cpu: &'static Cpu<Actor, Policy, Ready>,
+    idle: &'static Actor,
+    bell: Bell,
+}
+
 /// The scheduler, and the bells by which CPUs are told.
 pub(super) struct System {
     pub(super) cpus: Cpus<Actor, Policy, Ready>,
-    all: Vec<(&'static Cpu<Actor, Policy, Ready>, Bell)>,
+    all: Vec<Place>,
 }
 
 pub(super) fn no_time() -> u64 {
@@ -30,14 +36,14 @@ impl System {
         let all = (0..count).map(|number| {
             let cpu = leak(Cpu::new(number, Actor::new(usize::MAX), Mutex::default()));
             cpus.add(cpu);
-            (cpu, Bell::default())
+            Place { cpu, idle: Actor::new(usize::MAX), bell: Bell::default() }
         });
         let all = all.collect();
         leak(Self { cpus, all })
     }
 
     pub(super) fn cpu(&self, number: usize) -> &'static Cpu<Actor, Policy, Ready> {
-        self.all[number].0
+        self.all[number].cpu
     }
 
     /// A thread that waits, or is new, and last ran on this CPU.
@@ -50,7 +56,7 @@ impl System {
     /// Does what [`Told`] says.
     pub(super) fn tell(&self, told: Told) {
         if let Told::Cpu(number) = told {
-            self.all[number as usize].1.ring();
+            self.all[number as usize].bell.ring();
         }
     }
 
@@ -72,8 +78,7 @@ impl System {
 
     /// What a CPU does whose thread `previous` waits: it looks for another, idles, and looks again when it is told.
     pub(super) fn find(&self, number: usize, mut previous: &'static Actor) -> &'static Actor {
-        let (cpu, bell) = &self.all[number];
-        let idle = Actor::new(usize::MAX);
+        let Place { cpu, idle, bell } = &self.all[number];
         loop {
             if let Some(next) = self.cpus.next_or_idle(cpu, no_time) {
                 Self::switch(previous, next);
