@@ -67,9 +67,11 @@ struct Actor {
     entity: Entity<Self>,
     running: AtomicBool,
     bell: Bell,
-    /// What it has written to its stack: how often it was run.
+    /// What it has written to its stack: how often the stack was used.
     stack: AtomicU32,
     /// The same, counted so that nothing can be missed.
+    uses: AtomicU32,
+    /// How often a CPU switched to it.
     turns: AtomicU32,
 }
 
@@ -105,13 +107,19 @@ impl Actor {
     /// A CPU switches to it.
     fn enter(&self) {
         assert!(!self.running.swap(true, Relaxed), "two CPUs run the same thread");
-        let turns = self.stack.load(Relaxed);
-        self.stack.store(turns + 1, Relaxed);
-        assert_eq!(self.turns.fetch_add(1, Relaxed), turns, "its stack is not what it left");
+        self.turns.fetch_add(1, Relaxed);
+        self.use_stack();
     }
 
     /// The CPU has switched to another.
     fn leave(&self) {
+        self.use_stack();
         self.running.store(false, Release);
+    }
+
+    fn use_stack(&self) {
+        let uses = self.stack.load(Relaxed);
+        self.stack.store(uses + 1, Relaxed);
+        assert_eq!(self.uses.fetch_add(1, Relaxed), uses, "its stack is not what it left");
     }
 }

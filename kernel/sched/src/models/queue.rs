@@ -58,6 +58,19 @@ fn wake_while_leaving(pinned: bool) {
     assert_eq!(home.join().unwrap(), 7);
 }
 
+/// Its CPU is told because the thread is better than what runs there, and not because it is idle.
+#[test]
+fn a_better_thread_comes_while_its_cpu_becomes_idle() {
+    explore(3, || {
+        let system = System::new(2);
+        let actor = System::actor(7, 1, true);
+        actor.entity.set_priority(1);
+        let home = thread::spawn(move || system.find(1, system.cpu(1).current()).number);
+        system.make_ready(actor);
+        assert_eq!(home.join().unwrap(), 7);
+    });
+}
+
 /// CPU 0 goes on with another thread while the one that it leaves is woken; so CPU 1 has to run that.
 #[test]
 fn a_thread_is_woken_while_its_cpu_goes_on_with_another() {
