@@ -2,7 +2,7 @@
 //!
 //! | ring | what |
 //! | --- | --- |
-//! | `host` | unit, property and integration tests of everything that runs on the development machine |
+//! | `host` | unit, property and integration tests of everything that runs on the development machine; models |
 //! | `qemu` | programs in virtual machines, bad images, and the build tool as users call it |
 //!
 //! Without a ring: the lints and all rings, which is what CI needs.
@@ -58,6 +58,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Ring::Host) {
         report.check("host tests", host);
+        report.check("loom models of the scheduler", models);
     }
     if wanted(Ring::Qemu) {
         qemu(&mut report, arguments.long)?;
@@ -67,6 +68,20 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 
 fn host() -> Result<()> {
     process::run(process::cargo().current_dir(workspace::root()).arg("test"))
+}
+
+/// Every order in which CPUs can do their steps: see `kernel/sched/src/models`.
+fn models() -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).env("RUSTFLAGS", "--cfg loom");
+    process::run(cargo.args([
+        "test",
+        "--release",
+        "--package",
+        "hermit-sched",
+        "--target-dir",
+        "target/loom",
+    ]))
 }
 
 fn qemu(report: &mut Report, long: bool) -> Result<()> {
