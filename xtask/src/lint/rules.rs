@@ -10,7 +10,6 @@ const ARCH: &str = "kernel/hal/src/arch/";
 
 /// Crates that must stay free of unsafe code.
 const SAFE_CRATES: [&str; 14] = [
-const SAFE_CRATES: [&str; 13] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
