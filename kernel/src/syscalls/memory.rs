@@ -9,9 +9,20 @@ use hermit_hal::memory::{self, OutOfMemory};
 use hermit_interface::{Errno, to_usize};
 
 use super::{export, export_plain};
+use crate::threads::life;
 
+#[inline]
 fn allocate(size: usize, align: usize) -> *mut u8 {
-    Layout::from_size_align(size, align).map_or(ptr::null_mut(), memory::allocate)
+    let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
+    let block = memory::allocate(layout);
+    if block.is_null() { again(layout, memory::allocate) } else { block }
+}
+
+/// Tries again when everything that is kept for later has been given back.
+#[cold]
+fn again(layout: Layout, allocate: fn(Layout) -> *mut u8) -> *mut u8 {
+    life::reclaim();
+    allocate(layout)
 }
 
 /// # Safety
@@ -34,7 +45,9 @@ export_plain! {
     }
 
     fn sys_alloc_zeroed as alloc_zeroed(size: usize, align: usize) -> *mut u8 {
-        Layout::from_size_align(size, align).map_or(ptr::null_mut(), memory::allocate_zeroed)
+        let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
+        let block = memory::allocate_zeroed(layout);
+        if block.is_null() { again(layout, memory::allocate_zeroed) } else { block }
     }
 
     fn sys_realloc as realloc(pointer: *mut u8, size: usize, align: usize, new_size: usize) -> *mut u8 {

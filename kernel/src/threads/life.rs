@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_hal::interrupts::Masked;
-use hermit_hal::memory::OutOfMemory;
+use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
 use hermit_hal::{clock, cpus, thread};
 use hermit_interface::Errno;
@@ -95,7 +95,7 @@ pub(crate) fn spawn(wanted: &Wanted) -> Result<u32, Errno> {
         wait_for(cpu)?;
     }
     let thread = prepare(wanted).or_else(|OutOfMemory| {
-        trim(0);
+        reclaim();
         prepare(wanted)
     });
     let thread = thread.map_err(|OutOfMemory| Errno::ENOMEM)?;
@@ -186,7 +186,7 @@ fn exit(thread: &'static Thread) -> ! {
 }
 
 /// Takes the stacks of threads that have ended, until at most `keep` have theirs.
-pub(crate) fn trim(keep: usize) {
+fn trim(keep: usize) {
     loop {
         let mut ended = ENDED.lock();
         if ended.count <= keep {
@@ -206,6 +206,12 @@ pub(crate) fn trim(keep: usize) {
 /// The thread of this number, if it has not ended.
 pub(crate) fn alive(id: u32) -> Option<&'static Thread> {
     find(id).filter(|thread| thread.is_alive(id))
+}
+
+/// Gives back memory that is kept for later.
+pub(crate) fn reclaim() {
+    trim(0);
+    memory::reclaim();
 }
 
 /// Waits until a thread has ended.

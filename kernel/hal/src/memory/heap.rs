@@ -155,7 +155,7 @@ fn drain(masked: &Masked, list: &List, class: usize, count: usize) {
 }
 
 /// Gives all free blocks that this CPU keeps back to the heap.
-pub fn drain_cache() {
+pub(super) fn drain_cache() {
     let masked = Masked::new();
     for (class, list) in local::current().caches.lists() {
         drain(&masked, list, class, usize::MAX);

@@ -126,7 +126,7 @@ pub unsafe fn unmap(start: u64, size: u64) -> Result<(), MappingError> {
     let size = checked(start, size, |memory, size| {
         // All of it must be mapped: this says so, and splits what must be split.
         memory.protect(start, size, Access::None)?;
-        memory.unmap_and_free(start, size);
+        memory.unmap_and_free(core::iter::once((start, size)));
         Ok(size)
     })?;
     give_back(start, size);

@@ -21,7 +21,7 @@ use hermit_paging::Access;
 use spin::Once;
 
 pub(crate) use cache::Caches;
-pub use heap::{allocate, allocate_zeroed, deallocate, drain_cache, reallocate};
+pub use heap::{allocate, allocate_zeroed, deallocate, reallocate};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 
@@ -49,6 +49,12 @@ pub(crate) fn init(info: &Parsed<'_>) {
     if stack::init().is_err() {
         crate::exit::without_platform();
     }
+}
+
+/// Gives back what is kept for later: memory of stacks that nobody uses, and this CPU's free blocks of the heap.
+pub fn reclaim() {
+    stack::take_memory();
+    heap::drain_cache();
 }
 
 /// Takes addresses for good.

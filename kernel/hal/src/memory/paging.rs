@@ -136,7 +136,7 @@ impl Memory {
                 })
             });
             if let Err(error) = mapped {
-                self.unmap_and_free(address, done);
+                self.unmap_and_free(core::iter::once((address, done)));
                 return Err(error);
             }
             done += page_size;
@@ -151,14 +151,16 @@ impl Memory {
         result
     }
 
-    /// Unmaps what is mapped of a range, and frees the memory.
-    pub(super) fn unmap_and_free(&mut self, address: u64, size: u64) {
+    /// Unmaps what is mapped of ranges, given by start and size, and frees the memory.
+    pub(super) fn unmap_and_free(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
         let mut leaving = Leaving::new(self.space.direct_map);
-        // Fails only if a large page must be split, for want of memory: then all stays.
-        let _: Result<(), PagingError> =
-            self.table.unmap(&mut self.space, address, size, &mut |page: Mapped| {
-                leaving.add(page.physical, page.size);
-            });
+        for (address, size) in ranges {
+            // Fails only if a large page must be split, for want of memory: then all stays.
+            let _: Result<(), PagingError> =
+                self.table.unmap(&mut self.space, address, size, &mut |page: Mapped| {
+                    leaving.add(page.physical, page.size);
+                });
+        }
         self.flush(leaving);
     }
 

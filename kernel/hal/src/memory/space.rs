@@ -99,6 +99,8 @@ pub(super) struct Space {
     spare: heapless::Vec<u64, SPARE>,
     /// Page tables that are no longer used.
     tables: Leaving,
+    /// A page below 1 MiB, where other processors can start.
+    low_page: Option<u64>,
 }
 
 /// Memory that will be free once no processor remembers it: a list through the memory itself.
@@ -134,6 +136,7 @@ impl Space {
             mapped,
             spare: heapless::Vec::new(),
             tables: Leaving::new(DirectMap(info.fixed.direct_map.start)),
+            low_page: None,
         };
         for region in info.regions {
             // Page 0 is the firmware's in any case, and the end of every list.
@@ -143,6 +146,8 @@ impl Space {
             // A loader that names a region twice, or too many, loses it.
             let _: Result<(), hermit_ranges::FreeError> = space.unmapped.free(above);
         }
+        // The lowest memory is used first, so it would soon be gone.
+        space.low_page = space.reserve_low_page();
         space.refill();
         space
     }
@@ -201,8 +206,12 @@ impl Space {
         Some(page)
     }
 
-    /// Takes a page below 1 MiB, where a processor can start, for good.
+    /// Takes the page below 1 MiB where processors can start.
     pub(super) fn take_low_page(&mut self) -> Option<u64> {
+        self.low_page.take()
+    }
+
+    fn reserve_low_page(&mut self) -> Option<u64> {
         let page = self.frames.allocate(&mut self.direct_map, PAGE_SIZE, PAGE_SIZE)?;
         if page < 1 << 20 {
             return Some(page);

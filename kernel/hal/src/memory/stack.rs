@@ -24,8 +24,20 @@ static START: AtomicU64 = AtomicU64::new(0);
 /// How many slots of each size have been used so far: those behind them are nobody's.
 static USED: [AtomicU64; SIZES] = [const { AtomicU64::new(0) }; SIZES];
 
-/// Slots that were used and are free again, of each size.
-static FREE: SpinLock<[Vec<u64>; SIZES]> = SpinLock::new([const { Vec::new() }; SIZES]);
+/// So many free slots keep their memory: then it is taken from all of them at once, because every CPU must be told.
+const DIRTY: usize = 64;
+
+/// Slots that were used and are free again.
+static FREE: SpinLock<Free> =
+    SpinLock::new(Free { clean: [const { Vec::new() }; SIZES], dirty: heapless::Vec::new() });
+
+#[derive(Debug)]
+struct Free {
+    /// Without memory, of each size.
+    clean: [Vec<u64>; SIZES],
+    /// With the memory of their last users.
+    dirty: heapless::Vec<Slot, DIRTY>,
+}
 
 /// The stack of a thread.
 #[derive(Debug)]
@@ -82,17 +94,42 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        let Extent { bottom, top, .. } = self.extent();
-        paging::with(|memory| memory.unmap_and_free(bottom, top - bottom));
-        // There is room: `take` made it.
-        FREE.lock()[self.slot.size].push(self.slot.index);
+        let full = FREE.lock().dirty.push(self.slot).err();
+        if let Some(slot) = full {
+            take_memory();
+            // There is room now, unless others were faster: then the slot is lost, but not its memory.
+            let lost = FREE.lock().dirty.push(slot).err();
+            lost.into_iter().for_each(|slot| unmap(core::iter::once(slot)));
+        }
     }
+}
+
+/// Unmaps the stacks in slots.
+fn unmap(slots: impl Iterator<Item = Slot>) {
+    let start = START.load(Relaxed);
+    let ranges = slots.map(|slot| slot.extent(start)).map(|extent| (extent.bottom, extent.top - extent.bottom));
+    paging::with(|memory| memory.unmap_and_free(ranges));
+}
+
+/// Takes the memory of all free stacks.
+pub(super) fn take_memory() {
+    let dirty = core::mem::take(&mut FREE.lock().dirty);
+    if dirty.is_empty() {
+        return;
+    }
+    unmap(dirty.iter().copied());
+    let mut free = FREE.lock();
+    // There is room: `take` made it.
+    dirty.into_iter().for_each(|slot| free.clean[slot.size].push(slot.index));
 }
 
 /// Takes a slot of a size.
 fn take(size: usize) -> Result<Slot, OutOfMemory> {
     let mut free = FREE.lock();
-    if let Some(index) = free[size].pop() {
+    if let Some(place) = free.dirty.iter().rposition(|slot| slot.size == size) {
+        return Ok(free.dirty.swap_remove(place));
+    }
+    if let Some(index) = free.clean[size].pop() {
         return Ok(Slot { size, index });
     }
     let index = USED[size].load(Relaxed);
@@ -100,7 +137,8 @@ fn take(size: usize) -> Result<Slot, OutOfMemory> {
         return Err(OutOfMemory);
     }
     // Room for every slot that there is, so that giving one back cannot fail.
-    free[size].try_reserve(to_usize(index) + 1).map_err(|_| OutOfMemory)?;
+    let room = to_usize(index) + 1 - free.clean[size].len();
+    free.clean[size].try_reserve(room).map_err(|_| OutOfMemory)?;
     USED[size].store(index + 1, Relaxed);
     Ok(Slot { size, index })
 }
