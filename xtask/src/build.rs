@@ -124,10 +124,15 @@ pub(crate) fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) 
             cargo.env_remove(name);
         }
     }
-    let mut flags = vec!["-Zforce-unstable-if-unmarked", "-Cembed-bitcode=yes", "-Cforce-frame-pointers=yes"]
-        .into_iter()
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
+    // Frame pointers are for backtraces; functions that call nothing, or only end in a call, do without.
+    let mut flags = [
+        "-Zforce-unstable-if-unmarked",
+        "-Cembed-bitcode=yes",
+        "-Zunstable-options",
+        "-Cforce-frame-pointers=non-leaf",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
     flags.extend(remaps);
     cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));

@@ -46,9 +46,22 @@ impl Scale {
     #[inline]
     #[must_use]
     pub const fn nanoseconds(self, ticks: u64) -> u64 {
+        Self::scaled(ticks, self.multiplier)
+    }
+
+    /// What [`Self::nanoseconds`] multiplies with, for [`Self::scaled`].
+    #[must_use]
+    pub const fn multiplier(self) -> u64 {
+        self.multiplier
+    }
+
+    /// As [`Self::nanoseconds`], for those who have nothing but the multiplier at hand.
+    #[inline]
+    #[must_use]
+    pub const fn scaled(ticks: u64, multiplier: u64) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "584 years of nanoseconds fit")]
         {
-            ((ticks as u128 * self.multiplier as u128) >> Self::SHIFT) as u64
+            ((ticks as u128 * multiplier as u128) >> Self::SHIFT) as u64
         }
     }
 

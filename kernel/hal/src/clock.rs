@@ -3,7 +3,7 @@
 //! Where nobody says how fast the counter is, it is measured when somebody first asks for the time: a program
 //! that never asks does not wait for it.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use hermit_clock::{NANOSECONDS, Scale};
@@ -36,6 +36,12 @@ static CLOCK: Once<Clock> = Once::new();
 /// The wall clock when the monotonic clock stood at zero.
 static WALL_CLOCK: Once<u64> = Once::new();
 
+/// What the usual reading needs, copied from [`CLOCK`]: the multiplier of its scale, 0 as long as there is none or if that
+/// is not all that is needed.
+static MULTIPLIER: AtomicU64 = AtomicU64::new(0);
+/// And its start.
+static BASE: AtomicU64 = AtomicU64::new(0);
+
 /// Counters of different CPUs need not agree.
 static DISAGREE: AtomicBool = AtomicBool::new(false);
 /// The latest time that was told, if counters do not agree.
@@ -54,7 +60,10 @@ pub(crate) fn init(info: &BootInfo) {
 /// More CPUs will read the clock.
 pub(crate) fn share() {
     // A processor that promises that its counters run alike keeps them in step.
-    DISAGREE.store(!cpu::has_invariant_tsc(), Relaxed);
+    if !cpu::has_invariant_tsc() {
+        DISAGREE.store(true, Relaxed);
+        MULTIPLIER.store(0, Relaxed);
+    }
 }
 
 fn start() -> &'static Start {
@@ -66,13 +75,13 @@ fn first_reading() -> &'static Clock {
     CLOCK.call_once(|| {
         let start = start();
         let known = Some(start.frequency).filter(|&frequency| frequency != 0);
-        let known = known.or_else(|| paravirtual::reading().map(|host| host.frequency)).or_else(tsc::frequency);
+        let known =
+            known.or_else(|| paravirtual::reading().map(|host| host.frequency)).or_else(tsc::frequency);
         let frequency = known.unwrap_or_else(|| platform::current().measure_tsc());
         Clock { start: start.tsc, scale: Scale::new(frequency) }
     })
 }
 
-#[inline]
 fn clock() -> &'static Clock {
     CLOCK.get().unwrap_or_else(first_reading)
 }
@@ -81,14 +90,25 @@ fn clock() -> &'static Clock {
 #[inline]
 #[must_use]
 pub fn monotonic() -> u64 {
-    let clock = clock();
-    let now = clock.scale.nanoseconds(tsc::now().saturating_sub(clock.start));
-    if DISAGREE.load(Relaxed) { never_back(now) } else { now }
+    let multiplier = MULTIPLIER.load(Relaxed);
+    if multiplier == 0 {
+        return monotonic_slowly();
+    }
+    Scale::scaled(tsc::now().wrapping_sub(BASE.load(Relaxed)), multiplier)
 }
 
+/// The first time, or if counters do not agree.
 #[cold]
-fn never_back(now: u64) -> u64 {
-    LATEST.fetch_max(now, Relaxed).max(now)
+#[inline(never)]
+fn monotonic_slowly() -> u64 {
+    let clock = clock();
+    let now = clock.scale.nanoseconds(tsc::now().saturating_sub(clock.start));
+    if DISAGREE.load(Relaxed) {
+        return LATEST.fetch_max(now, Relaxed).max(now);
+    }
+    BASE.store(clock.start, Relaxed);
+    MULTIPLIER.store(clock.scale.multiplier(), Release);
+    now
 }
 
 /// The ticks of the time-stamp counter that so many nanoseconds take.

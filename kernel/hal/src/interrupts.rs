@@ -105,14 +105,10 @@ pub(crate) fn assert_depth() {
     assert!(local::mask_depth() == 1, "a lock is held, or interrupts are not masked");
 }
 
-/// Checks that interrupts are masked.
-///
-/// # Panics
-///
-/// If they are not.
+/// Checks that interrupts are masked, in builds that check such things.
 #[inline]
-pub(crate) fn assert_masked() {
-    assert!(local::mask_depth() != 0, "interrupts are not masked");
+pub(crate) fn debug_assert_masked() {
+    debug_assert!(local::mask_depth() != 0, "interrupts are not masked");
 }
 
 /// Masks interrupts on this CPU until [`unmask`] has been called as often.
@@ -126,25 +122,36 @@ pub(crate) fn mask() {
 /// Takes back one [`mask`], and handles what was noted if it was the last.
 #[inline]
 pub(crate) fn unmask() {
-    // SAFETY: as in `mask`. If the thread changes the CPU before the comparison, the slow path finds nothing.
+    // SAFETY: as in `mask`. If the thread changes the CPU before the comparison, `noted` finds nothing.
     unsafe {
         asm!(
             "dec dword ptr gs:[{depth}]",
             "jnz 2f",
             "cmp dword ptr gs:[{pending}], 0",
-            "jne {slow}",
+            "jne {noted}",
             "2:",
             depth = const MASK_DEPTH,
             pending = const PENDING,
-            slow = label { handle_noted() },
+            noted = label { noted() },
             options(nostack),
         );
     }
 }
 
+/// Handles what was noted, and keeps all registers, so that whoever unmasks need not save any for that rare case.
+#[inline]
+fn noted() {
+    // SAFETY: the function keeps all registers; the stack is aligned.
+    unsafe { asm!("call {noted}", noted = sym preempt::noted) };
+}
+
+/// Whether interrupts are let through.
+pub(crate) fn are_unmasked() -> bool {
+    local::mask_depth() == 0
+}
+
 /// Handles what was noted while interrupts were masked; they are no longer.
-#[cold]
-fn handle_noted() {
+pub(crate) extern "C" fn handle_noted() {
     loop {
         mask();
         preempted();

@@ -9,11 +9,8 @@ use crate::arch::cpu;
 use crate::memory::HostPage;
 
 /// What KVM calls itself in CPUID.
-const KVM: [u32; 3] = [
-    u32::from_le_bytes(*b"KVMK"),
-    u32::from_le_bytes(*b"VMKV"),
-    u32::from_le_bytes(*b"M\0\0\0"),
-];
+const KVM: [u32; 3] =
+    [u32::from_le_bytes(*b"KVMK"), u32::from_le_bytes(*b"VMKV"), u32::from_le_bytes(*b"M\0\0\0")];
 
 /// The clock's registers exist (bit 3 of the features).
 const CLOCK_FEATURE: u32 = 1 << 3;

@@ -28,14 +28,11 @@ impl<T> MaskedLock<T> {
         action(&mut self.0.lock())
     }
 
-    /// As [`Self::with`], for those who know that interrupts are masked, but not from whom.
-    ///
-    /// # Panics
-    ///
-    /// If interrupts are not masked.
+    /// As [`Self::with`], for those who know that interrupts are masked, but not from whom. If they are not, an interrupt
+    /// that comes meanwhile may wait for the lock for ever.
     #[inline]
-    pub fn with_checked<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
-        interrupts::assert_masked();
+    pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        interrupts::debug_assert_masked();
         action(&mut self.0.lock())
     }
 }

@@ -85,7 +85,8 @@ impl<W: Waiters> Object for EventFd<W> {
     }
 
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
-        let number = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).filter(|&number| number <= MAX);
+        let number =
+            bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).filter(|&number| number <= MAX);
         let Some(number) = number else { return Poll::Ready(Err(Errno::EINVAL)) };
         self.poll(context, |counter| counter.add(number)).map_ok(|()| SIZE)
     }

@@ -6,6 +6,9 @@
 /// Alignment of every class.
 pub const ALIGN: usize = 16;
 
+/// How many classes [`small_class`] knows.
+pub const SMALL: usize = LINEAR;
+
 /// The largest size that has a class.
 pub const MAX_SIZE: usize = 32 << 10;
 
@@ -22,6 +25,14 @@ pub const COUNT: usize =
 const BATCH_BYTES: usize = 16 << 10;
 const MAX_BATCH: usize = 128;
 const MIN_BATCH: usize = 2;
+
+/// The class for `size` bytes if that is little, from 1 to 1,024 bytes: for those in a hurry.
+#[inline]
+#[must_use]
+pub const fn small_class(size: usize) -> Option<usize> {
+    let last = size.wrapping_sub(1);
+    if last < LINEAR_END { Some(last / ALIGN) } else { None }
+}
 
 /// The class for `size` bytes, from 1 to [`MAX_SIZE`]. Other sizes get a class that does not exist, or the first.
 #[inline]
@@ -63,7 +74,7 @@ pub const fn batch(class: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{ALIGN, COUNT, MAX_SIZE, batch, class, size};
-    use proptest::{prop_assert, proptest};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
     fn the_ends_fit() {
@@ -88,6 +99,8 @@ mod tests {
             let block = size(class(wanted));
             prop_assert!(block >= wanted && block.is_multiple_of(ALIGN));
             prop_assert!(block - wanted < ALIGN.max(wanted / 4 + 1));
+            let small = (wanted <= 1024).then(|| class(wanted));
+            prop_assert_eq!(super::small_class(wanted), small);
         }
     }
 }

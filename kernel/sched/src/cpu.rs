@@ -7,7 +7,7 @@ use crossbeam_utils::atomic::AtomicCell;
 
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, fence, spin_loop};
-use crate::thread::{Slot, Thread};
+use crate::thread::Thread;
 
 /// Most CPUs.
 pub const MAX_CPUS: usize = 64;
@@ -19,7 +19,7 @@ pub struct Cpu<T: 'static, P, L> {
     ready: L,
     /// How many threads are ready, for those who only want to know whether the lock is worth taking.
     ready_count: AtomicU32,
-    current: Slot<T>,
+    current: AtomicCell<&'static T>,
     /// A slice is running: at its end the timer calls.
     slice: AtomicBool,
     /// When the current thread was charged last.
@@ -55,7 +55,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             number,
             ready,
             ready_count: AtomicU32::new(0),
-            current: AtomicCell::new(Some(current)),
+            current: AtomicCell::new(current),
             slice: AtomicBool::new(false),
             charged: AtomicU64::new(0),
             policy: PhantomData,
@@ -69,13 +69,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// The thread that it runs. It is right when the CPU itself asks.
-    ///
-    /// # Panics
-    ///
-    /// Never: there is always one.
     #[inline]
     pub fn current(&self) -> &'static T {
-        self.current.load().expect("a CPU runs a thread")
+        self.current.load()
     }
 
     /// How many threads wait for the CPU.
@@ -93,7 +89,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     #[inline]
     fn run(&self, next: &'static T) -> &'static T {
         next.entity().set_cpu(self.number);
-        self.current.store(Some(next));
+        self.current.store(next);
         next
     }
 
@@ -108,16 +104,13 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// The current thread, which must not be an idle one, lets others go first. Returns whom to switch to, if there is
     /// somebody.
     #[inline]
-    pub fn yield_now(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
+    pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         if self.ready_count() == 0 {
             return None;
         }
-        let current = self.current();
         let next = self.ready.with(|policy| {
             self.charge(policy, current, now);
-            let next = policy.instead_of(current)?;
-            policy.put_back(current);
-            Some(next)
+            policy.exchange(current)
         })?;
         Some(self.run(next))
     }

@@ -22,16 +22,16 @@ impl<T, const N: usize> Levels<T, N> {
     /// No threads.
     #[must_use]
     pub const fn new() -> Self {
-        const { assert!(N <= 64, "the bitmap has 64 bits") };
+        const { assert!(N.is_power_of_two() && N <= 64, "the bitmap has 64 bits") };
         Self { used: 0, lists: [const { List::new() }; N] }
     }
 }
 
 impl<T: Thread, const N: usize> Levels<T, N> {
-    /// Adds a thread at the end of a level; a level that does not exist counts as the last.
+    /// Adds a thread at the end of a level, of which there are `N`: higher numbers start again.
     #[inline]
     pub fn push(&mut self, thread: &'static T, level: usize) {
-        let level = if level < N { level } else { N - 1 };
+        let level = level % N;
         thread.entity().level.store(level.to_le_bytes()[0], Relaxed);
         self.lists[level].push(thread);
         self.used |= 1 << level;
@@ -58,12 +58,21 @@ impl<T: Thread, const N: usize> Levels<T, N> {
     /// Takes the first thread of a level.
     #[inline]
     pub fn pop(&mut self, level: usize) -> Option<&'static T> {
-        let list = self.lists.get_mut(level)?;
+        let level = level % N;
+        let list = &mut self.lists[level];
         let thread = list.pop();
         if list.is_empty() {
             self.used &= !(1 << level);
         }
         thread
+    }
+
+    /// Adds a thread at the end of a level that is not empty, and takes the first one.
+    #[inline]
+    pub fn rotate(&mut self, level: usize, thread: &'static T) -> &'static T {
+        let level = level % N;
+        thread.entity().level.store(level.to_le_bytes()[0], Relaxed);
+        self.lists[level].rotate(thread)
     }
 
     /// Takes a thread from wherever it is.
@@ -93,7 +102,7 @@ mod tests {
         let all = threads(3);
         let mut levels = Levels::<Simple, 64>::new();
         assert_eq!(levels.first(0), None);
-        for (thread, level) in all.iter().zip([5, 60, 99]) {
+        for (thread, level) in all.iter().zip([5, 60, 127]) {
             levels.push(thread, level);
         }
         assert_eq!([0, 5, 6, 60, 61, 63].map(|start| levels.first(start)), [5, 5, 60, 60, 63, 63].map(Some));

@@ -92,6 +92,24 @@ impl<T: Thread, K: Kind> List<T, K> {
         Some(thread)
     }
 
+    /// Adds a thread at the end, and takes the first one; if there is none, it is the same.
+    #[inline]
+    pub fn rotate(&mut self, thread: &'static T) -> &'static T {
+        let (Some(first), Some(last)) = (self.first, self.last) else { return thread };
+        let links = K::links(thread.entity());
+        links.next.store(None);
+        links.previous.store(Some(last));
+        K::links(last.entity()).next.store(Some(thread));
+        self.last = Some(thread);
+        // There is at least the thread that was added.
+        let next = K::links(first.entity()).next.load();
+        self.first = next;
+        if let Some(next) = next {
+            K::links(next.entity()).previous.store(None);
+        }
+        first
+    }
+
     /// Takes out a thread that is in this list.
     pub fn remove(&mut self, thread: &'static T) {
         let links = K::links(thread.entity());
@@ -139,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_deque(steps in vec((0..3_u8, 0..8_usize), 0..60)) {
+        fn it_agrees_with_a_deque(steps in vec((0..4_u8, 0..8_usize), 0..60)) {
             let all = threads(8);
             let mut list = List::<Simple, Waiting>::new();
             let mut model = VecDeque::new();
@@ -148,6 +166,14 @@ mod tests {
                     0 if !model.contains(&index) => {
                         list.push(all[index]);
                         model.push_back(index);
+                    }
+                    3 if !model.contains(&index) => {
+                        let first = list.rotate(all[index]).number;
+                        let expected = model.pop_front();
+                        if expected.is_some() {
+                            model.push_back(index);
+                        }
+                        prop_assert_eq!(first, expected.unwrap_or(index));
                     }
                     1 => prop_assert_eq!(list.pop().map(|thread| thread.number), model.pop_front()),
                     2 if model.contains(&index) => {

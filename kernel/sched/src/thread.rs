@@ -53,7 +53,8 @@ pub struct Entity<T: 'static> {
     token: AtomicU32,
     cpu: AtomicU32,
     pinned: AtomicBool,
-    priority: AtomicU8,
+    /// How many priorities are higher.
+    rank: AtomicU8,
     /// The level at which it is queued.
     pub(crate) level: AtomicU8,
     /// How long it has run, weighed, for the fair policy.
@@ -97,7 +98,7 @@ impl<T> Entity<T> {
             token: AtomicU32::new(EMPTY),
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
-            priority: AtomicU8::new(0),
+            rank: AtomicU8::new(MAX_PRIORITY),
             level: AtomicU8::new(0),
             runtime: AtomicU64::new(0),
         }
@@ -130,12 +131,18 @@ impl<T> Entity<T> {
     /// Its priority.
     #[inline]
     pub fn priority(&self) -> u8 {
-        self.priority.load(Relaxed)
+        MAX_PRIORITY.saturating_sub(self.rank.load(Relaxed))
+    }
+
+    /// How many priorities are higher than its own.
+    #[inline]
+    pub(crate) fn rank(&self) -> usize {
+        self.rank.load(Relaxed).into()
     }
 
     /// Changes the priority, at most to [`MAX_PRIORITY`]; it counts from when the thread next becomes ready.
     pub fn set_priority(&self, priority: u8) {
-        self.priority.store(priority.min(MAX_PRIORITY), Relaxed);
+        self.rank.store(MAX_PRIORITY - priority.min(MAX_PRIORITY), Relaxed);
     }
 
     /// Forgets wake-ups and the time it has run, for a thread that starts anew.

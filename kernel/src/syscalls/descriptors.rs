@@ -3,7 +3,8 @@
 use core::ffi::c_void;
 
 use hermit_abi::{
-    FIONBIO, F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, IOV_MAX, O_NONBLOCK, O_RDWR, SEEK_CUR, SEEK_END, SEEK_SET, iovec, stat,
+    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, IOV_MAX, O_NONBLOCK, O_RDWR, SEEK_CUR, SEEK_END,
+    SEEK_SET, iovec, stat,
 };
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};

@@ -3,14 +3,15 @@
 use core::task::{Context, Poll};
 
 use hermit_abi::{
-    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM, nfds_t, pollfd,
+    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM, nfds_t,
+    pollfd,
 };
 use hermit_hal::clock;
 use hermit_interface::Errno;
 
 use super::{export, export_plain, failed, user};
-use crate::threads::wait::block_until;
 use crate::descriptors;
+use crate::threads::wait::block_until;
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 

@@ -1,6 +1,5 @@
 //! Memory: the heap, and whole pages.
 
-use core::alloc::Layout;
 use core::ptr;
 
 use hermit_abi::{PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
@@ -9,63 +8,33 @@ use hermit_hal::memory::{self, OutOfMemory};
 use hermit_interface::{Errno, to_usize};
 
 use super::{export, export_plain};
-use crate::threads::life;
-
-#[inline]
-fn allocate(size: usize, align: usize) -> *mut u8 {
-    let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
-    let block = memory::allocate(layout);
-    if block.is_null() { again(layout, memory::allocate) } else { block }
-}
-
-/// Tries again when everything that is kept for later has been given back.
-#[cold]
-fn again(layout: Layout, allocate: fn(Layout) -> *mut u8) -> *mut u8 {
-    life::reclaim();
-    allocate(layout)
-}
-
-/// # Safety
-///
-/// As for [`memory::deallocate`].
-unsafe fn free(pointer: *mut u8, size: usize, align: usize) {
-    if let Ok(layout) = Layout::from_size_align(size, align) {
-        // SAFETY: the caller's promise.
-        unsafe { memory::deallocate(pointer, layout) };
-    }
-}
 
 export_plain! {
     fn sys_malloc as malloc(size: usize, align: usize) -> *mut u8 {
-        allocate(size, align)
+        memory::allocate(size, align)
     }
 
     fn sys_alloc as alloc(size: usize, align: usize) -> *mut u8 {
-        allocate(size, align)
+        memory::allocate(size, align)
     }
 
     fn sys_alloc_zeroed as alloc_zeroed(size: usize, align: usize) -> *mut u8 {
-        let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
-        let block = memory::allocate_zeroed(layout);
-        if block.is_null() { again(layout, memory::allocate_zeroed) } else { block }
+        memory::allocate_zeroed(size, align)
     }
 
     fn sys_realloc as realloc(pointer: *mut u8, size: usize, align: usize, new_size: usize) -> *mut u8 {
-        match Layout::from_size_align(size, align) {
-            // SAFETY: the program got the pointer from this heap with this layout.
-            Ok(layout) => unsafe { memory::reallocate(pointer, layout, new_size) },
-            Err(_) => ptr::null_mut(),
-        }
+        // SAFETY: the program got the pointer from this heap with this size and alignment.
+        unsafe { memory::reallocate(pointer, size, align, new_size) }
     }
 
     fn sys_free as free(pointer: *mut u8, size: usize, align: usize) {
-        // SAFETY: the program got the pointer from this heap with this layout.
-        unsafe { free(pointer, size, align) }
+        // SAFETY: the program got the pointer from this heap with this size and alignment.
+        unsafe { memory::deallocate(pointer, size, align) }
     }
 
     fn sys_dealloc as dealloc(pointer: *mut u8, size: usize, align: usize) {
-        // SAFETY: the program got the pointer from this heap with this layout.
-        unsafe { free(pointer, size, align) }
+        // SAFETY: the program got the pointer from this heap with this size and alignment.
+        unsafe { memory::deallocate(pointer, size, align) }
     }
 
     fn sys_getpagesize as getpagesize() -> i32 {

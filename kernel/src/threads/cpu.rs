@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_hal::cpus::PerCpu;
 use hermit_hal::interrupts::{self, Handlers, KICK, Masked, TIMER};
 use hermit_hal::memory::OutOfMemory;
 use hermit_hal::sync::MaskedLock;
@@ -38,7 +39,7 @@ impl<T> QueueLock<T> {
 impl<T: Send> Lock<T> for QueueLock<T> {
     #[inline]
     fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
-        self.0.with_checked(action)
+        self.0.with_unchecked_mask(action)
     }
 }
 
@@ -65,9 +66,17 @@ pub(crate) struct Cpu {
 }
 
 /// The CPU that runs this.
+static HERE: PerCpu<Cpu> = PerCpu::new();
+
+/// The CPU that runs this.
 #[inline]
 pub(crate) fn here(masked: &Masked) -> &'static Cpu {
-    get(masked.cpu()).expect("a CPU that runs is in the table")
+    HERE.get(masked).expect("a CPU says who it is before it runs threads")
+}
+
+/// As [`here`], but there may be no threads yet.
+pub(super) fn try_here(masked: &Masked) -> Option<&'static Cpu> {
+    HERE.get(masked)
 }
 
 /// The CPU of this number, if it runs.
@@ -89,6 +98,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
         slice_end: AtomicU64::new(NEVER),
     }));
     CPUS[number as usize % MAX_CPUS].store(Some(cpu));
+    HERE.set(masked, cpu);
     SYSTEM.add(&cpu.sched);
     Ok(cpu)
 }

@@ -1,7 +1,7 @@
 //! Waiting for an address.
 
-use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::SeqCst;
 
 use hermit_hal::clock;
 use hermit_hal::interrupts::Masked;
@@ -12,7 +12,8 @@ use hermit_sched::thread::Thread as _;
 use super::cpu::{self, QueueLock, SYSTEM};
 use super::{Thread, schedule};
 
-static TABLE: Table<QueueLock<Bucket<Thread>>> = Table::new([const { QueueLock::new(Bucket::new()) }; BUCKETS]);
+static TABLE: Table<QueueLock<Bucket<Thread>>> =
+    Table::new([const { QueueLock::new(Bucket::new()) }; BUCKETS]);
 
 fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64

@@ -60,6 +60,7 @@ pub(crate) fn start(
     let wanted = Wanted { function: (function, 0), priority, stack_size, cpu: None };
     let main = prepare(&wanted)?;
     cpu::handle_interrupts();
+    memory::set_reclaim(reclaim);
     make_ready(&masked, main);
     cpu::idle(&masked)
 }

@@ -7,8 +7,8 @@ use hermit_hal::{clock, thread};
 use hermit_sched::thread::Thread as _;
 use hermit_sched::timers;
 
-use super::{Thread, announced};
 use super::cpu::{self, Cpu, SYSTEM};
+use super::{Thread, announced};
 
 /// Whether two are the same thread.
 #[inline]
@@ -25,7 +25,7 @@ pub(crate) fn current() -> &'static Thread {
 /// As [`current`], but there may be no threads yet.
 pub(crate) fn try_current() -> Option<&'static Thread> {
     let masked = Masked::new();
-    cpu::get(masked.cpu()).map(|cpu| cpu.sched.current())
+    cpu::try_here(&masked).map(|cpu| cpu.sched.current())
 }
 
 /// Lets others go first, or waits if the thread has announced that.
@@ -33,10 +33,12 @@ pub(crate) fn try_current() -> Option<&'static Thread> {
 pub(crate) fn yield_now() {
     let masked = Masked::new();
     let cpu = cpu::here(&masked);
-    if cpu.sched.current().announced.block.load(Relaxed) {
+    let current = cpu.sched.current();
+    if current.announced.block.load(Relaxed) {
         drop(masked);
-        announced::wait_now();
-    } else if let Some(next) = cpu.sched.yield_now(clock::monotonic) {
+        return announced::wait_now();
+    }
+    if let Some(next) = cpu.sched.yield_now(current, clock::monotonic) {
         thread::switch(&masked, &next.context);
     }
 }

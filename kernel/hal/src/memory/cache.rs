@@ -17,7 +17,8 @@ pub(crate) struct Caches([List; classes::COUNT]);
 #[derive(Debug)]
 pub(super) struct List {
     first: AtomicPtr<u8>,
-    count: AtomicU32,
+    /// How many more blocks it takes before some are given back.
+    room: AtomicU32,
     /// How many blocks are taken from the heap next time: more and more, so that little is taken for few.
     batch: AtomicU32,
 }
@@ -25,15 +26,19 @@ pub(super) struct List {
 impl Caches {
     /// No blocks.
     pub(crate) const fn new() -> Self {
-        Self(
-            [const {
-                List {
-                    first: AtomicPtr::new(ptr::null_mut()),
-                    count: AtomicU32::new(0),
-                    batch: AtomicU32::new(1),
-                }
-            }; classes::COUNT],
-        )
+        let mut lists = [const { List::new(0) }; classes::COUNT];
+        let mut class = 0;
+        while class < classes::COUNT {
+            lists[class] = List::new(class);
+            class += 1;
+        }
+        Self(lists)
+    }
+
+    /// The list of a small class; others count as small ones.
+    #[inline]
+    pub(super) const fn small_list(&self, class: usize) -> &List {
+        &self.0[class % classes::SMALL]
     }
 
     /// The list of a class.
@@ -49,6 +54,12 @@ impl Caches {
 }
 
 impl List {
+    const fn new(class: usize) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "a batch has at most 128 blocks")]
+        let room = 2 * classes::batch(class) as u32;
+        Self { first: AtomicPtr::new(ptr::null_mut()), room: AtomicU32::new(room), batch: AtomicU32::new(1) }
+    }
+
     /// Takes a block.
     #[inline]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
@@ -56,23 +67,23 @@ impl List {
         // SAFETY: a block in the list is at least a word, aligned, and the list's alone; `push` wrote the word.
         let next = unsafe { first.cast::<*mut u8>().read() };
         self.first.store(next, Relaxed);
-        self.count.store(self.count.load(Relaxed).wrapping_sub(1), Relaxed);
+        self.room.store(self.room.load(Relaxed).wrapping_add(1), Relaxed);
         Some(first)
     }
 
-    /// Adds a block and returns how many there are.
+    /// Adds a block; `false` if it is time to give some back.
     ///
     /// # Safety
     ///
     /// The block must be one of the list's class, and nobody else's.
     #[inline]
-    pub(super) unsafe fn push(&self, block: NonNull<u8>) -> u32 {
+    pub(super) unsafe fn push(&self, block: NonNull<u8>) -> bool {
         // SAFETY: the caller's promise; blocks of every class have room for the word and are aligned for it.
         unsafe { block.cast::<*mut u8>().write(self.first.load(Relaxed)) };
         self.first.store(block.as_ptr(), Relaxed);
-        let count = self.count.load(Relaxed).wrapping_add(1);
-        self.count.store(count, Relaxed);
-        count
+        let room = self.room.load(Relaxed).wrapping_sub(1);
+        self.room.store(room, Relaxed);
+        room != 0
     }
 
     /// How many blocks to take from the heap.

@@ -5,6 +5,7 @@ use core::ptr::{self, NonNull, with_exposed_provenance_mut};
 
 use hermit_interface::to_usize;
 use hermit_memory::classes;
+use spin::Once;
 use talc::base::Talc;
 use talc::base::binning::{Binning, DefaultBinning};
 use talc::source::Source;
@@ -28,6 +29,9 @@ const PAGE: usize = 4096;
 
 static HEAP: MaskedLock<Talc<Frames, DefaultBinning>> = MaskedLock::new(Talc::new(Frames));
 
+/// What gives back memory that is kept for later.
+static RECLAIM: Once<fn()> = Once::new();
+
 /// What `Box` and `Vec` of the kernel use.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -38,17 +42,17 @@ struct Allocator;
 // SAFETY: `allocate` returns fresh memory for the layout, or null.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        allocate(layout)
+        allocate(layout.size(), layout.align())
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
-        unsafe { deallocate(pointer, layout) };
+        unsafe { deallocate(pointer, layout.size(), layout.align()) };
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
-        unsafe { reallocate(pointer, layout, size) }
+        unsafe { reallocate(pointer, layout.size(), layout.align(), size) }
     }
 }
 
@@ -91,30 +95,70 @@ unsafe impl Source for Frames {
     }
 }
 
-/// The class of a layout that a CPU keeps free blocks for.
+/// Whether a CPU keeps free blocks that suit.
 #[inline]
-fn class(layout: Layout) -> Option<usize> {
-    let cached = layout.align() <= classes::ALIGN && layout.size() <= classes::MAX_SIZE;
-    cached.then(|| classes::class(layout.size()))
+const fn is_cached(size: usize, align: usize) -> bool {
+    align <= classes::ALIGN && size <= classes::MAX_SIZE
 }
 
-/// Allocates; null if there is no memory. A layout of size zero gives a dangling pointer.
+/// Allocates; null if there is no memory, or if size and alignment are not those of a layout. A size of zero gives a
+/// dangling pointer.
 #[inline]
 #[must_use]
-pub fn allocate(layout: Layout) -> *mut u8 {
-    let Some(class) = class(layout) else { return allocate_shared(layout) };
-    let masked = Masked::new();
-    // A size of zero has no list.
-    let Some(list) = local::current().caches.list(class) else { return without_memory(layout) };
-    match list.pop() {
-        Some(block) => block.as_ptr(),
-        None => refill(&masked, list, class),
+pub fn allocate(size: usize, align: usize) -> *mut u8 {
+    if align <= classes::ALIGN
+        && let Some(class) = classes::small_class(size)
+    {
+        let masked = Masked::new();
+        if let Some(block) = local::current().caches.small_list(class).pop() {
+            return block.as_ptr();
+        }
+        drop(masked);
     }
+    allocate_more(size, align)
 }
 
-/// For a size of zero.
-const fn without_memory(layout: Layout) -> *mut u8 {
-    ptr::without_provenance_mut(layout.align())
+/// For blocks that are not small, or if this CPU has none.
+#[inline(never)]
+fn allocate_more(size: usize, align: usize) -> *mut u8 {
+    if is_cached(size, align)
+        && let Some(block) = pop(classes::class(size))
+    {
+        return block.as_ptr();
+    }
+    allocate_slowly(size, align)
+}
+
+/// Takes a block that this CPU keeps, if it has one.
+#[inline]
+fn pop(class: usize) -> Option<NonNull<u8>> {
+    let _masked = Masked::new();
+    // A size of zero has no list.
+    local::current().caches.list(class)?.pop()
+}
+
+/// When this CPU has no block.
+#[cold]
+fn allocate_slowly(size: usize, align: usize) -> *mut u8 {
+    let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
+    if size == 0 {
+        return ptr::without_provenance_mut(align);
+    }
+    let take = || if is_cached(size, align) { refill(classes::class(size)) } else { allocate_shared(layout) };
+    let block = take().or_else(|| {
+        // Perhaps somebody keeps memory that can be given back.
+        RECLAIM.get().filter(|_| crate::interrupts::are_unmasked()).and_then(|reclaim| {
+            reclaim();
+            take()
+        })
+    });
+    block.map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// Says what gives back memory that is kept for later, with [`super::reclaim`]; the first one counts. It is called without
+/// any lock held.
+pub fn set_reclaim(reclaim: fn()) {
+    RECLAIM.call_once(|| reclaim);
 }
 
 /// The layout of all blocks of a class.
@@ -123,13 +167,14 @@ fn layout_of(class: usize) -> Option<Layout> {
 }
 
 /// Takes blocks from the heap; returns one of them.
-#[cold]
-fn refill(masked: &Masked, list: &List, class: usize) -> *mut u8 {
-    let Some(layout) = layout_of(class) else { return ptr::null_mut() };
+fn refill(class: usize) -> Option<NonNull<u8>> {
+    let layout = layout_of(class)?;
+    let masked = Masked::new();
+    let list = local::current().caches.list(class)?;
     let more = list.next_batch(class) - 1;
-    HEAP.with(masked, |heap| {
+    HEAP.with(&masked, |heap| {
         // SAFETY: the size is not zero.
-        let Some(block) = (unsafe { heap.allocate(layout) }) else { return ptr::null_mut() };
+        let block = unsafe { heap.allocate(layout) }?;
         for _ in 0..more {
             // Only what the heap has: it need not grow for blocks that nobody has asked for.
             // SAFETY: the size is not zero.
@@ -137,7 +182,7 @@ fn refill(masked: &Masked, list: &List, class: usize) -> *mut u8 {
             // SAFETY: the block is fresh and has the class's layout.
             unsafe { list.push(block) };
         }
-        block.as_ptr()
+        Some(block)
     })
 }
 
@@ -163,26 +208,20 @@ pub(super) fn drain_cache() {
 }
 
 /// Memory that no CPU keeps free blocks of.
-#[cold]
-fn allocate_shared(layout: Layout) -> *mut u8 {
+fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     let masked = Masked::new();
-    // SAFETY: the size is not zero: a layout that has no class is large, or aligned to more than its size can be zero.
-    let allocate =
-        || HEAP.with(&masked, |heap| (layout.size() != 0).then(|| unsafe { heap.allocate(layout) }));
-    match allocate() {
-        Some(block) => block.map_or(ptr::null_mut(), NonNull::as_ptr),
-        None => without_memory(layout),
-    }
+    // SAFETY: the size is not zero (checked by the caller).
+    HEAP.with(&masked, |heap| unsafe { heap.allocate(layout) })
 }
 
-/// Allocates memory filled with zero; null if there is none.
+/// As [`allocate`], but the memory is filled with zero.
 #[inline]
 #[must_use]
-pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
-    let pointer = allocate(layout);
+pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
+    let pointer = allocate(size, align);
     if !pointer.is_null() {
         // SAFETY: the memory was just allocated with this size.
-        unsafe { pointer.write_bytes(0, layout.size()) };
+        unsafe { pointer.write_bytes(0, size) };
     }
     pointer
 }
@@ -191,61 +230,91 @@ pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// `pointer` must come from this heap, with this layout, and not be used again.
+/// `pointer` must come from this heap, with this size and alignment, and not be used again.
 #[inline]
-pub unsafe fn deallocate(pointer: *mut u8, layout: Layout) {
-    let Some(class) = class(layout) else {
-        // SAFETY: the caller's promise.
-        return unsafe { deallocate_shared(pointer, layout) };
-    };
-    let masked = Masked::new();
-    // A size of zero has no list.
-    let Some(list) = local::current().caches.list(class) else { return };
-    let Some(block) = NonNull::new(pointer) else { return };
-    // SAFETY: the caller's promise; a layout has the same class when it is freed as when it was allocated.
-    let count = unsafe { list.push(block) };
-    let batch = classes::batch(class);
-    if count as usize > 2 * batch {
-        drain(&masked, list, class, batch);
+pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
+    if align <= classes::ALIGN
+        && let Some(class) = classes::small_class(size)
+    {
+        let masked = Masked::new();
+        let list = local::current().caches.small_list(class);
+        // SAFETY: the caller's promise: what was allocated is not null.
+        let block = unsafe { NonNull::new_unchecked(pointer) };
+        // SAFETY: the caller's promise; a size has the same class when it is freed as when it was allocated.
+        let has_room = unsafe { list.push(block) };
+        if has_room {
+            return;
+        }
+        return drain(&masked, list, class, classes::batch(class));
     }
+    // SAFETY: the caller's promise.
+    unsafe { deallocate_more(pointer, size, align) };
+}
+
+/// For blocks that are not small.
+///
+/// # Safety
+///
+/// As for [`deallocate`].
+#[inline(never)]
+unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
+    if is_cached(size, align)
+        && let Some(block) = NonNull::new(pointer)
+    {
+        let class = classes::class(size);
+        let masked = Masked::new();
+        // A size of zero has no list.
+        let Some(list) = local::current().caches.list(class) else { return };
+        // SAFETY: the caller's promise; a size has the same class when it is freed as when it was allocated.
+        if !unsafe { list.push(block) } {
+            drain(&masked, list, class, classes::batch(class));
+        }
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { deallocate_shared(pointer, size, align) };
 }
 
 /// # Safety
 ///
 /// As for [`deallocate`].
 #[cold]
-unsafe fn deallocate_shared(pointer: *mut u8, layout: Layout) {
-    if layout.size() != 0 {
+unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
+    let Ok(layout) = Layout::from_size_align(size, align) else { return };
+    if size != 0 {
         let masked = Masked::new();
-        // SAFETY: the caller's promise; what has no class was allocated with its own layout.
+        // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
         HEAP.with(&masked, |heap| unsafe { heap.deallocate(pointer, layout) });
     }
 }
 
-/// Changes the size of an allocation, which may move; null if there is no memory, and then nothing has changed.
+/// Changes the size of an allocation from `old`, which may move; null if there is no memory, and then nothing has changed.
 ///
 /// # Safety
 ///
-/// As for [`deallocate`]; `size` rounded up to the alignment must not exceed `isize::MAX`.
-pub unsafe fn reallocate(pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-    let Ok(new) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
-    let classes = (class(layout), class(new));
-    if classes.0.is_some() && classes.0 == classes.1 {
+/// As for [`deallocate`].
+pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
+    let cached = [old, size].map(|size| is_cached(size, align));
+    if cached == [true, true] && classes::class(old) == classes::class(size) {
         return pointer;
     }
-    if classes == (None, None) && layout.size() != 0 && size != 0 {
+    if cached == [false, false]
+        && let Ok(layout) = Layout::from_size_align(old, align)
+        && Layout::from_size_align(size, align).is_ok()
+        && old.min(size) != 0
+    {
         let masked = Masked::new();
-        // SAFETY: the caller's promise; what has no class was allocated with its own layout.
+        // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
         if HEAP.with(&masked, |heap| unsafe { heap.try_realloc_in_place(pointer, layout, size) }) {
             return pointer;
         }
     }
-    let moved = allocate(new);
+    let moved = allocate(size, align);
     if !moved.is_null() {
         // SAFETY: both are as large as what is copied, and the new memory is fresh.
-        unsafe { ptr::copy_nonoverlapping(pointer, moved, layout.size().min(size)) };
+        unsafe { ptr::copy_nonoverlapping(pointer, moved, old.min(size)) };
         // SAFETY: the caller's promise.
-        unsafe { deallocate(pointer, layout) };
+        unsafe { deallocate(pointer, old, align) };
     }
     moved
 }

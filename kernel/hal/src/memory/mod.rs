@@ -21,7 +21,7 @@ use hermit_paging::Access;
 use spin::Once;
 
 pub(crate) use cache::Caches;
-pub use heap::{allocate, allocate_zeroed, deallocate, reallocate};
+pub use heap::{allocate, allocate_zeroed, deallocate, reallocate, set_reclaim};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 

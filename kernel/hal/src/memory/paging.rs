@@ -186,7 +186,10 @@ impl Memory {
     }
 
     /// Makes the page on which other processors start.
-    pub(super) fn make_start_page(&mut self, code: impl FnOnce(&StartPage) -> [u8; 4096]) -> Option<StartPage> {
+    pub(super) fn make_start_page(
+        &mut self,
+        code: impl FnOnce(&StartPage) -> [u8; 4096],
+    ) -> Option<StartPage> {
         let page = StartPage { physical: self.space.take_low_page()?, root: self.table.root() };
         self.space.direct_map.write(page.physical, &code(&page));
         let mapped =

@@ -107,7 +107,8 @@ impl Drop for Stack {
 /// Unmaps the stacks in slots.
 fn unmap(slots: impl Iterator<Item = Slot>) {
     let start = START.load(Relaxed);
-    let ranges = slots.map(|slot| slot.extent(start)).map(|extent| (extent.bottom, extent.top - extent.bottom));
+    let ranges =
+        slots.map(|slot| slot.extent(start)).map(|extent| (extent.bottom, extent.top - extent.bottom));
     paging::with(|memory| memory.unmap_and_free(ranges));
 }
 

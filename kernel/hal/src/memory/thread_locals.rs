@@ -34,7 +34,7 @@ impl ThreadLocals {
         // The linker counts offsets back from the thread pointer, to the end rounded up to the alignment.
         let offset = to_usize(template.memory_size).next_multiple_of(align);
         let layout = Layout::from_size_align(offset + POINTER_SIZE, align).map_err(|_| OutOfMemory)?;
-        let start = NonNull::new(heap::allocate(layout)).ok_or(OutOfMemory)?;
+        let start = NonNull::new(heap::allocate(layout.size(), layout.align())).ok_or(OutOfMemory)?;
         // SAFETY: the block is larger than `offset`.
         let pointer = unsafe { start.add(offset) };
         let mut locals = Self { start, layout, pointer };
@@ -66,6 +66,6 @@ impl ThreadLocals {
 impl Drop for ThreadLocals {
     fn drop(&mut self) {
         // SAFETY: the block was allocated with this layout, and the thread that used it is gone.
-        unsafe { heap::deallocate(self.start.as_ptr(), self.layout) };
+        unsafe { heap::deallocate(self.start.as_ptr(), self.layout.size(), self.layout.align()) };
     }
 }

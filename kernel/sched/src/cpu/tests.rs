@@ -38,10 +38,10 @@ fn yielding_alone_changes_nothing() {
     let (system, cpus, all) = system(1);
     system.make_ready(all[0]);
     assert_eq!(number(cpus[0].next(no_time)), Some(0));
-    assert_eq!(number(cpus[0].yield_now(no_time)), None);
+    assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), None);
     system.make_ready(all[1]);
-    assert_eq!(number(cpus[0].yield_now(no_time)), Some(1));
-    assert_eq!(number(cpus[0].yield_now(no_time)), Some(0));
+    assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), Some(1));
+    assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), Some(0));
     assert_eq!(cpus[0].ready_count(), 1);
 }
 

@@ -45,7 +45,7 @@ fn a_running_thread_is_not_stolen() {
                 next.enter();
             }
         });
-        if let Some(next) = system.cpu(0).yield_now(no_time) {
+        if let Some(next) = system.cpu(0).yield_now(system.cpu(0).current(), no_time) {
             System::switch(current, next);
         }
         thief.join().unwrap();

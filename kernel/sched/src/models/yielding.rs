@@ -19,7 +19,7 @@ fn yielding_agrees_with_a_remote_wake_up() {
         system.make_ready(second);
         let waker = thread::spawn(move || system.make_ready(third));
         let mut yield_now = || {
-            if let Some(next) = cpu.yield_now(no_time) {
+            if let Some(next) = cpu.yield_now(cpu.current(), no_time) {
                 System::switch(current, next);
                 current = next;
             }

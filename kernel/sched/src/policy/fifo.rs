@@ -4,7 +4,9 @@ use super::Policy;
 use crate::levels::Levels;
 use crate::thread::{MAX_PRIORITY, Thread};
 
-const LEVELS: usize = MAX_PRIORITY as usize + 1;
+/// A level for each priority; a power of two.
+const LEVELS: usize = 32;
+const _: () = assert!(LEVELS > MAX_PRIORITY as usize, "each priority has a level");
 
 /// A list for each priority, the highest first.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ impl<T> Default for Fifo<T> {
 }
 
 fn level<T: Thread>(thread: &'static T) -> usize {
-    usize::from(MAX_PRIORITY - thread.entity().priority())
+    thread.entity().rank()
 }
 
 impl<T: Thread> Fifo<T> {
@@ -52,6 +54,20 @@ impl<T: Thread> Policy<T> for Fifo<T> {
     fn instead_of(&mut self, current: &'static T) -> Option<&'static T> {
         let first = self.levels.first(0).filter(|&first| first <= level(current))?;
         self.levels.pop(first)
+    }
+
+    #[inline]
+    fn exchange(&mut self, current: &'static T) -> Option<&'static T> {
+        let level = level(current);
+        match self.levels.first(0) {
+            Some(first) if first == level => Some(self.levels.rotate(level, current)),
+            Some(first) if first < level => {
+                let next = self.levels.pop(first);
+                self.add(current);
+                next
+            }
+            _ => None,
+        }
     }
 
     #[inline]

@@ -30,6 +30,14 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Takes the thread that is to run instead of `current`, which lets others go first.
     fn instead_of(&mut self, current: &'static T) -> Option<&'static T>;
 
+    /// [`Self::instead_of`], and [`Self::put_back`] if there is somebody.
+    #[inline]
+    fn exchange(&mut self, current: &'static T) -> Option<&'static T> {
+        let next = self.instead_of(current)?;
+        self.put_back(current);
+        Some(next)
+    }
+
     /// Takes the thread that is to run because the slice of `current` is over.
     fn after_slice(&mut self, current: &'static T) -> Option<&'static T> {
         self.instead_of(current)

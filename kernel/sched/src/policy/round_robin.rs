@@ -42,6 +42,11 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
         self.order.instead_of(current)
     }
 
+    #[inline]
+    fn exchange(&mut self, current: &'static T) -> Option<&'static T> {
+        self.order.exchange(current)
+    }
+
     fn after_slice(&mut self, current: &'static T) -> Option<&'static T> {
         self.slices = self.slices.wrapping_add(1);
         let lowest = self.slices.is_multiple_of(LOWEST_EVERY);

@@ -33,6 +33,9 @@ pub(crate) struct Local {
     pub(crate) resume: AtomicU64,
     /// The thread that runs.
     pub(crate) thread: AtomicPtr<Thread>,
+    /// What [`crate::cpus::PerCpu`] gives out on this CPU, and to whom it belongs.
+    pub(crate) own: AtomicPtr<()>,
+    pub(crate) owner: AtomicPtr<()>,
     /// Free blocks of the heap.
     pub(crate) caches: Caches,
 }
@@ -58,6 +61,8 @@ impl Local {
             reschedule: AtomicBool::new(false),
             resume: AtomicU64::new(0),
             thread: AtomicPtr::new(ptr::null_mut()),
+            own: AtomicPtr::new(ptr::null_mut()),
+            owner: AtomicPtr::new(ptr::null_mut()),
             caches: Caches::new(),
         }
     }

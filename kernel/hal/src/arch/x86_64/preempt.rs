@@ -106,3 +106,36 @@ unsafe extern "C" fn preempt() {
         preempted = sym crate::interrupts::preempted,
     )
 }
+
+/// Calls [`crate::interrupts::handle_noted`] and keeps all registers, so that whoever calls this, seldom, need not save any.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn noted() {
+    naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "and rsp, -16",
+        "call {handle}",
+        "lea rsp, [rbp - 72]",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "pop rbp",
+        "ret",
+        handle = sym crate::interrupts::handle_noted,
+    )
+}

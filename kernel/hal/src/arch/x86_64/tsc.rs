@@ -1,12 +1,13 @@
 //! The time-stamp counter.
 
-use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
+use core::arch::asm;
+use core::arch::x86_64::{__cpuid, _rdtsc};
 
 /// Ticks since some moment in the past, read after everything that comes before it in the program.
 #[inline]
 pub(crate) fn now() -> u64 {
-    // SAFETY: every 64-bit processor has the instruction.
-    unsafe { _mm_lfence() };
+    // SAFETY: every 64-bit processor has the instruction, which only waits.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) };
     // SAFETY: every 64-bit processor has the counter, and nothing disabled it.
     unsafe { _rdtsc() }
 }
