@@ -36,8 +36,8 @@ pub use calls::socket::{
 };
 pub use calls::sync::{futex_wait, futex_wake, sem_destroy, sem_init, sem_post, sem_timedwait, sem_trywait};
 pub use calls::thread::{
-    available_parallelism, block_current_task, block_current_task_with_timeout, join, spawn, spawn2,
-    wakeup_task, yield_now,
+    available_parallelism, block_current_task, block_current_task_with_timeout, join, set_thread_name, spawn,
+    spawn2, wakeup_task, yield_now,
 };
 pub use calls::time::{clock_gettime, nanosleep, usleep};
 #[expect(deprecated, reason = "still exported, for programs that were written for them")]

@@ -72,6 +72,7 @@ pub const SYMBOLS: &[&str] = &[
     "sys_send",
     "sys_sendto",
     "sys_set_priority",
+    "sys_set_thread_name",
     "sys_setsockopt",
     "sys_shutdown",
     "sys_shutdown_socket",

@@ -1,4 +1,5 @@
-//! Every function of the published crate's version 0.5.2 is here with its exact type, and so is every type's shape.
+//! Every function of the published crate's version 0.5.2 is here with its exact type, and so is every type's shape;
+//! and so are our own functions.
 //!
 //! The kernel is not there on the development machine, so the functions are only named, in constants, never called.
 
@@ -96,6 +97,15 @@ functions! {
     write: fn(i32, *const u8, usize) -> isize;
     writev: fn(i32, *const iovec, usize) -> isize;
     yield_now: fn();
+}
+
+/// What the published crate does not have; std calls it where our patches to it say so.
+mod ours {
+    use super::c_char;
+
+    functions! {
+        set_thread_name: fn(*const c_char);
+    }
 }
 
 #[expect(deprecated, reason = "they are part of the interface until they are not exported any more")]

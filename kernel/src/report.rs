@@ -11,8 +11,8 @@ use hermit_interface::exit::{
 };
 use hermit_symbols::{Place, Symbols};
 
+use crate::threads::schedule;
 use crate::threads::thread::MAIN_ID;
-use crate::threads::{Thread, schedule};
 
 /// Longest backtrace that is printed.
 const MAX_FRAMES: usize = 32;
@@ -83,11 +83,12 @@ struct ThreadName;
 
 impl fmt::Display for ThreadName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match schedule::try_current().map(Thread::id) {
-            None => out.write_str("(none)"),
-            Some(0) => out.write_str("(idle)"),
-            Some(MAIN_ID) => out.write_str("main"),
-            Some(id) => write!(out, "{id:#x}"),
+        let Some(thread) = schedule::try_current() else { return out.write_str("(none)") };
+        match (thread.name().text(), thread.id()) {
+            (Some(name), _) => out.write_str(name),
+            (None, 0) => out.write_str("(idle)"),
+            (None, MAIN_ID) => out.write_str("main"),
+            (None, id) => write!(out, "{id:#x}"),
         }
     }
 }

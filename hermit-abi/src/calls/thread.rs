@@ -1,5 +1,7 @@
 //! Threads: starting, joining and scheduling them.
 
+use core::ffi::c_char;
+
 use crate::types::scalar::Tid;
 
 unsafe extern "C" {
@@ -32,6 +34,16 @@ unsafe extern "C" {
     /// Lets the other threads that are ready run before the calling one goes on.
     #[link_name = "sys_yield"]
     pub fn yield_now();
+
+    /// Gives the calling thread a name, which the kernel's messages show; null or an empty text takes it away.
+    ///
+    /// Of a longer name than 31 bytes only as many whole characters stay as fit into that.
+    ///
+    /// # Safety
+    ///
+    /// `name` must be null, or a text that ends with 0 and does not change during the call.
+    #[link_name = "sys_set_thread_name"]
+    pub fn set_thread_name(name: *const c_char);
 
     /// How many threads can run at the same time, at least 1.
     #[link_name = "sys_available_parallelism"]

@@ -1,5 +1,7 @@
 //! Threads: starting, joining and scheduling them.
 
+use core::ffi::c_char;
+
 use hermit_abi::Tid;
 use hermit_hal::cpus;
 use hermit_interface::Errno;
@@ -7,7 +9,7 @@ use hermit_sched::thread::Thread as _;
 
 use super::{export, export_plain, failed, user};
 use crate::threads::life::{self, Wanted};
-use crate::threads::{announced, schedule};
+use crate::threads::{announced, name, schedule};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
@@ -44,6 +46,12 @@ export_plain! {
 
     fn sys_yield as yield_now() {
         schedule::yield_now();
+    }
+
+    fn sys_set_thread_name as set_thread_name(name: *const c_char) {
+        // SAFETY: the program passes null or a text that ends with 0.
+        let name = unsafe { user::text(name, name::MAX_LEN) };
+        schedule::current().set_name(name.unwrap_or_default());
     }
 
     fn sys_available_parallelism as available_parallelism() -> usize {

@@ -3,6 +3,7 @@
 //! Program and kernel share the address space, so a pointer can only be checked for what is wrong with it in
 //! itself; that it is valid as the ABI says is the program's promise, as with any `unsafe` function.
 
+use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::slice;
 
@@ -20,6 +21,21 @@ pub(super) unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Result<&'a [u8
     }
     // SAFETY: the caller's promise; not null and not too long (checked).
     Ok(unsafe { slice::from_raw_parts(pointer, len) })
+}
+
+/// The first `limit` bytes, at most, of the program's text, which ends with 0. Nothing behind its end is read.
+///
+/// # Safety
+///
+/// Null, or valid for reads up to the end or of `limit` bytes, which do not change as long as the result lives.
+pub(super) unsafe fn text<'a>(pointer: *const c_char, limit: usize) -> Result<&'a [u8], Errno> {
+    check(pointer, limit)?;
+    let start = pointer.cast::<u8>();
+    // SAFETY: the caller's promise: no byte before this one was the end.
+    let is_end = |index: &usize| unsafe { start.wrapping_add(*index).read() } == 0;
+    let len = (0..limit).find(is_end).unwrap_or(limit);
+    // SAFETY: the caller's promise: so much was just read.
+    unsafe { bytes(start, len) }
 }
 
 /// The program's memory, to be filled; it need not be initialised.

@@ -3,6 +3,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`thread`] | one thread, and the table of all |
+//! | [`name`] | what a thread is called |
 //! | [`cpu`] | one CPU: its queue, its timers, its idle thread; what its interrupts do |
 //! | [`schedule`] | yielding, waiting, waking |
 //! | [`life`] | starting, ending and joining threads |
@@ -14,6 +15,7 @@ pub(crate) mod announced;
 pub(crate) mod cpu;
 pub(crate) mod futex;
 pub(crate) mod life;
+pub(crate) mod name;
 pub(crate) mod schedule;
 pub(crate) mod thread;
 pub(crate) mod wait;

@@ -16,6 +16,7 @@ use hermit_interface::Errno;
 use hermit_sched::thread::Entity;
 use spin::Once;
 
+use super::name::Name;
 use super::schedule;
 
 /// What a thread runs: the program's function and its argument.
@@ -47,6 +48,7 @@ pub(crate) struct Thread {
     /// How often it has begun.
     generation: AtomicU32,
     errno: AtomicI32,
+    name: SpinLock<Name>,
     /// The CPU among whose timers it is.
     pub(super) timer_cpu: AtomicU32,
     /// What it has said it will wait for, and until when.
@@ -89,6 +91,7 @@ impl Thread {
             id: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             errno: AtomicI32::new(0),
+            name: SpinLock::new(Name::NONE),
             timer_cpu: AtomicU32::new(0),
             announced: Announced::default(),
             function: SpinLock::new(None),
@@ -125,6 +128,7 @@ impl Thread {
         let id = generation << PLACE.count_ones() | self.id() & PLACE;
         self.entity.reset();
         self.errno.store(0, Relaxed);
+        *self.name.lock() = Name::NONE;
         self.announced.block.store(false, Relaxed);
         self.id.store(id, Relaxed);
         self.life.store(id, Release);
@@ -141,6 +145,17 @@ impl Thread {
 
     pub(super) fn set_errno(&self, error: Errno) {
         self.errno.store(error.number(), Relaxed);
+    }
+
+    /// Sets the name to what the bytes begin with.
+    pub(crate) fn set_name(&self, bytes: &[u8]) {
+        let name = Name::new(bytes);
+        *self.name.lock() = name;
+    }
+
+    /// The name; none if it just changes. Never waits.
+    pub(crate) fn name(&self) -> Name {
+        self.name.try_lock().map_or(Name::NONE, |name| *name)
     }
 
     /// Wakes the thread.
