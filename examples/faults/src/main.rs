@@ -9,6 +9,7 @@ use hermit_sys as _;
 mod checks;
 mod faults;
 mod memory;
+mod threads;
 
 use std::env;
 use std::process::{self, ExitCode};
@@ -37,6 +38,9 @@ const ACTIONS: &[(&str, Action)] = &[
     ("null-read", faults::null_read),
     ("panic", faults::panic),
     ("recursion", faults::recursion),
+    ("thread-long-name", threads::long_name),
+    ("thread-null", threads::null),
+    ("thread-panic", threads::panic),
     ("time", checks::time),
     ("tls", checks::tls),
     ("try-allocate", faults::try_allocate),

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::files;
+use super::patches;
 use super::record::{self, Addition, Record};
 use super::sources::{self, Sources};
 use super::stamp::{Stamp, State};
@@ -23,7 +24,8 @@ const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtin
 
 /// Everything that std is made from, as one word.
 fn std_key(toolchain: &Toolchain) -> Result<String> {
-    let inputs = format!("{VERSION}\n{}\n{}", toolchain.identity, sources::abi_digest()?);
+    let (abi, patches) = (sources::abi_digest()?, patches::digest());
+    let inputs = format!("{VERSION}\n{}\n{abi}\n{patches}", toolchain.identity);
     Ok(sources::hex(&Sha256::digest(inputs)))
 }
 

@@ -8,6 +8,7 @@
 mod debian;
 mod files;
 mod library;
+mod patches;
 mod qemu;
 mod record;
 mod sources;

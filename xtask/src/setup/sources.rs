@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::debian;
 use super::files;
+use super::patches;
 use super::record::{Addition, Record};
 use super::toolchain::Toolchain;
 use crate::process;
@@ -16,7 +17,10 @@ use crate::workspace;
 /// Rustup's name for the sources.
 pub(super) const COMPONENT: &str = "rust-src";
 
-/// A copy of the standard library's sources in which `hermit-abi` is ours.
+/// The file that is written last, and says which changes were made.
+const COMPLETE: &str = "complete";
+
+/// A copy of the standard library's sources with our changes, in which `hermit-abi` is ours.
 #[derive(Debug)]
 pub(crate) struct Sources {
     /// The folder of everything.
@@ -29,7 +33,8 @@ impl Sources {
         let digest = hex(&Sha256::digest(&toolchain.identity));
         let name = format!("{}-{}", toolchain.release(), &digest[..8]);
         let sources = Self { folder: workspace::target_dir().join("setup").join(name) };
-        if !sources.folder.join("complete").exists() {
+        let made = fs::read_to_string(sources.folder.join(COMPLETE));
+        if made.ok() != Some(patches::digest()) {
             sources.fetch(toolchain, record)?;
         }
         sources.use_our_abi()?;
@@ -58,9 +63,10 @@ impl Sources {
         files::remove_dir(&self.folder)?;
         files::copy_dir(&original, &self.library())?;
         append_patch(&self.library().join("Cargo.toml"))?;
+        patches::apply(&self.library())?;
         fs::copy(self.library().join("Cargo.lock"), self.folder.join("Cargo.lock.original"))
             .context("cannot copy the library's Cargo.lock")?;
-        fs::write(self.folder.join("complete"), "").context("cannot mark the copy as complete")
+        fs::write(self.folder.join(COMPLETE), patches::digest()).context("cannot mark the copy as complete")
     }
 
     fn use_our_abi(&self) -> Result<()> {

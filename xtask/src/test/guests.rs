@@ -70,7 +70,7 @@ pub(crate) fn expect(guest: &Guest, input: &[u8], status: u8, texts: &[&str]) ->
 }
 
 /// What `examples/faults` is told, the exit status, and what it must print.
-const FAULTS: [(&str, u8, &[&str]); 20] = [
+const FAULTS: [(&str, u8, &[&str]); 23] = [
     ("panic", 134, &["thread 'main'", "panicked at"]),
     (
         "null",
@@ -106,6 +106,9 @@ const FAULTS: [(&str, u8, &[&str]); 20] = [
     ("entropy", 0, &["ok"]),
     ("memory", 0, &["ok"]),
     ("io-errors", 0, &["ok", "open: ", "bind: ", "spawn: "]),
+    ("thread-null", 139, &["thread 'worker' wrote to 0x0, which is not mapped"]),
+    ("thread-panic", 134, &["thread 'worker' ", "panicked at"]),
+    ("thread-long-name", 139, &["thread 'a name of which 29 bytes stay' wrote to 0x0"]),
     ("no-such-fault", 2, &["usage"]),
     ("exit", 2, &["usage"]),
 ];

@@ -1,0 +1,194 @@
+//! Our changes to std, made in the copy of its sources that is built.
+//!
+//! A patch is a text of a file that is there exactly once, and the text in its place. If it is not there, the sources
+//! are of another version than the one that the patch was written for, and somebody must read them first.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::sources::hex;
+
+/// A change to a file.
+#[derive(Clone, Copy, Debug)]
+struct Patch {
+    /// The file, in rust's `library` folder.
+    file: &'static str,
+    /// What is there.
+    old: &'static str,
+    /// What is to be there.
+    new: &'static str,
+}
+
+const THREADS: &str = "std/src/sys/thread/mod.rs";
+const HERMIT_THREADS: &str = "std/src/sys/thread/hermit.rs";
+const HERMIT_HEAP: &str = "std/src/sys/alloc/hermit.rs";
+
+/// All changes.
+const PATCHES: [Patch; 5] = [
+    // The names of threads reach the kernel, whose messages about faults show them.
+    Patch {
+        file: THREADS,
+        old: "pub use hermit::{Thread, available_parallelism, sleep, yield_now, DEFAULT_MIN_STACK_SIZE};
+        #[expect(dead_code)]
+        mod unsupported;
+        pub use unsupported::{current_os_id, set_name};",
+        new: "pub use hermit::{Thread, available_parallelism, set_name, sleep, yield_now, DEFAULT_MIN_STACK_SIZE};
+        #[expect(dead_code)]
+        mod unsupported;
+        pub use unsupported::current_os_id;",
+    },
+    Patch {
+        file: HERMIT_THREADS,
+        old: "use crate::num::NonZero;\n",
+        new: "use crate::ffi::CStr;\nuse crate::num::NonZero;\n",
+    },
+    Patch {
+        file: HERMIT_THREADS,
+        old: "#[inline]\npub fn yield_now() {\n",
+        new: "pub fn set_name(name: &CStr) {
+    // SAFETY: the text ends with 0.
+    unsafe {
+        hermit_abi::set_thread_name(name.as_ptr());
+    }
+}
+
+#[inline]
+pub fn yield_now() {
+",
+    },
+    // Sleeping is as exact as the clock, and no duration is too long for it.
+    Patch {
+        file: HERMIT_THREADS,
+        old: "    let micros = dur.as_micros() + if dur.subsec_nanos() % 1_000 > 0 { 1 } else { 0 };
+    let micros = u64::try_from(micros).unwrap_or(u64::MAX);
+
+    unsafe {
+        hermit_abi::usleep(micros);
+    }
+",
+        new: "    let span = hermit_abi::timespec {
+        // More than this is 292 billion years, as good as for ever.
+        tv_sec: i64::try_from(dur.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: dur.subsec_nanos() as i32,
+    };
+    // It cannot fail: the span is not negative, and the nanoseconds are less than a second.
+    // SAFETY: the span is valid for reading.
+    unsafe {
+        hermit_abi::nanosleep(&raw const span);
+    }
+",
+    },
+    // The kernel may know that memory is zero already.
+    Patch {
+        file: HERMIT_HEAP,
+        old: "    #[inline]\n    unsafe fn dealloc(",
+        new: "    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller guarantees that the size is not 0.
+        unsafe { hermit_abi::alloc_zeroed(layout.size(), layout.align()) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(",
+    },
+];
+
+/// Makes all changes in a fresh copy of rust's `library` folder.
+///
+/// # Errors
+///
+/// Fails, and names the file, if a text to be replaced is not there exactly once.
+pub(crate) fn apply(library: &Path) -> Result<()> {
+    PATCHES.iter().try_for_each(|patch| patch.apply(library))
+}
+
+/// What all changes are, as one word.
+pub(crate) fn digest() -> String {
+    digest_of(&PATCHES)
+}
+
+fn digest_of(patches: &[Patch]) -> String {
+    let mut hash = Sha256::new();
+    for text in patches.iter().flat_map(|patch| [patch.file, patch.old, patch.new]) {
+        hash.update(format!("{}\n{text}\n", text.len()));
+    }
+    hex(&hash.finalize())
+}
+
+impl Patch {
+    fn apply(&self, library: &Path) -> Result<()> {
+        let path = library.join(self.file);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}, which is to be patched", path.display()))?;
+        let text = self.replace(&text).with_context(|| {
+            format!("cannot patch {}: this version of Rust is not known here", path.display())
+        })?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The text after the change.
+    fn replace(&self, text: &str) -> Result<String> {
+        let first = self.old.lines().next().unwrap_or_default().trim();
+        match text.matches(self.old).count() {
+            1 => Ok(text.replacen(self.old, self.new, 1)),
+            0 => bail!("it does not have the text to be replaced, which begins with `{first}`"),
+            count => bail!("it has the text to be replaced, which begins with `{first}`, {count} times"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Patch, digest_of};
+    use std::fs;
+
+    const PATCH: Patch = Patch { file: "std/file.rs", old: "fn old() {\n}", new: "fn new() {\n    old\n}" };
+
+    #[test]
+    fn a_text_is_replaced_and_nothing_else() {
+        let text = "before\nfn old() {\n}\nafter\n";
+        assert_eq!(PATCH.replace(text).unwrap(), "before\nfn new() {\n    old\n}\nafter\n");
+    }
+
+    #[test]
+    fn a_text_that_is_missing_or_there_twice_is_an_error() {
+        let message = |text: &str| PATCH.replace(text).unwrap_err().to_string();
+        assert!(message("fn old() { }").contains("does not have"), "{}", message(""));
+        let twice = PATCH.old.repeat(2);
+        assert!(message(&twice).contains("2 times"), "{}", message(&twice));
+        // What is patched already is not patched again.
+        let patched = PATCH.replace(PATCH.old).unwrap();
+        assert!(message(&patched).contains("`fn old() {`"), "{}", message(&patched));
+    }
+
+    #[test]
+    fn a_file_is_patched_once_and_errors_name_it() {
+        let library = tempfile::tempdir().unwrap();
+        let path = library.path().join(PATCH.file);
+        let message = || format!("{:#}", PATCH.apply(library.path()).unwrap_err());
+        assert!(message().contains("std/file.rs"), "{}", message());
+        fs::create_dir(library.path().join("std")).unwrap();
+        fs::write(&path, PATCH.old).unwrap();
+        PATCH.apply(library.path()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), PATCH.new);
+        assert!(message().contains("std/file.rs"), "{}", message());
+        assert_eq!(fs::read_to_string(&path).unwrap(), PATCH.new);
+    }
+
+    #[test]
+    fn every_part_of_a_patch_changes_the_digest() {
+        let changed = [
+            Patch { file: "std/other.rs", ..PATCH },
+            Patch { old: "other", ..PATCH },
+            Patch { new: "other", ..PATCH },
+            Patch { old: "", new: "", file: "" },
+        ];
+        for patch in changed {
+            assert_ne!(digest_of(&[patch]), digest_of(&[PATCH]));
+        }
+        assert_ne!(digest_of(&[PATCH, PATCH]), digest_of(&[PATCH]));
+    }
+}
