@@ -17,7 +17,7 @@ use crate::build::{self, BARE_TARGET, GUEST_TARGET};
 use crate::process;
 
 /// Raised when the way of building changes, so that what an older setup installed is built again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What every program for the target needs at least.
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];

@@ -1,3 +1,5 @@
+//! Queues, placement and stealing, with fake threads.
+
 extern crate std;
 
 use super::{Cpu, Cpus, Told};
