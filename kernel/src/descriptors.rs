@@ -8,12 +8,16 @@ use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_io::{Console, EventFd, Object, Table, Terminal, Waiters as _};
 
+use crate::fallible;
 use crate::waiters::Waiters;
 
 static TABLE: SpinLock<Table> = SpinLock::new(Table::new());
 
 /// Those who wait for input.
 static READERS: Waiters = Waiters::new();
+
+/// Held while input is read.
+static READING: SpinLock<()> = SpinLock::new(());
 
 /// Held while a piece of text is written.
 static WRITING: SpinLock<()> = SpinLock::new(());
@@ -42,6 +46,11 @@ impl Terminal for MachineConsole {
         console::has_input()
     }
 
+    fn alone(&self, read: &mut dyn FnMut()) {
+        let _reading = READING.lock();
+        read();
+    }
+
     fn wake_on_input(&self, context: &mut Context<'_>) {
         READERS.add(context);
         console::listen();
@@ -65,7 +74,8 @@ pub(crate) fn init() {
 
 /// Opens a descriptor for a new counter.
 pub(crate) fn open_eventfd(value: u64, semaphore: bool, nonblocking: bool) -> Result<i32, Errno> {
-    let object: Arc<dyn Object> = Arc::new(EventFd::new(value, semaphore, nonblocking, Waiters::new()));
+    let object = fallible::arc(EventFd::new(value, semaphore, nonblocking, Waiters::new()));
+    let object: Arc<dyn Object> = object.ok_or(Errno::ENOMEM)?;
     let descriptor = TABLE.lock().insert(object)?;
     i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
 }

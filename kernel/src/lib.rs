@@ -8,6 +8,7 @@ extern crate alloc;
 
 mod descriptors;
 mod entropy;
+mod fallible;
 mod init;
 mod panic;
 mod report;

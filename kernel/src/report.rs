@@ -5,6 +5,7 @@ use core::fmt::{self, Write};
 use hermit_hal::console::Console;
 use hermit_hal::exit::exit;
 use hermit_hal::fault::{self, Fault, Kind};
+use hermit_hal::interrupts::Masked;
 use hermit_hal::symbols;
 use hermit_interface::exit::{
     ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
@@ -24,6 +25,8 @@ pub(crate) fn init() {
 
 /// Ends the machine because of something that the program is not to blame for.
 pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
+    // Whoever stops the others must neither be moved to another CPU nor be preempted.
+    core::mem::forget(Masked::new());
     fault::stop_others();
     // The console takes everything.
     let _: fmt::Result = writeln!(Console, "hermit: fatal error: {reason}");

@@ -101,6 +101,8 @@ pub fn monotonic() -> u64 {
 #[cold]
 #[inline(never)]
 fn monotonic_slowly() -> u64 {
+    // Not to be preempted while others may have to wait for the first reading.
+    let _masked = Masked::new();
     let clock = clock();
     let now = clock.scale.nanoseconds(tsc::now().saturating_sub(clock.start));
     if DISAGREE.load(Relaxed) {

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::arch::{cpu, local};
+use crate::arch::local;
 use crate::interrupts::Masked;
 use crate::{clock, platform};
 
@@ -28,11 +28,6 @@ pub fn start_others(main: fn(u32) -> !) {
 pub fn kick(masked: &Masked, cpu: u32) {
     let _ = masked;
     platform::current().kick(cpu);
-}
-
-/// Stops this CPU for good.
-pub fn stop() -> ! {
-    cpu::stop()
 }
 
 /// Something that each CPU has its own of. There can be one such thing.

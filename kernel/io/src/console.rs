@@ -20,6 +20,9 @@ pub trait Terminal: Debug + Send + Sync {
     /// Whether input has arrived.
     fn has_input(&self) -> bool;
 
+    /// Calls `read` while nobody else's is called.
+    fn alone(&self, read: &mut dyn FnMut());
+
     /// Calls the waker once input has arrived.
     fn wake_on_input(&self, context: &mut Context<'_>);
 }
@@ -79,7 +82,7 @@ impl<T: Terminal> Console<T> {
 
 impl<T: Terminal> Object for Console<T> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        self.read_available(buffer);
+        self.terminal.alone(&mut || self.read_available(buffer));
         if buffer.room() == 0 || !buffer.is_empty() || self.has_ended() {
             return Poll::Ready(Ok(()));
         }
@@ -131,6 +134,10 @@ mod tests {
 
         fn read(&self) -> Option<u8> {
             self.input.lock().unwrap().pop_front()
+        }
+
+        fn alone(&self, read: &mut dyn FnMut()) {
+            read();
         }
 
         fn has_input(&self) -> bool {

@@ -305,6 +305,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         told.map_or(Told::Nobody, Told::Cpu)
     }
 
+    /// Threads may wait for a busy CPU although another one has had nothing to do since: tells one that may take them.
+    pub fn offer(&self, cpu: &Cpu<T, P, L>) -> Told {
+        if self.count() == 1 || !cpu.has_for_others() {
+            return Told::Nobody;
+        }
+        self.tell_idle(cpu.number, false)
+    }
+
     /// What a CPU without anything to do is to run: what has become ready there, or else what it can take from another
     /// one. With nobody it is idle from now on, and will be told.
     pub fn next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {

@@ -49,12 +49,6 @@ impl<T: Thread, const N: usize> Levels<T, N> {
         Some(bits.trailing_zeros() as usize)
     }
 
-    /// The last level that has threads.
-    #[must_use]
-    pub fn last(&self) -> Option<usize> {
-        self.used.checked_ilog2().map(|level| level as usize)
-    }
-
     /// Takes the first thread of a level.
     #[inline]
     pub fn pop(&mut self, level: usize) -> Option<&'static T> {
@@ -108,7 +102,6 @@ mod tests {
         assert_eq!([0, 5, 6, 60, 61, 63].map(|start| levels.first(start)), [5, 5, 60, 60, 63, 63].map(Some));
         levels.remove(all[2]);
         assert_eq!(levels.first(61), Some(5));
-        assert_eq!(levels.last(), Some(60));
         assert_eq!(levels.pop(60).map(|thread| thread.number), Some(1));
         assert_eq!(levels.pop(60).map(|thread| thread.number), None);
         assert_eq!(levels.iter().count(), 1);

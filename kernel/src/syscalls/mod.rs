@@ -42,6 +42,14 @@ impl Failure for isize {
     }
 }
 
+/// Runs a call's body, in which `?` works.
+#[inline]
+fn attempt<T>(
+    body: impl FnOnce() -> Result<T, hermit_interface::Errno>,
+) -> Result<T, hermit_interface::Errno> {
+    body()
+}
+
 /// Turns a call's result into what it returns, and notes the error for `get_errno`.
 fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
     result.unwrap_or_else(|error| T::failure(failed(error)))
@@ -57,8 +65,7 @@ macro_rules! export {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $symbol($($arg: $type),*) -> $result {
-            let result: Result<$result, hermit_interface::Errno> = (|| $body)();
-            $crate::syscalls::returned(result)
+            $crate::syscalls::returned($crate::syscalls::attempt(|| $body))
         }
     )*};
 }

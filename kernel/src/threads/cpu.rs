@@ -139,13 +139,15 @@ fn preempt(masked: &Masked) {
     if cpu.is_idle() {
         return;
     }
-    let over = cpu.slice_end.load(Relaxed) <= clock::monotonic();
+    let end = cpu.slice_end.load(Relaxed);
+    let over = end != NEVER && end <= clock::monotonic();
     if over {
         cpu.end_slice();
     }
     let next = cpu.sched.preempt(over, clock::monotonic);
     cpu.start_slice_if_needed(masked);
     if let Some(next) = next {
+        tell(masked, SYSTEM.offer(&cpu.sched));
         thread::switch(masked, &next.context);
     }
 }
@@ -188,6 +190,7 @@ impl Cpu {
         self.sched.set_slice(true);
         self.slice_end.store(end, Relaxed);
         self.arm(masked, end);
+        tell(masked, SYSTEM.offer(&self.sched));
     }
 
     fn end_slice(&self) {

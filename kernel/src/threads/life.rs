@@ -4,7 +4,7 @@ use core::convert::Infallible;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_hal::interrupts::Masked;
+use hermit_hal::interrupts::{self, Masked};
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
 use hermit_hal::{clock, cpus, thread};
@@ -78,7 +78,10 @@ fn other_cpu(_number: u32) -> ! {
     let masked = Masked::inherited();
     match cpu::adopt(&masked) {
         Ok(_) => cpu::idle(&masked),
-        Err(OutOfMemory) => cpus::stop(),
+        // It does nothing, but it answers.
+        Err(OutOfMemory) => loop {
+            interrupts::wait(&masked);
+        },
     }
 }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use core::task::Waker;
 
-use hermit_hal::memory::OutOfMemory;
+use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
 use hermit_hal::thread::Thread as Context;
 use hermit_interface::Errno;
@@ -18,6 +18,7 @@ use spin::Once;
 
 use super::name::Name;
 use super::schedule;
+use crate::fallible;
 
 /// What a thread runs: the program's function and its argument.
 pub(crate) type Function = (extern "C" fn(usize), usize);
@@ -101,10 +102,10 @@ impl Thread {
 
     /// A new thread that lives for ever.
     pub(super) fn allocate() -> Result<&'static Self, OutOfMemory> {
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
-        memory.push(Self::new());
-        memory.leak().first().map(|thread| &*thread).ok_or(OutOfMemory)
+        let thread: &'static Self = memory::leak(Self::new()).ok_or(OutOfMemory)?;
+        let waker = fallible::arc(ThreadWaker(thread)).ok_or(OutOfMemory)?;
+        thread.waker.call_once(|| Waker::from(waker));
+        Ok(thread)
     }
 
     /// The thread's number, which it keeps when it has ended; 0 for a CPU's idle thread.
@@ -160,7 +161,7 @@ impl Thread {
 
     /// Wakes the thread.
     pub(super) fn waker(&'static self) -> &'static Waker {
-        self.waker.call_once(|| Waker::from(Arc::new(ThreadWaker(self))))
+        self.waker.get().unwrap_or(Waker::noop())
     }
 }
 
@@ -174,12 +175,12 @@ const GENERATIONS: u32 = 0x7fff;
 
 /// Enters a new thread into the table.
 pub(super) fn register() -> Result<&'static Thread, OutOfMemory> {
-    let thread = Thread::allocate()?;
     let mut table = TABLE.lock();
     if table.len() >= MAX_THREADS {
         return Err(OutOfMemory);
     }
     table.try_reserve(1).map_err(|_| OutOfMemory)?;
+    let thread = Thread::allocate()?;
     table.push(thread);
     thread.id.store(u32::try_from(table.len()).map_err(|_| OutOfMemory)?, Relaxed);
     Ok(thread)

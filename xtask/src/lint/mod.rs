@@ -27,6 +27,12 @@ const ON_TARGETS: [(&str, &[&str]); 3] = [
             "hello_world",
             "--package",
             "faults",
+            "--package",
+            "core_bench",
+            "--package",
+            "third_party",
+            "--package",
+            "threads",
         ],
     ),
 ];

@@ -11,7 +11,6 @@ mod guests;
 mod images;
 mod report;
 mod symbols;
-#[expect(dead_code, reason = "to be called from `qemu` as soon as the kernel has threads")]
 mod threads;
 mod users;
 
@@ -88,6 +87,7 @@ fn qemu(report: &mut Report, long: bool) -> Result<()> {
     let examples = guests::Examples::build()?;
     symbols::test(report);
     guests::test(report, &examples, long);
+    threads::test(report, &examples, long)?;
     images::test(report, &examples)?;
     users::test(report, &examples)
 }

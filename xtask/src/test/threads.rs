@@ -71,6 +71,10 @@ pub(crate) fn test(report: &mut Report, examples: &Examples, long: bool) -> Resu
             succeeds(&Guest { timeout: Some(stress + GRACE), ..guest })
         });
     }
+    report.check("threads: 8 CPUs, and tables of the firmware above 1 GiB", || {
+        let memory = "3G".parse().map_err(anyhow::Error::msg)?;
+        succeeds(&Guest { memory, ..run(examples, &threads, 8, &["parallel"])? })
+    });
     third_party(report, examples)
 }
 

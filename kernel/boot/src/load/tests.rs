@@ -113,7 +113,7 @@ fn symbols_are_mapped_wherever_they_lie() {
     };
     loaded.keep_symbols(&mut memory, &mut free, symbols).unwrap();
     assert_eq!(loaded.info.symbols, symbols);
-    let (info, data) = (loaded.info, Rights { write: true, execute: false });
+    let (info, data) = (loaded.info, Access::Write);
     let mapped = |address| translate(&memory, info.page_table_root, info.direct_map.start + address);
     for address in [START + 5, START + 52, far - 10, far, far + 9] {
         assert_eq!(mapped(address), Some((address, data)));

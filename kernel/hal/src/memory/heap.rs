@@ -11,7 +11,7 @@ use talc::base::binning::{Binning, DefaultBinning};
 use talc::source::Source;
 
 use super::cache::List;
-use super::paging;
+use super::{large, paging};
 use crate::arch::local;
 use crate::interrupts::Masked;
 use crate::sync::MaskedLock;
@@ -67,7 +67,7 @@ unsafe impl Source for Frames {
             layout.size().checked_add(layout.align()).and_then(|size| size.checked_add(OVERHEAD)).ok_or(())?;
         let size = needed.max(GROWTH).checked_next_multiple_of(PAGE).ok_or(())?;
         let claim =
-            |size: usize| paging::with(|memory| memory.allocate(size as u64)).map(|start| (start, size));
+            |size: usize| paging::with(|memory| memory.allocate(size as u64, 0)).map(|start| (start, size));
         // A machine that is almost full gives what is needed, if not more.
         let (start, size) = claim(size).or_else(|_| claim(needed.next_multiple_of(PAGE))).map_err(|_| ())?;
         let start = with_exposed_provenance_mut(to_usize(start));
@@ -93,6 +93,12 @@ unsafe impl Source for Frames {
         paging::with(|memory| memory.free(start as u64, size as u64));
         new_end
     }
+}
+
+/// Whether it is better not to bother talc: it searches long for such sizes, and never finds some.
+#[inline]
+const fn is_large(size: usize) -> bool {
+    size >= large::LEAST
 }
 
 /// Whether a CPU keeps free blocks that suit.
@@ -209,6 +215,9 @@ pub(super) fn drain_cache() {
 
 /// Memory that no CPU keeps free blocks of.
 fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
+    if is_large(layout.size()) {
+        return large::allocate(layout);
+    }
     let masked = Masked::new();
     // SAFETY: the size is not zero (checked by the caller).
     HEAP.with(&masked, |heap| unsafe { heap.allocate(layout) })
@@ -281,6 +290,10 @@ unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
 #[cold]
 unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
     let Ok(layout) = Layout::from_size_align(size, align) else { return };
+    if is_large(size) {
+        // SAFETY: the caller's promise.
+        return unsafe { large::deallocate(pointer, size) };
+    }
     if size != 0 {
         let masked = Masked::new();
         // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
@@ -302,13 +315,32 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
         && let Ok(layout) = Layout::from_size_align(old, align)
         && Layout::from_size_align(size, align).is_ok()
         && old.min(size) != 0
+        && is_large(old) == is_large(size)
     {
+        if is_large(old) {
+            // SAFETY: the caller's promise.
+            if unsafe { large::resize(pointer, old, size) } {
+                return pointer;
+            }
+            // SAFETY: the caller's promise.
+            return unsafe { move_to(pointer, old, align, size) };
+        }
         let masked = Masked::new();
         // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
         if HEAP.with(&masked, |heap| unsafe { heap.try_realloc_in_place(pointer, layout, size) }) {
             return pointer;
         }
     }
+    // SAFETY: the caller's promise.
+    unsafe { move_to(pointer, old, align, size) }
+}
+
+/// Moves an allocation to where there is room.
+///
+/// # Safety
+///
+/// As for [`reallocate`].
+unsafe fn move_to(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let moved = allocate(size, align);
     if !moved.is_null() {
         // SAFETY: both are as large as what is copied, and the new memory is fresh.

@@ -1,6 +1,7 @@
 //! Memory in whole pages for programs (`mmap`).
 
 use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::to_usize;
 use hermit_paging::PagingError;
 use hermit_ranges::{FreeError, Range, Ranges};
 
@@ -54,7 +55,8 @@ impl Space {
 
     fn take(&mut self, size: u64) -> Result<u64, OutOfMemory> {
         let align = if size < LARGE_PAGE { PAGE_SIZE } else { LARGE_PAGE };
-        self.free.allocate(size, align).ok_or(OutOfMemory)
+        let aligned = self.free.allocate(size, align);
+        aligned.or_else(|| self.free.allocate(size, PAGE_SIZE)).ok_or(OutOfMemory)
     }
 
     fn give_back(&mut self, start: u64, size: u64) {
@@ -76,11 +78,25 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     }
     let start = space.as_mut().ok_or(OutOfMemory)?.take(size)?;
     drop(space);
-    let mapped = paging::with(|memory| memory.map_region(start, size, access));
+    let mapped =
+        paging::with(|memory| memory.check_reserve(size)).and_then(|()| map_parts(start, size, access));
     if mapped.is_err() {
         give_back(start, size);
     }
     mapped.map(|()| start)
+}
+
+/// Maps part after part, since interrupts are masked while one is filled with zero.
+fn map_parts(start: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+    for done in (0..size).step_by(to_usize(LARGE_PAGE)) {
+        let part = LARGE_PAGE.min(size - done);
+        let mapped = paging::with(|memory| memory.map_region(start + done, part, access));
+        if let Err(error) = mapped {
+            paging::with(|memory| memory.unmap_and_free(core::iter::once((start, done))));
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 fn give_back(start: u64, size: u64) {

@@ -5,6 +5,7 @@
 
 mod cache;
 mod heap;
+mod large;
 pub mod mapping;
 mod paging;
 pub(crate) mod shootdown;
@@ -12,6 +13,7 @@ mod space;
 pub mod stack;
 mod thread_locals;
 
+use alloc::vec::Vec;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use hermit_interface::boot_info::{Image, Parsed, Tls};
@@ -55,6 +57,14 @@ pub(crate) fn init(info: &Parsed<'_>) {
 pub fn reclaim() {
     stack::take_memory();
     heap::drain_cache();
+}
+
+/// Puts a value into memory for ever; `None` if there is none.
+pub fn leak<T>(value: T) -> Option<&'static T> {
+    let mut place = Vec::new();
+    place.try_reserve_exact(1).ok()?;
+    place.push(value);
+    place.leak().first()
 }
 
 /// Takes addresses for good.

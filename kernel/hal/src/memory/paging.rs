@@ -2,6 +2,7 @@
 
 use hermit_interface::boot_info::Parsed;
 use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::to_usize;
 use hermit_paging::{Access, Cache, Mapped, PageTable, PagingError, Rights};
 use hermit_ranges::{FreeError, Range, Ranges};
 use x86_64::registers::control::Cr3;
@@ -15,11 +16,11 @@ const PIECES: usize = 256;
 
 const LARGE_PAGE: u64 = 2 << 20;
 
-/// How many addresses the loader's identity map takes.
-const LOADER_SIZE: u64 = 512 << 30;
+/// So much memory is left to stacks that exist, so that they can grow: nothing else gets it.
+const RESERVE: u64 = 128 << 10;
 
-/// Below this much free memory no more stacks are begun, so that those that exist can grow.
-const RESERVE: u64 = 256 << 10;
+/// Tables of the firmware lie below this physical address.
+const READABLE: u64 = 512 << 30;
 
 static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
 
@@ -61,10 +62,9 @@ pub(super) fn is_mapped(address: u64) -> bool {
 impl Memory {
     /// Unmaps what the loader needed for itself, the page at address 0 with it.
     pub(super) fn forget_loader(&mut self) {
-        // The tables lie in memory that is free already as far as the loader gave it back.
+        // The first entry of the root: 512 GiB. The tables lie in memory that is free already.
         let root = self.table.root();
         hermit_paging::Tables::write(&mut self.space, root, 0);
-        debug_assert!(LOADER_SIZE == 1 << 39, "one entry of the root");
         let (root, flags) = Cr3::read();
         // SAFETY: the same tables again, to drop what the processor remembers of the unmapped ones; no kernel
         // code runs there.
@@ -72,9 +72,15 @@ impl Memory {
     }
 
     /// Takes physical memory, mapped; returns the address where it is.
-    pub(super) fn allocate(&mut self, size: u64) -> Result<u64, OutOfMemory> {
-        let physical = self.space.take(&mut self.table, size, PAGE_SIZE)?;
+    pub(super) fn allocate(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
+        self.check_reserve(size)?;
+        let physical = self.space.take(&mut self.table, size, align.max(PAGE_SIZE))?;
         Ok(self.space.direct_map.address(physical))
+    }
+
+    /// Takes the memory behind what [`Self::allocate`] returned as well, if it is free.
+    pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
+        self.check_reserve(size).is_ok() && self.space.take_at(self.space.direct_map.physical(end), size)
     }
 
     /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped.
@@ -98,9 +104,10 @@ impl Memory {
         self.addresses.allocate(size, align).ok_or(OutOfMemory)
     }
 
-    /// Whether there is memory for another thread.
-    pub(super) fn has_reserve(&self) -> bool {
-        self.space.available() >= RESERVE
+    /// Whether so much can be taken and enough is left.
+    pub(super) fn check_reserve(&self, size: u64) -> Result<(), OutOfMemory> {
+        let left = self.space.available().checked_sub(size);
+        left.filter(|&left| left >= RESERVE).map(drop).ok_or(OutOfMemory)
     }
 
     /// Puts a fresh page of data at an address that [`Self::allocate_addresses`] returned. One that is there already
@@ -119,29 +126,32 @@ impl Memory {
 
     /// Puts fresh memory at addresses that [`Self::allocate_addresses`] returned, in large pages where they fit.
     pub(super) fn map_region(&mut self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+        self.check_reserve(size)?;
         let mut done = 0;
         while done < size {
-            let at = address + done;
-            let large = at.is_multiple_of(LARGE_PAGE) && size - done >= LARGE_PAGE;
-            let page = if large { self.space.take_large_page() } else { None };
-            let (page, page_size) = match page {
-                Some(page) => (Ok(page), LARGE_PAGE),
-                None => (self.space.take_page(&mut self.table), PAGE_SIZE),
-            };
-            let mapped = page.and_then(|page| {
-                let mapped = self.table.map(&mut self.space, at, page, page_size, access.into());
-                mapped.map_err(|_| {
-                    self.space.release(Range { start: page, end: page + page_size });
-                    OutOfMemory
-                })
-            });
-            if let Err(error) = mapped {
-                self.unmap_and_free(core::iter::once((address, done)));
-                return Err(error);
+            match self.map_next(address + done, size - done, access) {
+                Ok(page_size) => done += page_size,
+                Err(error) => {
+                    self.unmap_and_free(core::iter::once((address, done)));
+                    return Err(error);
+                }
             }
-            done += page_size;
         }
         Ok(())
+    }
+
+    /// Puts a fresh page at an address, a large one if that fits; returns its size.
+    fn map_next(&mut self, address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
+        let large = address.is_multiple_of(LARGE_PAGE) && size >= LARGE_PAGE;
+        let (page, page_size) = match large.then(|| self.space.take_large_page()).flatten() {
+            Some(page) => (page, LARGE_PAGE),
+            None => (self.space.take_page(&mut self.table)?, PAGE_SIZE),
+        };
+        if self.table.map(&mut self.space, address, page, page_size, access.into()).is_err() {
+            self.space.release(Range { start: page, end: page + page_size });
+            return Err(OutOfMemory);
+        }
+        Ok(page_size)
     }
 
     /// Changes what may be done with all of a range.
@@ -197,12 +207,20 @@ impl Memory {
         mapped.is_ok().then_some(page)
     }
 
-    /// Copies from physical memory that is mapped; `false` if it is not.
-    pub(super) fn read_physical(&self, physical: u64, bytes: &mut [u8]) -> bool {
-        let inside = physical.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.space.mapped());
-        if inside {
-            self.space.direct_map.read(physical, bytes);
+    /// Copies from physical memory, which is mapped at its place if it is not yet; `false` if there is no such memory.
+    pub(super) fn read_physical(&mut self, physical: u64, bytes: &mut [u8]) -> bool {
+        let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE) else {
+            return false;
+        };
+        let first = physical / LARGE_PAGE * LARGE_PAGE;
+        for page in (first..end).step_by(to_usize(LARGE_PAGE)) {
+            let address = self.space.direct_map.address(page);
+            match self.table.map(&mut self.space, address, page, LARGE_PAGE, Access::Write.into()) {
+                Ok(()) | Err(PagingError::Occupied) => {}
+                Err(_) => return false,
+            }
         }
-        inside
+        self.space.direct_map.read(physical, bytes);
+        true
     }
 }

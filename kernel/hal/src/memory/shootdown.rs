@@ -21,6 +21,13 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 /// This CPU uses mappings from now on.
 pub(crate) fn join() {
     RUNNING.fetch_or(1 << local::number(), AcqRel);
+    // What was taken away before, nobody has told it.
+    tlb::flush_all();
+}
+
+/// Whether other CPUs run.
+pub(crate) fn has_others() -> bool {
+    RUNNING.load(Acquire) & !(1 << local::number()) != 0
 }
 
 /// Forgets mappings if somebody has asked this CPU to.

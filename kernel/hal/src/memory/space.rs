@@ -152,11 +152,6 @@ impl Space {
         space
     }
 
-    /// Physical memory is mapped up to here.
-    pub(super) const fn mapped(&self) -> u64 {
-        self.mapped
-    }
-
     /// How much is free in all.
     pub(super) fn available(&self) -> u64 {
         self.frames.total() + self.unmapped.total()
@@ -187,6 +182,11 @@ impl Space {
             }
             self.map_more(table, size.max(align))?;
         }
+    }
+
+    /// Takes memory at this place, if it is free and mapped.
+    pub(super) fn take_at(&mut self, start: u64, size: u64) -> bool {
+        self.frames.allocate_at(&mut self.direct_map, start, size)
     }
 
     /// Takes a page of memory, all zero.

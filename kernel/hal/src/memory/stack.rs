@@ -60,9 +60,7 @@ impl Stack {
     /// [`OutOfMemory`].
     pub fn new(size: usize) -> Result<Self, OutOfMemory> {
         let size = slots::size_for(size as u64).ok_or(OutOfMemory)?;
-        if !paging::with(|memory| memory.has_reserve()) {
-            return Err(OutOfMemory);
-        }
+        paging::with(|memory| memory.check_reserve(2 * PAGE_SIZE))?;
         let stack = Self { slot: take(size)? };
         // If this fails, the slot is given back.
         let first = stack.top() - PAGE_SIZE;

@@ -25,9 +25,10 @@ fn level<T: Thread>(thread: &'static T) -> usize {
 }
 
 impl<T: Thread> Fifo<T> {
-    /// Takes a thread of the lowest priority.
-    pub(super) fn last(&mut self) -> Option<&'static T> {
-        self.levels.last().and_then(|level| self.levels.pop(level))
+    /// Takes a thread of the first level after this one that has some, around the end, and says which level that is.
+    pub(super) fn after(&mut self, level: usize) -> Option<(usize, &'static T)> {
+        let level = self.levels.first((level + 1) % LEVELS)?;
+        Some((level, self.levels.pop(level)?))
     }
 }
 
@@ -68,6 +69,11 @@ impl<T: Thread> Policy<T> for Fifo<T> {
             }
             _ => None,
         }
+    }
+
+    fn better_than(&mut self, current: &'static T) -> Option<&'static T> {
+        let first = self.levels.first(0).filter(|&first| first < level(current))?;
+        self.levels.pop(first)
     }
 
     #[inline]

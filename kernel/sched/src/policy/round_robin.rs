@@ -1,21 +1,23 @@
-//! Equals take turns; and so that nobody starves, now and then a thread of lower priority has one.
+//! Equals take turns; and so that nobody starves, now and then each priority has one.
 
 use super::{Fifo, Policy};
 use crate::thread::Thread;
 
-/// Of so many slices that are over, one goes to the lowest priority that is ready.
-const LOWEST_EVERY: u32 = 16;
+/// Of so many slices that are over, one goes to a priority that is ready, one priority after the other.
+const ANY_EVERY: u32 = 16;
 
 /// [`Fifo`] with time slices.
 #[derive(Debug)]
 pub struct RoundRobin<T: 'static> {
     order: Fifo<T>,
     slices: u32,
+    /// The level that had such a slice last.
+    favoured: usize,
 }
 
 impl<T> Default for RoundRobin<T> {
     fn default() -> Self {
-        Self { order: Fifo::default(), slices: 0 }
+        Self { order: Fifo::default(), slices: 0, favoured: 0 }
     }
 }
 
@@ -49,8 +51,16 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
 
     fn after_slice(&mut self, current: &'static T) -> Option<&'static T> {
         self.slices = self.slices.wrapping_add(1);
-        let lowest = self.slices.is_multiple_of(LOWEST_EVERY);
-        if lowest { self.order.last() } else { self.order.instead_of(current) }
+        if !self.slices.is_multiple_of(ANY_EVERY) {
+            return self.order.instead_of(current);
+        }
+        let (level, thread) = self.order.after(self.favoured)?;
+        self.favoured = level;
+        Some(thread)
+    }
+
+    fn better_than(&mut self, current: &'static T) -> Option<&'static T> {
+        self.order.better_than(current)
     }
 
     #[inline]
@@ -70,27 +80,30 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::{LOWEST_EVERY, RoundRobin};
+    use super::{ANY_EVERY, RoundRobin};
     use crate::policy::Policy;
     use crate::testing::{Simple, threads};
 
     #[test]
     fn a_busy_thread_of_high_priority_starves_nobody() {
-        let all = threads(3);
-        all[0].entity.set_priority(2);
-        all[1].entity.set_priority(2);
+        let all = threads(4);
+        all[0].entity.set_priority(5);
+        all[1].entity.set_priority(5);
+        all[2].entity.set_priority(3);
         let mut policy = RoundRobin::<Simple>::default();
-        let mut ran = [0; 3];
+        let mut ran = [0; 4];
         let mut current = all[0];
         policy.add(all[1]);
         policy.add(all[2]);
-        for _ in 0..LOWEST_EVERY * 100 {
+        policy.add(all[3]);
+        for _ in 0..ANY_EVERY * 100 {
             ran[current.number] += 1;
             if let Some(next) = policy.after_slice(current) {
                 policy.put_back(current);
                 current = next;
             }
         }
-        assert!(ran[2] >= 99 && ran[0] > 5 * ran[2] && ran[1] > 5 * ran[2], "{ran:?}");
+        let [one, other, lower, lowest] = ran;
+        assert!(lower >= 30 && lowest >= 30 && one > 5 * lower && other > 5 * lowest, "{ran:?}");
     }
 }

@@ -3,6 +3,7 @@
 //! The thread comes here as if it had been called between two of its instructions, with interrupts masked. All its
 //! registers are live; what lies below its stack pointer may be too (the red zone of the System V ABI). If its stack
 //! pointer is wrong, the first push faults and is reported like any other access.
+#![expect(clippy::too_many_lines, reason = "one sequence of instructions, a line each")]
 
 use core::arch::naked_asm;
 use core::sync::atomic::AtomicU32;

@@ -1,8 +1,6 @@
 //! Segment descriptors and the task state, of which 64-bit mode uses little: the code segment, and the stacks
 //! that interrupts switch to (SDM volume 3, chapter 8.7). Each CPU has its own.
 
-use alloc::boxed::Box;
-
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
@@ -11,6 +9,7 @@ use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector
 use x86_64::structures::tss::TaskStateSegment;
 
 use super::stacks::{INTERRUPT_STACKS, InterruptStack};
+use crate::memory;
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
 static BOOT_TABLE: Once<Table> = Once::new();
@@ -43,9 +42,9 @@ impl Table {
         Self { table, code, state }
     }
 
-    /// For another CPU than the first.
-    pub(crate) fn with_stacks(stacks: StackTops) -> &'static Self {
-        Box::leak(Box::new(Self::new(Box::leak(Box::new(task_state(stacks))))))
+    /// For another CPU than the first; `None` if there is no memory.
+    pub(crate) fn with_stacks(stacks: StackTops) -> Option<&'static Self> {
+        memory::leak(Self::new(memory::leak(task_state(stacks))?))
     }
 
     /// Makes it the table of the CPU that calls, which no other may use.

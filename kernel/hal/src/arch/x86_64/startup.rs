@@ -1,6 +1,5 @@
 //! From real mode, in which a CPU other than the first starts, to the kernel.
 
-use alloc::boxed::Box;
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
 use core::ptr;
@@ -130,9 +129,10 @@ pub(crate) fn prepare(count: u32, main: fn(u32) -> !) -> Option<(u8, u32)> {
     let mut prepared = 1;
     for number in 1..count {
         let Ok(stacks) = Stacks::new(number) else { break };
-        let table = Table::with_stacks(stacks.interrupts);
-        let start = Box::leak(Box::new(Start { stack: stacks.own, local: Local::new(number), table }));
-        STARTS[number as usize % STARTS.len()].store(start, Relaxed);
+        let Some(table) = Table::with_stacks(stacks.interrupts) else { break };
+        let start = Start { stack: stacks.own, local: Local::new(number), table };
+        let Some(start) = memory::leak(start) else { break };
+        STARTS[number as usize % STARTS.len()].store(ptr::from_ref(start).cast_mut(), Relaxed);
         prepared += 1;
     }
     // Real mode loads 32 bits of the page tables' address.
@@ -172,8 +172,9 @@ extern "C" fn started(start: &'static Start) -> ! {
     start.table.install();
     trap::load();
     cpu::init();
-    shootdown::join();
     platform::current().init_cpu(local::number());
+    // From here on it is asked to forget mappings, and can answer.
+    shootdown::join();
     cpu::enable_interrupts();
     match MAIN.get() {
         Some(main) => main(local::number()),

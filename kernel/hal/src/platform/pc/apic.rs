@@ -179,6 +179,8 @@ fn send_raw(destination: u32, bits: u32) {
         let value = u64::from(destination) << 32 | u64::from(bits);
         // What was written to memory before must be seen by whoever gets this (SDM volume 3, 12.12.3).
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        // SAFETY: every 64-bit processor has the instruction, which only waits.
+        unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) };
         // SAFETY: interrupts do not affect memory; CPUs that are started are given code of the kernel.
         unsafe { Msr::new(X2APIC + COMMAND).write(value) };
     } else {

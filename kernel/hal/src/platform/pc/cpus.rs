@@ -8,6 +8,7 @@ use spin::Once;
 
 use super::apic::{self, Command};
 use crate::arch::startup;
+use crate::interrupts::Masked;
 use crate::memory::Physical;
 use crate::{boot, clock};
 
@@ -63,8 +64,12 @@ pub(super) fn start_others(main: fn(u32) -> !) {
     let Some((page, count)) = startup::prepare(count, main) else { return };
     // The numbers that CPUs take when they get here change the table.
     let ids: [u32; MAX_CPUS] = core::array::from_fn(|cpu| IDS[cpu].load(Relaxed));
-    let each =
-        |command: Command| ids[..count as usize].iter().skip(1).for_each(|&id| apic::send(id, command));
+    let each = |command: Command| {
+        for &id in ids[..count as usize].iter().skip(1) {
+            let _masked = Masked::new();
+            apic::send(id, command);
+        }
+    };
     each(Command::Init);
     wait(INIT_TIME);
     each(Command::Start(page));

@@ -13,6 +13,7 @@ use x86_64::instructions::port::Port;
 use crate::arch::cpu;
 use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
 use crate::interrupts;
+use crate::memory::shootdown;
 
 use super::Platform;
 use apic::Command;
@@ -95,7 +96,7 @@ impl Platform for Pc {
     }
 
     fn stop_others(&self) {
-        if cpus::count() > 1 {
+        if shootdown::has_others() {
             apic::send_to_others(Command::NonMaskable);
         }
     }
