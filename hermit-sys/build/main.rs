@@ -35,6 +35,7 @@ fn build() -> Result<(), String> {
             target: "x86_64-unknown-none",
             sources: vec![workspace.join("kernel"), workspace.join("hermit-abi")],
             exports: kernel_exports(&workspace.join("hermit-abi/src/symbols.rs"))?,
+            features: features(),
         },
         Part {
             package: "hermit-net",
@@ -42,6 +43,7 @@ fn build() -> Result<(), String> {
             target: "x86_64-unknown-hermit",
             sources: vec![here.join("net")],
             exports: Vec::new(),
+            features: Vec::new(),
         },
     ];
     for file in ["Cargo.toml", "Cargo.lock"] {
@@ -63,6 +65,12 @@ fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(symbols).map_err(|error| format!("{}: {error}", symbols.display()))?;
     let names = text.split('"').filter(|part| part.starts_with("sys_")).map(String::from);
     Ok(names.chain(["_start".to_owned()]).collect())
+}
+
+/// Those of our features that are the kernel's.
+fn features() -> Vec<&'static str> {
+    let chosen = |name: &str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
+    ["fair", "fifo"].into_iter().filter(|name| chosen(name)).collect()
 }
 
 /// A variable that cargo sets for build scripts.

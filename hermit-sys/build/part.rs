@@ -19,6 +19,8 @@ pub(crate) struct Part {
     pub(crate) sources: Vec<PathBuf>,
     /// The symbols that stay visible.
     pub(crate) exports: Vec<String>,
+    /// The features with which it is compiled.
+    pub(crate) features: Vec<&'static str>,
 }
 
 /// What configures the outer build and must not reach the inner one: the program's flags are not the kernel's.
@@ -48,6 +50,7 @@ impl Part {
         let mut cargo = Command::new(variable("CARGO")?);
         cargo.arg("build").arg("--manifest-path").arg(&self.manifest);
         cargo.args(["--package", self.package, "--target", self.target, "--profile", "kernel"]);
+        cargo.arg("--features").arg(self.features.join(","));
         cargo.arg("--target-dir").arg(&target_dir);
         // Cargo looks for its configuration from here on: ours, not the program's.
         cargo.current_dir(self.manifest.parent().unwrap_or(Path::new(".")));

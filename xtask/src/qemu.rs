@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -137,6 +137,23 @@ impl Guest {
         let mut text = collect(output).unwrap_or_default();
         text.extend(collect(errors).unwrap_or_default());
         Ok((end?, text))
+    }
+
+    /// Runs the guest to its end, and hands each line that it prints to `line`, with the moment at which it came.
+    pub(crate) fn each_line(&self, mut line: impl FnMut(Instant, &str)) -> Result<End> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let mut child = self.start(folder.path(), Stdio::piped(), Stdio::null())?;
+        let output = child.stdout.take().context("the guest has no output")?;
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let lines = io::BufReader::new(output).lines().map_while(Result::ok);
+                lines.map(|text| (Instant::now(), text)).collect::<Vec<_>>()
+            });
+            let end = self.wait(&mut child, folder.path());
+            let lines = reader.join().unwrap_or_default();
+            lines.iter().for_each(|(moment, text)| line(*moment, text));
+            end
+        })
     }
 
     /// Runs the guest until it prints something and returns how long that took.

@@ -81,3 +81,15 @@ pub(crate) fn sleep_together(settings: &Settings) {
     let one_by_one: Duration = (0..count).map(time).sum();
     assert!(all < one_by_one / 2, "{count} threads, sleeping at the same time, took {all:?}");
 }
+
+/// How long `tick` prints.
+const TICKING: Duration = Duration::from_secs(10);
+
+/// Prints the time that has passed, in nanoseconds, twenty times a second, for somebody with another clock.
+pub(crate) fn tick(_: &Settings) {
+    let start = Instant::now();
+    while start.elapsed() < TICKING {
+        println!("tick {}", nanoseconds(start.elapsed()));
+        thread::sleep(Duration::from_millis(50));
+    }
+}

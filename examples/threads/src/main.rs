@@ -35,7 +35,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn(&Settings);
 
 /// Every check by name.
-const CHECKS: [(&str, Check); 22] = [
+const CHECKS: [(&str, Check); 23] = [
     ("allocate", memory::allocate),
     ("barrier", waiting::barrier),
     ("busy", cpus::busy),
@@ -57,6 +57,7 @@ const CHECKS: [(&str, Check); 22] = [
     ("stack", stack::stack),
     ("stress", stress::stress),
     ("sync-channel", channels::sync_channel),
+    ("tick", clocks::tick),
     ("tls", local::tls),
 ];
 

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod date;
+mod fit;
 pub mod paravirtual;
 
 pub use date::Date;
+pub use fit::Fit;
 
 /// Nanoseconds in a second.
 pub const NANOSECONDS: u64 = 1_000_000_000;
@@ -87,33 +89,9 @@ impl Scale {
     }
 }
 
-/// The same moment on two counters: the time-stamp counter, and a reference whose frequency is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// The time-stamp counter.
-    pub tsc: u64,
-    /// The reference, counting up.
-    pub reference: u64,
-}
-
-impl Span {
-    /// Ticks of the time-stamp counter per second, from this moment and a later one; at least 1.
-    #[must_use]
-    pub const fn frequency(&self, later: &Self, reference_frequency: u64) -> u64 {
-        let ticks = later.tsc.saturating_sub(self.tsc) as u128;
-        let reference = later.reference.saturating_sub(self.reference) as u128;
-        if ticks == 0 || reference == 0 {
-            return 1;
-        }
-        let frequency = ticks * reference_frequency as u128 / reference;
-        #[expect(clippy::cast_possible_truncation, reason = "checked")]
-        if frequency > u64::MAX as u128 { u64::MAX } else { frequency as u64 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{NANOSECONDS, Scale, Span};
+    use super::{NANOSECONDS, Scale};
     use proptest::prelude::{Strategy, any};
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -150,20 +128,6 @@ mod tests {
     #[test]
     fn nonsense_does_not_panic() {
         assert_eq!(Scale::new(0), Scale::new(1));
-        let same = Span { tsc: 5, reference: 5 };
-        assert_eq!(same.frequency(&same, 1000), 1);
-        assert_eq!(
-            Span { tsc: 0, reference: 0 }.frequency(&Span { tsc: u64::MAX, reference: 1 }, u64::MAX),
-            u64::MAX
-        );
-    }
-
-    #[test]
-    fn a_frequency_is_ticks_per_reference_second() {
-        let start = Span { tsc: 1000, reference: 10 };
-        let end = Span { tsc: 1000 + 12_500_000, reference: 10 + 5_966 };
-        let measured = start.frequency(&end, 1_193_182);
-        assert!((2_499_000_000..2_501_000_000).contains(&measured), "{measured}");
     }
 
     proptest! {

@@ -7,6 +7,7 @@
 //!
 //! Without a ring: the lints and all rings, which is what CI needs.
 
+mod clock;
 mod guests;
 mod images;
 mod report;
@@ -88,6 +89,7 @@ fn qemu(report: &mut Report, long: bool) -> Result<()> {
     symbols::test(report);
     guests::test(report, &examples, long);
     threads::test(report, &examples, long)?;
+    clock::test(report, &examples)?;
     images::test(report, &examples)?;
     users::test(report, &examples)
 }

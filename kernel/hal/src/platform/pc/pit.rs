@@ -1,6 +1,6 @@
 //! The interval timer (Intel 8254 data sheet), of which channel 2 measures the time-stamp counter.
 
-use hermit_clock::Span;
+use hermit_clock::Fit;
 
 use crate::arch::port::Register;
 use crate::arch::tsc;
@@ -26,6 +26,9 @@ const SPEAKER: u8 = 1 << 1;
 /// How long the time-stamp counter is measured: 5 ms.
 const MEASURE_TICKS: u64 = FREQUENCY / 200;
 
+/// A counter that does not say is as good as one of 1 GHz.
+const UNKNOWN: u64 = 1_000_000_000;
+
 /// Ticks of the time-stamp counter per second.
 pub(super) fn measure_tsc() -> u64 {
     SYSTEM_CONTROL.write(SYSTEM_CONTROL.read() & !SPEAKER | GATE_2);
@@ -33,32 +36,32 @@ pub(super) fn measure_tsc() -> u64 {
     // The count's low byte, then the high one: as much as there is.
     CHANNEL_2.write(u8::MAX);
     CHANNEL_2.write(u8::MAX);
-    let first = next_tick();
-    let last = loop {
-        let tick = next_tick();
-        if tick.reference.wrapping_sub(first.reference) >= MEASURE_TICKS {
-            break tick;
-        }
-    };
-    first.frequency(&last, FREQUENCY)
-}
-
-/// Waits for the timer's next tick and reads both counters there. Of the two reads between which it happened,
-/// the time-stamp counter's mean is taken.
-fn next_tick() -> Span {
-    let (mut before, old) = (tsc::now(), count());
+    let mut fit = Fit::default();
+    let mut fastest = u64::MAX;
+    // The count is loaded at the timer's next tick.
+    let mut first = reference();
+    while reference() == first {
+        core::hint::spin_loop();
+    }
+    first = reference();
     loop {
-        let now = count();
-        let after = tsc::now();
-        if now != old {
-            return Span { tsc: before + (after - before) / 2, reference: u64::from(u16::MAX - now) };
+        let before = tsc::now();
+        let reference = reference();
+        let took = tsc::now() - before;
+        fastest = fastest.min(took);
+        // One that took long was interrupted, who knows when.
+        if took < 2 * fastest {
+            fit.add(before + took / 2, reference);
         }
-        before = after;
+        if reference.wrapping_sub(first) >= MEASURE_TICKS {
+            return fit.frequency(FREQUENCY).unwrap_or(UNKNOWN);
+        }
     }
 }
 
-fn count() -> u16 {
+/// Ticks since the timer was started.
+fn reference() -> u64 {
     COMMAND.write(LATCH_CHANNEL_2);
     let low = CHANNEL_2.read();
-    u16::from_le_bytes([low, CHANNEL_2.read()])
+    u64::from(u16::MAX - u16::from_le_bytes([low, CHANNEL_2.read()]))
 }

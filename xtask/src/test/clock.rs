@@ -1,0 +1,77 @@
+//! How a guest's clock agrees with ours.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::guests::{Examples, LIMIT, example};
+use super::report::Report;
+use crate::qemu::{End, Guest};
+
+/// Parts of a million by which the clocks may differ.
+const TOLERANCE: f64 = 100.0;
+
+/// At the start and at the end, the lines of so long are compared: one of them was not held up on its way.
+const WINDOW: Duration = Duration::from_secs(2);
+
+pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
+    let threads = example("threads", true)?;
+    report.check("clock: ten seconds of a guest are ten seconds of ours", || {
+        let guest = Guest { timeout: Some(LIMIT), ..examples.guest(&threads, &["tick"]) };
+        let mut ticks = Vec::new();
+        let end = guest.each_line(|moment, line| ticks.extend(tick(moment, line)))?;
+        ensure!(end == End::Exited(0), "it ended with {end:?}");
+        let error = error(&ticks)?;
+        ensure!(error.abs() < TOLERANCE, "the clock is {error:.1} parts of a million too fast");
+        eprintln!("        {error:+.1} parts of a million");
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Our time, and the guest's in nanoseconds.
+type Tick = (Instant, u64);
+
+fn tick(moment: Instant, line: &str) -> Option<Tick> {
+    Some((moment, line.strip_prefix("tick ")?.parse().ok()?))
+}
+
+/// By how many parts of a million the guest's clock is too fast.
+fn error(ticks: &[Tick]) -> Result<f64> {
+    let (first, last) = (ticks.first().context("no ticks")?, ticks.last().context("no ticks")?);
+    // How far we are ahead of the guest: the least of a window, for lines come late but never early.
+    let ahead = |tick: &Tick| (tick.0 - first.0).as_secs_f64() - nanoseconds(tick.1 - first.1);
+    let least = |window: &dyn Fn(&&Tick) -> bool| {
+        ticks.iter().filter(window).map(ahead).fold(f64::INFINITY, f64::min)
+    };
+    let start = least(&|tick| tick.0 - first.0 < WINDOW);
+    let end = least(&|tick| last.0 - tick.0 < WINDOW);
+    let between = (last.0 - first.0).saturating_sub(WINDOW).as_secs_f64();
+    ensure!(between > 0.0, "the ticks took no time");
+    Ok((start - end) / between * 1e6)
+}
+
+fn nanoseconds(count: u64) -> f64 {
+    Duration::from_nanos(count).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tick, error};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_fast_clock_is_found_though_lines_are_late() {
+        let start = Instant::now();
+        let ticks: Vec<Tick> = (0..200_u64)
+            .map(|number| {
+                let real = Duration::from_millis(50 * number);
+                let late = Duration::from_micros(number * 7919 % 900);
+                let fast = u64::try_from(real.as_nanos() * 1_000_050 / 1_000_000).unwrap();
+                (start + real + late, fast)
+            })
+            .collect();
+        let error = error(&ticks).unwrap();
+        assert!((error - 50.0).abs() < 10.0, "{error}");
+    }
+}
