@@ -160,6 +160,16 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.slice.store(running, Relaxed);
     }
 
+    /// Adds a thread that is ready; `true` if the CPU must look: the thread is a better one, or a slice must be started.
+    #[inline]
+    fn add(&self, thread: &'static T) -> bool {
+        self.ready.with(|policy| {
+            policy.add(thread);
+            self.count(|count| count + 1);
+            (P::SLICE.is_some() && !self.slice.load(Relaxed)) || policy.preempts(thread, self.current())
+        })
+    }
+
     /// Takes a thread that can run elsewhere.
     fn give(&self) -> Option<&'static T> {
         if self.ready_count() == 0 {
@@ -244,16 +254,17 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     pub fn make_ready(&self, thread: &'static T) -> Told {
         let entity = thread.entity();
         let (home, pinned) = (entity.cpu(), entity.is_pinned());
+        if self.count() == 1 {
+            // If it is idle, it is in the middle of whatever has woken the thread, and looks again after that.
+            let looks = self.get(home).is_some_and(|cpu| cpu.add(thread));
+            return if looks { Told::Cpu(home) } else { Told::Nobody };
+        }
         // A thread that still uses its stack can only go on where it is.
         let fixed = pinned || thread.is_running();
         let claimed = if fixed { None } else { self.claim_idle(home) };
         let number = claimed.unwrap_or(home);
         let Some(cpu) = self.get(number) else { return Told::Nobody };
-        let must_look = cpu.ready.with(|policy| {
-            policy.add(thread);
-            cpu.count(|count| count + 1);
-            policy.preempts(thread, cpu.current()) || cpu.needs_slice()
-        });
+        let must_look = cpu.add(thread);
         if claimed.is_some() {
             return Told::Cpu(number);
         }

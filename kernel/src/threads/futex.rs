@@ -26,21 +26,17 @@ fn address(futex: &AtomicU32) -> u64 {
 /// `EAGAIN` if the number is another, `ETIMEDOUT`.
 pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> Result<(), Errno> {
     let address = address(futex);
-    let thread = {
-        let masked = Masked::new();
-        let thread = cpu::here(&masked).sched.current();
-        if !TABLE.wait(address, thread, || futex.load(SeqCst) == expected) {
-            return Err(Errno::EAGAIN);
-        }
-        thread
-    };
+    let masked = Masked::new();
+    let thread = cpu::here(&masked).sched.current();
+    if !TABLE.wait(address, thread, || futex.load(SeqCst) == expected) {
+        return Err(Errno::EAGAIN);
+    }
     loop {
-        schedule::wait(deadline);
+        schedule::wait_masked(&masked, thread, deadline);
         if !thread.entity().waits() {
             return Ok(());
         }
         if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
-            let _masked = Masked::new();
             return if TABLE.cancel(address, thread) { Err(Errno::ETIMEDOUT) } else { Ok(()) };
         }
     }

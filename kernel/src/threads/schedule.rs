@@ -47,17 +47,21 @@ pub(crate) fn yield_now() {
 /// somebody has woken it since it last waited. May return for no reason.
 pub(crate) fn wait(deadline: Option<u64>) {
     let masked = Masked::new();
-    let cpu = cpu::here(&masked);
-    let thread = cpu.sched.current();
+    wait_masked(&masked, cpu::here(&masked).sched.current(), deadline);
+}
+
+/// As [`wait`], for the current thread. Afterwards it may be on another CPU.
+#[inline]
+pub(super) fn wait_masked(masked: &Masked, thread: &'static Thread, deadline: Option<u64>) {
     if !thread.entity().park() {
         return;
     }
-    if let Some(deadline) = deadline {
-        add_timer(&masked, cpu, thread, deadline);
-    }
-    leave(&masked, cpu, thread);
-    if deadline.is_some() && timers::is_queued(thread) {
-        remove_timer(&masked, thread);
+    let cpu = cpu::here(masked);
+    let Some(deadline) = deadline else { return leave(masked, cpu, thread) };
+    add_timer(masked, cpu, thread, deadline);
+    leave(masked, cpu, thread);
+    if timers::is_queued(thread) {
+        remove_timer(masked, thread);
     }
 }
 
