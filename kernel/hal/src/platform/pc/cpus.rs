@@ -17,6 +17,8 @@ static IDS: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
 
 static COUNT: Once<u32> = Once::new();
 
+static MACHINE: Once<Option<Machine>> = Once::new();
+
 /// How long a CPU needs to get over a reset, in nanoseconds; today's need less.
 const INIT_TIME: u64 = 200_000;
 
@@ -26,9 +28,14 @@ const START_TIME: u64 = 200_000;
 /// How many CPUs there are.
 pub(super) fn count() -> u32 {
     *COUNT.call_once(|| {
-        let machine = apic::is_present().then(|| hermit_firmware::machine(&Physical, boot::rsdp())).flatten();
-        machine.map_or(1, |machine| record(&machine))
+        let machine = if apic::is_present() { machine() } else { None };
+        machine.map_or(1, record)
     })
+}
+
+/// What the firmware says about the machine.
+pub(super) fn machine() -> Option<&'static Machine> {
+    MACHINE.call_once(|| hermit_firmware::machine(&Physical, boot::rsdp())).as_ref()
 }
 
 fn record(machine: &Machine) -> u32 {
