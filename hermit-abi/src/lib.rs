@@ -26,7 +26,7 @@ pub use calls::descriptor::{
 };
 pub use calls::file::{lstat, mkdir, open, rmdir, stat, unlink};
 pub use calls::memory::{
-    alloc, alloc_zeroed, dealloc, free, getpagesize, malloc, mmap, mprotect, munmap, realloc,
+    alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
 };
 pub use calls::process::{abort, errno, exit, get_errno, getpid, read_entropy};
 pub use calls::queue::{add_queue, destroy_queue, init_queue, notify, wait};

@@ -40,6 +40,7 @@ pub const SYMBOLS: &[&str] = &[
     "sys_getpid",
     "sys_getsockname",
     "sys_getsockopt",
+    "sys_heap_lock_count",
     "sys_init_queue",
     "sys_ioctl",
     "sys_join",

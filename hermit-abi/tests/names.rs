@@ -104,6 +104,7 @@ mod ours {
     use super::c_char;
 
     functions! {
+        heap_lock_count: fn() -> u64;
         set_thread_name: fn(*const c_char);
     }
 }

@@ -55,6 +55,10 @@ unsafe extern "C" {
     #[link_name = "sys_dealloc"]
     pub fn dealloc(ptr: *mut u8, size: usize, align: usize);
 
+    /// How often the heap's lock that all processors share has been taken: what its benchmark counts.
+    #[link_name = "sys_heap_lock_count"]
+    pub fn heap_lock_count() -> u64;
+
     /// The size of a page in bytes.
     #[link_name = "sys_getpagesize"]
     pub fn getpagesize() -> i32;

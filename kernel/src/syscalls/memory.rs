@@ -37,6 +37,10 @@ export_plain! {
         unsafe { memory::deallocate(pointer, size, align) }
     }
 
+    fn sys_heap_lock_count as heap_lock_count() -> u64 {
+        memory::heap_lock_count()
+    }
+
     fn sys_getpagesize as getpagesize() -> i32 {
         4096
     }

@@ -122,7 +122,7 @@ fn measure(run: impl Fn(&[&str]) -> Result<Vec<u8>>) -> Result<Figures> {
 }
 
 /// The lines that are an operation, a tabulator and a number.
-fn parse(text: &str) -> Figures {
+pub(super) fn parse(text: &str) -> Figures {
     let lines = text.lines().filter_map(|line| line.split_once('\t'));
     lines.filter_map(|(name, number)| Some((name.to_owned(), number.trim().parse().ok()?))).collect()
 }

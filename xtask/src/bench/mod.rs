@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `boot` | what it takes to get to the program's `main` |
 //! | `core` | threads, locks, clocks and memory, in instructions, beside a Linux guest |
+//! | `heap` | whether threads that allocate get in each other's way |
 
 mod boot;
 mod core;
 mod cpio;
+mod heap;
 mod linux;
 
 use std::fs;
@@ -38,6 +40,8 @@ enum Suite {
     Boot,
     /// Threads, locks, clocks and memory, in instructions
     Core,
+    /// Allocation by 1, 2 and 4 threads: throughput, and how often they meet at a lock
+    Heap,
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
@@ -49,6 +53,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Suite::Core) {
         figures.insert("core".to_owned(), core::main()?);
+    }
+    if wanted(Suite::Heap) {
+        figures.insert("heap".to_owned(), heap::main()?);
     }
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;

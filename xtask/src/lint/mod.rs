@@ -30,6 +30,8 @@ const ON_TARGETS: [(&str, &[&str]); 3] = [
             "--package",
             "core_bench",
             "--package",
+            "heap_scaling",
+            "--package",
             "third_party",
             "--package",
             "threads",

@@ -2,6 +2,8 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull, with_exposed_provenance_mut};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::to_usize;
 use hermit_memory::classes;
@@ -27,7 +29,27 @@ const EXCESS: usize = 1 << 20;
 
 const PAGE: usize = 4096;
 
-static HEAP: MaskedLock<Talc<Frames, DefaultBinning>> = MaskedLock::new(Talc::new(Frames));
+type Heap = Talc<Frames, DefaultBinning>;
+
+static HEAP: MaskedLock<Heap> = MaskedLock::new(Talc::new(Frames));
+
+/// How often [`HEAP`] was locked.
+static LOCK_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Calls `action` with what all CPUs share.
+fn shared<R>(masked: &Masked, action: impl FnOnce(&mut Heap) -> R) -> R {
+    HEAP.with(masked, |heap| {
+        // Only changed under the lock.
+        LOCK_COUNT.store(LOCK_COUNT.load(Relaxed) + 1, Relaxed);
+        action(heap)
+    })
+}
+
+/// How often the lock that all CPUs share was taken.
+#[must_use]
+pub fn heap_lock_count() -> u64 {
+    LOCK_COUNT.load(Relaxed)
+}
 
 /// What gives back memory that is kept for later.
 static RECLAIM: Once<fn()> = Once::new();
@@ -178,7 +200,7 @@ fn refill(class: usize) -> Option<NonNull<u8>> {
     let masked = Masked::new();
     let list = local::current().caches.list(class)?;
     let more = list.next_batch(class) - 1;
-    HEAP.with(&masked, |heap| {
+    shared(&masked, |heap| {
         // SAFETY: the size is not zero.
         let block = unsafe { heap.allocate(layout) }?;
         for _ in 0..more {
@@ -196,7 +218,7 @@ fn refill(class: usize) -> Option<NonNull<u8>> {
 #[cold]
 fn drain(masked: &Masked, list: &List, class: usize, count: usize) {
     let Some(layout) = layout_of(class) else { return };
-    HEAP.with(masked, |heap| {
+    shared(masked, |heap| {
         for _ in 0..count {
             let Some(block) = list.pop() else { break };
             // SAFETY: blocks in the list were allocated with this layout, and are nobody's.
@@ -220,7 +242,7 @@ fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     }
     let masked = Masked::new();
     // SAFETY: the size is not zero (checked by the caller).
-    HEAP.with(&masked, |heap| unsafe { heap.allocate(layout) })
+    shared(&masked, |heap| unsafe { heap.allocate(layout) })
 }
 
 /// As [`allocate`], but the memory is filled with zero.
@@ -297,7 +319,7 @@ unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
     if size != 0 {
         let masked = Masked::new();
         // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
-        HEAP.with(&masked, |heap| unsafe { heap.deallocate(pointer, layout) });
+        shared(&masked, |heap| unsafe { heap.deallocate(pointer, layout) });
     }
 }
 
@@ -327,7 +349,7 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
         }
         let masked = Masked::new();
         // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
-        if HEAP.with(&masked, |heap| unsafe { heap.try_realloc_in_place(pointer, layout, size) }) {
+        if shared(&masked, |heap| unsafe { heap.try_realloc_in_place(pointer, layout, size) }) {
             return pointer;
         }
     }

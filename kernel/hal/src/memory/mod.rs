@@ -23,7 +23,7 @@ use hermit_paging::Access;
 use spin::Once;
 
 pub(crate) use cache::Caches;
-pub use heap::{allocate, allocate_zeroed, deallocate, reallocate, set_reclaim};
+pub use heap::{allocate, allocate_zeroed, deallocate, heap_lock_count, reallocate, set_reclaim};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 
