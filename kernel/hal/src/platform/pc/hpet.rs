@@ -7,7 +7,7 @@ use super::reference::Reference;
 use crate::memory::map_device_page;
 
 /// Register offsets, in 32-bit words.
-const PERIOD: usize = 0x04 / 4;
+const PERIOD: usize = 1;
 const CONFIGURATION: usize = 0x10 / 4;
 const COUNTER: usize = 0xf0 / 4;
 
