@@ -24,6 +24,8 @@ const ON_TARGETS: [(&str, &[&str]); 3] = [
             "--package",
             "hermit-net",
             "--package",
+            "abi_calls",
+            "--package",
             "hello_world",
             "--package",
             "faults",

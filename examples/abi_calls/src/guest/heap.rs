@@ -1,0 +1,108 @@
+//! The heap, called as std's allocator calls it, and much memory at a time.
+
+use hermit_abi::ENOMEM;
+
+use super::memory::Block;
+
+/// The largest of the many blocks.
+const LARGEST: usize = 64 << 10;
+
+/// The largest alignment.
+const LARGEST_ALIGNMENT: usize = 4096;
+
+/// So many blocks are held at a time.
+const HELD: usize = 64;
+
+/// The program needs so much at a time, on a machine of 2 GiB.
+const MUCH: usize = 850 << 20;
+
+/// Such a machine does not have so much.
+const TOO_MUCH: usize = 16 << 30;
+
+pub(crate) fn heap() {
+    sizes_and_alignments();
+    growth();
+    refusals();
+    much();
+}
+
+/// Blocks of every kind keep what is in them, also while their neighbours come, change and go.
+fn sizes_and_alignments() {
+    let sizes = (1..=64).chain((65..4096).step_by(61)).chain((4095..=LARGEST).step_by(1951)).chain([LARGEST]);
+    let mut held: Vec<(usize, Block)> = Vec::new();
+    for (index, size) in sizes.enumerate() {
+        for power in 0..=LARGEST_ALIGNMENT.ilog2() {
+            let seed = index + usize::try_from(power).expect("it is small");
+            held.push((seed, new(size, 1 << power, seed)));
+        }
+        if held.len() > HELD {
+            change(&mut held);
+        }
+    }
+    held.iter().for_each(|(seed, block)| block.area.check(*seed));
+}
+
+fn new(size: usize, align: usize, seed: usize) -> Block {
+    let block = if seed.is_multiple_of(3) {
+        let block = Block::allocate_zeroed(size, align).expect("no memory");
+        block.area.check_zero();
+        block
+    } else {
+        Block::allocate(size, align).expect("no memory")
+    };
+    block.area.fill(seed);
+    block
+}
+
+/// Frees every other block and makes the others larger or smaller.
+fn change(held: &mut Vec<(usize, Block)>) {
+    let mut index = 0;
+    held.retain_mut(|(seed, block)| {
+        index += 1;
+        block.area.check(*seed);
+        let old = block.area.size;
+        let size = [old * 2, old.div_ceil(2), old + 1][index % 3].min(2 * LARGEST);
+        block.resize(size).expect("no memory");
+        block.area.part(0, old.min(size)).check(*seed);
+        block.area.fill(*seed);
+        index % 2 == 0
+    });
+}
+
+/// A large block grows and shrinks.
+fn growth() {
+    let mut block = new(3 << 20, 16, 1);
+    let up = [3, 4, 5, 7, 10, 15, 22, 33, 40];
+    let down = [39, 20, 4, 1];
+    for megabytes in up.into_iter().chain(down) {
+        let (old, size) = (block.area.size, megabytes << 20);
+        block.resize(size).expect("no memory");
+        block.area.part(0, old.min(size)).check(1);
+        if size > old {
+            block.area.fill(1);
+        }
+    }
+    block.resize(1).expect("no memory");
+    block.area.check(1);
+}
+
+fn refusals() {
+    let mut block = new(5000, 8, 9);
+    for size in [TOO_MUCH, 1 << 46, isize::MAX.cast_unsigned() - 4095] {
+        assert_eq!(Block::allocate(size, 8).err(), Some(ENOMEM));
+        assert_eq!(Block::allocate_zeroed(size, 4096).err(), Some(ENOMEM));
+        assert_eq!(block.resize(size), Err(ENOMEM));
+    }
+    block.area.check(9);
+}
+
+fn much() {
+    assert!(Vec::<u8>::new().try_reserve_exact(TOO_MUCH).is_err(), "{TOO_MUCH} bytes were granted");
+    for seed in 0..3 {
+        let mut bytes = Vec::<u8>::new();
+        bytes.try_reserve_exact(MUCH).expect("850 MiB were refused");
+        for place in bytes.spare_capacity_mut().iter_mut().step_by(1 << 20) {
+            place.write(seed);
+        }
+    }
+}

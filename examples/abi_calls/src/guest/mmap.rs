@@ -1,0 +1,188 @@
+//! Memory in whole pages.
+
+use hermit_abi::{EACCES, EINVAL, ENOMEM, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
+
+use super::calls::Answer;
+use super::memory::{Area, PAGE, map, protect, unmap};
+
+const WRITABLE: u32 = PROT_READ | PROT_WRITE;
+
+/// A page of the larger kind.
+const LARGE: usize = 2 << 20;
+
+/// How often memory is mapped and unmapped.
+const ROUNDS: usize = 1000;
+
+/// The largest mapping is measured in such steps.
+const STEP: usize = 64 << 10;
+
+/// More steps than there is memory for on a machine of these tests.
+const MANY_STEPS: usize = 1 << 20;
+
+pub(crate) fn mmap() {
+    [1, PAGE, PAGE + 1, LARGE, (5 << 20) + 12_345].into_iter().for_each(life);
+    parts(8 * PAGE, 2 * PAGE, 2 * PAGE);
+    parts(3 * LARGE, LARGE + 5 * PAGE, PAGE);
+    parts(3 * LARGE, LARGE, LARGE);
+    code();
+    bad_ranges();
+    bad_bits();
+    too_much();
+    no_leak();
+}
+
+/// All that can be done with a mapping, from its start to its end.
+fn life(size: usize) {
+    for seed in 0..2 {
+        let area = map(size, WRITABLE).expect("no memory");
+        assert!(area.start.is_multiple_of(PAGE), "{area:x?} is not at a page");
+        let whole = Area { size: size.next_multiple_of(PAGE), ..area };
+        // Also after it was used before.
+        whole.check_zero();
+        whole.fill(seed);
+        assert_eq!(protect(area, PROT_READ), Ok(0));
+        whole.check(seed);
+        assert_eq!(protect(area, WRITABLE), Ok(0));
+        whole.check(seed);
+        whole.fill(seed + 10);
+        assert_eq!(protect(area, PROT_NONE), Ok(0));
+        assert_eq!(protect(area, WRITABLE), Ok(0));
+        whole.check(seed + 10);
+        assert_eq!(unmap(area), Ok(0));
+    }
+    let hidden = map(size, PROT_NONE).expect("no memory");
+    assert_eq!(protect(hidden, PROT_READ), Ok(0));
+    hidden.check_zero();
+    assert_eq!(unmap(hidden), Ok(0));
+}
+
+/// A part of a mapping is protected, and then taken away: the rest stays.
+fn parts(size: usize, offset: usize, part: usize) {
+    let all = map(size, WRITABLE).expect("no memory");
+    let (before, hole) = (all.part(0, offset), all.part(offset, part));
+    let after = all.part(offset + part, size - offset - part);
+    let seeds = [before, hole, after].into_iter().enumerate();
+    seeds.clone().for_each(|(seed, area)| area.fill(seed));
+    assert_eq!(protect(hole, PROT_READ), Ok(0));
+    before.fill(0);
+    after.fill(2);
+    seeds.for_each(|(seed, area)| area.check(seed));
+    assert_eq!(unmap(hole), Ok(0));
+    for area in [hole, all] {
+        assert_eq!(unmap(area), Err(EINVAL), "not all of it is mapped");
+        assert_eq!(protect(area, PROT_READ), Err(EINVAL), "not all of it is mapped");
+    }
+    before.check(0);
+    after.check(2);
+    before.fill(3);
+    after.fill(4);
+    before.check(3);
+    after.check(4);
+    assert_eq!([unmap(before), unmap(after)], [Ok(0), Ok(0)]);
+    assert_eq!(unmap(all), Err(EINVAL));
+}
+
+/// Instructions can be written and then executed, but not both at once.
+fn code() {
+    /// `mov eax, 42; ret`
+    const FORTY_TWO: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3];
+    let area = map(PAGE, WRITABLE).expect("no memory");
+    FORTY_TWO.into_iter().enumerate().for_each(|(offset, byte)| area.set(offset, byte));
+    assert_eq!(protect(area, PROT_READ | PROT_EXEC), Ok(0));
+    assert_eq!(area.call(), 42);
+    assert_eq!(unmap(area), Ok(0));
+}
+
+fn bad_ranges() {
+    let area = map(2 * PAGE, WRITABLE).expect("no memory");
+    area.fill(1);
+    let (text, boxed, local) = ("constant", Box::new(0_u8), 0_u8);
+    let page_of = |address: usize| Area { start: address & !(PAGE - 1), size: PAGE };
+    let bad = [
+        Area { start: 0, size: PAGE },
+        Area { start: area.start, size: 0 },
+        Area { start: area.start + 1, size: PAGE },
+        Area { start: area.start - PAGE, size: 4 * PAGE },
+        Area { start: area.start, size: usize::MAX },
+        Area { start: area.start, size: usize::MAX - PAGE + 1 },
+        Area { start: usize::MAX - PAGE + 1, size: PAGE },
+        Area { start: 1 << 47, size: PAGE },
+        page_of(bad_ranges as fn() as *const () as usize),
+        page_of(text.as_ptr().addr()),
+        page_of((&raw const *boxed).addr()),
+        page_of((&raw const local).addr()),
+    ];
+    for area in bad {
+        assert_eq!(unmap(area), Err(EINVAL), "{area:x?} was unmapped");
+        assert_eq!(protect(area, PROT_READ), Err(EINVAL), "{area:x?} was protected");
+    }
+    area.check(1);
+    assert_eq!([unmap(area), unmap(area)], [Ok(0), Err(EINVAL)]);
+}
+
+fn bad_bits() {
+    let area = map(PAGE, WRITABLE).expect("no memory");
+    for (bits, error) in [
+        (8, EINVAL),
+        (WRITABLE | 1 << 31, EINVAL),
+        (PROT_WRITE | PROT_EXEC, EACCES),
+        (WRITABLE | PROT_EXEC, EACCES),
+    ] {
+        assert_eq!(refusal(map(PAGE, bits)), error, "{bits:#x}");
+        assert_eq!(protect(area, bits), Err(error), "{bits:#x}");
+    }
+    area.fill(5);
+    assert_eq!(unmap(area), Ok(0));
+}
+
+fn refusal(result: Answer<Area>) -> i32 {
+    result.expect_err("it was mapped")
+}
+
+/// Being refused does no harm.
+fn too_much() {
+    assert_eq!(refusal(map(0, WRITABLE)), EINVAL);
+    for size in [100 << 30, 1 << 42, 1 << 46, 1 << 63, usize::MAX - PAGE, usize::MAX] {
+        assert_eq!(refusal(map(size, WRITABLE)), ENOMEM, "{size:#x}");
+    }
+    life(1 << 20);
+}
+
+fn no_leak() {
+    // What the first ones cost besides their own size, the others need not pay.
+    largest();
+    let before = largest();
+    for round in 0..ROUNDS {
+        let size = PAGE * (1 + round * 7 % 300);
+        let area = map(size, WRITABLE).expect("no memory");
+        area.set(0, 1);
+        area.set(size - 1, 1);
+        let (first, rest) = (area.part(0, size.div_ceil(2 * PAGE) * PAGE), size.div_ceil(2 * PAGE) * PAGE);
+        if rest < size {
+            assert_eq!(unmap(area.part(rest, size - rest)), Ok(0));
+        }
+        assert_eq!(unmap(first), Ok(0));
+    }
+    let after = largest();
+    assert_eq!(before, after, "steps of {STEP} bytes that can be mapped at a time");
+    println!("the largest mapping has {} KiB", after * (STEP >> 10));
+}
+
+/// How many steps can be mapped at a time.
+fn largest() -> usize {
+    let (mut most, mut too_many) = (0, MANY_STEPS);
+    while most + 1 < too_many {
+        let middle = usize::midpoint(most, too_many);
+        match map(middle * STEP, WRITABLE) {
+            Ok(area) => {
+                assert_eq!(unmap(area), Ok(0));
+                most = middle;
+            }
+            Err(error) => {
+                assert_eq!(error, ENOMEM);
+                too_many = middle;
+            }
+        }
+    }
+    most
+}

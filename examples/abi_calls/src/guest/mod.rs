@@ -1,0 +1,65 @@
+//! The checks by name. A check is an assertion: whichever thread it fails in, the program ends at once.
+
+mod block;
+mod calls;
+mod errno;
+mod eventfd;
+mod futex;
+mod heap;
+mod memory;
+mod mmap;
+mod poll;
+mod priorities;
+mod queues;
+mod raw_thread;
+mod semaphores;
+mod sleep;
+mod spawn;
+mod support;
+
+use std::process::{self, ExitCode};
+use std::{env, panic};
+
+use hermit_sys as _;
+
+/// The exit code for arguments that make no sense.
+const USAGE_ERROR: u8 = 2;
+
+/// Something to check by name.
+type Check = fn();
+
+/// Every check by name.
+const CHECKS: [(&str, Check); 13] = [
+    ("block", block::block),
+    ("errno", errno::errno),
+    ("eventfd", eventfd::eventfd),
+    ("futex", futex::futex),
+    ("heap", heap::heap),
+    ("mmap", mmap::mmap),
+    ("nanosleep", sleep::nanosleep),
+    ("page-size", memory::page_size),
+    ("poll", poll::poll),
+    ("priorities", priorities::priorities),
+    ("queues", queues::queues),
+    ("semaphores", semaphores::semaphores),
+    ("spawn", spawn::spawn),
+];
+
+/// Does the check that the argument names.
+pub(crate) fn main() -> ExitCode {
+    let name = env::args().nth(1).unwrap_or_default();
+    let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else {
+        eprintln!("usage: abi_calls NAME, where NAME is one of");
+        for (name, _) in CHECKS {
+            eprintln!("  {name}");
+        }
+        return ExitCode::from(USAGE_ERROR);
+    };
+    panic::set_hook(Box::new(|failure| {
+        eprintln!("failed: {failure}");
+        process::exit(1);
+    }));
+    check();
+    println!("ok");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,70 @@
+//! Waiting for several descriptors.
+
+use std::thread;
+use std::time::Duration;
+
+use hermit_abi::{POLLIN, POLLNVAL, POLLOUT, pollfd};
+
+use super::calls;
+use super::eventfd::Counter;
+use super::support::{A_WHILE, takes};
+
+/// Longer than anybody has patience, in milliseconds.
+const LONG: i32 = 600_000;
+
+fn entry(fd: i32, events: i16) -> pollfd {
+    pollfd { fd, events, revents: -1 }
+}
+
+pub(crate) fn poll() {
+    what_is_ready();
+    timeouts();
+    woken();
+}
+
+fn what_is_ready() {
+    let (empty, full) = (Counter::new(0, 0), Counter::new(u64::MAX - 1, 0));
+    let both = POLLIN | POLLOUT;
+    let mut entries = [entry(empty.0, both), entry(full.0, both), entry(-1, both), entry(9999, both)];
+    assert_eq!(calls::poll(&mut entries, LONG), Ok(3));
+    assert_eq!(entries.map(|entry| entry.revents), [POLLOUT, POLLIN, 0, POLLNVAL]);
+    // Only what was asked for counts.
+    let mut entries = [entry(empty.0, POLLIN), entry(full.0, POLLOUT)];
+    assert_eq!(calls::poll(&mut entries, 0), Ok(0));
+    assert_eq!(entries.map(|entry| entry.revents), [0, 0]);
+}
+
+fn timeouts() {
+    let empty = Counter::new(0, 0);
+    for milliseconds in [0, 1, 30] {
+        let least = Duration::from_millis(milliseconds);
+        let milliseconds = i32::try_from(milliseconds).expect("that is not much");
+        let poll = || calls::poll(&mut [entry(empty.0, POLLIN)], milliseconds);
+        assert_eq!(takes(least, "poll", poll), Ok(0));
+    }
+    takes(A_WHILE, "poll for nothing", || assert_eq!(calls::poll(&mut [], 20), Ok(0)));
+}
+
+fn woken() {
+    let counters = [(); 3].map(|()| Counter::new(0, 0));
+    for timeout in [LONG, -1] {
+        (0..counters.len()).for_each(|index| woken_by(&counters, index, timeout));
+    }
+}
+
+/// Another thread makes one of them ready.
+fn woken_by(counters: &[Counter; 3], index: usize, timeout: i32) {
+    let mut entries = [0, 1, 2].map(|index| entry(counters[index].0, POLLIN));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(A_WHILE);
+            assert_eq!(counters[index].write(1), Ok(8));
+        });
+        let poll = || calls::poll(&mut entries, timeout);
+        assert_eq!(takes(Duration::ZERO, "poll", poll), Ok(1));
+    });
+    for (place, entry) in entries.iter().enumerate() {
+        assert_eq!(entry.revents, if place == index { POLLIN } else { 0 }, "entry {place}");
+    }
+    assert_eq!(counters[index].read(), Ok(1));
+}

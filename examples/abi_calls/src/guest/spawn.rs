@@ -1,0 +1,145 @@
+//! Starting threads as std does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use hermit_abi::{EINVAL, ENOMEM};
+
+use super::calls::{self, Answer};
+use super::raw_thread::{self, ANY, NORMAL, hardware_cpu};
+use super::support::wait_until;
+
+const HIGHEST: u8 = 30;
+
+/// How often a thread looks where it is.
+const LOOKS: usize = 400;
+
+pub(crate) fn spawn() {
+    priorities();
+    priorities_change();
+    cpus();
+    refusals();
+    joins();
+}
+
+/// Starts a thread by either function.
+fn start(second: bool, priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> Answer<u32> {
+    if second {
+        raw_thread::spawn2(priority, 1 << 18, core, work)
+    } else {
+        raw_thread::spawn(priority, core, work)
+    }
+}
+
+fn priorities() {
+    assert_eq!(calls::priority(), NORMAL, "the main thread's priority");
+    for priority in 0..=HIGHEST {
+        for second in [false, true] {
+            let work = move || assert_eq!(calls::priority(), priority);
+            let thread = start(second, priority, ANY, work).expect("no thread was started");
+            assert_eq!(calls::join(thread), Ok(0));
+        }
+    }
+}
+
+fn priorities_change() {
+    static WANTED: AtomicU32 = AtomicU32::new(7);
+    let thread = raw_thread::spawn(7, ANY, || {
+        for priority in [7, 0, HIGHEST] {
+            wait_until("a priority", || WANTED.load(Ordering::SeqCst) == priority.into());
+            assert_eq!(calls::priority(), priority);
+            WANTED.store(u32::MAX, Ordering::SeqCst);
+            // Else a busy thread of high priority would keep others from changing it.
+            while WANTED.load(Ordering::SeqCst) == u32::MAX && priority != HIGHEST {
+                calls::usleep(1000);
+            }
+        }
+    });
+    let thread = thread.expect("no thread was started");
+    for priority in [0, HIGHEST] {
+        wait_until("a thread that looks at its priority", || WANTED.load(Ordering::SeqCst) == u32::MAX);
+        calls::set_priority(thread, priority);
+        WANTED.store(priority.into(), Ordering::SeqCst);
+    }
+    assert_eq!(calls::join(thread), Ok(0));
+    // Nobody is there any more.
+    calls::set_priority(thread, 3);
+    calls::set_priority(u32::MAX, 3);
+    assert_eq!(calls::priority(), NORMAL);
+}
+
+/// A thread stays on the CPU that was asked for, however busy that is.
+fn cpus() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let busy: Vec<_> = (0..=calls::cpus())
+        .map(|_| {
+            let work = || wait_until("the others", || DONE.load(Ordering::SeqCst));
+            raw_thread::spawn(NORMAL, ANY, work).expect("no thread was started")
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for cpu in 0..calls::cpus() {
+        let found = Arc::new(AtomicU32::new(0));
+        for second in [false, true] {
+            let found = found.clone();
+            let core = isize::try_from(cpu).expect("there are few CPUs");
+            let thread = start(second, NORMAL, core, move || found.store(stay(), Ordering::SeqCst));
+            assert_eq!(calls::join(thread.expect("no thread was started")), Ok(0));
+        }
+        let hardware = found.load(Ordering::SeqCst);
+        assert!(!seen.contains(&hardware), "CPU {cpu} is one of {seen:?}");
+        seen.push(hardware);
+    }
+    DONE.store(true, Ordering::SeqCst);
+    busy.into_iter().for_each(|thread| assert_eq!(calls::join(thread), Ok(0)));
+}
+
+/// Does all that could move a thread to another CPU; returns the one on which it stays.
+fn stay() -> u32 {
+    let here = hardware_cpu();
+    for look in 0..LOOKS {
+        if look % 10 == 0 {
+            calls::usleep(200);
+        } else {
+            calls::yield_now();
+        }
+        assert_eq!(hardware_cpu(), here, "a thread left its CPU");
+    }
+    here
+}
+
+fn never() {
+    panic!("this was not to be started");
+}
+
+fn refusals() {
+    let beyond = isize::try_from(calls::cpus()).expect("there are few CPUs");
+    for second in [false, true] {
+        for priority in [HIGHEST + 1, u8::MAX] {
+            assert_eq!(start(second, priority, ANY, never), Err(EINVAL), "priority {priority}");
+        }
+        for core in [beyond, 64, -2, isize::MAX, isize::MIN, 1 << 32] {
+            assert_eq!(start(second, NORMAL, core, never), Err(EINVAL), "CPU {core}");
+        }
+    }
+    for size in [1 << 40, 1 << 46, isize::MAX.cast_unsigned(), usize::MAX - 4096, usize::MAX] {
+        assert_eq!(raw_thread::spawn2(NORMAL, size, ANY, never), Err(ENOMEM), "a stack of {size:#x}");
+    }
+}
+
+fn joins() {
+    for nobody in [0, 0xfff0, 0x7fff_ffff, u32::MAX] {
+        assert_eq!(calls::join(nobody), Err(EINVAL), "thread {nobody:#x}");
+    }
+    let thread = raw_thread::spawn(NORMAL, ANY, || calls::usleep(10_000)).expect("no thread was started");
+    // All who wait go on.
+    let others = [(); 3].map(|()| {
+        let join = move || assert_eq!(calls::join(thread), Ok(0));
+        raw_thread::spawn(NORMAL, ANY, join).expect("no thread was started")
+    });
+    assert_eq!(calls::join(thread), Ok(0));
+    for other in others {
+        assert_eq!(calls::join(other), Ok(0));
+    }
+    assert_eq!([calls::join(thread), calls::join(thread)], [Ok(0), Ok(0)], "it has ended");
+}
