@@ -222,9 +222,9 @@ pub(crate) fn reclaim() {
 ///
 /// # Errors
 ///
-/// `ESRCH` if there was none with this number, `EDEADLK` for the thread itself.
+/// `EINVAL` if there was none with this number, `EDEADLK` for the thread itself.
 pub(crate) fn join(id: u32) -> Result<(), Errno> {
-    let thread = find(id).ok_or(Errno::ESRCH)?;
+    let thread = find(id).ok_or(Errno::EINVAL)?;
     if schedule::same(thread, schedule::current()) {
         return Err(Errno::EDEADLK);
     }
