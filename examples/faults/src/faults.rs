@@ -14,6 +14,9 @@ use crate::Outcome;
 /// More memory than any machine this runs on has: 100 GiB.
 const TOO_MUCH: usize = 100 << 30;
 
+/// Where nothing is mapped: the stack goes on just below.
+const NOWHERE: usize = 0x5000;
+
 /// Constant data, which must not be writable.
 static CONSTANT: [u8; 32] = *b"constant data, never to change..";
 
@@ -66,6 +69,29 @@ pub(crate) fn recursion() -> Outcome {
     }
     black_box(descend(0));
     survived()
+}
+
+/// Uses a stack that is not there.
+pub(crate) fn nowhere_stack() -> Outcome {
+    // SAFETY: nothing is mapped there, so the push faults; there is no way back.
+    unsafe { asm!("mov rsp, {nowhere}", "push rax", "ud2", nowhere = const NOWHERE, options(noreturn)) };
+}
+
+/// Has a stack that is not there for a while without using it, and then uses it.
+pub(crate) fn nowhere_stack_later() -> Outcome {
+    // SAFETY: nothing is mapped there, so the push faults; there is no way back.
+    unsafe {
+        asm!(
+            "mov rsp, {nowhere}",
+            "2: dec {turns}",
+            "jnz 2b",
+            "push rax",
+            "ud2",
+            nowhere = const NOWHERE,
+            turns = in(reg) 2_000_000_000_u64,
+            options(noreturn),
+        );
+    }
 }
 
 /// Allocates more than there is, in a way that does not allow for failure.

@@ -1,6 +1,9 @@
-//! The faults of threads that have names, which the messages are to show.
+//! The faults of threads that have names, which the messages are to show, and of several threads at a time.
 
-use std::thread::Builder;
+use std::hint;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Builder, JoinHandle};
+use std::time::Duration;
 
 use crate::{Action, Outcome, faults};
 
@@ -19,8 +22,66 @@ pub(crate) fn long_name() -> Outcome {
     run("a name of which 29 bytes stay\u{20ac} and no more", faults::null)
 }
 
+/// Writes through a null pointer in a thread while others keep all CPUs busy.
+pub(crate) fn null_busy() -> Outcome {
+    keep_busy()?;
+    run("worker", || {
+        thread::sleep(Duration::from_millis(50));
+        faults::null()
+    })
+}
+
+/// Calls itself in a thread until the stack is full, on another CPU than the main thread if there is one.
+pub(crate) fn recursion() -> Outcome {
+    let thread = start("worker", faults::recursion)?;
+    while !thread.is_finished() {
+        hint::spin_loop();
+    }
+    outcome(thread)
+}
+
+/// Writes through a null pointer in two threads at the same time.
+pub(crate) fn two_faults() -> Outcome {
+    static READY: AtomicUsize = AtomicUsize::new(0);
+    let fault = || {
+        READY.fetch_add(1, Ordering::SeqCst);
+        while READY.load(Ordering::SeqCst) < 2 {
+            hint::spin_loop();
+        }
+        faults::null()
+    };
+    let threads = [start("worker", fault)?, start("worker", fault)?];
+    threads.into_iter().try_fold("no threads", |_, thread| outcome(thread))
+}
+
+/// Is preempted by other threads while it has a stack that is not there.
+pub(crate) fn preempted_nowhere() -> Outcome {
+    keep_busy()?;
+    run("worker", faults::nowhere_stack_later)
+}
+
+/// Gives every CPU something to do for ever.
+fn keep_busy() -> Result<(), String> {
+    let cpus = thread::available_parallelism().map_err(|error| error.to_string())?;
+    (0..cpus.get()).try_for_each(|_| {
+        start("busy", || {
+            loop {
+                hint::spin_loop();
+            }
+        })
+        .map(drop)
+    })
+}
+
 /// Does something in a thread of this name.
 fn run(name: &str, action: Action) -> Outcome {
-    let thread = Builder::new().name(name.to_owned()).spawn(action).map_err(|error| error.to_string())?;
+    outcome(start(name, action)?)
+}
+
+fn start(name: &str, action: Action) -> Result<JoinHandle<Outcome>, String> {
+    Builder::new().name(name.to_owned()).spawn(action).map_err(|error| error.to_string())
+}
+
+fn outcome(thread: JoinHandle<Outcome>) -> Outcome {
     thread.join().unwrap_or_else(|_| Err("the thread panicked".to_owned()))
 }

@@ -113,12 +113,29 @@ const FAULTS: [(&str, u8, &[&str]); 23] = [
     ("exit", 2, &["usage"]),
 ];
 
+/// The same for several threads and CPUs. There must be one report, however many threads are at fault.
+const THREAD_FAULTS: [(&str, u8, &str); 5] = [
+    ("thread-null-busy", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
+    ("thread-recursion", 134, "thread 'worker' has overflowed its stack"),
+    ("two-faults", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
+    ("nowhere-stack", 139, "thread 'main' wrote to 0x4ff8, which is not mapped"),
+    ("preempted-nowhere", 139, "thread 'worker' wrote to 0x"),
+];
+
 pub(crate) fn test(report: &mut Report, examples: &Examples, long: bool) {
     hello(report, examples);
     for (fault, status, texts) in FAULTS {
         report.check(&format!("guest: {fault}"), || {
             expect(&examples.guest(&examples.faults, &[fault]), b"", status, texts).map(drop)
         });
+    }
+    for cpus in [1, 2] {
+        for (fault, status, text) in THREAD_FAULTS {
+            report.check(&format!("guest, CPUs {cpus}: {fault}"), || {
+                let guest = Guest { cpus, ..examples.guest(&examples.faults, &[fault]) };
+                one_report(&guest, status, text)
+            });
+        }
     }
     let codes: Vec<u8> = if long { (0..=255).collect() } else { vec![0, 1, 2, 42, 127, 128, 254, 255] };
     report.check(&format!("guest: {} exit codes", codes.len()), || {
@@ -198,6 +215,15 @@ fn input(report: &mut Report, examples: &Examples) {
             Ok(())
         });
     }
+}
+
+/// A guest ends with one report of a fault, and no more.
+fn one_report(guest: &Guest, status: u8, text: &str) -> Result<()> {
+    let output = expect(guest, b"", status, &[text, "backtrace"])?;
+    let output = String::from_utf8_lossy(&output);
+    let reports = output.matches("backtrace").count();
+    ensure!(reports == 1, "there are {reports} reports\n{output}");
+    Ok(())
 }
 
 /// A stripped image prints numbers.
