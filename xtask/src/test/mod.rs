@@ -7,6 +7,7 @@
 //!
 //! Without a ring: the lints and all rings, which is what CI needs.
 
+mod abi;
 mod clock;
 mod guests;
 mod images;
@@ -90,6 +91,7 @@ fn qemu(report: &mut Report, long: bool) -> Result<()> {
     guests::test(report, &examples, long);
     threads::test(report, &examples, long)?;
     clock::test(report, &examples)?;
+    abi::test(report, &examples)?;
     images::test(report, &examples)?;
     users::test(report, &examples)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use hermit_abi::{EINVAL, ENOMEM};
+use hermit_abi::{EDEADLK, EINVAL, ENOMEM};
 
 use super::calls::{self, Answer};
 use super::raw_thread::{self, ANY, NORMAL, hardware_cpu};
@@ -131,6 +131,7 @@ fn joins() {
     for nobody in [0, 0xfff0, 0x7fff_ffff, u32::MAX] {
         assert_eq!(calls::join(nobody), Err(EINVAL), "thread {nobody:#x}");
     }
+    nobody_waits_for_itself();
     let thread = raw_thread::spawn(NORMAL, ANY, || calls::usleep(10_000)).expect("no thread was started");
     // All who wait go on.
     let others = [(); 3].map(|()| {
@@ -142,4 +143,15 @@ fn joins() {
         assert_eq!(calls::join(other), Ok(0));
     }
     assert_eq!([calls::join(thread), calls::join(thread)], [Ok(0), Ok(0)], "it has ended");
+}
+
+fn nobody_waits_for_itself() {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let thread = raw_thread::spawn(NORMAL, ANY, || {
+        wait_until("the own number", || NUMBER.load(Ordering::SeqCst) != 0);
+        assert_eq!(calls::join(NUMBER.load(Ordering::SeqCst)), Err(EDEADLK));
+    });
+    let thread = thread.expect("no thread was started");
+    NUMBER.store(thread, Ordering::SeqCst);
+    assert_eq!(calls::join(thread), Ok(0));
 }
