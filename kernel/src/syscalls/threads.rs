@@ -72,7 +72,7 @@ export_plain! {
 
     fn sys_wakeup_taskt as wakeup_task(id: Tid) {
         if let Some(thread) = life::alive(id) {
-            schedule::wake(thread);
+            announced::wake(thread);
         }
     }
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use hermit_hal::clock;
 use hermit_interface::Errno;
 
-use super::{futex, schedule};
+use super::{Thread, futex, schedule};
 
 /// How often the queues were notified; those with the same hash share a count, and wake each other for no reason.
 static COUNTS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
@@ -57,11 +57,22 @@ pub(crate) fn block(nanoseconds: Option<u64>) {
     announced.block.store(true, Relaxed);
 }
 
-/// Waits as the current thread has announced.
+/// Ends the wait of [`block`], or the next one.
+pub(crate) fn wake(thread: &'static Thread) {
+    thread.announced.woken.store(true, SeqCst);
+    schedule::wake(thread);
+}
+
+/// Waits as the current thread has announced. What wakes it for another reason, such as a descriptor that it waited for
+/// before, does not count.
 #[cold]
 pub(super) fn wait_now() {
     let announced = &schedule::current().announced;
     announced.block.store(false, Relaxed);
-    let deadline = announced.deadline.load(Relaxed);
-    schedule::wait(Some(deadline).filter(|&deadline| deadline != NEVER));
+    let deadline = Some(announced.deadline.load(Relaxed)).filter(|&deadline| deadline != NEVER);
+    while !announced.woken.swap(false, SeqCst)
+        && deadline.is_none_or(|deadline| clock::monotonic() < deadline)
+    {
+        schedule::wait(deadline);
+    }
 }

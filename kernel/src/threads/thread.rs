@@ -26,11 +26,14 @@ pub(crate) type Function = (extern "C" fn(usize), usize);
 /// Most threads at a time.
 const MAX_THREADS: usize = 0xffff;
 
-/// A wait that a thread has announced, in the way of early versions of the ABI. Only the thread itself uses it.
+/// A wait that a thread has announced, in the way of early versions of the ABI. Only the thread itself uses it, but for what says
+/// otherwise.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
     /// It waits when it next yields.
     pub(super) block: AtomicBool,
+    /// Another thread has woken it by its number since such a wait ended last. Any thread may set it.
+    pub(super) woken: AtomicBool,
     /// The count of the queue for which it waits.
     pub(super) count: AtomicU32,
     /// When the wait ends, by the monotonic clock.
@@ -131,6 +134,7 @@ impl Thread {
         self.errno.store(0, Relaxed);
         *self.name.lock() = Name::NONE;
         self.announced.block.store(false, Relaxed);
+        self.announced.woken.store(false, Relaxed);
         self.id.store(id, Relaxed);
         self.life.store(id, Release);
     }
