@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hermit_abi::{POLLIN, pollfd};
+
 use super::calls;
+use super::eventfd::Counter;
 use super::raw_thread::{self, ANY, NORMAL};
 use super::support::{PATIENCE, takes, wait_until};
 
@@ -16,6 +19,7 @@ static DONE: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn block() {
     rounds();
     timeouts();
+    others_do_not_wake();
     // Nobody has these numbers.
     [0, 0xfffe, u32::MAX].into_iter().for_each(calls::wake);
 }
@@ -67,4 +71,16 @@ fn timeouts() {
         assert_eq!(calls::join(thread), Ok(0));
     });
     assert!(PATIENCE < Duration::from_millis(600_000), "its own timeout would do");
+}
+
+/// What the thread waited for before does not end its wait.
+fn others_do_not_wake() {
+    let counter = Counter::new(0, 0);
+    let mut entries = [pollfd { fd: counter.0, events: POLLIN, revents: 0 }];
+    assert_eq!(calls::poll(&mut entries, 1), Ok(0));
+    assert_eq!(counter.write(1), Ok(8));
+    takes(Duration::from_millis(30), "a wait after a poll", || {
+        calls::block(Some(30));
+        calls::yield_now();
+    });
 }
