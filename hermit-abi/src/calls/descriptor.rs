@@ -78,7 +78,7 @@ unsafe extern "C" {
     #[link_name = "sys_dup"]
     pub fn dup(fd: i32) -> i32;
 
-    /// Does what `cmd` says, with what `argp` points to: [`FIONBIO`](crate::FIONBIO). Fails with `-EINVAL` for
+    /// Does what `cmd` says, with what `argp` points to: [`FIONBIO`](crate::FIONBIO). Fails with `-ENOTTY` for
     /// another.
     ///
     /// # Safety

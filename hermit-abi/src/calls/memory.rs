@@ -66,7 +66,8 @@ unsafe extern "C" {
     /// Maps `size` bytes of new memory, rounded up to whole pages, with the `PROT_` bits of `prot_flags`, and stores
     /// their address in `ret`.
     ///
-    /// Fails with `-ENOMEM` if there is no room and with `-EINVAL` for a size of 0 or bits that do not exist.
+    /// Fails with `-ENOMEM` if there is no room and with `-EINVAL` for a size of 0 or bits that do not exist, and with
+    /// `-EACCES` for memory that could be both written and executed.
     #[link_name = "sys_mmap"]
     pub fn mmap(size: usize, prot_flags: u32, ret: &mut *mut u8) -> i32;
 
@@ -79,7 +80,7 @@ unsafe extern "C" {
     pub fn munmap(ptr: *mut u8, size: usize) -> i32;
 
     /// Gives the pages of the `size` bytes at `ptr` the `PROT_` bits of `prot_flags`. Fails with `-EINVAL` if
-    /// [`mmap`] did not map them.
+    /// [`mmap`] did not map them, and for bits as [`mmap`] does.
     ///
     /// # Safety
     ///

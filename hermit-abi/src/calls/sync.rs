@@ -28,7 +28,7 @@ unsafe extern "C" {
     pub fn futex_wake(address: *mut u32, count: i32) -> i32;
 
     /// Sets up a semaphore with the count `value`. `pshared` asks for one shared between processes and must be 0, or
-    /// the call fails with `-ENOSYS`.
+    /// the call fails with `-ENOSYS`. Fails with `-EINVAL` for a value greater than `i32::MAX`.
     ///
     /// # Safety
     ///
@@ -44,7 +44,8 @@ unsafe extern "C" {
     #[link_name = "sys_sem_destroy"]
     pub fn sem_destroy(sem: *mut sem_t) -> i32;
 
-    /// Adds one to a semaphore's count, which lets one thread that waits for it go on.
+    /// Adds one to a semaphore's count, which lets one thread that waits for it go on. Fails with `-EOVERFLOW` if
+    /// the count would be greater than `i32::MAX`.
     ///
     /// # Safety
     ///

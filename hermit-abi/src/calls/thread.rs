@@ -27,7 +27,8 @@ unsafe extern "C" {
     pub fn spawn2(func: extern "C" fn(usize), arg: usize, prio: u8, stack_size: usize, core_id: isize)
     -> Tid;
 
-    /// Waits until thread `id` has ended. Fails with `-EINVAL` if there is no such thread.
+    /// Waits until thread `id` has ended. Fails with `-EINVAL` if there was no such thread, and with `-EDEADLK` for the
+    /// calling thread.
     #[link_name = "sys_join"]
     pub fn join(id: Tid) -> i32;
 
@@ -63,7 +64,7 @@ unsafe extern "C" {
     #[link_name = "sys_block_current_task_with_timeout"]
     pub fn block_current_task_with_timeout(timeout: u64);
 
-    /// Wakes thread `tid`, if it waits.
+    /// Wakes thread `tid` if it waits as [`block_current_task`] says; else its next such wait ends at once.
     #[link_name = "sys_wakeup_taskt"]
     pub fn wakeup_task(tid: Tid);
 
