@@ -88,7 +88,7 @@ pub(crate) fn nowhere_stack_later() -> Outcome {
             "push rax",
             "ud2",
             nowhere = const NOWHERE,
-            turns = in(reg) 2_000_000_000_u64,
+            turns = in(reg) 500_000_000_u64,
             options(noreturn),
         );
     }

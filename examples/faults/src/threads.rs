@@ -60,10 +60,10 @@ pub(crate) fn preempted_nowhere() -> Outcome {
     run("worker", faults::nowhere_stack_later)
 }
 
-/// Gives every CPU something to do for ever.
+/// Gives every CPU more than one thing to do for ever.
 fn keep_busy() -> Result<(), String> {
     let cpus = thread::available_parallelism().map_err(|error| error.to_string())?;
-    (0..cpus.get()).try_for_each(|_| {
+    (0..2 * cpus.get()).try_for_each(|_| {
         start("busy", || {
             loop {
                 hint::spin_loop();
