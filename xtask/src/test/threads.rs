@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::guests::{Examples, LIMIT, example, expect};
 use super::report::Report;
-use crate::build;
+use crate::build::{self, Options};
 use crate::process;
 use crate::qemu::Guest;
 use crate::workspace;
@@ -75,7 +75,38 @@ pub(crate) fn test(report: &mut Report, examples: &Examples, long: bool) -> Resu
         let memory = "3G".parse().map_err(anyhow::Error::msg)?;
         succeeds(&Guest { memory, ..run(examples, &threads, 8, &["parallel"])? })
     });
+    if long {
+        report.check("threads, CPUs 2: a million sleeps of 0 to 50 us", || {
+            let guest = run(examples, &threads, 2, &["sleep", "20000"])?;
+            succeeds(&Guest { timeout: Some(LONG_STRESS), ..guest })
+        });
+    }
+    policies(report, examples)?;
     third_party(report, examples)
+}
+
+/// The other ways in which threads can share CPUs, and what each promises. A busy thread may starve others with `fifo`.
+const POLICIES: [(&str, &[&str]); 2] = [
+    ("fair", &["busy", "condvar", "mpsc", "mutex", "parallel", "sleep-together", "spawn-join"]),
+    ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
+];
+
+fn policies(report: &mut Report, examples: &Examples) -> Result<()> {
+    let folder = tempfile::TempDir::new().context("cannot make a temporary folder")?;
+    for (policy, checks) in POLICIES {
+        let features = vec![format!("hermit-sys/{policy}")];
+        let options = Options { release: true, features, ..Options::default() };
+        let source = workspace::example("threads").context("there is no example threads")?;
+        // Programs of all policies come out under the same name.
+        let image = folder.path().join(policy);
+        std::fs::copy(build::guest_program(&source, &options)?, &image).context("cannot copy a program")?;
+        for check in checks {
+            report.check(&format!("threads, CPUs 2, policy {policy}: {check}"), || {
+                run(examples, &image, 2, &[check]).and_then(|guest| succeeds(&guest))
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A guest that checks what the arguments say, on a machine with so many CPUs.
