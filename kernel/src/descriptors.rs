@@ -86,10 +86,11 @@ pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
     TABLE.lock().get(descriptor)
 }
 
-/// Opens another descriptor for the same object.
-pub(crate) fn duplicate(descriptor: i32) -> Result<i32, Errno> {
+/// Opens another descriptor for the same object, not below `least`.
+pub(crate) fn duplicate(descriptor: i32, least: i32) -> Result<i32, Errno> {
     let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
-    let duplicate = TABLE.lock().duplicate(descriptor)?;
+    let least = usize::try_from(least).map_err(|_| Errno::EINVAL)?;
+    let duplicate = TABLE.lock().duplicate(descriptor, least)?;
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 

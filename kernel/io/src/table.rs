@@ -32,16 +32,21 @@ impl Table {
     ///
     /// `EMFILE` if there are too many, `ENOMEM` if there is no memory.
     pub fn insert(&mut self, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
-        if let Some(free) = self.slots.iter().position(Option::is_none) {
-            self.slots[free] = Some(object);
-            return Ok(free);
-        }
-        if self.slots.len() >= MAX {
+        self.insert_from(0, object)
+    }
+
+    /// Opens the lowest free descriptor that is not below `least`.
+    fn insert_from(&mut self, least: Descriptor, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
+        let free = (least..self.slots.len()).find(|&slot| self.slots[slot].is_none());
+        let free = free.unwrap_or(self.slots.len().max(least));
+        if free >= MAX {
             return Err(Errno::EMFILE);
         }
-        self.slots.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        self.slots.push(Some(object));
-        Ok(self.slots.len() - 1)
+        let missing = (free + 1).saturating_sub(self.slots.len());
+        self.slots.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
+        self.slots.resize(self.slots.len() + missing, None);
+        self.slots[free] = Some(object);
+        Ok(free)
     }
 
     /// The object of a descriptor.
@@ -53,14 +58,17 @@ impl Table {
         self.slots.get(descriptor).and_then(Clone::clone).ok_or(Errno::EBADF)
     }
 
-    /// Opens another descriptor for the same object.
+    /// Opens another descriptor for the same object, the lowest free one that is not below `least`.
     ///
     /// # Errors
     ///
-    /// As [`Self::get`] and [`Self::insert`].
-    pub fn duplicate(&mut self, descriptor: Descriptor) -> Result<Descriptor, Errno> {
+    /// As [`Self::get`] and [`Self::insert`], and `EINVAL` if no descriptor can be so high.
+    pub fn duplicate(&mut self, descriptor: Descriptor, least: Descriptor) -> Result<Descriptor, Errno> {
         let object = self.get(descriptor)?;
-        self.insert(object)
+        if least >= MAX {
+            return Err(Errno::EINVAL);
+        }
+        self.insert_from(least, object)
     }
 
     /// Closes a descriptor and returns its object, which lives on while it is used.
@@ -92,8 +100,12 @@ mod tests {
             assert_eq!(table.insert(Arc::clone(&object)), Ok(expected));
         }
         assert!(table.remove(1).is_ok());
-        assert_eq!(table.duplicate(2), Ok(1));
-        assert_eq!(table.duplicate(2), Ok(3));
+        assert_eq!(table.duplicate(2, 0), Ok(1));
+        assert_eq!(table.duplicate(2, 0), Ok(3));
+        assert_eq!(table.duplicate(2, 6), Ok(6));
+        assert_eq!(table.duplicate(2, 2), Ok(4));
+        assert_eq!(table.duplicate(2, MAX), Err(Errno::EINVAL));
+        assert_eq!(table.duplicate(5, 0), Err(Errno::EBADF));
     }
 
     #[test]
@@ -104,7 +116,7 @@ mod tests {
         table.insert(Arc::new(Nothing)).unwrap();
         table.remove(0).unwrap();
         assert_eq!(table.remove(0).unwrap_err(), Errno::EBADF);
-        assert_eq!(table.duplicate(0), Err(Errno::EBADF));
+        assert_eq!(table.duplicate(0, 0), Err(Errno::EBADF));
     }
 
     #[test]

@@ -90,7 +90,7 @@ export! {
     }
 
     fn sys_dup as dup(fd: i32) -> i32 {
-        descriptors::duplicate(fd)
+        descriptors::duplicate(fd, 0)
     }
 
     fn sys_lseek as lseek(fd: i32, _offset: isize, whence: i32) -> isize {
@@ -131,7 +131,7 @@ export! {
 
     fn sys_fcntl as fcntl(fd: i32, cmd: i32, arg: i32) -> i32 {
         match cmd {
-            F_DUPFD => descriptors::duplicate(fd),
+            F_DUPFD => descriptors::duplicate(fd, arg),
             F_GETFL => {
                 let nonblocking = descriptors::get(fd)?.is_nonblocking();
                 Ok(if nonblocking { O_RDWR | O_NONBLOCK } else { O_RDWR })

@@ -71,10 +71,16 @@ pub(crate) fn test(report: &mut Report, examples: &Examples, long: bool) -> Resu
             succeeds(&Guest { timeout: Some(stress + GRACE), ..guest })
         });
     }
-    report.check("threads: 8 CPUs, and tables of the firmware above 1 GiB", || {
+    report.check("threads, CPUs 4: tables of the firmware above 1 GiB", || {
         let memory = "3G".parse().map_err(anyhow::Error::msg)?;
-        succeeds(&Guest { memory, ..run(examples, &threads, 8, &["parallel"])? })
+        succeeds(&Guest { memory, ..run(examples, &threads, 4, &["parallel"])? })
     });
+    for cpus in [8, 64] {
+        report.check(&format!("threads, CPUs {cpus}: spawn-join"), || {
+            let memory = MUCH_MEMORY.parse().map_err(anyhow::Error::msg)?;
+            succeeds(&Guest { memory, ..run(examples, &threads, cpus, &["spawn-join"])? })
+        });
+    }
     if long {
         report.check("threads, CPUs 2: a million sleeps of 0 to 50 us", || {
             let guest = run(examples, &threads, 2, &["sleep", "20000"])?;
