@@ -43,7 +43,12 @@ fn print(fault: &Fault) -> fmt::Result {
     let frame = &fault.frame;
     let out = &mut Console;
     writeln!(out, "\nthread '{}' {}", ThreadName, Reason(fault.kind))?;
-    writeln!(out, "  at {:#018x}, vector {}, error code {:#x}", frame.rip, frame.vector, frame.error)?;
+    let cpu = Masked::new().cpu();
+    writeln!(
+        out,
+        "  at {:#018x} on CPU {cpu}, vector {}, error code {:#x}",
+        frame.rip, frame.vector, frame.error
+    )?;
     let registers = [
         [("rax", frame.rax), ("rbx", frame.rbx), ("rcx", frame.rcx), ("rdx", frame.rdx)],
         [("rsi", frame.rsi), ("rdi", frame.rdi), ("rbp", frame.rbp), ("rsp", frame.rsp)],

@@ -76,6 +76,7 @@ const FAULTS: [(&str, u8, &[&str]); 23] = [
         "null",
         139,
         &[
+            "on CPU 0, vector 14",
             "thread 'main' wrote to 0x0, which is not mapped",
             "backtrace",
             " faults::faults::null+0x",
