@@ -59,8 +59,9 @@ pub(crate) fn init(info: &BootInfo) {
 
 /// More CPUs will read the clock.
 pub(crate) fn share() {
-    // A processor that promises that its counters run alike keeps them in step.
-    if !cpu::has_invariant_tsc() {
+    // A processor that promises that its counters run alike keeps them in step; and KVM says whether it does.
+    let agree = cpu::has_invariant_tsc() || paravirtual::reading().is_some_and(|host| host.is_shared);
+    if !agree {
         DISAGREE.store(true, Relaxed);
         MULTIPLIER.store(0, Relaxed);
     }

@@ -15,6 +15,9 @@ const KVM: [u32; 3] =
 /// The clock's registers exist (bit 3 of the features).
 const CLOCK_FEATURE: u32 = 1 << 3;
 
+/// The time is the same on all CPUs, says the clock's flag.
+const ALL_THE_SAME: u8 = 1 << 0;
+
 /// Has the host write the date at which the machine started to an address.
 const WALL_CLOCK: u32 = 0x4b56_4d00;
 /// Has the host write the time to an address whenever it changes, if bit 0 is set.
@@ -35,6 +38,8 @@ pub(crate) struct Reading {
     pub(crate) tsc: u64,
     /// Nanoseconds since 1970 at that moment.
     pub(crate) date: u64,
+    /// The counters of all CPUs show the same.
+    pub(crate) is_shared: bool,
 }
 
 static READING: Once<Option<Reading>> = Once::new();
@@ -62,7 +67,8 @@ fn read() -> Option<Reading> {
     unsafe { Msr::new(SYSTEM_TIME).write(0) };
     let (clock, start) = (clock?, start?);
     let date = start.nanoseconds() + clock.system_time;
-    Some(Reading { frequency: clock.frequency()?, tsc: clock.tsc_timestamp, date })
+    let is_shared = clock.flags & ALL_THE_SAME != 0;
+    Some(Reading { frequency: clock.frequency()?, tsc: clock.tsc_timestamp, date, is_shared })
 }
 
 /// Reads until the host did not write meanwhile: the bytes are copied twice, and must be of the same version.
