@@ -1,13 +1,12 @@
 //! One CPU: its queue of ready threads, its timers, its idle thread; and what its interrupts do.
 
-use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::atomic::AtomicCell;
 use hermit_hal::cpus::PerCpu;
 use hermit_hal::interrupts::{self, Handlers, KICK, Masked, TIMER};
-use hermit_hal::memory::OutOfMemory;
+use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::MaskedLock;
 use hermit_hal::{clock, cpus, thread};
 use hermit_sched::cpu::{Cpus, MAX_CPUS, Told};
@@ -90,13 +89,14 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     let idle = Thread::allocate()?;
     idle.context.adopt_cpu(masked);
     let number = masked.cpu();
-    let cpu: &'static Cpu = Box::leak(Box::new(Cpu {
+    let cpu = memory::leak(Cpu {
         sched: hermit_sched::cpu::Cpu::new(number, idle, QueueLock::new(ThePolicy::default())),
         timers: MaskedLock::new(Timers::new()),
         idle,
         armed: AtomicU64::new(NEVER),
         slice_end: AtomicU64::new(NEVER),
-    }));
+    });
+    let cpu: &'static Cpu = cpu.ok_or(OutOfMemory)?;
     CPUS[number as usize % MAX_CPUS].store(Some(cpu));
     HERE.set(masked, cpu);
     SYSTEM.add(&cpu.sched);
@@ -165,6 +165,12 @@ pub(super) fn tell(masked: &Masked, told: Told) {
 impl Cpu {
     pub(super) fn is_idle(&self) -> bool {
         same(self.sched.current(), self.idle)
+    }
+
+    /// The current thread cannot go on: whom to switch to instead.
+    #[inline]
+    pub(super) fn next(&self) -> &'static Thread {
+        self.sched.next(clock::monotonic).unwrap_or_else(|| self.sched.run_idle(self.idle))
     }
 
     /// A thread has become ready here.

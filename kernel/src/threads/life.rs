@@ -184,9 +184,7 @@ fn exit(thread: &'static Thread) -> ! {
         ended.kept.push(thread);
         ended.count += 1;
     }
-    let cpu = cpu::here(&masked);
-    let next = cpu.sched.next(clock::monotonic).unwrap_or_else(|| cpu.sched.run_idle(cpu.idle));
-    thread::finish(&masked, &next.context)
+    thread::finish(&masked, &cpu::here(&masked).next().context)
 }
 
 /// Takes the stacks of threads that have ended, until at most `keep` have theirs.

@@ -68,7 +68,7 @@ pub(super) fn wait_masked(masked: &Masked, thread: &'static Thread, deadline: Op
 /// Goes on with another thread; returns when this one is ready and its turn has come.
 #[inline]
 fn leave(masked: &Masked, cpu: &'static Cpu, thread: &'static Thread) {
-    let next = cpu.sched.next(clock::monotonic).unwrap_or_else(|| cpu.sched.run_idle(cpu.idle));
+    let next = cpu.next();
     // It may have been woken in the meantime, and be the next itself.
     if !same(next, thread) {
         thread::switch(masked, &next.context);

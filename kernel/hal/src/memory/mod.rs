@@ -16,6 +16,7 @@ mod thread_locals;
 use alloc::vec::Vec;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
+use hermit_firmware::PhysicalMemory;
 use hermit_interface::boot_info::{Image, Parsed, Tls};
 use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
@@ -94,15 +95,9 @@ pub(crate) fn start_page(code: impl FnOnce(&StartPage) -> [u8; 4096]) -> Option<
 #[derive(Debug)]
 pub(crate) struct Physical;
 
-impl Physical {
-    fn copy(&self, address: u64, bytes: &mut [u8]) -> bool {
-        paging::with(|memory| memory.read_physical(address, bytes))
-    }
-}
-
-impl hermit_firmware::PhysicalMemory for Physical {
+impl PhysicalMemory for Physical {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        self.copy(address, bytes)
+        paging::with(|memory| memory.read_physical(address, bytes))
     }
 }
 
@@ -130,7 +125,7 @@ impl HostPage {
     /// Copies bytes from an offset on.
     pub(crate) fn read<const SIZE: usize>(&self, offset: usize) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
-        Physical.copy(self.0 + offset as u64, &mut bytes);
+        Physical.read(self.0 + offset as u64, &mut bytes);
         bytes
     }
 }

@@ -3,7 +3,6 @@
 //! The thread comes here as if it had been called between two of its instructions, with interrupts masked. All its
 //! registers are live; what lies below its stack pointer may be too (the red zone of the System V ABI). If its stack
 //! pointer is wrong, the first push faults and is reported like any other access.
-#![expect(clippy::too_many_lines, reason = "one sequence of instructions, a line each")]
 
 use core::arch::naked_asm;
 use core::sync::atomic::AtomicU32;
@@ -30,6 +29,40 @@ pub(crate) fn entry() -> u64 {
     (preempt as *const ()).addr() as u64
 }
 
+/// Pushes what a function may change, and points `rbp` at it, with [`restore`].
+macro_rules! save {
+    () => {
+        "push rbp
+        mov rbp, rsp
+        push rax
+        push rcx
+        push rdx
+        push rsi
+        push rdi
+        push r8
+        push r9
+        push r10
+        push r11"
+    };
+}
+
+/// Pops what [`save`] pushed: nine words below `rbp`, and `rbp`.
+macro_rules! restore {
+    () => {
+        "lea rsp, [rbp - 72]
+        pop r11
+        pop r10
+        pop r9
+        pop r8
+        pop rdi
+        pop rsi
+        pop rdx
+        pop rcx
+        pop rax
+        pop rbp"
+    };
+}
+
 /// Saves everything, lets others run, restores everything and goes on where the thread was.
 #[unsafe(naked)]
 unsafe extern "C" fn preempt() {
@@ -38,17 +71,7 @@ unsafe extern "C" fn preempt() {
         "push qword ptr gs:[{resume}]",
         "pushfq",
         "4:",
-        "push rbp",
-        "mov rbp, rsp",
-        "push rax",
-        "push rcx",
-        "push rdx",
-        "push rsi",
-        "push rdi",
-        "push r8",
-        "push r9",
-        "push r10",
-        "push r11",
+        save!(),
         "cld",
         "mov ecx, [rip + {area}]",
         "mov eax, ecx",
@@ -80,17 +103,7 @@ unsafe extern "C" fn preempt() {
         "call {preempted}",
         "fxrstor64 [rsp]",
         "3:",
-        "lea rsp, [rbp - 72]",
-        "pop r11",
-        "pop r10",
-        "pop r9",
-        "pop r8",
-        "pop rdi",
-        "pop rsi",
-        "pop rdx",
-        "pop rcx",
-        "pop rax",
-        "pop rbp",
+        restore!(),
         "dec dword ptr gs:[{depth}]",
         "cmp dword ptr gs:[{pending}], 0",
         "jne 5f",
@@ -112,30 +125,10 @@ unsafe extern "C" fn preempt() {
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn noted() {
     naked_asm!(
-        "push rbp",
-        "mov rbp, rsp",
-        "push rax",
-        "push rcx",
-        "push rdx",
-        "push rsi",
-        "push rdi",
-        "push r8",
-        "push r9",
-        "push r10",
-        "push r11",
+        save!(),
         "and rsp, -16",
         "call {handle}",
-        "lea rsp, [rbp - 72]",
-        "pop r11",
-        "pop r10",
-        "pop r9",
-        "pop r8",
-        "pop rdi",
-        "pop rsi",
-        "pop rdx",
-        "pop rcx",
-        "pop rax",
-        "pop rbp",
+        restore!(),
         "ret",
         handle = sym crate::interrupts::handle_noted,
     )

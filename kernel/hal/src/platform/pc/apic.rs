@@ -3,17 +3,13 @@
 //!
 //! Its registers are model-specific ones where the processor has an x2APIC, else a page of memory, the same for all CPUs.
 
-use core::ptr::NonNull;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::Relaxed;
-
 use hermit_clock::{NANOSECONDS, Scale};
 use spin::Once;
 use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags, Msr};
 
+use super::registers::Registers;
 use crate::arch::trap::{SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::arch::{cpu, tsc};
-use crate::memory::map_device_page;
 
 /// Register numbers: offsets in the page divided by 16, and added to [`X2APIC`].
 const ID: u32 = 0x02;
@@ -26,6 +22,9 @@ const LINT0: u32 = 0x35;
 const TIMER_COUNT: u32 = 0x38;
 const TIMER_CURRENT: u32 = 0x39;
 const TIMER_DIVIDE: u32 = 0x3e;
+
+/// Distance of registers in the page, in words.
+const WORDS: usize = 4;
 
 /// The first of the model-specific registers.
 const X2APIC: u32 = 0x800;
@@ -72,8 +71,8 @@ impl Command {
 /// To all CPUs but the own one.
 const ALL_OTHERS: u32 = 0b11 << 18;
 
-/// The page of registers; null with an x2APIC, or without a controller.
-static PAGE: AtomicPtr<u32> = AtomicPtr::new(core::ptr::null_mut());
+/// The page of registers; not mapped with an x2APIC, or without a controller.
+static PAGE: Registers = Registers::new();
 
 static FOUND: Once<bool> = Once::new();
 
@@ -89,38 +88,25 @@ enum Timer {
 }
 
 fn uses_msrs() -> bool {
-    PAGE.load(Relaxed).is_null()
+    !PAGE.are_mapped()
 }
 
 fn read(register: u32) -> u32 {
-    match NonNull::new(PAGE.load(Relaxed)) {
-        Some(page) => {
-            // SAFETY: the offset is within the page of registers.
-            let register = unsafe { page.add(register as usize * 4) };
-            // SAFETY: the page is mapped to the controller's registers, which do not affect memory.
-            unsafe { register.read_volatile() }
-        }
-        None => {
-            // SAFETY: the processor has an x2APIC, which is on.
-            let value = unsafe { Msr::new(X2APIC + register).read() };
-            let [low, high] = [value & 0xffff_ffff, value >> 32].map(|half| u32::try_from(half).unwrap_or(0));
-            let _ = high;
-            low
-        }
+    if !uses_msrs() {
+        return PAGE.read(register as usize * WORDS);
     }
+    // SAFETY: the processor has an x2APIC, which is on.
+    let value = unsafe { Msr::new(X2APIC + register).read() };
+    // The registers that are read have 32 bits.
+    u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
 }
 
 fn write(register: u32, value: u32) {
-    match NonNull::new(PAGE.load(Relaxed)) {
-        Some(page) => {
-            // SAFETY: the offset is within the page of registers.
-            let register = unsafe { page.add(register as usize * 4) };
-            // SAFETY: the page is mapped to the controller's registers, which do not affect memory.
-            unsafe { register.write_volatile(value) };
-        }
-        // SAFETY: the processor has an x2APIC, which is on, and it does not affect memory.
-        None => unsafe { Msr::new(X2APIC + register).write(value.into()) },
+    if !uses_msrs() {
+        return PAGE.write(register as usize * WORDS, value);
     }
+    // SAFETY: the processor has an x2APIC, which is on, and it does not affect memory.
+    unsafe { Msr::new(X2APIC + register).write(value.into()) };
 }
 
 /// Finds the controller; `false` if there is none.
@@ -134,8 +120,8 @@ fn find_registers() -> bool {
     }
     if !cpu::has_x2apic() {
         let (frame, _) = ApicBase::read();
-        let Ok(page) = map_device_page(frame.start_address().as_u64()) else { return false };
-        PAGE.store(page.as_ptr(), Relaxed);
+        // SAFETY: the processor says that the controller is there, which does not affect memory.
+        return unsafe { PAGE.map(frame.start_address().as_u64()) }.is_ok();
     }
     true
 }

@@ -6,6 +6,7 @@ mod hpet;
 mod pic;
 mod pit;
 mod reference;
+mod registers;
 mod rtc;
 mod serial;
 
