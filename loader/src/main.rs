@@ -95,6 +95,6 @@ fn place(
         }
     }
     symbols::keep(image, &mut loaded, &mut memory, &mut free, &mut later);
-    let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), machine.command_line)?;
+    let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], machine.command_line)?;
     Ok((enter, info))
 }

@@ -1,6 +1,6 @@
 //! Placing and relocating an image, and writing down what the kernel must know.
 
-use hermit_interface::boot_info::{self, BootInfo, Platform, Range, Symbols, Tls};
+use hermit_interface::boot_info::{self, BootInfo, Device, Platform, Range, Symbols, Tls};
 use hermit_interface::image::{Image, PAGE_SIZE, Segment};
 use hermit_interface::{note, to_usize};
 use hermit_paging::Access;
@@ -126,9 +126,10 @@ impl Loaded {
         memory: &mut impl PhysicalMemory,
         free: &mut FreeMemory,
         reclaim: &[hermit_ranges::Range],
+        devices: &[Device],
         command_line: &[u8],
     ) -> Result<u64, LoadError> {
-        let size = BootInfo::total_size(MAX_REGIONS, command_line.len()) as u64;
+        let size = BootInfo::total_size(MAX_REGIONS, devices.len(), command_line.len()) as u64;
         let address =
             free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
         for &range in reclaim {
@@ -142,7 +143,7 @@ impl Loaded {
         let mut at = address;
         let direct_map = self.info.direct_map.start;
         self.info
-            .write(&regions[..free.as_slice().len()], command_line, |part| {
+            .write(&regions[..free.as_slice().len()], devices, command_line, |part| {
                 memory.write(at, part);
                 at += part.len() as u64;
             })

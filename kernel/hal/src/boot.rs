@@ -2,8 +2,8 @@
 
 use core::ptr::with_exposed_provenance;
 use core::slice;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use hermit_interface::boot_info::{BootInfo, Parsed};
 use hermit_interface::to_usize;
@@ -19,6 +19,13 @@ pub struct Boot {
 
 static RSDP: AtomicU64 = AtomicU64::new(0);
 
+static CPUS: AtomicU32 = AtomicU32::new(0);
+
+/// How many CPUs there are, with the APIC identifiers from 0 on, if the loader says so.
+pub(crate) fn cpus() -> Option<u32> {
+    Some(CPUS.load(Relaxed)).filter(|&count| count != 0)
+}
+
 /// The physical address of the ACPI root pointer, if the loader knows it.
 pub(crate) fn rsdp() -> Option<u64> {
     Some(RSDP.load(Relaxed)).filter(|&address| address != 0)
@@ -30,15 +37,15 @@ pub(crate) fn init(address: u64) -> Boot {
     // SAFETY: the loader leaves the boot information at this address, aligned and initialised, in memory that is
     // not free; nobody writes it.
     let fixed = unsafe { &*start };
-    let size = BootInfo::total_size(fixed.region_count as usize, fixed.command_line_size as usize);
     // SAFETY: as above; the parts behind the fixed one are as long as it says.
-    let bytes = unsafe { slice::from_raw_parts(start.cast::<u8>(), size) };
+    let bytes = unsafe { slice::from_raw_parts(start.cast::<u8>(), fixed.size()) };
     let info = match BootInfo::parse(bytes) {
         Ok(info) => info,
         // Without boot information there is no console either.
         Err(_) => exit::without_platform(),
     };
     RSDP.store(info.fixed.rsdp, Relaxed);
+    CPUS.store(info.fixed.cpus, Relaxed);
     platform::init(info.platform);
     memory::init(&info);
     symbols::init(info.fixed);

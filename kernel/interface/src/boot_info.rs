@@ -13,8 +13,8 @@
 //! - the segment descriptors are the loader's; the kernel installs its own before it uses free memory;
 //! - there need not be a stack.
 //!
-//! Behind the fixed part lie the free regions of physical memory and the command line. All numbers are
-//! little-endian, addresses and sizes in bytes.
+//! Behind the fixed part lie the free regions of physical memory, the devices that the machine has no other way to
+//! announce, and the command line. All numbers are little-endian, addresses and sizes in bytes.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -75,12 +75,26 @@ pub struct Symbols {
     pub strings: Range,
 }
 
+/// A device behind virtio-mmio registers (virtio 1.2, section 4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Device {
+    /// Physical address and size of its registers.
+    pub registers: Range,
+    /// The interrupt line that it raises.
+    pub line: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
 /// What runs the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Platform {
     /// A PC, or what looks like one: serial port, APIC, ACPI.
     Pc = 1,
+    /// Our hypervisor: local APICs, but none of a PC's older parts ([`crate::machine`]).
+    Uhyve = 2,
 }
 
 impl Platform {
@@ -89,6 +103,7 @@ impl Platform {
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Pc),
+            2 => Some(Self::Uhyve),
             _ => None,
         }
     }
@@ -128,12 +143,16 @@ pub struct BootInfo {
     pub seed: [u8; 32],
     /// How many bytes of [`Self::seed`] are good; 0 if the host gave none.
     pub seed_size: u32,
-    /// CPUs of the machine, if known, else 0.
+    /// CPUs of the machine if their APICs have the identifiers from 0 on, else 0.
     pub cpus: u32,
     /// How many [`Range`]s of free physical memory follow.
     pub region_count: u32,
-    /// Length of the command line after them.
+    /// How many [`Device`]s follow them.
+    pub device_count: u32,
+    /// Length of the command line after these.
     pub command_line_size: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Why bytes are no boot information.
@@ -162,15 +181,27 @@ pub struct Parsed<'a> {
     pub platform: Platform,
     /// Free physical memory, in ascending order, in whole pages.
     pub regions: &'a [Range],
+    /// Devices behind virtio-mmio registers.
+    pub devices: &'a [Device],
     /// The command line, see [`crate::command_line`].
     pub command_line: &'a [u8],
 }
 
 impl BootInfo {
-    /// Bytes that the whole takes with so many regions and so long a command line.
+    /// Bytes that the whole takes with so many regions and devices and so long a command line.
     #[must_use]
-    pub const fn total_size(regions: usize, command_line: usize) -> usize {
-        size_of::<Self>() + regions * size_of::<Range>() + command_line
+    pub const fn total_size(regions: usize, devices: usize, command_line: usize) -> usize {
+        size_of::<Self>() + regions * size_of::<Range>() + devices * size_of::<Device>() + command_line
+    }
+
+    /// Bytes that the whole takes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        Self::total_size(
+            self.region_count as usize,
+            self.device_count as usize,
+            self.command_line_size as usize,
+        )
     }
 
     /// Hands everything to `sink`, part after part.
@@ -181,13 +212,15 @@ impl BootInfo {
     pub fn write(
         mut self,
         regions: &[Range],
+        devices: &[Device],
         command_line: &[u8],
         mut sink: impl FnMut(&[u8]),
     ) -> Result<(), BootInfoError> {
         let count = |length: usize| u32::try_from(length).map_err(|_| BootInfoError::Truncated);
         self.region_count = count(regions.len())?;
+        self.device_count = count(devices.len())?;
         self.command_line_size = count(command_line.len())?;
-        for part in [self.as_bytes(), regions.as_bytes(), command_line] {
+        for part in [self.as_bytes(), regions.as_bytes(), devices.as_bytes(), command_line] {
             sink(part);
         }
         Ok(())
@@ -210,27 +243,29 @@ impl BootInfo {
             Platform::from_number(fixed.platform).ok_or(BootInfoError::Platform(fixed.platform))?;
         let (regions, rest) = <[Range]>::ref_from_prefix_with_elems(rest, fixed.region_count as usize)
             .map_err(|_| BootInfoError::Truncated)?;
+        let (devices, rest) = <[Device]>::ref_from_prefix_with_elems(rest, fixed.device_count as usize)
+            .map_err(|_| BootInfoError::Truncated)?;
         let command_line = rest.get(..fixed.command_line_size as usize).ok_or(BootInfoError::Truncated)?;
-        Ok(Parsed { fixed, platform, regions, command_line })
+        Ok(Parsed { fixed, platform, regions, devices, command_line })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BootInfo, BootInfoError, MAGIC, Platform, Range, Symbols};
+    use super::{BootInfo, BootInfoError, Device, MAGIC, Platform, Range, Symbols};
     use zerocopy::FromZeros;
 
     #[repr(align(8))]
     struct Aligned([u8; 512]);
 
-    fn written(fixed: BootInfo, regions: &[Range], line: &[u8]) -> Aligned {
+    fn written(fixed: BootInfo, regions: &[Range], devices: &[Device], line: &[u8]) -> Aligned {
         let mut out = Aligned([0; 512]);
         let mut length = 0;
         let sink = |part: &[u8]| {
             out.0[length..length + part.len()].copy_from_slice(part);
             length += part.len();
         };
-        fixed.write(regions, line, sink).unwrap();
+        fixed.write(regions, devices, line, sink).unwrap();
         out
     }
 
@@ -247,17 +282,20 @@ mod tests {
     fn what_is_written_is_read_again() {
         let regions = [Range { start: 0x1000, size: 0x2000 }, Range { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
-        let bytes = written(BootInfo { symbols, ..valid() }, &regions, b"-- one");
+        let devices = [Device { registers: Range { start: 1 << 40, size: 4096 }, line: 5, reserved: 0 }];
+        let bytes = written(BootInfo { symbols, ..valid() }, &regions, &devices, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
         assert_eq!(parsed.fixed.symbols, symbols);
         assert_eq!(parsed.regions, regions);
+        assert_eq!(parsed.devices, devices);
+        assert_eq!(parsed.fixed.size(), BootInfo::total_size(2, 1, 6));
         assert_eq!(parsed.command_line, b"-- one");
         assert_eq!(parsed.platform, Platform::Pc);
     }
 
     #[test]
     fn foreign_bytes_are_refused() {
-        let error = |fixed| BootInfo::parse(&written(fixed, &[], b"").0).map(|_| ()).unwrap_err();
+        let error = |fixed| BootInfo::parse(&written(fixed, &[], &[], b"").0).map(|_| ()).unwrap_err();
         assert_eq!(error(BootInfo::new_zeroed()), BootInfoError::Magic);
         assert_eq!(error(BootInfo { version: 99, ..valid() }), BootInfoError::Version(99));
         assert_eq!(error(BootInfo { platform: 99, ..valid() }), BootInfoError::Platform(99));
@@ -266,8 +304,8 @@ mod tests {
 
     #[test]
     fn cut_off_bytes_are_refused() {
-        let bytes = written(valid(), &[Range::default()], b"-- one two");
-        let total = size_of::<BootInfo>() + size_of::<Range>() + 10;
+        let bytes = written(valid(), &[Range::default()], &[Device::default()], b"-- one two");
+        let total = BootInfo::total_size(1, 1, 10);
         assert!(BootInfo::parse(&bytes.0[..total]).is_ok());
         for length in 0..total {
             assert_eq!(

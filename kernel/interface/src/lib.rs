@@ -9,6 +9,7 @@
 //! | [`command_line`] | build tool or hypervisor → kernel: arguments and environment |
 //! | [`image`], [`note`] | image → loader, hypervisor, build tool: what may be booted |
 //! | [`exit`], [`console`] | kernel → loader, build tool: how a guest ends, how input is framed |
+//! | [`machine`] | hypervisor → kernel: ports and addresses of its machine |
 //! | [`errno`] | services → system calls: why a call failed |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod console;
 pub mod errno;
 pub mod exit;
 pub mod image;
+pub mod machine;
 pub mod note;
 
 pub use errno::Errno;

@@ -128,7 +128,7 @@ fn the_kernel_is_told_what_is_free() {
     let (mut memory, mut free, loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let (image, direct_map) = (loaded.info.image, loaded.info.direct_map.start);
     let low = Range { start: 0x1000, end: 0x9_f000 };
-    let address = loaded.hand_over(&mut memory, &mut free, &[low], b"-- one").unwrap() - direct_map;
+    let address = loaded.hand_over(&mut memory, &mut free, &[low], &[], b"-- one").unwrap() - direct_map;
     // Aligned, as the kernel finds it.
     let bytes: Vec<u64> = (0..256).map(|index| memory.read_word(address + index * 8)).collect();
     let parsed = BootInfo::parse(zerocopy::IntoBytes::as_bytes(&bytes[..])).unwrap();
@@ -149,5 +149,5 @@ fn too_little_memory_is_an_error_at_every_size() {
         (0..enough / 4096).all(|pages| loaded(pages * 4096, &image).unwrap_err() == LoadError::OutOfMemory)
     );
     let (mut memory, mut free, loaded) = loaded(enough, &image).unwrap();
-    assert_eq!(loaded.hand_over(&mut memory, &mut free, &[], b""), Err(LoadError::OutOfMemory));
+    assert_eq!(loaded.hand_over(&mut memory, &mut free, &[], &[], b""), Err(LoadError::OutOfMemory));
 }

@@ -2,6 +2,7 @@
 //! of them.
 
 pub mod pc;
+mod uhyve;
 
 use core::fmt::Debug;
 
@@ -70,7 +71,8 @@ static CURRENT: Once<&'static dyn Platform> = Once::new();
 /// Says which machine this is.
 pub(crate) fn init(platform: boot_info::Platform) {
     let platform = CURRENT.call_once(|| match platform {
-        boot_info::Platform::Pc => &pc::Pc,
+        boot_info::Platform::Pc => &pc::Pc as &dyn Platform,
+        boot_info::Platform::Uhyve => &uhyve::Uhyve,
     });
     platform.init();
 }

@@ -31,7 +31,7 @@ const MACHINE_CHECK: u64 = 18;
 const SIMD: u64 = 19;
 
 /// Vector of interrupt line 0, the first of the lines that come from devices.
-pub(crate) const FIRST_LINE: u8 = 32;
+pub(crate) const FIRST_LINE: u8 = hermit_interface::machine::FIRST_VECTOR;
 
 /// Vector of the CPU's own timer.
 pub(crate) const TIMER_VECTOR: u8 = 64;

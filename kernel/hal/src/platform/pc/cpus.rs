@@ -26,10 +26,15 @@ const INIT_TIME: u64 = 200_000;
 const START_TIME: u64 = 200_000;
 
 /// How many CPUs there are.
-pub(super) fn count() -> u32 {
+pub(in crate::platform) fn count() -> u32 {
     *COUNT.call_once(|| {
-        let machine = if apic::is_present() { machine() } else { None };
-        machine.map_or(1, record)
+        if !apic::is_present() {
+            return 1;
+        }
+        match boot::cpus() {
+            Some(count) => record(0..count),
+            None => machine().map_or(1, |machine| record(machine.cpus.iter().copied())),
+        }
     })
 }
 
@@ -38,9 +43,10 @@ pub(super) fn machine() -> Option<&'static Machine> {
     MACHINE.call_once(|| hermit_firmware::machine(&Physical, boot::rsdp())).as_ref()
 }
 
-fn record(machine: &Machine) -> u32 {
+/// Numbers the CPUs with these APIC identifiers, and says how many there are.
+fn record(all: impl Iterator<Item = u32>) -> u32 {
     let first = apic::id();
-    let others = machine.cpus.iter().copied().filter(|&id| id != first && apic::can_reach(id));
+    let others = all.filter(|&id| id != first && apic::can_reach(id));
     let ids = core::iter::once(first).chain(others);
     let mut count = 0;
     for (slot, id) in IDS.iter().zip(ids) {
@@ -51,19 +57,19 @@ fn record(machine: &Machine) -> u32 {
 }
 
 /// The APIC identifier of a CPU.
-pub(super) fn apic_id(cpu: u32) -> u32 {
+pub(in crate::platform) fn apic_id(cpu: u32) -> u32 {
     IDS.get(cpu as usize).map_or(0, |id| id.load(Relaxed))
 }
 
 /// A CPU has started under this number: CPUs take their numbers in the order in which they get there.
-pub(super) fn started(cpu: u32) {
+pub(in crate::platform) fn started(cpu: u32) {
     if let Some(slot) = IDS.get(cpu as usize) {
         slot.store(apic::id(), Relaxed);
     }
 }
 
 /// Starts all CPUs but the first. Those that cannot be started are missing later, no more.
-pub(super) fn start_others(main: fn(u32) -> !) {
+pub(in crate::platform) fn start_others(main: fn(u32) -> !) {
     let count = count();
     if count == 1 {
         return;

@@ -1,7 +1,7 @@
 //! The PC: serial port, interrupt controller, interval timer, real-time clock.
 
-mod apic;
-mod cpus;
+pub(super) mod apic;
+pub(super) mod cpus;
 mod hpet;
 mod pic;
 mod pit;

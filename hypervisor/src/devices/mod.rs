@@ -1,0 +1,1 @@
+//! What a guest sees besides processors and memory.

@@ -1,0 +1,3 @@
+//! A minimal, confined hypervisor for hermit images.
+
+pub mod devices;

@@ -1,0 +1,107 @@
+//! Our hypervisor's machine ([`hermit_interface::machine`]): local APICs, and two ports for text and for the end.
+
+use core::arch::asm;
+
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_interface::machine::TEXT_PORT;
+use x86_64::instructions::port::Port;
+
+use super::Platform;
+use super::pc::apic::{self, Command};
+use super::pc::cpus;
+use crate::arch::cpu;
+use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
+use crate::memory::shootdown;
+
+/// The machine that `uhyve` makes.
+#[derive(Debug)]
+pub(super) struct Uhyve;
+
+impl Platform for Uhyve {
+    fn init(&self) {}
+
+    fn init_interrupts(&self) {
+        if apic::find() {
+            apic::init(false);
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        // SAFETY: the port takes a string of bytes, which are only read.
+        unsafe {
+            asm!(
+                "rep outsb",
+                in("dx") TEXT_PORT,
+                inout("rsi") bytes.as_ptr() => _,
+                inout("rcx") bytes.len() => _,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+    }
+
+    fn read(&self) -> Option<u8> {
+        None
+    }
+
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    fn listen(&self) {}
+
+    fn acknowledge(&self, _line: u8) -> bool {
+        apic::end_of_interrupt();
+        true
+    }
+
+    fn interrupt(&self, _line: u8) {}
+
+    fn set_timer(&self, nanoseconds: u64) {
+        apic::set_timer(nanoseconds);
+    }
+
+    fn cpus(&self) -> u32 {
+        cpus::count()
+    }
+
+    fn start_others(&self, main: fn(u32) -> !) {
+        cpus::start_others(main);
+    }
+
+    fn init_cpu(&self, cpu: u32) {
+        apic::init(false);
+        cpus::started(cpu);
+    }
+
+    fn kick(&self, cpu: u32) {
+        apic::send(cpus::apic_id(cpu), Command::Interrupt(KICK_VECTOR));
+    }
+
+    fn flush_others(&self) {
+        apic::send_to_others(Command::Interrupt(FLUSH_VECTOR));
+    }
+
+    fn stop_others(&self) {
+        if shootdown::has_others() {
+            apic::send_to_others(Command::NonMaskable);
+        }
+    }
+
+    fn measure_tsc(&self) -> u64 {
+        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
+        self.exit(NOT_STARTED)
+    }
+
+    fn wall_clock(&self) -> u64 {
+        // Boot information has it; a hypervisor that does not know the date is in 1970.
+        0
+    }
+
+    fn exit(&self, status: u8) -> ! {
+        // SAFETY: the port takes the status and affects nothing else.
+        unsafe { Port::new(STATUS_PORT).write(status) };
+        // SAFETY: ends the machine.
+        unsafe { Port::new(QUIT_PORT).write(0_u8) };
+        cpu::stop()
+    }
+}

@@ -1,0 +1,3 @@
+//! Virtio drivers.
+#![no_std]
+#![forbid(unsafe_code)]
