@@ -1,3 +1,24 @@
 //! A minimal, confined hypervisor for hermit images.
+//!
+//! A machine is made in steps, each a module, and each step takes what the one before it made:
+//!
+//! | module | makes |
+//! | --- | --- |
+//! | [`config`] | what the user wants, in types that cannot hold a bad value |
+//! | [`memory`] | the machine's memory |
+//! | [`image`] | a checked image from a file |
+//! | [`engine`] | what runs processors: KVM |
+//! | [`devices`] | what the guest sees besides processors and memory |
+//! | [`boot`] | an image in memory with everything that its kernel must know |
+//! | [`vm`] | all of it together: configured, loaded, running |
+//!
+//! A guest is not trusted: whatever it does, the answer is an error to the guest or the end of the machine.
 
+pub mod boot;
+pub mod config;
 pub mod devices;
+pub mod engine;
+pub mod image;
+pub mod machine;
+pub mod memory;
+pub mod vm;

@@ -12,7 +12,6 @@ mod qemu;
 mod run;
 mod runner;
 mod setup;
-mod size;
 mod test;
 mod workspace;
 

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::process;
 use crate::setup;
-use crate::size::MemorySize;
+use hermit_interface::memory_size::MemorySize;
 
 /// QEMU's program.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";

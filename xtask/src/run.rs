@@ -12,7 +12,7 @@ use crate::process;
 use crate::program::{self, Program};
 use crate::qemu::{Board, End, Guest, INTERRUPTED, Input, QEMU};
 use crate::setup;
-use crate::size::MemorySize;
+use hermit_interface::memory_size::MemorySize;
 
 /// Exit code of a guest that ran for too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;

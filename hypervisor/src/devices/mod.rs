@@ -1,1 +1,3 @@
 //! What a guest sees besides processors and memory.
+
+pub mod virtio;

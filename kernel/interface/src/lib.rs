@@ -10,6 +10,7 @@
 //! | [`image`], [`note`] | image → loader, hypervisor, build tool: what may be booted |
 //! | [`exit`], [`console`] | kernel → loader, build tool: how a guest ends, how input is framed |
 //! | [`machine`] | hypervisor → kernel: ports and addresses of its machine |
+//! | [`memory_size`] | build tool, hypervisor: how people write sizes |
 //! | [`errno`] | services → system calls: why a call failed |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,6 +26,8 @@ pub mod errno;
 pub mod exit;
 pub mod image;
 pub mod machine;
+#[cfg(any(feature = "alloc", test))]
+pub mod memory_size;
 pub mod note;
 
 pub use errno::Errno;

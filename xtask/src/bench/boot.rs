@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{COUNT_INSTRUCTIONS, example};
 use crate::qemu::{Board, End, Guest, Input};
-use crate::size::MemorySize;
 use crate::{build, program, setup};
+use hermit_interface::memory_size::MemorySize;
 
 /// Runs of which the median counts.
 const RUNS: usize = 11;

@@ -1,7 +1,9 @@
 //! Sizes of memory as people write them.
 
-use std::fmt;
-use std::str::FromStr;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 /// Least memory with which an image boots: the loader, a copy of the image, its page tables and a heap.
 const MINIMUM: u64 = 8 << 20;
@@ -11,17 +13,25 @@ const MAXIMUM: u64 = 1 << 40;
 
 /// A size of a machine's memory: at least 8 MiB, in whole mebibytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MemorySize(u64);
+pub struct MemorySize(u64);
 
 impl MemorySize {
     /// So many mebibytes, however few: for measuring how many are needed.
-    pub(crate) const fn unchecked_mebibytes(mebibytes: u64) -> Self {
+    #[must_use]
+    pub const fn unchecked_mebibytes(mebibytes: u64) -> Self {
         Self(mebibytes << 20)
     }
 
-    /// So many mebibytes.
-    pub(crate) const fn mebibytes(self) -> u64 {
+    /// In mebibytes.
+    #[must_use]
+    pub const fn mebibytes(self) -> u64 {
         self.0 >> 20
+    }
+
+    /// In bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.0
     }
 }
 

@@ -1,0 +1,116 @@
+//! What runs a machine's processors.
+//!
+//! Everything else of the hypervisor is the same whatever does.
+
+pub mod kvm;
+
+use std::fmt::Debug;
+use std::io;
+
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::boot::{Entry, Tsc};
+use crate::devices::virtio::Interrupt;
+
+/// Why processors cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The host has none.
+    #[error("there is no /dev/kvm: this host, or the container, offers no virtualisation hardware")]
+    Missing,
+    /// The user may not use it.
+    #[error(
+        "no permission for /dev/kvm: join the group that owns it (`sudo usermod -aG kvm $USER`, then log in again)"
+    )]
+    Forbidden,
+    /// It runs no code at full speed.
+    #[error("KVM on this host merely emulates the processor ({0}); --engine kvm uses it all the same")]
+    Emulated(String),
+    /// It lacks something.
+    #[error("KVM on this host has no {0}")]
+    Lacks(&'static str),
+    /// Another request failed.
+    #[error("KVM cannot {what}: {source}")]
+    Request {
+        /// What was asked for.
+        what: &'static str,
+        /// What the host says.
+        source: io::Error,
+    },
+    /// There is no such engine yet.
+    #[error("the process engine is not available yet")]
+    NoProcess,
+}
+
+/// What runs the processors of one machine.
+pub trait Engine: Debug {
+    /// A processor.
+    type Vcpu: Vcpu + 'static;
+
+    /// Makes all processors, the first one in front.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn vcpus(&self, count: u32) -> Result<Vec<Self::Vcpu>, EngineError>;
+
+    /// What raises an interrupt line of the machine.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn interrupt(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError>;
+
+    /// From now on `kick` is told when the guest writes the number `queue` to an address.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn notify(&self, address: u64, queue: u32, kick: &EventFd) -> Result<(), EngineError>;
+}
+
+/// A processor.
+pub trait Vcpu: Debug + Send {
+    /// The time-stamp counter as the guest sees it.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn tsc(&self) -> Result<Tsc, EngineError>;
+
+    /// Has the processor enter the kernel when it runs. The others are started by the kernel.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn enter(&mut self, entry: &Entry) -> Result<(), EngineError>;
+
+    /// Runs until the guest needs something or a signal arrives.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn run(&mut self) -> Result<Exit<'_>, EngineError>;
+
+    /// Where and why the processor could not go on after [`Exit::Failed`].
+    fn failure(&mut self) -> String;
+}
+
+/// Why a processor stopped running.
+#[derive(Debug)]
+pub enum Exit<'a> {
+    /// It read from a port; the answer goes into the bytes.
+    PortRead(u16, &'a mut [u8]),
+    /// It wrote to a port: one value, or several of a string.
+    PortWrite(u16, &'a [u8]),
+    /// It read from an address without memory; the answer goes into the bytes.
+    Read(u64, &'a mut [u8]),
+    /// It wrote to an address without memory.
+    Write(u64, &'a [u8]),
+    /// A signal arrived.
+    Interrupted,
+    /// It reset itself: a fault that it could not handle.
+    Reset,
+    /// It cannot go on; see [`Vcpu::failure`].
+    Failed,
+}

@@ -1,0 +1,92 @@
+//! What happens when a processor reaches out of its memory: ports and device registers
+//! ([`hermit_interface::machine`], [`hermit_interface::exit`]).
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_interface::machine::TEXT_PORT;
+use vmm_sys_util::eventfd::EventFd;
+
+/// How a machine ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The guest gave a status.
+    Exited(u8),
+    /// Somebody asked for it.
+    Stopped,
+    /// The guest reset the machine: a fault that its kernel could not handle.
+    Reset,
+    /// A processor could not go on; the text says why.
+    Failed(String),
+}
+
+/// Everything of a machine that its processors share.
+#[derive(Debug)]
+pub struct Machine {
+    status: AtomicU8,
+    end: OnceLock<End>,
+    ended: EventFd,
+    text: Mutex<io::Stdout>,
+}
+
+impl Machine {
+    /// A machine without devices.
+    ///
+    /// # Errors
+    ///
+    /// If the host has no more events.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            status: AtomicU8::new(NOT_STARTED),
+            end: OnceLock::new(),
+            ended: EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?,
+            text: Mutex::new(io::stdout()),
+        })
+    }
+
+    /// Ends the machine, unless it has ended: the first reason counts.
+    pub fn finish(&self, end: End) {
+        let _: Result<(), End> = self.end.set(end);
+        // A counter that is full has been raised anyway.
+        let _: io::Result<()> = self.ended.write(1);
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<&End> {
+        self.end.get()
+    }
+
+    /// Readable once it has ended.
+    pub const fn ended(&self) -> &EventFd {
+        &self.ended
+    }
+
+    /// A processor wrote to a port. Ports that nobody has take everything.
+    pub fn write_port(&self, port: u16, bytes: &[u8]) {
+        match (port, bytes) {
+            (TEXT_PORT, _) => {
+                let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+                // Who closes the output does not want to read it.
+                let _: io::Result<()> = text.write_all(bytes).and_then(|()| text.flush());
+            }
+            (STATUS_PORT, &[status, ..]) => self.status.store(status, Ordering::Relaxed),
+            (QUIT_PORT, _) => self.finish(End::Exited(self.status.load(Ordering::Relaxed))),
+            _ => {}
+        }
+    }
+
+    /// A processor read from a port. No port of this machine can be read.
+    pub fn read_port(&self, _port: u16, bytes: &mut [u8]) {
+        bytes.fill(0xff);
+    }
+
+    /// A processor wrote to an address without memory.
+    pub fn write(&self, _address: u64, _bytes: &[u8]) {}
+
+    /// A processor read from an address without memory.
+    pub fn read(&self, _address: u64, bytes: &mut [u8]) {
+        bytes.fill(0xff);
+    }
+}

@@ -1,0 +1,123 @@
+//! A machine's memory.
+
+use hermit_boot::{FreeMemory, PhysicalMemory};
+use hermit_interface::boot_info::Range;
+use hermit_interface::machine::HOLE;
+use hermit_interface::memory_size::MemorySize;
+use hermit_interface::to_usize;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+
+/// Where memory goes on that does not fit below the hole.
+const HIGH: u64 = 4 << 30;
+
+/// Where memory begins that the image may use: below it the kernel starts CPUs.
+const LOW_END: u64 = 1 << 20;
+
+/// Address 0 is not used.
+const FIRST: u64 = 0x1000;
+
+/// Why a machine has no memory.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The host refuses it.
+    #[error("cannot get {size} of memory for the machine: {source}")]
+    Map {
+        /// How much was asked for.
+        size: MemorySize,
+        /// What the host says.
+        source: vm_memory::mmap::FromRangesError,
+    },
+}
+
+/// Memory that only the machine and this process see. The host gives pages when they are first used.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    guest: GuestMemoryMmap,
+}
+
+impl Memory {
+    /// Fresh memory, all zero.
+    ///
+    /// # Errors
+    ///
+    /// See [`MemoryError`].
+    pub fn new(size: MemorySize) -> Result<Self, MemoryError> {
+        let ranges: Vec<_> = ranges(size.bytes())
+            .into_iter()
+            .filter(|range| range.size > 0)
+            .map(|range| (GuestAddress(range.start), to_usize(range.size)))
+            .collect();
+        let guest = GuestMemoryMmap::from_ranges(&ranges);
+        guest.map(|guest| Self { guest }).map_err(|source| MemoryError::Map { size, source })
+    }
+
+    /// The memory as devices and engines see it.
+    #[must_use]
+    pub const fn guest(&self) -> &GuestMemoryMmap {
+        &self.guest
+    }
+
+    /// What is free for the image, and what it gets once it runs.
+    #[must_use]
+    pub fn free(&self) -> (FreeMemory, FreeMemory) {
+        let (mut free, mut later) = (FreeMemory::new(), FreeMemory::new());
+        for region in self.guest.iter() {
+            let (start, end) = (region.start_addr().0, region.start_addr().0 + region.len());
+            let low = hermit_ranges::Range { start: start.max(FIRST), end: end.min(LOW_END) };
+            let high = hermit_ranges::Range { start: start.max(LOW_END), end };
+            for (table, range) in [(&mut later, low), (&mut free, high)] {
+                // Two regions do not fill a table.
+                let _: Result<(), hermit_ranges::FreeError> = table.free(range);
+            }
+        }
+        (free, later)
+    }
+}
+
+/// Memory of this size, around the hole.
+fn ranges(size: u64) -> [Range; 2] {
+    let low = size.min(HOLE.start);
+    [Range { start: 0, size: low }, Range { start: HIGH, size: size - low }]
+}
+
+/// Memory before the guest runs. The addresses are those of free memory, so that no access can fail.
+impl PhysicalMemory for Memory {
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        self.guest.write_slice(bytes, GuestAddress(address)).expect("free memory is memory");
+    }
+
+    fn zero(&mut self, _address: u64, _size: u64) {
+        // It is fresh, and nothing is written twice. Writing zeros would have the host give pages for nothing.
+    }
+
+    fn read_word(&self, address: u64) -> u64 {
+        let mut word = [0; 8];
+        self.guest.read_slice(&mut word, GuestAddress(address)).expect("free memory is memory");
+        u64::from_le_bytes(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, ranges};
+    use hermit_interface::boot_info::Range;
+
+    #[test]
+    fn memory_goes_around_the_hole() {
+        assert_eq!(ranges(64 << 20)[1].size, 0);
+        let [low, high] = ranges(8 << 30);
+        assert_eq!(low, Range { start: 0, size: 0xd000_0000 });
+        assert_eq!(high, Range { start: 4 << 30, size: (8 << 30) - 0xd000_0000 });
+    }
+
+    #[test]
+    fn all_memory_is_free_but_the_first_page() {
+        for (text, pieces) in [("8M", 1), ("6G", 2)] {
+            let memory = Memory::new(text.parse().unwrap()).unwrap();
+            let (free, later) = memory.free();
+            assert_eq!(free.as_slice().len(), pieces);
+            let bytes = text.parse::<hermit_interface::memory_size::MemorySize>().unwrap().bytes();
+            assert_eq!(free.total() + later.total(), bytes - 0x1000);
+        }
+    }
+}
