@@ -62,10 +62,11 @@ global_asm!(
     "movq hermit_start_entry(%rip), %rax",
     "jmpq *%rax",
     ".balign 8",
-    // A code segment for 64-bit mode, as the processor wants one to jump into.
+    // A code segment for 64-bit mode, as the processor wants one to jump into. It is marked as accessed, for the page is
+    // read-only and the processor would mark it.
     "hermit_start_segments:",
     ".quad 0",
-    ".quad 0x00209a0000000000",
+    ".quad 0x00209b0000000000",
     "hermit_start_table:",
     ".word 15",
     ".long 0",
