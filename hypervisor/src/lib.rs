@@ -12,13 +12,21 @@
 //! | [`boot`] | an image in memory with everything that its kernel must know |
 //! | [`vm`] | all of it together: configured, loaded, running |
 //!
+//! [`command`] is what the binary does: it reads the command line ([`cli`]) and waits for the end.
+//!
 //! A guest is not trusted: whatever it does, the answer is an error to the guest or the end of the machine.
 
 pub mod boot;
+mod check;
+pub mod cli;
+pub mod command;
 pub mod config;
 pub mod devices;
 pub mod engine;
 pub mod image;
+mod log;
 pub mod machine;
 pub mod memory;
+pub mod signals;
+pub mod stats;
 pub mod vm;

@@ -9,6 +9,8 @@ use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::machine::TEXT_PORT;
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::stats::Exits;
+
 /// How a machine ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -29,6 +31,7 @@ pub struct Machine {
     end: OnceLock<End>,
     ended: EventFd,
     text: Mutex<io::Stdout>,
+    exits: Exits,
 }
 
 impl Machine {
@@ -43,6 +46,7 @@ impl Machine {
             end: OnceLock::new(),
             ended: EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?,
             text: Mutex::new(io::stdout()),
+            exits: Exits::default(),
         })
     }
 
@@ -61,6 +65,11 @@ impl Machine {
     /// Readable once it has ended.
     pub const fn ended(&self) -> &EventFd {
         &self.ended
+    }
+
+    /// How often processors stopped.
+    pub const fn exits(&self) -> &Exits {
+        &self.exits
     }
 
     /// A processor wrote to a port. Ports that nobody has take everything.

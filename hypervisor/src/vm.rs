@@ -89,6 +89,9 @@ impl Vm<Configured> {
         let mut vcpus = engine.vcpus(config.cpus.get())?;
         let command_line = command_line(&file, &config);
         if let Some(first) = vcpus.first_mut() {
+            if config.engine == EngineKind::Auto {
+                first.self_test()?;
+            }
             let facts = Facts {
                 cpus: config.cpus.get(),
                 devices: &[],
@@ -145,7 +148,11 @@ extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_vo
 /// What the thread of a processor does.
 fn run(mut vcpu: impl Vcpu, machine: &Machine, stopping: &AtomicBool) {
     while !stopping.load(Ordering::Relaxed) {
-        match vcpu.run() {
+        let exit = vcpu.run();
+        if let Ok(exit) = &exit {
+            machine.exits().count(exit);
+        }
+        match exit {
             Ok(Exit::PortWrite(port, bytes)) => machine.write_port(port, bytes),
             Ok(Exit::PortRead(port, bytes)) => machine.read_port(port, bytes),
             Ok(Exit::Write(address, bytes)) => machine.write(address, bytes),

@@ -71,6 +71,13 @@ pub trait Engine: Debug {
 
 /// A processor.
 pub trait Vcpu: Debug + Send {
+    /// Finds out whether the processor runs code at full speed. Only before anything is in the machine's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Emulated`] if it does not.
+    fn self_test(&mut self) -> Result<(), EngineError>;
+
     /// The time-stamp counter as the guest sees it.
     ///
     /// # Errors

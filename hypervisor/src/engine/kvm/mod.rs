@@ -2,6 +2,7 @@
 
 mod cpuid;
 mod internal;
+mod self_test;
 mod slots;
 mod start;
 mod vcpu;

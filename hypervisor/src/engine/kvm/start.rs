@@ -8,6 +8,8 @@ use crate::boot::Entry;
 const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1;
 /// Control register 4: physical address extension.
 const CR4: u64 = 1 << 5;
+/// Control register 4: instructions of SSE.
+pub(super) const CR4_VECTORS: u64 = 1 << 9;
 /// EFER: no-execute pages, long mode active and enabled.
 const EFER: u64 = 1 << 11 | 1 << 10 | 1 << 8;
 /// The bit of RFLAGS that is always set; interrupts are off.

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use kvm_bindings::{Msrs, kvm_msr_entry};
+use kvm_bindings::{Msrs, kvm_msr_entry, kvm_sregs};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use vm_memory::{Bytes, GuestAddress};
 
 use super::super::{EngineError, Exit, Vcpu};
-use super::{KvmEngine, cpuid, failed, internal, start};
+use super::{KvmEngine, cpuid, failed, internal, self_test, start};
 use crate::boot::{Entry, Tsc};
 use crate::memory::Memory;
 
@@ -21,8 +21,10 @@ const WRITE_BACK: u64 = 1 << 11 | 6;
 /// A processor.
 #[derive(Debug)]
 pub struct KvmVcpu {
-    vcpu: VcpuFd,
-    memory: Memory,
+    pub(super) vcpu: VcpuFd,
+    pub(super) memory: Memory,
+    /// The state after a reset.
+    reset: kvm_sregs,
     tsc_kilohertz: u32,
     /// Why it cannot go on.
     failure: String,
@@ -38,7 +40,16 @@ impl KvmVcpu {
         let types = kvm_msr_entry { index: MEMORY_TYPES, data: WRITE_BACK, ..kvm_msr_entry::default() };
         let types = Msrs::from_entries(&[types]).map_err(|_| EngineError::Lacks("memory types"))?;
         vcpu.set_msrs(&types).map_err(failed("set memory types"))?;
-        Ok(Self { vcpu, memory: memory.clone(), tsc_kilohertz, failure: String::new() })
+        let reset = vcpu.get_sregs().map_err(failed("read registers"))?;
+        Ok(Self { vcpu, memory: memory.clone(), reset, tsc_kilohertz, failure: String::new() })
+    }
+
+    /// As `enter`, with vector instructions switched on, which the kernel does by itself.
+    pub(super) fn enter_with_vectors(&mut self, entry: &Entry) -> Result<(), EngineError> {
+        self.enter(entry)?;
+        let mut system = self.vcpu.get_sregs().map_err(failed("read registers"))?;
+        system.cr4 |= start::CR4_VECTORS;
+        self.vcpu.set_sregs(&system).map_err(failed("set system registers"))
     }
 
     /// The bytes of the instruction at a guest's address, and perhaps those after it.
@@ -51,6 +62,10 @@ impl KvmVcpu {
 }
 
 impl Vcpu for KvmVcpu {
+    fn self_test(&mut self) -> Result<(), EngineError> {
+        self_test::run(self)
+    }
+
     fn tsc(&self) -> Result<Tsc, EngineError> {
         let counter = kvm_msr_entry { index: TSC, ..kvm_msr_entry::default() };
         let mut counter =
@@ -61,8 +76,7 @@ impl Vcpu for KvmVcpu {
     }
 
     fn enter(&mut self, entry: &Entry) -> Result<(), EngineError> {
-        let reset = self.vcpu.get_sregs().map_err(failed("read registers"))?;
-        let system = start::system_registers(reset, entry);
+        let system = start::system_registers(self.reset, entry);
         self.vcpu.set_sregs(&system).map_err(failed("set system registers"))?;
         self.vcpu.set_fpu(&start::floating_point()).map_err(failed("set floating point"))?;
         self.vcpu.set_regs(&start::registers(entry)).map_err(failed("set registers"))
@@ -95,7 +109,7 @@ impl Vcpu for KvmVcpu {
             reason.clone_into(&mut self.failure);
         }
         let place = self.vcpu.get_regs().map_or(0, |registers| registers.rip);
-        let bytes = self.instruction(place).unwrap_or_default();
-        format!("a processor cannot go on at {place:#x} (bytes {bytes:02x?}): {}", self.failure)
+        let bytes = self.instruction(place).unwrap_or_default().map(|byte| format!("{byte:02x}")).join(" ");
+        format!("a processor cannot go on at {place:#x} (code {bytes}): {}", self.failure)
     }
 }

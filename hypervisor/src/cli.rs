@@ -1,0 +1,173 @@
+//! The command line.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::builder::{TypedValueParser, ValueParserFactory};
+
+use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
+
+/// Runs a program built for x86_64-unknown-hermit as a virtual machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "uhyve",
+    version,
+    arg_required_else_help = true,
+    after_help = "The guest's exit code is uhyve's. 124: the time limit was reached; 125: the guest could not be started, or \
+                  ended without a status; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
+)]
+pub struct Arguments {
+    /// The image: a program built for x86_64-unknown-hermit
+    #[arg(required_unless_present = "check")]
+    image: Option<PathBuf>,
+    /// Arguments of the program
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+    /// What runs the processors; auto takes KVM if it runs code at full speed
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineKind,
+    /// CPUs of the machine, 1 to 64
+    #[arg(long, value_name = "N", default_value_t)]
+    cpus: CpuCount,
+    /// Memory of the machine, such as 64M or 1G
+    #[arg(long, value_name = "SIZE", default_value_t)]
+    memory: MemorySize,
+    /// An environment variable of the program; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<Variable>,
+    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
+    #[arg(long, value_name = "FILE[:ro]")]
+    block: Vec<Disk>,
+    /// Forward a TCP port of the host to the guest: not available yet
+    #[arg(short = 'p', long = "port", value_name = "HOST:GUEST")]
+    ports: Vec<String>,
+    /// A network device: not available yet
+    #[arg(long, value_name = "KIND")]
+    net: Vec<String>,
+    /// A folder of the host: not available yet
+    #[arg(long, value_name = "HOST:GUEST[:ro]")]
+    mount: Vec<String>,
+    /// End the guest after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// Say what this host offers, and run nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Say at the end what the guest did and what it cost
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Say what is going on
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| format!("`{text}` is no number of seconds"))?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| format!("{text} seconds is no time limit"))
+}
+
+impl Arguments {
+    /// The machine that they describe.
+    ///
+    /// # Errors
+    ///
+    /// A text that says what is not available.
+    pub fn config(self) -> Result<Config, &'static str> {
+        if !self.ports.is_empty() || !self.net.is_empty() {
+            return Err("-p and --net are not available yet: programs have no network so far");
+        }
+        if !self.mount.is_empty() {
+            return Err("--mount is not available yet: programs have no file system so far");
+        }
+        Ok(Config {
+            image: self.image.unwrap_or_default(),
+            arguments: self.arguments,
+            environment: self.env,
+            cpus: self.cpus,
+            memory: self.memory,
+            disks: self.block,
+            engine: self.engine,
+        })
+    }
+}
+
+/// Parses variables, whose values need not be text.
+#[derive(Clone, Debug)]
+pub struct VariableParser;
+
+impl ValueParserFactory for Variable {
+    type Parser = VariableParser;
+
+    fn value_parser() -> VariableParser {
+        VariableParser
+    }
+}
+
+impl TypedValueParser for VariableParser {
+    type Value = Variable;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Variable, clap::Error> {
+        Variable::try_from(value.to_owned()).map_err(|message| {
+            clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{message}\n"))
+                .with_cmd(command)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::{CommandFactory, Parser};
+
+    fn parse(words: &[&str]) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from([&["uhyve"], words].concat())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_is_read() {
+        let words = "--cpus 2 --memory 64M --env A=b --block d.img:ro image -- one --two";
+        let config = parse(&words.split(' ').collect::<Vec<_>>()).unwrap().config().unwrap();
+        assert_eq!((config.cpus.get(), config.memory.mebibytes()), (2, 64));
+        assert_eq!(config.arguments, ["one", "--two"]);
+        assert!(config.disks[0].read_only);
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_what_to_write() {
+        for (words, text) in [
+            (&["--cpus", "65", "i"][..], "1 to 64"),
+            (&["--memory", "64MB", "i"], "such as 64M"),
+            (&["--env", "A", "i"], "KEY=VALUE"),
+            (&["--timeout", "0", "i"], "no time limit"),
+            (&["--engine", "x", "i"], "auto, kvm, process"),
+            (&["--nonsense", "i"], "--nonsense"),
+            (&["i", "argument"], "argument"),
+            (&["--cpus", "2"], "IMAGE"),
+        ] {
+            let error = parse(words).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_available_is_said() {
+        for words in [["-p", "80:80", "i"], ["--net", "tap", "i"], ["--mount", "a:b", "i"]] {
+            assert!(parse(&words).unwrap().config().unwrap_err().contains("not available yet"));
+        }
+    }
+}

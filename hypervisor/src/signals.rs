@@ -1,0 +1,123 @@
+//! Waiting for the guest's end, for signals that end it, and for a time limit.
+
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::EventFd;
+
+/// The signals by which a machine is told to end.
+const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+
+/// Marks the machine's end among events.
+const ENDED: u64 = u64::MAX;
+
+/// What was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The machine has ended.
+    Ended,
+    /// The signal of this number arrived.
+    Signal(u8),
+    /// The time is over.
+    Timeout,
+}
+
+/// Signals of this process, from when this is made on.
+#[derive(Debug)]
+pub struct Signals {
+    epoll: Epoll,
+    pipes: Vec<UnixStream>,
+}
+
+impl Signals {
+    /// Catches the signals.
+    ///
+    /// # Errors
+    ///
+    /// If the host has no pipes.
+    pub fn new() -> io::Result<Self> {
+        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new() };
+        for (index, signal) in (0..).zip(SIGNALS) {
+            let (read, write) = UnixStream::pair()?;
+            read.set_nonblocking(true)?;
+            pipe::register(signal, write)?;
+            signals.watch(read.as_raw_fd(), index)?;
+            signals.pipes.push(read);
+        }
+        Ok(signals)
+    }
+
+    fn watch(&self, fd: i32, data: u64) -> io::Result<()> {
+        self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, data))
+    }
+
+    /// Waits until `ended` is readable, a signal arrives, or the time is over.
+    ///
+    /// # Errors
+    ///
+    /// If the host cannot wait.
+    pub fn wait(&self, ended: &EventFd, timeout: Option<Duration>) -> io::Result<Event> {
+        self.watch(ended.as_raw_fd(), ENDED)?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(Event::Timeout);
+            }
+            if let Some(event) = self.wait_once(milliseconds(left))? {
+                return Ok(event);
+            }
+        }
+    }
+
+    fn wait_once(&self, milliseconds: i32) -> io::Result<Option<Event>> {
+        let mut event = [EpollEvent::default()];
+        match self.epoll.wait(milliseconds, &mut event) {
+            Ok(0) => Ok(None),
+            Ok(_) => Ok(self.event(event[0].data())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn event(&self, data: u64) -> Option<Event> {
+        if data == ENDED {
+            return Some(Event::Ended);
+        }
+        let index = usize::try_from(data).ok()?;
+        self.pipes.get(index)?.read_exact(&mut [0]).ok()?;
+        u8::try_from(*SIGNALS.get(index)?).ok().map(Event::Signal)
+    }
+}
+
+/// For epoll: rounded up, -1 for ever.
+fn milliseconds(left: Option<Duration>) -> i32 {
+    left.map_or(-1, |left| i32::try_from(left.as_millis().saturating_add(1)).unwrap_or(i32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Signals};
+    use signal_hook::low_level::raise;
+    use std::time::{Duration, Instant};
+    use vmm_sys_util::eventfd::EventFd;
+
+    #[test]
+    fn each_event_is_told_from_the_others() {
+        let signals = Signals::new().unwrap();
+        let begin = Instant::now();
+        let wait = |ended: &EventFd| signals.wait(ended, Some(Duration::from_millis(20))).unwrap();
+        assert_eq!(wait(&EventFd::new(0).unwrap()), Event::Timeout);
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        raise(signal_hook::consts::SIGTERM).unwrap();
+        assert_eq!(wait(&EventFd::new(0).unwrap()), Event::Signal(15));
+        let ended = EventFd::new(0).unwrap();
+        ended.write(1).unwrap();
+        assert_eq!(wait(&ended), Event::Ended);
+    }
+}
