@@ -1,0 +1,384 @@
+//! The block device against a disk in memory, and against answers that are wrong.
+
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::vec;
+use std::vec::Vec;
+
+use super::{Block, BlockError, Completion, MAX_TRANSFER, RequestError, Token};
+use crate::device::{DeviceError, InitError};
+use crate::queue::QueueError;
+use crate::testing::{FakeDma, FakeMemory, FakeTransport, Model, Received, Shared};
+
+const SIZE_MAX: u64 = 1 << 1;
+const SEG_MAX: u64 = 1 << 2;
+const READ_ONLY: u64 = 1 << 5;
+const BLK_SIZE: u64 = 1 << 6;
+const FLUSH: u64 = 1 << 9;
+
+type Driver = Block<FakeTransport, FakeMemory>;
+
+/// The model with a disk: what the kind of request asks for is done when the test says so.
+struct Disk {
+    model: Shared,
+    bytes: Vec<u8>,
+    flushes: usize,
+}
+
+impl Disk {
+    /// A disk of so many sectors, with a configuration of these fields.
+    fn new(features: u64, sectors: u64, [size_max, seg_max, block_size]: [u32; 3]) -> Self {
+        let model = Model::new(2, features, &[64]);
+        let mut config = sectors.to_le_bytes().to_vec();
+        for field in [size_max, seg_max, 0, block_size] {
+            config.extend(field.to_le_bytes());
+        }
+        model.lock().unwrap().config = config;
+        let bytes = (0..sectors * 512).map(|place| u8::try_from(place / 512 % 251).unwrap()).collect();
+        Self { model, bytes, flushes: 0 }
+    }
+
+    fn open(&self, requests: u16) -> Result<Driver, InitError> {
+        let dma = FakeDma::new(&self.model.lock().unwrap().arena, 200);
+        Block::new(FakeTransport::new(&self.model, true), &dma, requests)
+    }
+
+    fn take(&self) -> Option<Received> {
+        self.model.lock().unwrap().take(0)
+    }
+
+    /// Serves a request and returns it.
+    fn serve(&mut self, chain: &Received) {
+        let mut model = self.model.lock().unwrap();
+        let read = model.gather(chain);
+        let kind = u32::from_le_bytes(read[..4].try_into().unwrap());
+        let sector = u64::from_le_bytes(read[8..16].try_into().unwrap());
+        let start = usize::try_from(sector).unwrap() * 512;
+        let room: u32 = chain.parts.iter().filter(|part| part.2).map(|part| part.1).sum();
+        let mut answer = Vec::new();
+        match kind {
+            0 => answer.extend(&self.bytes[start..start + usize::try_from(room).unwrap() - 1]),
+            1 => self.bytes[start..start + read.len() - 16].copy_from_slice(&read[16..]),
+            4 => self.flushes += 1,
+            _ => panic!("request {kind}"),
+        }
+        answer.push(0);
+        let written = model.scatter(chain, &answer);
+        assert_eq!(written, room);
+        model.put(0, chain.head, written);
+    }
+
+    fn serve_all(&mut self) {
+        while let Some(chain) = self.take() {
+            self.serve(&chain);
+        }
+    }
+}
+
+fn plain(sectors: u64) -> Disk {
+    Disk::new(FLUSH, sectors, [0; 3])
+}
+
+/// Completes a request whose data is returned.
+fn complete(block: &mut Driver) -> Option<(Token, Result<Vec<u8>, RequestError>)> {
+    let completion = block.complete().unwrap()?;
+    let data = completion.result().map(|length| {
+        let mut bytes = vec![0; length];
+        assert_eq!(completion.read(0, &mut bytes), length);
+        bytes
+    });
+    let token = completion.token();
+    block.release(completion);
+    Some((token, data))
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let mut disk = plain(100);
+    let mut block = disk.open(4).unwrap();
+    assert_eq!((block.capacity(), block.block_size(), block.max_transfer()), (100, 512, MAX_TRANSFER));
+    assert!(!block.is_read_only() && block.has_flush());
+    let written = block.submit_write(3, &[0xab; 1024]).unwrap();
+    disk.serve_all();
+    assert_eq!(complete(&mut block), Some((written, Ok(Vec::new()))));
+    let read = block.submit_read(2, 4).unwrap();
+    assert_eq!(complete(&mut block), None);
+    disk.serve_all();
+    assert_eq!(disk.model.lock().unwrap().queues[0].interrupts, 1);
+    let expected = [vec![2; 512], vec![0xab; 1024], vec![5; 512]].concat();
+    assert_eq!(complete(&mut block), Some((read, Ok(expected))));
+    let flush = block.submit_flush().unwrap();
+    disk.serve_all();
+    assert_eq!(complete(&mut block), Some((flush, Ok(Vec::new()))));
+    assert_eq!(disk.flushes, 1);
+}
+
+#[test]
+fn a_request_is_three_descriptors_and_one_notification() {
+    let disk = plain(1000);
+    let mut block = disk.open(4).unwrap();
+    assert!(block.submit_read(0, 128).is_ok());
+    let chain = disk.take().unwrap();
+    let lengths: Vec<_> = chain.parts.iter().map(|part| (part.1, part.2)).collect();
+    assert_eq!(lengths, [(16, false), (0x1_0000, true), (1, true)]);
+    assert_eq!(disk.model.lock().unwrap().queues[0].notified, 1);
+}
+
+#[test]
+fn parts_of_the_data_can_be_copied() {
+    let mut disk = plain(10);
+    let mut block = disk.open(1).unwrap();
+    block.submit_read(1, 2).unwrap();
+    disk.serve_all();
+    let completion = block.complete().unwrap().unwrap();
+    let mut bytes = [0xff; 8];
+    assert_eq!(completion.read(508, &mut bytes), 8);
+    assert_eq!(bytes, [1, 1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(completion.read(1020, &mut bytes), 4);
+    assert_eq!(completion.read(1024, &mut bytes), 0);
+    assert_eq!(completion.read(usize::MAX, &mut bytes), 0);
+    block.release(completion);
+}
+
+#[test]
+fn requests_are_completed_in_the_device_s_order() {
+    let mut disk = plain(100);
+    let mut block = disk.open(4).unwrap();
+    let tokens: Vec<_> = (0..4).map(|sector| block.submit_read(sector, 1).unwrap()).collect();
+    assert_eq!(block.submit_read(4, 1), Err(BlockError::Busy));
+    let chains: Vec<_> = core::iter::from_fn(|| disk.take()).collect();
+    for place in [2, 0, 3, 1] {
+        disk.serve(&chains[place]);
+        let expected = vec![u8::try_from(place).unwrap(); 512];
+        assert_eq!(complete(&mut block), Some((tokens[place], Ok(expected))));
+    }
+    assert!(block.submit_read(4, 1).is_ok());
+}
+
+#[test]
+fn a_completion_that_is_not_released_keeps_its_buffers() {
+    let mut disk = plain(10);
+    let mut block = disk.open(1).unwrap();
+    block.submit_read(7, 1).unwrap();
+    disk.serve_all();
+    let completion = block.complete().unwrap().unwrap();
+    assert_eq!(block.submit_read(0, 1), Err(BlockError::Busy));
+    block.release(completion);
+    assert!(block.submit_read(0, 1).is_ok());
+}
+
+#[test]
+fn what_is_not_there_is_refused_before_it_is_submitted() {
+    let disk = plain(200);
+    let mut block = disk.open(2).unwrap();
+    assert_eq!(block.submit_read(200, 1), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_read(199, 2), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_read(u64::MAX, 1), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_write(200, &[0; 512]), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_read(0, 0), Err(BlockError::Size));
+    assert_eq!(block.submit_read(0, usize::MAX), Err(BlockError::Size));
+    assert_eq!(block.submit_read(0, 129), Err(BlockError::Size));
+    assert_eq!(block.submit_write(0, &[0; 511]), Err(BlockError::Size));
+    assert_eq!(block.submit_write(0, &[]), Err(BlockError::Size));
+    assert_eq!(disk.take(), None);
+    assert!(block.submit_read(199, 1).is_ok());
+}
+
+#[test]
+fn a_read_only_device_is_not_written() {
+    let mut disk = Disk::new(READ_ONLY, 10, [0; 3]);
+    let mut block = disk.open(2).unwrap();
+    assert!(block.is_read_only() && !block.has_flush());
+    assert_eq!(block.submit_write(0, &[0; 512]), Err(BlockError::ReadOnly));
+    assert_eq!(block.submit_flush(), Err(BlockError::Unsupported));
+    assert!(block.submit_read(9, 1).is_ok());
+    disk.serve_all();
+    assert_eq!(complete(&mut block).map(|done| done.1), Some(Ok(vec![9; 512])));
+}
+
+#[test]
+fn limits_of_segments_are_kept() {
+    let mut disk = Disk::new(SIZE_MAX | SEG_MAX, 100, [1000, 7, 0]);
+    let mut block = disk.open(2).unwrap();
+    assert_eq!(block.max_transfer(), 6656);
+    assert_eq!(block.submit_read(0, 14), Err(BlockError::Size));
+    block.submit_read(0, 13).unwrap();
+    let chain = disk.take().unwrap();
+    let lengths: Vec<_> = chain.parts.iter().map(|part| part.1).collect();
+    assert_eq!(lengths, [16, 1000, 1000, 1000, 1000, 1000, 1000, 656, 1]);
+    disk.serve(&chain);
+    let data = complete(&mut block).unwrap().1.unwrap();
+    assert_eq!(data, disk.bytes[..6656]);
+}
+
+#[test]
+fn the_block_size_is_kept() {
+    let disk = Disk::new(BLK_SIZE, 100, [0, 0, 4096]);
+    let mut block = disk.open(2).unwrap();
+    assert_eq!((block.block_size(), block.capacity()), (4096, 100));
+    assert_eq!(block.submit_read(4, 8), Err(BlockError::Size));
+    assert_eq!(block.submit_read(8, 4), Err(BlockError::Size));
+    assert!(block.submit_read(8, 8).is_ok());
+    let mut block = Disk::new(BLK_SIZE, 1000, [0, 0, 1 << 16]).open(1).unwrap();
+    assert_eq!(block.submit_read(64, 128), Err(BlockError::Size));
+    assert!(block.submit_read(128, 128).is_ok());
+}
+
+#[test]
+fn configurations_that_cannot_be_are_refused() {
+    let open = |features, fields| Disk::new(features, 100, fields).open(2).map(|block| block.max_transfer());
+    for block_size in [0, 1, 256, 513, 1 << 17, 1 << 31] {
+        assert_eq!(open(BLK_SIZE, [0, 0, block_size]), Err(InitError::Config), "{block_size}");
+    }
+    assert_eq!(open(SIZE_MAX, [0; 3]), Err(InitError::Config));
+    // Not even one sector, or one block.
+    assert_eq!(open(SIZE_MAX | SEG_MAX, [255, 2, 0]), Err(InitError::Config));
+    assert_eq!(open(SIZE_MAX | SEG_MAX | BLK_SIZE, [1024, 3, 4096]), Err(InitError::Config));
+    assert_eq!(open(SIZE_MAX | SEG_MAX, [256, 2, 0]), Ok(512));
+    assert_eq!(open(SEG_MAX, [0, 0, 0]), Ok(MAX_TRANSFER));
+    // As many as the queue has room for: 62 of 16 bytes.
+    assert_eq!(open(SIZE_MAX, [16, 0, 0]), Ok(512));
+    let disk = plain(100);
+    disk.model.lock().unwrap().queues[0].max = 2;
+    assert_eq!(disk.open(1).unwrap_err(), InitError::Config);
+    disk.model.lock().unwrap().config.truncate(7);
+    assert_eq!(disk.open(1).unwrap_err(), InitError::Config);
+}
+
+#[test]
+fn the_capacity_is_read_again_when_it_changes() {
+    let disk = plain(10);
+    let mut block = disk.open(1).unwrap();
+    disk.model.lock().unwrap().config[..8].copy_from_slice(&20_u64.to_le_bytes());
+    disk.model.lock().unwrap().interrupt_status = 1;
+    assert_eq!(block.interrupt().map(|cause| cause.config), Ok(false));
+    assert_eq!(block.capacity(), 10);
+    disk.model.lock().unwrap().interrupt_status = 2;
+    assert_eq!(block.interrupt().map(|cause| cause.config), Ok(true));
+    assert_eq!(block.capacity(), 20);
+}
+
+/// What a read of one sector gives if the device answers with this status and length.
+fn answered(status: Option<u8>, written: u32) -> Result<Option<Completion<FakeMemory>>, DeviceError> {
+    let disk = plain(10);
+    let mut block = disk.open(1).unwrap();
+    block.submit_read(0, 1).unwrap();
+    let chain = disk.take().unwrap();
+    {
+        let mut model = disk.model.lock().unwrap();
+        if let Some(status) = status {
+            model.arena.write(chain.parts[2].0, &[status]);
+        }
+        model.put(0, chain.head, written);
+    }
+    block.complete()
+}
+
+#[test]
+fn statuses_are_told() {
+    let result = |status, written| answered(status, written).unwrap().unwrap().result();
+    assert_eq!(result(Some(0), 513), Ok(512));
+    assert_eq!(result(Some(1), 513), Err(RequestError::InputOutput));
+    assert_eq!(result(Some(2), 513), Err(RequestError::Unsupported));
+    assert_eq!(result(Some(3), 513), Err(RequestError::InputOutput));
+    assert_eq!(result(Some(0xff), 513), Err(RequestError::InputOutput));
+    // Nothing written, or not all of it.
+    assert_eq!(result(None, 513), Err(RequestError::InputOutput));
+    assert_eq!(result(Some(0), 512), Err(RequestError::InputOutput));
+    assert_eq!(result(Some(0), 0), Err(RequestError::InputOutput));
+}
+
+#[test]
+fn data_of_a_failed_read_is_not_given_out() {
+    let completion = answered(Some(1), 513).unwrap().unwrap();
+    let mut bytes = [7; 16];
+    assert_eq!(completion.read(0, &mut bytes), 0);
+    assert_eq!(bytes, [7; 16]);
+}
+
+#[test]
+fn impossible_answers_break_the_device() {
+    let error = DeviceError::Queue(QueueError::TooLong);
+    assert_eq!(answered(Some(0), 514).map(|_| ()).unwrap_err(), error);
+    let disk = plain(10);
+    let mut block = disk.open(2).unwrap();
+    block.submit_read(0, 1).unwrap();
+    disk.model.lock().unwrap().set_used_index(0, 2);
+    let error = DeviceError::Queue(QueueError::IndexJump);
+    assert_eq!(block.complete().map(|_| ()), Err(error));
+    assert_eq!(block.submit_read(0, 1), Err(error.into()));
+    assert_eq!(block.interrupt(), Err(error));
+    assert_eq!(block.check_status(), Err(error));
+}
+
+#[test]
+fn requests_go_on_beyond_the_wrap_of_indices() {
+    let mut disk = Disk::new(0, 64, [0; 3]);
+    let mut block = disk.open(2).unwrap();
+    for round in 0..66_000_u64 {
+        let token = block.submit_read(round % 64, 1).unwrap();
+        disk.serve_all();
+        let (completed, data) = complete(&mut block).unwrap();
+        assert_eq!((completed, u64::from(data.unwrap()[511])), (token, round % 64));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Read(u64, usize),
+    Write(u64, usize, u8),
+    /// The device serves one of the requests that it has.
+    Serve(usize),
+    Complete,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        (0_u64..40, 0_usize..6).prop_map(|(sector, count)| Action::Read(sector, count)),
+        (0_u64..40, 0_usize..6, 1_u8..).prop_map(|(sector, count, byte)| Action::Write(sector, count, byte)),
+        (0_usize..8).prop_map(Action::Serve),
+        Just(Action::Complete),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_request_gets_its_own_data(actions in prop::collection::vec(action(), 0..150)) {
+        let mut disk = Disk::new(SIZE_MAX, 32, [700, 0, 0]);
+        let mut block = disk.open(4).unwrap();
+        let mut device = Vec::new();
+        let mut expected: HashMap<Token, (u16, Option<Vec<u8>>)> = HashMap::new();
+        let mut heads = HashMap::new();
+        for action in actions {
+            let submitted = match action {
+                Action::Read(sector, count) => block.submit_read(sector, count),
+                Action::Write(sector, count, byte) => block.submit_write(sector, &vec![byte; count * 512]),
+                Action::Serve(index) if !device.is_empty() => {
+                    let chain: Received = device.swap_remove(index % device.len());
+                    disk.serve(&chain);
+                    let room: u32 = chain.parts.iter().filter(|part| part.2).map(|part| part.1).sum();
+                    let start: u64 = heads[&chain.head];
+                    let (start, end) = (usize::try_from(start * 512).unwrap(), usize::try_from(room - 1).unwrap());
+                    let token = expected.iter().find(|(_, known)| known.0 == chain.head).map(|(token, _)| *token);
+                    let data = disk.bytes[start..start + end].to_vec();
+                    expected.insert(token.unwrap(), (chain.head, Some(data)));
+                    continue;
+                }
+                Action::Serve(_) => continue,
+                Action::Complete => {
+                    if let Some((token, data)) = complete(&mut block) {
+                        let (_, wanted) = expected.remove(&token).unwrap();
+                        prop_assert_eq!(Some(data.unwrap()), wanted);
+                    }
+                    continue;
+                }
+            };
+            let Ok(token) = submitted else { continue };
+            let chain = disk.take().unwrap();
+            let header = disk.model.lock().unwrap().gather(&chain);
+            heads.insert(chain.head, u64::from_le_bytes(header[8..16].try_into().unwrap()));
+            prop_assert!(expected.insert(token, (chain.head, None)).is_none());
+            device.push(chain);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The console against a device that reads and types.
+
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+use super::{Console, RECEIVE_BUFFERS, RECEIVE_SIZE, TRANSMIT_BUFFERS, TRANSMIT_SIZE};
+use crate::device::DeviceError;
+use crate::queue::QueueError;
+use crate::testing::{FakeDma, FakeMemory, FakeTransport, Model, Shared};
+
+fn console() -> (Console<FakeTransport, FakeMemory>, Shared) {
+    let model = Model::new(3, 0, &[64, 64]);
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    (Console::new(FakeTransport::new(&model, true), &dma).unwrap(), model)
+}
+
+/// How many notifications and interrupts a queue had.
+fn counts(model: &Shared, queue: usize) -> (usize, usize) {
+    let model = model.lock().unwrap();
+    (model.queues[queue].notified, model.queues[queue].interrupts)
+}
+
+/// Reads all input.
+fn read_all(console: &mut Console<FakeTransport, FakeMemory>, step: usize) -> Vec<u8> {
+    let (mut all, mut part) = (Vec::new(), vec![0; step]);
+    loop {
+        let count = console.read(&mut part).unwrap();
+        all.extend(&part[..count]);
+        if count == 0 {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn a_line_is_one_buffer_and_one_notification() {
+    let (mut console, model) = console();
+    assert_eq!(console.write(b"hello\n"), Ok(6));
+    let mut device = model.lock().unwrap();
+    assert_eq!(device.queues[1].notified, 1);
+    let chain = device.take(1).unwrap();
+    assert_eq!(chain.parts.len(), 1);
+    assert_eq!(device.gather(&chain), b"hello\n");
+    assert_eq!(device.take(1), None);
+}
+
+#[test]
+fn many_lines_are_one_notification_until_the_device_looks() {
+    let (mut console, model) = console();
+    for _ in 0..10 {
+        assert_eq!(console.write(b"line\n"), Ok(5));
+    }
+    assert_eq!(counts(&model, 1).0, 1);
+    assert_eq!(model.lock().unwrap().drain(1).len(), 50);
+    // Now it sleeps again.
+    assert_eq!(console.write(b"line\n"), Ok(5));
+    assert_eq!(counts(&model, 1), (2, 0));
+}
+
+#[test]
+fn long_output_is_one_notification() {
+    let (mut console, model) = console();
+    let text: Vec<u8> = (0..=255).cycle().take(TRANSMIT_SIZE * 5 + 3).collect();
+    assert_eq!(console.write(&text), Ok(text.len()));
+    assert_eq!(counts(&model, 1).0, 1);
+    assert_eq!(model.lock().unwrap().drain(1), text);
+}
+
+#[test]
+fn a_writer_without_room_is_woken_once_there_is_some() {
+    let (mut console, model) = console();
+    let room = TRANSMIT_SIZE * usize::from(TRANSMIT_BUFFERS);
+    assert_eq!(console.write(&vec![b'a'; room + 1]), Ok(room));
+    assert_eq!(console.write(b"b"), Ok(0));
+    assert_eq!(console.write(b""), Ok(0));
+    assert_eq!(console.is_flushed(), Ok(false));
+    assert_eq!(counts(&model, 1), (1, 0));
+    assert_eq!(model.lock().unwrap().drain(1).len(), room);
+    assert_eq!(counts(&model, 1), (1, 1));
+    assert_eq!(console.interrupt().map(|cause| cause.queues), Ok(true));
+    assert_eq!(console.write(b"b"), Ok(1));
+    assert_eq!(console.is_flushed(), Ok(false));
+    // Nobody waits any more: no further interrupt.
+    assert_eq!(model.lock().unwrap().drain(1), b"b");
+    assert_eq!(counts(&model, 1), (2, 1));
+    assert_eq!(console.is_flushed(), Ok(true));
+}
+
+#[test]
+fn a_device_that_makes_room_just_then_is_not_waited_for() {
+    let (mut console, model) = console();
+    let room = TRANSMIT_SIZE * usize::from(TRANSMIT_BUFFERS);
+    assert_eq!(console.write(&vec![b'a'; room]), Ok(room));
+    // It has looked for the driver's wish before that was stored: no interrupt.
+    let device = model.clone();
+    model.lock().unwrap().arena.at_fence(move || {
+        let mut device = device.lock().unwrap();
+        assert_eq!(device.drain(1).len(), room);
+        device.interrupt_status = 0;
+    });
+    assert_eq!(console.write(b"b"), Ok(1));
+}
+
+#[test]
+fn without_event_index_too_only_waiting_writers_are_interrupted() {
+    let model = Model::new(3, 0, &[64, 64]);
+    model.lock().unwrap().offered = 1 << 32;
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let mut console = Console::new(FakeTransport::new(&model, true), &dma).unwrap();
+    let room = TRANSMIT_SIZE * usize::from(TRANSMIT_BUFFERS);
+    for round in 1..3 {
+        assert_eq!(console.write(&vec![b'a'; room]), Ok(room));
+        assert_eq!(console.write(b"b"), Ok(0));
+        assert_eq!(model.lock().unwrap().drain(1).len(), room);
+        assert_eq!(counts(&model, 1).1, usize::from(TRANSMIT_BUFFERS) * round);
+        assert_eq!(console.write(b"b"), Ok(1));
+        assert_eq!(model.lock().unwrap().drain(1), b"b");
+        assert_eq!(counts(&model, 1).1, usize::from(TRANSMIT_BUFFERS) * round);
+    }
+}
+
+#[test]
+fn output_goes_on_beyond_the_wrap_of_indices() {
+    let (mut console, model) = console();
+    for number in 0..70_000_u32 {
+        assert_eq!(console.write(&number.to_le_bytes()), Ok(4));
+        assert_eq!(model.lock().unwrap().drain(1), number.to_le_bytes());
+    }
+    let (notifications, interrupts) = counts(&model, 1);
+    assert_eq!((notifications, interrupts), (70_000, 1));
+}
+
+#[test]
+fn input_is_read_in_parts_of_any_size() {
+    for step in [1, 3, 1000] {
+        let (mut console, model) = console();
+        assert_eq!(console.read_byte(), Ok(None));
+        assert!(model.lock().unwrap().answer(0, b"hello "));
+        assert!(model.lock().unwrap().answer(0, b"world"));
+        // Only the first was asked for.
+        assert_eq!(counts(&model, 0).1, 1);
+        assert_eq!(console.has_input(), Ok(true));
+        assert_eq!(read_all(&mut console, step), b"hello world");
+        assert_eq!(console.has_input(), Ok(false));
+        assert!(model.lock().unwrap().answer(0, b"x"));
+        assert_eq!(counts(&model, 0).1, 2);
+        assert_eq!(console.read_byte(), Ok(Some(b'x')));
+    }
+}
+
+#[test]
+fn buffers_for_input_are_posted_again() {
+    let (mut console, model) = console();
+    let mut expected = Vec::new();
+    for round in 0..5000_u32 {
+        let input = round.to_le_bytes().repeat(RECEIVE_SIZE / 4);
+        assert!(model.lock().unwrap().answer(0, &input));
+        expected.extend(input);
+        if round % 7 == 0 {
+            assert_eq!(read_all(&mut console, 100), core::mem::take(&mut expected));
+        }
+    }
+    // Until nobody reads: then there are no more than there are.
+    assert_eq!(read_all(&mut console, 100), expected);
+    let mut device = model.lock().unwrap();
+    assert_eq!((0..100).filter(|_| device.answer(0, b"x")).count(), usize::from(RECEIVE_BUFFERS));
+}
+
+#[test]
+fn empty_input_is_none() {
+    let (mut console, model) = console();
+    for _ in 0..40 {
+        assert!(model.lock().unwrap().answer(0, b""));
+        assert_eq!(console.read_byte(), Ok(None));
+    }
+    assert!(model.lock().unwrap().answer(0, b""));
+    assert!(model.lock().unwrap().answer(0, b"a"));
+    assert_eq!(console.read_byte(), Ok(Some(b'a')));
+}
+
+#[test]
+fn a_device_that_breaks_one_queue_is_broken() {
+    let (mut console, model) = console();
+    model.lock().unwrap().set_used_index(0, 100);
+    let error = DeviceError::Queue(QueueError::IndexJump);
+    assert_eq!(console.write(b"a"), Ok(1));
+    assert_eq!(console.read_byte(), Err(error));
+    assert_eq!(console.write(b"a"), Err(error));
+    assert_eq!(console.has_input(), Err(error));
+    assert_eq!(console.interrupt(), Err(error));
+    assert_eq!(console.is_flushed(), Err(error));
+}
+
+#[test]
+fn a_device_with_small_queues_works_too() {
+    let model = Model::new(3, 0, &[1, 2]);
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let mut console = Console::new(FakeTransport::new(&model, false), &dma).unwrap();
+    assert_eq!(console.write(&[1; 5000]), Ok(2 * TRANSMIT_SIZE));
+    assert!(model.lock().unwrap().answer(0, b"a"));
+    assert!(!model.lock().unwrap().answer(0, b"b"));
+    assert_eq!(console.read_byte(), Ok(Some(b'a')));
+    assert!(model.lock().unwrap().answer(0, b"b"));
+    assert_eq!(console.read_byte(), Ok(Some(b'b')));
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Write(Vec<u8>),
+    Read(usize),
+    /// The device takes output.
+    Drain,
+    /// The device gives input.
+    Type(Vec<u8>),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..2000).prop_map(Action::Write),
+        (0_usize..600).prop_map(Action::Read),
+        Just(Action::Drain),
+        prop::collection::vec(any::<u8>(), 0..RECEIVE_SIZE).prop_map(Action::Type),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_or_changed(actions in prop::collection::vec(action(), 0..100)) {
+        let (mut console, model) = console();
+        let [mut written, mut drained, mut typed, mut read] = [const { Vec::new() }; 4];
+        for action in actions {
+            match action {
+                Action::Write(bytes) => {
+                    let count = console.write(&bytes).unwrap();
+                    written.extend(&bytes[..count]);
+                }
+                Action::Read(size) => {
+                    let mut bytes = vec![0; size];
+                    let count = console.read(&mut bytes).unwrap();
+                    read.extend(&bytes[..count]);
+                }
+                Action::Drain => drained.extend(model.lock().unwrap().drain(1)),
+                Action::Type(bytes) if model.lock().unwrap().answer(0, &bytes) => typed.extend(bytes),
+                Action::Type(_) => {}
+            }
+        }
+        drained.extend(model.lock().unwrap().drain(1));
+        read.extend(read_all(&mut console, 64));
+        prop_assert_eq!(written, drained);
+        prop_assert_eq!(typed, read);
+    }
+}

@@ -1,0 +1,208 @@
+//! A PCI bus with one virtio device on it: configuration space, and the model's registers behind base addresses.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::vec::Vec;
+
+use super::face::Face;
+use super::model::Shared;
+use super::transport::ModelRegisters;
+use crate::transport::pci::{Address, ConfigSpace, MapRegisters};
+
+/// Where base address 4 (64 bits wide) leads; offsets of structures behind it are those that QEMU has.
+const BASE: u64 = 0x80_0000_4000;
+
+/// Where base address 1 (32 bits wide) leads: to the table of MSI-X.
+const TABLE_BASE: u64 = 0xfebf_1000;
+
+/// Bytes from one queue's register for notifications to the next.
+const STRIDE: u32 = 4;
+
+/// The entry of MSI-X's table, after the device was taken into use: as the fake recorded it.
+pub(crate) const MESSAGE_ENTRY: u64 = TABLE_BASE + 0x40;
+
+/// Where the fake records what the configuration's vector was set to.
+pub(crate) const CONFIG_VECTOR: u64 = BASE + 0x10;
+
+/// A capability: its bytes after the link to the next one.
+pub(crate) type Capability = (u8, Vec<u8>);
+
+/// A virtio capability for a structure.
+pub(crate) fn place(kind: u8, bar: u8, offset: u32, length: u32) -> Capability {
+    let mut bytes = Vec::from([16, kind, bar, 0, 0, 0]);
+    bytes.extend(offset.to_le_bytes());
+    bytes.extend(length.to_le_bytes());
+    if kind == 2 {
+        bytes[0] = 20;
+        bytes.extend(STRIDE.to_le_bytes());
+    }
+    (9, bytes)
+}
+
+/// The capabilities of a usual device: one of another kind, all structures (with one too many), MSI-X.
+pub(crate) const MODERN: fn() -> Vec<Capability> = || {
+    let mut capabilities = Vec::from([(1, Vec::from([0; 6])), place(5, 0, 0, 0), place(1, 0, 0, 0x1000)]);
+    capabilities.extend([place(1, 4, 0, 0x1000), place(3, 4, 0x1000, 0x1000), place(4, 4, 0x2000, 0x1000)]);
+    capabilities.extend([place(2, 4, 0x3000, 0x1000), place(1, 4, 0x8000, 0x1000)]);
+    let table = u32::try_from(MESSAGE_ENTRY - TABLE_BASE).unwrap() | 1;
+    let mut msix = Vec::from([1, 0]);
+    msix.extend(table.to_le_bytes());
+    msix.extend([0; 4]);
+    capabilities.push((0x11, msix));
+    capabilities
+};
+
+/// The bus.
+#[derive(Debug)]
+pub(crate) struct FakePci {
+    pub(crate) model: Shared,
+    pub(crate) address: Address,
+    pub(crate) space: Mutex<[u8; 256]>,
+    /// What was written to registers that the model does not know.
+    pub(crate) written: Arc<Mutex<BTreeMap<u64, u32>>>,
+    /// Whether the device takes vectors.
+    pub(crate) has_vectors: bool,
+}
+
+impl FakePci {
+    /// The model, with these identifiers of device and subsystem and these capabilities.
+    pub(crate) fn new(model: &Shared, device: u16, subsystem: u16, capabilities: &[Capability]) -> Self {
+        let mut space = [0; 256];
+        space[..2].copy_from_slice(&0x1af4_u16.to_le_bytes());
+        space[2..4].copy_from_slice(&device.to_le_bytes());
+        space[0x2e..0x30].copy_from_slice(&subsystem.to_le_bytes());
+        space[0x6] = 0x10;
+        // An I/O port, memory below 4 GiB, and memory above.
+        space[0x10..0x14].copy_from_slice(&0xc001_u32.to_le_bytes());
+        space[0x14..0x18].copy_from_slice(&u32::try_from(TABLE_BASE).unwrap().to_le_bytes());
+        space[0x20..0x28].copy_from_slice(&(BASE | 0xc).to_le_bytes());
+        space[0x3c..0x3e].copy_from_slice(&[11, 1]);
+        let (mut link, mut next) = (0x34, 0x40);
+        for (id, bytes) in capabilities {
+            space[link] = u8::try_from(next).unwrap();
+            space[next] = *id;
+            space[next + 2..next + 2 + bytes.len()].copy_from_slice(bytes);
+            (link, next) = (next + 1, (next + 2 + bytes.len()).next_multiple_of(4));
+        }
+        let address = Address { bus: 0, slot: 3, function: 0 };
+        let written = Arc::default();
+        Self { model: model.clone(), address, space: Mutex::new(space), written, has_vectors: true }
+    }
+
+    /// The 32-bit register of configuration space.
+    pub(crate) fn register(&self, offset: usize) -> u32 {
+        u32::from_le_bytes(self.space.lock().unwrap()[offset..offset + 4].try_into().unwrap())
+    }
+
+    /// What was written to a register.
+    pub(crate) fn written(&self, address: u64) -> Option<u32> {
+        self.written.lock().unwrap().get(&address).copied()
+    }
+
+    /// The common configuration.
+    fn common(&self) -> impl FnMut(usize, u8, Option<u32>) -> u32 + Send + use<> {
+        let mut face = Face::new(&self.model);
+        let written = self.written.clone();
+        // A device that takes no vectors shows none, whatever was written.
+        let refused = if self.has_vectors { 0 } else { 0xffff };
+        let mut vector = 0xffff;
+        move |offset, width, value| {
+            assert_eq!(usize::from(width), common_width(offset), "{offset:#x}");
+            match (offset, value) {
+                (0x10 | 0x1a, Some(value)) => {
+                    vector = value | refused;
+                    written.lock().unwrap().insert(BASE + u64::try_from(offset).unwrap(), value);
+                }
+                (0x10 | 0x1a, None) => return vector,
+                (_, Some(value)) => common_write(&mut face, offset, value),
+                (_, None) => return common_read(&face, offset),
+            }
+            0
+        }
+    }
+}
+
+/// How wide a register of the common configuration is.
+fn common_width(offset: usize) -> usize {
+    match offset {
+        0x0..0x10 | 0x20..0x38 => 4,
+        0x14 | 0x15 => 1,
+        _ => 2,
+    }
+}
+
+fn common_write(face: &mut Face, offset: usize, value: u32) {
+    match offset {
+        0x0 => face.offered_window = value,
+        0x8 => face.accepted_window = value,
+        0xc => face.accept(value),
+        0x14 => face.model.lock().unwrap().set_status(value.try_into().unwrap()),
+        0x16 => face.queue = value.try_into().unwrap(),
+        0x18 => face.size = value,
+        0x1c => face.enable(),
+        0x20..0x38 => face.addresses[(offset - 0x20) / 4] = value,
+        _ => panic!("write to {offset:#x}"),
+    }
+}
+
+fn common_read(face: &Face, offset: usize) -> u32 {
+    match offset {
+        0x4 => face.offered(),
+        0x14 => face.model.lock().unwrap().status.into(),
+        0x15 => face.model.lock().unwrap().generation.into(),
+        0x18 => face.max_size(),
+        0x1c => face.is_enabled(),
+        // Not the queue's number: that would hide mistakes.
+        0x1e => u32::from(face.queue) + 2,
+        _ => panic!("read from {offset:#x}"),
+    }
+}
+
+impl ConfigSpace for FakePci {
+    fn read(&self, address: Address, offset: u8) -> u32 {
+        assert_eq!(offset % 4, 0);
+        if address == self.address { self.register(offset.into()) } else { u32::MAX }
+    }
+
+    fn write(&self, address: Address, offset: u8, value: u32) {
+        assert!(address == self.address && offset.is_multiple_of(4));
+        let place = usize::from(offset);
+        let mut value = value.to_le_bytes();
+        let mut space = self.space.lock().unwrap();
+        if offset == 4 {
+            // Of the status half some bits are fixed, the others are cleared by ones.
+            value[2] = space[6];
+            value[3] = space[7] & !value[3];
+        }
+        space[place..place + 4].copy_from_slice(&value);
+    }
+}
+
+impl MapRegisters for FakePci {
+    type Registers = ModelRegisters;
+
+    fn map(&self, address: u64, length: u64) -> Option<ModelRegisters> {
+        assert!(self.register(4) & 2 != 0, "the function does not answer yet");
+        let size = usize::try_from(length).unwrap();
+        let face = Face::new(&self.model);
+        let written = self.written.clone();
+        Some(match address.checked_sub(BASE) {
+            Some(0) => ModelRegisters::new(size, self.common()),
+            Some(0x1000) => ModelRegisters::new(size, move |_, _, _| {
+                core::mem::take(&mut face.model.lock().unwrap().interrupt_status).into()
+            }),
+            Some(0x2000) => ModelRegisters::new(size, move |offset, width, _| face.config(offset, width)),
+            Some(0x3000) => ModelRegisters::new(size, move |offset, width, value| {
+                let queue = u16::try_from(value.unwrap()).unwrap();
+                assert_eq!((offset, width), (usize::from(queue + 2) * 4, 2));
+                face.model.lock().unwrap().notify(queue);
+                0
+            }),
+            _ if address == MESSAGE_ENTRY => ModelRegisters::new(size, move |offset, _, value| {
+                written.lock().unwrap().insert(address + u64::try_from(offset).unwrap(), value.unwrap());
+                0
+            }),
+            _ => return None,
+        })
+    }
+}

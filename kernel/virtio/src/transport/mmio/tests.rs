@@ -1,0 +1,106 @@
+//! Which windows are devices, and drivers over virtio-mmio.
+
+use proptest::prelude::*;
+
+use super::{Mmio, MmioError};
+use crate::block::Block;
+use crate::console::Console;
+use crate::device::InitError;
+use crate::entropy::Entropy;
+use crate::testing::{FakeDma, Model, ModelRegisters, mmio, rubbish};
+use crate::transport::{Cause, TransportError};
+
+/// Registers of which the first three are these.
+fn window(size: usize, first: [u32; 3]) -> ModelRegisters {
+    ModelRegisters::new(size, move |offset, _, _| first[offset / 4])
+}
+
+#[test]
+fn only_usable_devices_are_taken() {
+    let virt = u32::from_le_bytes(*b"virt");
+    let open = |size, first| Mmio::new(window(size, first)).map(|_| ()).unwrap_err();
+    assert_eq!(open(0xff, [virt, 2, 3]), MmioError::NotVirtio);
+    assert_eq!(open(0x100, [virt + 1, 2, 3]), MmioError::NotVirtio);
+    assert_eq!(open(0x100, [virt, 1, 3]), MmioError::Version(1));
+    assert_eq!(open(0x100, [virt, 2, 0]), MmioError::NoDevice);
+    assert_eq!(open(0x100, [virt, 2, 0x1_0003]), MmioError::NoDevice);
+    assert!(Mmio::new(window(0x100, [virt, 2, 3])).is_ok());
+}
+
+#[test]
+fn a_console_works() {
+    let model = Model::new(3, 0, &[64, 64]);
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let mut console = Console::new(Mmio::new(mmio(&model)).unwrap(), &dma).unwrap();
+    assert_eq!(console.write(b"hello"), Ok(5));
+    assert_eq!(model.lock().unwrap().drain(1), b"hello");
+    assert_eq!(console.has_input(), Ok(false));
+    assert_eq!(console.interrupt(), Ok(Cause::default()));
+    assert!(model.lock().unwrap().answer(0, b"x"));
+    assert_eq!(console.interrupt(), Ok(Cause { queues: true, config: false }));
+    assert_eq!(console.interrupt(), Ok(Cause::default()));
+    assert_eq!(console.read_byte(), Ok(Some(b'x')));
+}
+
+#[test]
+fn a_block_device_tells_its_capacity() {
+    let model = Model::new(2, 0, &[64]);
+    model.lock().unwrap().config = 0x12_3456_789a_u64.to_le_bytes().to_vec();
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let block = Block::new(Mmio::new(mmio(&model)).unwrap(), &dma, 2).unwrap();
+    assert_eq!(block.capacity(), 0x12_3456_789a);
+}
+
+#[test]
+fn a_queue_that_is_in_use_is_refused() {
+    let right: &[_] = &[(0, 0x7472_6976), (4, 2), (8, 4), (0x10, u32::MAX), (0x34, 8), (0x44, 1)];
+    let mut status = 0;
+    let registers = ModelRegisters::new(0x100, move |offset, _, value| match (offset, value) {
+        (0x70, Some(value)) => core::mem::replace(&mut status, value),
+        (0x70, None) => status,
+        _ => right.iter().find(|(place, _)| *place == offset).map_or(0, |(_, value)| *value),
+    });
+    let model = Model::new(4, 0, &[]);
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 10);
+    let error = Entropy::new(Mmio::new(registers).unwrap(), &dma).unwrap_err();
+    assert_eq!(error, InitError::Transport(TransportError::QueueInUse));
+}
+
+proptest! {
+    #[test]
+    fn rubbish_in_registers_does_no_harm(seed: u64, resets: bool) {
+        const RIGHT: [&[(usize, u32)]; 3] = [
+            &[(0, 0x7472_6976), (4, 2), (8, 2), (0x10, u32::MAX), (0x44, 0), (0xfc, 1)],
+            &[(0, 0x7472_6976), (4, 2), (8, 3), (0x10, u32::MAX), (0x44, 0)],
+            &[(0, 0x7472_6976), (4, 2), (8, 4), (0x10, u32::MAX), (0x44, 0)],
+        ];
+        let [block, console, entropy] = RIGHT.map(|right| {
+            let random = rubbish(0x200, seed, right);
+            let mut status = 0;
+            Mmio::new(ModelRegisters::new(0x200, move |offset, width, value| {
+                use crate::registers::Registers;
+                match (offset, value) {
+                    (0x70, Some(value)) if resets => core::mem::replace(&mut status, value),
+                    (0x70, None) if resets => status,
+                    (_, None) if width == 4 => random.read_u32(offset),
+                    _ => 0,
+                }
+            })).unwrap()
+        });
+        let model = Model::new(4, 0, &[]);
+        let dma = FakeDma::new(&model.lock().unwrap().arena, 2000);
+        if let Ok(mut block) = Block::new(block, &dma, 3) {
+            prop_assert!(block.max_transfer().is_multiple_of(block.block_size()));
+            let _token = block.submit_read(0, block.max_transfer() / 512);
+            let _cause = block.interrupt();
+        }
+        if let Ok(mut console) = Console::new(console, &dma) {
+            let _written = console.write(b"hello");
+            let _cause = console.interrupt();
+        }
+        if let Ok(mut entropy) = Entropy::new(entropy, &dma) {
+            prop_assert_eq!(entropy.request(16), Ok(()));
+            let _cause = entropy.interrupt();
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Virtio over PCI, the modern interface (virtio 1.2, section 4.1), which transitional devices have too.
+//!
+//! [`functions`] finds devices; [`Pci::new`] takes one into use. Who handles interrupts chooses between a [`Message`]
+//! for everything that the device has to say (MSI-X with one vector) and the function's interrupt line. With a
+//! message an interrupt costs no access to the device, but does not say why it came.
+
+mod capability;
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Address, ConfigSpace, Function, MapRegisters, functions};
+
+use virtio_spec::DeviceStatus;
+
+use self::capability::{Capabilities, Msix, Place};
+use self::config::command;
+use super::{Cause, Config, Doorbell, QueueAddresses, Transport, TransportError};
+use crate::registers::Registers;
+
+/// Offsets in the common configuration (section 4.1.4.3).
+mod register {
+    pub(super) const DEVICE_FEATURES_SELECT: usize = 0x0;
+    pub(super) const DEVICE_FEATURES: usize = 0x4;
+    pub(super) const DRIVER_FEATURES_SELECT: usize = 0x8;
+    pub(super) const DRIVER_FEATURES: usize = 0xc;
+    pub(super) const CONFIG_VECTOR: usize = 0x10;
+    pub(super) const STATUS: usize = 0x14;
+    pub(super) const GENERATION: usize = 0x15;
+    pub(super) const QUEUE_SELECT: usize = 0x16;
+    pub(super) const QUEUE_SIZE: usize = 0x18;
+    pub(super) const QUEUE_VECTOR: usize = 0x1a;
+    pub(super) const QUEUE_ENABLE: usize = 0x1c;
+    pub(super) const QUEUE_NOTIFY_OFFSET: usize = 0x1e;
+    pub(super) const QUEUE_DESCRIPTORS: usize = 0x20;
+    pub(super) const QUEUE_DRIVER: usize = 0x28;
+    pub(super) const QUEUE_DEVICE: usize = 0x30;
+    pub(super) const END: u32 = 0x38;
+}
+
+/// Offsets in an entry of the MSI-X table (PCI Local Bus 3.0, section 6.8.2).
+mod entry {
+    pub(super) const ADDRESS: usize = 0x0;
+    pub(super) const DATA: usize = 0x8;
+    pub(super) const CONTROL: usize = 0xc;
+    pub(super) const SIZE: u32 = 0x10;
+}
+
+/// The only vector that is used.
+const VECTOR: u16 = 0;
+
+/// What a vector register holds if there is none (section 4.1.4.3).
+const NO_VECTOR: u16 = 0xffff;
+
+/// No more than this is mapped of any structure, in bytes; larger ones are for queues that drivers do not use.
+const MOST_MAPPED: u32 = 64 << 10;
+
+/// What a device writes where to raise an interrupt; for the local APIC see Intel SDM volume 3, section 11.11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The physical address, a multiple of 4.
+    pub address: u64,
+    /// The value.
+    pub data: u32,
+}
+
+/// Why a function cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PciError {
+    /// Its capabilities do not lead to all registers, as with devices that have only the legacy interface.
+    #[error("the device has no modern interface")]
+    NoInterface,
+    /// Its registers cannot be mapped.
+    #[error("the device's registers cannot be mapped")]
+    NotMapped,
+}
+
+/// A device on a PCI bus.
+#[derive(Debug)]
+pub struct Pci<R> {
+    id: u16,
+    common: R,
+    notify: R,
+    notify_multiplier: u32,
+    isr: R,
+    device: Option<R>,
+    has_message: bool,
+}
+
+impl<R: Registers> Pci<R> {
+    /// Takes a function into use: it answers at its addresses and may access memory.
+    ///
+    /// With a message, all interrupts come as that, if the function has MSI-X ([`Pci::has_message`]); otherwise by its
+    /// [line](Function::interrupt_line).
+    ///
+    /// # Errors
+    ///
+    /// Its registers are not all there.
+    pub fn new<S: ConfigSpace>(
+        function: &Function<'_, S>,
+        mapper: &impl MapRegisters<Registers = R>,
+        message: Option<Message>,
+    ) -> Result<Self, PciError> {
+        let capabilities = Capabilities::read(function);
+        function.command(0, command::MEMORY | command::MASTER);
+        let map = |place: Option<Place>, least| {
+            let place = place.filter(|place| place.length >= least).ok_or(PciError::NoInterface)?;
+            let length = place.length.min(MOST_MAPPED);
+            map(function, mapper, Place { length, ..place })
+        };
+        let device = capabilities.device.map(|place| map(Some(place), 1)).transpose()?;
+        let mut pci = Self {
+            id: function.id(),
+            common: map(capabilities.common, register::END)?,
+            notify: map(capabilities.notify, 2)?,
+            notify_multiplier: capabilities.notify_multiplier,
+            isr: map(capabilities.isr, 1)?,
+            device,
+            has_message: false,
+        };
+        pci.has_message = enable_message(function, mapper, capabilities.msix, message)?;
+        Ok(pci)
+    }
+
+    /// Whether interrupts come as the message that was given.
+    #[must_use]
+    pub const fn has_message(&self) -> bool {
+        self.has_message
+    }
+
+    /// Sets a register to the vector in use.
+    fn set_vector(&self, register: usize) -> Result<(), TransportError> {
+        let vector = if self.has_message { VECTOR } else { NO_VECTOR };
+        self.common.write_u16(register, vector);
+        // A device that is short of resources refuses vectors (section 4.1.5.1.2.1).
+        let taken = !self.has_message || self.common.read_u16(register) == vector;
+        taken.then_some(()).ok_or(TransportError::NoVector)
+    }
+
+    /// Where the selected queue is notified (section 4.1.4.4).
+    fn doorbell(&self, queue: u16) -> Result<Doorbell, TransportError> {
+        let offset = self.common.read_u16(register::QUEUE_NOTIFY_OFFSET);
+        u32::from(offset)
+            .checked_mul(self.notify_multiplier)
+            .and_then(|offset| usize::try_from(offset).ok())
+            .filter(|offset| offset % 2 == 0 && *offset <= self.notify.size().saturating_sub(2))
+            .map(|offset| Doorbell { queue, offset })
+            .ok_or(TransportError::NoDoorbell)
+    }
+}
+
+/// Maps registers.
+fn map<S: ConfigSpace, M: MapRegisters>(
+    function: &Function<'_, S>,
+    mapper: &M,
+    place: Place,
+) -> Result<M::Registers, PciError> {
+    let base = function.base_address(place.bar).ok_or(PciError::NotMapped)?;
+    let address = base.checked_add(place.offset.into()).ok_or(PciError::NotMapped)?;
+    let registers = mapper.map(address, place.length.into()).ok_or(PciError::NotMapped)?;
+    let fits = u64::try_from(registers.size()).is_ok_and(|size| size >= place.length.into());
+    fits.then_some(registers).ok_or(PciError::NotMapped)
+}
+
+/// Makes all interrupts of a function come as a message; whether it does that.
+fn enable_message<S: ConfigSpace>(
+    function: &Function<'_, S>,
+    mapper: &impl MapRegisters,
+    msix: Option<Msix>,
+    message: Option<Message>,
+) -> Result<bool, PciError> {
+    let (Some(msix), Some(message)) = (msix, message) else {
+        if let Some(msix) = msix {
+            msix.enable(function, false);
+        }
+        function.command(command::NO_LINE, 0);
+        return Ok(false);
+    };
+    let place = Place { bar: msix.bar, offset: msix.table, length: entry::SIZE };
+    let entry = map(function, mapper, place)?;
+    entry.write_u64(entry::ADDRESS, message.address);
+    entry.write_u32(entry::DATA, message.data);
+    entry.write_u32(entry::CONTROL, 0);
+    function.command(0, command::NO_LINE);
+    msix.enable(function, true);
+    Ok(true)
+}
+
+impl<R: Registers> Transport for Pci<R> {
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn status(&self) -> DeviceStatus {
+        DeviceStatus::from_bits_retain(self.common.read_u8(register::STATUS))
+    }
+
+    fn set_status(&mut self, status: DeviceStatus) {
+        self.common.write_u8(register::STATUS, status.bits());
+    }
+
+    fn offered_features(&mut self, window: u32) -> u32 {
+        self.common.write_u32(register::DEVICE_FEATURES_SELECT, window);
+        self.common.read_u32(register::DEVICE_FEATURES)
+    }
+
+    fn accept_features(&mut self, window: u32, features: u32) {
+        self.common.write_u32(register::DRIVER_FEATURES_SELECT, window);
+        self.common.write_u32(register::DRIVER_FEATURES, features);
+    }
+
+    fn enable_interrupts(&mut self) -> Result<(), TransportError> {
+        self.set_vector(register::CONFIG_VECTOR)
+    }
+
+    fn max_queue_size(&mut self, queue: u16) -> u16 {
+        self.common.write_u16(register::QUEUE_SELECT, queue);
+        self.common.read_u16(register::QUEUE_SIZE)
+    }
+
+    fn enable_queue(&mut self, queue: u16, addresses: &QueueAddresses) -> Result<Doorbell, TransportError> {
+        if self.max_queue_size(queue) < addresses.size {
+            return Err(TransportError::NoQueue);
+        }
+        let common = &self.common;
+        if common.read_u16(register::QUEUE_ENABLE) != 0 {
+            return Err(TransportError::QueueInUse);
+        }
+        let doorbell = self.doorbell(queue)?;
+        common.write_u16(register::QUEUE_SIZE, addresses.size);
+        self.set_vector(register::QUEUE_VECTOR)?;
+        common.write_u64(register::QUEUE_DESCRIPTORS, addresses.descriptors);
+        common.write_u64(register::QUEUE_DRIVER, addresses.driver);
+        common.write_u64(register::QUEUE_DEVICE, addresses.device);
+        common.write_u16(register::QUEUE_ENABLE, 1);
+        Ok(doorbell)
+    }
+
+    fn notify(&mut self, doorbell: Doorbell) {
+        self.notify.write_u16(doorbell.offset, doorbell.queue);
+    }
+
+    fn acknowledge(&mut self) -> Option<Cause> {
+        // Reading it clears it and silences the line; with MSI-X it means nothing (section 4.1.4.5).
+        (!self.has_message).then(|| Cause::from_bits(self.isr.read_u8(0)))
+    }
+
+    fn generation(&self) -> u32 {
+        self.common.read_u8(register::GENERATION).into()
+    }
+
+    fn config(&self) -> Config<'_> {
+        // Devices without configuration have no such structure: an empty window of another one stands for it.
+        match &self.device {
+            Some(device) => Config::new(device, 0),
+            None => Config::new(&self.common, usize::MAX),
+        }
+    }
+}
