@@ -1,0 +1,196 @@
+//! Which device answers at which guest physical address.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hermit_interface::boot_info::Range;
+
+/// A device with registers. Several CPUs may access it at the same time: it does its own locking.
+///
+/// `offset` counts from the start of the device's range, and an access never leaves the range. Width and
+/// alignment are whatever the guest chose.
+pub trait BusDevice: Debug + Send + Sync {
+    /// Fills `data` with what the guest reads.
+    fn read(&self, offset: u64, data: &mut [u8]);
+
+    /// Takes what the guest writes.
+    fn write(&self, offset: u64, data: &[u8]);
+}
+
+/// Why a device was not put on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BusError {
+    /// The range is empty or reaches beyond the last address.
+    #[error("the range of a device is empty or leaves the address space")]
+    Range,
+    /// Another device answers at some of the addresses.
+    #[error("the ranges of two devices overlap")]
+    Overlap,
+}
+
+/// A device and the size of its range in bytes.
+#[derive(Debug)]
+struct Entry {
+    size: u64,
+    device: Arc<dyn BusDevice>,
+}
+
+/// All devices by address. What no device claims reads as ones and drops what is written, as on a real bus.
+#[derive(Debug, Default)]
+pub struct Bus {
+    devices: BTreeMap<u64, Entry>,
+    unclaimed_reads: AtomicU64,
+    unclaimed_writes: AtomicU64,
+}
+
+impl Bus {
+    /// A bus without devices.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets a device answer at these addresses.
+    ///
+    /// # Errors
+    ///
+    /// The range is empty, leaves the address space or overlaps with another one.
+    pub fn insert(&mut self, range: Range, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
+        let last = range.size.checked_sub(1).and_then(|rest| range.start.checked_add(rest));
+        let last = last.ok_or(BusError::Range)?;
+        let before = self.devices.range(..=last).next_back();
+        if before.is_some_and(|(&start, entry)| range.start < start.saturating_add(entry.size)) {
+            return Err(BusError::Overlap);
+        }
+        self.devices.insert(range.start, Entry { size: range.size, device });
+        Ok(())
+    }
+
+    /// The guest reads.
+    pub fn read(&self, address: u64, data: &mut [u8]) {
+        match self.find(address, data.len()) {
+            Some((device, offset)) => device.read(offset, data),
+            None => {
+                self.unclaimed_reads.fetch_add(1, Ordering::Relaxed);
+                data.fill(0xff);
+            }
+        }
+    }
+
+    /// The guest writes.
+    pub fn write(&self, address: u64, data: &[u8]) {
+        match self.find(address, data.len()) {
+            Some((device, offset)) => device.write(offset, data),
+            None => {
+                self.unclaimed_writes.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How many reads nobody answered.
+    #[must_use]
+    pub fn unclaimed_reads(&self) -> u64 {
+        self.unclaimed_reads.load(Ordering::Relaxed)
+    }
+
+    /// How many writes nobody took.
+    #[must_use]
+    pub fn unclaimed_writes(&self) -> u64 {
+        self.unclaimed_writes.load(Ordering::Relaxed)
+    }
+
+    /// The device whose range holds the whole access, and where in the range.
+    fn find(&self, address: u64, length: usize) -> Option<(&dyn BusDevice, u64)> {
+        let (start, entry) = self.devices.range(..=address).next_back()?;
+        let offset = address - start;
+        let end = offset.checked_add(u64::try_from(length).ok()?)?;
+        (offset < entry.size && end <= entry.size).then_some((&*entry.device, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bus, BusDevice, BusError, Range};
+    use proptest::prelude::*;
+    use std::sync::{Arc, Mutex};
+
+    /// Reads as the offset's low byte; remembers what is written.
+    #[derive(Debug, Default)]
+    struct Fake(Mutex<Vec<(u64, Vec<u8>)>>);
+
+    impl BusDevice for Fake {
+        fn read(&self, offset: u64, data: &mut [u8]) {
+            data.fill(offset.to_le_bytes()[0]);
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) {
+            self.0.lock().unwrap().push((offset, data.to_vec()));
+        }
+    }
+
+    fn range(start: u64, size: u64) -> Range {
+        Range { start, size }
+    }
+
+    fn read(bus: &Bus, address: u64, length: usize) -> Vec<u8> {
+        let mut data = vec![0x55; length];
+        bus.read(address, &mut data);
+        data
+    }
+
+    #[test]
+    fn accesses_reach_the_device_with_its_own_offsets() {
+        let (mut bus, first, second) = (Bus::new(), Arc::new(Fake::default()), Arc::new(Fake::default()));
+        bus.insert(range(0x1000, 0x100), first.clone()).unwrap();
+        bus.insert(range(0x1100, 0x100), second.clone()).unwrap();
+        assert_eq!(read(&bus, 0x1002, 4), [2; 4]);
+        assert_eq!(read(&bus, 0x1103, 3), [3; 3]);
+        bus.write(0x11ff, &[7]);
+        assert_eq!(*second.0.lock().unwrap(), [(0xff, vec![7])]);
+        assert!(first.0.lock().unwrap().is_empty());
+        assert_eq!((bus.unclaimed_reads(), bus.unclaimed_writes()), (0, 0));
+    }
+
+    #[test]
+    fn what_nobody_claims_reads_as_ones_and_is_counted() {
+        let (mut bus, device) = (Bus::new(), Arc::new(Fake::default()));
+        bus.insert(range(0x1000, 0x100), device.clone()).unwrap();
+        // Below, across the start, across the end, behind, at the end of all addresses.
+        for address in [0, 0xfff, 0x10ff, 0x1100, u64::MAX] {
+            assert_eq!(read(&bus, address, 2), [0xff; 2]);
+            bus.write(address, &[1, 2]);
+        }
+        assert_eq!((bus.unclaimed_reads(), bus.unclaimed_writes()), (5, 5));
+        assert!(device.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn ranges_neither_overlap_nor_leave_the_address_space() {
+        let mut bus = Bus::new();
+        let mut insert = |start, size| bus.insert(range(start, size), Arc::new(Fake::default()));
+        assert_eq!(insert(0x1000, 0), Err(BusError::Range));
+        assert_eq!(insert(u64::MAX, 2), Err(BusError::Range));
+        assert_eq!(insert(u64::MAX, 1), Ok(()));
+        assert_eq!(insert(0x1000, 0x100), Ok(()));
+        for start in [0xf01, 0x1000, 0x1001, 0x10ff] {
+            assert_eq!(insert(start, 0x100), Err(BusError::Overlap));
+        }
+        assert_eq!(insert(0x800, 0x10000), Err(BusError::Overlap));
+        assert_eq!(insert(0xf00, 0x100), Ok(()));
+        assert_eq!(insert(0x1100, 0x100), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn an_access_is_claimed_exactly_if_it_lies_in_a_range(address in 0xff0u64..0x1110, length in 0usize..32) {
+            let mut bus = Bus::new();
+            bus.insert(range(0x1000, 0x100), Arc::new(Fake::default())).unwrap();
+            read(&bus, address, length);
+            let end = address + u64::try_from(length).unwrap();
+            let inside = (0x1000..0x1100).contains(&address) && end <= 0x1100;
+            prop_assert_eq!(bus.unclaimed_reads() == 0, inside);
+        }
+    }
+}
