@@ -8,7 +8,7 @@
 //! | [`memory`] | the machine's memory |
 //! | [`image`] | a checked image from a file |
 //! | [`engine`] | what runs processors: KVM |
-//! | [`devices`] | what the guest sees besides processors and memory |
+//! | [`devices`], [`board`] | what the guest sees besides processors and memory; which of it a machine has, and where |
 //! | [`boot`] | an image in memory with everything that its kernel must know |
 //! | [`vm`] | all of it together: configured, loaded, running |
 //!
@@ -16,6 +16,7 @@
 //!
 //! A guest is not trusted: whatever it does, the answer is an error to the guest or the end of the machine.
 
+pub mod board;
 pub mod boot;
 mod check;
 pub mod cli;

@@ -1,14 +1,16 @@
 //! What happens when a processor reaches out of its memory: ports and device registers
 //! ([`hermit_interface::machine`], [`hermit_interface::exit`]).
 
-use std::io::{self, Write};
+use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::machine::TEXT_PORT;
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::devices::bus::Bus;
+use crate::devices::console::Text;
 use crate::stats::Exits;
 
 /// How a machine ended.
@@ -30,22 +32,24 @@ pub struct Machine {
     status: AtomicU8,
     end: OnceLock<End>,
     ended: EventFd,
-    text: Mutex<io::Stdout>,
+    bus: Bus,
+    text: Text,
     exits: Exits,
 }
 
 impl Machine {
-    /// A machine without devices.
+    /// A machine with these devices.
     ///
     /// # Errors
     ///
     /// If the host has no more events.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(bus: Bus, text: Text) -> io::Result<Self> {
         Ok(Self {
             status: AtomicU8::new(NOT_STARTED),
             end: OnceLock::new(),
             ended: EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?,
-            text: Mutex::new(io::stdout()),
+            bus,
+            text,
             exits: Exits::default(),
         })
     }
@@ -75,11 +79,7 @@ impl Machine {
     /// A processor wrote to a port. Ports that nobody has take everything.
     pub fn write_port(&self, port: u16, bytes: &[u8]) {
         match (port, bytes) {
-            (TEXT_PORT, _) => {
-                let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-                // Who closes the output does not want to read it.
-                let _: io::Result<()> = text.write_all(bytes).and_then(|()| text.flush());
-            }
+            (TEXT_PORT, _) => self.text.write(bytes),
             (STATUS_PORT, &[status, ..]) => self.status.store(status, Ordering::Relaxed),
             (QUIT_PORT, _) => self.finish(End::Exited(self.status.load(Ordering::Relaxed))),
             _ => {}
@@ -92,10 +92,12 @@ impl Machine {
     }
 
     /// A processor wrote to an address without memory.
-    pub fn write(&self, _address: u64, _bytes: &[u8]) {}
+    pub fn write(&self, address: u64, bytes: &[u8]) {
+        self.bus.write(address, bytes);
+    }
 
     /// A processor read from an address without memory.
-    pub fn read(&self, _address: u64, bytes: &mut [u8]) {
-        bytes.fill(0xff);
+    pub fn read(&self, address: u64, bytes: &mut [u8]) {
+        self.bus.read(address, bytes);
     }
 }

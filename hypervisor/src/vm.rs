@@ -5,19 +5,28 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hermit_interface::command_line::Encoder;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
+use crate::board::{Board, BoardError};
 use crate::boot::{self, BootError, Facts};
 use crate::config::{Config, EngineKind};
+use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::kvm::{KvmEngine, KvmVcpu};
 use crate::engine::{Engine, EngineError, Exit, Vcpu};
 use crate::image::{FileError, ImageFile};
 use crate::machine::{End, Machine};
 use crate::memory::{Memory, MemoryError};
+
+/// How long to wait for a thread before looking again.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// How long the output of a machine that was told to end may take.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a machine cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +43,12 @@ pub enum VmError {
     /// See [`BootError`].
     #[error(transparent)]
     Boot(#[from] BootError),
+    /// See [`BoardError`].
+    #[error(transparent)]
+    Board(#[from] BoardError),
+    /// See [`WorkerError`].
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
     /// The host has no threads, events or the like.
     #[error("the host cannot run the machine: {0}")]
     Host(#[from] io::Error),
@@ -49,6 +64,8 @@ pub struct Loaded {
     engine: KvmEngine,
     vcpus: Vec<KvmVcpu>,
     machine: Arc<Machine>,
+    worker: Worker,
+    stop_worker: EventFd,
 }
 
 /// A machine whose processors run.
@@ -58,6 +75,8 @@ pub struct Running {
     machine: Arc<Machine>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    worker: Option<JoinHandle<()>>,
+    stop_worker: EventFd,
 }
 
 /// A machine in one of its states.
@@ -85,22 +104,23 @@ impl Vm<Configured> {
         let image = file.check()?;
         let mut memory = Memory::new(config.memory)?;
         let engine = KvmEngine::new(memory.clone())?;
-        let machine = Arc::new(Machine::new()?);
         let mut vcpus = engine.vcpus(config.cpus.get())?;
-        let command_line = command_line(&file, &config);
-        if let Some(first) = vcpus.first_mut() {
-            if config.engine == EngineKind::Auto {
-                first.self_test()?;
-            }
-            let facts = Facts {
-                cpus: config.cpus.get(),
-                devices: &[],
-                command_line: &command_line,
-                tsc: first.tsc()?,
-            };
-            first.enter(&boot::load(&mut memory, &image, &facts)?)?;
+        let first = vcpus.first_mut().ok_or(EngineError::Lacks("processors"))?;
+        if config.engine == EngineKind::Auto {
+            first.self_test()?;
         }
-        Ok(Vm(Loaded { engine, vcpus, machine }))
+        let board = Board::new(&config.disks, &memory, &engine)?;
+        let facts = Facts {
+            cpus: config.cpus.get(),
+            devices: &board.descriptions,
+            command_line: &command_line(&file, &config),
+            tsc: first.tsc()?,
+        };
+        first.enter(&boot::load(&mut memory, &image, &facts)?)?;
+        let machine = Arc::new(Machine::new(board.bus, board.text)?);
+        let stop_worker = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
+        let worker = Worker::new(board.slots, stop_worker.try_clone()?)?;
+        Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker }))
     }
 }
 
@@ -120,26 +140,25 @@ impl Vm<Loaded> {
     ///
     /// If the host has no threads.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, vcpus, machine } = self.0;
+        let Loaded { engine, vcpus, machine, worker, stop_worker } = self.0;
         // The signal itself does nothing; its arrival interrupts a processor.
         register_signal_handler(SIGRTMIN(), ignore).map_err(io::Error::from)?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let mut running =
-            Running { _engine: engine, machine, stopping, threads: Vec::with_capacity(vcpus.len()) };
-        for (number, vcpu) in vcpus.into_iter().enumerate() {
-            let (machine, stopping) = (Arc::clone(&running.machine), Arc::clone(&running.stopping));
-            let thread = thread::Builder::new()
-                .name(format!("vcpu {number}"))
-                .spawn(move || run(vcpu, &machine, &stopping));
-            match thread {
-                Ok(thread) => running.threads.push(thread),
-                Err(error) => {
-                    running.stop();
-                    return Err(error.into());
-                }
+        let mut running = Running {
+            _engine: engine,
+            machine,
+            stopping: Arc::new(AtomicBool::new(false)),
+            threads: Vec::with_capacity(vcpus.len()),
+            worker: None,
+            stop_worker,
+        };
+        match running.spawn(vcpus, worker) {
+            Ok(()) => Ok(Vm(running)),
+            Err(error) => {
+                running.machine.finish(End::Stopped);
+                running.stop();
+                Err(error.into())
             }
         }
-        Ok(Vm(running))
     }
 }
 
@@ -190,6 +209,23 @@ impl Vm<Running> {
 }
 
 impl Running {
+    /// Starts the threads.
+    fn spawn(&mut self, vcpus: Vec<KvmVcpu>, worker: Worker) -> io::Result<()> {
+        let machine = Arc::clone(&self.machine);
+        let serve = move || {
+            if let Err(error) = worker.run() {
+                machine.finish(End::Failed(error.to_string()));
+            }
+        };
+        self.worker = Some(thread::Builder::new().name("devices".to_owned()).spawn(serve)?);
+        for (number, vcpu) in vcpus.into_iter().enumerate() {
+            let (machine, stopping) = (Arc::clone(&self.machine), Arc::clone(&self.stopping));
+            let run = move || run(vcpu, &machine, &stopping);
+            self.threads.push(thread::Builder::new().name(format!("vcpu {number}")).spawn(run)?);
+        }
+        Ok(())
+    }
+
     fn wait(&self) -> io::Result<()> {
         let epoll = Epoll::new()?;
         let fd = std::os::fd::AsRawFd::as_raw_fd(self.machine.ended());
@@ -203,17 +239,25 @@ impl Running {
         Ok(())
     }
 
-    /// Stops all processors.
+    /// Stops all processors, then the devices, which serve what the guest has sent so far.
     fn stop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             // A signal that arrives just before the processor runs is lost, so once is not enough.
             while !thread.is_finished() {
                 let _: vmm_sys_util::errno::Result<()> = thread.kill(SIGRTMIN());
-                thread::sleep(Duration::from_micros(50));
+                thread::sleep(PAUSE);
             }
             // A thread that panicked has ended all the same.
             let _: thread::Result<()> = thread.join();
+        }
+        let _: io::Result<()> = self.stop_worker.write(1);
+        let Some(worker) = self.worker.take() else { return };
+        // Nobody need read what a guest says that was told to end.
+        let patience = if self.machine.end() == Some(&End::Stopped) { PATIENCE } else { Duration::MAX };
+        let start = Instant::now();
+        while !worker.is_finished() && start.elapsed() < patience {
+            thread::sleep(PAUSE);
         }
     }
 }

@@ -111,22 +111,11 @@ impl Engine for KvmEngine {
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
             .map_err(|source| EngineError::Request { what: "make an event", source })?;
         self.vm.register_irqfd(&event, line).map_err(failed("connect an interrupt"))?;
-        Ok(Box::new(Line(event)))
+        Ok(Box::new(event))
     }
 
     fn notify(&self, address: u64, queue: u32, kick: &EventFd) -> Result<(), EngineError> {
         let address = IoEventAddress::Mmio(address);
         self.vm.register_ioevent(kick, &address, queue).map_err(failed("watch a register"))
-    }
-}
-
-/// An interrupt line behind an event that KVM watches.
-#[derive(Debug)]
-struct Line(EventFd);
-
-impl Interrupt for Line {
-    fn raise(&self) {
-        // A counter that is full has been raised anyway.
-        let _: io::Result<()> = self.0.write(1);
     }
 }

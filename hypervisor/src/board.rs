@@ -1,0 +1,130 @@
+//! Which devices a machine has, where, and on which line.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hermit_interface::boot_info::{Device, Range};
+use hermit_interface::machine::{HOLE, LINES};
+
+use crate::config::Disk;
+use crate::devices::block::Block;
+use crate::devices::bus::{Bus, BusError};
+use crate::devices::console::{Console, Input, Output, Text};
+use crate::devices::entropy::{Entropy, HostRandom};
+use crate::devices::virtio::{DeviceError, Slot, VirtioDevice};
+use crate::engine::{Engine, EngineError};
+use crate::memory::Memory;
+
+/// Why a machine cannot have its devices.
+#[derive(Debug, thiserror::Error)]
+pub enum BoardError {
+    /// A disk's file cannot be opened.
+    #[error("cannot open the disk {file}: {source}", file = .file.display())]
+    Disk {
+        /// Its name.
+        file: PathBuf,
+        /// What the host says.
+        source: io::Error,
+    },
+    /// Another machine, or somebody else who locks files, has the disk.
+    #[error("the disk {file} is in use by another machine", file = .0.display())]
+    DiskInUse(PathBuf),
+    /// There are more devices than lines.
+    #[error("a machine has at most {LINES} devices: console, random numbers, and disks")]
+    TooMany,
+    /// Standard input or output cannot be used.
+    #[error("cannot use standard input and output: {0}")]
+    Standard(io::Error),
+    /// See [`DeviceError`].
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// See [`BusError`].
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// See [`EngineError`].
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// The devices of a machine.
+#[derive(Debug)]
+pub struct Board {
+    /// By which addresses processors reach them.
+    pub bus: Bus,
+    /// What the worker serves.
+    pub slots: Vec<Arc<Slot>>,
+    /// What the kernel is told.
+    pub descriptions: Vec<Device>,
+    /// The way out for text that does not come through the console device.
+    pub text: Text,
+}
+
+impl Board {
+    /// Opens what the devices need on the host, and connects them with the machine.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoardError`].
+    pub fn new(disks: &[Disk], memory: &Memory, engine: &impl Engine) -> Result<Self, BoardError> {
+        let standard = |descriptor: io::Result<std::os::fd::OwnedFd>| {
+            descriptor.map(File::from).map_err(BoardError::Standard)
+        };
+        let input = standard(io::stdin().as_fd().try_clone_to_owned())?;
+        let output = Output::new(Box::new(standard(io::stdout().as_fd().try_clone_to_owned())?));
+        let console = Console::new(output.clone(), Some(Input::quoted(input)));
+        let mut devices: Vec<Box<dyn VirtioDevice>> =
+            vec![Box::new(console), Box::new(Entropy::<HostRandom>::default())];
+        for disk in disks {
+            devices.push(Box::new(open(disk)?));
+        }
+        let mut bus = Bus::new();
+        let (mut slots, mut descriptions) = (Vec::new(), Vec::new());
+        for (line, device) in (0..).zip(devices) {
+            let description = describe(line, &*device)?;
+            let slot = Slot::new(device, memory.guest().clone(), engine.interrupt(line)?)?;
+            let slot = connect(slot, description.registers, &mut bus, engine)?;
+            slots.push(slot);
+            descriptions.push(description);
+        }
+        // The console is the first.
+        let text = slots.first().map(|console| Text::new(Arc::clone(console), output));
+        Ok(Self { bus, text: text.ok_or(BoardError::TooMany)?, slots, descriptions })
+    }
+}
+
+/// Where the device of this line is.
+fn describe(line: u32, device: &dyn VirtioDevice) -> Result<Device, BoardError> {
+    let registers = Range { start: HOLE.start + u64::from(line) * Slot::SIZE, size: Slot::SIZE };
+    let fits = line < LINES;
+    fits.then(|| Device { registers, line, kind: device.device_type() }).ok_or(BoardError::TooMany)
+}
+
+fn connect(
+    slot: Slot,
+    registers: Range,
+    bus: &mut Bus,
+    engine: &impl Engine,
+) -> Result<Arc<Slot>, BoardError> {
+    for (queue, kick) in (0..).zip(slot.kicks()) {
+        engine.notify(registers.start + Slot::NOTIFY, queue, kick)?;
+    }
+    let slot = Arc::new(slot);
+    bus.insert(registers, Arc::<Slot>::clone(&slot))?;
+    Ok(slot)
+}
+
+/// Opens a disk that nobody else writes.
+fn open(disk: &Disk) -> Result<Block, BoardError> {
+    let failed = |source| BoardError::Disk { file: disk.file.clone(), source };
+    let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
+    let locked = if disk.read_only { file.try_lock_shared() } else { file.try_lock() };
+    match locked {
+        Err(TryLockError::WouldBlock) => return Err(BoardError::DiskInUse(disk.file.clone())),
+        // A file system without locks.
+        Err(TryLockError::Error(_)) | Ok(()) => {}
+    }
+    Block::new(file, disk.read_only).map_err(failed)
+}
