@@ -83,8 +83,8 @@ pub struct Device {
     pub registers: Range,
     /// The interrupt line that it raises.
     pub line: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// What kind of device it is (virtio 1.2, section 5).
+    pub kind: u32,
 }
 
 /// What runs the kernel.
@@ -282,7 +282,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         let regions = [Range { start: 0x1000, size: 0x2000 }, Range { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
-        let devices = [Device { registers: Range { start: 1 << 40, size: 4096 }, line: 5, reserved: 0 }];
+        let devices = [Device { registers: Range { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
         let bytes = written(BootInfo { symbols, ..valid() }, &regions, &devices, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
         assert_eq!(parsed.fixed.symbols, symbols);

@@ -7,6 +7,8 @@
 
 use alloc::vec::Vec;
 
+use crate::boot_info::{Device, Range};
+
 /// Writes a command line; the inverse of [`CommandLine::parse`].
 #[derive(Debug, Default, Clone)]
 pub struct Encoder {
@@ -71,6 +73,35 @@ pub struct CommandLine {
     pub env: Vec<Vec<u8>>,
     /// The program's arguments, without its name.
     pub args: Vec<Vec<u8>>,
+    /// Devices behind virtio-mmio registers, `virtio_mmio.device=SIZE@ADDRESS:LINE` as Linux has it: QEMU's microvm and
+    /// Firecracker add such words.
+    pub devices: Vec<Device>,
+    /// Standard input and output are the first virtio console (`console=hvc0`, as Linux has it), not the serial port.
+    pub virtio_console: bool,
+}
+
+/// Reads `SIZE@ADDRESS:LINE`, perhaps with another number behind it.
+fn device(text: &[u8]) -> Option<Device> {
+    let (size, rest) = core::str::from_utf8(text).ok()?.split_once('@')?;
+    let mut numbers = rest.split(':');
+    let registers = Range { start: number(numbers.next()?)?, size: number(size)? };
+    let line = u32::try_from(number(numbers.next()?)?).ok()?;
+    Some(Device { registers, line, kind: 0 })
+}
+
+/// A number as Linux reads it: decimal or hexadecimal, perhaps with K, M or G.
+fn number(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.char_indices().last()? {
+        (end, 'K' | 'k') => (&text[..end], 10),
+        (end, 'M' | 'm') => (&text[..end], 20),
+        (end, 'G' | 'g') => (&text[..end], 30),
+        _ => (text, 0),
+    };
+    let number = match digits.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => digits.parse(),
+    };
+    number.ok()?.checked_mul(1 << shift)
 }
 
 impl CommandLine {
@@ -87,6 +118,10 @@ impl CommandLine {
                 parsed.argv0 = Some(name.to_vec());
             } else if let Some(variable) = word.strip_prefix(b"env=") {
                 parsed.env.push(variable.to_vec());
+            } else if let Some(text) = word.strip_prefix(b"virtio_mmio.device=") {
+                parsed.devices.extend(device(text));
+            } else if word == b"console=hvc0" {
+                parsed.virtio_console = true;
             }
         }
         parsed.args = words.map(|(word, _)| word).collect();
@@ -128,6 +163,7 @@ impl Iterator for Words<'_> {
 #[cfg(test)]
 mod tests {
     use super::{CommandLine, Encoder};
+    use crate::boot_info::Range;
     use alloc::vec::Vec;
     use proptest::collection::vec;
     use proptest::prelude::any;
@@ -143,6 +179,20 @@ mod tests {
         assert_eq!(line.argv0.as_deref(), Some(&b"my app"[..]));
         assert_eq!(line.env, [b"A=b c"]);
         assert_eq!(line.args, [&b"one"[..], b"two words", b"", b"--"]);
+    }
+
+    #[test]
+    fn devices_are_found_as_monitors_announce_them() {
+        let line = parse(
+            "reboot=k virtio_mmio.device=512@0xfeb00e00:12 virtio_mmio.device=4K@0xd0000000:5:0 console=hvc0",
+        );
+        let found: Vec<_> = line.devices.iter().map(|device| (device.registers, device.line)).collect();
+        let range = |start, size| Range { start, size };
+        assert_eq!(found, [(range(0xfeb0_0e00, 512), 12), (range(0xd000_0000, 4096), 5)]);
+        assert!(line.virtio_console);
+        for text in ["", "512", "512@", "512@x:1", "512@1", "@1:1", "17179869184G@0:0", "1@1:4294967296"] {
+            assert_eq!(parse(&alloc::format!("virtio_mmio.device={text}")).devices, [], "{text}");
+        }
     }
 
     #[test]
@@ -168,7 +218,7 @@ mod tests {
             encoder.argv0(&name);
             env.iter().for_each(|variable| encoder.env(variable));
             args.iter().for_each(|argument| encoder.arg(argument));
-            let expected = CommandLine { argv0: Some(name), env, args };
+            let expected = CommandLine { argv0: Some(name), env, args, ..CommandLine::default() };
             assert_eq!(CommandLine::parse(&encoder.finish()), expected);
         }
 

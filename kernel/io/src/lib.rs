@@ -12,10 +12,12 @@ mod buffer;
 mod console;
 mod eventfd;
 mod object;
+mod storage;
 mod table;
 
 pub use buffer::ReadBuffer;
 pub use console::{Console, Terminal};
 pub use eventfd::{EventFd, Waiters};
 pub use object::{Object, Readiness, Stat};
+pub use storage::{BlockFile, Rights, Storage};
 pub use table::{Descriptor, Table};

@@ -3,6 +3,7 @@
 use core::fmt::Debug;
 use core::task::{Context, Poll};
 
+use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
 
 use crate::ReadBuffer;
@@ -55,6 +56,25 @@ pub trait Object: Debug + Send + Sync {
     ///
     /// `EINVAL` if it cannot say.
     fn stat(&self) -> Result<Stat, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Moves the position from which is read and written; returns the new one. `whence` is one of the `SEEK_` numbers.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for another number or a place before the first byte, `ESPIPE` if there is no position.
+    fn seek(&self, offset: i64, whence: i32) -> Result<u64, Errno> {
+        let _ = offset;
+        Err(if [SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence) { Errno::ESPIPE } else { Errno::EINVAL })
+    }
+
+    /// Returns once everything that has been written stays whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if nothing stays, `EIO`.
+    fn sync(&self) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
 

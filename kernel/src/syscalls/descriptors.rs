@@ -3,8 +3,7 @@
 use core::ffi::c_void;
 
 use hermit_abi::{
-    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, IOV_MAX, O_NONBLOCK, O_RDWR, SEEK_CUR, SEEK_END,
-    SEEK_SET, iovec, stat,
+    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, IOV_MAX, O_NONBLOCK, O_RDWR, iovec, stat,
 };
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
@@ -93,12 +92,10 @@ export! {
         descriptors::duplicate(fd, 0)
     }
 
-    fn sys_lseek as lseek(fd: i32, _offset: isize, whence: i32) -> isize {
-        descriptors::get(fd)?;
-        if ![SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence) {
-            return Err(Errno::EINVAL);
-        }
-        Err(Errno::ESPIPE)
+    fn sys_lseek as lseek(fd: i32, offset: isize, whence: i32) -> isize {
+        let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
+        let position = descriptors::get(fd)?.seek(offset, whence)?;
+        isize::try_from(position).map_err(|_| Errno::EOVERFLOW)
     }
 
     fn sys_fstat as fstat(fd: i32, stat: *mut stat) -> i32 {
@@ -115,8 +112,7 @@ export! {
     }
 
     fn sys_fsync as fsync(fd: i32) -> i32 {
-        descriptors::get(fd)?;
-        Err(Errno::EINVAL)
+        descriptors::get(fd)?.sync().map(|()| 0)
     }
 
     fn sys_ioctl as ioctl(fd: i32, cmd: i32, argp: *mut c_void) -> i32 {

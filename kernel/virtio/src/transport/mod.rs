@@ -6,6 +6,7 @@
 pub mod mmio;
 pub mod pci;
 
+use alloc::boxed::Box;
 use core::fmt::Debug;
 
 use virtio_spec::DeviceStatus;
@@ -60,6 +61,57 @@ pub trait Transport: Debug {
 
     /// The device configuration.
     fn config(&self) -> Config<'_>;
+}
+
+/// Any transport, for those who find out at run time which one it is.
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn id(&self) -> u16 {
+        (**self).id()
+    }
+
+    fn status(&self) -> DeviceStatus {
+        (**self).status()
+    }
+
+    fn set_status(&mut self, status: DeviceStatus) {
+        (**self).set_status(status);
+    }
+
+    fn offered_features(&mut self, window: u32) -> u32 {
+        (**self).offered_features(window)
+    }
+
+    fn accept_features(&mut self, window: u32, features: u32) {
+        (**self).accept_features(window, features);
+    }
+
+    fn enable_interrupts(&mut self) -> Result<(), TransportError> {
+        (**self).enable_interrupts()
+    }
+
+    fn max_queue_size(&mut self, queue: u16) -> u16 {
+        (**self).max_queue_size(queue)
+    }
+
+    fn enable_queue(&mut self, queue: u16, addresses: &QueueAddresses) -> Result<Doorbell, TransportError> {
+        (**self).enable_queue(queue, addresses)
+    }
+
+    fn notify(&mut self, doorbell: Doorbell) {
+        (**self).notify(doorbell);
+    }
+
+    fn acknowledge(&mut self) -> Option<Cause> {
+        (**self).acknowledge()
+    }
+
+    fn generation(&self) -> u32 {
+        (**self).generation()
+    }
+
+    fn config(&self) -> Config<'_> {
+        (**self).config()
+    }
 }
 
 /// Where a queue's parts are, as the device sees addresses.
