@@ -8,6 +8,7 @@ use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_io::{Console, EventFd, Object, Table, Terminal, Waiters as _};
 
+use crate::devices::{self, VirtioConsole};
 use crate::fallible;
 use crate::waiters::Waiters;
 
@@ -31,6 +32,9 @@ struct MachineConsole;
 
 impl Terminal for MachineConsole {
     fn write(&self, bytes: &[u8]) {
+        if let Some(device) = devices::console() {
+            return device.write(bytes);
+        }
         // Other CPUs' text comes before or after a piece, not between its letters.
         for piece in bytes.chunks(PIECE) {
             let _writing = WRITING.lock();
@@ -39,11 +43,11 @@ impl Terminal for MachineConsole {
     }
 
     fn read(&self) -> Option<u8> {
-        console::read()
+        devices::console().map_or_else(console::read, VirtioConsole::read)
     }
 
     fn has_input(&self) -> bool {
-        console::has_input()
+        devices::console().map_or_else(console::has_input, VirtioConsole::has_input)
     }
 
     fn alone(&self, read: &mut dyn FnMut()) {
@@ -53,7 +57,12 @@ impl Terminal for MachineConsole {
 
     fn wake_on_input(&self, context: &mut Context<'_>) {
         READERS.add(context);
-        console::listen();
+        match devices::console() {
+            // It may have come before it was known that somebody waits; if not, an interrupt tells.
+            Some(device) if device.has_input() => READERS.wake(),
+            Some(_) => {}
+            None => console::listen(),
+        }
     }
 }
 
@@ -70,6 +79,13 @@ pub(crate) fn init() {
         // An empty table has room for three.
         let _: Result<usize, Errno> = table.insert(Arc::clone(&console));
     }
+}
+
+/// Opens a descriptor for a device by its name.
+pub(crate) fn open(path: &[u8], flags: i32) -> Result<i32, Errno> {
+    let object = devices::open(path, flags)?;
+    let descriptor = TABLE.lock().insert(object)?;
+    i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
 }
 
 /// Opens a descriptor for a new counter.

@@ -11,7 +11,7 @@ use hermit_interface::command_line::CommandLine;
 use spin::Once;
 
 use crate::threads::life;
-use crate::{descriptors, entropy, report, start};
+use crate::{descriptors, devices, entropy, report, start};
 
 /// Size of the main thread's stack, as on Linux. Memory is behind it only where it was used.
 const MAIN_STACK_SIZE: usize = 8 << 20;
@@ -24,9 +24,10 @@ static COMMAND_LINE: Once<CommandLine> = Once::new();
 /// Runs once the processor is ready.
 pub(crate) fn main(boot: Boot) -> ! {
     report::init();
+    let line = COMMAND_LINE.call_once(|| CommandLine::parse(boot.info.command_line));
+    devices::init(&boot, line);
     descriptors::init();
     entropy::init(&boot);
-    COMMAND_LINE.call_once(|| CommandLine::parse(boot.info.command_line));
     let Err(OutOfMemory) = life::start(MAIN_STACK_SIZE, program, NORMAL_PRIO.into());
     report::fatal(format_args!("too little memory for the main thread"))
 }

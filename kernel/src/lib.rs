@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod descriptors;
+mod devices;
 mod entropy;
 mod fallible;
 mod init;

@@ -10,6 +10,7 @@
 use core::arch::asm;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 use spin::Once;
@@ -19,7 +20,7 @@ use crate::arch::trap::Frame;
 use crate::arch::{cpu, preempt};
 use crate::platform;
 
-/// The line of the CPU's timer. Lower numbers are lines of devices.
+/// The line of the CPU's timer. Lower numbers are lines of devices that exist as such.
 pub const TIMER: u8 = 16;
 
 /// The line by which a CPU is told to look at its queue of threads.
@@ -27,6 +28,14 @@ pub const KICK: u8 = 17;
 
 /// No line: noted so that the last unmask looks whether another thread is to run.
 const RESCHEDULE: u8 = 18;
+
+/// The lines that devices raise by messages ([`crate::devices::message`]).
+pub const MESSAGES: Range<u8> = 19..27;
+
+/// Lets a device's line through; those of messages always are.
+pub fn enable_line(line: u8) {
+    platform::current().enable_line(line);
+}
 
 /// What the kernel does about interrupts.
 #[derive(Clone, Copy, Debug)]
@@ -203,6 +212,9 @@ fn handle(line: u8) {
     }
     if let Some(handlers) = HANDLERS.get() {
         (handlers.raised)(line, &Masked::borrowed());
+    }
+    if line < TIMER {
+        platform::current().finish(line);
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`clock`] | monotonic and wall-clock time |
 //! | [`console`], [`exit`] | text in and out, the end of the machine |
 //! | [`entropy`] | random bits from hardware |
+//! | [`devices`] | registers, memory and interrupts of devices, for drivers |
 //! | [`fault`] | what the processor reports when a program goes wrong |
 //! | [`symbols`] | the names of the image's functions, as bytes |
 //! | [`thread`] | entering a thread on its stack |
@@ -28,6 +29,7 @@ pub mod boot;
 pub mod clock;
 pub mod console;
 pub mod cpus;
+pub mod devices;
 pub mod entropy;
 pub mod exit;
 pub mod fault;

@@ -1,12 +1,15 @@
-//! Files and directories by name. There is no file system yet: no name exists, and none can be made.
+//! Files and directories by name. There is no file system yet: only devices have names, and none can be made.
 
 use core::ffi::c_char;
 
 use hermit_abi::{O_CREAT, dirent64, stat};
 use hermit_interface::Errno;
 
-use super::{export, unsupported};
+use super::{export, unsupported, user};
 use crate::descriptors;
+
+/// Longest name, as on Linux.
+const PATH_MAX: usize = 4096;
 
 unsupported! {
     ENOENT;
@@ -18,8 +21,13 @@ unsupported! {
 }
 
 export! {
-    fn sys_open as open(_name: *const c_char, flags: i32, _mode: i32) -> i32 {
-        Err(if flags & O_CREAT == 0 { Errno::ENOENT } else { Errno::EROFS })
+    fn sys_open as open(name: *const c_char, flags: i32, _mode: i32) -> i32 {
+        // SAFETY: the program passes a string.
+        let name = unsafe { user::text(name, PATH_MAX) }?;
+        match descriptors::open(name, flags) {
+            Err(Errno::ENOENT) if flags & O_CREAT != 0 => Err(Errno::EROFS),
+            result => result,
+        }
     }
 
     fn sys_mkdir as mkdir(_name: *const i8, _mode: u32) -> i32 {

@@ -16,7 +16,7 @@ use hermit_sched::timers::Timers;
 
 use super::Thread;
 use super::schedule::same;
-use crate::descriptors;
+use crate::{descriptors, devices};
 
 #[cfg(feature = "fair")]
 type ThePolicy = hermit_sched::policy::Fair<Thread>;
@@ -130,6 +130,7 @@ fn raised(line: u8, masked: &Masked) {
     match line {
         TIMER => here(masked).timer_fired(masked),
         KICK => here(masked).attend(masked),
+        _ if devices::interrupt(line) => {}
         _ => descriptors::input_arrived(),
     }
 }

@@ -25,9 +25,10 @@ struct Patch {
 const THREADS: &str = "std/src/sys/thread/mod.rs";
 const HERMIT_THREADS: &str = "std/src/sys/thread/hermit.rs";
 const HERMIT_HEAP: &str = "std/src/sys/alloc/hermit.rs";
+const HERMIT_FILES: &str = "std/src/sys/fs/hermit.rs";
 
 /// All changes.
-const PATCHES: [Patch; 5] = [
+const PATCHES: [Patch; 6] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
         file: THREADS,
@@ -78,6 +79,19 @@ pub fn yield_now() {
     // SAFETY: the span is valid for reading.
     unsafe {
         hermit_abi::nanosleep(&raw const span);
+    }
+",
+    },
+    // What has been written to a disk can be made to stay.
+    Patch {
+        file: HERMIT_FILES,
+        old: "    pub fn fsync(&self) -> io::Result<()> {
+        Err(Error::from_raw_os_error(22))
+    }
+",
+        new: "    pub fn fsync(&self) -> io::Result<()> {
+        // SAFETY: any number may be passed, and this one is that of an open file.
+        cvt(unsafe { hermit_abi::fsync(crate::os::fd::AsRawFd::as_raw_fd(self)) }).map(|_| ())
     }
 ",
     },

@@ -42,6 +42,7 @@ pub struct OutOfMemory;
 pub(crate) fn init(info: &Parsed<'_>) {
     TLS.call_once(|| info.fixed.tls);
     IMAGE.call_once(|| info.fixed.image);
+    MEMORY_ENDS.call_once(|| memory_ends(info));
     // SAFETY: the loader's contract (`hermit_interface::boot_info`) says what is mapped where and what is free,
     // and this runs once.
     unsafe { paging::init(info) };
@@ -103,8 +104,54 @@ impl PhysicalMemory for Physical {
 
 /// Maps a page of device registers, for good.
 pub(crate) fn map_device_page(physical: u64) -> Result<NonNull<u32>, OutOfMemory> {
-    let address = paging::with(|memory: &mut Memory| memory.map_device(physical))?;
+    let address = paging::with(|memory: &mut Memory| memory.map_device(physical, PAGE_SIZE))?;
     NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
+}
+
+/// Maps the registers of a device, for good; there must be no memory at their addresses.
+pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, OutOfMemory> {
+    let end = physical.checked_add(size).filter(|&end| end <= MAX_PHYSICAL && size > 0).ok_or(OutOfMemory)?;
+    if !is_device(physical, end) {
+        return Err(OutOfMemory);
+    }
+    let first = physical & !(PAGE_SIZE - 1);
+    let pages = end.next_multiple_of(PAGE_SIZE) - first;
+    let address = paging::with(|memory| memory.map_device(first, pages))? + (physical - first);
+    NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
+}
+
+/// Takes whole pages in one piece, mapped; returns their address and the physical one.
+pub(crate) fn allocate_pages(size: u64) -> Result<(u64, u64), OutOfMemory> {
+    paging::with(|memory| {
+        let address = memory.allocate(size, PAGE_SIZE)?;
+        Ok((address, memory.physical(address)))
+    })
+}
+
+/// Frees what [`allocate_pages`] returned.
+pub(crate) fn free_pages(address: u64, size: u64) {
+    paging::with(|memory| memory.free(address, size));
+}
+
+/// Processors have no more physical addresses.
+const MAX_PHYSICAL: u64 = 1 << 52;
+
+/// Where a PC's devices are below the memory that does not fit there.
+const DEVICES_END: u64 = 4 << 30;
+
+/// Where memory ends below [`DEVICES_END`], and where it ends at all.
+static MEMORY_ENDS: Once<(u64, u64)> = Once::new();
+
+fn memory_ends(info: &Parsed<'_>) -> (u64, u64) {
+    let end =
+        |limit| info.regions.iter().filter(|region| region.start < limit).map(|region| region.end()).max();
+    (end(DEVICES_END).unwrap_or_default(), end(u64::MAX).unwrap_or_default())
+}
+
+/// Whether addresses are above all memory, or in the hole below 4 GiB.
+fn is_device(start: u64, end: u64) -> bool {
+    let Some(&(low, all)) = MEMORY_ENDS.get() else { return false };
+    start >= all.max(DEVICES_END) || start >= low && end <= DEVICES_END
 }
 
 /// A page to which the host writes; only ever copied.

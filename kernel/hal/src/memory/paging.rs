@@ -180,12 +180,17 @@ impl Memory {
         self.space.free_leaving(&mut leaving);
     }
 
-    /// Maps a page of device registers and returns its address.
-    pub(super) fn map_device(&mut self, physical: u64) -> Result<u64, OutOfMemory> {
-        let address = self.allocate_addresses(PAGE_SIZE, PAGE_SIZE)?;
+    /// Maps pages of device registers and returns their address.
+    pub(super) fn map_device(&mut self, physical: u64, size: u64) -> Result<u64, OutOfMemory> {
+        let address = self.allocate_addresses(size, PAGE_SIZE)?;
         let rights = Rights { access: Access::Write, cache: Cache::Uncached };
-        self.table.map(&mut self.space, address, physical, PAGE_SIZE, rights).map_err(|_| OutOfMemory)?;
+        self.table.map(&mut self.space, address, physical, size, rights).map_err(|_| OutOfMemory)?;
         Ok(address)
+    }
+
+    /// The physical address behind what [`Self::allocate`] returned.
+    pub(super) fn physical(&self, address: u64) -> u64 {
+        self.space.direct_map.physical(address)
     }
 
     /// Unmaps the page at an address of the image, for good.

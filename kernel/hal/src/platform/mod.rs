@@ -29,11 +29,18 @@ pub trait Platform: Sync + Debug {
     /// Asks for an interrupt when the console has input.
     fn listen(&self);
 
-    /// Acknowledges an interrupt line; `false` if it was not really raised.
+    /// Lets a device's line through.
+    fn enable_line(&self, line: u8);
+
+    /// Acknowledges an interrupt line; `false` if it was not really raised. It is not raised again before
+    /// [`Self::finish`], however long its device insists.
     fn acknowledge(&self, line: u8) -> bool;
 
     /// Handles an interrupt, with interrupts masked or off.
     fn interrupt(&self, line: u8);
+
+    /// An interrupt has been handled: its line is let through again.
+    fn finish(&self, line: u8);
 
     /// Raises the timer's line of this CPU after so many nanoseconds, or earlier. Interrupts are masked.
     fn set_timer(&self, nanoseconds: u64);

@@ -49,12 +49,16 @@ impl Platform for Uhyve {
 
     fn listen(&self) {}
 
+    fn enable_line(&self, _line: u8) {}
+
     fn acknowledge(&self, _line: u8) -> bool {
         apic::end_of_interrupt();
         true
     }
 
     fn interrupt(&self, _line: u8) {}
+
+    fn finish(&self, _line: u8) {}
 
     fn set_timer(&self, nanoseconds: u64) {
         apic::set_timer(nanoseconds);

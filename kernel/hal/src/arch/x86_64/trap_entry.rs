@@ -97,12 +97,13 @@ macro_rules! stubs {
     };
 }
 
-/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, what CPUs tell each other, and
-/// the spurious interrupt.
-pub(super) fn stubs() -> [(u8, unsafe extern "C" fn()); 43] {
+/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the lines of messages
+/// ([`crate::interrupts::MESSAGES`]), what CPUs tell each other, and the spurious interrupt.
+pub(super) fn stubs() -> [(u8, unsafe extern "C" fn()); 51] {
     stubs! {
         stub: 0 1 2 3 4 5 6 7 9 16 18 19 20;
         stub_with_error_code: 8 10 11 12 13 14 17 21 29 30;
+        stub: 51 52 53 54 55 56 57 58;
         stub: 64 65 66 255;
         stub: 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47;
     }

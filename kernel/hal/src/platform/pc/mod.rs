@@ -39,7 +39,8 @@ impl Platform for Pc {
         if apic::find() {
             apic::init(true);
         }
-        pic::init(&[SERIAL_LINE]);
+        pic::init();
+        pic::enable(SERIAL_LINE);
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -58,6 +59,10 @@ impl Platform for Pc {
         serial::listen(true);
     }
 
+    fn enable_line(&self, line: u8) {
+        pic::enable(line);
+    }
+
     fn acknowledge(&self, line: u8) -> bool {
         if line >= interrupts::TIMER {
             apic::end_of_interrupt();
@@ -71,6 +76,10 @@ impl Platform for Pc {
         if line == SERIAL_LINE {
             serial::listen(false);
         }
+    }
+
+    fn finish(&self, line: u8) {
+        pic::enable(line);
     }
 
     fn set_timer(&self, nanoseconds: u64) {

@@ -1,0 +1,111 @@
+//! Reads and writes a disk, or any other file of fixed size: `disk COMMAND FILE`.
+//!
+//! | command | does |
+//! | --- | --- |
+//! | `size` | prints the size in bytes |
+//! | `read OFFSET LENGTH` | copies bytes to standard output |
+//! | `write OFFSET` | copies standard input to the file, and has it stay |
+//! | `check` | fills the file with numbers in pieces of odd sizes, reads them back in others, and has them stay |
+//! | `random LENGTH` | reads a device of random bytes and prints how many of 256 values occur |
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["size", file] => size(file),
+        ["read", file, offset, length] => number(offset).and_then(|at| read(file, at, number(length)?)),
+        ["write", file, offset] => number(offset).and_then(|at| write(file, at)),
+        ["check", file] => check(file),
+        ["random", file, length] => number(length).and_then(|length| random(file, length)),
+        _ => {
+            Err(io::Error::new(ErrorKind::InvalidInput, "usage: disk size|read|write|check|random FILE ..."))
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("disk: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn number(text: &str) -> io::Result<u64> {
+    text.parse().map_err(|_| io::Error::new(ErrorKind::InvalidInput, format!("{text} is no number")))
+}
+
+fn size(file: &str) -> io::Result<()> {
+    println!("{}", File::open(file)?.seek(SeekFrom::End(0))?);
+    Ok(())
+}
+
+fn read(file: &str, offset: u64, length: u64) -> io::Result<()> {
+    let mut file = File::open(file)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let copied = io::copy(&mut file.take(length), &mut io::stdout())?;
+    if copied == length { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
+}
+
+fn write(file: &str, offset: u64) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(file)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    file.write_all(&bytes)?;
+    file.sync_all()
+}
+
+/// The byte at an offset.
+fn pattern(offset: u64) -> u8 {
+    let [low, middle, high, ..] = offset.wrapping_mul(0x9e37_79b9).to_le_bytes();
+    low ^ middle ^ high
+}
+
+fn check(file: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(file)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    file.rewind()?;
+    let expected = |start: u64, length: u64| (start..start + length).map(pattern).collect::<Vec<_>>();
+    let mut at = 0;
+    for length in [1, 511, 512, 513, 4096, 70_001].into_iter().cycle() {
+        let length = length.min(size - at);
+        if length == 0 {
+            break;
+        }
+        file.write_all(&expected(at, length))?;
+        at += length;
+    }
+    file.sync_all()?;
+    file.rewind()?;
+    let mut at = 0;
+    for length in [3, 1021, 8192, 100_000].into_iter().cycle() {
+        let length = length.min(size - at);
+        if length == 0 {
+            break;
+        }
+        let mut bytes = expected(0, length);
+        file.read_exact(&mut bytes)?;
+        assert!(bytes == expected(at, length), "bytes from {at} on are what was written");
+        at += length;
+    }
+    assert_eq!(file.read(&mut [0; 16])?, 0, "the end is the end");
+    println!("{size} bytes are as they were written");
+    Ok(())
+}
+
+fn random(file: &str, length: u64) -> io::Result<()> {
+    let mut seen = [false; 256];
+    for byte in File::open(file)?.take(length).bytes() {
+        seen[usize::from(byte?)] = true;
+    }
+    println!("{} values", seen.iter().filter(|seen| **seen).count());
+    Ok(())
+}
