@@ -122,6 +122,25 @@ fn write_thread_pointer(address: u64) {
     }
 }
 
+/// Instructions of `switch` that save and restore how the thread wants its floating-point numbers rounded.
+#[cfg(not(feature = "soft-float"))]
+macro_rules! float_control {
+    (save) => {
+        "stmxcsr [rsp]\nfnstcw [rsp + 4]"
+    };
+    (restore) => {
+        "ldmxcsr [rsp]\nfldcw [rsp + 4]"
+    };
+}
+
+/// No program sets it, and KVM's emulator knows only one of those instructions.
+#[cfg(feature = "soft-float")]
+macro_rules! float_control {
+    ($step:ident) => {
+        ""
+    };
+}
+
 /// Saves what a function must preserve, and changes stacks. The vector registers need no saving: the C ABI lets any
 /// function change them, and this is one.
 #[unsafe(naked)]
@@ -134,14 +153,12 @@ unsafe extern "C" fn switch(from: *const Context, to: *const Context, state: u32
         "push r14",
         "push r15",
         "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
+        float_control!(save),
         "mov [rdi + {stack_pointer}], rsp",
         "mov rsp, [rsi + {stack_pointer}]",
         // From here on another CPU may run the thread that was left.
         "mov [rdi + {state}], edx",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
+        float_control!(restore),
         "add rsp, 8",
         "pop r15",
         "pop r14",

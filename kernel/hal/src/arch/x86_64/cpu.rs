@@ -7,6 +7,10 @@ use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
 
 use super::{context, preempt};
 
+/// Whether XSAVE may be used. Programs without vector registers do not need it, and a KVM that emulates instructions may
+/// show what the host's processor has and not know it.
+const XSAVE: bool = !cfg!(feature = "soft-float");
+
 /// Whether the processor has a feature, as CPUID says (SDM volume 2, CPUID).
 fn has(leaf: u32, register: fn(&CpuidResult) -> u32, bit: u32) -> bool {
     let base = leaf & 0x8000_0000;
@@ -23,7 +27,7 @@ pub(super) fn init() {
         (has(7, ebx, 20), Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
         (has(7, ecx, 2), Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
         (has(7, ebx, 0), Cr4Flags::FSGSBASE),
-        (has(1, ecx, 26), Cr4Flags::OSXSAVE),
+        (XSAVE && has(1, ecx, 26), Cr4Flags::OSXSAVE),
     ];
     for (_, flag) in protections.iter().filter(|(present, _)| *present) {
         flags |= *flag;
@@ -36,7 +40,7 @@ pub(super) fn init() {
     unsafe { Cr0::write(cr0 | Cr0Flags::WRITE_PROTECT | Cr0Flags::MONITOR_COPROCESSOR) };
     // SAFETY: `fninit` puts the x87 unit into its initial state; no code before this used it.
     unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
-    if flags.contains(Cr4Flags::OSXSAVE) {
+    if XSAVE && flags.contains(Cr4Flags::OSXSAVE) {
         enable_vectors();
     }
     if flags.contains(Cr4Flags::FSGSBASE) {
