@@ -32,15 +32,15 @@ fn build() -> Result<(), String> {
         Part {
             package: "hermit-kernel",
             manifest: workspace.join("kernel/Cargo.toml"),
-            target: "x86_64-unknown-none",
+            target: "x86_64-unknown-none".to_owned(),
             sources: vec![workspace.join("kernel"), workspace.join("hermit-abi")],
             exports: kernel_exports(&workspace.join("hermit-abi/src/symbols.rs"))?,
-            features: features(),
+            features: features()?,
         },
         Part {
             package: "hermit-net",
             manifest: here.join("net/Cargo.toml"),
-            target: "x86_64-unknown-hermit",
+            target: variable("TARGET")?,
             sources: vec![here.join("net")],
             exports: Vec::new(),
             features: Vec::new(),
@@ -67,10 +67,12 @@ fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
     Ok(names.chain(["_start".to_owned()]).collect())
 }
 
-/// Those of our features that are the kernel's.
-fn features() -> Vec<&'static str> {
+/// The kernel's features: those of ours that are its own, and whether programs have vector registers.
+fn features() -> Result<Vec<&'static str>, String> {
     let chosen = |name: &str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
-    ["fair", "fifo"].into_iter().filter(|name| chosen(name)).collect()
+    let vectors = variable("CARGO_CFG_TARGET_FEATURE")?.split(',').any(|feature| feature == "sse");
+    let soft_float = (!vectors).then_some("soft-float");
+    Ok(["fair", "fifo"].into_iter().filter(|name| chosen(name)).chain(soft_float).collect())
 }
 
 /// A variable that cargo sets for build scripts.

@@ -14,7 +14,7 @@ pub(crate) struct Part {
     /// Its manifest.
     pub(crate) manifest: PathBuf,
     /// What it is compiled for.
-    pub(crate) target: &'static str,
+    pub(crate) target: String,
     /// The folders that it is made of.
     pub(crate) sources: Vec<PathBuf>,
     /// The symbols that stay visible.
@@ -24,9 +24,10 @@ pub(crate) struct Part {
 }
 
 /// What configures the outer build and must not reach the inner one: the program's flags are not the kernel's.
-const OUTER: [&str; 9] = [
+const OUTER: [&str; 10] = [
     "CARGO_ENCODED_RUSTFLAGS",
     "RUSTFLAGS",
+    "RUSTC_BOOTSTRAP",
     "CARGO_BUILD_RUSTFLAGS",
     "CARGO_BUILD_TARGET",
     "CARGO_TARGET_DIR",
@@ -35,6 +36,10 @@ const OUTER: [&str; 9] = [
     "RUSTC_WORKSPACE_WRAPPER",
     "RUSTC_LINKER",
 ];
+
+/// The targets that rustc knows by itself. Another one is that of programs without floating-point instructions, which
+/// the build tool describes to it.
+const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 
 impl Part {
     /// Has cargo run the build script again when the sources change.
@@ -49,7 +54,7 @@ impl Part {
         let target_dir = out.join("target");
         let mut cargo = Command::new(variable("CARGO")?);
         cargo.arg("build").arg("--manifest-path").arg(&self.manifest);
-        cargo.args(["--package", self.package, "--target", self.target, "--profile", "kernel"]);
+        cargo.args(["--package", self.package, "--target", &self.target, "--profile", "kernel"]);
         cargo.arg("--features").arg(self.features.join(","));
         cargo.arg("--target-dir").arg(&target_dir);
         // Cargo looks for its configuration from here on: ours, not the program's.
@@ -67,13 +72,17 @@ impl Part {
                 cargo.env_remove(name);
             }
         }
+        if !BUILT_IN.contains(&self.target.as_str()) {
+            // Else rustc does not read the target's specification, which lies in a file.
+            cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
+        }
         let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{} does not build:\n{text}{}", self.package, self.advice(&text)));
         }
         let library = format!("lib{}.a", self.package.replace('-', "_"));
-        Ok(target_dir.join(self.target).join("kernel").join(library))
+        Ok(target_dir.join(&self.target).join("kernel").join(library))
     }
 
     /// What to do about an error, where that is known.

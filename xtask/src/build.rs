@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process;
+use crate::setup::soft_float;
 use crate::setup::toolchain::Toolchain;
 use crate::workspace;
 
@@ -15,6 +16,29 @@ pub(crate) const BARE_TARGET: &str = "x86_64-unknown-none";
 
 /// The target of programs.
 pub(crate) const GUEST_TARGET: &str = "x86_64-unknown-hermit";
+
+/// The target of programs without floating-point instructions: see [`soft_float`].
+pub(crate) const SOFT_TARGET: &str = "x86_64-unknown-hermit-softfloat";
+
+/// How a program computes with floating-point numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Float {
+    /// In the processor's vector registers.
+    #[default]
+    Hard,
+    /// By functions made of integer code: program, std and what is linked to them have no SSE, x87 or MMX instruction.
+    Soft,
+}
+
+impl Float {
+    /// The target that a program is built for.
+    pub(crate) fn target(self) -> &'static str {
+        match self {
+            Self::Hard => GUEST_TARGET,
+            Self::Soft => SOFT_TARGET,
+        }
+    }
+}
 
 /// Something that cargo built or found up to date.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -79,12 +103,19 @@ pub(crate) struct Options {
     pub(crate) features: Vec<String>,
     /// The program, if the crate has several.
     pub(crate) bin: Option<String>,
+    /// How it computes with floating-point numbers.
+    pub(crate) float: Float,
 }
 
-/// Builds the program of the crate in `folder` for the guest.
+/// Builds the program of the crate in `folder` for the guest. A soft-float program comes into a folder of the
+/// workspace, whichever crate it is of, and std for it is built before if need be.
 pub(crate) fn guest_program(folder: &Path, options: &Options) -> Result<PathBuf> {
     let mut cargo = process::cargo();
-    cargo.current_dir(folder).args(["build", "--target", GUEST_TARGET]);
+    cargo.current_dir(folder).args(["build", "--target", options.float.target()]);
+    if options.float == Float::Soft {
+        soft_float::ensure()?;
+        soft_float::configure(&mut cargo);
+    }
     if options.release {
         cargo.arg("--release");
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use hermit_interface::image;
 
-use crate::build::{self, Options};
+use crate::build::{self, Float, Options};
 use crate::workspace;
 
 /// Options of every command that takes a program.
@@ -24,6 +24,9 @@ pub(crate) struct Program {
     /// The program, if the crate has several
     #[arg(long, value_name = "NAME")]
     pub(crate) bin: Option<String>,
+    /// Build without floating-point instructions, for a KVM that merely emulates processors
+    #[arg(long)]
+    pub(crate) soft_float: bool,
 }
 
 impl Program {
@@ -31,8 +34,12 @@ impl Program {
     pub(crate) fn build(&self) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
-                let options =
-                    Options { release: self.release, features: self.features.clone(), bin: self.bin.clone() };
+                let options = Options {
+                    release: self.release,
+                    features: self.features.clone(),
+                    bin: self.bin.clone(),
+                    float: if self.soft_float { Float::Soft } else { Float::Hard },
+                };
                 build::guest_program(&folder, &options)
             }
             None => Ok(self.name.clone()),

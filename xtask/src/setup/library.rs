@@ -10,10 +10,11 @@ use sha2::{Digest, Sha256};
 use super::files;
 use super::patches;
 use super::record::{self, Addition, Record};
+use super::soft_float;
 use super::sources::{self, Sources};
 use super::stamp::{Stamp, State};
 use super::toolchain::{Toolchain, file_names};
-use crate::build::{self, BARE_TARGET, GUEST_TARGET};
+use crate::build::{self, BARE_TARGET, Float};
 use crate::process;
 
 /// Raised when the way of building changes, so that what an older setup installed is built again.
@@ -23,10 +24,21 @@ const VERSION: u32 = 2;
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
 
 /// Everything that std is made from, as one word.
-fn std_key(toolchain: &Toolchain) -> Result<String> {
+fn std_key(toolchain: &Toolchain, float: Float) -> Result<String> {
     let (abi, patches) = (sources::abi_digest()?, patches::digest());
-    let inputs = format!("{VERSION}\n{}\n{abi}\n{patches}", toolchain.identity);
+    let mut inputs = format!("{VERSION}\n{}\n{abi}\n{patches}", toolchain.identity);
+    if float == Float::Soft {
+        inputs.extend(["\n", soft_float::FEATURES]);
+    }
     Ok(sources::hex(&Sha256::digest(inputs)))
+}
+
+/// The part of setup that a std is.
+fn std_part(float: Float) -> &'static str {
+    match float {
+        Float::Hard => "std",
+        Float::Soft => "std-softfloat",
+    }
 }
 
 fn bare_key(toolchain: &Toolchain) -> String {
@@ -34,9 +46,9 @@ fn bare_key(toolchain: &Toolchain) -> String {
 }
 
 /// Whether std for programs is installed.
-pub(crate) fn std_state(toolchain: &Toolchain) -> Result<State> {
-    let stamp = record::stamp(&toolchain.records(), "std");
-    Ok(Stamp::compare(&stamp, &std_key(toolchain)?, &toolchain.target(GUEST_TARGET)))
+pub(crate) fn std_state(toolchain: &Toolchain, float: Float) -> Result<State> {
+    let stamp = record::stamp(&toolchain.records(), std_part(float));
+    Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
 
 /// Whether core and alloc for bare metal are installed, by setup or by the user.
@@ -45,31 +57,41 @@ pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
 }
 
-/// Which installation of the libraries this is: when they were installed, as text.
-pub(crate) fn installation(toolchain: &Toolchain) -> Result<String> {
+/// Which installation of the libraries for a program this is: when they were installed, as text.
+pub(crate) fn installation(toolchain: &Toolchain, float: Float) -> Result<String> {
     let installed = |part: &str| {
         let stamp = record::stamp(&toolchain.records(), part);
         let time = fs::metadata(&stamp).and_then(|data| data.modified());
         let time = time.with_context(|| format!("cannot read {}", stamp.display()))?;
         Ok(format!("{part} {}\n", time.duration_since(UNIX_EPOCH)?.as_nanos()))
     };
-    ["bare", "std"].into_iter().map(installed).collect()
+    ["bare", std_part(float)].into_iter().map(installed).collect()
 }
 
 /// Builds std for programs and installs it.
-pub(crate) fn install_std(toolchain: &Toolchain, record: &Record, sources: &Sources) -> Result<()> {
-    let key = std_key(toolchain)?;
-    let folder = toolchain.target(GUEST_TARGET);
-    if folder.exists() && !record.has(Addition::Folder(GUEST_TARGET)) {
+pub(crate) fn install_std(
+    toolchain: &Toolchain,
+    record: &Record,
+    sources: &Sources,
+    float: Float,
+) -> Result<()> {
+    let key = std_key(toolchain, float)?;
+    let target = float.target();
+    let folder = toolchain.target(target);
+    if folder.exists() && !record.has(Addition::Folder(target)) {
         bail!(
             "{} is there already, and not from this tool: uninstall that standard library or move the folder away",
             folder.display()
         );
     }
     let manifest = sources.library().join("sysroot/Cargo.toml");
-    let built = compile(toolchain, sources, &manifest, GUEST_TARGET, "panic-unwind,compiler-builtins-mem")?;
-    record.add(Addition::Folder(GUEST_TARGET))?;
-    install(&folder, &built, key, &record.stamp("std"))
+    record.add(Addition::Folder(target))?;
+    let specification = match float {
+        Float::Hard => None,
+        Float::Soft => Some(soft_float::specify(toolchain)?),
+    };
+    let built = compile(toolchain, sources, &manifest, target, "panic-unwind,compiler-builtins-mem")?;
+    install(&folder, &built, specification, key, &record.stamp(std_part(float)))
 }
 
 /// Provides core and alloc for bare metal: through rustup, else from the sources.
@@ -144,13 +166,20 @@ fn build_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let manifest = sources.library().join("alloc/Cargo.toml");
     let built = compile(toolchain, &sources, &manifest, BARE_TARGET, "compiler-builtins-mem")?;
     record.add(Addition::Folder(BARE_TARGET))?;
-    install(&toolchain.target(BARE_TARGET), &built, bare_key(toolchain), &record.stamp("bare"))
+    install(&toolchain.target(BARE_TARGET), &built, None, bare_key(toolchain), &record.stamp("bare"))
 }
 
-fn install(folder: &Path, built: &[PathBuf], key: String, stamp: &Path) -> Result<()> {
+/// Installs libraries in a target's folder; the stamp says of what they and another file of the folder are made.
+fn install(
+    folder: &Path,
+    built: &[PathBuf],
+    other: Option<PathBuf>,
+    key: String,
+    stamp: &Path,
+) -> Result<()> {
     files::replace_dir(&folder.join("lib"), built)?;
     let names = built.iter().filter_map(|file| Some(Path::new("lib").join(file.file_name()?)));
-    Stamp::of(key, folder, &names.collect::<Vec<_>>())?.save(stamp)
+    Stamp::of(key, folder, &names.chain(other).collect::<Vec<_>>())?.save(stamp)
 }
 
 /// Compiles a package of the library and gives the files to install.

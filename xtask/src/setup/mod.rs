@@ -11,16 +11,18 @@ mod library;
 mod patches;
 mod qemu;
 mod record;
+pub(crate) mod soft_float;
 mod sources;
 mod stamp;
 pub(crate) mod toolchain;
 mod tools;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::build::{BARE_TARGET, GUEST_TARGET};
+use crate::build::{BARE_TARGET, Float, GUEST_TARGET, SOFT_TARGET};
 use crate::process;
 use crate::workspace;
 use record::{Addition, Record};
@@ -59,7 +61,8 @@ pub(crate) fn ensure() -> Result<()> {
     if !libraries_are_current(&toolchain)? {
         install_libraries(&toolchain, &Record::open(&toolchain)?)?;
     }
-    forget_stale_builds(&toolchain)?;
+    let built = [GUEST_TARGET, BARE_TARGET].map(|target| workspace::target_dir().join(target));
+    forget_stale_builds(&toolchain, Float::Hard, &workspace::target_dir(), &built)?;
     if tools::state(&toolchain)? != State::Current {
         let record = Record::open(&toolchain)?;
         // Another set-up may have done it while this one waited.
@@ -73,7 +76,8 @@ pub(crate) fn ensure() -> Result<()> {
 }
 
 fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
-    Ok(library::bare_state(toolchain) == State::Current && library::std_state(toolchain)? == State::Current)
+    Ok(library::bare_state(toolchain) == State::Current
+        && library::std_state(toolchain, Float::Hard)? == State::Current)
 }
 
 fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
@@ -83,27 +87,28 @@ fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
         eprintln!("[1/3] core and alloc for {BARE_TARGET}: {bare}");
         library::install_bare(toolchain, record)?;
     }
-    let std = library::std_state(toolchain)?;
+    let std = library::std_state(toolchain, Float::Hard)?;
     if std != State::Current {
         eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
         let sources = Sources::prepare(toolchain, record)?;
-        library::install_std(toolchain, record, &sources)?;
+        library::install_std(toolchain, record, &sources, Float::Hard)?;
     }
     Ok(())
 }
 
-/// Removes what was built in this workspace with libraries that have been replaced since, from here or from another
-/// workspace: cargo does not notice, and old and new do not fit each other.
-fn forget_stale_builds(toolchain: &Toolchain) -> Result<()> {
-    let mark = workspace::target_dir().join("hermit-libraries");
-    let current = library::installation(toolchain)?;
+/// Removes the folders `built` if libraries that were used for them have been replaced since, from here or from
+/// another workspace: cargo does not notice, and old and new do not fit each other. Which libraries they were is noted
+/// in `folder`.
+fn forget_stale_builds(toolchain: &Toolchain, float: Float, folder: &Path, built: &[PathBuf]) -> Result<()> {
+    let mark = folder.join("hermit-libraries");
+    let current = library::installation(toolchain, float)?;
     if fs::read_to_string(&mark).is_ok_and(|text| text == current) {
         return Ok(());
     }
-    for target in [GUEST_TARGET, BARE_TARGET] {
-        files::remove_dir(&workspace::target_dir().join(target))?;
+    for built in built {
+        files::remove_dir(built)?;
     }
-    fs::create_dir_all(workspace::target_dir())
+    fs::create_dir_all(folder)
         .and_then(|()| fs::write(&mark, current))
         .with_context(|| format!("cannot write {}", mark.display()))
 }
@@ -122,7 +127,7 @@ pub(crate) fn ensure_with_qemu() -> Result<()> {
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
-    for target in [GUEST_TARGET, BARE_TARGET] {
+    for target in [GUEST_TARGET, SOFT_TARGET, BARE_TARGET] {
         if record.has(Addition::Folder(target)) {
             eprintln!("removing {}", toolchain.target(target).display());
             files::remove_dir(&toolchain.target(target))?;
