@@ -11,7 +11,9 @@ mod abi;
 mod clock;
 mod guests;
 mod images;
+mod instructions;
 mod report;
+mod soft_float;
 mod symbols;
 mod threads;
 mod users;
@@ -93,5 +95,6 @@ fn qemu(report: &mut Report, long: bool) -> Result<()> {
     clock::test(report, &examples)?;
     abi::test(report, &examples)?;
     images::test(report, &examples)?;
+    soft_float::test(report, &examples);
     users::test(report, &examples)
 }

@@ -1,0 +1,56 @@
+//! Images without floating-point instructions: that there are none, and that they boot.
+
+use anyhow::{Context, Result, ensure};
+use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64};
+
+use super::guests::{Examples, expect, soft_example};
+use super::instructions::{self, Places};
+use super::report::Report;
+use crate::qemu::Guest;
+
+/// The examples that are looked through.
+const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
+
+/// Where the kernel looks after these units all the same: when it sets up a processor, and when it preempts a thread.
+/// XSAVE is there for other images; in these it is never switched on.
+const KERNEL: [(&str, &[Mnemonic]); 2] = [
+    ("hermit_hal::arch::x86_64::cpu::init", &[Fninit]),
+    ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
+];
+
+pub(crate) fn test(report: &mut Report, examples: &Examples) {
+    for name in IMAGES {
+        report.check(&format!("soft-float: no such instruction in {name}"), || {
+            let found = strange(instructions::floating(&soft_example(name, true)?)?);
+            ensure!(found.is_empty(), "there are floating-point instructions: {found:?}");
+            Ok(())
+        });
+    }
+    report.check("soft-float: an ordinary image has such instructions", || {
+        let found = strange(instructions::floating(&examples.hello_world)?);
+        ensure!(!found.is_empty(), "none was found");
+        Ok(())
+    });
+    let greeting: &[&str] = &["Hello, world!", "hermit", "argument 1: one"];
+    report.check("soft-float: hello_world", || boots(examples, "hello_world", &["one"], greeting));
+    report.check("soft-float: arithmetic", || boots(examples, "faults", &["float"], &["ok"]));
+    for check in ["mutex", "tls"] {
+        report.check(&format!("soft-float: threads, {check}"), || {
+            boots(examples, "threads", &[check], &["ok"])
+        });
+    }
+}
+
+/// What is not where the kernel is known to have it.
+fn strange(places: Places) -> Places {
+    let known = |(function, mnemonic): &(String, Mnemonic)| {
+        KERNEL.iter().any(|(name, mnemonics)| function == name && mnemonics.contains(mnemonic))
+    };
+    places.into_iter().filter(|place| !known(place)).collect()
+}
+
+fn boots(examples: &Examples, name: &str, arguments: &[&str], texts: &[&str]) -> Result<()> {
+    let image = soft_example(name, true).with_context(|| format!("cannot build {name}"))?;
+    let guest = Guest { cpus: 2, ..examples.guest(&image, arguments) };
+    expect(&guest, b"", 0, texts).map(drop)
+}
