@@ -46,6 +46,7 @@ fn run(arguments: Arguments, started: Instant) -> Result<u8> {
     let machine = vm.machine();
     ::log::info!("the guest runs after {:?}", started.elapsed());
     let code = wait(&signals, timeout, &machine)?;
+    signals.give_up();
     let end = vm.wait()?;
     if with_stats {
         eprint!("{}", stats::report(&machine, started));

@@ -3,15 +3,21 @@
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
 /// The signals by which a machine is told to end.
 const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+
+/// What a shell adds to the number of the signal that ended a process.
+const SHELL: i32 = 128;
 
 /// Marks the machine's end among events.
 const ENDED: u64 = u64::MAX;
@@ -32,6 +38,8 @@ pub enum Event {
 pub struct Signals {
     epoll: Epoll,
     pipes: Vec<UnixStream>,
+    /// The next signal ends the process.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -41,15 +49,22 @@ impl Signals {
     ///
     /// If the host has no pipes.
     pub fn new() -> io::Result<Self> {
-        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new() };
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), is_over };
         for (index, signal) in (0..).zip(SIGNALS) {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
+            flag::register_conditional_shutdown(signal, SHELL + signal, Arc::clone(&signals.is_over))?;
             pipe::register(signal, write)?;
             signals.watch(read.as_raw_fd(), index)?;
             signals.pipes.push(read);
         }
         Ok(signals)
+    }
+
+    /// From now on a signal ends this process at once: whoever waits for the guest's output to be taken need not.
+    pub fn give_up(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     fn watch(&self, fd: i32, data: u64) -> io::Result<()> {
