@@ -52,6 +52,9 @@ pub struct Arguments {
     /// End the guest after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
+    /// Do not confine the hypervisor: for debugging it
+    #[arg(long)]
+    no_sandbox: bool,
     /// Say what this host offers, and run nothing
     #[arg(long)]
     pub(crate) check: bool,
@@ -92,6 +95,7 @@ impl Arguments {
             memory: self.memory,
             disks: self.block,
             engine: self.engine,
+            sandbox: !self.no_sandbox,
         })
     }
 }
@@ -140,11 +144,12 @@ mod tests {
 
     #[test]
     fn everything_is_read() {
-        let words = "--cpus 2 --memory 64M --env A=b --block d.img:ro image -- one --two";
+        let words = "--no-sandbox --cpus 2 --memory 64M --env A=b --block d.img:ro image -- one --two";
         let config = parse(&words.split(' ').collect::<Vec<_>>()).unwrap().config().unwrap();
         assert_eq!((config.cpus.get(), config.memory.mebibytes()), (2, 64));
         assert_eq!(config.arguments, ["one", "--two"]);
         assert!(config.disks[0].read_only);
+        assert!(!config.sandbox && parse(&["i"]).unwrap().config().unwrap().sandbox);
     }
 
     #[test]

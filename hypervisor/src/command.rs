@@ -12,7 +12,7 @@ use crate::cli::Arguments;
 use crate::machine::{End, Machine};
 use crate::signals::Signals;
 use crate::vm::Vm;
-use crate::{check, log, stats};
+use crate::{check, log, sandbox, stats};
 
 /// Exit code of a guest that ran for too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -39,7 +39,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, started: Instant) -> Result<u8> {
-    let (timeout, with_stats) = (arguments.timeout, arguments.stats);
+    let timeout = arguments.timeout;
+    sandbox::close_inherited()?;
+    let account = arguments.stats.then(stats::Account::open);
     let signals = Signals::new()?;
     let config = arguments.config().map_err(anyhow::Error::msg)?;
     let vm = Vm::new(config).load()?.start()?;
@@ -48,8 +50,8 @@ fn run(arguments: Arguments, started: Instant) -> Result<u8> {
     let code = wait(&signals, timeout, &machine)?;
     signals.give_up();
     let end = vm.wait()?;
-    if with_stats {
-        eprint!("{}", stats::report(&machine, started));
+    if let Some(account) = account {
+        eprint!("{}", account.report(&machine, started));
     }
     Ok(code.unwrap_or_else(|| report(&end)))
 }

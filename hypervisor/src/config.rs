@@ -28,6 +28,8 @@ pub struct Config {
     pub disks: Vec<Disk>,
     /// What runs the processors.
     pub engine: EngineKind,
+    /// Whether the hypervisor confines itself ([`crate::sandbox`]): always, but to debug it.
+    pub sandbox: bool,
 }
 
 /// What runs a machine's processors.

@@ -10,6 +10,7 @@
 //! | [`engine`] | what runs processors: KVM |
 //! | [`devices`], [`board`] | what the guest sees besides processors and memory; which of it a machine has, and where |
 //! | [`boot`] | an image in memory with everything that its kernel must know |
+//! | [`sandbox`] | what a guest that takes over the hypervisor cannot do |
 //! | [`vm`] | all of it together: configured, loaded, running |
 //!
 //! [`command`] is what the binary does: it reads the command line ([`cli`]) and waits for the end.
@@ -28,6 +29,7 @@ pub mod image;
 mod log;
 pub mod machine;
 pub mod memory;
+pub mod sandbox;
 pub mod signals;
 pub mod stats;
 pub mod vm;

@@ -1,7 +1,8 @@
 //! What a guest did and what it cost.
 
 use std::fmt::Write;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -11,6 +12,9 @@ use crate::machine::Machine;
 /// Kinds of exits, in the order of [`kind`].
 const KINDS: [&str; 6] =
     ["port reads", "port writes", "register reads", "register writes", "signals", "other exits"];
+
+/// More than what the host says about a process, in bytes.
+const MAX_STATUS: u64 = 1 << 16;
 
 /// How often processors stopped running, by reason.
 #[derive(Debug, Default)]
@@ -34,20 +38,31 @@ const fn kind(exit: &Exit<'_>) -> usize {
     }
 }
 
-/// A text for people.
-pub(crate) fn report(machine: &Machine, started: Instant) -> String {
-    let mut text = format!("uhyve: ran for {:.3} s", started.elapsed().as_secs_f64());
-    for (name, count) in KINDS.iter().zip(&machine.exits().0) {
-        let count = count.load(Ordering::Relaxed);
-        if count > 0 {
-            // A string takes everything.
-            let _: std::fmt::Result = write!(text, ", {count} {name}");
+/// What the host says about this process, opened while files can be opened.
+#[derive(Debug)]
+pub(crate) struct Account(Option<File>);
+
+impl Account {
+    pub(crate) fn open() -> Self {
+        Self(File::open("/proc/self/status").ok())
+    }
+
+    /// A text for people.
+    pub(crate) fn report(self, machine: &Machine, started: Instant) -> String {
+        let mut text = format!("uhyve: ran for {:.3} s", started.elapsed().as_secs_f64());
+        for (name, count) in KINDS.iter().zip(&machine.exits().0) {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                // A string takes everything.
+                let _: std::fmt::Result = write!(text, ", {count} {name}");
+            }
         }
+        let status =
+            self.0.and_then(|file| io::read_to_string(file.take(MAX_STATUS)).ok()).unwrap_or_default();
+        if let Some(peak) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
+            let _: std::fmt::Result =
+                write!(text, "; at most {} resident, the guest's memory included", peak.trim());
+        }
+        text + "\n"
     }
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if let Some(peak) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
-        let _: std::fmt::Result =
-            write!(text, "; at most {} resident, the guest's memory included", peak.trim());
-    }
-    text + "\n"
 }

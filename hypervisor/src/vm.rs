@@ -21,6 +21,7 @@ use crate::engine::{Engine, EngineError, Exit, Vcpu};
 use crate::image::{FileError, ImageFile};
 use crate::machine::{End, Machine};
 use crate::memory::{Memory, MemoryError};
+use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
 
 /// How long to wait for a thread before looking again.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -49,6 +50,9 @@ pub enum VmError {
     /// See [`WorkerError`].
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// See [`SandboxError`].
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The host has no threads, events or the like.
     #[error("the host cannot run the machine: {0}")]
     Host(#[from] io::Error),
@@ -66,6 +70,7 @@ pub struct Loaded {
     machine: Arc<Machine>,
     worker: Worker,
     stop_worker: EventFd,
+    sandbox: Sandbox,
 }
 
 /// A machine whose processors run.
@@ -120,7 +125,8 @@ impl Vm<Configured> {
         let machine = Arc::new(Machine::new(board.bus, board.text)?);
         let stop_worker = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let worker = Worker::new(board.slots, stop_worker.try_clone()?)?;
-        Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker }))
+        let sandbox = if config.sandbox { Sandbox::new(Rules::default())? } else { Sandbox::off() };
+        Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker, sandbox }))
     }
 }
 
@@ -134,35 +140,38 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 }
 
 impl Vm<Loaded> {
-    /// Lets the processors run.
+    /// Confines this process with all its threads, and lets the processors run.
     ///
     /// # Errors
     ///
-    /// If the host has no threads.
+    /// If the host has no threads, or will not confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, vcpus, machine, worker, stop_worker } = self.0;
+        let Loaded { engine, vcpus, machine, worker, stop_worker, sandbox } = self.0;
         // The signal itself does nothing; its arrival interrupts a processor.
         register_signal_handler(SIGRTMIN(), ignore).map_err(io::Error::from)?;
-        let mut running = Running {
-            _engine: engine,
-            machine,
-            stopping: Arc::new(AtomicBool::new(false)),
-            threads: Vec::with_capacity(vcpus.len()),
-            worker: None,
-            stop_worker,
-        };
-        match running.spawn(vcpus, worker) {
-            Ok(()) => Ok(Vm(running)),
-            Err(error) => {
-                running.machine.finish(End::Stopped);
-                running.stop();
-                Err(error.into())
-            }
+        let stopping = Arc::new(AtomicBool::new(false));
+        let mut threads = Threads::new(sandbox)?;
+        let for_worker = Arc::clone(&machine);
+        threads.spawn("devices".to_owned(), Role::Devices, move || serve(worker, &for_worker))?;
+        for (number, vcpu) in vcpus.into_iter().enumerate() {
+            let (machine, stopping) = (Arc::clone(&machine), Arc::clone(&stopping));
+            threads.spawn(format!("vcpu {number}"), Role::Vcpu, move || run(vcpu, &machine, &stopping))?;
         }
+        let mut threads = threads.start()?.into_iter();
+        let worker = threads.next();
+        let threads = threads.collect();
+        Ok(Vm(Running { _engine: engine, machine, stopping, threads, worker, stop_worker }))
     }
 }
 
 extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+/// What the thread of the devices does.
+fn serve(worker: Worker, machine: &Machine) {
+    if let Err(error) = worker.run() {
+        machine.finish(End::Failed(error.to_string()));
+    }
+}
 
 /// What the thread of a processor does.
 fn run(mut vcpu: impl Vcpu, machine: &Machine, stopping: &AtomicBool) {
@@ -209,23 +218,6 @@ impl Vm<Running> {
 }
 
 impl Running {
-    /// Starts the threads.
-    fn spawn(&mut self, vcpus: Vec<KvmVcpu>, worker: Worker) -> io::Result<()> {
-        let machine = Arc::clone(&self.machine);
-        let serve = move || {
-            if let Err(error) = worker.run() {
-                machine.finish(End::Failed(error.to_string()));
-            }
-        };
-        self.worker = Some(thread::Builder::new().name("devices".to_owned()).spawn(serve)?);
-        for (number, vcpu) in vcpus.into_iter().enumerate() {
-            let (machine, stopping) = (Arc::clone(&self.machine), Arc::clone(&self.stopping));
-            let run = move || run(vcpu, &machine, &stopping);
-            self.threads.push(thread::Builder::new().name(format!("vcpu {number}")).spawn(run)?);
-        }
-        Ok(())
-    }
-
     fn wait(&self) -> io::Result<()> {
         let epoll = Epoll::new()?;
         let fd = std::os::fd::AsRawFd::as_raw_fd(self.machine.ended());

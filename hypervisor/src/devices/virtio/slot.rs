@@ -7,7 +7,7 @@ use virtio_bindings::virtio_mmio::{
     VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INTERRUPT_STATUS, VIRTIO_MMIO_QUEUE_NOTIFY,
 };
 use vm_memory::GuestMemoryMmap;
-use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::mmio::{Registers, Round};
 use super::{DeviceError, HostInput, Interrupt, InterruptStatus, Readiness, Served, VirtioDevice};
@@ -53,7 +53,7 @@ impl Slot {
         interrupt: Box<dyn Interrupt>,
     ) -> Result<Self, DeviceError> {
         let registers = Registers::new(device, memory)?;
-        let new_kick = |_| EventFd::new(EFD_NONBLOCK);
+        let new_kick = |_| EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC);
         let kicks = (0..registers.queue_count()).map(new_kick).collect::<io::Result<_>>()?;
         let interrupts = registers.interrupts();
         Ok(Self { registers: Mutex::new(registers), kicks, interrupts, interrupt })

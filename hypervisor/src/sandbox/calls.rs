@@ -1,0 +1,207 @@
+//! The system calls that threads may make.
+//!
+//! `docs/sandbox.md` says what each is for. Arguments are compared in their lower 32 bits: all those that are looked at are `int`
+//! or hold flags there.
+
+use std::os::raw::c_int;
+
+use kvm_bindings::{kvm_debugregs, kvm_fpu, kvm_guest_debug, kvm_regs, kvm_sregs, kvm_translation};
+use libc::{
+    SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
+    SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fdatasync,
+    SYS_futex, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_lseek, SYS_madvise, SYS_mmap,
+    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_pwrite64,
+    SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom, SYS_restart_syscall, SYS_rt_sigaction,
+    SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt, SYS_sigaltstack,
+    SYS_tgkill, SYS_write, SYS_writev,
+};
+use rustix::ioctl::Opcode;
+use rustix::ioctl::opcode::{none, read, read_write, write};
+
+use super::Role;
+
+/// What an argument must be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    /// The argument of this number is this value.
+    Is(u8, c_int),
+    /// The argument of this number is this request of ioctl(2).
+    Request(u8, Opcode),
+    /// The argument of this number has no bits but these.
+    Within(u8, c_int),
+    /// The argument of this number is `value` but for the bits of `free`.
+    IsBut { argument: u8, value: c_int, free: c_int },
+    /// The argument of this number is this process.
+    OwnProcess(u8),
+    /// The argument of this number is the signal that interrupts a processor.
+    Kick(u8),
+}
+
+use Check::{Is, IsBut, Kick, OwnProcess, Request, Within};
+
+/// A system call by number, and what its arguments must be: everything in one of the lists. Without lists all are allowed.
+pub(super) type Call = (libc::c_long, &'static [&'static [Check]]);
+
+/// Memory that is readable, perhaps writable, never executable.
+const DATA: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Fresh memory for this process alone, wherever the kernel puts it.
+const FRESH: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+/// Whom a futex is shared with and which clock counts make no difference.
+const FUTEX_FLAGS: c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
+
+const fn futex(operation: c_int) -> Check {
+    IsBut { argument: 1, value: operation, free: FUTEX_FLAGS }
+}
+
+/// The group of KVM's requests, and their numbers in it (linux/kvm.h).
+const KVM: u8 = 0xae;
+const RUN: Opcode = none(KVM, 0x80);
+const GET_REGISTERS: Opcode = read::<kvm_regs>(KVM, 0x81);
+const SET_REGISTERS: Opcode = write::<kvm_regs>(KVM, 0x82);
+const GET_SYSTEM_REGISTERS: Opcode = read::<kvm_sregs>(KVM, 0x83);
+const SET_SYSTEM_REGISTERS: Opcode = write::<kvm_sregs>(KVM, 0x84);
+const TRANSLATE: Opcode = read_write::<kvm_translation>(KVM, 0x85);
+const GET_FLOATING_POINT: Opcode = read::<kvm_fpu>(KVM, 0x8c);
+const SET_FLOATING_POINT: Opcode = write::<kvm_fpu>(KVM, 0x8d);
+const SET_GUEST_DEBUG: Opcode = write::<kvm_guest_debug>(KVM, 0x9b);
+const GET_DEBUG_REGISTERS: Opcode = read::<kvm_debugregs>(KVM, 0xa1);
+
+/// Requests that are older than the scheme of the others (asm-generic/ioctls.h).
+const GET_TERMINAL: Opcode = 0x5401;
+const SET_TERMINAL: Opcode = 0x5402;
+const SET_TERMINAL_DRAINED: Opcode = 0x5403;
+const SET_TERMINAL_FLUSHED: Opcode = 0x5404;
+const SET_NONBLOCKING: Opcode = 0x5421;
+
+/// What Rust's library and the C library need in any thread: locks, memory, the thread's end, abort(3), and what handlers
+/// of stack overflows do.
+const COMMON: &[Call] = &[
+    (SYS_write, &[]),
+    (SYS_close, &[]),
+    // Without an address. Handlers of signals, in whatever thread, wake the main thread by it.
+    (SYS_sendto, &[&[Is(5, 0)]]),
+    (
+        SYS_futex,
+        &[
+            &[futex(libc::FUTEX_WAIT)],
+            &[futex(libc::FUTEX_WAKE)],
+            &[futex(libc::FUTEX_WAIT_BITSET)],
+            &[futex(libc::FUTEX_WAKE_BITSET)],
+        ],
+    ),
+    (SYS_brk, &[]),
+    (
+        SYS_mmap,
+        &[&[
+            Within(2, DATA),
+            IsBut { argument: 3, value: FRESH, free: libc::MAP_NORESERVE | libc::MAP_STACK },
+        ]],
+    ),
+    (SYS_mprotect, &[&[Within(2, DATA)]]),
+    (SYS_mremap, &[&[Is(3, libc::MREMAP_MAYMOVE)]]),
+    (SYS_munmap, &[]),
+    (SYS_madvise, &[&[Is(2, libc::MADV_DONTNEED)]]),
+    (SYS_rt_sigaction, &[&[Is(0, libc::SIGSEGV)], &[Is(0, libc::SIGBUS)]]),
+    (SYS_rt_sigprocmask, &[]),
+    (SYS_rt_sigreturn, &[]),
+    (SYS_sigaltstack, &[]),
+    (SYS_tgkill, &[&[OwnProcess(0), Is(2, libc::SIGABRT)]]),
+    (SYS_getpid, &[]),
+    (SYS_gettid, &[]),
+    (SYS_clock_gettime, &[]),
+    (SYS_clock_nanosleep, &[]),
+    (SYS_getrandom, &[]),
+    (SYS_sched_yield, &[]),
+    // Descriptors are checked before they are closed where Rust's library is built with its checks.
+    (SYS_fcntl, &[&[Is(1, libc::F_GETFD)]]),
+    (SYS_restart_syscall, &[]),
+    (SYS_exit, &[]),
+    (SYS_exit_group, &[]),
+];
+
+const MAIN: &[Call] = &[
+    (SYS_read, &[]),
+    (SYS_recvfrom, &[]),
+    (SYS_epoll_create1, &[]),
+    (SYS_epoll_ctl, &[]),
+    (SYS_epoll_wait, &[]),
+    (SYS_epoll_pwait, &[]),
+    (SYS_tgkill, &[&[OwnProcess(0), Kick(2)]]),
+    // The terminal gets back the mode that it had.
+    (
+        SYS_ioctl,
+        &[
+            &[Request(1, GET_TERMINAL)],
+            &[Request(1, SET_TERMINAL)],
+            &[Request(1, SET_TERMINAL_DRAINED)],
+            &[Request(1, SET_TERMINAL_FLUSHED)],
+        ],
+    ),
+];
+
+const VCPU: &[Call] = &[(
+    SYS_ioctl,
+    &[
+        &[Request(1, RUN)],
+        // Where it is, if it cannot go on.
+        &[Request(1, GET_REGISTERS)],
+        &[Request(1, TRANSLATE)],
+    ],
+)];
+
+/// What a processor's thread does for a debugger besides.
+const DEBUGGED_VCPU: &[Call] = &[(
+    SYS_ioctl,
+    &[
+        &[Request(1, SET_REGISTERS)],
+        &[Request(1, GET_SYSTEM_REGISTERS)],
+        &[Request(1, SET_SYSTEM_REGISTERS)],
+        &[Request(1, GET_FLOATING_POINT)],
+        &[Request(1, SET_FLOATING_POINT)],
+        &[Request(1, SET_GUEST_DEBUG)],
+        &[Request(1, GET_DEBUG_REGISTERS)],
+    ],
+)];
+
+const DEVICES: &[Call] = &[
+    (SYS_read, &[]),
+    (SYS_readv, &[]),
+    (SYS_writev, &[]),
+    (SYS_lseek, &[]),
+    (SYS_pread64, &[]),
+    (SYS_pwrite64, &[]),
+    (SYS_preadv, &[]),
+    (SYS_pwritev, &[]),
+    (SYS_fdatasync, &[]),
+    (SYS_epoll_ctl, &[]),
+    (SYS_epoll_wait, &[]),
+    (SYS_epoll_pwait, &[]),
+];
+
+const GDB: &[Call] = &[
+    (SYS_read, &[]),
+    (SYS_accept4, &[]),
+    (SYS_recvfrom, &[]),
+    (SYS_setsockopt, &[&[Is(1, libc::IPPROTO_TCP), Is(2, libc::TCP_NODELAY)]]),
+    (SYS_ioctl, &[&[Request(1, SET_NONBLOCKING)]]),
+    (SYS_poll, &[]),
+    (SYS_ppoll, &[]),
+    (SYS_epoll_ctl, &[]),
+    (SYS_epoll_wait, &[]),
+    (SYS_epoll_pwait, &[]),
+    (SYS_tgkill, &[&[OwnProcess(0), Kick(2)]]),
+];
+
+/// All lists of a role. A call that is in several may be made in each of the ways.
+pub(super) fn of(role: Role, debugger: bool) -> impl Iterator<Item = Call> {
+    let (own, more): (_, &[Call]) = match role {
+        Role::Main => (MAIN, &[]),
+        Role::Vcpu if debugger => (VCPU, DEBUGGED_VCPU),
+        Role::Vcpu => (VCPU, &[]),
+        Role::Devices => (DEVICES, &[]),
+        Role::Gdb => (GDB, &[]),
+    };
+    [COMMON, own, more].into_iter().flatten().copied()
+}

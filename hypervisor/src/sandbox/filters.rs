@@ -1,0 +1,103 @@
+//! Filters of system calls, by seccomp(2).
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+use vmm_sys_util::signal::SIGRTMIN;
+
+use super::calls::{self, Check};
+use super::{Role, SandboxError, denial};
+
+/// A filter for each role.
+#[derive(Debug)]
+pub(super) struct Filters {
+    main: BpfProgram,
+    vcpu: BpfProgram,
+    devices: BpfProgram,
+    gdb: BpfProgram,
+}
+
+impl Filters {
+    pub(super) fn new(debugger: bool) -> Result<Self, BackendError> {
+        let compile = |role| compile(role, debugger);
+        Ok(Self {
+            main: compile(Role::Main)?,
+            vcpu: compile(Role::Vcpu)?,
+            devices: compile(Role::Devices)?,
+            gdb: compile(Role::Gdb)?,
+        })
+    }
+
+    /// Filters the calling thread's system calls from now on.
+    pub(super) fn enter(&self, role: Role) -> Result<(), SandboxError> {
+        let filter = match role {
+            Role::Main => &self.main,
+            Role::Vcpu => &self.vcpu,
+            Role::Devices => &self.devices,
+            Role::Gdb => &self.gdb,
+        };
+        denial::set_role(role);
+        seccompiler::apply_filter(filter).map_err(|source| SandboxError::Filter { role, source })
+    }
+}
+
+/// What is not allowed is not done, and sends SIGSYS ([`denial`]). System calls in the way of another architecture, whose
+/// numbers mean something else, kill the process.
+fn compile(role: Role, debugger: bool) -> Result<BpfProgram, BackendError> {
+    let mut allowed = BTreeMap::<i64, Vec<SeccompRule>>::new();
+    for (number, lists) in calls::of(role, debugger) {
+        let ways = allowed.entry(number).or_default();
+        for list in lists {
+            let conditions = list.iter().copied().map(condition).collect::<Result<_, _>>()?;
+            ways.push(SeccompRule::new(conditions)?);
+        }
+    }
+    SeccompFilter::new(allowed, SeccompAction::Trap, SeccompAction::Allow, ARCH.try_into()?)?.try_into()
+}
+
+fn condition(check: Check) -> Result<SeccompCondition, BackendError> {
+    let (argument, operator, value) = match check {
+        Check::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.cast_unsigned()),
+        Check::Request(argument, request) => (argument, SeccompCmpOp::Eq, request),
+        Check::Within(argument, bits) => {
+            (argument, SeccompCmpOp::MaskedEq((!bits).cast_unsigned().into()), 0)
+        }
+        Check::IsBut { argument, value, free } => {
+            (argument, SeccompCmpOp::MaskedEq((!free).cast_unsigned().into()), value.cast_unsigned())
+        }
+        Check::OwnProcess(argument) => (argument, SeccompCmpOp::Eq, std::process::id()),
+        Check::Kick(argument) => (argument, SeccompCmpOp::Eq, SIGRTMIN().cast_unsigned()),
+    };
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Role, calls, compile};
+    use std::collections::BTreeMap;
+
+    const ROLES: [Role; 4] = [Role::Main, Role::Vcpu, Role::Devices, Role::Gdb];
+
+    #[test]
+    fn a_call_is_allowed_either_always_or_with_conditions() {
+        for role in ROLES {
+            let mut known = BTreeMap::new();
+            for (number, lists) in calls::of(role, true) {
+                let is_conditional = *known.entry(number).or_insert(!lists.is_empty());
+                assert_eq!(is_conditional, !lists.is_empty(), "{role}: {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_role_has_a_filter_that_is_short() {
+        for role in ROLES {
+            let length = compile(role, true).unwrap().len();
+            assert!((50..250).contains(&length), "{role}: {length} instructions");
+        }
+    }
+}

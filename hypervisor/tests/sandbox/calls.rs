@@ -1,0 +1,197 @@
+//! System calls, one by one: each role may make those that it needs, and a denied one is reported.
+#![expect(unsafe_code, reason = "system calls are made by number")]
+
+use std::os::unix::process::parent_id;
+use std::process;
+
+use libc::{c_int, c_long};
+use uhyve::sandbox::{EXIT_CODE, Role, Rules, Sandbox};
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
+
+use crate::probe;
+
+const ROLES: [Role; 4] = [Role::Main, Role::Vcpu, Role::Devices, Role::Gdb];
+
+/// Requests of KVM, and one with the number of another but not its size.
+const KVM_CREATE_VM: c_long = 0xae01;
+const KVM_RUN: c_long = 0xae80;
+const KVM_GET_REGS: c_long = 0x8090_ae81;
+const KVM_GET_REGS_OF_ANOTHER_SIZE: c_long = 0x8091_ae81;
+const KVM_SET_REGS: c_long = 0x4090_ae82;
+const SET_REGISTERS: &str = "ioctl with KVM_SET_REGS";
+
+/// Requests of terminals and sockets.
+const TCSETS: c_long = 0x5402;
+const TIOCSTI: c_long = 0x5412;
+const FIONBIO: c_long = 0x5421;
+
+const PRIVATE: c_long = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as c_long;
+const EXECUTABLE: c_long = (libc::PROT_READ | libc::PROT_EXEC) as c_long;
+const READABLE: c_long = libc::PROT_READ as c_long;
+
+/// A system call that some roles may not make.
+struct Call {
+    /// What is tried, the call's name first.
+    name: &'static str,
+    number: c_long,
+    arguments: [c_long; 6],
+    /// The roles that may.
+    allowed: &'static [Role],
+}
+
+const fn call<const N: usize>(name: &'static str, number: c_long, given: [c_long; N]) -> Call {
+    let mut arguments = [0; 6];
+    let mut index = 0;
+    while index < N {
+        arguments[index] = given[index];
+        index += 1;
+    }
+    Call { name, number, arguments, allowed: &[] }
+}
+
+const fn only(allowed: &'static [Role], call: Call) -> Call {
+    Call { allowed, ..call }
+}
+
+fn calls() -> Vec<Call> {
+    [files(), processes(), memory(), requests(), rest()].into_iter().flatten().collect()
+}
+
+fn files() -> Vec<Call> {
+    vec![
+        call("open", libc::SYS_open, []),
+        call("openat", libc::SYS_openat, [libc::AT_FDCWD.into()]),
+        call("openat2", libc::SYS_openat2, []),
+        call("creat", libc::SYS_creat, []),
+        call("unlink", libc::SYS_unlink, []),
+        call("newfstatat", libc::SYS_newfstatat, []),
+        call("memfd_create", libc::SYS_memfd_create, []),
+        call("mount", libc::SYS_mount, []),
+        call("fcntl that duplicates", libc::SYS_fcntl, [0, libc::F_DUPFD.into()]),
+        call("dup", libc::SYS_dup, [0]),
+        call("socket", libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into()]),
+        call("connect", libc::SYS_connect, [-1]),
+        call("bind", libc::SYS_bind, [-1]),
+        call("sendmsg", libc::SYS_sendmsg, [-1]),
+        only(&ROLES, call("sendto", libc::SYS_sendto, [-1])),
+        call("sendto an address", libc::SYS_sendto, [-1, 0, 0, 0, 0, 16]),
+        only(&[Role::Main, Role::Gdb], call("recvfrom", libc::SYS_recvfrom, [-1])),
+        only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
+        only(&[Role::Devices], call("pwrite64", libc::SYS_pwrite64, [-1])),
+        only(&[Role::Devices], call("fdatasync", libc::SYS_fdatasync, [-1])),
+        only(&[Role::Main, Role::Devices, Role::Gdb], call("read", libc::SYS_read, [-1])),
+        only(&ROLES, call("write", libc::SYS_write, [-1])),
+    ]
+}
+
+fn processes() -> Vec<Call> {
+    let own = c_long::from(process::id());
+    let parent = c_long::from(parent_id());
+    let abort = c_long::from(libc::SIGABRT);
+    let kick = c_long::from(SIGRTMIN());
+    vec![
+        call("execve", libc::SYS_execve, []),
+        call("execveat", libc::SYS_execveat, [-1]),
+        call("fork", libc::SYS_fork, []),
+        call("vfork", libc::SYS_vfork, []),
+        call("clone", libc::SYS_clone, []),
+        call("clone3", libc::SYS_clone3, []),
+        call("ptrace", libc::SYS_ptrace, []),
+        call("process_vm_writev", libc::SYS_process_vm_writev, []),
+        call("kill of another process", libc::SYS_kill, [parent]),
+        call("kill of the process itself", libc::SYS_kill, [own]),
+        call("tgkill of another process", libc::SYS_tgkill, [parent, parent, abort]),
+        call("tgkill with another signal", libc::SYS_tgkill, [own, own, libc::SIGKILL.into()]),
+        only(&[Role::Main, Role::Gdb], call("tgkill of a processor", libc::SYS_tgkill, [own, own, kick])),
+        call("rt_sigaction of the handler of denials", libc::SYS_rt_sigaction, [libc::SIGSYS.into()]),
+        call("setuid", libc::SYS_setuid, []),
+        call("unshare", libc::SYS_unshare, []),
+    ]
+}
+
+fn memory() -> Vec<Call> {
+    let fixed = PRIVATE | c_long::from(libc::MAP_FIXED);
+    vec![
+        only(&ROLES, call("mmap", libc::SYS_mmap, [0, 4096, READABLE, PRIVATE, -1])),
+        call("mmap of executable memory", libc::SYS_mmap, [0, 4096, EXECUTABLE, PRIVATE, -1]),
+        call("mmap of a file", libc::SYS_mmap, [0, 4096, READABLE, libc::MAP_PRIVATE.into(), 0]),
+        call("mmap at an address", libc::SYS_mmap, [4096, 4096, READABLE, fixed, -1]),
+        only(&ROLES, call("mprotect", libc::SYS_mprotect, [0, 0, READABLE])),
+        call("mprotect to executable", libc::SYS_mprotect, [0, 0, EXECUTABLE]),
+        call("mremap to an address", libc::SYS_mremap, [0, 0, 0, 3]),
+        call("madvise to be removed", libc::SYS_madvise, [0, 0, libc::MADV_REMOVE.into()]),
+        call("userfaultfd", libc::SYS_userfaultfd, []),
+    ]
+}
+
+fn requests() -> Vec<Call> {
+    let ioctl = |name, request| call(name, libc::SYS_ioctl, [-1, request]);
+    vec![
+        ioctl("ioctl with TIOCSTI", TIOCSTI),
+        ioctl("ioctl with KVM_CREATE_VM", KVM_CREATE_VM),
+        ioctl("ioctl with another size", KVM_GET_REGS_OF_ANOTHER_SIZE),
+        ioctl(SET_REGISTERS, KVM_SET_REGS),
+        only(&[Role::Vcpu], ioctl("ioctl with KVM_RUN", KVM_RUN)),
+        only(&[Role::Vcpu], ioctl("ioctl with KVM_GET_REGS", KVM_GET_REGS)),
+        only(&[Role::Main], ioctl("ioctl with TCSETS", TCSETS)),
+        only(&[Role::Gdb], ioctl("ioctl with FIONBIO", FIONBIO)),
+    ]
+}
+
+fn rest() -> Vec<Call> {
+    vec![
+        call("futex with priorities", libc::SYS_futex, [0, libc::FUTEX_LOCK_PI.into()]),
+        call("prctl", libc::SYS_prctl, []),
+        call("seccomp", libc::SYS_seccomp, []),
+        call("bpf", libc::SYS_bpf, []),
+        call("io_uring_setup", libc::SYS_io_uring_setup, []),
+        // Read's number in the way of another architecture.
+        call("a system call of x32", 0x4000_0000, []),
+        call("a system call that does not exist", 9999, []),
+    ]
+}
+
+/// Confines this thread and makes one of the calls: `ROLE NUMBER`, or `ROLE NUMBER debugger`.
+pub(crate) fn act(deed: &str) {
+    extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    let words: Vec<_> = deed.split(' ').collect();
+    let role = ROLES.into_iter().find(|role| role.name() == words[0]).unwrap();
+    let calls = calls();
+    let Call { number, arguments: [a, b, c, d, e, f], .. } = calls[words[1].parse::<usize>().unwrap()];
+    register_signal_handler(SIGRTMIN(), ignore).unwrap();
+    let rules = Rules { debugger: words.len() > 2, ..Rules::default() };
+    let sandbox = Sandbox::new(rules).unwrap();
+    sandbox.confine_process().unwrap();
+    sandbox.enter(role).unwrap();
+    // SAFETY: no argument is the address of memory that is in use, so the kernel changes none, allowed or not.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    eprintln!("the system call has returned {result}");
+}
+
+#[test]
+fn a_role_may_do_what_it_needs_and_else_says_what_was_denied() {
+    for (index, call) in calls().iter().enumerate() {
+        for role in ROLES {
+            let outcome = probe::run(&format!("call: {role} {index}"));
+            let (name, errors) = (call.name, &outcome.errors);
+            if call.allowed.contains(&role) {
+                assert!(errors.contains("the system call has returned"), "{role}, {name}: {errors}");
+                outcome.expect_done();
+                continue;
+            }
+            assert_eq!(outcome.output.status.code(), Some(EXIT_CODE.into()), "{role}, {name}: {errors}");
+            let known = name.split(' ').next().filter(|word| *word != "a").unwrap_or("a system call");
+            let message =
+                format!("uhyve: the sandbox denied {known} in thread {role} (number {}", call.number);
+            assert!(errors.contains(&message), "{role}, {name}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn only_for_a_debugger_a_processor_may_set_registers() {
+    let index = calls().iter().position(|call| call.name == SET_REGISTERS).unwrap();
+    probe::run(&format!("call: vcpu {index} debugger")).expect_done();
+    let other = probe::run(&format!("call: devices {index} debugger"));
+    assert_eq!(other.output.status.code(), Some(EXIT_CODE.into()), "{}", other.errors);
+}

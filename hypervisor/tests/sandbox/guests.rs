@@ -1,0 +1,213 @@
+//! Guests run in a confined hypervisor, and all of its threads are confined before the guest does anything.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+/// Makes a /dev/kvm that everybody may open, for this process alone, and goes on as an ordinary user.
+const AS_USER: &str = r#"
+    set -e
+    mknod "$1/kvm" c 10 232
+    chmod 666 "$1/kvm"
+    mount --bind "$1/kvm" /dev/kvm
+    shift
+    exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+"#;
+
+/// The image of this name, if guests can run here.
+fn image(name: &str) -> Option<PathBuf> {
+    let Some(folder) = env::var_os("HERMIT_TEST_IMAGES") else {
+        eprintln!("skipped: HERMIT_TEST_IMAGES is not set");
+        return None;
+    };
+    if let Err(error) = File::options().read(true).write(true).open("/dev/kvm") {
+        eprintln!("skipped: /dev/kvm: {error}");
+        return None;
+    }
+    Some(Path::new(&folder).join(name))
+}
+
+/// Who runs the hypervisor.
+#[derive(Clone, Copy, Debug)]
+enum As {
+    Myself,
+    User,
+}
+
+/// The hypervisor, as every user that can be tried, with two processors and a descriptor that it did not ask for.
+fn hypervisors() -> Vec<(As, Command, tempfile::TempDir)> {
+    let mut users = vec![As::Myself];
+    if geteuid().is_root() {
+        let can_mount = Command::new("unshare").args(["--mount", "true"]).status();
+        if can_mount.is_ok_and(|status| status.success()) {
+            users.push(As::User);
+        } else {
+            eprintln!("skipped: as an ordinary user: no mounts here");
+        }
+    }
+    users.into_iter().map(hypervisor).collect()
+}
+
+fn hypervisor(user: As) -> (As, Command, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("timeout");
+    command.args(["60", "sh", "-c", "exec \"$@\" 7</dev/null", "sh"]);
+    if matches!(user, As::User) {
+        command.args(["unshare", "--mount", "sh", "-c", AS_USER, "sh"]).arg(folder.path());
+    }
+    command.arg(env!("CARGO_BIN_EXE_uhyve")).args(["--engine", "kvm", "--cpus", "2"]);
+    (user, command, folder)
+}
+
+/// The process that `timeout` has started.
+fn only_child(child: &Child) -> Option<Pid> {
+    let id = child.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+    Pid::from_raw(children.trim().parse().ok()?)
+}
+
+/// The value of a line in a thread's status.
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map_or("missing", str::trim)
+}
+
+fn check_threads(process: Pid, user: As) {
+    let mut names = Vec::new();
+    for task in fs::read_dir(format!("/proc/{process}/task")).unwrap() {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        names.push(field(&status, "Name").to_owned());
+        assert_eq!(field(&status, "Seccomp"), "2", "{user:?}: {status}");
+        assert_eq!(field(&status, "NoNewPrivs"), "1", "{user:?}: {status}");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(field(&status, set), "0000000000000000", "{user:?}: {set}");
+        }
+        if matches!(user, As::Myself) && geteuid().is_root() {
+            assert_eq!(field(&status, "CapBnd"), "0000000000000000");
+        }
+    }
+    // KVM has a thread of its own in the process, which runs in the kernel only.
+    names.retain(|name| !name.starts_with("kvm-"));
+    names.sort();
+    assert_eq!(names, ["devices", "uhyve", "vcpu 0", "vcpu 1"]);
+}
+
+/// Besides standard input, output and error, which devices have as copies.
+fn check_descriptors(process: Pid) {
+    const KNOWN: [&str; 5] = [
+        "/dev/kvm",
+        "anon_inode:kvm-vm",
+        "anon_inode:kvm-vcpu",
+        "anon_inode:[eventfd]",
+        "anon_inode:[eventpoll]",
+    ];
+    /// A pair for each of the signals that end the machine.
+    const SOCKETS: usize = 6;
+    let folder = PathBuf::from(format!("/proc/{process}/fd"));
+    let standard = ["0", "1", "2"].map(|number| fs::read_link(folder.join(number)).unwrap());
+    let mut sockets = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let target = fs::read_link(&path).unwrap();
+        let name = target.to_str().unwrap();
+        sockets += usize::from(name.starts_with("socket:"));
+        let is_known = KNOWN.iter().any(|known| name.starts_with(known)) || name.starts_with("socket:");
+        assert!(standard.contains(&target) || is_known, "{} is {name}", path.display());
+    }
+    assert_eq!(sockets, SOCKETS);
+}
+
+#[test]
+fn everything_is_confined_when_the_guest_says_its_first_letter() {
+    let Some(image) = image("hello_world") else { return };
+    for (user, mut command, _folder) in hypervisors() {
+        let mut child = command.arg(&image).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut letter = [0];
+        output.read_exact(&mut letter).unwrap();
+        let process = only_child(&child).unwrap();
+        kill_process(process, Signal::STOP).unwrap();
+        check_threads(process, user);
+        check_descriptors(process);
+        kill_process(process, Signal::CONT).unwrap();
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert!(rest.starts_with("ello, world!"), "{user:?}: {rest}");
+        assert!(child.wait().unwrap().success(), "{user:?}");
+    }
+}
+
+#[test]
+fn guests_with_threads_run_to_their_end() {
+    let Some(image) = image("threads") else { return };
+    for (user, mut command, _folder) in hypervisors() {
+        let output = command.arg(&image).args(["--", "mutex"]).output().unwrap();
+        assert!(output.status.success(), "{user:?}: {output:?}");
+        assert_eq!(output.stdout, b"ok\n", "{user:?}: {output:?}");
+    }
+}
+
+#[test]
+fn the_sandbox_can_be_switched_off() {
+    let Some(image) = image("hello_world") else { return };
+    let (_, mut command, _folder) = hypervisor(As::Myself);
+    let output = command.arg("--no-sandbox").arg(&image).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn devices_get_the_input() {
+    let Some(image) = image("stdin") else { return };
+    for (user, mut command, _folder) in hypervisors() {
+        command.args(["--timeout", "20"]).arg(&image).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"some text\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{user:?}: {output:?}");
+        assert!(output.stdout.starts_with(b"SOME TEXT\n"), "{user:?}: {output:?}");
+    }
+}
+
+#[test]
+fn the_end_needs_no_files() {
+    let Some(image) = image("hello_world") else { return };
+    for (user, mut command, _folder) in hypervisors() {
+        let output = command.args(["--stats", "--verbose"]).arg(&image).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{user:?}: {errors}");
+        assert!(errors.contains("uhyve: ran for") && errors.contains("kB resident"), "{user:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_signal_or_the_time_limit_ends_the_machine() {
+    let Some(image) = image("stdin") else { return };
+    for (user, mut command, _folder) in hypervisors() {
+        let mut child = command.arg(&image).stdin(Stdio::piped()).spawn().unwrap();
+        // Input that never comes.
+        let _input = child.stdin.take();
+        while !threads_are_confined(&child) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill_process(only_child(&child).unwrap(), Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(143), "{user:?}");
+    }
+    let (_, mut command, _folder) = hypervisor(As::Myself);
+    command.args(["--timeout", "0.3"]).arg(&image).stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _input = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(124));
+}
+
+/// Whether all four are there and have a filter.
+fn threads_are_confined(child: &Child) -> bool {
+    let tasks = only_child(child).and_then(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
+    let statuses =
+        tasks.into_iter().flatten().flatten().flat_map(|task| fs::read_to_string(task.path().join("status")));
+    statuses.filter(|status| field(status, "Seccomp") == "2").count() >= 4
+}

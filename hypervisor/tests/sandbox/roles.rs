@@ -1,0 +1,255 @@
+//! Each role can do its work; files and privileges are gone.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{self, Command};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CapabilitySets, capabilities, no_new_privs};
+use uhyve::sandbox::{Folder, Role, Rules, Sandbox, SandboxError, Threads, close_inherited};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+use crate::probe;
+
+/// Does one of the deeds below in this process.
+pub(crate) fn act(deed: &str) {
+    match deed {
+        "work" => work(),
+        "panic" => in_thread(|| panic!("as asked for")),
+        "abort" => in_thread(|| process::abort()),
+        "overflow" => in_thread(|| assert_eq!(overflow(&[0; 512]), 0)),
+        "paths" => paths(),
+        "folders" => folders(),
+        "descriptors" => descriptors(),
+        "off" => off(),
+        "missing folder" => missing_folder(),
+        _ => panic!("there is no deed `{deed}`"),
+    }
+}
+
+/// Does it in a confined thread.
+fn in_thread(deed: impl FnOnce() + Send + 'static) {
+    let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
+    threads.spawn("deed".to_owned(), Role::Vcpu, deed).unwrap();
+    let failures = threads.start().unwrap().into_iter().map(thread::JoinHandle::join);
+    // What was asked for has been said; the process goes on.
+    assert!(failures.filter(Result::is_err).count() <= 1);
+}
+
+#[expect(unconditional_recursion, reason = "the stack is to overflow")]
+fn overflow(below: &[u8; 512]) -> usize {
+    let more = [below[0].wrapping_add(1); 512];
+    overflow(&more) + usize::from(std::hint::black_box(more)[1])
+}
+
+/// All roles at once, each doing what it is for.
+fn work() {
+    extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    register_signal_handler(SIGRTMIN(), ignore).unwrap();
+    let disk = tempfile::tempfile().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let debugger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let event = EventFd::new(libc::EFD_CLOEXEC).unwrap();
+    let (kick, devices_event) = (event.try_clone().unwrap(), event.try_clone().unwrap());
+    let epoll = Epoll::new().unwrap();
+    let (end, ended) = mpsc::channel::<()>();
+    let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
+    threads.spawn("devices".to_owned(), Role::Devices, move || serve(&disk, &epoll, &devices_event)).unwrap();
+    threads.spawn("gdb".to_owned(), Role::Gdb, move || debug(&listener, debugger)).unwrap();
+    let vcpu = move || {
+        ordinary();
+        kick.write(1).unwrap();
+        // Until the main thread is done.
+        assert!(ended.recv().is_err());
+    };
+    threads.spawn("vcpu".to_owned(), Role::Vcpu, vcpu).unwrap();
+    let threads = threads.start().unwrap();
+    ordinary();
+    thread::sleep(Duration::from_millis(1));
+    threads[2].kill(SIGRTMIN()).unwrap();
+    drop(end);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+/// What any code may do anywhere.
+fn ordinary() {
+    for size in [100, 10_000, 1 << 20, 64 << 20] {
+        let mut memory = vec![vec![1_u8; size]; 2];
+        memory[0].resize(size * 2, 2);
+        assert_eq!(memory[0][size], 2);
+    }
+    // More than an arena of its own would keep when it is free.
+    drop((0..10_000).map(|number| vec![1_u8; number % 4096]).collect::<Vec<_>>());
+    assert_eq!(HashMap::from([(1, 2)])[&1], 2);
+    assert!(Instant::now().elapsed() < Duration::from_secs(1));
+    println!("output");
+    eprintln!("output");
+    thread::yield_now();
+}
+
+fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
+    ordinary();
+    epoll.ctl(ControlOperation::Add, event.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
+    assert_eq!(epoll.wait(-1, &mut [EpollEvent::default()]).unwrap(), 1);
+    assert_eq!(event.read().unwrap(), 1);
+    disk.write_all_at(b"0123", 4).unwrap();
+    disk.seek(SeekFrom::Start(2)).unwrap();
+    disk.write_all(b"ab").unwrap();
+    let mut bytes = [0; 4];
+    disk.read_exact_at(&mut bytes, 2).unwrap();
+    assert_eq!(&bytes, b"ab01");
+    assert_eq!(disk.read(&mut bytes).unwrap(), 4);
+    disk.sync_data().unwrap();
+    getrandom::fill(&mut bytes).unwrap();
+}
+
+fn debug(listener: &TcpListener, mut debugger: TcpStream) {
+    ordinary();
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    assert_eq!(stream.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    stream.set_nonblocking(false).unwrap();
+    debugger.write_all(b"$").unwrap();
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    stream.write_all(&byte).unwrap();
+    debugger.read_exact(&mut byte).unwrap();
+}
+
+/// Without filters, so that it is the paths that are tried.
+fn paths() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let parent = rustix::process::getppid().unwrap();
+    let file = File::open("/etc/passwd").unwrap();
+    Sandbox::new(Rules::default()).unwrap().confine_process().unwrap();
+    let CapabilitySets { effective, permitted, inheritable } = capabilities(None).unwrap();
+    assert!((effective | permitted | inheritable).is_empty());
+    assert!(no_new_privs().unwrap());
+    assert_eq!(rustix::process::test_kill_process(parent), Err(rustix::io::Errno::PERM));
+    for path in ["/etc/passwd", "/", "/proc/self/maps", "/dev/kvm", "/dev/null", "/tmp"] {
+        denied(File::open(path).map(drop), path);
+    }
+    denied(fs::write("/tmp/uhyve-sandbox-test", b""), "a new file");
+    denied(fs::remove_file("/etc/passwd"), "removal");
+    denied(Command::new("/bin/true").status().map(drop), "a program");
+    denied(TcpStream::connect(address).map(drop), "connect");
+    denied(TcpListener::bind("127.0.0.1:0").map(drop), "bind");
+    let mut start = [0; 4];
+    file.read_exact_at(&mut start, 0).unwrap();
+    let status = fs::read_to_string("/proc/self/status");
+    denied(status.map(drop), "status");
+}
+
+#[track_caller]
+fn denied(result: std::io::Result<()>, what: &str) {
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::PermissionDenied, "{what}");
+}
+
+fn folders() {
+    let [kept, shown, other] = [(); 3].map(|()| tempfile::tempdir().unwrap().keep());
+    for folder in [&kept, &shown, &other] {
+        fs::write(folder.join("file"), b"text").unwrap();
+    }
+    fs::copy("/bin/true", kept.join("program")).unwrap();
+    let folders = vec![
+        Folder { path: kept.clone(), read_only: false },
+        Folder { path: shown.clone(), read_only: true },
+    ];
+    Sandbox::new(Rules { folders, debugger: false }).unwrap().confine_process().unwrap();
+    for folder in [&kept, &shown] {
+        assert_eq!(fs::read(folder.join("file")).unwrap(), b"text");
+        assert!(fs::read_dir(folder).unwrap().count() > 0);
+    }
+    denied(fs::read(other.join("file")).map(drop), "another folder");
+    denied(fs::write(shown.join("file"), b""), "a file that can only be read");
+    denied(fs::write(shown.join("new"), b""), "a new file");
+    denied(fs::remove_file(shown.join("file")), "removal");
+    denied(Command::new(kept.join("program")).status().map(drop), "a program");
+    fs::create_dir(kept.join("new")).unwrap();
+    fs::rename(kept.join("file"), kept.join("new/file")).unwrap();
+    fs::write(kept.join("new/file"), b"other").unwrap();
+    fs::remove_dir_all(kept.join("new")).unwrap();
+}
+
+fn descriptors() {
+    let inherited = Path::new("/proc/self/fd/7");
+    assert!(inherited.exists());
+    let mut file = File::open("/etc/passwd").unwrap();
+    close_inherited().unwrap();
+    assert!(!inherited.exists());
+    file.read_exact(&mut [0]).unwrap();
+    println!("output");
+}
+
+fn off() {
+    let mut threads = Threads::new(Sandbox::off()).unwrap();
+    threads.spawn("free".to_owned(), Role::Vcpu, || drop(File::open("/etc/passwd").unwrap())).unwrap();
+    threads.start().unwrap().into_iter().for_each(|thread| thread.join().unwrap());
+    drop(File::open("/etc/passwd").unwrap());
+}
+
+fn missing_folder() {
+    let folders = vec![Folder { path: "/does/not/exist".into(), read_only: true }];
+    let error = Sandbox::new(Rules { folders, debugger: false }).unwrap().confine_process().unwrap_err();
+    assert!(matches!(error, SandboxError::Folder { .. }));
+    assert!(error.to_string().contains("/does/not/exist"), "{error}");
+}
+
+#[test]
+fn every_role_can_do_its_work() {
+    probe::run("role: work").expect_done();
+}
+
+#[test]
+fn a_panic_is_reported_and_ends_only_its_thread() {
+    let outcome = probe::run("role: panic");
+    let errors = &outcome.errors;
+    assert!(errors.contains("uhyve: thread deed panicked at hypervisor/tests"), "{errors}");
+    assert!(errors.contains("as asked for\n"), "{errors}");
+    assert!(errors.contains("--no-sandbox"), "{errors}");
+    outcome.expect_done();
+}
+
+#[test]
+fn abort_and_stack_overflow_end_the_process_as_ever() {
+    for (deed, message) in [("abort", ""), ("overflow", "has overflowed its stack")] {
+        let outcome = probe::run(&format!("role: {deed}"));
+        assert_eq!(outcome.output.status.signal(), Some(libc::SIGABRT), "{}", outcome.errors);
+        assert!(outcome.errors.contains(message), "{}", outcome.errors);
+    }
+}
+
+#[test]
+fn no_path_port_or_process_can_be_reached() {
+    probe::run("role: paths").expect_done();
+}
+
+#[test]
+fn folders_of_the_rules_stay() {
+    probe::run("role: folders").expect_done();
+    probe::run("role: missing folder").expect_done();
+}
+
+#[test]
+fn inherited_descriptors_are_closed_and_others_are_not() {
+    probe::run_with_descriptor(7, "role: descriptors").expect_done();
+}
+
+#[test]
+fn without_sandbox_everything_is_allowed() {
+    probe::run("role: off").expect_done();
+}
