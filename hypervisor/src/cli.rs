@@ -16,7 +16,7 @@ use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
     version,
     arg_required_else_help = true,
     after_help = "The guest's exit code is uhyve's. 124: the time limit was reached; 125: the guest could not be started, or \
-                  ended without a status; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
+                  ended without a status; 159: the sandbox stopped uhyve; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
 )]
 pub struct Arguments {
     /// The image: a program built for x86_64-unknown-hermit

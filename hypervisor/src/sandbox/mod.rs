@@ -2,12 +2,12 @@
 //!
 //! | module | takes away |
 //! | --- | --- |
-//! | [`descriptors`] | what the hypervisor's parent has left open |
-//! | [`privileges`] | capabilities, and any way to new ones |
-//! | [`paths`] | files, TCP, signals to others: landlock |
-//! | [`filters`], [`calls`] | all system calls but those that a thread of its [`Role`] needs: seccomp |
+//! | `descriptors` | what the hypervisor's parent has left open |
+//! | `privileges` | capabilities, and any way to new ones |
+//! | `paths` | files, TCP, signals to others: landlock |
+//! | `filters`, `calls` | all system calls but those that a thread of its [`Role`] needs: seccomp |
 //!
-//! [`denial`] reports a system call that is not allowed, and ends the process; [`panics`] and [`allocator`] keep Rust's
+//! `denial` reports a system call that is not allowed, and ends the process; `panics` and `allocator` keep Rust's
 //! library and the C library from making some. [`Threads`] starts threads so that no guest
 //! runs before everything is confined. `docs/sandbox.md` says what is allowed and why.
 //!

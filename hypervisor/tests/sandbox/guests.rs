@@ -1,8 +1,9 @@
 //! Guests run in a confined hypervisor, and all of its threads are confined before the guest does anything.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -170,6 +171,20 @@ fn devices_get_the_input() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{user:?}: {output:?}");
         assert!(output.stdout.starts_with(b"SOME TEXT\n"), "{user:?}: {output:?}");
+    }
+}
+
+#[test]
+fn devices_read_and_write_disks() {
+    let Some(image) = image("disk") else { return };
+    for (user, mut command, _folder) in hypervisors() {
+        let disk = tempfile::NamedTempFile::new().unwrap();
+        disk.as_file().set_len(16 << 10).unwrap();
+        disk.as_file().set_permissions(Permissions::from_mode(0o666)).unwrap();
+        command.arg("--block").arg(disk.path()).arg(&image).args(["--", "check", "/dev/vda"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{user:?}: {output:?}");
+        assert!(fs::read(disk.path()).unwrap().iter().any(|&byte| byte != 0), "{user:?}");
     }
 }
 
