@@ -166,8 +166,20 @@ impl Vm<Loaded> {
 
 extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
+/// Ends the machine if its thread panics, which no guest shall be able to bring about.
+struct EndOnPanic<'a>(&'a Machine);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.finish(End::Failed("a thread of uhyve has panicked: please report this".to_owned()));
+        }
+    }
+}
+
 /// What the thread of the devices does.
 fn serve(worker: Worker, machine: &Machine) {
+    let _end = EndOnPanic(machine);
     if let Err(error) = worker.run() {
         machine.finish(End::Failed(error.to_string()));
     }
@@ -175,6 +187,7 @@ fn serve(worker: Worker, machine: &Machine) {
 
 /// What the thread of a processor does.
 fn run(mut vcpu: impl Vcpu, machine: &Machine, stopping: &AtomicBool) {
+    let _end = EndOnPanic(machine);
     while !stopping.load(Ordering::Relaxed) {
         let exit = vcpu.run();
         if let Ok(exit) = &exit {
