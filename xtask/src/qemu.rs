@@ -74,6 +74,8 @@ pub(crate) struct Guest {
     pub(crate) verbose: bool,
     /// More options of QEMU.
     pub(crate) more: Vec<String>,
+    /// Words for the kernel, in front of what is for the program.
+    pub(crate) words: Vec<String>,
 }
 
 /// What the guest reads.
@@ -113,7 +115,20 @@ impl Guest {
             timeout: None,
             verbose: false,
             more: Vec::new(),
+            words: Vec::new(),
         }
+    }
+
+    /// With more options of QEMU.
+    pub(crate) fn with_options(mut self, options: &[&str]) -> Self {
+        self.more.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// With a word for the kernel.
+    pub(crate) fn with_word(mut self, word: &str) -> Self {
+        self.words.push(word.to_owned());
+        self
     }
 
     /// Runs the guest to its end; what it prints goes to our standard output.
@@ -232,7 +247,8 @@ impl Guest {
         line.argv0(self.name.as_bytes());
         self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
         self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
-        line.finish()
+        let words = self.words.iter().flat_map(|word| [word.as_bytes(), b" "].concat());
+        words.chain(line.finish()).collect()
     }
 
     /// Why a guest that runs since `start` must be killed, if it must.

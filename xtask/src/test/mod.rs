@@ -9,6 +9,7 @@
 
 mod abi;
 mod clock;
+mod devices;
 mod guests;
 mod images;
 mod instructions;
@@ -93,6 +94,7 @@ fn qemu(report: &mut Report, long: bool) -> Result<()> {
     guests::test(report, &examples, long);
     threads::test(report, &examples, long)?;
     clock::test(report, &examples)?;
+    devices::test(report, &examples)?;
     abi::test(report, &examples)?;
     images::test(report, &examples)?;
     soft_float::test(report, &examples);
