@@ -62,6 +62,8 @@ pub struct Entry {
     pub boot_info: u64,
     /// The physical address of the topmost page table.
     pub page_table_root: u64,
+    /// Where the image lies in virtual memory: what its file calls address 0.
+    pub image: u64,
 }
 
 /// Puts an image into memory at a random address.
@@ -81,10 +83,10 @@ pub fn load(memory: &mut Memory, image: &Image<'_>, facts: &Facts<'_>) -> Result
     info.cpus = facts.cpus;
     getrandom::fill(&mut info.seed).map_err(BootError::Random)?;
     info.seed_size = 32;
-    let (instruction, page_table_root) = (loaded.entry, info.page_table_root);
+    let (instruction, page_table_root, image) = (loaded.entry, info.page_table_root, info.image.start);
     let boot_info =
         loaded.hand_over(memory, &mut free, later.as_slice(), facts.devices, facts.command_line)?;
-    Ok(Entry { instruction, boot_info, page_table_root })
+    Ok(Entry { instruction, boot_info, page_table_root, image })
 }
 
 /// Copies the names of functions to memory that stays the kernel's, if there is some to spare. Without them the kernel

@@ -30,6 +30,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Whether the hypervisor confines itself ([`crate::sandbox`]): always, but to debug it.
     pub sandbox: bool,
+    /// The port on which the machine waits for gdb ([`crate::gdb`]), if it is to be debugged; 0 is any that is free.
+    pub gdb: Option<u16>,
 }
 
 /// What runs a machine's processors.

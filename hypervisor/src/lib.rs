@@ -11,6 +11,8 @@
 //! | [`devices`], [`board`] | what the guest sees besides processors and memory; which of it a machine has, and where |
 //! | [`boot`] | an image in memory with everything that its kernel must know |
 //! | [`sandbox`] | what a guest that takes over the hypervisor cannot do |
+//! | [`control`] | processors' threads, which run, pause and end |
+//! | [`gdb`] | a server for gdb, if one is wanted |
 //! | [`vm`] | all of it together: configured, loaded, running |
 //!
 //! [`command`] is what the binary does: it reads the command line ([`cli`]) and waits for the end.
@@ -23,8 +25,10 @@ mod check;
 pub mod cli;
 pub mod command;
 pub mod config;
+pub mod control;
 pub mod devices;
 pub mod engine;
+pub mod gdb;
 pub mod image;
 mod log;
 pub mod machine;

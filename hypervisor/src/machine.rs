@@ -101,3 +101,55 @@ impl Machine {
         self.bus.read(address, bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+    use vm_memory::GuestMemoryMmap;
+    use vmm_sys_util::eventfd::EventFd;
+
+    use super::{End, Machine};
+    use crate::devices::bus::Bus;
+    use crate::devices::console::{Console, Output, Text};
+    use crate::devices::virtio::Slot;
+
+    impl Machine {
+        /// A machine with nothing on its bus, whose text nobody reads.
+        pub(crate) fn bare() -> Self {
+            let output = Output::new(Box::new(std::io::sink()));
+            let console = Box::new(Console::new(output.clone(), None));
+            let line = Box::new(EventFd::new(0).unwrap());
+            let slot = Slot::new(console, GuestMemoryMmap::new(), line).unwrap();
+            Self::new(Bus::new(), Text::new(Arc::new(slot), output)).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_first_end_counts() {
+        let machine = Machine::bare();
+        assert_eq!(machine.end(), None);
+        machine.write_port(STATUS_PORT, &[7, 8]);
+        machine.write_port(QUIT_PORT, &[0]);
+        machine.finish(End::Stopped);
+        assert_eq!(machine.end(), Some(&End::Exited(7)));
+        assert_eq!(machine.ended().read().unwrap(), 2);
+    }
+
+    #[test]
+    fn a_guest_that_gives_no_status_was_never_one() {
+        let machine = Machine::bare();
+        machine.write_port(STATUS_PORT, &[]);
+        machine.write_port(0x3f8, b"x");
+        machine.write_port(QUIT_PORT, &[]);
+        assert_eq!(machine.end(), Some(&End::Exited(NOT_STARTED)));
+    }
+
+    #[test]
+    fn no_port_can_be_read() {
+        let mut bytes = [0; 4];
+        Machine::bare().read_port(0x60, &mut bytes);
+        assert_eq!(bytes, [0xff; 4]);
+    }
+}

@@ -3,21 +3,21 @@
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hermit_interface::command_line::Encoder;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
-use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 use crate::board::{Board, BoardError};
 use crate::boot::{self, BootError, Facts};
 use crate::config::{Config, EngineKind};
+use crate::control::{Controller, Leash};
 use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::kvm::{KvmEngine, KvmVcpu};
 use crate::engine::{Engine, EngineError, Exit, Vcpu};
+use crate::gdb::{Debugger, Server};
 use crate::image::{FileError, ImageFile};
 use crate::machine::{End, Machine};
 use crate::memory::{Memory, MemoryError};
@@ -71,6 +71,7 @@ pub struct Loaded {
     worker: Worker,
     stop_worker: EventFd,
     sandbox: Sandbox,
+    gdb: Option<Server>,
 }
 
 /// A machine whose processors run.
@@ -78,10 +79,26 @@ pub struct Loaded {
 pub struct Running {
     _engine: KvmEngine,
     machine: Arc<Machine>,
-    stopping: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    processors: Processors,
     worker: Option<JoinHandle<()>>,
     stop_worker: EventFd,
+}
+
+/// Who controls the processors.
+#[derive(Debug)]
+enum Processors {
+    Free(Controller),
+    Debugged(Debugger),
+}
+
+impl Processors {
+    /// Stops all of them.
+    fn stop(self) {
+        match self {
+            Self::Free(controller) => controller.end(),
+            Self::Debugged(debugger) => debugger.end(),
+        }
+    }
 }
 
 /// A machine in one of its states.
@@ -121,12 +138,16 @@ impl Vm<Configured> {
             command_line: &command_line(&file, &config),
             tsc: first.tsc()?,
         };
-        first.enter(&boot::load(&mut memory, &image, &facts)?)?;
+        let entry = boot::load(&mut memory, &image, &facts)?;
+        first.enter(&entry)?;
+        let listen = |port| Server::listen(port, &config.image, &image, &entry, memory.clone());
+        let gdb = config.gdb.map(listen).transpose()?;
         let machine = Arc::new(Machine::new(board.bus, board.text)?);
         let stop_worker = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let worker = Worker::new(board.slots, stop_worker.try_clone()?)?;
-        let sandbox = if config.sandbox { Sandbox::new(Rules::default())? } else { Sandbox::off() };
-        Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker, sandbox }))
+        let rules = Rules { debugger: gdb.is_some(), ..Rules::default() };
+        let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
+        Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker, sandbox, gdb }))
     }
 }
 
@@ -140,31 +161,49 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 }
 
 impl Vm<Loaded> {
-    /// Confines this process with all its threads, and lets the processors run.
+    /// Confines this process with all its threads, and lets the processors run, or has them wait for gdb.
     ///
     /// # Errors
     ///
     /// If the host has no threads, or will not confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, vcpus, machine, worker, stop_worker, sandbox } = self.0;
-        // The signal itself does nothing; its arrival interrupts a processor.
-        register_signal_handler(SIGRTMIN(), ignore).map_err(io::Error::from)?;
-        let stopping = Arc::new(AtomicBool::new(false));
+        let Loaded { engine, vcpus, machine, worker, stop_worker, sandbox, gdb } = self.0;
+        let count = vcpus.len();
+        let (mut controller, leashes) = Controller::prepare(count)?;
+        let (debug, debugger) = match gdb {
+            Some(server) => {
+                server.announce()?;
+                let (debug, debugger) = server.prepare(&machine)?;
+                (Some(debug), Some(debugger))
+            }
+            None => (None, None),
+        };
         let mut threads = Threads::new(sandbox)?;
         let for_worker = Arc::clone(&machine);
         threads.spawn("devices".to_owned(), Role::Devices, move || serve(worker, &for_worker))?;
-        for (number, vcpu) in vcpus.into_iter().enumerate() {
-            let (machine, stopping) = (Arc::clone(&machine), Arc::clone(&stopping));
-            threads.spawn(format!("vcpu {number}"), Role::Vcpu, move || run(vcpu, &machine, &stopping))?;
+        for (number, (vcpu, leash)) in vcpus.into_iter().zip(leashes).enumerate() {
+            let machine = Arc::clone(&machine);
+            threads.spawn(format!("vcpu {number}"), Role::Vcpu, move || run(vcpu, &machine, &leash))?;
+        }
+        if let Some(debug) = debug {
+            threads.spawn("gdb".to_owned(), Role::Gdb, debug)?;
         }
         let mut threads = threads.start()?.into_iter();
         let worker = threads.next();
-        let threads = threads.collect();
-        Ok(Vm(Running { _engine: engine, machine, stopping, threads, worker, stop_worker }))
+        controller.attach(threads.take(count));
+        let processors = match debugger {
+            Some(debugger) => {
+                debugger.hand_over(controller);
+                Processors::Debugged(debugger)
+            }
+            None => {
+                controller.run_all();
+                Processors::Free(controller)
+            }
+        };
+        Ok(Vm(Running { _engine: engine, machine, processors, worker, stop_worker }))
     }
 }
-
-extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 /// Ends the machine if its thread panics, which no guest shall be able to bring about.
 struct EndOnPanic<'a>(&'a Machine);
@@ -186,9 +225,10 @@ fn serve(worker: Worker, machine: &Machine) {
 }
 
 /// What the thread of a processor does.
-fn run(mut vcpu: impl Vcpu, machine: &Machine, stopping: &AtomicBool) {
+fn run(mut vcpu: impl Vcpu, machine: &Machine, leash: &Leash) {
     let _end = EndOnPanic(machine);
-    while !stopping.load(Ordering::Relaxed) {
+    let mut goes_on = leash.may_run(&mut vcpu);
+    while goes_on && machine.end().is_none() {
         let exit = vcpu.run();
         if let Ok(exit) = &exit {
             machine.exits().count(exit);
@@ -198,13 +238,14 @@ fn run(mut vcpu: impl Vcpu, machine: &Machine, stopping: &AtomicBool) {
             Ok(Exit::PortRead(port, bytes)) => machine.read_port(port, bytes),
             Ok(Exit::Write(address, bytes)) => machine.write(address, bytes),
             Ok(Exit::Read(address, bytes)) => machine.read(address, bytes),
-            Ok(Exit::Interrupted) => {}
+            Ok(Exit::Interrupted) => goes_on = leash.interrupted(&mut vcpu),
+            Ok(Exit::Debug(event)) => goes_on = leash.stopped(&mut vcpu, event),
             Ok(Exit::Reset) => machine.finish(End::Reset),
-            Ok(Exit::Failed) => machine.finish(End::Failed(vcpu.failure())),
+            Ok(Exit::Failed) => match vcpu.failed_at_breakpoint() {
+                Some(event) => goes_on = leash.stopped(&mut vcpu, event),
+                None => machine.finish(End::Failed(vcpu.failure())),
+            },
             Err(error) => machine.finish(End::Failed(error.to_string())),
-        }
-        if machine.end().is_some() {
-            return;
         }
     }
 }
@@ -222,47 +263,39 @@ impl Vm<Running> {
     ///
     /// If the host cannot wait.
     pub fn wait(self) -> Result<End, VmError> {
-        let mut running = self.0;
-        let ended = running.wait();
-        running.stop();
+        let Running { _engine, machine, processors, worker, stop_worker } = self.0;
+        let ended = wait(&machine);
+        processors.stop();
+        // Those have stopped: the devices serve what the guest has sent so far.
+        let _: io::Result<()> = stop_worker.write(1);
+        let end = machine.end().cloned().unwrap_or(End::Stopped);
+        if let Some(worker) = worker {
+            wait_for_devices(&worker, &end);
+        }
         ended?;
-        Ok(running.machine.end().cloned().unwrap_or(End::Stopped))
+        Ok(end)
     }
 }
 
-impl Running {
-    fn wait(&self) -> io::Result<()> {
-        let epoll = Epoll::new()?;
-        let fd = std::os::fd::AsRawFd::as_raw_fd(self.machine.ended());
-        epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, 0))?;
-        while self.machine.end().is_none() {
-            match epoll.wait(-1, &mut [EpollEvent::default()]) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
+/// Waits for the machine's end.
+fn wait(machine: &Machine) -> io::Result<()> {
+    let epoll = Epoll::new()?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(machine.ended());
+    epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, 0))?;
+    while machine.end().is_none() {
+        match epoll.wait(-1, &mut [EpollEvent::default()]) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Stops all processors, then the devices, which serve what the guest has sent so far.
-    fn stop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // A signal that arrives just before the processor runs is lost, so once is not enough.
-            while !thread.is_finished() {
-                let _: vmm_sys_util::errno::Result<()> = thread.kill(SIGRTMIN());
-                thread::sleep(PAUSE);
-            }
-            // A thread that panicked has ended all the same.
-            let _: thread::Result<()> = thread.join();
-        }
-        let _: io::Result<()> = self.stop_worker.write(1);
-        let Some(worker) = self.worker.take() else { return };
-        // Nobody need read what a guest says that was told to end.
-        let patience = if self.machine.end() == Some(&End::Stopped) { PATIENCE } else { Duration::MAX };
-        let start = Instant::now();
-        while !worker.is_finished() && start.elapsed() < patience {
-            thread::sleep(PAUSE);
-        }
+/// Waits until everything that the guest has said is written; not for ever, if it was told to end: nobody need read that.
+fn wait_for_devices(worker: &JoinHandle<()>, end: &End) {
+    let patience = if *end == End::Stopped { PATIENCE } else { Duration::MAX };
+    let start = Instant::now();
+    while !worker.is_finished() && start.elapsed() < patience {
+        thread::sleep(PAUSE);
     }
 }

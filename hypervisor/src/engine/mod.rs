@@ -2,6 +2,7 @@
 //!
 //! Everything else of the hypervisor is the same whatever does.
 
+pub mod debug;
 pub mod kvm;
 
 use std::fmt::Debug;
@@ -9,6 +10,7 @@ use std::io;
 
 use vmm_sys_util::eventfd::EventFd;
 
+use self::debug::{DebugControl, DebugEvent, Registers};
 use crate::boot::{Entry, Tsc};
 use crate::devices::virtio::Interrupt;
 
@@ -101,6 +103,41 @@ pub trait Vcpu: Debug + Send {
 
     /// Where and why the processor could not go on after [`Exit::Failed`].
     fn failure(&mut self) -> String;
+
+    /// What [`Exit::Failed`] is if it is a breakpoint instruction that the engine cannot run, and breakpoints are to
+    /// stop the processor.
+    fn failed_at_breakpoint(&mut self) -> Option<DebugEvent>;
+
+    /// The registers of a processor that does not run.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn registers(&mut self) -> Result<Registers, EngineError>;
+
+    /// Sets all registers but the selectors of segments.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn set_registers(&mut self, registers: &Registers) -> Result<(), EngineError>;
+
+    /// The physical address behind a virtual one, whatever access the guest has to it; none if there is none.
+    fn translate(&mut self, address: u64) -> Option<u64>;
+
+    /// From now on the processor stops at these things.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn set_debug(&mut self, control: &DebugControl) -> Result<(), EngineError>;
+
+    /// Has the guest get the exception that was an [`Exit::Debug`]: it is of its own making.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn give_back(&mut self, event: DebugEvent) -> Result<(), EngineError>;
 }
 
 /// Why a processor stopped running.
@@ -114,8 +151,10 @@ pub enum Exit<'a> {
     Read(u64, &'a mut [u8]),
     /// It wrote to an address without memory.
     Write(u64, &'a [u8]),
-    /// A signal arrived.
+    /// A signal arrived. What the guest did before is complete, so that a debugger may look.
     Interrupted,
+    /// It came to something at which it is to stop ([`Vcpu::set_debug`]).
+    Debug(DebugEvent),
     /// It reset itself: a fault that it could not handle.
     Reset,
     /// It cannot go on; see [`Vcpu::failure`].

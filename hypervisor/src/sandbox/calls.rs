@@ -181,6 +181,8 @@ const DEVICES: &[Call] = &[
 ];
 
 const GDB: &[Call] = &[
+    (SYS_epoll_create1, &[]),
+    (SYS_fcntl, &[&[Is(1, libc::F_DUPFD_CLOEXEC)]]),
     (SYS_read, &[]),
     (SYS_accept4, &[]),
     (SYS_recvfrom, &[]),

@@ -1,7 +1,9 @@
 //! Processors by KVM.
 
 mod cpuid;
+mod debug;
 mod internal;
+mod registers;
 mod self_test;
 mod slots;
 mod start;

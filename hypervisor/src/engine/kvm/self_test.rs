@@ -69,7 +69,12 @@ fn repeat(vcpu: &mut KvmVcpu) -> Result<(), EngineError> {
 
 /// How long the guest takes.
 fn once(vcpu: &mut KvmVcpu) -> Result<Duration, EngineError> {
-    vcpu.enter_with_vectors(&Entry { instruction: CODE, boot_info: 0, page_table_root: TABLES[0] })?;
+    vcpu.enter_with_vectors(&Entry {
+        instruction: CODE,
+        boot_info: 0,
+        page_table_root: TABLES[0],
+        image: 0,
+    })?;
     let start = Instant::now();
     loop {
         match vcpu.run()? {

@@ -6,8 +6,9 @@ use kvm_bindings::{Msrs, kvm_msr_entry, kvm_sregs};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use vm_memory::{Bytes, GuestAddress};
 
+use super::super::debug::{BREAKPOINT, DebugControl, DebugEvent, Registers};
 use super::super::{EngineError, Exit, Vcpu};
-use super::{KvmEngine, cpuid, failed, internal, self_test, start};
+use super::{KvmEngine, cpuid, debug, failed, internal, registers, self_test, start};
 use crate::boot::{Entry, Tsc};
 use crate::memory::Memory;
 
@@ -28,6 +29,12 @@ pub struct KvmVcpu {
     tsc_kilohertz: u32,
     /// Why it cannot go on.
     failure: String,
+    /// Breakpoint instructions stop it.
+    stops_at_breakpoints: bool,
+    /// Interrupts can wait while it steps.
+    can_block_interrupts: bool,
+    /// KVM merely emulates, and without breakpoint instructions.
+    lacks_breakpoints: bool,
 }
 
 impl KvmVcpu {
@@ -41,7 +48,16 @@ impl KvmVcpu {
         let types = Msrs::from_entries(&[types]).map_err(|_| EngineError::Lacks("memory types"))?;
         vcpu.set_msrs(&types).map_err(failed("set memory types"))?;
         let reset = vcpu.get_sregs().map_err(failed("read registers"))?;
-        Ok(Self { vcpu, memory: memory.clone(), reset, tsc_kilohertz, failure: String::new() })
+        Ok(Self {
+            vcpu,
+            memory: memory.clone(),
+            reset,
+            tsc_kilohertz,
+            failure: String::new(),
+            stops_at_breakpoints: false,
+            can_block_interrupts: debug::can_block_interrupts(kvm),
+            lacks_breakpoints: false,
+        })
     }
 
     /// As `enter`, with vector instructions switched on, which the kernel does by itself.
@@ -88,6 +104,7 @@ impl Vcpu for KvmVcpu {
             Ok(VcpuExit::IoOut(port, bytes)) => Ok(Exit::PortWrite(port, bytes)),
             Ok(VcpuExit::MmioRead(address, bytes)) => Ok(Exit::Read(address, bytes)),
             Ok(VcpuExit::MmioWrite(address, bytes)) => Ok(Exit::Write(address, bytes)),
+            Ok(VcpuExit::Debug(exit)) => Ok(Exit::Debug(debug::event(&exit))),
             Ok(VcpuExit::Intr) => Ok(Exit::Interrupted),
             Ok(VcpuExit::Shutdown) => Ok(Exit::Reset),
             Ok(other) => {
@@ -111,5 +128,41 @@ impl Vcpu for KvmVcpu {
         let place = self.vcpu.get_regs().map_or(0, |registers| registers.rip);
         let bytes = self.instruction(place).unwrap_or_default().map(|byte| format!("{byte:02x}")).join(" ");
         format!("a processor cannot go on at {place:#x} (code {bytes}): {}", self.failure)
+    }
+
+    fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
+        let place = self.vcpu.get_regs().ok().filter(|_| self.stops_at_breakpoints)?.rip;
+        let is_breakpoint = self.instruction(place)?.starts_with(&[BREAKPOINT]);
+        self.lacks_breakpoints |= is_breakpoint;
+        is_breakpoint.then_some(DebugEvent::Breakpoint(place))
+    }
+
+    fn registers(&mut self) -> Result<Registers, EngineError> {
+        registers::read(&self.vcpu)
+    }
+
+    fn set_registers(&mut self, registers: &Registers) -> Result<(), EngineError> {
+        registers::write(&self.vcpu, registers)
+    }
+
+    fn translate(&mut self, address: u64) -> Option<u64> {
+        let place = self.vcpu.translate_gva(address).ok()?;
+        (place.valid != 0).then_some(place.physical_address)
+    }
+
+    fn set_debug(&mut self, control: &DebugControl) -> Result<(), EngineError> {
+        debug::set(&self.vcpu, control, self.can_block_interrupts)?;
+        self.stops_at_breakpoints = control.breakpoints;
+        Ok(())
+    }
+
+    fn give_back(&mut self, event: DebugEvent) -> Result<(), EngineError> {
+        if self.lacks_breakpoints && matches!(event, DebugEvent::Breakpoint(_)) {
+            // The guest must find the address of the next instruction, as processors tell it.
+            let mut registers = self.vcpu.get_regs().map_err(failed("read registers"))?;
+            registers.rip = registers.rip.wrapping_add(1);
+            self.vcpu.set_regs(&registers).map_err(failed("set registers"))?;
+        }
+        debug::give_back(&self.vcpu, event)
     }
 }

@@ -1,0 +1,125 @@
+//! What a debugger sees of a processor and wants from it, whatever engine runs it.
+
+/// How many breakpoints and watchpoints a processor has in its debug registers.
+pub const HARDWARE_BREAKPOINTS: usize = 4;
+
+/// The instruction `int3`.
+pub const BREAKPOINT: u8 = 0xcc;
+
+/// Registers of an x86-64 processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15.
+    pub general: [u64; 16],
+    /// rip.
+    pub instruction: u64,
+    /// rflags.
+    pub flags: u64,
+    /// Selectors of cs, ss, ds, es, fs, gs.
+    pub selectors: [u16; 6],
+    /// Where fs begins: thread-local storage.
+    pub fs_base: u64,
+    /// Where gs begins: data of the processor.
+    pub gs_base: u64,
+    /// Registers for floating point and vectors.
+    pub floating_point: FloatingPoint,
+}
+
+/// Registers for floating point and vectors, as FXSAVE has them (SDM volume 1, section 10.5.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FloatingPoint {
+    /// st(0) to st(7).
+    pub stack: [[u8; 10]; 8],
+    /// Control word.
+    pub control: u16,
+    /// Status word.
+    pub status: u16,
+    /// A bit for each register that holds a value.
+    pub tags: u8,
+    /// Last opcode.
+    pub opcode: u16,
+    /// Address of the last instruction.
+    pub instruction: u64,
+    /// Address of the last instruction's operand.
+    pub operand: u64,
+    /// xmm0 to xmm15.
+    pub vectors: [u128; 16],
+    /// mxcsr.
+    pub vector_control: u32,
+}
+
+/// What stops a processor. By default nothing does, and the guest has its debug registers for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DebugControl {
+    /// Breakpoint instructions.
+    pub breakpoints: bool,
+    /// Any one instruction; interrupts wait.
+    pub step: bool,
+    /// Addresses.
+    pub hardware: [Option<HardwareBreakpoint>; HARDWARE_BREAKPOINTS],
+}
+
+/// A breakpoint or watchpoint in a debug register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardwareBreakpoint {
+    /// A multiple of the length.
+    pub address: u64,
+    /// How many bytes.
+    pub length: WatchLength,
+    /// What must happen there.
+    pub access: Access,
+}
+
+/// How many bytes a debug register watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchLength {
+    /// One; the only one for [`Access::Execute`].
+    Byte,
+    /// Two.
+    Word,
+    /// Four.
+    Double,
+    /// Eight.
+    Quad,
+}
+
+impl WatchLength {
+    /// From the longest to the shortest.
+    pub const ALL: [Self; 4] = [Self::Quad, Self::Double, Self::Word, Self::Byte];
+
+    /// As a number.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Byte => 1,
+            Self::Word => 2,
+            Self::Double => 4,
+            Self::Quad => 8,
+        }
+    }
+}
+
+/// What a processor does with an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is about to run the instruction there.
+    Execute,
+    /// It has written.
+    Write,
+    /// It has read or written.
+    ReadWrite,
+}
+
+/// At what a processor has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugEvent {
+    /// A breakpoint instruction at this address, which is the next to run.
+    Breakpoint(u64),
+    /// A debug exception.
+    Trap {
+        /// It has run one instruction.
+        step: bool,
+        /// A bit for each of [`DebugControl::hardware`] that has come true.
+        hits: u8,
+    },
+}
