@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -120,6 +121,10 @@ fn connect(
 fn open(disk: &Disk) -> Result<Block, BoardError> {
     let failed = |source| BoardError::Disk { file: disk.file.clone(), source };
     let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
+    let kind = file.metadata().map_err(failed)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device")));
+    }
     let locked = if disk.read_only { file.try_lock_shared() } else { file.try_lock() };
     match locked {
         Err(TryLockError::WouldBlock) => return Err(BoardError::DiskInUse(disk.file.clone())),

@@ -42,6 +42,8 @@ pub struct Facts<'a> {
     pub command_line: &'a [u8],
     /// The time-stamp counter as the guest sees it.
     pub tsc: Tsc,
+    /// The date when the counter showed that: [`now`].
+    pub date: u64,
 }
 
 /// A time-stamp counter.
@@ -79,7 +81,7 @@ pub fn load(memory: &mut Memory, image: &Image<'_>, facts: &Facts<'_>) -> Result
     info.platform = Platform::Uhyve as u32;
     info.tsc_frequency = facts.tsc.frequency;
     info.wall_clock_tsc = facts.tsc.now;
-    info.wall_clock = wall_clock();
+    info.wall_clock = facts.date;
     info.cpus = facts.cpus;
     getrandom::fill(&mut info.seed).map_err(BootError::Random)?;
     info.seed_size = 32;
@@ -114,7 +116,8 @@ fn randomness() -> Result<Randomness, BootError> {
 }
 
 /// Nanoseconds since 1970 (UTC); 0 if the host's clock is set to before.
-fn wall_clock() -> u64 {
+#[must_use]
+pub fn now() -> u64 {
     let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(passed.as_nanos()).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
     name = "uhyve",
     version,
     arg_required_else_help = true,
-    after_help = "The guest's exit code is uhyve's. 124: the time limit was reached; 125: the guest could not be started, or \
+    after_help = "The guest's exit code is uhyve's. 2: the command line is wrong; 124: the time limit was reached; 125: the guest could not be started, or \
                   ended without a status; 159: the sandbox stopped uhyve; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
 )]
 pub struct Arguments {

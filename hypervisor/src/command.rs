@@ -1,16 +1,16 @@
 //! What the command does.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Parser;
 use hermit_interface::exit::NOT_STARTED;
 
 use crate::cli::Arguments;
-use crate::machine::{End, Machine};
-use crate::signals::Signals;
+use crate::log::say;
+use crate::machine::End;
+use crate::signals::{Event, Signals};
 use crate::vm::Vm;
 use crate::{check, log, sandbox, stats};
 
@@ -32,7 +32,7 @@ pub fn main() -> ExitCode {
     match run(arguments, started) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("uhyve: error: {error}");
+            say(format_args!("error: {error}"));
             ExitCode::from(NOT_STARTED)
         }
     }
@@ -47,39 +47,36 @@ fn run(arguments: Arguments, started: Instant) -> Result<u8> {
     let vm = Vm::new(config).load()?.start()?;
     let machine = vm.machine();
     ::log::info!("the guest runs after {:?}", started.elapsed());
-    let code = wait(&signals, timeout, &machine)?;
-    signals.give_up();
-    let end = vm.wait()?;
-    if let Some(account) = account {
-        eprint!("{}", account.report(&machine, started));
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let event = signals.wait(machine.ended(), deadline)?;
+    if event != Event::Ended {
+        machine.finish(End::Stopped);
     }
-    Ok(code.unwrap_or_else(|| report(&end)))
-}
-
-/// Waits for the guest, and ends it if it is time; then returns the exit code.
-fn wait(signals: &Signals, timeout: Option<Duration>, machine: &Arc<Machine>) -> Result<Option<u8>> {
-    let code = match signals.wait(machine.ended(), timeout)? {
-        crate::signals::Event::Ended => return Ok(None),
-        crate::signals::Event::Signal(number) => SIGNAL.saturating_add(number),
-        crate::signals::Event::Timeout => {
+    let end = vm.wait(deadline)?;
+    if let Some(account) = account {
+        say(format_args!("{}", account.report(&machine, started)));
+    }
+    Ok(match event {
+        Event::Ended => report(&end),
+        Event::Signal(number) => SIGNAL.saturating_add(number),
+        Event::Timeout => {
             let limit = timeout.unwrap_or_default().as_secs_f64();
-            eprintln!("uhyve: error: the guest ran for more than {limit} s and was ended");
+            say(format_args!("error: the guest ran for more than {limit} s and was ended"));
             TIMED_OUT
         }
-    };
-    machine.finish(End::Stopped);
-    Ok(Some(code))
+    })
 }
 
 /// The exit code that an end means; says why if it is not the guest's.
 fn report(end: &End) -> u8 {
     match end {
         End::Exited(status) => return *status,
-        End::Stopped => {}
+        // gdb's user wanted that: as if by SIGTERM.
+        End::Stopped => return SIGNAL + 15,
         End::Reset => {
-            eprintln!("uhyve: error: the guest reset the machine: it met a fault that it could not handle");
+            say(format_args!("error: the guest reset the machine: it met a fault that it could not handle"));
         }
-        End::Failed(reason) => eprintln!("uhyve: error: {reason}"),
+        End::Failed(reason) => say(format_args!("error: {reason}")),
     }
     NOT_STARTED
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
@@ -187,24 +187,16 @@ impl Controller {
         answers.recv().ok()
     }
 
-    /// Ends all threads.
-    pub fn end(self) {
+    /// Ends all threads. One that is held up on the host for longer than that is left alone; it ends with the process.
+    pub fn end(self, most: Duration) {
+        let start = Instant::now();
         for processor in &self.processors {
             processor.is_wanted.store(true, Ordering::Relaxed);
             // A thread that does not listen has ended.
             let _: Result<(), mpsc::SendError<Request>> = processor.requests.send(Request::End);
             processor.interrupt();
         }
-        for mut processor in self.processors {
-            let mut patience = PATIENCE;
-            while processor.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-                thread::sleep(patience);
-                patience = (patience * 2).min(MOST_PATIENCE);
-                processor.interrupt();
-            }
-            // A thread that panicked has ended all the same.
-            let _: Option<thread::Result<()>> = processor.thread.take().map(JoinHandle::join);
-        }
+        self.processors.into_iter().for_each(|processor| processor.join(start, most));
     }
 }
 
@@ -220,6 +212,21 @@ impl Processor {
             stirred: Arc::clone(stirred),
         };
         (Self { is_wanted, requests, stops, thread: None, is_running: false }, leash)
+    }
+
+    /// Waits for the end of its thread, but not longer than that.
+    fn join(mut self, start: Instant, most: Duration) {
+        let mut patience = PATIENCE;
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            if start.elapsed() > most {
+                return;
+            }
+            thread::sleep(patience);
+            patience = (patience * 2).min(MOST_PATIENCE);
+            self.interrupt();
+        }
+        // A thread that panicked has ended all the same.
+        let _: Option<thread::Result<()>> = self.thread.take().map(JoinHandle::join);
     }
 
     /// Asks a processor that runs to pause.

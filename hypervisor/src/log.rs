@@ -1,5 +1,8 @@
 //! Messages for whoever runs a machine, on standard error.
 
+use std::fmt;
+use std::io::{self, Write};
+
 use log::{LevelFilter, Log, Metadata, Record};
 
 #[derive(Debug)]
@@ -11,10 +14,15 @@ impl Log for Stderr {
     }
 
     fn log(&self, record: &Record<'_>) {
-        eprintln!("uhyve: {}: {}", record.level().as_str().to_lowercase(), record.args());
+        say(format_args!("{}: {}", record.level().as_str().to_lowercase(), record.args()));
     }
 
     fn flush(&self) {}
+}
+
+/// Says something, unless nobody listens: that must end neither this process nor its guest.
+pub(crate) fn say(message: fmt::Arguments<'_>) {
+    let _: io::Result<()> = writeln!(io::stderr(), "uhyve: {message}");
 }
 
 /// Prints warnings, and what is going on if it is to be `verbose`.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
 /// The signals by which a machine is told to end.
-const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
 /// What a shell adds to the number of the signal that ended a process.
 const SHELL: i32 = 128;
@@ -38,8 +38,8 @@ pub enum Event {
 pub struct Signals {
     epoll: Epoll,
     pipes: Vec<UnixStream>,
-    /// The next signal ends the process.
-    is_over: Arc<AtomicBool>,
+    /// Nobody waits: a signal ends the process at once.
+    nobody_waits: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -49,12 +49,12 @@ impl Signals {
     ///
     /// If the host has no pipes.
     pub fn new() -> io::Result<Self> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), is_over };
+        let nobody_waits = Arc::new(AtomicBool::new(true));
+        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), nobody_waits };
         for (index, signal) in (0..).zip(SIGNALS) {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
-            flag::register_conditional_shutdown(signal, SHELL + signal, Arc::clone(&signals.is_over))?;
+            flag::register_conditional_shutdown(signal, SHELL + signal, Arc::clone(&signals.nobody_waits))?;
             pipe::register(signal, write)?;
             signals.watch(read.as_raw_fd(), index)?;
             signals.pipes.push(read);
@@ -62,23 +62,25 @@ impl Signals {
         Ok(signals)
     }
 
-    /// From now on a signal ends this process at once: whoever waits for the guest's output to be taken need not.
-    pub fn give_up(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-
     fn watch(&self, fd: i32, data: u64) -> io::Result<()> {
         self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, data))
     }
 
-    /// Waits until `ended` is readable, a signal arrives, or the time is over.
+    /// Waits until `ended` is readable, a signal arrives, or a moment has come. Before and after, a signal ends this
+    /// process at once: whoever loads a machine, or waits for its output to be taken, can be stopped.
     ///
     /// # Errors
     ///
     /// If the host cannot wait.
-    pub fn wait(&self, ended: &EventFd, timeout: Option<Duration>) -> io::Result<Event> {
+    pub fn wait(&self, ended: &EventFd, deadline: Option<Instant>) -> io::Result<Event> {
         self.watch(ended.as_raw_fd(), ENDED)?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.nobody_waits.store(false, Ordering::Relaxed);
+        let event = self.wait_until(deadline);
+        self.nobody_waits.store(true, Ordering::Relaxed);
+        event
+    }
+
+    fn wait_until(&self, deadline: Option<Instant>) -> io::Result<Event> {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -126,11 +128,18 @@ mod tests {
     fn each_event_is_told_from_the_others() {
         let signals = Signals::new().unwrap();
         let begin = Instant::now();
-        let wait = |ended: &EventFd| signals.wait(ended, Some(Duration::from_millis(20))).unwrap();
+        let wait = |ended: &EventFd| {
+            let deadline = Instant::now() + Duration::from_millis(20);
+            signals.wait(ended, Some(deadline)).unwrap()
+        };
         assert_eq!(wait(&EventFd::new(0).unwrap()), Event::Timeout);
         assert!(begin.elapsed() >= Duration::from_millis(20));
-        raise(signal_hook::consts::SIGTERM).unwrap();
+        let later = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            raise(signal_hook::consts::SIGTERM).unwrap();
+        });
         assert_eq!(wait(&EventFd::new(0).unwrap()), Event::Signal(15));
+        later.join().unwrap();
         let ended = EventFd::new(0).unwrap();
         ended.write(1).unwrap();
         assert_eq!(wait(&ended), Event::Ended);

@@ -49,7 +49,7 @@ impl Account {
 
     /// A text for people.
     pub(crate) fn report(self, machine: &Machine, started: Instant) -> String {
-        let mut text = format!("uhyve: ran for {:.3} s", started.elapsed().as_secs_f64());
+        let mut text = format!("ran for {:.3} s", started.elapsed().as_secs_f64());
         for (name, count) in KINDS.iter().zip(&machine.exits().0) {
             let count = count.load(Ordering::Relaxed);
             if count > 0 {
@@ -63,6 +63,6 @@ impl Account {
             let _: std::fmt::Result =
                 write!(text, "; at most {} resident, the guest's memory included", peak.trim());
         }
-        text + "\n"
+        text
     }
 }

@@ -92,11 +92,11 @@ enum Processors {
 }
 
 impl Processors {
-    /// Stops all of them.
-    fn stop(self) {
+    /// Stops all of them, but does not wait longer than that.
+    fn stop(self, patience: Duration) {
         match self {
-            Self::Free(controller) => controller.end(),
-            Self::Debugged(debugger) => debugger.end(),
+            Self::Free(controller) => controller.end(patience),
+            Self::Debugged(debugger) => debugger.end(patience),
         }
     }
 }
@@ -137,6 +137,7 @@ impl Vm<Configured> {
             devices: &board.descriptions,
             command_line: &command_line(&file, &config),
             tsc: first.tsc()?,
+            date: boot::now(),
         };
         let entry = boot::load(&mut memory, &image, &facts)?;
         first.enter(&entry)?;
@@ -257,20 +258,23 @@ impl Vm<Running> {
         Arc::clone(&self.0.machine)
     }
 
-    /// Waits for the machine's end.
+    /// Waits for the machine's end, and until everything that the guest has said is written. A machine that was told to end
+    /// waits for the latter only a second: nobody need read it. `deadline` is when no machine waits any longer.
     ///
     /// # Errors
     ///
     /// If the host cannot wait.
-    pub fn wait(self) -> Result<End, VmError> {
+    pub fn wait(self, deadline: Option<Instant>) -> Result<End, VmError> {
         let Running { _engine, machine, processors, worker, stop_worker } = self.0;
         let ended = wait(&machine);
-        processors.stop();
+        let end = machine.end().cloned().unwrap_or(End::Stopped);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(PATIENCE));
+        let patience = if end == End::Stopped { PATIENCE } else { left.unwrap_or(Duration::MAX) };
+        processors.stop(patience);
         // Those have stopped: the devices serve what the guest has sent so far.
         let _: io::Result<()> = stop_worker.write(1);
-        let end = machine.end().cloned().unwrap_or(End::Stopped);
         if let Some(worker) = worker {
-            wait_for_devices(&worker, &end);
+            wait_for_devices(&worker, patience);
         }
         ended?;
         Ok(end)
@@ -291,9 +295,8 @@ fn wait(machine: &Machine) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until everything that the guest has said is written; not for ever, if it was told to end: nobody need read that.
-fn wait_for_devices(worker: &JoinHandle<()>, end: &End) {
-    let patience = if *end == End::Stopped { PATIENCE } else { Duration::MAX };
+/// Waits until everything that the guest has said is written, but not longer than that.
+fn wait_for_devices(worker: &JoinHandle<()>, patience: Duration) {
     let start = Instant::now();
     while !worker.is_finished() && start.elapsed() < patience {
         thread::sleep(PAUSE);

@@ -122,7 +122,7 @@ fn threads_begin_paused() {
     std::thread::sleep(Duration::from_millis(5));
     assert_eq!((runs(&controller, 0), runs(&controller, 1)), (Some(0), Some(0)));
     assert_eq!(runs(&controller, 2), None);
-    controller.end();
+    controller.end(Duration::MAX);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn only_paused_processors_answer() {
     std::thread::sleep(Duration::from_millis(5));
     assert!(seen > 0);
     assert_eq!(runs(&controller, 0), Some(seen), "it runs though it was paused");
-    controller.end();
+    controller.end(Duration::MAX);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_processor_that_comes_to_something_says_so_once() {
     assert_eq!(controller.next_stop(), None);
     assert_eq!(controller.pause(), []);
     assert_eq!(runs(&controller, 1), Some(3));
-    controller.end();
+    controller.end(Duration::MAX);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn ending_reaches_threads_that_run_and_threads_that_wait() {
         counter.fetch_add(1, Ordering::Relaxed);
     });
     controller.run(1);
-    controller.end();
+    controller.end(Duration::MAX);
     assert_eq!(ended.load(Ordering::Relaxed), 2);
 }
 
@@ -184,5 +184,5 @@ fn a_thread_that_has_ended_is_not_waited_for() {
     assert_eq!(runs(&controller, 0), None);
     controller.run_all();
     assert!(!controller.is_running());
-    controller.end();
+    controller.end(Duration::MAX);
 }

@@ -39,6 +39,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
 use hermit_interface::image::Image;
 
@@ -47,6 +48,7 @@ use self::session::Outcome;
 use self::wait::Wait;
 use crate::boot::Entry;
 use crate::control::Controller;
+use crate::log::say;
 use crate::machine::{End, Machine};
 use crate::memory::Memory;
 
@@ -117,7 +119,7 @@ impl Server {
     pub fn announce(&self) -> io::Result<()> {
         let port = self.listener.local_addr()?.port();
         let (image, start) = (self.image.display(), self.place.start);
-        eprintln!("uhyve: waits for gdb {image} -ex \"target remote :{port}\" (the image is at {start:#x})");
+        say(format_args!("waits for gdb {image} -ex \"target remote :{port}\" (the image is at {start:#x})"));
         Ok(())
     }
 }
@@ -137,11 +139,12 @@ impl Debugger {
         let _: Result<(), mpsc::SendError<Controller>> = self.hand_over.send(controller);
     }
 
-    /// Ends the machine, if it has not ended, and its processors' threads.
-    pub fn end(self) {
+    /// Ends the machine, if it has not ended, and its processors' threads, but does not wait longer than that for each.
+    pub fn end(self, patience: Duration) {
         self.machine.finish(End::Stopped);
-        if let Ok(controller) = self.given_back.recv() {
-            controller.end();
+        // A gdb that takes nothing must not keep the machine: without their controller the threads end by themselves.
+        if let Ok(controller) = self.given_back.recv_timeout(patience) {
+            controller.end(patience);
         }
     }
 }
@@ -153,7 +156,7 @@ fn serve_all(listener: &TcpListener, connections: &Wait, mut guest: Guest) -> Co
         match session::run(stream, &mut guest) {
             Ok(Outcome::Detached) => {}
             Ok(Outcome::Killed) => guest.machine().finish(End::Stopped),
-            Err(error) => eprintln!("uhyve: gdb is gone, the guest runs on: {error}"),
+            Err(error) => say(format_args!("gdb is gone, the guest runs on: {error}")),
         }
         guest.let_go();
     }
@@ -169,7 +172,7 @@ fn next(listener: &TcpListener, connections: &Wait, guest: &Guest) -> Option<Tcp
         }
         match ready.and_then(|_| listener.accept()) {
             Ok((stream, _)) => return Some(stream),
-            Err(error) => eprintln!("uhyve: a gdb could not connect: {error}"),
+            Err(error) => say(format_args!("a gdb could not connect: {error}")),
         }
     }
     None

@@ -5,7 +5,9 @@
 
 use std::os::raw::c_int;
 
-use kvm_bindings::{kvm_debugregs, kvm_fpu, kvm_guest_debug, kvm_regs, kvm_sregs, kvm_translation};
+use kvm_bindings::{
+    kvm_debugregs, kvm_fpu, kvm_guest_debug, kvm_regs, kvm_sregs, kvm_translation, kvm_vcpu_events,
+};
 use libc::{
     SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
     SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fdatasync,
@@ -66,7 +68,10 @@ const TRANSLATE: Opcode = read_write::<kvm_translation>(KVM, 0x85);
 const GET_FLOATING_POINT: Opcode = read::<kvm_fpu>(KVM, 0x8c);
 const SET_FLOATING_POINT: Opcode = write::<kvm_fpu>(KVM, 0x8d);
 const SET_GUEST_DEBUG: Opcode = write::<kvm_guest_debug>(KVM, 0x9b);
+const GET_EVENTS: Opcode = read::<kvm_vcpu_events>(KVM, 0x9f);
+const SET_EVENTS: Opcode = write::<kvm_vcpu_events>(KVM, 0xa0);
 const GET_DEBUG_REGISTERS: Opcode = read::<kvm_debugregs>(KVM, 0xa1);
+const SET_DEBUG_REGISTERS: Opcode = write::<kvm_debugregs>(KVM, 0xa2);
 
 /// Requests that are older than the scheme of the others (asm-generic/ioctls.h).
 const GET_TERMINAL: Opcode = 0x5401;
@@ -162,6 +167,9 @@ const DEBUGGED_VCPU: &[Call] = &[(
         &[Request(1, SET_FLOATING_POINT)],
         &[Request(1, SET_GUEST_DEBUG)],
         &[Request(1, GET_DEBUG_REGISTERS)],
+        &[Request(1, SET_DEBUG_REGISTERS)],
+        &[Request(1, GET_EVENTS)],
+        &[Request(1, SET_EVENTS)],
     ],
 )];
 
@@ -186,7 +194,13 @@ const GDB: &[Call] = &[
     (SYS_read, &[]),
     (SYS_accept4, &[]),
     (SYS_recvfrom, &[]),
-    (SYS_setsockopt, &[&[Is(1, libc::IPPROTO_TCP), Is(2, libc::TCP_NODELAY)]]),
+    (
+        SYS_setsockopt,
+        &[
+            &[Is(1, libc::IPPROTO_TCP), Is(2, libc::TCP_NODELAY)],
+            &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_SNDTIMEO)],
+        ],
+    ),
     (SYS_ioctl, &[&[Request(1, SET_NONBLOCKING)]]),
     (SYS_poll, &[]),
     (SYS_ppoll, &[]),

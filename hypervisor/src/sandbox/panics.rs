@@ -4,6 +4,7 @@ use std::sync::Once;
 use std::{env, panic, thread};
 
 use super::denial;
+use crate::log;
 
 static REPORT: Once = Once::new();
 
@@ -22,8 +23,8 @@ pub(super) fn report() {
 }
 
 fn say(panic: &panic::PanicHookInfo<'_>) {
-    eprintln!("uhyve: thread {} {panic}", thread::current().name().unwrap_or("without a name"));
+    log::say(format_args!("thread {} {panic}", thread::current().name().unwrap_or("without a name")));
     if env::var_os("RUST_BACKTRACE").is_some_and(|wanted| wanted != "0") {
-        eprintln!("There is no backtrace in the sandbox; --no-sandbox switches it off.");
+        log::say(format_args!("there is no backtrace in the sandbox; --no-sandbox switches it off"));
     }
 }

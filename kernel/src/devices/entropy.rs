@@ -61,7 +61,11 @@ impl Source {
     /// Waits for some bytes; says how many.
     fn read(&self, bytes: &mut [u8]) -> Result<usize, EntropyError> {
         self.turn.take(|| {
-            self.driver.lock().request(bytes.len())?;
+            match self.driver.lock().request(bytes.len()) {
+                // The answer to a request that came too late for whoever made it.
+                Ok(()) | Err(EntropyError::Busy) => {}
+                Err(error) => return Err(error),
+            }
             block_on(|context| {
                 self.waiters.add(context);
                 self.try_complete(bytes)

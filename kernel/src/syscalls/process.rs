@@ -21,6 +21,9 @@ export_plain! {
     }
 
     fn sys_abort as abort() -> ! {
+        if let Some(console) = devices::console() {
+            console.flush();
+        }
         exit(ABORTED)
     }
 

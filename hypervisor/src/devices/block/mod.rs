@@ -42,6 +42,8 @@ const SERIAL: [u8; VIRTIO_BLK_ID_BYTES as usize] = *b"uhyve-block\0\0\0\0\0\0\0\
 pub struct Block {
     disk: Disk,
     is_read_only: bool,
+    /// The driver does not flush: what is written must stay before it hears of it (virtio 1.2, section 5.2.6.2).
+    writes_through: bool,
     bad_request: Once,
     bad_host: Once,
 }
@@ -68,7 +70,13 @@ impl Block {
     /// The file's size cannot be found out.
     pub fn new(file: File, is_read_only: bool) -> io::Result<Self> {
         let disk = Disk::new(file)?;
-        Ok(Self { disk, is_read_only, bad_request: Once::default(), bad_host: Once::default() })
+        Ok(Self {
+            disk,
+            is_read_only,
+            writes_through: false,
+            bad_request: Once::default(),
+            bad_host: Once::default(),
+        })
     }
 
     /// Carries out a request. Returns how many bytes it has written into the chain.
@@ -97,6 +105,9 @@ impl Block {
             Operation::Write { sector, data } => {
                 let position = self.disk.position(*sector, data.length())?;
                 self.disk.write(position, data, memory)?;
+                if self.writes_through {
+                    self.disk.flush()?;
+                }
                 Ok(0)
             }
             Operation::Flush => Ok(self.disk.flush().map(|()| 0)?),
@@ -132,6 +143,10 @@ impl VirtioDevice for Block {
             | 1 << VIRTIO_BLK_F_BLK_SIZE
             | 1 << VIRTIO_BLK_F_FLUSH;
         always | u64::from(self.is_read_only) << VIRTIO_BLK_F_RO
+    }
+
+    fn activate(&mut self, features: u64) {
+        self.writes_through = features & 1 << VIRTIO_BLK_F_FLUSH == 0;
     }
 
     fn queue_sizes(&self) -> &'static [u16] {

@@ -121,6 +121,8 @@ impl Slot {
                 return;
             }
         }
+        // What has come meanwhile is the worker's.
+        self.kick(index);
     }
 
     /// Serves a queue once. The lock is no longer held when the interrupt is raised.

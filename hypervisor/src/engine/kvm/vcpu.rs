@@ -46,7 +46,9 @@ impl KvmVcpu {
         vcpu.set_cpuid2(&leaves).map_err(failed("say what a processor can do"))?;
         let types = kvm_msr_entry { index: MEMORY_TYPES, data: WRITE_BACK, ..kvm_msr_entry::default() };
         let types = Msrs::from_entries(&[types]).map_err(|_| EngineError::Lacks("memory types"))?;
-        vcpu.set_msrs(&types).map_err(failed("set memory types"))?;
+        if vcpu.set_msrs(&types).map_err(failed("set memory types"))? != 1 {
+            return Err(EngineError::Lacks("memory types"));
+        }
         let reset = vcpu.get_sregs().map_err(failed("read registers"))?;
         Ok(Self {
             vcpu,
@@ -86,7 +88,9 @@ impl Vcpu for KvmVcpu {
         let counter = kvm_msr_entry { index: TSC, ..kvm_msr_entry::default() };
         let mut counter =
             Msrs::from_entries(&[counter]).map_err(|_| EngineError::Lacks("time-stamp counter"))?;
-        self.vcpu.get_msrs(&mut counter).map_err(failed("read the time-stamp counter"))?;
+        if self.vcpu.get_msrs(&mut counter).map_err(failed("read the time-stamp counter"))? != 1 {
+            return Err(EngineError::Lacks("time-stamp counter"));
+        }
         let now = counter.as_slice().first().map_or(0, |entry| entry.data);
         Ok(Tsc { frequency: u64::from(self.tsc_kilohertz) * 1000, now })
     }

@@ -32,7 +32,7 @@ fn next_stop(guest: &mut Guest) -> (usize, Stop) {
 
 fn end(mut guest: Guest) {
     guest.stop();
-    guest.into_controller().end();
+    guest.into_controller().end(Duration::MAX);
 }
 
 #[test]
