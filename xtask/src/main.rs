@@ -13,6 +13,7 @@ mod run;
 mod runner;
 mod setup;
 mod test;
+mod uhyve;
 mod workspace;
 
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ enum Command {
     Run(run::Arguments),
     /// Make one file that boots with `qemu-system-x86_64 -kernel FILE`
     Image(image::Arguments),
-    /// Run the tests: lints, host and QEMU, or only the rings named
+    /// Run the tests: lints and all rings, or only the rings named
     Test(test::Arguments),
     /// Measure what things cost
     Bench(bench::Arguments),

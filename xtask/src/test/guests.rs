@@ -80,7 +80,7 @@ pub(crate) fn expect(guest: &Guest, input: &[u8], status: u8, texts: &[&str]) ->
 }
 
 /// What `examples/faults` is told, the exit status, and what it must print.
-const FAULTS: [(&str, u8, &[&str]); 23] = [
+pub(super) const FAULTS: [(&str, u8, &[&str]); 23] = [
     ("panic", 134, &["thread 'main'", "panicked at"]),
     (
         "null",

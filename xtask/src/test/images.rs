@@ -28,9 +28,7 @@ pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
 
 fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<()> {
     let image = fs::read(&examples.hello_world).context("cannot read an example")?;
-    let mut foreign = image.clone();
-    let note = find(&foreign, b"HERMIT\0\0")? + 8;
-    foreign[note] = 99;
+    let foreign = of_another_abi(&image)?;
     let linux = fs::read(std::env::current_exe()?).context("cannot read this program")?;
     let cases: [(&str, &[u8], &str); 8] = [
         ("a Linux program", &linux, "the ABI note is missing"),
@@ -56,6 +54,14 @@ fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
         });
     }
     Ok(())
+}
+
+/// The image, which says that it was built for version 99 of the ABI.
+pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
+    let mut foreign = image.to_vec();
+    let note = find(&foreign, b"HERMIT\0\0")? + 8;
+    foreign[note] = 99;
+    Ok(foreign)
 }
 
 /// Where some bytes are for the first time.

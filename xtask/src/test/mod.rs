@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `host` | unit, property and integration tests of everything that runs on the development machine; models |
 //! | `qemu` | programs in virtual machines, bad images, and the build tool as users call it |
+//! | `kvm` | programs in machines of our hypervisor, which has its tests here too |
 //!
-//! Without a ring: the lints and all rings, which is what CI needs.
+//! Without a ring: the lints and all rings, which is what CI needs. Where there is no KVM to use, its ring is then
+//! skipped.
 
 mod abi;
 mod clock;
@@ -13,6 +15,7 @@ mod devices;
 mod guests;
 mod images;
 mod instructions;
+mod kvm;
 mod report;
 mod soft_float;
 mod symbols;
@@ -38,17 +41,17 @@ pub(crate) struct Arguments {
 enum Ring {
     /// Tests that run on this machine
     Host,
-    /// Programs in virtual machines
+    /// Programs in QEMU's virtual machines
     Qemu,
     /// Not available yet
     Process,
-    /// Not available yet
+    /// Programs in virtual machines of uhyve, on KVM
     Kvm,
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    if arguments.rings.iter().any(|ring| matches!(ring, Ring::Process | Ring::Kvm)) {
-        bail!("this ring is not available yet: there are host and qemu");
+    if arguments.rings.contains(&Ring::Process) {
+        bail!("this ring is not available yet: there are host, qemu and kvm");
     }
     let wanted = |ring| arguments.rings.is_empty() || arguments.rings.contains(&ring);
     if wanted(Ring::Qemu) {
@@ -66,6 +69,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Ring::Qemu) {
         qemu(&mut report, arguments.long)?;
+    }
+    if wanted(Ring::Kvm) {
+        kvm::test(&mut report, arguments.rings.contains(&Ring::Kvm))?;
     }
     report.finish()
 }

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 pub(crate) struct Report {
     passed: usize,
     failed: Vec<String>,
+    skipped: Vec<String>,
 }
 
 impl Report {
@@ -29,9 +30,18 @@ impl Report {
         }
     }
 
+    /// Notes what this machine cannot test.
+    pub(crate) fn skip(&mut self, name: &str, reason: &str) {
+        println!("skipped {name}: {reason}");
+        self.skipped.push(format!("{name}: {reason}"));
+    }
+
     /// Prints the sum; an error if a test failed.
     pub(crate) fn finish(self) -> Result<()> {
         println!();
+        for skipped in &self.skipped {
+            println!("skipped: {skipped}");
+        }
         for name in &self.failed {
             println!("failed: {name}");
         }
@@ -55,6 +65,14 @@ mod tests {
         report.check("bad", || anyhow::bail!("as expected"));
         assert_eq!((report.passed, report.failed.as_slice()), (1, &["bad".to_owned()][..]));
         assert!(report.finish().is_err());
+    }
+
+    #[test]
+    fn what_is_skipped_does_not_count() {
+        let mut report = Report::default();
+        report.skip("a ring", "there is no such device");
+        assert_eq!((report.passed, report.failed.len(), report.skipped.len()), (0, 0, 1));
+        assert!(report.finish().is_ok());
         assert!(Report::default().finish().is_ok());
     }
 }
