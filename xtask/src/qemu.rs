@@ -281,6 +281,18 @@ impl Guest {
     }
 }
 
+/// The options that give a machine with PCI one more disk, written `FILE` or `FILE:ro`.
+pub(crate) fn disk(number: usize, disk: &str) -> [String; 4] {
+    let (file, read_only) = disk.strip_suffix(":ro").map_or((disk, "off"), |file| (file, "on"));
+    let file = quote_commas(Path::new(file));
+    [
+        "-drive".to_owned(),
+        format!("if=none,id=disk{number},format=raw,read-only={read_only},file={file}"),
+        "-device".to_owned(),
+        format!("virtio-blk-pci,disable-legacy=on,drive=disk{number}"),
+    ]
+}
+
 /// A path as a value among others that commas separate.
 fn quote_commas(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
@@ -335,7 +347,13 @@ fn drain(mut pipe: impl Read) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::relay;
+    use super::{disk, relay};
+
+    #[test]
+    fn a_disk_may_have_any_name() {
+        assert_eq!(disk(1, "a,b:ro")[1], "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
+        assert_eq!(disk(0, "ro")[1], "if=none,id=disk0,format=raw,read-only=off,file=ro");
+    }
 
     #[test]
     fn input_is_quoted_and_ended() {

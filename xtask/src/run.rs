@@ -1,7 +1,8 @@
 //! `cargo xtask run`: boots a program in a virtual machine.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::process;
 use crate::program::{self, Program};
-use crate::qemu::{Board, End, Guest, INTERRUPTED, Input, QEMU};
+use crate::qemu::{self, Board, End, Guest, INTERRUPTED, Input, QEMU};
 use crate::setup;
+use crate::uhyve::{Uhyve, has_kvm};
 use hermit_interface::memory_size::MemorySize;
 
 /// Exit code of a guest that ran for too long, as of timeout(1).
@@ -44,22 +46,25 @@ pub(crate) struct Machine {
     /// CPUs of the machine, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-    /// Which of QEMU's machines
-    #[arg(long, value_enum, default_value_t)]
-    board: Board,
+    /// Which of QEMU's machines; microvm unless there are disks
+    #[arg(long, value_enum)]
+    board: Option<Board>,
     /// Memory of the machine, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value_t)]
     memory: MemorySize,
     /// An environment variable of the program, KEY=VALUE
     #[arg(long, value_name = "K=V", value_parser = variable)]
     env: Vec<OsString>,
+    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
+    #[arg(long, value_name = "FILE[:ro]")]
+    block: Vec<String>,
     /// Forward a TCP port of the host to the guest
     #[arg(short = 'p', long = "port", value_name = "HOST:GUEST")]
     ports: Vec<String>,
     /// Kill the guest after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Print the command line of QEMU
+    /// Print the command line of QEMU or uhyve, and why that one
     #[arg(long)]
     verbose: bool,
     /// Another loader
@@ -72,10 +77,14 @@ pub(crate) struct Machine {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Platform {
+    /// uhyve where KVM runs code at full speed, else QEMU
     #[default]
     Auto,
+    /// uhyve on KVM, even if KVM merely emulates
     Kvm,
+    /// Not available yet
     Process,
+    /// QEMU, without KVM
     Qemu,
 }
 
@@ -96,7 +105,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
     arguments.machine.check()?;
-    setup::ensure_with_qemu()?;
+    if arguments.machine.platform == Platform::Kvm {
+        setup::ensure()?;
+    } else {
+        setup::ensure_with_qemu()?;
+    }
     let image = arguments.program.build()?;
     arguments.machine.boot(image, &arguments.arguments)
 }
@@ -104,8 +117,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
 impl Machine {
     /// Refuses what is not there yet.
     pub(crate) fn check(&self) -> Result<()> {
-        if matches!(self.platform, Platform::Kvm | Platform::Process) {
+        if self.platform == Platform::Process {
             bail!("this platform is not available yet: use --platform qemu");
+        }
+        if self.platform == Platform::Kvm && self.board.is_some() {
+            bail!("--board is one of QEMU's machines: use --platform qemu");
+        }
+        if self.board == Some(Board::Microvm) && !self.block.is_empty() {
+            bail!("microvm has no disks: use --board pc");
         }
         if !self.ports.is_empty() {
             bail!("-p is not available yet: programs have no network so far");
@@ -118,19 +137,81 @@ impl Machine {
         if !self.no_check {
             program::check(&image)?;
         }
+        match self.hypervisor()? {
+            Some(uhyve) => self.become_uhyve(&uhyve, &image, arguments),
+            None => self.boot_in_qemu(image, arguments),
+        }
+    }
+
+    /// uhyve, if that is to run the guest.
+    fn hypervisor(&self) -> Result<Option<Uhyve>> {
+        match self.platform {
+            Platform::Kvm => Uhyve::ask().map(Some),
+            Platform::Auto => Ok(self.best()),
+            Platform::Process | Platform::Qemu => Ok(None),
+        }
+    }
+
+    /// uhyve, if it is the better choice. A reason against it is no error.
+    fn best(&self) -> Option<Uhyve> {
+        let uhyve = if self.board.is_some() || self.loader.is_some() || self.no_check {
+            Err("the options are for it".to_owned())
+        } else if !has_kvm() {
+            // Nothing is built only to hear that.
+            Err("there is no KVM here that we may use".to_owned())
+        } else {
+            Uhyve::ask().map_err(|error| format!("{error:#}"))
+        };
+        let reason = match uhyve {
+            Ok(uhyve) if uhyve.is_fast => return Some(uhyve),
+            Ok(uhyve) => uhyve.about_kvm,
+            Err(reason) => reason,
+        };
+        if self.verbose {
+            eprintln!("QEMU runs the guest: {reason}");
+        }
+        None
+    }
+
+    /// Has uhyve take the place of this program: it keeps the promises about input, output, signals and exit codes.
+    fn become_uhyve(&self, uhyve: &Uhyve, image: &Path, arguments: &[OsString]) -> Result<u8> {
+        let mut command = uhyve.on_kvm();
+        command.args(["--cpus", &self.cpus.to_string(), "--memory", &self.memory.to_string()]);
+        for variable in &self.env {
+            command.arg("--env").arg(variable);
+        }
+        for disk in &self.block {
+            command.args(["--block", disk]);
+        }
+        if let Some(limit) = self.timeout {
+            command.args(["--timeout", &limit.as_secs_f64().to_string()]);
+        }
+        if self.verbose {
+            command.arg("--verbose");
+        }
+        command.arg(image).arg("--").args(arguments);
+        if self.verbose {
+            eprintln!("{}", process::display(&command));
+        }
+        let error = command.exec();
+        Err(error).with_context(|| format!("cannot start {}", uhyve.program.display()))
+    }
+
+    fn boot_in_qemu(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
         if process::find(QEMU).is_none() {
             return Err(setup::qemu_missing());
         }
         let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
         let guest = Guest {
-            board: self.board,
+            board: self.board.unwrap_or(if self.block.is_empty() { Board::Microvm } else { Board::Pc }),
             memory: self.memory,
             cpus: self.cpus,
             arguments: arguments.to_vec(),
             environment: self.env.clone(),
             timeout: self.timeout,
             verbose: self.verbose,
+            more: self.block.iter().enumerate().flat_map(|(number, disk)| qemu::disk(number, disk)).collect(),
             ..Guest::new(loader, Some(image), name)
         };
         ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;

@@ -79,7 +79,7 @@ fn mistakes(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
     let empty: PathBuf = folder.join("empty");
     fs::create_dir(&empty)?;
     let empty = empty.display().to_string();
-    let cases: [(&str, &[&str], i32, &str); 11] = [
+    let cases: [(&str, &[&str], i32, &str); 13] = [
         ("an unknown example", &["run", "hello_wrld"], 125, "hello_world"),
         ("a missing file", &["run", "/no/such/image"], 125, "neither an example nor"),
         ("a folder without a crate", &["run", &empty], 125, "no Cargo.toml"),
@@ -88,7 +88,14 @@ fn mistakes(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
         ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
         ("no CPU", &["run", &image, "--cpus", "0"], 2, "1..=64"),
         ("a variable without a value", &["run", &image, "--env", "A"], 2, "KEY=VALUE"),
-        ("a platform of the future", &["run", &image, "--platform", "kvm"], 125, "--platform qemu"),
+        ("a platform of the future", &["run", &image, "--platform", "process"], 125, "--platform qemu"),
+        (
+            "QEMU's board without QEMU",
+            &["run", &image, "--platform", "kvm", "--board", "pc"],
+            125,
+            "--board is",
+        ),
+        ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 125, "--board pc"),
         ("an unknown flag", &["run", &image, "--fast"], 2, "--fast"),
         ("an unknown command", &["fly"], 2, "fly"),
     ];
@@ -98,6 +105,7 @@ fn mistakes(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
     report.check("mistake: QEMU is missing", || {
         // The runner needs no other program, and does not install anything.
         let mut command = xtask(&["runner", &image])?;
+        command.env("HERMIT_RUN_ARGS", "--platform qemu");
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
     });
     Ok(())
@@ -105,15 +113,21 @@ fn mistakes(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
 
 fn run(examples: &Examples) -> Result<()> {
     let image = examples.hello_world.display().to_string();
-    let arguments = ["run", &image, "--env", "GREETING=hi", "--", "one", "--exit-code", "42"];
-    let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi")?;
+    runs(&["--platform", "qemu"], &image)
+}
+
+/// `run` passes on what goes in and what comes out.
+pub(super) fn runs(options: &[&str], image: &str) -> Result<()> {
+    let rest = ["--env", "GREETING=hi", "--cpus", "2", "--timeout", "60", "--", "one", "--exit-code", "42"];
+    let arguments = [&["run", image], options, &rest].concat();
+    let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi\nprocessors: 2\n")?;
     ensure!(output.stdout.starts_with(b"Hello, world!\n"), "something else is on standard output");
     Ok(())
 }
 
 fn time_limit(examples: &Examples) -> Result<()> {
     let image = examples.stdin.display().to_string();
-    let mut command = xtask(&["run", &image, "--timeout", "1"])?;
+    let mut command = xtask(&["run", &image, "--platform", "qemu", "--timeout", "1"])?;
     // Its input never ends.
     let output = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = output.stderr(std::process::Stdio::piped()).spawn()?;

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::guests::{example, soft_example};
 use super::report::Report;
+use super::users;
 use crate::uhyve::{Uhyve, has_kvm};
 use crate::{process, workspace};
 use machine::Machine;
@@ -81,6 +82,9 @@ pub(super) fn test(report: &mut Report, asked_for: bool) -> Result<()> {
     disks::test(report, &ring);
     command::test(report, &ring);
     refusals::test(report, &ring);
+    report.check("kvm: run --platform kvm", || {
+        users::runs(&["--platform", "kvm"], &ring.image("hello_world").display().to_string())
+    });
     report.check("kvm: tests of the hypervisor with images", || hypervisor(&ring));
     Ok(())
 }
