@@ -13,8 +13,12 @@ use crate::{process, setup, workspace};
 
 /// Packages that only exist on a target of their own, and the arguments that select them. Kernel and loader are
 /// checked apart: together they would have each other's features.
-const ON_TARGETS: [(&str, &[&str]); 3] = [
+const ON_TARGETS: [(&str, &[&str]); 4] = [
     (BARE_TARGET, &["--package", "hermit-kernel", "--package", "hermit-hal"]),
+    (
+        BARE_TARGET,
+        &["--package", "hermit-kernel", "--package", "hermit-hal", "--features", "hermit-kernel/soft-float"],
+    ),
     (BARE_TARGET, &["--package", "hermit-loader"]),
     (
         GUEST_TARGET,

@@ -16,10 +16,10 @@ use anyhow::{Context, Result, ensure};
 use crate::process;
 
 /// What uhyve grants a guest, in seconds: a lot, for KVM may emulate and the host be busy.
-const LIMIT: &str = "30";
+const LIMIT: &str = "60";
 
 /// When uhyve is killed that does not keep to it.
-const OUTER_LIMIT: Duration = Duration::from_secs(40);
+const OUTER_LIMIT: Duration = Duration::from_secs(75);
 
 /// How often a running machine is looked at.
 const POLL: Duration = Duration::from_millis(2);
