@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::guests::Examples;
+use super::guests::{Examples, example};
 use super::report::Report;
 use crate::build::GUEST_TARGET;
 use crate::{process, workspace};
@@ -18,6 +18,9 @@ pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
     mistakes(report, examples, folder.path())?;
     report.check("user: the exit code, output and input of run", || run(examples));
     report.check("user: a time limit", || time_limit(examples));
+    report.check("user: a disk for run", || {
+        disk(&["--platform", "qemu"], &example("disk", true)?, folder.path())
+    });
     report.check("user: image writes a file that boots", || image(folder.path()));
     Ok(())
 }
@@ -123,6 +126,20 @@ pub(super) fn runs(options: &[&str], image: &str) -> Result<()> {
     let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi\nprocessors: 2\n")?;
     ensure!(output.stdout.starts_with(b"Hello, world!\n"), "something else is on standard output");
     Ok(())
+}
+
+/// `run` has disks, whatever their file is called.
+pub(super) fn disk(options: &[&str], image: &Path, folder: &Path) -> Result<()> {
+    let file = folder.join("a disk, zeroed");
+    fs::write(&file, vec![0; 4096])?;
+    let file = file.display().to_string();
+    let image = image.display().to_string();
+    let run = |disk: &str, words: &[&str]| {
+        let limited = ["run", &image, "--timeout", "60", "--block", disk];
+        xtask(&[&limited, options, &["--"], words].concat())
+    };
+    expect(&mut run(&file, &["check", "/dev/vda"])?, 0, "4096 bytes are as they were written")?;
+    expect(&mut run(&format!("{file}:ro"), &["check", "/dev/vda"])?, 1, "Permission denied").map(drop)
 }
 
 fn time_limit(examples: &Examples) -> Result<()> {

@@ -85,6 +85,9 @@ pub(super) fn test(report: &mut Report, asked_for: bool) -> Result<()> {
     report.check("kvm: run --platform kvm", || {
         users::runs(&["--platform", "kvm"], &ring.image("hello_world").display().to_string())
     });
+    report.check("kvm: run --platform kvm --block", || {
+        users::disk(&["--platform", "kvm"], &ring.image("disk"), ring.folder.path())
+    });
     report.check("kvm: tests of the hypervisor with images", || hypervisor(&ring));
     Ok(())
 }
