@@ -1,0 +1,195 @@
+//! Guests without a kernel: a few instructions in an image that is valid.
+//!
+//! The first instructions give the guest an address space of its own in low memory: the first 8 GiB of physical
+//! addresses, each at itself. Then they copy all instructions there, so that the guest owns every byte above 1 MiB.
+
+use std::mem::offset_of;
+
+use hermit_interface::boot_info::BootInfo;
+use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_interface::image::sample::{ProgramHeader, Sample};
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    CodeAssembler, al, ax, cr3, dword_ptr, dx, eax, ecx, qword_ptr, r12, r13, r14, r15, rax, rbx, rcx, rdi,
+    rdx, rsi, rsp, word_ptr,
+};
+
+/// Where the guest's page tables lie: the topmost, the next, and after it those that map large pages.
+const TABLES: u32 = 0x2000;
+/// How much is mapped, in GiB.
+const MAPPED: u32 = 8;
+/// Where the instructions run.
+pub(crate) const CODE: u32 = 0x1_0000;
+/// The most bytes of them.
+const CODE_SIZE: u16 = 0xe000;
+/// Zeros that nobody uses.
+pub(crate) const ZEROS: u32 = 0x2_0000;
+/// Memory for queues and buffers, up to the stack.
+pub(crate) const BUFFERS: u64 = 0x3_0000;
+const STACK: u32 = 0xf_0000;
+
+/// Where the instructions lie in the image, and in its file.
+const IN_IMAGE: u16 = 0x8000;
+
+/// An instruction may not exist.
+pub(crate) type Assembled = Result<(), IcedError>;
+
+/// A guest that is being written. r12 counts, r13 and r14 are [`Self::random`]'s.
+pub(crate) struct Guest {
+    /// Takes the instructions that this type has no words for.
+    pub(crate) code: CodeAssembler,
+}
+
+impl Guest {
+    /// The image of a guest that does what `write` writes, and then ends with `status`.
+    pub(crate) fn image(status: u8, write: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
+        let mut guest = Self { code: CodeAssembler::new(64).expect("a processor with 64 bits") };
+        let assembled = guest.begin().and_then(|()| write(&mut guest)).and_then(|()| guest.exit(status));
+        assembled.expect("instructions that exist");
+        guest.link()
+    }
+
+    /// Gives the guest its address space and its place in low memory.
+    fn begin(&mut self) -> Assembled {
+        let (mut start, mut body) = (self.code.create_label(), self.code.create_label());
+        self.code.set_label(&mut start)?;
+        self.map()?;
+        let code = &mut self.code;
+        code.lea(rsi, qword_ptr(start))?;
+        code.lea(rdx, qword_ptr(body))?;
+        code.sub(rdx, rsi)?;
+        code.mov(rdi, u64::from(CODE))?;
+        code.add(rdx, rdi)?;
+        code.mov(ecx, u32::from(CODE_SIZE))?;
+        code.rep().movsb()?;
+        code.mov(rsp, u64::from(STACK))?;
+        code.jmp(rdx)?;
+        code.set_label(&mut body)?;
+        code.mov(r13, 1u64)?;
+        code.mov(r14, 6_364_136_223_846_793_005u64)
+    }
+
+    /// Maps physical memory at itself, besides all that is mapped already.
+    fn map(&mut self) -> Assembled {
+        let [top, next, large] = [TABLES, TABLES + 0x1000, TABLES + 0x2000];
+        let code = &mut self.code;
+        code.mov(r15, qword_ptr(rdi + offset_of!(BootInfo, direct_map)))?;
+        code.mov(rsi, qword_ptr(rdi + offset_of!(BootInfo, page_table_root)))?;
+        code.add(rsi, r15)?;
+        code.lea(rdi, qword_ptr(r15 + top))?;
+        code.mov(ecx, 512u32)?;
+        code.rep().movsq()?;
+        code.mov(rax, u64::from(next | 3))?;
+        code.mov(qword_ptr(r15 + top), rax)?;
+        self.fill_table(next, large | 3, 0x1000, MAPPED)?;
+        self.fill_table(large, 0x83, 2 << 20, MAPPED * 512)?;
+        self.code.mov(rax, u64::from(top))?;
+        self.code.mov(cr3, rax)
+    }
+
+    /// Writes `count` entries, the first one `entry`, each `step` more than the one before.
+    fn fill_table(&mut self, table: u32, entry: u32, step: u32, count: u32) -> Assembled {
+        let code = &mut self.code;
+        let mut next = code.create_label();
+        code.lea(rdi, qword_ptr(r15 + table))?;
+        code.mov(rax, u64::from(entry))?;
+        code.mov(rcx, u64::from(count))?;
+        code.mov(rdx, u64::from(step))?;
+        code.set_label(&mut next)?;
+        code.mov(qword_ptr(rdi), rax)?;
+        code.add(rax, rdx)?;
+        code.add(rdi, 8)?;
+        code.dec(rcx)?;
+        code.jne(next)
+    }
+
+    /// Ends the machine.
+    pub(crate) fn exit(&mut self, status: u8) -> Assembled {
+        self.code.mov(eax, u32::from(status))?;
+        self.exit_with_al()
+    }
+
+    /// Ends the machine with the status in al.
+    pub(crate) fn exit_with_al(&mut self) -> Assembled {
+        self.code.mov(dx, u32::from(STATUS_PORT))?;
+        self.code.out(dx, al)?;
+        self.code.mov(dx, u32::from(QUIT_PORT))?;
+        self.code.out(dx, al)
+    }
+
+    /// Writes 16 bits.
+    pub(crate) fn write16(&mut self, address: u64, value: u16) -> Assembled {
+        self.code.mov(rbx, address)?;
+        self.code.mov(eax, u32::from(value))?;
+        self.code.mov(word_ptr(rbx), ax)
+    }
+
+    /// Writes 32 bits.
+    pub(crate) fn write32(&mut self, address: u64, value: u32) -> Assembled {
+        self.code.mov(rbx, address)?;
+        self.code.mov(eax, value)?;
+        self.code.mov(dword_ptr(rbx), eax)
+    }
+
+    /// Writes 64 bits.
+    pub(crate) fn write64(&mut self, address: u64, value: u64) -> Assembled {
+        self.code.mov(rbx, address)?;
+        self.code.mov(rax, value)?;
+        self.code.mov(qword_ptr(rbx), rax)
+    }
+
+    /// Fills memory with zeros, in words of 8 bytes.
+    pub(crate) fn clear(&mut self, start: u64, size: u64) -> Assembled {
+        self.code.mov(rdi, start)?;
+        self.code.mov(rcx, size / 8)?;
+        self.code.xor(eax, eax)?;
+        self.code.rep().stosq()
+    }
+
+    /// Does `body` several times.
+    pub(crate) fn repeat(&mut self, times: u32, body: impl FnOnce(&mut Self) -> Assembled) -> Assembled {
+        let mut again = self.code.create_label();
+        self.code.push(r12)?;
+        self.code.mov(r12, u64::from(times))?;
+        self.code.set_label(&mut again)?;
+        body(self)?;
+        self.code.dec(r12)?;
+        self.code.jne(again)?;
+        self.code.pop(r12)
+    }
+
+    /// A number in rax that nobody foresees (Knuth's MMIX generator); its upper bits are the better ones.
+    pub(crate) fn random(&mut self) -> Assembled {
+        self.code.imul_2(r13, r14)?;
+        self.code.mov(rax, 1_442_695_040_888_963_407u64)?;
+        self.code.add(r13, rax)?;
+        self.code.mov(rax, r13)?;
+        self.code.shr(rax, 20u32)
+    }
+
+    /// The image's file.
+    fn link(&mut self) -> Vec<u8> {
+        let code = self.code.assemble(0).expect("labels that are set");
+        assert!(code.len() <= usize::from(CODE_SIZE), "{} bytes of instructions", code.len());
+        let mut sample = Sample::default();
+        sample.header.entry = IN_IMAGE.into();
+        // Segments are in ascending order, and the code comes last.
+        sample.segments.swap(1, 2);
+        let [_, data, last, ..] = &mut sample.segments;
+        *last = ProgramHeader {
+            offset: IN_IMAGE.into(),
+            vaddr: IN_IMAGE.into(),
+            filesz: CODE_SIZE.into(),
+            memsz: CODE_SIZE.into(),
+            ..*last
+        };
+        assert!(data.vaddr + data.memsz <= last.vaddr, "segments overlap");
+        sample.relocations.clear();
+        sample.dynamic.clear();
+        let mut file = sample.build();
+        file.resize(IN_IMAGE.into(), 0);
+        file.extend(code);
+        file.resize(usize::from(IN_IMAGE) + usize::from(CODE_SIZE), 0);
+        file
+    }
+}
