@@ -67,18 +67,16 @@ fn try_rings(guest: &mut Guest, queue: Queue, rings: Rings, descriptors: &[Descr
 #[test]
 fn rings_where_no_memory_is_do_no_harm() {
     let places = [0, END - 16, END, 0xd000_0000, 0xffff_ffff_ffff_fff0, u64::MAX, BUFFERS + 1];
+    let rings = places.into_iter().flat_map(|place| {
+        [
+            Rings { descriptors: place, ..RINGS },
+            Rings { available: place, ..RINGS },
+            Rings { used: place, ..RINGS },
+        ]
+    });
     for queue in QUEUES {
         run(|guest| {
-            for place in places {
-                for rings in [
-                    Rings { descriptors: place, ..RINGS },
-                    Rings { available: place, ..RINGS },
-                    Rings { used: place, ..RINGS },
-                ] {
-                    try_rings(guest, queue, rings, &[(DATA, 16, WRITE, 0)])?;
-                }
-            }
-            Ok(())
+            rings.clone().try_for_each(|rings| try_rings(guest, queue, rings, &[(DATA, 16, WRITE, 0)]))
         });
     }
 }
@@ -135,15 +133,15 @@ fn tables_that_loop_or_never_end_do_no_harm() {
         &[(DATA, 1, NEXT, 1), (DATA, 1, NEXT, 2), (DATA, 1, NEXT, 0xff)],
         &[(DATA, 1 << 20, WRITE | NEXT, 1), (DATA, 1 << 20, WRITE | NEXT, 0)],
     ];
+    let sizes = [16, 64, 4096, 1 << 20, u32::MAX - 15];
     for queue in QUEUES {
         run(|guest| {
-            for table in tables {
+            tables.into_iter().try_for_each(|table| {
                 guest.describe(TABLE, table)?;
-                for size in [16, 64, 4096, 1 << 20, u32::MAX - 15] {
-                    try_rings(guest, queue, RINGS, &[(TABLE, size, INDIRECT, 0)])?;
-                }
-            }
-            Ok(())
+                sizes
+                    .into_iter()
+                    .try_for_each(|size| try_rings(guest, queue, RINGS, &[(TABLE, size, INDIRECT, 0)]))
+            })
         });
     }
 }

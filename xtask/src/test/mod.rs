@@ -5,13 +5,15 @@
 //! | `host` | unit, property and integration tests of everything that runs on the development machine; models |
 //! | `qemu` | programs in virtual machines, bad images, and the build tool as users call it |
 //! | `kvm` | programs in machines of our hypervisor, which has its tests here too |
+//! | `fuzz` | the hypervisor's fuzz targets; only if it is named or with `--long` |
 //!
-//! Without a ring: the lints and all rings, which is what CI needs. Where there is no KVM to use, its ring is then
+//! Without a ring: the lints and all other rings, which is what CI needs. Where there is no KVM to use, its ring is then
 //! skipped.
 
 mod abi;
 mod clock;
 mod devices;
+mod fuzz;
 mod guests;
 mod images;
 mod instructions;
@@ -35,6 +37,9 @@ pub(crate) struct Arguments {
     /// Also run what takes minutes
     #[arg(long)]
     long: bool,
+    /// How long each fuzz target runs
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -43,6 +48,8 @@ enum Ring {
     Host,
     /// Programs in QEMU's virtual machines
     Qemu,
+    /// Fuzz targets, which take a nightly compiler; not run unless named or with --long
+    Fuzz,
     /// Not available yet
     Process,
     /// Programs in virtual machines of uhyve, on KVM
@@ -51,7 +58,7 @@ enum Ring {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.rings.contains(&Ring::Process) {
-        bail!("this ring is not available yet: there are host, qemu and kvm");
+        bail!("this ring is not available yet: there are host, qemu, kvm and fuzz");
     }
     let wanted = |ring| arguments.rings.is_empty() || arguments.rings.contains(&ring);
     if wanted(Ring::Qemu) {
@@ -72,6 +79,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Ring::Kvm) {
         kvm::test(&mut report, arguments.rings.contains(&Ring::Kvm))?;
+    }
+    if arguments.rings.contains(&Ring::Fuzz) || (arguments.rings.is_empty() && arguments.long) {
+        fuzz::test(&mut report, arguments.seconds)?;
     }
     report.finish()
 }
