@@ -29,31 +29,25 @@ fn an_undefined_instruction_without_a_handler_resets_the_machine() {
     }
 }
 
+fn ends_after_a_jump(address: u64) {
+    let jump = |guest: &mut Guest| {
+        guest.code.mov(rax, address)?;
+        guest.code.jmp(rax)
+    };
+    if let Some(code) = run(jump) {
+        assert_eq!(code, NO_STATUS, "{address:#x}");
+    }
+}
+
 #[test]
 fn a_jump_to_nowhere_resets_the_machine() {
-    for address in [0x7fff_ffff_f000u64, 0xffff_ffff_ffff_f000, 1 << 63] {
-        let jump = |guest: &mut Guest| {
-            guest.code.mov(rax, address)?;
-            guest.code.jmp(rax)
-        };
-        if let Some(code) = run(jump) {
-            assert_eq!(code, NO_STATUS, "{address:#x}");
-        }
-    }
+    [0x7fff_ffff_f000, 0xffff_ffff_ffff_f000, 1 << 63].into_iter().for_each(ends_after_a_jump);
 }
 
 /// Instructions cannot be fetched from device registers.
 #[test]
 fn a_jump_to_a_device_ends_the_guest() {
-    for address in [0xd000_0000u64, 0xd000_0050, 0xfee0_0000, 0x1_8000_0000] {
-        let jump = |guest: &mut Guest| {
-            guest.code.mov(rax, address)?;
-            guest.code.jmp(rax)
-        };
-        if let Some(code) = run(jump) {
-            assert_eq!(code, NO_STATUS, "{address:#x}");
-        }
-    }
+    [0xd000_0000, 0xd000_0050, 0xfee0_0000, 0x1_8000_0000].into_iter().for_each(ends_after_a_jump);
 }
 
 #[test]
@@ -129,12 +123,12 @@ fn noise_in_all_memory_harms_nobody() {
     let fill = |guest: &mut Guest| {
         // From 1 MiB to 32 MiB: the image, its page tables, the boot information.
         guest.code.mov(rdi, 1u64 << 20)?;
-        guest.repeat((31 << 20) / 64, |guest| {
+        guest.repeat((31 << 20) / 256, |guest| {
             guest.random()?;
-            for offset in (0..64).step_by(8) {
+            for offset in (0..256).step_by(8) {
                 guest.code.mov(iced_x86::code_asm::qword_ptr(rdi + offset), rax)?;
             }
-            guest.code.add(rdi, 64)
+            guest.code.add(rdi, 256)
         })
     };
     if let Some(code) = run(fill) {

@@ -46,7 +46,7 @@ fn build(folder: &Path, output: &Path) -> Result<()> {
     process::output(&mut nightly(&["rustc", "--version"])).context(
         "fuzzing takes a nightly compiler, and there is none: `rustup toolchain install nightly --profile minimal`",
     )?;
-    let mut cargo = nightly(&["cargo", "build", "--release", "--locked", "--target", TARGET]);
+    let mut cargo = nightly(&["cargo", "build", "--release", "--target", TARGET]);
     process::run(cargo.arg("--target-dir").arg(output).env("RUSTFLAGS", FLAGS))
 }
 
