@@ -49,6 +49,26 @@ impl Board {
     }
 }
 
+/// What runs the processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Accelerator {
+    /// QEMU translates the guest's code.
+    #[default]
+    Tcg,
+    /// The host's kernel, which may need hardware for it.
+    Kvm,
+}
+
+impl Accelerator {
+    /// The value of QEMU's option `-accel`.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Tcg => "tcg",
+            Self::Kvm => "kvm",
+        }
+    }
+}
+
 /// What runs, on which machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
@@ -58,6 +78,8 @@ pub(crate) struct Guest {
     pub(crate) image: Option<PathBuf>,
     /// The kind of machine.
     pub(crate) board: Board,
+    /// What runs its processors.
+    pub(crate) accelerator: Accelerator,
     /// The machine's memory.
     pub(crate) memory: MemorySize,
     /// The machine's CPUs.
@@ -107,6 +129,7 @@ impl Guest {
             kernel,
             image,
             board: Board::default(),
+            accelerator: Accelerator::default(),
             memory: MemorySize::default(),
             cpus: 1,
             name,
@@ -198,12 +221,12 @@ impl Guest {
         })
     }
 
-    /// The way QEMU is called. The last two devices are how the guest ends, see `hermit_interface::exit`.
-    fn command(&self, folder: &Path) -> Result<Command> {
+    /// The way QEMU is called, with its files in `folder`. The last two devices are how the guest ends, see `hermit_interface::exit`.
+    pub(crate) fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
         qemu.args([
             "-accel",
-            "tcg",
+            self.accelerator.option(),
             "-cpu",
             "max",
             "-nodefaults",

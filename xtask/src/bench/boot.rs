@@ -1,19 +1,15 @@
 //! The suite `boot`: what it takes to get to the program's `main`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{COUNT_INSTRUCTIONS, example};
+use super::{COUNT_INSTRUCTIONS, RUNS, example, median, stripped_size};
 use crate::qemu::{Board, End, Guest, Input};
-use crate::{build, program, setup};
+use crate::{program, setup};
 use hermit_interface::memory_size::MemorySize;
-
-/// Runs of which the median counts.
-const RUNS: usize = 11;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -48,9 +44,9 @@ impl Bench {
         let memory = self.least_memory()?;
         let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
         let normal = MemorySize::default();
-        let instructions = |memory, board| median(|| self.instructions(memory, board));
+        let instructions = |memory, board| measure(|| self.instructions(memory, board));
         // Without an image the loader only says so: QEMU, firmware and the way into 64-bit mode alone.
-        let time = |image, board| median(|| self.microseconds(image, board));
+        let time = |image, board| measure(|| self.microseconds(image, board));
         let image = Some(self.hello_world.as_path());
         Ok(json!({
             "hello_world, stripped (bytes)": size,
@@ -101,16 +97,6 @@ impl Bench {
     }
 }
 
-fn median(measure: impl Fn() -> Result<u64>) -> Result<u64> {
-    let mut values = (0..RUNS).map(|_| measure()).collect::<Result<Vec<_>>>()?;
-    values.sort_unstable();
-    Ok(values[RUNS / 2])
-}
-
-/// The size of a file without symbols and debugging information.
-fn stripped_size(image: &Path) -> Result<u64> {
-    let folder = tempfile::TempDir::new().context("cannot make a temporary folder")?;
-    let stripped = folder.path().join("stripped");
-    build::strip(image, &stripped)?;
-    Ok(fs::metadata(&stripped)?.len())
+fn measure(run: impl Fn() -> Result<u64>) -> Result<u64> {
+    (0..RUNS).map(|_| run()).collect::<Result<_>>().map(median)
 }
