@@ -85,10 +85,11 @@ pub(crate) fn loader() -> Result<PathBuf> {
     executable.context("cargo built the loader, but names no executable")
 }
 
-/// Builds the hypervisor; quick if it is up to date.
+/// Builds the hypervisor as it is shipped; quick if it is up to date.
 pub(crate) fn uhyve() -> Result<PathBuf> {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "uhyve", "--release"]);
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "uhyve"]);
+    cargo.args(["--profile", "hypervisor"]);
     let artifacts = artifacts(&mut cargo).context("cannot build uhyve")?;
     let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
     executable.context("cargo built uhyve, but names no executable")
