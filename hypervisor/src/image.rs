@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hermit_interface::image::{self, Image, ImageError};
+use hermit_interface::to_usize;
 
 /// No image's file is larger, debugging information included.
 const MAX_FILE: u64 = 4 << 30;
@@ -54,6 +55,8 @@ impl ImageFile {
             return Err(FileError::TooLarge(name.to_owned()));
         }
         let mut bytes = Vec::new();
+        // Room for all of it: growing bit by bit costs time, and leaves holes in the heap.
+        bytes.try_reserve_exact(to_usize(metadata.len())).map_err(|error| failed(error.into()))?;
         file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
         Ok(Self { name: name.to_owned(), bytes })
     }
