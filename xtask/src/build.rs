@@ -80,9 +80,7 @@ pub(crate) fn loader() -> Result<PathBuf> {
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-loader"]);
     cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    let artifacts = artifacts(&mut cargo).context("cannot build the loader")?;
-    let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
-    executable.context("cargo built the loader, but names no executable")
+    executable(&mut cargo, "the loader")
 }
 
 /// Builds the hypervisor as it is shipped; quick if it is up to date.
@@ -90,9 +88,13 @@ pub(crate) fn uhyve() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "uhyve"]);
     cargo.args(["--profile", "hypervisor"]);
-    let artifacts = artifacts(&mut cargo).context("cannot build uhyve")?;
+    executable(&mut cargo, "uhyve")
+}
+
+fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
+    let artifacts = artifacts(cargo).with_context(|| format!("cannot build {name}"))?;
     let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
-    executable.context("cargo built uhyve, but names no executable")
+    executable.with_context(|| format!("cargo built {name}, but names no executable"))
 }
 
 /// Copies a program without its symbols and debugging information.
