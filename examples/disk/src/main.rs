@@ -103,9 +103,9 @@ fn check(file: &str) -> io::Result<()> {
 
 fn random(file: &str, length: u64) -> io::Result<()> {
     let mut seen = [false; 256];
-    for byte in File::open(file)?.take(length).bytes() {
-        seen[usize::from(byte?)] = true;
-    }
+    let mut bytes = Vec::new();
+    File::open(file)?.take(length).read_to_end(&mut bytes)?;
+    bytes.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     println!("{} values", seen.iter().filter(|seen| **seen).count());
     Ok(())
 }
