@@ -7,8 +7,12 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 /// Seconds until something that does not end is ended.
 const LIMIT: &str = "60";
 
-/// The folder with images, if there are to be tests.
+/// The folder with images, if there are to be tests, and if there is a gdb.
 pub(crate) fn images() -> Option<PathBuf> {
+    if Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: there is no gdb");
+        return None;
+    }
     let folder = std::env::var_os("HERMIT_TEST_IMAGES");
     if folder.is_none() {
         eprintln!("skipped: HERMIT_TEST_IMAGES names no folder with images");

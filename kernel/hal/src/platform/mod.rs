@@ -1,7 +1,10 @@
 //! What differs between the machines that an image can run on. Everything else in the kernel is the same on all
 //! of them.
 
+mod apic;
+mod cpus;
 pub mod pc;
+mod registers;
 mod uhyve;
 
 use core::fmt::Debug;
@@ -9,7 +12,11 @@ use core::fmt::Debug;
 use hermit_interface::boot_info;
 use spin::Once;
 
-/// A kind of machine.
+use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
+use crate::memory::shootdown;
+use apic::Command;
+
+/// A kind of machine. What is not said otherwise is done by the local APICs.
 pub trait Platform: Sync + Debug {
     /// Makes the console ready. There is no memory yet.
     fn init(&self);
@@ -43,25 +50,42 @@ pub trait Platform: Sync + Debug {
     fn finish(&self, line: u8);
 
     /// Raises the timer's line of this CPU after so many nanoseconds, or earlier. Interrupts are masked.
-    fn set_timer(&self, nanoseconds: u64);
+    fn set_timer(&self, nanoseconds: u64) {
+        apic::set_timer(nanoseconds);
+    }
 
     /// How many CPUs there are, at least 1 and at most 64.
-    fn cpus(&self) -> u32;
+    fn cpus(&self) -> u32 {
+        cpus::count()
+    }
 
     /// Starts the other CPUs; each calls `main` some time later. Called once, by the first CPU.
-    fn start_others(&self, main: fn(u32) -> !);
+    fn start_others(&self, main: fn(u32) -> !) {
+        cpus::start_others(main);
+    }
 
     /// Makes the interrupt controller of this CPU ready, which is not the first, and has this number.
-    fn init_cpu(&self, cpu: u32);
+    fn init_cpu(&self, cpu: u32) {
+        apic::init(false);
+        cpus::started(cpu);
+    }
 
     /// Raises [`crate::interrupts::KICK`] on another CPU. Interrupts are masked.
-    fn kick(&self, cpu: u32);
+    fn kick(&self, cpu: u32) {
+        apic::send(cpus::apic_id(cpu), Command::Interrupt(KICK_VECTOR));
+    }
 
     /// Has all other CPUs answer [`crate::memory::shootdown`]. Interrupts are masked.
-    fn flush_others(&self);
+    fn flush_others(&self) {
+        apic::send_to_others(Command::Interrupt(FLUSH_VECTOR));
+    }
 
     /// Stops all other CPUs, whatever they do.
-    fn stop_others(&self);
+    fn stop_others(&self) {
+        if shootdown::has_others() {
+            apic::send_to_others(Command::NonMaskable);
+        }
+    }
 
     /// Measures the time-stamp counter: ticks per second. Takes some milliseconds.
     fn measure_tsc(&self) -> u64;

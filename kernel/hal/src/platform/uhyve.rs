@@ -6,12 +6,8 @@ use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::machine::TEXT_PORT;
 use x86_64::instructions::port::Port;
 
-use super::Platform;
-use super::pc::apic::{self, Command};
-use super::pc::cpus;
+use super::{Platform, apic};
 use crate::arch::cpu;
-use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
-use crate::memory::shootdown;
 
 /// The machine that `uhyve` makes.
 #[derive(Debug)]
@@ -59,37 +55,6 @@ impl Platform for Uhyve {
     fn interrupt(&self, _line: u8) {}
 
     fn finish(&self, _line: u8) {}
-
-    fn set_timer(&self, nanoseconds: u64) {
-        apic::set_timer(nanoseconds);
-    }
-
-    fn cpus(&self) -> u32 {
-        cpus::count()
-    }
-
-    fn start_others(&self, main: fn(u32) -> !) {
-        cpus::start_others(main);
-    }
-
-    fn init_cpu(&self, cpu: u32) {
-        apic::init(false);
-        cpus::started(cpu);
-    }
-
-    fn kick(&self, cpu: u32) {
-        apic::send(cpus::apic_id(cpu), Command::Interrupt(KICK_VECTOR));
-    }
-
-    fn flush_others(&self) {
-        apic::send_to_others(Command::Interrupt(FLUSH_VECTOR));
-    }
-
-    fn stop_others(&self) {
-        if shootdown::has_others() {
-            apic::send_to_others(Command::NonMaskable);
-        }
-    }
 
     fn measure_tsc(&self) -> u64 {
         self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");

@@ -1,8 +1,8 @@
 //! The high-precision event timer (IA-PC HPET specification 1.0a), of which only the counter is used.
 
-use super::cpus;
 use super::reference::Reference;
-use super::registers::Registers;
+use crate::platform::cpus;
+use crate::platform::registers::Registers;
 
 /// Register offsets, in 32-bit words.
 const PERIOD: usize = 1;

@@ -1,12 +1,9 @@
 //! The PC: serial port, interrupt controller, interval timer, real-time clock.
 
-pub(super) mod apic;
-pub(super) mod cpus;
 mod hpet;
 mod pic;
 mod pit;
 mod reference;
-mod registers;
 mod rtc;
 mod serial;
 
@@ -14,12 +11,9 @@ use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use x86_64::instructions::port::Port;
 
 use crate::arch::cpu;
-use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
 use crate::interrupts;
-use crate::memory::shootdown;
 
-use super::Platform;
-use apic::Command;
+use super::{Platform, apic};
 
 const SERIAL_LINE: u8 = 4;
 
@@ -80,37 +74,6 @@ impl Platform for Pc {
 
     fn finish(&self, line: u8) {
         pic::enable(line);
-    }
-
-    fn set_timer(&self, nanoseconds: u64) {
-        apic::set_timer(nanoseconds);
-    }
-
-    fn cpus(&self) -> u32 {
-        cpus::count()
-    }
-
-    fn start_others(&self, main: fn(u32) -> !) {
-        cpus::start_others(main);
-    }
-
-    fn init_cpu(&self, cpu: u32) {
-        apic::init(false);
-        cpus::started(cpu);
-    }
-
-    fn kick(&self, cpu: u32) {
-        apic::send(cpus::apic_id(cpu), Command::Interrupt(KICK_VECTOR));
-    }
-
-    fn flush_others(&self) {
-        apic::send_to_others(Command::Interrupt(FLUSH_VECTOR));
-    }
-
-    fn stop_others(&self) {
-        if shootdown::has_others() {
-            apic::send_to_others(Command::NonMaskable);
-        }
     }
 
     fn measure_tsc(&self) -> u64 {

@@ -43,7 +43,7 @@ const DELIVERY_PENDING: u32 = 1 << 12;
 
 /// What is sent to another CPU.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::platform) enum Command {
+pub(super) enum Command {
     /// An interrupt with this vector.
     Interrupt(u8),
     /// A non-maskable interrupt.
@@ -110,7 +110,7 @@ fn write(register: u32, value: u32) {
 }
 
 /// Finds the controller; `false` if there is none.
-pub(in crate::platform) fn find() -> bool {
+pub(super) fn find() -> bool {
     *FOUND.call_once(find_registers)
 }
 
@@ -127,7 +127,7 @@ fn find_registers() -> bool {
 }
 
 /// Switches on the controller of this CPU. Only the first one gets what the old controllers raise.
-pub(in crate::platform) fn init(first: bool) {
+pub(super) fn init(first: bool) {
     if uses_msrs() {
         let (frame, flags) = ApicBase::read();
         // SAFETY: the mode is changed where the processor has it; nothing uses the page of registers.
@@ -141,22 +141,22 @@ pub(in crate::platform) fn init(first: bool) {
 }
 
 /// Whether there is a controller.
-pub(in crate::platform) fn is_present() -> bool {
+pub(super) fn is_present() -> bool {
     *FOUND.get().unwrap_or(&false)
 }
 
 /// Whether commands reach the CPU with this identifier.
-pub(in crate::platform) fn can_reach(id: u32) -> bool {
+pub(super) fn can_reach(id: u32) -> bool {
     uses_msrs() || id < 0xff
 }
 
 /// The identifier of this CPU's controller.
-pub(in crate::platform) fn id() -> u32 {
+pub(super) fn id() -> u32 {
     if uses_msrs() { read(ID) } else { read(ID) >> 24 }
 }
 
 /// Says that an interrupt has been dealt with.
-pub(in crate::platform) fn end_of_interrupt() {
+pub(super) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
@@ -180,17 +180,17 @@ fn send_raw(destination: u32, bits: u32) {
 
 /// Sends something to the CPU whose controller has this identifier. Interrupts must be masked, so that nobody else sends
 /// in between.
-pub(in crate::platform) fn send(id: u32, command: Command) {
+pub(super) fn send(id: u32, command: Command) {
     send_raw(id, command.bits());
 }
 
 /// Sends something to all other CPUs.
-pub(in crate::platform) fn send_to_others(command: Command) {
+pub(super) fn send_to_others(command: Command) {
     send_raw(0, command.bits() | ALL_OTHERS);
 }
 
 /// Raises the timer's interrupt after so many nanoseconds, or earlier if that is far away.
-pub(in crate::platform) fn set_timer(nanoseconds: u64) {
+pub(super) fn set_timer(nanoseconds: u64) {
     match *TIMER_KIND.call_once(timer) {
         Timer::Deadline => {
             let ticks = crate::clock::ticks(nanoseconds);

@@ -26,7 +26,7 @@ const INIT_TIME: u64 = 200_000;
 const START_TIME: u64 = 200_000;
 
 /// How many CPUs there are.
-pub(in crate::platform) fn count() -> u32 {
+pub(super) fn count() -> u32 {
     *COUNT.call_once(|| {
         if !apic::is_present() {
             return 1;
@@ -57,19 +57,19 @@ fn record(all: impl Iterator<Item = u32>) -> u32 {
 }
 
 /// The APIC identifier of a CPU.
-pub(in crate::platform) fn apic_id(cpu: u32) -> u32 {
+pub(super) fn apic_id(cpu: u32) -> u32 {
     IDS.get(cpu as usize).map_or(0, |id| id.load(Relaxed))
 }
 
 /// A CPU has started under this number: CPUs take their numbers in the order in which they get there.
-pub(in crate::platform) fn started(cpu: u32) {
+pub(super) fn started(cpu: u32) {
     if let Some(slot) = IDS.get(cpu as usize) {
         slot.store(apic::id(), Relaxed);
     }
 }
 
 /// Starts all CPUs but the first. Those that cannot be started are missing later, no more.
-pub(in crate::platform) fn start_others(main: fn(u32) -> !) {
+pub(super) fn start_others(main: fn(u32) -> !) {
     let count = count();
     if count == 1 {
         return;
