@@ -95,6 +95,8 @@ pub enum Platform {
     Pc = 1,
     /// Our hypervisor: local APICs, but none of a PC's older parts ([`crate::machine`]).
     Uhyve = 2,
+    /// The same as a process, without virtualisation hardware ([`crate::process`]).
+    Process = 3,
 }
 
 impl Platform {
@@ -104,6 +106,7 @@ impl Platform {
         match number {
             1 => Some(Self::Pc),
             2 => Some(Self::Uhyve),
+            3 => Some(Self::Process),
             _ => None,
         }
     }

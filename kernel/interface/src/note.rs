@@ -10,7 +10,7 @@ pub const TYPE_ABI: u32 = 1;
 
 /// What kernel, loader and hypervisor must have in common: the layout of [`crate::boot_info`] and the way an
 /// image is entered. Raised with every incompatible change.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// The note as it lies in the image (ELF gABI, "Note Section"): sizes, type, owner and version.
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]

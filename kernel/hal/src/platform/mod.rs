@@ -103,7 +103,8 @@ static CURRENT: Once<&'static dyn Platform> = Once::new();
 pub(crate) fn init(platform: boot_info::Platform) {
     let platform = CURRENT.call_once(|| match platform {
         boot_info::Platform::Pc => &pc::Pc as &dyn Platform,
-        boot_info::Platform::Uhyve => &uhyve::Uhyve,
+        // What a process needs is being written.
+        boot_info::Platform::Uhyve | boot_info::Platform::Process => &uhyve::Uhyve,
     });
     platform.init();
 }
