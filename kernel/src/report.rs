@@ -109,6 +109,9 @@ impl fmt::Display for Reason {
         match self.0 {
             Kind::StackOverflow => out.write_str("has overflowed its stack\nfatal error: stack overflow"),
             Kind::NoMemoryForStack => out.write_str("needs more stack, and there is no memory for it"),
+            Kind::NoHostMemory(address) => {
+                write!(out, "used memory at {address:#x} that the host cannot provide")
+            }
             Kind::Read(address) => write!(out, "read from {address:#x}, which is not mapped"),
             Kind::Write(address) => write!(out, "wrote to {address:#x}, which is not mapped or read-only"),
             Kind::Execute(address) => write!(out, "jumped to {address:#x}, which is no code"),
@@ -128,7 +131,7 @@ fn status(kind: Kind) -> u8 {
         Kind::Read(_) | Kind::Write(_) | Kind::Execute(_) | Kind::Protection => INVALID_ACCESS,
         Kind::IllegalInstruction => ILLEGAL_INSTRUCTION,
         Kind::Arithmetic => ARITHMETIC_TRAP,
-        Kind::Alignment => BUS_ERROR,
+        Kind::Alignment | Kind::NoHostMemory(_) => BUS_ERROR,
         Kind::Trap => TRAPPED,
         Kind::StackOverflow | Kind::NoMemoryForStack | Kind::Other(_) => ABORTED,
     }

@@ -31,14 +31,21 @@ pub(crate) fn rsdp() -> Option<u64> {
     Some(RSDP.load(Relaxed)).filter(|&address| address != 0)
 }
 
-/// Reads the boot information at `address` and makes everything ready that depends on it.
-pub(crate) fn init(address: u64) -> Boot {
+/// The boot information at `address`, which is not checked yet.
+pub(crate) fn find(address: u64) -> &'static BootInfo {
     let start = with_exposed_provenance::<BootInfo>(to_usize(address));
     // SAFETY: the loader leaves the boot information at this address, aligned and initialised, in memory that is
     // not free; nobody writes it.
-    let fixed = unsafe { &*start };
-    // SAFETY: as above; the parts behind the fixed one are as long as it says.
-    let bytes = unsafe { slice::from_raw_parts(start.cast::<u8>(), fixed.size()) };
+    unsafe { &*start }
+}
+
+/// Reads the boot information and makes everything ready that depends on it.
+pub(crate) fn init(fixed: &'static BootInfo) -> Boot {
+    let start = (&raw const *fixed).expose_provenance();
+    let start = with_exposed_provenance::<u8>(start);
+    // SAFETY: as in `find`; the parts behind the fixed one are as long as it says, and the address that the loader gave is that
+    // of all of them.
+    let bytes = unsafe { slice::from_raw_parts(start, fixed.size()) };
     let info = match BootInfo::parse(bytes) {
         Ok(info) => info,
         // Without boot information there is no console either.
@@ -46,7 +53,7 @@ pub(crate) fn init(address: u64) -> Boot {
     };
     RSDP.store(info.fixed.rsdp, Relaxed);
     CPUS.store(info.fixed.cpus, Relaxed);
-    platform::init(info.platform);
+    platform::current().init();
     memory::init(&info);
     symbols::init(info.fixed);
     clock::init(info.fixed);

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use spin::Once;
 
-use crate::arch::{cpu, local};
+use crate::arch::local;
 use crate::{exit, platform};
 use hermit_interface::exit::ABORTED;
 
@@ -23,6 +23,8 @@ pub enum Kind {
     StackOverflow,
     /// The stack has room, but there is no memory for it.
     NoMemoryForStack,
+    /// There should be memory at this address, but the host has none.
+    NoHostMemory(u64),
     /// An instruction that the processor does not have.
     IllegalInstruction,
     /// A division by zero, or one whose result does not fit, or an unmasked floating-point exception.
@@ -79,13 +81,14 @@ pub fn stop_others() -> bool {
             true
         }
         Err(by) if by == here => false,
-        Err(_) => cpu::stop(),
+        Err(_) => platform::current().stop(),
     }
 }
 
-/// Whether the other CPUs are being stopped.
-pub(crate) fn is_stopping() -> bool {
-    STOPPED_BY.load(Ordering::Acquire) != NOBODY
+/// Whether another CPU stops this one.
+pub(crate) fn is_stopped() -> bool {
+    let by = STOPPED_BY.load(Ordering::Acquire);
+    by != NOBODY && by != local::number()
 }
 
 /// The return addresses on the stack from frame pointer `rbp` on, as far as the frames lie on a stack.

@@ -16,8 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use spin::Once;
 
 use crate::arch::local::{self, MASK_DEPTH, PENDING};
+use crate::arch::preempt;
 use crate::arch::trap::Frame;
-use crate::arch::{cpu, preempt};
 use crate::platform;
 
 /// The line of the CPU's timer. Lower numbers are lines of devices that exist as such.
@@ -28,6 +28,12 @@ pub const KICK: u8 = 17;
 
 /// No line: noted so that the last unmask looks whether another thread is to run.
 const RESCHEDULE: u8 = 18;
+
+/// No line: noted so that the platform does, before a thread runs, what would be in vain if the CPU had nothing to do.
+const DEFERRED: u8 = 27;
+
+/// The bit of that.
+pub(crate) const DEFERRED_BIT: u32 = 1 << DEFERRED;
 
 /// The lines that devices raise by messages ([`crate::devices::message`]).
 pub const MESSAGES: Range<u8> = 19..27;
@@ -206,6 +212,9 @@ fn handle(line: u8) {
     if line == RESCHEDULE {
         return;
     }
+    if line == DEFERRED {
+        return platform::current().deferred();
+    }
     local::current().woken.store(true, Relaxed);
     if line < TIMER {
         platform::current().interrupt(line);
@@ -230,14 +239,22 @@ pub(crate) fn raised(line: u8, frame: &mut Frame) {
     if !platform::current().acknowledge(line) {
         return;
     }
+    raised_lines(1 << line, frame);
+}
+
+/// Lines were raised, a bit each, and acknowledged; no interrupt comes until the interrupted code goes on.
+pub(crate) fn raised_lines(lines: u32, frame: &mut Frame) {
     let local = local::current();
-    if local.mask_depth.load(Relaxed) != 0 {
-        local.pending.fetch_or(1 << line, Relaxed);
-        return;
+    local.pending.fetch_or(lines, Relaxed);
+    if local.mask_depth.load(Relaxed) == 0 {
+        local.mask_depth.store(1, Relaxed);
+        leave(frame);
     }
-    local.mask_depth.store(1, Relaxed);
-    handle(line);
-    leave(frame);
+}
+
+/// Notes a line, which is handled on the last unmask.
+pub(crate) fn note(lines: u32) {
+    local::current().pending.fetch_or(lines, Relaxed);
 }
 
 /// Enters an exception, in which interrupts are masked.
@@ -271,7 +288,7 @@ fn leave(frame: &mut Frame) {
 
 /// Lets interrupts in for the first time.
 pub(crate) fn enable() {
-    cpu::enable_interrupts();
+    platform::current().enable_interrupts();
     unmask();
 }
 
@@ -282,8 +299,10 @@ pub fn wait(masked: &Masked) {
     assert_depth();
     let local = local::current();
     local.mask_depth.store(0, Relaxed);
-    cpu::wait_unless(|| local.woken.load(Relaxed) || local.pending.load(Relaxed) != 0);
+    let is_woken = || local.woken.load(Relaxed) || local.pending.load(Relaxed) & !DEFERRED_BIT != 0;
+    let later = platform::current().wait_unless(&is_woken);
     mask();
     handle_pending();
+    local.pending.fetch_or(later, Relaxed);
     local.woken.store(false, Relaxed);
 }

@@ -17,7 +17,7 @@
 //! | [`symbols`] | the names of the image's functions, as bytes |
 //! | [`thread`] | entering a thread on its stack |
 //!
-//! What differs between machines is behind one seam, [`platform`]; what differs between processors is in
+//! What differs between machines is behind one seam, `platform`; what differs between processors is in
 //! `arch`.
 #![no_std]
 
@@ -36,7 +36,7 @@ pub mod fault;
 pub mod interrupts;
 pub mod memory;
 mod paravirtual;
-pub mod platform;
+mod platform;
 pub mod symbols;
 pub mod sync;
 pub mod thread;

@@ -7,6 +7,7 @@ use x86_64::registers::model_specific::Msr;
 
 use crate::arch::cpu;
 use crate::memory::HostPage;
+use crate::platform;
 
 /// What KVM calls itself in CPUID.
 const KVM: [u32; 3] =
@@ -50,7 +51,8 @@ pub(crate) fn reading() -> Option<Reading> {
 }
 
 fn is_offered() -> bool {
-    cpu::hypervisor() == Some(KVM)
+    platform::current().is_privileged()
+        && cpu::hypervisor() == Some(KVM)
         && cpu::hypervisor_leaf(1).is_some_and(|features| features.eax & CLOCK_FEATURE != 0)
 }
 

@@ -6,6 +6,7 @@ use lock_api::{GuardNoSend, RawMutex};
 
 use crate::interrupts::{self, Masked};
 use crate::memory::shootdown;
+use crate::platform;
 
 /// A lock that spins, with interrupts masked from before it is taken until after it is released, so that an
 /// interrupt handler may take it too.
@@ -50,7 +51,7 @@ impl Patience {
     pub(crate) fn wait(&mut self) {
         self.0 = self.0.wrapping_add(1);
         if self.0.is_multiple_of(128) {
-            core::hint::spin_loop();
+            platform::current().relax();
         }
     }
 }

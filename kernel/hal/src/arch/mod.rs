@@ -4,4 +4,4 @@ mod x86_64;
 
 #[doc(hidden)]
 pub use x86_64::entry;
-pub(crate) use x86_64::{context, cpu, entropy, local, port, preempt, stacks, startup, trap, tsc};
+pub(crate) use x86_64::{context, cpu, entropy, local, port, preempt, processor, stacks, startup, trap, tsc};

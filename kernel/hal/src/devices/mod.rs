@@ -6,7 +6,6 @@ mod dma;
 mod pci;
 mod registers;
 
-use hermit_interface::to_usize;
 use hermit_virtio::transport::pci::{MapRegisters, Message};
 
 pub use dma::{Allocator, Pages};
@@ -14,7 +13,7 @@ pub use pci::Ports;
 pub use registers::Window;
 
 use crate::arch::trap::FIRST_LINE;
-use crate::memory;
+use crate::platform;
 
 /// Where messages to the local APIC of the CPU with identifier 0 go (SDM volume 3, section 12.11.1).
 const MESSAGES: u64 = 0xfee0_0000;
@@ -27,9 +26,7 @@ impl MapRegisters for Mapper {
     type Registers = Window;
 
     fn map(&self, address: u64, length: u64) -> Option<Window> {
-        let start = memory::map_registers(address, length).ok()?;
-        // SAFETY: the registers stay mapped at this address, for nobody else.
-        Some(unsafe { Window::new(start, to_usize(length)) })
+        platform::current().registers(address, length)
     }
 }
 

@@ -3,6 +3,7 @@
 use hermit_virtio::transport::pci::{Address, ConfigSpace};
 use x86_64::instructions::port::Port;
 
+use crate::platform;
 use crate::sync::SpinLock;
 
 /// The register that chooses, and the one with what was chosen.
@@ -23,6 +24,9 @@ impl Ports {
     /// The ports, if there is a PCI host behind them: the register that chooses keeps what is written to it.
     #[must_use]
     pub fn find() -> Option<Self> {
+        if !platform::current().is_privileged() {
+            return None;
+        }
         let _chosen = CHOSEN.lock();
         let mut address = Port::<u32>::new(ADDRESS);
         // SAFETY: the port chooses a register, or nothing listens.

@@ -3,6 +3,7 @@
 //! Physical memory is handed out in ranges of frames. What the loader has not mapped yet of it is mapped when it
 //! is first used, so nothing here costs more on a machine with more memory.
 
+mod address_space;
 mod cache;
 mod heap;
 mod large;

@@ -3,12 +3,13 @@
 use hermit_interface::boot_info::Parsed;
 use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_paging::{Access, Cache, Mapped, PageTable, PagingError, Rights};
+use hermit_paging::{Access, Cache, Mapped, PagingError, Rights};
 use hermit_ranges::{FreeError, Range, Ranges};
-use x86_64::registers::control::Cr3;
 
+use super::address_space::AddressSpace;
 use super::space::{Leaving, Space};
-use super::{OutOfMemory, StartPage, shootdown, stack};
+use super::{OutOfMemory, StartPage, stack};
+use crate::platform;
 use crate::sync::SpinLock;
 
 /// In how many pieces free addresses may be.
@@ -27,7 +28,7 @@ static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
 /// Memory and page tables.
 #[derive(Debug)]
 pub(super) struct Memory {
-    table: PageTable,
+    table: AddressSpace,
     space: Space,
     addresses: Ranges<PIECES>,
 }
@@ -38,7 +39,7 @@ pub(super) struct Memory {
 ///
 /// What `info` says must be true, and this must be called once.
 pub(super) unsafe fn init(info: &Parsed<'_>) {
-    let table = PageTable::at(info.fixed.page_table_root);
+    let table = AddressSpace::at(info.fixed.page_table_root);
     let mut addresses = Ranges::new();
     let free = info.fixed.free_addresses;
     // An empty table has room for one range.
@@ -65,10 +66,7 @@ impl Memory {
         // The first entry of the root: 512 GiB. The tables lie in memory that is free already.
         let root = self.table.root();
         hermit_paging::Tables::write(&mut self.space, root, 0);
-        let (root, flags) = Cr3::read();
-        // SAFETY: the same tables again, to drop what the processor remembers of the unmapped ones; no kernel
-        // code runs there.
-        unsafe { Cr3::write(root, flags) };
+        platform::current().forget_mappings();
     }
 
     /// Takes physical memory, mapped; returns the address where it is.
@@ -114,7 +112,7 @@ impl Memory {
     /// stays.
     pub(super) fn map_fresh(&mut self, address: u64) -> Result<(), OutOfMemory> {
         let page = self.space.take_page(&mut self.table)?;
-        match self.table.map(&mut self.space, address, page, PAGE_SIZE, Access::Write.into()) {
+        match self.table.map(&mut self.space, address, page, PAGE_SIZE, Access::Write) {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.space.release(Range { start: page, end: page + PAGE_SIZE });
@@ -147,7 +145,7 @@ impl Memory {
             Some(page) => (page, LARGE_PAGE),
             None => (self.space.take_page(&mut self.table)?, PAGE_SIZE),
         };
-        if self.table.map(&mut self.space, address, page, page_size, access.into()).is_err() {
+        if self.table.map(&mut self.space, address, page, page_size, access).is_err() {
             self.space.release(Range { start: page, end: page + page_size });
             return Err(OutOfMemory);
         }
@@ -176,7 +174,7 @@ impl Memory {
 
     /// Makes all processors forget what was unmapped, and frees it.
     fn flush(&mut self, mut leaving: Leaving) {
-        shootdown::flush_everywhere();
+        platform::current().forget_mappings();
         self.space.free_leaving(&mut leaving);
     }
 
@@ -208,7 +206,7 @@ impl Memory {
         let page = StartPage { physical: self.space.take_low_page()?, root: self.table.root() };
         self.space.direct_map.write(page.physical, &code(&page));
         let mapped =
-            self.table.map(&mut self.space, page.physical, page.physical, PAGE_SIZE, Access::Execute.into());
+            self.table.map(&mut self.space, page.physical, page.physical, PAGE_SIZE, Access::Execute);
         mapped.is_ok().then_some(page)
     }
 
@@ -220,7 +218,7 @@ impl Memory {
         let first = physical / LARGE_PAGE * LARGE_PAGE;
         for page in (first..end).step_by(to_usize(LARGE_PAGE)) {
             let address = self.space.direct_map.address(page);
-            match self.table.map(&mut self.space, address, page, LARGE_PAGE, Access::Write.into()) {
+            match self.table.map(&mut self.space, address, page, LARGE_PAGE, Access::Write) {
                 Ok(()) | Err(PagingError::Occupied) => {}
                 Err(_) => return false,
             }

@@ -22,7 +22,9 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn join() {
     RUNNING.fetch_or(1 << local::number(), AcqRel);
     // What was taken away before, nobody has told it.
-    tlb::flush_all();
+    if platform::current().is_privileged() {
+        tlb::flush_all();
+    }
 }
 
 /// Whether other CPUs run.
@@ -44,7 +46,7 @@ pub(crate) fn serve() {
 }
 
 /// Makes all CPUs forget mappings. The memory lock is held.
-pub(super) fn flush_everywhere() {
+pub(crate) fn flush_everywhere() {
     tlb::flush_all();
     let others = RUNNING.load(Acquire) & !(1 << local::number());
     if others == 0 {

@@ -8,10 +8,11 @@ use hermit_frames::{Frames, NotAllocated, Words};
 use hermit_interface::boot_info::Parsed;
 use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_paging::{Access, PageTable, PagingError, Tables};
+use hermit_paging::{Access, PagingError, Tables};
 use hermit_ranges::{Range, Ranges};
 
 use super::OutOfMemory;
+use super::address_space::AddressSpace;
 
 /// In how many pieces the memory may be that the loader did not map.
 const PIECES: usize = 64;
@@ -175,7 +176,12 @@ impl Space {
     }
 
     /// Takes memory, mapped in the direct map; returns its physical address.
-    pub(super) fn take(&mut self, table: &mut PageTable, size: u64, align: u64) -> Result<u64, OutOfMemory> {
+    pub(super) fn take(
+        &mut self,
+        table: &mut AddressSpace,
+        size: u64,
+        align: u64,
+    ) -> Result<u64, OutOfMemory> {
         loop {
             if let Some(start) = self.frames.allocate(&mut self.direct_map, size, align) {
                 return Ok(start);
@@ -190,7 +196,7 @@ impl Space {
     }
 
     /// Takes a page of memory, all zero.
-    pub(super) fn take_page(&mut self, table: &mut PageTable) -> Result<u64, OutOfMemory> {
+    pub(super) fn take_page(&mut self, table: &mut AddressSpace) -> Result<u64, OutOfMemory> {
         let page = match self.frames.allocate_frame(&mut self.direct_map) {
             Some(page) => page,
             None => self.take(table, PAGE_SIZE, PAGE_SIZE)?,
@@ -221,7 +227,7 @@ impl Space {
     }
 
     /// Extends the direct map by memory that is free, about as much as is needed.
-    fn map_more(&mut self, table: &mut PageTable, size: u64) -> Result<(), OutOfMemory> {
+    fn map_more(&mut self, table: &mut AddressSpace, size: u64) -> Result<(), OutOfMemory> {
         let first = *self.unmapped.as_slice().first().ok_or(OutOfMemory)?;
         let end = first.start.saturating_add(size).next_multiple_of(LARGE_PAGE).min(first.end);
         let from = self.mapped.max(first.start / LARGE_PAGE * LARGE_PAGE);
@@ -229,7 +235,7 @@ impl Space {
         while self.mapped.max(from) < to {
             let at = self.mapped.max(from);
             let address = self.direct_map.address(at);
-            match table.map(self, address, at, LARGE_PAGE, Access::Write.into()) {
+            match table.map(self, address, at, LARGE_PAGE, Access::Write) {
                 // The loader may have mapped single pages further up.
                 Ok(()) | Err(PagingError::Occupied) => self.mapped = at + LARGE_PAGE,
                 Err(_) => return Err(OutOfMemory),

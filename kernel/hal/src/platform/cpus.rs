@@ -74,7 +74,7 @@ pub(super) fn start_others(main: fn(u32) -> !) {
     if count == 1 {
         return;
     }
-    let Some((page, count)) = startup::prepare(count, main) else { return };
+    let Some((page, count)) = startup::prepare_real_mode(count, main) else { return };
     // The numbers that CPUs take when they get here change the table.
     let ids: [u32; MAX_CPUS] = core::array::from_fn(|cpu| IDS[cpu].load(Relaxed));
     let each = |command: Command| {

@@ -3,23 +3,98 @@
 
 mod apic;
 mod cpus;
-pub mod pc;
+pub(crate) mod pc;
+pub(crate) mod process;
 mod registers;
 mod uhyve;
 
 use core::fmt::Debug;
 
-use hermit_interface::boot_info;
+use hermit_interface::boot_info::{self, BootInfo};
+use hermit_paging::Access;
 use spin::Once;
 
+use crate::arch::cpu;
+use crate::arch::processor::Processor;
 use crate::arch::trap::{FLUSH_VECTOR, KICK_VECTOR};
-use crate::memory::shootdown;
+use crate::devices::Window;
+use crate::memory::{self, OutOfMemory, shootdown};
 use apic::Command;
 
-/// A kind of machine. What is not said otherwise is done by the local APICs.
-pub trait Platform: Sync + Debug {
+/// A kind of machine. What is not said otherwise is done by instructions that take privilege, and by the local APICs.
+pub(crate) trait Platform: Sync + Debug {
+    /// Prepares the CPU that calls for everything else. The first CPU does so before anything else.
+    fn enter(&self, processor: &Processor) {
+        processor.enter();
+    }
+
     /// Makes the console ready. There is no memory yet.
     fn init(&self);
+
+    /// Whether the kernel may use instructions that take privilege.
+    fn is_privileged(&self) -> bool {
+        true
+    }
+
+    /// Lets interrupts interrupt this CPU, for the first time.
+    fn enable_interrupts(&self) {
+        cpu::enable_interrupts();
+    }
+
+    /// Waits for an interrupt, unless somebody is `woken` already: none is missed between the question and the wait. May
+    /// return for no reason. The result is lines to be noted before another thread runs.
+    fn wait_unless(&self, woken: &dyn Fn() -> bool) -> u32 {
+        cpu::wait_unless(woken);
+        0
+    }
+
+    /// Does what was put off by noting [`crate::interrupts::DEFERRED_BIT`]. Interrupts are masked.
+    fn deferred(&self) {}
+
+    /// Lets another CPU go on that this one waits for.
+    fn relax(&self) {
+        core::hint::spin_loop();
+    }
+
+    /// Stops this CPU for good.
+    fn stop(&self) -> ! {
+        cpu::stop()
+    }
+
+    /// Page tables map memory from now on; what is there already is replaced. `access` is not for devices.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]; then nothing has changed.
+    fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+        let _ = (address, physical, size, access);
+        Ok(())
+    }
+
+    /// Page tables no longer map addresses.
+    fn unmap(&self, address: u64, size: u64) {
+        let _ = (address, size);
+    }
+
+    /// Page tables allow something else with addresses, all of which are mapped.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+        let _ = (address, size, access);
+        Ok(())
+    }
+
+    /// Makes all CPUs forget what page tables no longer say. The memory lock is held.
+    fn forget_mappings(&self) {
+        shootdown::flush_everywhere();
+    }
+
+    /// The registers of a device, for good; there must be no memory at their addresses.
+    fn registers(&self, physical: u64, size: u64) -> Option<Window> {
+        Window::mapped(memory::map_registers(physical, size).ok()?, size)
+    }
 
     /// Makes the interrupt controllers ready.
     fn init_interrupts(&self);
@@ -99,18 +174,17 @@ pub trait Platform: Sync + Debug {
 
 static CURRENT: Once<&'static dyn Platform> = Once::new();
 
-/// Says which machine this is.
-pub(crate) fn init(platform: boot_info::Platform) {
-    let platform = CURRENT.call_once(|| match platform {
-        boot_info::Platform::Pc => &pc::Pc as &dyn Platform,
-        // What a process needs is being written.
-        boot_info::Platform::Uhyve | boot_info::Platform::Process => &uhyve::Uhyve,
+/// Says which machine this is. The boot information is not checked yet: what makes no sense is a PC.
+pub(crate) fn choose(info: &BootInfo) {
+    CURRENT.call_once(|| match boot_info::Platform::from_number(info.platform) {
+        Some(boot_info::Platform::Uhyve) => &uhyve::Uhyve as &dyn Platform,
+        Some(boot_info::Platform::Process) => process::find(info),
+        Some(boot_info::Platform::Pc) | None => &pc::Pc,
     });
-    platform.init();
 }
 
 /// The machine.
 pub(crate) fn current() -> &'static dyn Platform {
-    // Nothing asks before `init`, but a fault that early must end the machine all the same.
+    // Nothing asks before `choose`, but a fault that early must end the machine all the same.
     CURRENT.get().copied().unwrap_or(&pc::Pc)
 }

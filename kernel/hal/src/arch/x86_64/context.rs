@@ -37,7 +37,7 @@ const FRAME: [u64; 8] = [FLOAT_CONTROL, 0, 0, 0, 0, 0, 0, 0];
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
 
 /// Says that the processor has the instruction.
-pub(super) fn use_fsgsbase() {
+pub(crate) fn use_fsgsbase() {
     FSGSBASE.store(true, Relaxed);
 }
 

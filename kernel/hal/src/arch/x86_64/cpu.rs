@@ -48,6 +48,15 @@ pub(super) fn init() {
     }
 }
 
+/// Uses what somebody else has switched on, where the kernel has no right to do so. `false` if that is not enough.
+pub(crate) fn adopt() -> bool {
+    let has_xsave = has(1, |leaf| leaf.ecx, 27);
+    if XSAVE && has_xsave {
+        preempt::use_xsave(__cpuid_count(0xd, 0).ebx);
+    }
+    has(7, |leaf| leaf.ebx, 0)
+}
+
 /// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.
 fn enable_vectors() {
     let supported = XCr0Flags::from_bits_truncate(__cpuid_count(0xd, 0).eax.into());
@@ -104,7 +113,7 @@ pub(crate) fn enable_interrupts() {
 
 /// Halts until an interrupt, unless `woken` is true already; the question is asked with interrupts off, so no
 /// interrupt is missed.
-pub(crate) fn wait_unless(woken: impl Fn() -> bool) {
+pub(crate) fn wait_unless(woken: &dyn Fn() -> bool) {
     x86_64::instructions::interrupts::disable();
     if woken() {
         x86_64::instructions::interrupts::enable();

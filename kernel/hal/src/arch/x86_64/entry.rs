@@ -3,8 +3,9 @@
 pub use super::stacks::{BOOT, STACK_TOP};
 
 use crate::boot::{self, Boot};
+use crate::platform;
 
-use super::{cpu, local, segments, trap};
+use super::processor::Processor;
 
 /// Defines `_start`, the entry point of the image, which prepares the processor and calls `$main`, a
 /// `fn(Boot) -> !`.
@@ -31,13 +32,12 @@ macro_rules! entry {
     };
 }
 
-/// Prepares the processor, then reads what the loader said.
+/// Prepares the processor for its platform, then reads what the loader said.
 #[doc(hidden)]
 #[must_use]
 pub fn start(info: u64) -> Boot {
-    local::BOOT_CPU.install();
-    segments::init_boot_cpu();
-    trap::load();
-    cpu::init();
+    let info = boot::find(info);
+    platform::choose(info);
+    platform::current().enter(&Processor::first());
     boot::init(info)
 }

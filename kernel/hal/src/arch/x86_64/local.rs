@@ -69,9 +69,20 @@ impl Local {
 
     /// Makes this the data of the CPU that calls.
     pub(super) fn install(&'static self) {
+        GsBase::write(VirtAddr::new(self.place()));
+    }
+
+    /// As [`Self::install`], where the processor lets everybody do so (FSGSBASE).
+    pub(crate) fn install_unprivileged(&'static self) {
+        // SAFETY: the caller says that the processor has the instruction; nothing used the base before.
+        unsafe { asm!("wrgsbase {}", in(reg) self.place(), options(nostack, preserves_flags)) };
+    }
+
+    /// Where it is, from now on known to itself.
+    fn place(&'static self) -> u64 {
         let address = ptr::from_ref(self).cast_mut();
         self.this.store(address, Relaxed);
-        GsBase::write(VirtAddr::from_ptr(address));
+        address.addr() as u64
     }
 }
 

@@ -7,6 +7,7 @@ pub mod entry;
 pub(crate) mod local;
 pub(crate) mod port;
 pub(crate) mod preempt;
+pub(crate) mod processor;
 mod segments;
 pub(crate) mod stacks;
 pub(crate) mod startup;

@@ -8,7 +8,7 @@ use x86_64::instructions::tables::load_tss;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector};
 use x86_64::structures::tss::TaskStateSegment;
 
-use super::stacks::{INTERRUPT_STACKS, InterruptStack};
+use super::stacks::InterruptStack;
 use crate::memory;
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
@@ -63,9 +63,8 @@ impl Table {
     }
 }
 
-/// Replaces the loader's descriptors by ours.
-pub(super) fn init_boot_cpu() {
-    let task_state =
-        BOOT_TASK_STATE.call_once(|| task_state(INTERRUPT_STACKS.each_ref().map(|stack| stack.top())));
-    BOOT_TABLE.call_once(|| Table::new(task_state)).install();
+/// That of the first CPU, which needs no memory for it.
+pub(super) fn of_first(stacks: StackTops) -> &'static Table {
+    let task_state = BOOT_TASK_STATE.call_once(|| task_state(stacks));
+    BOOT_TABLE.call_once(|| Table::new(task_state))
 }

@@ -16,7 +16,7 @@ use crate::memory::{OutOfMemory, map_kernel_stack, reserve_addresses};
 const GUARD: usize = to_usize(PAGE_SIZE);
 
 /// Room for the report of a fault, which formats text.
-const INTERRUPT_SIZE: usize = 16 << 10;
+pub(crate) const INTERRUPT_SIZE: usize = 16 << 10;
 
 /// Room for setting up memory, whose tables pass over the stack.
 const BOOT_SIZE: usize = 32 << 10;

@@ -8,10 +8,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use spin::Once;
 
-use super::local::Local;
-use super::segments::Table;
+use super::local::{self, Local};
+use super::processor::Processor;
+use super::segments::{StackTops, Table};
 use super::stacks::Stacks;
-use super::{cpu, local, trap};
 use crate::memory::{self, StartPage, shootdown};
 use crate::platform;
 
@@ -21,6 +21,7 @@ use crate::platform;
 struct Start {
     stack: u64,
     local: Local,
+    interrupts: StackTops,
     table: &'static Table,
 }
 
@@ -123,23 +124,57 @@ fn page(place: &StartPage) -> [u8; 4096] {
     page
 }
 
-/// Prepares to start CPUs with the numbers 1 to `count - 1`. Returns the number of the page at which they start, and for
-/// how many CPUs there was memory; `None` if none can be started.
-pub(crate) fn prepare(count: u32, main: fn(u32) -> !) -> Option<(u8, u32)> {
+/// Prepares CPUs with the numbers 1 to `count - 1`, which will call `main`. Returns for how many CPUs there was memory,
+/// the first one included.
+fn prepare(count: u32, main: fn(u32) -> !) -> u32 {
     MAIN.call_once(|| main);
     let mut prepared = 1;
     for number in 1..count {
         let Ok(stacks) = Stacks::new(number) else { break };
         let Some(table) = Table::with_stacks(stacks.interrupts) else { break };
-        let start = Start { stack: stacks.own, local: Local::new(number), table };
+        let start =
+            Start { stack: stacks.own, local: Local::new(number), interrupts: stacks.interrupts, table };
         let Some(start) = memory::leak(start) else { break };
         STARTS[number as usize % STARTS.len()].store(ptr::from_ref(start).cast_mut(), Relaxed);
         prepared += 1;
     }
+    prepared
+}
+
+/// Prepares to start CPUs in real mode. Returns the number of the page at which they start, and how many CPUs there will be
+/// then; `None` if none can be started.
+pub(crate) fn prepare_real_mode(count: u32, main: fn(u32) -> !) -> Option<(u8, u32)> {
+    let prepared = prepare(count, main);
     // Real mode loads 32 bits of the page tables' address.
     let place = memory::start_page(page).filter(|place| u32::try_from(place.root).is_ok())?;
     let page = u8::try_from(place.physical >> 12).ok()?;
     (prepared > 1).then_some((page, prepared))
+}
+
+/// How a CPU that is in 64-bit mode from the start is to begin.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    /// Its first instruction.
+    pub(crate) entry: u64,
+    /// The stack pointer, as after a call that never returns.
+    pub(crate) stack: u64,
+    /// What the first argument's register holds.
+    pub(crate) argument: u64,
+}
+
+/// Prepares CPUs that are in 64-bit mode from the start: those with the numbers from 1 on, in their order.
+pub(crate) fn prepare_threads(count: u32, main: fn(u32) -> !) -> impl Iterator<Item = Beginning> {
+    let prepared = prepare(count, main);
+    let starts = STARTS.iter().take(prepared as usize).skip(1).map(|start| start.load(Relaxed));
+    starts.map(|start| {
+        // SAFETY: `prepare` has put a reference there that lives for ever.
+        let stack = unsafe { (*start).stack };
+        Beginning {
+            entry: (started as *const ()).addr() as u64,
+            stack: stack - size_of::<u64>() as u64,
+            argument: start.addr() as u64,
+        }
+    })
 }
 
 /// In 64-bit mode, without a stack: takes a number and what has been prepared for it.
@@ -169,16 +204,14 @@ unsafe extern "C" fn enter() {
 }
 
 extern "C" fn started(start: &'static Start) -> ! {
-    start.local.install();
-    start.table.install();
-    trap::load();
-    cpu::init();
-    platform::current().init_cpu(local::number());
+    let platform = platform::current();
+    platform.enter(&Processor { local: &start.local, stacks: start.interrupts, table: start.table });
+    platform.init_cpu(local::number());
     // From here on it is asked to forget mappings, and can answer.
     shootdown::join();
-    cpu::enable_interrupts();
+    platform.enable_interrupts();
     match MAIN.get() {
         Some(main) => main(local::number()),
-        None => cpu::stop(),
+        None => platform.stop(),
     }
 }

@@ -107,18 +107,21 @@ pub(super) extern "C" fn handle(frame: &mut Frame) {
             shootdown::serve();
         }
         FIRST_LINE.. => interrupts::raised(vector - FIRST_LINE, frame),
-        _ if frame.vector == NON_MASKABLE && fault::is_stopping() => cpu::stop(),
+        _ if frame.vector == NON_MASKABLE && fault::is_stopped() => cpu::stop(),
         _ => {
             interrupts::enter_exception();
-            exception(frame);
+            exception(frame, Cr2::read_raw(), false);
             interrupts::leave_exception(frame);
         }
     }
 }
 
-/// Returns if the interrupted code can go on.
-fn exception(frame: &Frame) {
-    let address = Cr2::read_raw();
+/// Handles an exception; `address` is what a page fault is about, and `is_host_out` says whether it is one because the host has no
+/// memory. Returns if the interrupted code can go on.
+pub(crate) fn exception(frame: &Frame, address: u64, is_host_out: bool) {
+    if frame.vector == PAGE_FAULT && is_host_out {
+        fault::report(&Fault { kind: Kind::NoHostMemory(address), frame: *frame });
+    }
     if frame.vector == PAGE_FAULT
         && frame.error & (PRESENT | FETCH) == 0
         && memory::stack::extend(address).is_ok()

@@ -22,7 +22,7 @@ const POWER_OFF: (u16, u16) = (0x604, 0x2000);
 
 /// A PC, or a virtual machine that looks like one.
 #[derive(Debug)]
-pub struct Pc;
+pub(crate) struct Pc;
 
 impl Platform for Pc {
     fn init(&self) {

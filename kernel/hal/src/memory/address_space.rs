@@ -1,0 +1,77 @@
+//! The page tables, and what the platform maps by besides them.
+
+use hermit_paging::{Access, Mapped, PageTable, PagingError, Rights, Tables, Translation};
+
+use super::OutOfMemory;
+use crate::platform;
+
+impl From<OutOfMemory> for PagingError {
+    fn from(OutOfMemory: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// The kernel's addresses. Methods are those of [`PageTable`]; what they change, they tell the platform.
+#[derive(Debug)]
+pub(super) struct AddressSpace(PageTable);
+
+impl AddressSpace {
+    /// The page tables whose topmost table is at a physical address.
+    pub(super) const fn at(root: u64) -> Self {
+        Self(PageTable::at(root))
+    }
+
+    /// The physical address of the topmost table.
+    pub(super) const fn root(&self) -> u64 {
+        self.0.root()
+    }
+
+    /// See [`PageTable::translate`].
+    pub(super) fn translate(&self, tables: &impl Tables, address: u64) -> Option<Translation> {
+        self.0.translate(tables, address)
+    }
+
+    /// See [`PageTable::map`].
+    pub(super) fn map(
+        &mut self,
+        tables: &mut impl Tables,
+        address: u64,
+        physical: u64,
+        size: u64,
+        rights: impl Into<Rights>,
+    ) -> Result<(), PagingError> {
+        let rights = rights.into();
+        self.0.map(tables, address, physical, size, rights)?;
+        let mapped = platform::current().map(address, physical, size, rights.access);
+        if mapped.is_err() {
+            // What was mapped just now is whole pages.
+            self.0.unmap(tables, address, size, &mut |_| ())?;
+        }
+        Ok(mapped?)
+    }
+
+    /// See [`PageTable::unmap`].
+    pub(super) fn unmap(
+        &mut self,
+        tables: &mut impl Tables,
+        address: u64,
+        size: u64,
+        found: &mut impl FnMut(Mapped),
+    ) -> Result<(), PagingError> {
+        self.0.unmap(tables, address, size, found)?;
+        platform::current().unmap(address, size);
+        Ok(())
+    }
+
+    /// See [`PageTable::protect`]. If the platform has no memory for it, a part of the range may have changed.
+    pub(super) fn protect(
+        &mut self,
+        tables: &mut impl Tables,
+        address: u64,
+        size: u64,
+        access: Access,
+    ) -> Result<(), PagingError> {
+        self.0.protect(tables, address, size, access)?;
+        Ok(platform::current().protect(address, size, access)?)
+    }
+}
