@@ -83,7 +83,8 @@ pub struct Device {
     pub registers: Range,
     /// The interrupt line that it raises.
     pub line: u32,
-    /// What kind of device it is (virtio 1.2, section 5).
+    /// What kind of device it is (virtio 1.2, section 5); 0 if that is not known. If it is, the line is edge-triggered and no
+    /// other device's, and the device does not wait for its interrupts to be acknowledged.
     pub kind: u32,
 }
 

@@ -53,7 +53,9 @@ fn behind_registers(device: &boot_info::Device) -> Option<Found> {
 
 fn mmio(device: &boot_info::Device) -> Option<Mmio<Window>> {
     let registers = Mapper.map(device.registers.start, device.registers.size)?;
-    Mmio::new(registers).ok()
+    let mmio = Mmio::new(registers).ok()?;
+    // Who knows what a device is has made it, and promises a line of its own.
+    Some(if device.kind == 0 { mmio } else { mmio.with_own_line() })
 }
 
 /// Each device has a line of its own as long as there are some.

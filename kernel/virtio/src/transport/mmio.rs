@@ -57,6 +57,8 @@ pub enum MmioError {
 pub struct Mmio<R> {
     registers: R,
     id: u16,
+    /// Its line is edge-triggered and no other device's.
+    has_own_line: bool,
 }
 
 impl<R: Registers> Mmio<R> {
@@ -75,8 +77,15 @@ impl<R: Registers> Mmio<R> {
         }
         match u16::try_from(registers.read_u32(register::DEVICE_ID)) {
             Ok(0) | Err(_) => Err(MmioError::NoDevice),
-            Ok(id) => Ok(Self { registers, id }),
+            Ok(id) => Ok(Self { registers, id, has_own_line: false }),
         }
+    }
+
+    /// The device's line is edge-triggered and no other device's. Then interrupts are taken without asking the device, as
+    /// messages are: that would cost more than all the rest where a hypervisor has to answer.
+    #[must_use]
+    pub fn with_own_line(self) -> Self {
+        Self { has_own_line: true, ..self }
     }
 }
 
@@ -130,6 +139,9 @@ impl<R: Registers> Transport for Mmio<R> {
     }
 
     fn acknowledge(&mut self) -> Option<Cause> {
+        if self.has_own_line {
+            return None;
+        }
         let bits = self.registers.read_u32(register::INTERRUPT_STATUS);
         if bits != 0 {
             self.registers.write_u32(register::INTERRUPT_ACKNOWLEDGE, bits);

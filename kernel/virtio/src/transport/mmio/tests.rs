@@ -43,6 +43,19 @@ fn a_console_works() {
 }
 
 #[test]
+fn a_device_with_its_own_line_is_not_asked() {
+    let model = Model::new(3, 0, &[64, 64]);
+    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let transport = Mmio::new(mmio(&model)).unwrap().with_own_line();
+    let mut console = Console::new(transport, &dma).unwrap();
+    assert!(model.lock().unwrap().answer(0, b"x"));
+    assert_eq!(console.interrupt(), Ok(Cause { queues: true, config: false }));
+    assert_eq!(console.read_byte(), Ok(Some(b'x')));
+    // Without anything in a queue it may have been the configuration.
+    assert_eq!(console.interrupt(), Ok(Cause { queues: false, config: true }));
+}
+
+#[test]
 fn a_block_device_tells_its_capacity() {
     let model = Model::new(2, 0, &[64]);
     model.lock().unwrap().config = 0x12_3456_789a_u64.to_le_bytes().to_vec();
