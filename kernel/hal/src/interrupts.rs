@@ -199,9 +199,14 @@ pub(crate) extern "C" fn preempted() {
 }
 
 fn handle_pending() {
+    handle_pending_but(0);
+}
+
+/// Handles the lines that were noted, but for those in a set: they stay noted.
+fn handle_pending_but(kept: u32) {
     let local = local::current();
-    while local.pending.load(Relaxed) != 0 {
-        let lines = local.pending.swap(0, Relaxed);
+    while local.pending.load(Relaxed) & !kept != 0 {
+        let lines = local.pending.fetch_and(kept, Relaxed) & !kept;
         for line in (0..u32::BITS).filter(|line| lines & 1 << line != 0) {
             handle(line.to_le_bytes()[0]);
         }
@@ -300,9 +305,8 @@ pub fn wait(masked: &Masked) {
     let local = local::current();
     local.mask_depth.store(0, Relaxed);
     let is_woken = || local.woken.load(Relaxed) || local.pending.load(Relaxed) & !DEFERRED_BIT != 0;
-    let later = platform::current().wait_unless(&is_woken);
+    platform::current().wait_unless(&is_woken);
     mask();
-    handle_pending();
-    local.pending.fetch_or(later, Relaxed);
+    handle_pending_but(DEFERRED_BIT);
     local.woken.store(false, Relaxed);
 }

@@ -42,10 +42,9 @@ pub(crate) trait Platform: Sync + Debug {
     }
 
     /// Waits for an interrupt, unless somebody is `woken` already: none is missed between the question and the wait. May
-    /// return for no reason. The result is lines to be noted before another thread runs.
-    fn wait_unless(&self, woken: &dyn Fn() -> bool) -> u32 {
+    /// return for no reason.
+    fn wait_unless(&self, woken: &dyn Fn() -> bool) {
         cpu::wait_unless(woken);
-        0
     }
 
     /// Does what was put off by noting [`crate::interrupts::DEFERRED_BIT`]. Interrupts are masked.

@@ -101,9 +101,10 @@ pub(super) fn arm_timer() {
     }
 }
 
-/// Waits for an interrupt, or until the timer expires. The result is what is to be noted later.
-pub(super) fn wait_unless(woken: &dyn Fn() -> bool) -> u32 {
-    let Some(cpu) = cpu(local::number()) else { return 0 };
+/// Waits for an interrupt, or until the timer expires. What [`set_timer`] has put off stays so: nobody but the idle thread
+/// has run.
+pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
+    let Some(cpu) = cpu(local::number()) else { return };
     cpu.idle.store(1, SeqCst);
     let mut is_over = false;
     if !woken() && cpu.raised.load(SeqCst) == 0 {
@@ -116,5 +117,4 @@ pub(super) fn wait_unless(woken: &dyn Fn() -> bool) -> u32 {
         deadline().store(NEVER, Relaxed);
         interrupts::note(1 << TIMER);
     }
-    if deadline().load(Relaxed) == NEVER { 0 } else { DEFERRED_BIT }
 }

@@ -105,8 +105,8 @@ impl Platform for Process {
         signals::let_in(local::number());
     }
 
-    fn wait_unless(&self, woken: &dyn Fn() -> bool) -> u32 {
-        cpus::wait_unless(woken)
+    fn wait_unless(&self, woken: &dyn Fn() -> bool) {
+        cpus::wait_unless(woken);
     }
 
     fn deferred(&self) {
