@@ -14,7 +14,7 @@ const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
 /// Where the kernel looks after these units all the same: when it sets up a processor, and when it preempts a thread.
 /// XSAVE is there for other images; in these it is never switched on.
 const KERNEL: [(&str, &[Mnemonic]); 2] = [
-    ("hermit_hal::arch::x86_64::cpu::init", &[Fninit]),
+    ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
     ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
 ];
 
