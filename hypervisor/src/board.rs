@@ -69,7 +69,7 @@ impl Board {
     /// # Errors
     ///
     /// See [`BoardError`].
-    pub fn new(disks: &[Disk], memory: &Memory, engine: &impl Engine) -> Result<Self, BoardError> {
+    pub fn new(disks: &[Disk], memory: &Memory, engine: &dyn Engine) -> Result<Self, BoardError> {
         let standard = |descriptor: io::Result<std::os::fd::OwnedFd>| {
             descriptor.map(File::from).map_err(BoardError::Standard)
         };
@@ -107,7 +107,7 @@ fn connect(
     slot: Slot,
     registers: Range,
     bus: &mut Bus,
-    engine: &impl Engine,
+    engine: &dyn Engine,
 ) -> Result<Arc<Slot>, BoardError> {
     for (queue, kick) in (0..).zip(slot.kicks()) {
         engine.notify(registers.start + Slot::NOTIFY, queue, kick)?;

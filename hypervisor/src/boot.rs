@@ -34,6 +34,8 @@ impl From<LoadError> for BootError {
 /// What the kernel is told about the machine.
 #[derive(Debug)]
 pub struct Facts<'a> {
+    /// What runs the kernel.
+    pub platform: Platform,
     /// How many processors there are.
     pub cpus: u32,
     /// Devices behind virtio-mmio registers.
@@ -56,7 +58,7 @@ pub struct Tsc {
 }
 
 /// How the first processor enters the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The first instruction.
     pub instruction: u64,
@@ -66,6 +68,8 @@ pub struct Entry {
     pub page_table_root: u64,
     /// Where the image lies in virtual memory: what its file calls address 0.
     pub image: u64,
+    /// Where physical address 0 is in virtual memory.
+    pub direct_map: u64,
 }
 
 /// Puts an image into memory at a random address.
@@ -78,17 +82,23 @@ pub fn load(memory: &mut Memory, image: &Image<'_>, facts: &Facts<'_>) -> Result
     let mut loaded = hermit_boot::load(memory, &mut free, image, randomness()?, 0)?;
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
-    info.platform = Platform::Uhyve as u32;
+    info.platform = facts.platform as u32;
     info.tsc_frequency = facts.tsc.frequency;
     info.wall_clock_tsc = facts.tsc.now;
     info.wall_clock = facts.date;
     info.cpus = facts.cpus;
     getrandom::fill(&mut info.seed).map_err(BootError::Random)?;
     info.seed_size = 32;
-    let (instruction, page_table_root, image) = (loaded.entry, info.page_table_root, info.image.start);
+    let entry = Entry {
+        instruction: loaded.entry,
+        boot_info: 0,
+        page_table_root: info.page_table_root,
+        image: info.image.start,
+        direct_map: info.direct_map.start,
+    };
     let boot_info =
         loaded.hand_over(memory, &mut free, later.as_slice(), facts.devices, facts.command_line)?;
-    Ok(Entry { instruction, boot_info, page_table_root, image })
+    Ok(Entry { boot_info, ..entry })
 }
 
 /// Copies the names of functions to memory that stays the kernel's, if there is some to spare. Without them the kernel

@@ -7,7 +7,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::config::{CpuCount, MemorySize};
 use crate::engine::kvm::KvmEngine;
-use crate::engine::{Engine, EngineError, Vcpu};
+use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
 
 /// Prints what can run images here. The exit code says whether something can at full speed.
@@ -23,5 +23,5 @@ fn kvm() -> Result<(), EngineError> {
     let memory = Memory::new(MemorySize::default()).map_err(|_| EngineError::Lacks("memory"))?;
     let engine = KvmEngine::new(memory)?;
     let mut vcpus = engine.vcpus(CpuCount::default().get())?;
-    vcpus.iter_mut().try_for_each(Vcpu::self_test)
+    vcpus.iter_mut().try_for_each(|vcpu| vcpu.self_test())
 }

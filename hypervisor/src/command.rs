@@ -77,6 +77,10 @@ fn report(end: &End) -> u8 {
             say(format_args!("error: the guest reset the machine: it met a fault that it could not handle"));
         }
         End::Failed(reason) => say(format_args!("error: {reason}")),
+        End::Denied(reason) => {
+            say(format_args!("error: {reason}"));
+            return sandbox::EXIT_CODE;
+        }
     }
     NOT_STARTED
 }

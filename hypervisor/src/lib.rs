@@ -7,7 +7,7 @@
 //! | [`config`] | what the user wants, in types that cannot hold a bad value |
 //! | [`memory`] | the machine's memory |
 //! | [`image`] | a checked image from a file |
-//! | [`engine`] | what runs processors: KVM |
+//! | [`engine`] | what runs processors: KVM, or a process without it |
 //! | [`devices`], [`board`] | what the guest sees besides processors and memory; which of it a machine has, and where |
 //! | [`boot`] | an image in memory with everything that its kernel must know |
 //! | [`sandbox`] | what a guest that takes over the hypervisor cannot do |
@@ -22,6 +22,7 @@
 pub mod board;
 pub mod boot;
 mod check;
+mod choice;
 pub mod cli;
 pub mod command;
 pub mod config;

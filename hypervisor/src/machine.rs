@@ -24,6 +24,8 @@ pub enum End {
     Reset,
     /// A processor could not go on; the text says why.
     Failed(String),
+    /// The guest tried to leave its sandbox; the text says how.
+    Denied(String),
 }
 
 /// Everything of a machine that its processors share.

@@ -1,11 +1,16 @@
 //! A machine's memory.
 
+use std::fs::File;
+use std::io;
+
 use hermit_boot::{FreeMemory, PhysicalMemory};
 use hermit_interface::boot_info::Range;
 use hermit_interface::machine::HOLE;
 use hermit_interface::memory_size::MemorySize;
-use hermit_interface::to_usize;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use hermit_interface::{process, to_usize};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::Errno;
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 /// Where memory goes on that does not fit below the hole.
 const HIGH: u64 = 4 << 30;
@@ -27,28 +32,54 @@ pub enum MemoryError {
         /// What the host says.
         source: vm_memory::mmap::FromRangesError,
     },
+    /// The host refuses memory that another process can see.
+    #[error("cannot get memory to share with the guest's process: {0}")]
+    Share(#[from] io::Error),
 }
 
-/// Memory that only the machine and this process see. The host gives pages when they are first used.
+/// A machine's memory. The host gives pages when they are first used.
 #[derive(Clone, Debug)]
 pub struct Memory {
     guest: GuestMemoryMmap,
 }
 
 impl Memory {
-    /// Fresh memory, all zero.
+    /// Fresh memory, all zero, that nobody sees but the machine and this process.
     ///
     /// # Errors
     ///
     /// See [`MemoryError`].
     pub fn new(size: MemorySize) -> Result<Self, MemoryError> {
+        Self::map(size, |_| None)
+    }
+
+    /// The same as an open file without a name, which another process can map: [`Self::file`].
+    ///
+    /// # Errors
+    ///
+    /// See [`MemoryError`].
+    pub fn shared(size: MemorySize) -> Result<Self, MemoryError> {
+        let file = file(size.bytes()).map_err(io::Error::from)?;
+        let file = std::sync::Arc::new(file);
+        Self::map(size, |start| {
+            Some(FileOffset::from_arc(std::sync::Arc::clone(&file), process::memory_offset(start)))
+        })
+    }
+
+    fn map(size: MemorySize, file: impl Fn(u64) -> Option<FileOffset>) -> Result<Self, MemoryError> {
         let ranges: Vec<_> = ranges(size.bytes())
             .into_iter()
             .filter(|range| range.size > 0)
-            .map(|range| (GuestAddress(range.start), to_usize(range.size)))
+            .map(|range| (GuestAddress(range.start), to_usize(range.size), file(range.start)))
             .collect();
-        let guest = GuestMemoryMmap::from_ranges(&ranges);
+        let guest = GuestMemoryMmap::from_ranges_with_files(&ranges);
         guest.map(|guest| Self { guest }).map_err(|source| MemoryError::Map { size, source })
+    }
+
+    /// The file, if there is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        self.guest.iter().next()?.file_offset().map(FileOffset::file)
     }
 
     /// The memory as devices and engines see it.
@@ -72,6 +103,19 @@ impl Memory {
         }
         (free, later)
     }
+}
+
+/// A file that stays at its size.
+fn file(size: u64) -> Result<File, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = match memfd_create("uhyve-memory", flags | MemfdFlags::NOEXEC_SEAL) {
+        // Before Linux 6.3.
+        Err(Errno::INVAL) => memfd_create("uhyve-memory", flags)?,
+        result => result?,
+    };
+    ftruncate(&file, size)?;
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file.into())
 }
 
 /// Memory of this size, around the hole.

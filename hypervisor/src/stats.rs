@@ -34,7 +34,7 @@ const fn kind(exit: &Exit<'_>) -> usize {
         Exit::Read(..) => 2,
         Exit::Write(..) => 3,
         Exit::Interrupted => 4,
-        Exit::Debug(_) | Exit::Reset | Exit::Failed => 5,
+        Exit::Debug(_) | Exit::Reset | Exit::Failed | Exit::Denied => 5,
     }
 }
 

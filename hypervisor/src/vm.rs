@@ -6,21 +6,22 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use hermit_interface::boot_info::Platform;
 use hermit_interface::command_line::Encoder;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::board::{Board, BoardError};
 use crate::boot::{self, BootError, Facts};
-use crate::config::{Config, EngineKind};
+use crate::choice::Choice;
+use crate::config::Config;
 use crate::control::{Controller, Leash};
 use crate::devices::worker::{Worker, WorkerError};
-use crate::engine::kvm::{KvmEngine, KvmVcpu};
 use crate::engine::{Engine, EngineError, Exit, Vcpu};
 use crate::gdb::{Debugger, Server};
 use crate::image::{FileError, ImageFile};
 use crate::machine::{End, Machine};
-use crate::memory::{Memory, MemoryError};
+use crate::memory::MemoryError;
 use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
 
 /// How long to wait for a thread before looking again.
@@ -65,8 +66,8 @@ pub struct Configured(Config);
 /// A machine with an image in its memory.
 #[derive(Debug)]
 pub struct Loaded {
-    engine: KvmEngine,
-    vcpus: Vec<KvmVcpu>,
+    engine: Box<dyn Engine>,
+    vcpus: Vec<Box<dyn Vcpu>>,
     machine: Arc<Machine>,
     worker: Worker,
     stop_worker: EventFd,
@@ -77,7 +78,7 @@ pub struct Loaded {
 /// A machine whose processors run.
 #[derive(Debug)]
 pub struct Running {
-    _engine: KvmEngine,
+    _engine: Box<dyn Engine>,
     machine: Arc<Machine>,
     processors: Processors,
     worker: Option<JoinHandle<()>>,
@@ -119,34 +120,28 @@ impl Vm<Configured> {
     /// See [`VmError`].
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
-        if config.engine == EngineKind::Process {
-            return Err(EngineError::NoProcess.into());
-        }
         let file = ImageFile::open(&config.image)?;
         let image = file.check()?;
-        let mut memory = Memory::new(config.memory)?;
-        let engine = KvmEngine::new(memory.clone())?;
-        let mut vcpus = engine.vcpus(config.cpus.get())?;
-        let first = vcpus.first_mut().ok_or(EngineError::Lacks("processors"))?;
-        if config.engine == EngineKind::Auto {
-            first.self_test()?;
-        }
-        let board = Board::new(&config.disks, &memory, &engine)?;
+        let mut choice = Choice::new(&config)?;
+        let board = Board::new(&config.disks, &choice.memory, &*choice.engine)?;
         let facts = Facts {
+            platform: choice.platform,
             cpus: config.cpus.get(),
             devices: &board.descriptions,
             command_line: &command_line(&file, &config),
-            tsc: first.tsc()?,
+            tsc: choice.first()?.tsc()?,
             date: boot::now(),
         };
-        let entry = boot::load(&mut memory, &image, &facts)?;
-        first.enter(&entry)?;
+        let entry = boot::load(&mut choice.memory, &image, &facts)?;
+        choice.first()?.enter(&entry)?;
+        let Choice { platform, memory, engine, vcpus } = choice;
         let listen = |port| Server::listen(port, &config.image, &image, &entry, memory.clone());
         let gdb = config.gdb.map(listen).transpose()?;
         let machine = Arc::new(Machine::new(board.bus, board.text)?);
         let stop_worker = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let worker = Worker::new(board.slots, stop_worker.try_clone()?)?;
-        let rules = Rules { debugger: gdb.is_some(), ..Rules::default() };
+        let rules =
+            Rules { debugger: gdb.is_some(), process: platform == Platform::Process, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
         Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker, sandbox, gdb }))
     }
@@ -168,7 +163,7 @@ impl Vm<Loaded> {
     ///
     /// If the host has no threads, or will not confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, vcpus, machine, worker, stop_worker, sandbox, gdb } = self.0;
+        let Loaded { engine, mut vcpus, machine, worker, stop_worker, sandbox, gdb } = self.0;
         let count = vcpus.len();
         let (mut controller, leashes) = Controller::prepare(count)?;
         let (debug, debugger) = match gdb {
@@ -180,6 +175,7 @@ impl Vm<Loaded> {
             None => (None, None),
         };
         let mut threads = Threads::new(sandbox)?;
+        vcpus.iter_mut().try_for_each(|vcpu| vcpu.confined())?;
         let for_worker = Arc::clone(&machine);
         threads.spawn("devices".to_owned(), Role::Devices, move || serve(worker, &for_worker))?;
         for (number, (vcpu, leash)) in vcpus.into_iter().zip(leashes).enumerate() {
@@ -226,9 +222,10 @@ fn serve(worker: Worker, machine: &Machine) {
 }
 
 /// What the thread of a processor does.
-fn run(mut vcpu: impl Vcpu, machine: &Machine, leash: &Leash) {
+fn run(mut vcpu: Box<dyn Vcpu>, machine: &Machine, leash: &Leash) {
+    let vcpu = &mut *vcpu;
     let _end = EndOnPanic(machine);
-    let mut goes_on = leash.may_run(&mut vcpu);
+    let mut goes_on = leash.may_run(vcpu);
     while goes_on && machine.end().is_none() {
         let exit = vcpu.run();
         if let Ok(exit) = &exit {
@@ -239,13 +236,14 @@ fn run(mut vcpu: impl Vcpu, machine: &Machine, leash: &Leash) {
             Ok(Exit::PortRead(port, bytes)) => machine.read_port(port, bytes),
             Ok(Exit::Write(address, bytes)) => machine.write(address, bytes),
             Ok(Exit::Read(address, bytes)) => machine.read(address, bytes),
-            Ok(Exit::Interrupted) => goes_on = leash.interrupted(&mut vcpu),
-            Ok(Exit::Debug(event)) => goes_on = leash.stopped(&mut vcpu, event),
+            Ok(Exit::Interrupted) => goes_on = leash.interrupted(vcpu),
+            Ok(Exit::Debug(event)) => goes_on = leash.stopped(vcpu, event),
             Ok(Exit::Reset) => machine.finish(End::Reset),
             Ok(Exit::Failed) => match vcpu.failed_at_breakpoint() {
-                Some(event) => goes_on = leash.stopped(&mut vcpu, event),
+                Some(event) => goes_on = leash.stopped(vcpu, event),
                 None => machine.finish(End::Failed(vcpu.failure())),
             },
+            Ok(Exit::Denied) => machine.finish(End::Denied(vcpu.failure())),
             Err(error) => machine.finish(End::Failed(error.to_string())),
         }
     }

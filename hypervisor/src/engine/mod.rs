@@ -4,6 +4,7 @@
 
 pub mod debug;
 pub mod kvm;
+pub mod process;
 
 use std::fmt::Debug;
 use std::io;
@@ -39,22 +40,24 @@ pub enum EngineError {
         /// What the host says.
         source: io::Error,
     },
-    /// There is no such engine yet.
-    #[error("the process engine is not available yet")]
-    NoProcess,
+    /// The guest's process cannot be made.
+    #[error(transparent)]
+    Process(#[from] process::ProcessError),
+    /// The engine has no debugger.
+    #[error(
+        "a guest that runs as a process has no gdb server: run it without --gdb, then `gdb -p` its process"
+    )]
+    NoDebugger,
 }
 
 /// What runs the processors of one machine.
 pub trait Engine: Debug {
-    /// A processor.
-    type Vcpu: Vcpu + 'static;
-
-    /// Makes all processors, the first one in front.
+    /// Makes all processors, the first one in front. It may be that one stands for all.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn vcpus(&self, count: u32) -> Result<Vec<Self::Vcpu>, EngineError>;
+    fn vcpus(&self, count: u32) -> Result<Vec<Box<dyn Vcpu>>, EngineError>;
 
     /// What raises an interrupt line of the machine.
     ///
@@ -71,14 +74,16 @@ pub trait Engine: Debug {
     fn notify(&self, address: u64, queue: u32, kick: &EventFd) -> Result<(), EngineError>;
 }
 
-/// A processor.
+/// A processor. What only a debugger needs an engine may leave out.
 pub trait Vcpu: Debug + Send {
     /// Finds out whether the processor runs code at full speed. Only before anything is in the machine's memory.
     ///
     /// # Errors
     ///
     /// [`EngineError::Emulated`] if it does not.
-    fn self_test(&mut self) -> Result<(), EngineError>;
+    fn self_test(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// The time-stamp counter as the guest sees it.
     ///
@@ -94,6 +99,15 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn enter(&mut self, entry: &Entry) -> Result<(), EngineError>;
 
+    /// This process is confined, and the calling thread has no role yet: what is to inherit that can be started.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn confined(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Runs until the guest needs something or a signal arrives.
     ///
     /// # Errors
@@ -106,38 +120,50 @@ pub trait Vcpu: Debug + Send {
 
     /// What [`Exit::Failed`] is if it is a breakpoint instruction that the engine cannot run, and breakpoints are to
     /// stop the processor.
-    fn failed_at_breakpoint(&mut self) -> Option<DebugEvent>;
+    fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
+        None
+    }
 
     /// The registers of a processor that does not run.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn registers(&mut self) -> Result<Registers, EngineError>;
+    fn registers(&mut self) -> Result<Registers, EngineError> {
+        Err(EngineError::NoDebugger)
+    }
 
     /// Sets all registers but the selectors of segments.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn set_registers(&mut self, registers: &Registers) -> Result<(), EngineError>;
+    fn set_registers(&mut self, _registers: &Registers) -> Result<(), EngineError> {
+        Err(EngineError::NoDebugger)
+    }
 
     /// The physical address behind a virtual one, whatever access the guest has to it; none if there is none.
-    fn translate(&mut self, address: u64) -> Option<u64>;
+    fn translate(&mut self, _address: u64) -> Option<u64> {
+        None
+    }
 
     /// From now on the processor stops at these things.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn set_debug(&mut self, control: &DebugControl) -> Result<(), EngineError>;
+    fn set_debug(&mut self, _control: &DebugControl) -> Result<(), EngineError> {
+        Err(EngineError::NoDebugger)
+    }
 
     /// Has the guest get the exception that was an [`Exit::Debug`]: it is of its own making.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn give_back(&mut self, event: DebugEvent) -> Result<(), EngineError>;
+    fn give_back(&mut self, _event: DebugEvent) -> Result<(), EngineError> {
+        Err(EngineError::NoDebugger)
+    }
 }
 
 /// Why a processor stopped running.
@@ -159,4 +185,6 @@ pub enum Exit<'a> {
     Reset,
     /// It cannot go on; see [`Vcpu::failure`].
     Failed,
+    /// The guest tried to leave its sandbox; see [`Vcpu::failure`].
+    Denied,
 }

@@ -57,7 +57,7 @@ impl Guest {
         self.machine().end().map(|end| match end {
             End::Exited(status) => Reason::Exited(*status),
             End::Stopped => Reason::Terminated(Signal::SIGTERM),
-            End::Reset | End::Failed(_) => Reason::Terminated(Signal::SIGABRT),
+            End::Reset | End::Failed(_) | End::Denied(_) => Reason::Terminated(Signal::SIGABRT),
         })
     }
 

@@ -5,6 +5,7 @@
 
 use std::os::raw::c_int;
 
+use hermit_interface::process::DEVICE;
 use kvm_bindings::{
     kvm_debugregs, kvm_fpu, kvm_guest_debug, kvm_regs, kvm_sregs, kvm_translation, kvm_vcpu_events,
 };
@@ -12,15 +13,15 @@ use libc::{
     SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
     SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fdatasync,
     SYS_futex, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_lseek, SYS_madvise, SYS_mmap,
-    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_pwrite64,
-    SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom, SYS_restart_syscall, SYS_rt_sigaction,
-    SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt, SYS_sigaltstack,
-    SYS_tgkill, SYS_write, SYS_writev,
+    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64,
+    SYS_preadv, SYS_pwrite64, SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom, SYS_restart_syscall,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt,
+    SYS_sigaltstack, SYS_tgkill, SYS_waitid, SYS_write, SYS_writev,
 };
 use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
 
-use super::Role;
+use super::{Role, Rules};
 
 /// What an argument must be.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,10 @@ const GET_EVENTS: Opcode = read::<kvm_vcpu_events>(KVM, 0x9f);
 const SET_EVENTS: Opcode = write::<kvm_vcpu_events>(KVM, 0xa0);
 const GET_DEBUG_REGISTERS: Opcode = read::<kvm_debugregs>(KVM, 0xa1);
 const SET_DEBUG_REGISTERS: Opcode = write::<kvm_debugregs>(KVM, 0xa2);
+
+/// Requests about system calls that a guest's process has made (linux/seccomp.h).
+const NOTIFICATION: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
+const ANSWER: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
 
 /// Requests that are older than the scheme of the others (asm-generic/ioctls.h).
 const GET_TERMINAL: Opcode = 0x5401;
@@ -173,6 +178,18 @@ const DEBUGGED_VCPU: &[Call] = &[(
     ],
 )];
 
+/// What the thread does that answers a guest's process, and ends it.
+const PROCESS_VCPU: &[Call] = &[
+    (SYS_ioctl, &[&[Request(1, NOTIFICATION)], &[Request(1, ANSWER)]]),
+    (SYS_poll, &[]),
+    (SYS_ppoll, &[]),
+    (SYS_pidfd_send_signal, &[&[Is(1, libc::SIGKILL)]]),
+    (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
+];
+
+/// How devices interrupt a guest's process.
+const INTERRUPTED_PROCESS: &[Call] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
+
 const DEVICES: &[Call] = &[
     (SYS_read, &[]),
     (SYS_readv, &[]),
@@ -211,11 +228,13 @@ const GDB: &[Call] = &[
 ];
 
 /// All lists of a role. A call that is in several may be made in each of the ways.
-pub(super) fn of(role: Role, debugger: bool) -> impl Iterator<Item = Call> {
+pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
     let (own, more): (_, &[Call]) = match role {
         Role::Main => (MAIN, &[]),
-        Role::Vcpu if debugger => (VCPU, DEBUGGED_VCPU),
+        Role::Vcpu if rules.process => (PROCESS_VCPU, INTERRUPTED_PROCESS),
+        Role::Vcpu if rules.debugger => (VCPU, DEBUGGED_VCPU),
         Role::Vcpu => (VCPU, &[]),
+        Role::Devices if rules.process => (DEVICES, INTERRUPTED_PROCESS),
         Role::Devices => (DEVICES, &[]),
         Role::Gdb => (GDB, &[]),
     };

@@ -10,7 +10,7 @@ use seccompiler::{
 use vmm_sys_util::signal::SIGRTMIN;
 
 use super::calls::{self, Check};
-use super::{Role, SandboxError, denial};
+use super::{Role, Rules, SandboxError, denial};
 
 /// A filter for each role.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    pub(super) fn new(debugger: bool) -> Result<Self, BackendError> {
-        let compile = |role| compile(role, debugger);
+    pub(super) fn new(rules: &Rules) -> Result<Self, BackendError> {
+        let compile = |role| compile(role, rules);
         Ok(Self {
             main: compile(Role::Main)?,
             vcpu: compile(Role::Vcpu)?,
@@ -47,9 +47,9 @@ impl Filters {
 
 /// What is not allowed is not done, and sends SIGSYS ([`denial`]). System calls in the way of another architecture, whose
 /// numbers mean something else, kill the process.
-fn compile(role: Role, debugger: bool) -> Result<BpfProgram, BackendError> {
+fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
     let mut allowed = BTreeMap::<i64, Vec<SeccompRule>>::new();
-    for (number, lists) in calls::of(role, debugger) {
+    for (number, lists) in calls::of(role, rules) {
         let ways = allowed.entry(number).or_default();
         for list in lists {
             let conditions = list.iter().copied().map(condition).collect::<Result<_, _>>()?;
@@ -77,16 +77,23 @@ fn condition(check: Check) -> Result<SeccompCondition, BackendError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Role, calls, compile};
+    use super::{Role, Rules, calls, compile};
     use std::collections::BTreeMap;
 
     const ROLES: [Role; 4] = [Role::Main, Role::Vcpu, Role::Devices, Role::Gdb];
 
+    /// Every role, with KVM and a debugger and with a guest that is a process.
+    fn all() -> impl Iterator<Item = (Role, Rules)> {
+        ROLES.into_iter().flat_map(|role| {
+            [true, false].map(|process| (role, Rules { debugger: !process, process, ..Rules::default() }))
+        })
+    }
+
     #[test]
     fn a_call_is_allowed_either_always_or_with_conditions() {
-        for role in ROLES {
+        for (role, rules) in all() {
             let mut known = BTreeMap::new();
-            for (number, lists) in calls::of(role, true) {
+            for (number, lists) in calls::of(role, &rules) {
                 let is_conditional = *known.entry(number).or_insert(!lists.is_empty());
                 assert_eq!(is_conditional, !lists.is_empty(), "{role}: {number}");
             }
@@ -95,8 +102,8 @@ mod tests {
 
     #[test]
     fn every_role_has_a_filter_that_is_short() {
-        for role in ROLES {
-            let length = compile(role, true).unwrap().len();
+        for (role, rules) in all() {
+            let length = compile(role, &rules).unwrap().len();
             assert!((50..300).contains(&length), "{role}: {length} instructions");
         }
     }

@@ -31,6 +31,7 @@ use std::path::PathBuf;
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
 use filters::Filters;
+pub(crate) use paths::empty_rules;
 pub use threads::Threads;
 
 /// Why the hypervisor cannot be confined.
@@ -111,6 +112,8 @@ pub struct Rules {
     pub folders: Vec<Folder>,
     /// A debugger reads and writes the processors' registers.
     pub debugger: bool,
+    /// The guest is a process ([`crate::engine::process`]), not a machine of KVM's.
+    pub process: bool,
 }
 
 /// A folder of the host.
@@ -139,7 +142,7 @@ impl Sandbox {
     ///
     /// [`SandboxError::Compile`].
     pub fn new(rules: Rules) -> Result<Self, SandboxError> {
-        let filters = Filters::new(rules.debugger)?;
+        let filters = Filters::new(&rules)?;
         Ok(Self(Some(Confinement { folders: rules.folders, filters })))
     }
 

@@ -169,7 +169,7 @@ fn folders() {
         Folder { path: kept.clone(), read_only: false },
         Folder { path: shown.clone(), read_only: true },
     ];
-    Sandbox::new(Rules { folders, debugger: false }).unwrap().confine_process().unwrap();
+    Sandbox::new(Rules { folders, ..Rules::default() }).unwrap().confine_process().unwrap();
     for folder in [&kept, &shown] {
         assert_eq!(fs::read(folder.join("file")).unwrap(), b"text");
         assert!(fs::read_dir(folder).unwrap().count() > 0);
@@ -204,7 +204,7 @@ fn off() {
 
 fn missing_folder() {
     let folders = vec![Folder { path: "/does/not/exist".into(), read_only: true }];
-    let error = Sandbox::new(Rules { folders, debugger: false }).unwrap().confine_process().unwrap_err();
+    let error = Sandbox::new(Rules { folders, ..Rules::default() }).unwrap().confine_process().unwrap_err();
     assert!(matches!(error, SandboxError::Folder { .. }));
     assert!(error.to_string().contains("/does/not/exist"), "{error}");
 }

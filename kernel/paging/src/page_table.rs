@@ -7,6 +7,9 @@ use crate::{Access, Mapped, PAGE_SIZE, PagingError, Rights, Tables, Translation}
 /// Physical addresses have at most 52 bits.
 const PHYSICAL_END: u64 = 1 << 52;
 
+/// The end of the lower half of the addresses.
+const HALF: u64 = 1 << 47;
+
 /// A tree of page tables. Addresses and sizes are in bytes.
 #[derive(Debug)]
 pub struct PageTable {
@@ -132,6 +135,12 @@ impl PageTable {
         })
     }
 
+    /// Calls `found` with each page of the lower half of the addresses and what may be done with it, in ascending order.
+    /// `read` gives the entry at a physical address.
+    pub fn each_page(&self, read: &impl Fn(u64) -> u64, found: &mut impl FnMut(Mapped, Rights)) {
+        each_page(read, self.top(), Span { start: 0, end: HALF }, found);
+    }
+
     const fn top(&self) -> Table {
         Table { address: self.root, level: TOP }
     }
@@ -249,6 +258,21 @@ fn clear(tables: &mut impl Tables, table: Table, span: Span, found: &mut impl Fn
                 physical: entry.physical(),
                 size: entry_size(table.level),
             });
+        }
+    }
+}
+
+/// Calls `found` with each page of a range that entries fill.
+fn each_page(read: &impl Fn(u64) -> u64, table: Table, span: Span, found: &mut impl FnMut(Mapped, Rights)) {
+    for part in table.parts(span) {
+        let entry = Entry(read(part.slot));
+        match table.below(entry) {
+            Some(below) => each_page(read, below, part.span, found),
+            None if entry.is_empty() => {}
+            None => {
+                let (physical, size) = (entry.physical(), entry_size(table.level));
+                found(Mapped { address: part.span.start, physical, size }, entry.rights());
+            }
         }
     }
 }

@@ -288,6 +288,22 @@ impl Checked {
         Ok(())
     }
 
+    /// Compares all pages of the lower half, in their order, with the model.
+    fn check_pages(&self) {
+        let (mut end, mut total) = (0, 0);
+        let read = |slot| self.memory.read(slot);
+        self.table.each_page(&read, &mut |page, rights| {
+            assert!(page.address >= end);
+            end = page.address + page.size;
+            total += page.size;
+            let expected = Translation { physical: page.physical, rights, page_size: page.size };
+            assert_eq!(self.table.translate(&self.memory, page.address), Some(expected));
+        });
+        let mapped = self.model.iter().enumerate().filter(|(_, mapped)| mapped.is_some());
+        let lower = mapped.filter(|&(cell, _)| self.address(cell) < 1 << 47);
+        assert_eq!(total, lower.map(|(cell, _)| self.points[cell + 1] - self.points[cell]).sum::<u64>());
+    }
+
     /// Compares the first, the second and the last page of each cell, and one between.
     fn check(&self) {
         for (cell, mapped) in self.model.iter().enumerate() {
@@ -316,6 +332,7 @@ proptest! {
             let result = checked.step(step);
             prop_assert!(step.3.is_some() || result != Err(PagingError::OutOfMemory));
             checked.check();
+            checked.check_pages();
         }
         checked.memory.left = None;
         checked.unmap(0, checked.points.len() - 1).unwrap();

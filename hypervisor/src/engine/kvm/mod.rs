@@ -19,7 +19,7 @@ use kvm_bindings::{
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VmFd};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Vcpu};
 use crate::devices::virtio::Interrupt;
 use crate::memory::Memory;
 pub use vcpu::KvmVcpu;
@@ -100,13 +100,14 @@ impl KvmEngine {
 }
 
 impl Engine for KvmEngine {
-    type Vcpu = KvmVcpu;
-
-    fn vcpus(&self, count: u32) -> Result<Vec<KvmVcpu>, EngineError> {
+    fn vcpus(&self, count: u32) -> Result<Vec<Box<dyn Vcpu>>, EngineError> {
         if usize::try_from(count).is_ok_and(|count| count > self.kvm.get_max_vcpus()) {
             return Err(EngineError::Lacks("support for so many CPUs"));
         }
-        (0..count).map(|number| KvmVcpu::new(self, number, count)).collect()
+        let vcpu = |number| -> Result<Box<dyn Vcpu>, EngineError> {
+            Ok(Box::new(KvmVcpu::new(self, number, count)?))
+        };
+        (0..count).map(vcpu).collect()
     }
 
     fn interrupt(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {

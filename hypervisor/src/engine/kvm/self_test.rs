@@ -69,12 +69,7 @@ fn repeat(vcpu: &mut KvmVcpu) -> Result<(), EngineError> {
 
 /// How long the guest takes.
 fn once(vcpu: &mut KvmVcpu) -> Result<Duration, EngineError> {
-    vcpu.enter_with_vectors(&Entry {
-        instruction: CODE,
-        boot_info: 0,
-        page_table_root: TABLES[0],
-        image: 0,
-    })?;
+    vcpu.enter_with_vectors(&Entry { instruction: CODE, page_table_root: TABLES[0], ..Entry::default() })?;
     let start = Instant::now();
     loop {
         match vcpu.run()? {

@@ -1,0 +1,1 @@
+//! What the filter says of system calls, as the host's kernel would.

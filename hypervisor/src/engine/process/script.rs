@@ -1,0 +1,140 @@
+//! The system calls that make a guest's process what its kernel expects.
+
+use std::io;
+use std::mem::offset_of;
+
+use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, MEMORY, TIMER};
+
+use super::ProcessError;
+use super::filter::{self, Filter};
+use super::mappings::Mapping;
+use super::program::{BASE, Program, place_in_file};
+
+/// Descriptors that the process has until its kernel runs: a socket to this process, and rules of landlock, if the host has it.
+pub(super) const CONTROL: u32 = 129;
+pub(super) const RULES: u32 = 130;
+
+/// The end of what programs can map (arch/x86, `TASK_SIZE_MAX`).
+const END: u64 = (1 << 47) - 0x1000;
+
+/// What shows up in lists of processes.
+const NAME: &[u8] = b"uhyve-guest\0";
+
+/// Threads share everything.
+const THREAD: libc::c_int = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_PARENT_SETTID;
+
+/// What a process is to be.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) mappings: Vec<Mapping>,
+    /// Where the array of [`Cpu`] is.
+    pub(super) cpus: u64,
+    pub(super) count: u32,
+    /// Where the first processor begins, and what it gets.
+    pub(super) entry: u64,
+    pub(super) argument: u64,
+}
+
+/// A program, and where in its file the identifier of its process must be put.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) file: Vec<u8>,
+    pub(super) process: u64,
+}
+
+/// Writes the program. The filter's listener will have the descriptor `listener`; `has_rules` is whether there is [`RULES`].
+pub(super) fn write(plan: &Plan, listener: u32, has_rules: bool) -> Result<Script, ProcessError> {
+    let mut program = Program::new();
+    confine(&mut program, has_rules);
+    for mapping in &plan.mappings {
+        map(&mut program, mapping);
+    }
+    start_threads(&mut program, plan);
+    let message = message(&mut program, listener);
+    let filter = filter::new(message)
+        .map_err(|error| ProcessError::Refused { call: "seccomp", source: io::Error::other(error) })?;
+    let process = install(&mut program, &filter);
+    program.call(libc::SYS_sendmsg, [CONTROL.into(), message, 0]);
+    program.call(libc::SYS_close, [listener.into()]);
+    program.call(libc::SYS_close, [CONTROL.into()]);
+    Ok(Script { file: program.finish(plan.entry, plan.argument), process })
+}
+
+/// Gives everything up that is not the machine's, and all threads inherit.
+fn confine(program: &mut Program, has_rules: bool) {
+    program.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
+    let name = program.data(NAME);
+    program.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
+    let limit = program.data(&[0; 16]);
+    program.call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE.into(), limit]);
+    // Stack, vdso and all else that the host has put there.
+    program.call(libc::SYS_munmap, [0, BASE]);
+    let above = BASE + (1 << 20);
+    program.call(libc::SYS_munmap, [above, END - above]);
+    let signals = [INTERRUPT, DEVICE, TIMER].iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
+    let signals = program.data(&signals.to_le_bytes());
+    program.call(libc::SYS_rt_sigprocmask, [flag(libc::SIG_SETMASK), signals, 0, 8]);
+    program.call(libc::SYS_prctl, [flag(libc::PR_SET_NO_NEW_PRIVS), 1]);
+    if has_rules {
+        program.call(libc::SYS_landlock_restrict_self, [RULES.into()]);
+        program.call(libc::SYS_close, [RULES.into()]);
+    }
+}
+
+fn map(program: &mut Program, mapping: &Mapping) {
+    let Mapping { address, size, offset, protection } = *mapping;
+    let flags = flag(libc::MAP_SHARED | libc::MAP_FIXED);
+    program.call(libc::SYS_mmap, [address, size, flag(protection), flags, MEMORY.into(), offset]);
+}
+
+/// A thread for each processor but the first, and a timer for each.
+fn start_threads(program: &mut Program, plan: &Plan) {
+    let cpu = |number: u32| plan.cpus + u64::from(number) * size_of::<Cpu>() as u64;
+    for number in 1..plan.count {
+        let thread = cpu(number) + offset_of!(Cpu, thread) as u64;
+        program.call(libc::SYS_clone, [flag(THREAD), 0, thread]);
+    }
+    for number in 0..plan.count {
+        let timer = cpu(number) + offset_of!(Cpu, timer) as u64;
+        program.call(libc::SYS_timer_create, [flag(libc::CLOCK_MONOTONIC), cpu(number), timer]);
+    }
+}
+
+/// Has all threads filtered; returns where in the file the process's identifier is missing.
+fn install(program: &mut Program, filter: &Filter) -> u64 {
+    let instructions = program.data(&filter.bytes);
+    // `struct sock_fprog`.
+    let [length, instructions_word] = [filter.length.into(), instructions];
+    let description = program.data(&words(&[length, instructions_word]));
+    let flags = libc::SECCOMP_FILTER_FLAG_TSYNC
+        | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+        | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+        | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    program.call(libc::SYS_seccomp, [libc::SECCOMP_SET_MODE_FILTER.into(), flags, description]);
+    place_in_file(instructions) + filter.process as u64
+}
+
+/// The message that carries the listener's descriptor (`struct msghdr`, cmsg(3)): one byte, and one descriptor.
+fn message(program: &mut Program, listener: u32) -> u64 {
+    let byte = program.data(&[0]);
+    let bytes = program.data(&words(&[byte, 1]));
+    let header =
+        u64::from(libc::SOL_SOCKET.unsigned_abs()) | u64::from(libc::SCM_RIGHTS.unsigned_abs()) << 32;
+    let control = program.data(&words(&[20, header, listener.into()]));
+    program.data(&words(&[0, 0, bytes, 1, control, 24, 0]))
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// None of the flags here is negative.
+fn flag(flag: libc::c_int) -> u64 {
+    flag.unsigned_abs().into()
+}

@@ -1,0 +1,172 @@
+//! Guests without a kernel: a few instructions in an image that is valid.
+
+use std::mem::offset_of;
+
+use hermit_interface::boot_info::BootInfo;
+use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_interface::image::sample::{ProgramHeader, Sample};
+use hermit_interface::process::{CALL, OUT};
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    AsmRegister64, CodeAssembler, byte_ptr, qword_ptr, r8, r9, r10, r14, r15, rax, rcx, rdi, rdx, rsi, rsp,
+};
+
+/// Where the instructions lie in the image, and in its file.
+const IN_IMAGE: u16 = 0x8000;
+/// The most bytes of them.
+const CODE_SIZE: u16 = 0x4000;
+/// Where the stack ends in physical memory, which nobody else uses: below it, memory is free.
+const STACK: i32 = 0x8_0000;
+/// Free physical memory above the stack.
+pub(crate) const FREE: i32 = 0x9_0000;
+
+/// An instruction may not exist.
+pub(crate) type Assembled = Result<(), IcedError>;
+
+/// A value for a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value {
+    /// This number.
+    Number(u64),
+    /// What is in this register, which is none of those that system calls have their arguments in.
+    Register(AsmRegister64),
+    /// Where this physical address is.
+    Physical(i32),
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(number: i32) -> Self {
+        Self::Number(i64::from(number).cast_unsigned())
+    }
+}
+
+impl From<AsmRegister64> for Value {
+    fn from(register: AsmRegister64) -> Self {
+        Self::Register(register)
+    }
+}
+
+/// A guest that is being written. In r15 is where physical address 0 is, in r14 the boot information.
+pub(crate) struct Guest {
+    /// Takes the instructions that this type has no words for.
+    pub(crate) code: CodeAssembler,
+}
+
+impl Guest {
+    /// The image of a guest that does what `write` writes, and then ends with `status`.
+    pub(crate) fn image(status: u8, write: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
+        let mut guest = Self { code: CodeAssembler::new(64).expect("a processor with 64 bits") };
+        let assembled =
+            guest.begin().and_then(|()| write(&mut guest)).and_then(|()| guest.exit(i32::from(status)));
+        assembled.expect("instructions that exist");
+        guest.link()
+    }
+
+    fn begin(&mut self) -> Assembled {
+        self.code.mov(r14, rdi)?;
+        self.code.mov(r15, qword_ptr(r14 + offset_of!(BootInfo, direct_map)))?;
+        self.code.lea(rsp, qword_ptr(r15 + STACK))
+    }
+
+    /// Sets a register.
+    pub(crate) fn set(&mut self, register: AsmRegister64, value: Value) -> Assembled {
+        match value {
+            Value::Number(number) => self.code.mov(register, number),
+            Value::Register(from) => self.code.mov(register, from),
+            Value::Physical(address) => self.code.lea(register, qword_ptr(r15 + address)),
+        }
+    }
+
+    /// Makes a system call, whose result is in rax.
+    pub(crate) fn call<const N: usize>(&mut self, number: i64, arguments: [Value; N]) -> Assembled {
+        for (register, argument) in [rdi, rsi, rdx, r10, r8, r9].into_iter().zip(arguments) {
+            self.set(register, argument)?;
+        }
+        self.code.mov(rax, number)?;
+        self.code.syscall()
+    }
+
+    /// Asks the hypervisor for something, with the result in rax.
+    pub(crate) fn ask<const N: usize>(&mut self, arguments: [Value; N]) -> Assembled {
+        self.call(CALL.cast_signed(), arguments)
+    }
+
+    /// Writes a word to a port.
+    pub(crate) fn out(&mut self, port: u16, value: Value, size: u64) -> Assembled {
+        self.ask([OUT.into(), (u64::from(port) | size << 16).into(), value])
+    }
+
+    /// Ends the machine.
+    pub(crate) fn exit(&mut self, status: impl Into<Value>) -> Assembled {
+        self.out(STATUS_PORT, status.into(), 1)?;
+        self.out(QUIT_PORT, 0.into(), 1)
+    }
+
+    /// Ends the machine with this status unless rax is that value.
+    pub(crate) fn expect(&mut self, value: i32, status: u8) -> Assembled {
+        let mut good = self.code.create_label();
+        self.code.cmp(rax, value)?;
+        self.code.je(good)?;
+        self.exit(i32::from(status))?;
+        self.code.set_label(&mut good)?;
+        self.code.nop()
+    }
+
+    /// Copies bytes to physical memory, through rax.
+    pub(crate) fn put(&mut self, physical: i32, bytes: &[u8]) -> Assembled {
+        for (place, byte) in (physical..).zip(bytes) {
+            self.code.mov(byte_ptr(r15 + place), i32::from(*byte))?;
+        }
+        Ok(())
+    }
+
+    /// Does nothing for ever.
+    pub(crate) fn spin(&mut self) -> Assembled {
+        let mut here = self.code.create_label();
+        self.code.set_label(&mut here)?;
+        self.code.pause()?;
+        self.code.jmp(here)
+    }
+
+    /// Waits until the 32 bits at a physical address are not 0.
+    pub(crate) fn wait_for(&mut self, physical: i32) -> Assembled {
+        let mut again = self.code.create_label();
+        self.code.lea(rcx, qword_ptr(r15 + physical))?;
+        self.code.set_label(&mut again)?;
+        self.code.pause()?;
+        self.code.cmp(iced_x86::code_asm::dword_ptr(rcx), 0)?;
+        self.code.je(again)
+    }
+
+    /// The image's file.
+    fn link(&mut self) -> Vec<u8> {
+        let code = self.code.assemble(0).expect("labels that are set");
+        assert!(code.len() <= usize::from(CODE_SIZE), "{} bytes of instructions", code.len());
+        let mut sample = Sample::default();
+        sample.header.entry = IN_IMAGE.into();
+        // Segments are in ascending order, and the code comes last.
+        sample.segments.swap(1, 2);
+        let [_, data, last, ..] = &mut sample.segments;
+        *last = ProgramHeader {
+            offset: IN_IMAGE.into(),
+            vaddr: IN_IMAGE.into(),
+            filesz: CODE_SIZE.into(),
+            memsz: CODE_SIZE.into(),
+            ..*last
+        };
+        assert!(data.vaddr + data.memsz <= last.vaddr, "segments overlap");
+        sample.relocations.clear();
+        sample.dynamic.clear();
+        let mut file = sample.build();
+        file.resize(IN_IMAGE.into(), 0);
+        file.extend(code);
+        file.resize(usize::from(IN_IMAGE) + usize::from(CODE_SIZE), 0);
+        file
+    }
+}

@@ -1,0 +1,55 @@
+//! Runs guests under uhyve.
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A guest's image in a folder of its own.
+pub(crate) struct Host {
+    folder: TempDir,
+    options: Vec<&'static str>,
+}
+
+/// What uhyve said, and its exit code.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) text: String,
+    pub(crate) errors: String,
+}
+
+impl Host {
+    pub(crate) fn new(image: &[u8], options: &[&'static str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("guest"), image).unwrap();
+        Self { folder, options: options.to_vec() }
+    }
+
+    /// uhyve with the guest, not started.
+    pub(crate) fn command(&self) -> Command {
+        let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
+        uhyve.args(["--engine", "process", "--memory", "16M", "--timeout", "20"]).args(&self.options);
+        uhyve.arg(self.folder.path().join("guest"));
+        uhyve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        uhyve
+    }
+
+    pub(crate) fn spawn(&self) -> Child {
+        self.command().spawn().unwrap()
+    }
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), text: text(&output.stdout), errors: text(&output.stderr) }
+    }
+}
+
+/// Runs a guest to its end.
+pub(crate) fn run(image: &[u8], options: &[&'static str]) -> Outcome {
+    let outcome = Outcome::from(Host::new(image, options).command().output().unwrap());
+    assert!(!outcome.errors.contains("panicked"), "{outcome:?}");
+    outcome
+}
