@@ -1,1 +1,115 @@
-//! x
+//! However a machine ends, nothing of it is left, and uhyve says what happened.
+
+use std::fs;
+use std::io::Read;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hermit_interface::machine::TEXT_PORT;
+use iced_x86::code_asm::{dword_ptr, eax};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::guest::{Assembled, Guest};
+use crate::host::{Host, Outcome, run};
+
+/// A guest that works for ever, once it has said so.
+pub(crate) fn worker() -> Vec<u8> {
+    Guest::image(0, |guest| {
+        guest.out(TEXT_PORT, u64::from(b'!').into(), 1)?;
+        guest.spin()
+    })
+}
+
+/// uhyve with that guest, when it works, and the guest's process.
+pub(crate) fn working(options: &[&'static str]) -> (Child, Pid) {
+    let host = Host::new(&worker(), options);
+    let mut uhyve = host.command().spawn().unwrap();
+    let mut said = [0];
+    uhyve.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    let own = uhyve.id();
+    let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+    (uhyve, Pid::from_raw(children.trim().parse().unwrap()).unwrap())
+}
+
+/// Waits until a process runs no more.
+fn wait_for_end(process: Pid) {
+    let limit = Instant::now() + Duration::from_secs(5);
+    let runs = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
+        // Nobody may have waited for it, where a container has no first process that does.
+        status.is_ok_and(|status| !status.contains("State:\tZ"))
+    };
+    while runs() {
+        assert!(Instant::now() < limit, "the guest's process is still there");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[track_caller]
+fn fails(write: impl FnOnce(&mut Guest) -> Assembled, message: &str) {
+    let outcome = run(&Guest::image(1, write), &[]);
+    assert!(outcome.errors.contains(message), "{outcome:?}");
+    assert_eq!(outcome.code, Some(125));
+}
+
+#[test]
+fn a_fault_that_the_guest_does_not_handle_ends_it() {
+    fails(|guest| guest.code.ud2(), "the guest's process was ended: SIGILL");
+    let nowhere = |guest: &mut Guest| {
+        guest.code.xor(eax, eax)?;
+        guest.code.mov(dword_ptr(iced_x86::code_asm::rax), eax)
+    };
+    fails(nowhere, "the guest's process was ended: SIGSEGV");
+}
+
+#[test]
+fn a_guest_that_is_killed_from_outside_ends_uhyve() {
+    let (uhyve, guest) = working(&["--cpus", "3"]);
+    kill_process(guest, Signal::KILL).unwrap();
+    let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
+    assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
+    assert_eq!(outcome.code, Some(125));
+}
+
+#[test]
+fn uhyve_that_is_told_to_end_leaves_no_process() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let (mut uhyve, guest) = working(&["--cpus", "2"]);
+        kill_process(Pid::from_child(&uhyve), signal).unwrap();
+        assert_eq!(uhyve.wait().unwrap().code(), Some(code));
+        assert!(!fs::exists(format!("/proc/{}", guest.as_raw_pid())).unwrap());
+    }
+}
+
+#[test]
+fn uhyve_that_is_killed_leaves_no_process() {
+    for options in [&[][..], &["--no-sandbox"], &["--cpus", "2"]] {
+        let (mut uhyve, guest) = working(options);
+        uhyve.kill().unwrap();
+        uhyve.wait().unwrap();
+        wait_for_end(guest);
+    }
+}
+
+#[test]
+fn the_time_limit_ends_a_guest() {
+    let outcome = run(&worker(), &["--timeout", "0.2"]);
+    assert_eq!(outcome.code, Some(124));
+}
+
+#[test]
+fn what_the_host_refuses_is_said() {
+    let host = Host::new(&worker(), &[]);
+    let uhyve = host.command();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\""]).arg(uhyve.get_program()).args(uhyve.get_args());
+    let outcome = Outcome::from(shell.output().unwrap());
+    assert!(
+        outcome.errors.contains("the host refuses fcntl") && outcome.errors.contains("ulimit -n"),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.code, Some(125));
+    let outcome = run(&worker(), &["--gdb", "0"]);
+    assert!(outcome.errors.contains("gdb -p"), "{outcome:?}");
+}

@@ -1,7 +1,7 @@
 //! Runs guests under uhyve.
 
 use std::fs;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -29,14 +29,13 @@ impl Host {
     /// uhyve with the guest, not started.
     pub(crate) fn command(&self) -> Command {
         let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
-        uhyve.args(["--engine", "process", "--memory", "16M", "--timeout", "20"]).args(&self.options);
+        uhyve.args(["--engine", "process", "--memory", "16M"]).args(&self.options);
+        if !self.options.contains(&"--timeout") {
+            uhyve.args(["--timeout", "60"]);
+        }
         uhyve.arg(self.folder.path().join("guest"));
         uhyve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         uhyve
-    }
-
-    pub(crate) fn spawn(&self) -> Child {
-        self.command().spawn().unwrap()
     }
 }
 

@@ -1,1 +1,84 @@
-//! x
+//! What the host says about a guest's process.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use hermit_interface::process::kick;
+
+use crate::ends::working;
+
+/// A line of a status file.
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim()
+}
+
+#[test]
+fn a_guest_has_nothing_but_its_memory_and_its_queues() {
+    for options in [&["--cpus", "3"][..], &["--cpus", "3", "--no-sandbox"]] {
+        let (mut uhyve, guest) = working(options);
+        let folder = format!("/proc/{}", guest.as_raw_pid());
+        check_threads(&folder, options);
+        check_mappings(&folder);
+        check_descriptors(&folder);
+        assert_eq!(fs::read(format!("{folder}/environ")).unwrap(), b"");
+        assert_eq!(fs::read_to_string(format!("{folder}/comm")).unwrap(), "uhyve-guest\n");
+        uhyve.kill().unwrap();
+        uhyve.wait().unwrap();
+    }
+}
+
+fn check_threads(folder: &str, options: &[&str]) {
+    let tasks: Vec<_> = fs::read_dir(format!("{folder}/task")).unwrap().collect();
+    assert_eq!(tasks.len(), 3);
+    for task in tasks {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        assert_eq!((field(&status, "Seccomp"), field(&status, "NoNewPrivs")), ("2", "1"));
+        // SIGUSR1, SIGUSR2 and SIGALRM.
+        assert_eq!(field(&status, "SigBlk"), "0000000000002a00");
+        if !options.contains(&"--no-sandbox") {
+            for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+                assert_eq!(field(&status, set), "0000000000000000", "{set}");
+            }
+        }
+    }
+    let limits = fs::read_to_string(format!("{folder}/limits")).unwrap();
+    let cores = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(cores.split_whitespace().collect::<Vec<_>>()[4..6], ["0", "0"]);
+}
+
+/// Memory and program, none of it to be written and executed.
+fn check_mappings(folder: &str) {
+    let maps = fs::read_to_string(format!("{folder}/maps")).unwrap();
+    let mut programs = 0;
+    for line in maps.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (rights, name) = (words[1], words[5..].join(" "));
+        match &*name {
+            "/memfd:uhyve-memory (deleted)" => {
+                assert!(["rw-s", "r--s", "r-xs", "---s"].contains(&rights), "{line}");
+            }
+            "/memfd:uhyve-guest (deleted)" => {
+                assert!(line.starts_with("00400000-") && rights == "r-xp", "{line}");
+                programs += 1;
+            }
+            // Every process has it, on hosts that have it.
+            "[vsyscall]" => assert!(rights.starts_with("--x") || rights.starts_with("r-x"), "{line}"),
+            _ => panic!("{line}"),
+        }
+    }
+    assert_eq!(programs, 1);
+}
+
+fn check_descriptors(folder: &str) {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(format!("{folder}/fd")).unwrap() {
+        let path = entry.unwrap().path();
+        let number: u32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        found.insert(number, fs::read_link(path).unwrap().into_os_string().into_string().unwrap());
+    }
+    let event = "anon_inode:[eventfd]";
+    let memory = "/memfd:uhyve-memory (deleted)";
+    // The console has two queues, the entropy device one.
+    let expected = [(0, memory), (kick(0, 0), event), (kick(0, 1), event), (kick(1, 0), event)];
+    assert_eq!(found, expected.map(|(number, name)| (number, name.to_owned())).into());
+}

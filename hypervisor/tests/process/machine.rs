@@ -1,12 +1,240 @@
-//! Guests that behave: ports, registers, interrupts, processors.
+//! Guests that behave: ports, registers, memory, interrupts, processors, timers.
 
-use crate::guest::Guest;
-use crate::host::run;
+use std::mem::offset_of;
+
+use hermit_interface::exit::STATUS_PORT;
+use hermit_interface::machine::{HOLE, TEXT_PORT};
+use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, OUT, READ, TIMER, WRITE, kick};
+use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r15, rax, rcx, rdi, rsp};
+
+use crate::guest::{Assembled, FREE, Guest, Value};
+use crate::host::{Outcome, run};
+
+/// A status by which a test knows that the guest came to its end.
+const DONE: u8 = 42;
+
+/// The registers of the entropy device, whose line is 1.
+const ENTROPY: u64 = HOLE.start + 0x1000;
+
+/// Addresses that nobody uses yet.
+const ADDRESS: u64 = 250 << 39;
+
+const MAP: i32 = libc::MAP_SHARED | libc::MAP_FIXED;
+
+#[track_caller]
+fn works(options: &[&'static str], write: impl FnOnce(&mut Guest) -> Assembled) -> Outcome {
+    let outcome = run(&Guest::image(DONE, write), options);
+    assert_eq!((outcome.code, &*outcome.errors), (Some(DONE.into()), ""));
+    outcome
+}
 
 #[test]
-fn a_guest_ends_with_its_status() {
-    for status in [0, 42] {
-        let outcome = run(&Guest::image(status, |_| Ok(())), &[]);
-        assert_eq!((outcome.code, &*outcome.errors), (Some(status.into()), ""));
+fn text_comes_out() {
+    let outcome = works(&[], |guest| {
+        let words = b"abcdefghijklmnopqrstuvwxyz012345".as_chunks().0;
+        let [first, second, third, fourth] =
+            [0, 1, 2, 3].map(|index| u64::from_le_bytes(words[index]).into());
+        guest.ask([OUT.into(), (u64::from(TEXT_PORT) | 32 << 16).into(), first, second, third, fourth])?;
+        guest.out(TEXT_PORT, u64::from(b'\n').into(), 1)
+    });
+    assert_eq!(outcome.text, "abcdefghijklmnopqrstuvwxyz012345\n");
+}
+
+#[test]
+fn device_registers_are_read_and_written() {
+    works(&[], |guest| {
+        guest.ask([READ.into(), ENTROPY.into(), 4.into()])?;
+        guest.expect(i32::from_le_bytes(*b"virt"), 1)?;
+        guest.ask([WRITE.into(), (ENTROPY + 0x70).into(), 4.into(), 3.into()])?;
+        guest.expect(0, 2)?;
+        guest.ask([READ.into(), (ENTROPY + 0x70).into(), 4.into()])?;
+        guest.expect(3, 3)?;
+        // Nobody is there.
+        guest.ask([READ.into(), (HOLE.start + 0xf000).into(), 1.into()])?;
+        guest.expect(0xff, 4)?;
+        guest.ask([READ.into(), ENTROPY.into(), 3.into()])?;
+        guest.expect(-libc::EINVAL, 5)?;
+        guest.ask([7.into()])?;
+        guest.expect(-libc::EINVAL, 6)?;
+        guest.ask([OUT.into(), (u64::from(STATUS_PORT) | 33 << 16).into()])?;
+        guest.expect(-libc::EINVAL, 7)
+    });
+}
+
+#[test]
+fn memory_is_mapped_protected_and_unmapped() {
+    works(&[], |guest| {
+        guest.put(FREE, &[7, 0, 0, 0])?;
+        for (access, flags) in [(0, MAP), (1, MAP), (5, MAP), (3, MAP | libc::MAP_POPULATE)] {
+            let place = i64::from(FREE).cast_unsigned();
+            guest.call(
+                libc::SYS_mmap,
+                [ADDRESS.into(), 0x1000.into(), access.into(), flags.into(), 0.into(), place.into()],
+            )?;
+            guest.code.mov(rcx, ADDRESS)?;
+            guest.code.sub(rax, rcx)?;
+            guest.expect(0, 1)?;
+        }
+        guest.code.mov(rcx, ADDRESS)?;
+        guest.code.mov(rax, qword_ptr(rcx))?;
+        guest.expect(7, 2)?;
+        for access in [0, 5, 1, 3] {
+            guest.call(libc::SYS_mprotect, [ADDRESS.into(), 0x1000.into(), access.into()])?;
+            guest.expect(0, 3)?;
+        }
+        guest.call(libc::SYS_munmap, [ADDRESS.into(), 0x1000.into()])?;
+        guest.expect(0, 4)
+    });
+}
+
+/// Has a signal end the guest with a status, and lets it through. Only the first processor's registers are known.
+fn handle(guest: &mut Guest, signal: u32, status: u8) -> Assembled {
+    let (mut handler, mut over) = (guest.code.create_label(), guest.code.create_label());
+    guest.code.jmp(over)?;
+    guest.code.set_label(&mut handler)?;
+    guest.exit(i32::from(status))?;
+    guest.code.set_label(&mut over)?;
+    guest.code.lea(rax, qword_ptr(handler))?;
+    // `struct sigaction` as the host's kernel has it: handler, flags, what returns from it, what is blocked.
+    guest.code.mov(qword_ptr(r15 + FREE), rax)?;
+    guest.put(FREE + 8, &0x0400_0000_u64.to_le_bytes())?;
+    guest.code.mov(qword_ptr(r15 + FREE + 16), rax)?;
+    guest.call(
+        libc::SYS_rt_sigaction,
+        [u64::from(signal).into(), Value::Physical(FREE), 0.into(), 8.into()],
+    )?;
+    guest.expect(0, 101)?;
+    guest.put(FREE + 32, &(1_u64 << (signal - 1)).to_le_bytes())?;
+    let unblock = libc::SIG_UNBLOCK.into();
+    guest.call(libc::SYS_rt_sigprocmask, [unblock, Value::Physical(FREE + 32), 0.into(), 8.into()])?;
+    guest.expect(0, 102)
+}
+
+/// Starts the entropy device, gives it a buffer, and says so by the descriptor of its queue.
+fn kick_entropy(guest: &mut Guest) -> Assembled {
+    const DESCRIPTORS: i32 = FREE + 0x1000;
+    const AVAILABLE: i32 = FREE + 0x2000;
+    const USED: i32 = FREE + 0x3000;
+    let mut set = |register: u64, value: i32| {
+        guest.ask([WRITE.into(), (ENTROPY + register).into(), 4.into(), value.into()])
+    };
+    // Virtio 1.2, sections 3.1.1 and 4.2.2: status, VIRTIO_F_VERSION_1, queue 0 with 8 descriptors.
+    for (register, value) in [(0x70, 3), (0x24, 1), (0x20, 1), (0x70, 11), (0x30, 0), (0x38, 8)] {
+        set(register, value)?;
     }
+    for (register, value) in [(0x80, DESCRIPTORS), (0x90, AVAILABLE), (0xa0, USED), (0x44, 1), (0x70, 15)] {
+        set(register, value)?;
+    }
+    // A buffer of 16 bytes that the device writes, and its number in the ring.
+    guest.put(DESCRIPTORS, &(FREE + 0x4000).to_le_bytes())?;
+    guest.put(DESCRIPTORS + 8, &[16, 0, 0, 0, 2, 0, 0, 0])?;
+    guest.put(AVAILABLE + 2, &[1, 0, 0, 0])?;
+    guest.put(FREE + 0x5000, &1_u64.to_le_bytes())?;
+    let event = u64::from(kick(1, 0)).into();
+    guest.call(libc::SYS_write, [event, Value::Physical(FREE + 0x5000), 8.into()])?;
+    guest.expect(8, 103)
+}
+
+/// Ends with another status unless the device has raised its line and written something.
+fn check_entropy(guest: &mut Guest) -> Assembled {
+    let raised = i32::try_from(offset_of!(Cpu, raised)).unwrap();
+    guest.wait_for(raised)?;
+    guest.code.mov(eax, dword_ptr(r15 + raised))?;
+    guest.expect(2, 1)?;
+    guest.wait_for(FREE + 0x4000)
+}
+
+#[test]
+fn a_device_wakes_a_processor_that_sleeps() {
+    let idle = i32::try_from(offset_of!(Cpu, idle)).unwrap();
+    works(&[], |guest| {
+        guest.put(idle, &[1])?;
+        kick_entropy(guest)?;
+        let wait = libc::FUTEX_WAIT.into();
+        guest.call(libc::SYS_futex, [Value::Physical(idle), wait, 1.into(), 0.into()])?;
+        check_entropy(guest)?;
+        guest.code.mov(eax, dword_ptr(r15 + idle))?;
+        guest.expect(0, 2)
+    });
+}
+
+#[test]
+fn a_device_signals_a_processor_that_works() {
+    let image = Guest::image(1, |guest| {
+        handle(guest, DEVICE, DONE)?;
+        kick_entropy(guest)?;
+        guest.spin()
+    });
+    assert_eq!(run(&image, &[]).code, Some(DONE.into()));
+}
+
+#[test]
+fn a_queue_without_a_descriptor_is_notified_by_a_register() {
+    works(&[], |guest| {
+        kick_entropy(guest)?;
+        guest.ask([WRITE.into(), (ENTROPY + 0x50).into(), 4.into(), 0.into()])?;
+        guest.expect(0, 3)?;
+        check_entropy(guest)
+    });
+}
+
+#[test]
+fn timers_expire() {
+    let timer = i32::try_from(offset_of!(Cpu, timer)).unwrap();
+    let image = Guest::image(1, |guest| {
+        handle(guest, TIMER, DONE)?;
+        // `struct itimerspec`: once, in a millisecond.
+        guest.put(FREE + 0x118, &1_000_000_u64.to_le_bytes())?;
+        guest.code.mov(eax, dword_ptr(r15 + timer))?;
+        guest.call(
+            libc::SYS_timer_settime,
+            [Value::Register(rax), 0.into(), Value::Physical(FREE + 0x100), 0.into()],
+        )?;
+        guest.spin()
+    });
+    assert_eq!(run(&image, &[]).code, Some(DONE.into()));
+}
+
+#[test]
+fn all_processors_start_and_interrupt_each_other() {
+    const CPUS: usize = 64;
+    works(&["--cpus", "64"], |guest| {
+        let (mut entry, mut over) = (guest.code.create_label(), guest.code.create_label());
+        guest.code.jmp(over)?;
+        // Another processor: the argument is where it says that it is there.
+        guest.code.set_label(&mut entry)?;
+        guest.code.push(rdi)?;
+        guest.ask([READ.into(), ENTROPY.into(), 4.into()])?;
+        guest.code.pop(rdi)?;
+        guest.code.mov(dword_ptr(rdi), eax)?;
+        guest.spin()?;
+        guest.code.set_label(&mut over)?;
+        for number in 1..CPUS {
+            let place = |field: usize| i32::try_from(number * size_of::<Cpu>() + field).unwrap();
+            let own = FREE + 0x10000 + i32::try_from(number).unwrap() * 0x400;
+            guest.code.lea(rax, qword_ptr(entry))?;
+            guest.code.mov(qword_ptr(r15 + place(offset_of!(Cpu, entry))), rax)?;
+            guest.code.lea(rax, qword_ptr(r15 + own))?;
+            guest.code.mov(qword_ptr(r15 + place(offset_of!(Cpu, stack))), rax)?;
+            guest.code.mov(qword_ptr(r15 + place(offset_of!(Cpu, argument))), rax)?;
+            let started = place(offset_of!(Cpu, started));
+            guest.put(started, &[1])?;
+            let wake = libc::FUTEX_WAKE.into();
+            guest.call(libc::SYS_futex, [Value::Physical(started), wake, 1.into()])?;
+            guest.wait_for(own)?;
+        }
+        // Its interrupt is blocked: that it arrives is all.
+        guest.code.mov(eax, dword_ptr(r15 + i32::try_from(offset_of!(Cpu, thread)).unwrap()))?;
+        guest.code.push(rax)?;
+        guest
+            .code
+            .mov(eax, dword_ptr(r15 + i32::try_from(size_of::<Cpu>() + offset_of!(Cpu, thread)).unwrap()))?;
+        guest.code.mov(rcx, rax)?;
+        guest.code.pop(rax)?;
+        guest.code.mov(iced_x86::code_asm::rbx, rcx)?;
+        let (own, other) = (Value::Register(rax), Value::Register(iced_x86::code_asm::rbx));
+        guest.call(libc::SYS_tgkill, [own, other, u64::from(INTERRUPT).into()])?;
+        guest.expect(0, 4)?;
+        guest.code.lea(rsp, qword_ptr(r15 + FREE))
+    });
 }
