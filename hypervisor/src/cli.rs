@@ -16,7 +16,7 @@ use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
     version,
     arg_required_else_help = true,
     after_help = "The guest's exit code is uhyve's. 2: the command line is wrong; 124: the time limit was reached; 125: the guest could not be started, or \
-                  ended without a status; 159: the sandbox stopped uhyve; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
+                  ended without a status; 159: the sandbox stopped the guest or uhyve; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
 )]
 pub struct Arguments {
     /// The image: a program built for x86_64-unknown-hermit
@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
-    /// What runs the processors; auto takes KVM if it runs code at full speed
+    /// What runs the processors: KVM, or a sandboxed process; auto takes KVM if it runs code at full speed
     #[arg(long, value_enum, default_value_t)]
     engine: EngineKind,
     /// CPUs of the machine, 1 to 64
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
     #[arg(long, value_name = "FILE[:ro]")]
     block: Vec<Disk>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
+    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free; KVM only
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
     /// Forward a TCP port of the host to the guest: not available yet

@@ -45,7 +45,7 @@ fn run(arguments: Arguments, started: Instant) -> Result<u8> {
     let signals = Signals::new()?;
     let config = arguments.config().map_err(anyhow::Error::msg)?;
     let vm = Vm::new(config).load()?.start()?;
-    let machine = vm.machine();
+    let (machine, memory) = (vm.machine(), vm.memory());
     ::log::info!("the guest runs after {:?}", started.elapsed());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let event = signals.wait(machine.ended(), deadline)?;
@@ -54,7 +54,7 @@ fn run(arguments: Arguments, started: Instant) -> Result<u8> {
     }
     let end = vm.wait(deadline)?;
     if let Some(account) = account {
-        say(format_args!("{}", account.report(&machine, started)));
+        say(format_args!("{}", account.report(&machine, &memory, started)));
     }
     Ok(match event {
         Event::Ended => report(&end),

@@ -37,12 +37,12 @@ pub struct Config {
 /// What runs a machine's processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum EngineKind {
-    /// KVM, if it runs code at full speed.
+    /// KVM if it runs code at full speed, otherwise a process.
     #[default]
     Auto,
     /// KVM, even if it merely emulates.
     Kvm,
-    /// A sandboxed process, without virtualisation hardware: not available yet.
+    /// A sandboxed process, without virtualisation hardware.
     Process,
 }
 

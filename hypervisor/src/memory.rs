@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use hermit_boot::{FreeMemory, PhysicalMemory};
 use hermit_interface::boot_info::Range;
 use hermit_interface::machine::HOLE;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::{process, to_usize};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::io::Errno;
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
@@ -20,6 +21,9 @@ const LOW_END: u64 = 1 << 20;
 
 /// Address 0 is not used.
 const FIRST: u64 = 0x1000;
+
+/// The unit in which the host says how large a file is.
+const BLOCK: u64 = 512;
 
 /// Why a machine has no memory.
 #[derive(Debug, thiserror::Error)]
@@ -60,10 +64,8 @@ impl Memory {
     /// See [`MemoryError`].
     pub fn shared(size: MemorySize) -> Result<Self, MemoryError> {
         let file = file(size.bytes()).map_err(io::Error::from)?;
-        let file = std::sync::Arc::new(file);
-        Self::map(size, |start| {
-            Some(FileOffset::from_arc(std::sync::Arc::clone(&file), process::memory_offset(start)))
-        })
+        let file = Arc::new(file);
+        Self::map(size, |start| Some(FileOffset::from_arc(Arc::clone(&file), process::memory_offset(start))))
     }
 
     fn map(size: MemorySize, file: impl Fn(u64) -> Option<FileOffset>) -> Result<Self, MemoryError> {
@@ -80,6 +82,13 @@ impl Memory {
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.guest.iter().next()?.file_offset().map(FileOffset::file)
+    }
+
+    /// How many bytes of the file the host has given so far.
+    #[must_use]
+    pub fn resident(&self) -> Option<u64> {
+        let blocks = u64::try_from(fstat(self.file()?).ok()?.st_blocks).ok()?;
+        Some(blocks * BLOCK)
     }
 
     /// The memory as devices and engines see it.
@@ -144,7 +153,9 @@ impl PhysicalMemory for Memory {
 #[cfg(test)]
 mod tests {
     use super::{Memory, ranges};
+    use hermit_boot::PhysicalMemory;
     use hermit_interface::boot_info::Range;
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn memory_goes_around_the_hole() {
@@ -152,6 +163,19 @@ mod tests {
         let [low, high] = ranges(8 << 30);
         assert_eq!(low, Range { start: 0, size: 0xd000_0000 });
         assert_eq!(high, Range { start: 4 << 30, size: (8 << 30) - 0xd000_0000 });
+    }
+
+    #[test]
+    fn shared_memory_is_a_file_that_keeps_its_size() {
+        let size = "8M".parse().unwrap();
+        let mut memory = Memory::shared(size).unwrap();
+        assert_eq!(memory.resident(), Some(0));
+        memory.write(0x5000, b"text");
+        let mut text = [0; 4];
+        memory.file().unwrap().read_exact_at(&mut text, 0x5000).unwrap();
+        assert_eq!((&text, memory.resident()), (b"text", Some(0x1000)));
+        assert!(memory.file().unwrap().set_len(4096).is_err());
+        assert!(Memory::new(size).unwrap().file().is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::engine::Exit;
 use crate::machine::Machine;
+use crate::memory::Memory;
 
 /// Kinds of exits, in the order of [`kind`].
 const KINDS: [&str; 6] =
@@ -48,7 +49,7 @@ impl Account {
     }
 
     /// A text for people.
-    pub(crate) fn report(self, machine: &Machine, started: Instant) -> String {
+    pub(crate) fn report(self, machine: &Machine, memory: &Memory, started: Instant) -> String {
         let mut text = format!("ran for {:.3} s", started.elapsed().as_secs_f64());
         for (name, count) in KINDS.iter().zip(&machine.exits().0) {
             let count = count.load(Ordering::Relaxed);
@@ -59,10 +60,38 @@ impl Account {
         }
         let status =
             self.0.and_then(|file| io::read_to_string(file.take(MAX_STATUS)).ok()).unwrap_or_default();
-        if let Some(peak) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
+        if let Some(peak) = field(&status, "VmHWM") {
+            let peak = with_shared(peak, &status, memory.resident());
             let _: std::fmt::Result =
-                write!(text, "; at most {} resident, the guest's memory included", peak.trim());
+                write!(text, "; at most {peak} kB resident, the guest's memory included");
         }
         text
+    }
+}
+
+/// A number of kB in what the host says.
+fn field(status: &str, name: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// The peak of this process and of a guest's that shares `shared` bytes of memory with it, and has hardly more. Such memory only
+/// grows.
+fn with_shared(peak: u64, status: &str, shared: Option<u64>) -> u64 {
+    shared.map_or(peak, |shared| peak.saturating_sub(field(status, "RssShmem").unwrap_or(0)) + shared / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{field, with_shared};
+
+    const STATUS: &str = "Name:\tuhyve\nVmHWM:\t    9000 kB\nRssShmem:\t    1000 kB\nThreads:\t4\n";
+
+    #[test]
+    fn the_guests_memory_counts_once() {
+        assert_eq!(field(STATUS, "VmHWM"), Some(9000));
+        assert_eq!((field(STATUS, "Threads"), field(STATUS, "Vm")), (None, None));
+        assert_eq!(with_shared(9000, STATUS, None), 9000);
+        assert_eq!(with_shared(9000, STATUS, Some(3000 << 10)), 11000);
     }
 }

@@ -21,7 +21,7 @@ use crate::engine::{Engine, EngineError, Exit, Vcpu};
 use crate::gdb::{Debugger, Server};
 use crate::image::{FileError, ImageFile};
 use crate::machine::{End, Machine};
-use crate::memory::MemoryError;
+use crate::memory::{Memory, MemoryError};
 use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
 
 /// How long to wait for a thread before looking again.
@@ -68,6 +68,7 @@ pub struct Configured(Config);
 pub struct Loaded {
     engine: Box<dyn Engine>,
     vcpus: Vec<Box<dyn Vcpu>>,
+    memory: Memory,
     machine: Arc<Machine>,
     worker: Worker,
     stop_worker: EventFd,
@@ -79,6 +80,7 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Running {
     _engine: Box<dyn Engine>,
+    memory: Memory,
     machine: Arc<Machine>,
     processors: Processors,
     worker: Option<JoinHandle<()>>,
@@ -143,7 +145,7 @@ impl Vm<Configured> {
         let rules =
             Rules { debugger: gdb.is_some(), process: platform == Platform::Process, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
-        Ok(Vm(Loaded { engine, vcpus, machine, worker, stop_worker, sandbox, gdb }))
+        Ok(Vm(Loaded { engine, vcpus, memory, machine, worker, stop_worker, sandbox, gdb }))
     }
 }
 
@@ -163,7 +165,7 @@ impl Vm<Loaded> {
     ///
     /// If the host has no threads, or will not confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, mut vcpus, machine, worker, stop_worker, sandbox, gdb } = self.0;
+        let Loaded { engine, mut vcpus, memory, machine, worker, stop_worker, sandbox, gdb } = self.0;
         let count = vcpus.len();
         let (mut controller, leashes) = Controller::prepare(count)?;
         let (debug, debugger) = match gdb {
@@ -198,7 +200,7 @@ impl Vm<Loaded> {
                 Processors::Free(controller)
             }
         };
-        Ok(Vm(Running { _engine: engine, machine, processors, worker, stop_worker }))
+        Ok(Vm(Running { _engine: engine, memory, machine, processors, worker, stop_worker }))
     }
 }
 
@@ -256,6 +258,12 @@ impl Vm<Running> {
         Arc::clone(&self.0.machine)
     }
 
+    /// The machine's memory.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        self.0.memory.clone()
+    }
+
     /// Waits for the machine's end, and until everything that the guest has said is written. A machine that was told to end
     /// waits for the latter only a second: nobody need read it. `deadline` is when no machine waits any longer.
     ///
@@ -263,7 +271,7 @@ impl Vm<Running> {
     ///
     /// If the host cannot wait.
     pub fn wait(self, deadline: Option<Instant>) -> Result<End, VmError> {
-        let Running { _engine, machine, processors, worker, stop_worker } = self.0;
+        let Running { _engine, memory: _memory, machine, processors, worker, stop_worker } = self.0;
         let ended = wait(&machine);
         let end = machine.end().cloned().unwrap_or(End::Stopped);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(PATIENCE));

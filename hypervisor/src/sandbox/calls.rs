@@ -12,7 +12,7 @@ use kvm_bindings::{
 use libc::{
     SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
     SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fdatasync,
-    SYS_futex, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_lseek, SYS_madvise, SYS_mmap,
+    SYS_fstat, SYS_futex, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_lseek, SYS_madvise, SYS_mmap,
     SYS_mprotect, SYS_mremap, SYS_munmap, SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64,
     SYS_preadv, SYS_pwrite64, SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom, SYS_restart_syscall,
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt,
@@ -178,6 +178,9 @@ const DEBUGGED_VCPU: &[Call] = &[(
     ],
 )];
 
+/// How much memory a guest's process has.
+const PROCESS_MAIN: &[Call] = &[(SYS_fstat, &[])];
+
 /// What the thread does that answers a guest's process, and ends it.
 const PROCESS_VCPU: &[Call] = &[
     (SYS_ioctl, &[&[Request(1, NOTIFICATION)], &[Request(1, ANSWER)]]),
@@ -230,6 +233,7 @@ const GDB: &[Call] = &[
 /// All lists of a role. A call that is in several may be made in each of the ways.
 pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
     let (own, more): (_, &[Call]) = match role {
+        Role::Main if rules.process => (MAIN, PROCESS_MAIN),
         Role::Main => (MAIN, &[]),
         Role::Vcpu if rules.process => (PROCESS_VCPU, INTERRUPTED_PROCESS),
         Role::Vcpu if rules.debugger => (VCPU, DEBUGGED_VCPU),

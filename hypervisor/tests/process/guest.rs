@@ -8,7 +8,8 @@ use hermit_interface::image::sample::{ProgramHeader, Sample};
 use hermit_interface::process::{CALL, OUT};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    AsmRegister64, CodeAssembler, byte_ptr, qword_ptr, r8, r9, r10, r14, r15, rax, rcx, rdi, rdx, rsi, rsp,
+    AsmRegister64, CodeAssembler, byte_ptr, esi, qword_ptr, r8, r9, r10, r10d, r14, r15, rax, rcx, rdi, rdx,
+    rsi, rsp,
 };
 
 /// Where the instructions lie in the image, and in its file.
@@ -132,6 +133,18 @@ impl Guest {
         self.code.set_label(&mut here)?;
         self.code.pause()?;
         self.code.jmp(here)
+    }
+
+    /// Sleeps while the 32 bits at rdi are what is in eax, and does not go on.
+    pub(crate) fn sleep_while_unchanged(&mut self) -> Assembled {
+        let mut again = self.code.create_label();
+        self.code.mov(rdx, rax)?;
+        self.code.set_label(&mut again)?;
+        self.code.xor(esi, esi)?;
+        self.code.xor(r10d, r10d)?;
+        self.code.mov(rax, libc::SYS_futex)?;
+        self.code.syscall()?;
+        self.code.jmp(again)
     }
 
     /// Waits until the 32 bits at a physical address are not 0.

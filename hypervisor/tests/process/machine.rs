@@ -207,7 +207,7 @@ fn all_processors_start_and_interrupt_each_other() {
         guest.ask([READ.into(), ENTROPY.into(), 4.into()])?;
         guest.code.pop(rdi)?;
         guest.code.mov(dword_ptr(rdi), eax)?;
-        guest.spin()?;
+        guest.sleep_while_unchanged()?;
         guest.code.set_label(&mut over)?;
         for number in 1..CPUS {
             let place = |field: usize| i32::try_from(number * size_of::<Cpu>() + field).unwrap();

@@ -2,7 +2,7 @@
 
 use hermit_boot::PhysicalMemory;
 use hermit_interface::process::memory_offset;
-use hermit_paging::{Access, Mapped, PageTable};
+use hermit_paging::{Access, Mapped, PAGE_SIZE, PageTable};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::memory::Memory;
@@ -38,6 +38,11 @@ pub(super) fn read(memory: &Memory, root: u64) -> Vec<Mapping> {
         }
     });
     mappings
+}
+
+/// The page in which processors are described, and nothing else.
+pub(super) const fn first_page(address: u64) -> Mapping {
+    Mapping { address, size: PAGE_SIZE, offset: 0, protection: libc::PROT_READ | libc::PROT_WRITE }
 }
 
 /// A page, as far as there is memory behind it.
@@ -92,19 +97,19 @@ mod tests {
     #[test]
     fn neighbours_with_equal_rights_are_one_piece_and_nothing_is_beyond_the_memory() {
         const START: u64 = 1 << 40;
-        let mut tree = Tree(Memory::new("7M".parse().unwrap()).unwrap(), 0x10_0000);
+        let mut tree = Tree(Memory::new("9M".parse().unwrap()).unwrap(), 0x10_0000);
         let mut table = PageTable::new(&mut tree).unwrap();
         let mut map = |address, physical, size, access: Access| {
             table.map(&mut tree, START + address, physical, size, access.into()).unwrap();
         };
-        map(0, 0, 8 << 20, Access::Write);
+        map(0, 0, 10 << 20, Access::Write);
         map(16 << 20, 0x5000, 0x2000, Access::Execute);
         map((16 << 20) + 0x2000, 0x7000, 0x1000, Access::Read);
         map((16 << 20) + 0x3000, 0xa000, 0x1000, Access::Read);
         map((16 << 20) + 0x4000, 0xb000, 0x1000, Access::WriteExecute);
         let found: Vec<_> = read(&tree.0, table.root());
         let expected = [
-            (0, 7 << 20, 0, 3),
+            (0, 9 << 20, 0, 3),
             (16 << 20, 0x2000, 0x5000, 5),
             ((16 << 20) + 0x2000, 0x1000, 0x7000, 1),
             ((16 << 20) + 0x3000, 0x1000, 0xa000, 1),
