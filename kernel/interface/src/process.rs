@@ -80,6 +80,15 @@ pub const OUT: u64 = 2;
 /// Most bytes of one [`OUT`].
 pub const OUT_SIZE: usize = 32;
 
+/// A CPU runs code: only a signal makes it look at [`Cpu::raised`].
+pub const BUSY: u32 = 0;
+
+/// A CPU is about to wait, or waits, for [`Cpu::idle`] to change (`FUTEX_WAIT`).
+pub const WAITING: u32 = 1;
+
+/// A CPU does nothing but look at [`Cpu::raised`] again and again: nothing need be done.
+pub const LOOKING: u32 = 2;
+
 /// The CPUs, at physical address 0: one page.
 pub type Cpus = [Cpu; MAX_CPUS as usize];
 
@@ -100,10 +109,9 @@ pub struct Cpu {
     pub thread: AtomicU32,
     /// The timer (`timer_create`, `CLOCK_MONOTONIC`) that sends [`TIMER`] to this thread.
     pub timer: AtomicU32,
-    /// Interrupt lines that were raised, a bit each. Who finds them all clear also wakes the CPU: by `FUTEX_WAKE` if it finds
-    /// `idle` set and clears it, otherwise by a signal.
+    /// Interrupt lines that were raised, a bit each. Who finds them all clear also tells the CPU, in the way that `idle` says.
     pub raised: AtomicU32,
-    /// 1 if the CPU is about to wait, or waits, for this word to change.
+    /// What the CPU does: [`BUSY`], [`WAITING`] or [`LOOKING`]. Who tells it something makes it [`BUSY`].
     pub idle: AtomicU32,
     /// Not 0 once the CPU is to start, which waits for that (`FUTEX_WAIT`). The next three fields are set before.
     pub started: AtomicU32,

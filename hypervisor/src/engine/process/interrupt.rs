@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hermit_interface::machine::LINES;
-use hermit_interface::process::Cpu;
+use hermit_interface::process::{BUSY, Cpu, WAITING};
 use rustix::process::{Signal, pidfd_send_signal};
 use rustix::thread::futex;
 use vm_memory::{GuestAddress, GuestMemoryBackend, VolatileMemory};
@@ -32,15 +32,15 @@ impl Line {
         place.get_atomic_ref::<AtomicU32>(0).ok().map(work)
     }
 
-    /// Wakes the processor if it sleeps, and says whether it did.
+    /// Tells a processor that is not busy, and says whether it was one.
     fn wake(&self) -> bool {
         let wake = |idle: &AtomicU32| {
-            let was_idle = idle.swap(0, Ordering::SeqCst) == 1;
-            if was_idle {
+            let before = idle.swap(BUSY, Ordering::SeqCst);
+            if before == WAITING {
                 // The word is there, so nothing can fail.
                 let _: rustix::io::Result<usize> = futex::wake(idle, futex::Flags::empty(), 1);
             }
-            was_idle
+            before != BUSY
         };
         self.with(offset_of!(Cpu, idle), wake) == Some(true)
     }

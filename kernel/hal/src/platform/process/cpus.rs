@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use hermit_interface::machine::MAX_CPUS;
-use hermit_interface::process::{Cpu, Cpus};
+use hermit_interface::process::{BUSY, Cpu, Cpus, LOOKING, WAITING};
 use spin::Once;
 
 use super::linux::{self, Wait};
@@ -21,6 +21,13 @@ const NEVER: u64 = u64::MAX;
 /// When the timer of each CPU is to expire for which Linux has not been asked yet. Only its CPU uses it.
 static DEADLINES: [AtomicU64; MAX_CPUS as usize] = [const { AtomicU64::new(NEVER) }; MAX_CPUS as usize];
 
+/// How long, in nanoseconds, a CPU with nothing to do looks for something before it sleeps; each CPU's own.
+static LOOKING_TIMES: [AtomicU64; MAX_CPUS as usize] = [const { AtomicU64::new(0) }; MAX_CPUS as usize];
+
+/// The shortest and the longest of those times, but for none.
+const LEAST_LOOKING: u64 = 5_000;
+const MOST_LOOKING: u64 = 40_000;
+
 /// Says where the CPUs are.
 pub(super) fn init(cpus: &'static Cpus) {
     CPUS.call_once(|| cpus);
@@ -34,7 +41,7 @@ fn cpu(number: u32) -> Option<&'static Cpu> {
 /// again.
 pub(super) fn take_raised(number: u32) -> u32 {
     let Some(cpu) = cpu(number) else { return 0 };
-    cpu.idle.store(0, SeqCst);
+    cpu.idle.store(BUSY, SeqCst);
     cpu.raised.swap(0, SeqCst)
 }
 
@@ -45,10 +52,10 @@ pub(super) fn raise(number: u32, line: u8) {
     if cpu.raised.fetch_or(1 << line, SeqCst) != 0 {
         return;
     }
-    if cpu.idle.swap(0, SeqCst) == 0 {
-        interrupt(cpu);
-    } else {
-        linux::wake(&cpu.idle);
+    match cpu.idle.swap(BUSY, SeqCst) {
+        BUSY => interrupt(cpu),
+        LOOKING => {}
+        _ => linux::wake(&cpu.idle),
     }
 }
 
@@ -83,6 +90,10 @@ fn deadline() -> &'static AtomicU64 {
     &DEADLINES[local::number() as usize % DEADLINES.len()]
 }
 
+fn looking_time() -> &'static AtomicU64 {
+    &LOOKING_TIMES[local::number() as usize % LOOKING_TIMES.len()]
+}
+
 /// Sets this CPU's timer. Linux is asked when a thread is about to run, for a CPU that has nothing to do waits only so
 /// long.
 pub(super) fn set_timer(nanoseconds: u64) {
@@ -105,16 +116,40 @@ pub(super) fn arm_timer() {
 /// has run.
 pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     let Some(cpu) = cpu(local::number()) else { return };
-    cpu.idle.store(1, SeqCst);
+    let is_told = || woken() || cpu.raised.load(SeqCst) != 0;
+    let start = clock::monotonic();
+    let end = deadline().load(Relaxed);
+    cpu.idle.store(LOOKING, SeqCst);
+    let look = looking_time();
+    let looked_until = end.min(start.saturating_add(look.load(Relaxed)));
+    while !is_told() && clock::monotonic() < looked_until {
+        core::hint::spin_loop();
+    }
+    let sleeps = cpu.idle.compare_exchange(LOOKING, WAITING, SeqCst, SeqCst).is_ok();
     let mut is_over = false;
-    if !woken() && cpu.raised.load(SeqCst) == 0 {
-        let moment = deadline().load(Relaxed);
-        let left = (moment != NEVER).then(|| moment.saturating_sub(clock::monotonic()));
-        is_over = left == Some(0) || linux::wait(&cpu.idle, 1, left) == Wait::TimedOut;
+    if sleeps && !is_told() {
+        let left = (end != NEVER).then(|| end.saturating_sub(clock::monotonic()));
+        is_over = left == Some(0) || linux::wait(&cpu.idle, WAITING, left) == Wait::TimedOut;
+        let slept = clock::monotonic().saturating_sub(start);
+        look.store(next_looking_time(look.load(Relaxed), slept, is_over), Relaxed);
     }
     interrupts::note(take_raised(local::number()));
     if is_over {
         deadline().store(NEVER, Relaxed);
         interrupts::note(1 << TIMER);
+    }
+}
+
+/// How long to look next time, when a CPU has slept so long in spite of having looked. Waking up costs several microseconds; so
+/// whoever is woken soon had better not sleep. A CPU that was not stays off the host's processor at once.
+const fn next_looking_time(look: u64, slept: u64, is_over: bool) -> u64 {
+    if is_over || slept > MOST_LOOKING {
+        0
+    } else if look == 0 {
+        LEAST_LOOKING
+    } else if look < MOST_LOOKING / 2 {
+        2 * look
+    } else {
+        MOST_LOOKING
     }
 }
