@@ -33,6 +33,9 @@ use crate::machine::{HOLE, MAX_CPUS};
 /// memory has it.
 pub const ADDRESSES: Range = Range { start: 1 << 39, size: 254 << 39 };
 
+/// Some of these addresses at which there never is anything: between the image and the direct map.
+pub const SPARE_ADDRESSES: Range = Range { start: 63 << 39, size: 1 << 39 };
+
 /// The descriptor of the machine's memory.
 pub const MEMORY: u32 = 0;
 

@@ -105,7 +105,8 @@ impl Memory {
     /// Whether so much can be taken and enough is left.
     pub(super) fn check_reserve(&self, size: u64) -> Result<(), OutOfMemory> {
         let left = self.space.available().checked_sub(size);
-        left.filter(|&left| left >= RESERVE).map(drop).ok_or(OutOfMemory)
+        let is_enough = left.is_some_and(|left| left >= RESERVE) && platform::current().can_map_more();
+        is_enough.then_some(()).ok_or(OutOfMemory)
     }
 
     /// Puts a fresh page of data at an address that [`Self::allocate_addresses`] returned. One that is there already

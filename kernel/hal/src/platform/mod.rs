@@ -85,6 +85,11 @@ pub(crate) trait Platform: Sync + Debug {
         Ok(())
     }
 
+    /// Whether mappings can be made that are not needed to go on. The memory lock is held.
+    fn can_map_more(&self) -> bool {
+        true
+    }
+
     /// Makes all CPUs forget what page tables no longer say. The memory lock is held.
     fn forget_mappings(&self) {
         shootdown::flush_everywhere();

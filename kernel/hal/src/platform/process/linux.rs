@@ -43,9 +43,17 @@ const UNBLOCK: u64 = 1;
 /// The size of a set of signals in bytes.
 const SIGNALS_SIZE: u64 = 8;
 
-/// A system call failed, or what it was for was not there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failed;
+/// A system call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// Linux has no memory, or allows no more of something (`ENOMEM`).
+    NoMemory,
+    /// For another reason.
+    Other,
+}
+
+/// That error.
+const NO_MEMORY: i64 = -12;
 
 /// Makes a system call; the result is negative if it failed.
 ///
@@ -75,7 +83,11 @@ unsafe fn call(number: u64, [first, second, third, fourth, fifth, sixth]: [u64; 
 }
 
 const fn checked(result: i64) -> Result<(), Failed> {
-    if result < 0 { Err(Failed) } else { Ok(()) }
+    match result {
+        0.. => Ok(()),
+        NO_MEMORY => Err(Failed::NoMemory),
+        _ => Err(Failed::Other),
+    }
 }
 
 /// The bits of `mmap` and `mprotect` for an access: reading, writing, executing.

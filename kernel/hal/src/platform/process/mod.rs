@@ -12,6 +12,7 @@
 
 mod cpus;
 mod linux;
+mod reserve;
 mod signals;
 
 use core::ptr::with_exposed_provenance;
@@ -126,19 +127,26 @@ impl Platform for Process {
 
     fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
         // SAFETY: page tables say the same since just now; the memory lock is held.
-        unsafe { linux::map(address, physical, size, access) }.map_err(|_| OutOfMemory)
+        let map = || unsafe { linux::map(address, physical, size, access) };
+        reserve::change(map).map_err(|_| OutOfMemory)
     }
 
     fn unmap(&self, address: u64, size: u64) {
         // Fails only if Linux has no room to note a hole. Then the addresses lead to memory that is somebody else's soon:
         // they are ours not to use.
         // SAFETY: page tables no longer map the addresses; the memory lock is held.
-        let _: Result<(), linux::Failed> = unsafe { linux::unmap(address, size) };
+        let unmap = || unsafe { linux::unmap(address, size) };
+        let _: Result<(), linux::Failed> = reserve::change(unmap);
     }
 
     fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
         // SAFETY: page tables say the same since just now; the memory lock is held.
-        unsafe { linux::protect(address, size, access) }.map_err(|_| OutOfMemory)
+        let protect = || unsafe { linux::protect(address, size, access) };
+        reserve::change(protect).map_err(|_| OutOfMemory)
+    }
+
+    fn can_map_more(&self) -> bool {
+        reserve::is_full()
     }
 
     /// Linux has done so.
