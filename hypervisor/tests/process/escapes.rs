@@ -107,7 +107,7 @@ fn other_processes_are_not_reached() {
     stopped("tkill", libc::SYS_tkill, [process, kill]);
     stopped("rt_sigqueueinfo", libc::SYS_rt_sigqueueinfo, [process, kill, path()]);
     stopped("pidfd_open", libc::SYS_pidfd_open, [process]);
-    stopped("ptrace", libc::SYS_ptrace, [(libc::PTRACE_ATTACH as i32).into(), process]);
+    stopped("ptrace", libc::SYS_ptrace, [libc::PTRACE_ATTACH.cast_signed().into(), process]);
     stopped("process_vm_writev", libc::SYS_process_vm_writev, [process]);
     assert_eq!(other.try_wait().unwrap(), None, "it is unharmed");
     other.kill().unwrap();
@@ -139,7 +139,7 @@ fn memory_is_mapped_only_as_the_contract_has_it() {
     map(ADDRESS, EVERYTHING, MAP, 0);
     map(ADDRESS, libc::PROT_WRITE | libc::PROT_EXEC, MAP, 0);
     map(ADDRESS, libc::PROT_WRITE, MAP, 0);
-    for outside in [0, 0x1000, 0x40_0000, (1 << 39) - 0x1000, 255 << 39, u64::MAX & !0xfff] {
+    for outside in [0, 0x1000, 0x40_0000, (1 << 39) - 0x1000, 255 << 39, !0xfff] {
         map(outside, READ_WRITE, MAP, 0);
         stopped("munmap", libc::SYS_munmap, [outside.into(), 0x1000.into()]);
         stopped("mprotect", libc::SYS_mprotect, [outside.into(), 0x1000.into(), 1.into()]);

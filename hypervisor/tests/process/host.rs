@@ -21,8 +21,8 @@ pub(crate) struct Outcome {
 
 impl Host {
     pub(crate) fn new(image: &[u8], options: &[&'static str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("guest"), image).unwrap();
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        fs::write(folder.path().join("guest"), image).expect("room for an image");
         Self { folder, options: options.to_vec() }
     }
 
@@ -48,7 +48,7 @@ impl From<Output> for Outcome {
 
 /// Runs a guest to its end.
 pub(crate) fn run(image: &[u8], options: &[&'static str]) -> Outcome {
-    let outcome = Outcome::from(Host::new(image, options).command().output().unwrap());
+    let outcome = Outcome::from(Host::new(image, options).command().output().expect("uhyve"));
     assert!(!outcome.errors.contains("panicked"), "{outcome:?}");
     outcome
 }

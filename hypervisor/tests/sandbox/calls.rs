@@ -19,6 +19,12 @@ const KVM_GET_REGS: c_long = 0x8090_ae81;
 const KVM_GET_REGS_OF_ANOTHER_SIZE: c_long = 0x8091_ae81;
 const KVM_SET_REGS: c_long = 0x4090_ae82;
 const SET_REGISTERS: &str = "ioctl with KVM_SET_REGS";
+const RUN: &str = "ioctl with KVM_RUN";
+
+/// Requests about system calls of a guest that is a process (linux/seccomp.h).
+const SECCOMP_IOCTL_NOTIF_RECV: c_long = 0xc050_2100;
+const SECCOMP_IOCTL_NOTIF_SEND: c_long = 0xc018_2101;
+const SECCOMP_IOCTL_NOTIF_ADDFD: c_long = 0x4018_2103;
 
 /// Requests of terminals and sockets.
 const TCSETS: c_long = 0x5402;
@@ -65,6 +71,7 @@ fn files() -> Vec<Call> {
         call("creat", libc::SYS_creat, []),
         call("unlink", libc::SYS_unlink, []),
         call("newfstatat", libc::SYS_newfstatat, []),
+        call("fstat", libc::SYS_fstat, [-1]),
         call("memfd_create", libc::SYS_memfd_create, []),
         call("mount", libc::SYS_mount, []),
         call("fcntl that duplicates", libc::SYS_fcntl, [0, libc::F_DUPFD.into()]),
@@ -106,6 +113,11 @@ fn processes() -> Vec<Call> {
         call("rt_sigaction of the handler of denials", libc::SYS_rt_sigaction, [libc::SIGSYS.into()]),
         call("setuid", libc::SYS_setuid, []),
         call("unshare", libc::SYS_unshare, []),
+        call("pidfd_send_signal that kills", libc::SYS_pidfd_send_signal, [-1, libc::SIGKILL.into()]),
+        call("pidfd_send_signal of an interrupt", libc::SYS_pidfd_send_signal, [-1, libc::SIGUSR2.into()]),
+        call("pidfd_send_signal that stops", libc::SYS_pidfd_send_signal, [-1, libc::SIGSTOP.into()]),
+        call("waitid for a descriptor", libc::SYS_waitid, [libc::P_PIDFD.into(), -1]),
+        call("waitid for any child", libc::SYS_waitid, [libc::P_ALL.into()]),
     ]
 }
 
@@ -131,9 +143,12 @@ fn requests() -> Vec<Call> {
         ioctl("ioctl with KVM_CREATE_VM", KVM_CREATE_VM),
         ioctl("ioctl with another size", KVM_GET_REGS_OF_ANOTHER_SIZE),
         ioctl(SET_REGISTERS, KVM_SET_REGS),
-        only(&[Role::Vcpu], ioctl("ioctl with KVM_RUN", KVM_RUN)),
+        only(&[Role::Vcpu], ioctl(RUN, KVM_RUN)),
         only(&[Role::Vcpu], ioctl("ioctl with KVM_GET_REGS", KVM_GET_REGS)),
         only(&[Role::Main], ioctl("ioctl with TCSETS", TCSETS)),
+        ioctl("ioctl with SECCOMP_IOCTL_NOTIF_RECV", SECCOMP_IOCTL_NOTIF_RECV),
+        ioctl("ioctl with SECCOMP_IOCTL_NOTIF_SEND", SECCOMP_IOCTL_NOTIF_SEND),
+        ioctl("ioctl with SECCOMP_IOCTL_NOTIF_ADDFD", SECCOMP_IOCTL_NOTIF_ADDFD),
         only(&[Role::Gdb], ioctl("ioctl with FIONBIO", FIONBIO)),
     ]
 }
@@ -151,7 +166,7 @@ fn rest() -> Vec<Call> {
     ]
 }
 
-/// Confines this thread and makes one of the calls: `ROLE NUMBER`, or `ROLE NUMBER debugger`.
+/// Confines this thread and makes one of the calls: `ROLE NUMBER`, with `debugger` or `process` behind it if these are wanted.
 pub(crate) fn act(deed: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     let words: Vec<_> = deed.split(' ').collect();
@@ -159,7 +174,8 @@ pub(crate) fn act(deed: &str) {
     let calls = calls();
     let Call { number, arguments: [a, b, c, d, e, f], .. } = calls[words[1].parse::<usize>().unwrap()];
     register_signal_handler(SIGRTMIN(), ignore).unwrap();
-    let rules = Rules { debugger: words.len() > 2, ..Rules::default() };
+    let wants = |word| words.get(2) == Some(&word);
+    let rules = Rules { debugger: wants("debugger"), process: wants("process"), ..Rules::default() };
     let sandbox = Sandbox::new(rules).unwrap();
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
@@ -194,4 +210,30 @@ fn only_for_a_debugger_a_processor_may_set_registers() {
     probe::run(&format!("call: vcpu {index} debugger")).expect_done();
     let other = probe::run(&format!("call: devices {index} debugger"));
     assert_eq!(other.output.status.code(), Some(EXIT_CODE.into()), "{}", other.errors);
+}
+
+#[test]
+fn only_for_a_guest_that_is_a_process_it_is_answered_interrupted_and_ended() {
+    let allowed = |name: &str| match name {
+        "ioctl with SECCOMP_IOCTL_NOTIF_RECV"
+        | "ioctl with SECCOMP_IOCTL_NOTIF_SEND"
+        | "pidfd_send_signal that kills"
+        | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
+        "pidfd_send_signal of an interrupt" => Some(&[Role::Vcpu, Role::Devices][..]),
+        "fstat" => Some(&[Role::Main][..]),
+        RUN
+        | "ioctl with KVM_GET_REGS"
+        | "ioctl with SECCOMP_IOCTL_NOTIF_ADDFD"
+        | "pidfd_send_signal that stops"
+        | "waitid for any child" => Some(&[][..]),
+        _ => None,
+    };
+    for (index, call) in calls().iter().enumerate() {
+        let Some(allowed) = allowed(call.name) else { continue };
+        for role in ROLES {
+            let outcome = probe::run(&format!("call: {role} {index} process"));
+            let was_allowed = outcome.errors.contains("the system call has returned");
+            assert_eq!(was_allowed, allowed.contains(&role), "{role}, {}: {}", call.name, outcome.errors);
+        }
+    }
 }

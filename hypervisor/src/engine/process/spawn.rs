@@ -92,11 +92,11 @@ extern "C" fn child(work: *mut libc::c_void) -> libc::c_int {
 
 /// Returns only if it fails, with the name of the call that did.
 fn become_program(birth: &Birth<'_>) -> &'static str {
-    // SAFETY: neither call takes pointers.
-    let prepared = unsafe {
-        libc::setsid();
-        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
-    };
+    // SAFETY: the call takes nothing. It cannot fail: a new process leads no group.
+    unsafe { libc::setsid() };
+    // SAFETY: the call takes numbers only.
+    let prepared =
+        unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if prepared < 0 {
         return "close_range";
     }
@@ -140,7 +140,8 @@ pub(super) fn owned(event: EventFd) -> OwnedFd {
 
 fn block_signals() -> libc::sigset_t {
     // SAFETY: a set of signals is plain numbers.
-    let (mut all, mut old) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let mut all = unsafe { std::mem::zeroed() };
+    let mut old = all;
     // SAFETY: the pointer is to a set of signals.
     unsafe { libc::sigfillset(&raw mut all) };
     // SAFETY: both pointers are to sets of signals.
