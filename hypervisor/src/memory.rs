@@ -78,6 +78,12 @@ impl Memory {
         guest.map(|guest| Self { guest }).map_err(|source| MemoryError::Map { size, source })
     }
 
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.guest.iter().map(GuestMemoryRegion::len).sum()
+    }
+
     /// The file, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&File> {
@@ -169,7 +175,7 @@ mod tests {
     fn shared_memory_is_a_file_that_keeps_its_size() {
         let size = "8M".parse().unwrap();
         let mut memory = Memory::shared(size).unwrap();
-        assert_eq!(memory.resident(), Some(0));
+        assert_eq!((memory.size(), memory.resident()), (8 << 20, Some(0)));
         memory.write(0x5000, b"text");
         let mut text = [0; 4];
         memory.file().unwrap().read_exact_at(&mut text, 0x5000).unwrap();

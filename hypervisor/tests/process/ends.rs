@@ -78,7 +78,7 @@ fn uhyve_that_is_told_to_end_leaves_no_process() {
         let (mut uhyve, guest) = working(&["--cpus", "2"]);
         kill_process(Pid::from_child(&uhyve), signal).unwrap();
         assert_eq!(uhyve.wait().unwrap().code(), Some(code));
-        assert!(!fs::exists(format!("/proc/{}", guest.as_raw_pid())).unwrap());
+        wait_for_end(guest);
     }
 }
 

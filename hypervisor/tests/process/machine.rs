@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use hermit_interface::exit::STATUS_PORT;
 use hermit_interface::machine::{HOLE, TEXT_PORT};
 use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, OUT, READ, TIMER, WRITE, kick};
-use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r15, rax, rcx, rdi, rsp};
+use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r12, r15, rax, rbx, rcx, rdi, rsp};
 
 use crate::guest::{Assembled, FREE, Guest, Value};
 use crate::host::{Outcome, run};
@@ -84,6 +84,23 @@ fn memory_is_mapped_protected_and_unmapped() {
         }
         guest.call(libc::SYS_munmap, [ADDRESS.into(), 0x1000.into()])?;
         guest.expect(0, 4)
+    });
+}
+
+/// Each time it takes page tables of the host.
+#[test]
+fn memory_is_not_mapped_without_end() {
+    works(&[], |guest| {
+        let mut again = guest.code.create_label();
+        guest.code.mov(rbx, ADDRESS)?;
+        guest.code.mov(r12, 200_u64)?;
+        guest.code.set_label(&mut again)?;
+        let place = Value::Register(rbx);
+        guest.call(libc::SYS_mmap, [place, (16 << 20).into(), 3.into(), MAP.into(), 0.into(), 0.into()])?;
+        guest.code.add(rbx, 16 << 20)?;
+        guest.code.dec(r12)?;
+        guest.code.jne(again)?;
+        guest.expect(-libc::ENOMEM, 1)
     });
 }
 
@@ -231,8 +248,8 @@ fn all_processors_start_and_interrupt_each_other() {
             .mov(eax, dword_ptr(r15 + i32::try_from(size_of::<Cpu>() + offset_of!(Cpu, thread)).unwrap()))?;
         guest.code.mov(rcx, rax)?;
         guest.code.pop(rax)?;
-        guest.code.mov(iced_x86::code_asm::rbx, rcx)?;
-        let (own, other) = (Value::Register(rax), Value::Register(iced_x86::code_asm::rbx));
+        guest.code.mov(rbx, rcx)?;
+        let (own, other) = (Value::Register(rax), Value::Register(rbx));
         guest.call(libc::SYS_tgkill, [own, other, u64::from(INTERRUPT).into()])?;
         guest.expect(0, 4)?;
         guest.code.lea(rsp, qword_ptr(r15 + FREE))

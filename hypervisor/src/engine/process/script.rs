@@ -5,6 +5,8 @@ use std::mem::offset_of;
 
 use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, MEMORY, TIMER};
 
+use rustix::process::{Resource, getrlimit};
+
 use super::ProcessError;
 use super::filter::{self, Filter};
 use super::mappings::Mapping;
@@ -19,6 +21,10 @@ const END: u64 = (1 << 47) - 0x1000;
 
 /// What shows up in lists of processes.
 const NAME: &[u8] = b"uhyve-guest\0";
+
+/// How often the kernel may map all memory, and how many bytes besides: so many bytes of addresses at once. Page tables of the
+/// host are a 512th of that, and nobody else limits them.
+const MAPPED: (u64, u64) = (16, 1 << 30);
 
 /// Threads share everything.
 const THREAD: libc::c_int = libc::CLONE_VM
@@ -36,6 +42,8 @@ pub(super) struct Plan {
     /// Where the array of [`Cpu`] is.
     pub(super) cpus: u64,
     pub(super) count: u32,
+    /// Bytes of memory.
+    pub(super) memory: u64,
     /// Where the first processor begins, and what it gets.
     pub(super) entry: u64,
     pub(super) argument: u64,
@@ -51,7 +59,7 @@ pub(super) struct Script {
 /// Writes the program. The filter's listener will have the descriptor `listener`; `has_rules` is whether there is [`RULES`].
 pub(super) fn write(plan: &Plan, listener: u32, has_rules: bool) -> Result<Script, ProcessError> {
     let mut program = Program::new();
-    confine(&mut program, has_rules);
+    confine(&mut program, plan.memory, has_rules);
     for mapping in &plan.mappings {
         map(&mut program, mapping);
     }
@@ -67,12 +75,15 @@ pub(super) fn write(plan: &Plan, listener: u32, has_rules: bool) -> Result<Scrip
 }
 
 /// Gives everything up that is not the machine's, and all threads inherit.
-fn confine(program: &mut Program, has_rules: bool) {
+fn confine(program: &mut Program, memory: u64, has_rules: bool) {
     program.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = program.data(NAME);
     program.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
-    let limit = program.data(&[0; 16]);
-    program.call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE.into(), limit]);
+    limit(program, libc::RLIMIT_CORE, 0);
+    // A limit that there is already cannot be raised by everybody.
+    let addresses = memory.saturating_mul(MAPPED.0).saturating_add(MAPPED.1);
+    let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
+    limit(program, libc::RLIMIT_AS, addresses.min(maximum));
     // Stack, vdso and all else that the host has put there.
     program.call(libc::SYS_munmap, [0, BASE]);
     let above = BASE + (1 << 20);
@@ -85,6 +96,11 @@ fn confine(program: &mut Program, has_rules: bool) {
         program.call(libc::SYS_landlock_restrict_self, [RULES.into()]);
         program.call(libc::SYS_close, [RULES.into()]);
     }
+}
+
+fn limit(program: &mut Program, resource: u32, value: u64) {
+    let limits = program.data(&words(&[value, value]));
+    program.call(libc::SYS_prlimit64, [0, resource.into(), limits]);
 }
 
 fn map(program: &mut Program, mapping: &Mapping) {

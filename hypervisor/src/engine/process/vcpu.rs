@@ -136,7 +136,8 @@ impl Vcpu for ProcessVcpu {
     /// Whether the host lets a process be made; no guest runs in it.
     fn self_test(&mut self) -> Result<(), EngineError> {
         let mappings = vec![mappings::first_page(ADDRESSES.start)];
-        let plan = Plan { mappings, cpus: ADDRESSES.start, count: self.count, entry: 0, argument: 0 };
+        let memory = self.shared.memory.size();
+        let plan = Plan { mappings, cpus: ADDRESSES.start, count: self.count, memory, entry: 0, argument: 0 };
         Child::start(&plan, &self.shared.memory, &[])?;
         Ok(())
     }
@@ -156,6 +157,7 @@ impl Vcpu for ProcessVcpu {
             mappings: mappings::read(&self.shared.memory, self.entry.page_table_root),
             cpus: self.entry.direct_map,
             count: self.count,
+            memory: self.shared.memory.size(),
             entry: self.entry.instruction,
             argument: self.entry.boot_info,
         };
