@@ -96,8 +96,8 @@ impl PageTable {
         size: u64,
         found: &mut impl FnMut(Mapped),
     ) -> Result<(), PagingError> {
+        self.split_at_ends(tables, address, size)?;
         let span = Span::new(address, size)?;
-        self.split_at_ends(tables, span)?;
         clear(tables, self.top(), span, found);
         Ok(())
     }
@@ -115,11 +115,11 @@ impl PageTable {
         size: u64,
         access: Access,
     ) -> Result<(), PagingError> {
-        let span = Span::new(address, size)?;
-        if !is_mapped(tables, self.top(), span) {
+        if !self.is_mapped(tables, address, size)? {
             return Err(PagingError::NotMapped);
         }
-        self.split_at_ends(tables, span)?;
+        self.split_at_ends(tables, address, size)?;
+        let span = Span::new(address, size)?;
         set_access(tables, self.top(), span, access);
         Ok(())
     }
@@ -158,8 +158,28 @@ impl PageTable {
         }
     }
 
-    /// Makes sure that no page is partly in the range.
-    fn split_at_ends(&self, tables: &mut impl Tables, span: Span) -> Result<(), PagingError> {
+    /// Whether all of `size` bytes from `address` on is mapped, accessible or not.
+    ///
+    /// # Errors
+    ///
+    /// The range is not valid.
+    pub fn is_mapped(&self, tables: &impl Tables, address: u64, size: u64) -> Result<bool, PagingError> {
+        Ok(is_mapped(tables, self.top(), Span::new(address, size)?))
+    }
+
+    /// Makes sure that no page is partly in `size` bytes from `address` on. Then [`Self::unmap`] and [`Self::protect`] of them
+    /// need no memory.
+    ///
+    /// # Errors
+    ///
+    /// [`PagingError::OutOfMemory`], or that the range is not valid; all addresses lead where they led.
+    pub fn split_at_ends(
+        &self,
+        tables: &mut impl Tables,
+        address: u64,
+        size: u64,
+    ) -> Result<(), PagingError> {
+        let span = Span::new(address, size)?;
         self.split_at(tables, span.start)?;
         self.split_at(tables, span.end)
     }

@@ -58,12 +58,13 @@ impl AddressSpace {
         size: u64,
         found: &mut impl FnMut(Mapped),
     ) -> Result<(), PagingError> {
-        self.0.unmap(tables, address, size, found)?;
-        platform::current().unmap(address, size);
-        Ok(())
+        // From here on the tables need no memory for it.
+        self.0.split_at_ends(tables, address, size)?;
+        platform::current().unmap(address, size)?;
+        self.0.unmap(tables, address, size, found)
     }
 
-    /// See [`PageTable::protect`]. If the platform has no memory for it, a part of the range may have changed.
+    /// See [`PageTable::protect`]. If the platform has no memory for it, it may have changed a part of the range.
     pub(super) fn protect(
         &mut self,
         tables: &mut impl Tables,
@@ -71,7 +72,12 @@ impl AddressSpace {
         size: u64,
         access: Access,
     ) -> Result<(), PagingError> {
-        self.0.protect(tables, address, size, access)?;
-        Ok(platform::current().protect(address, size, access)?)
+        if !self.0.is_mapped(tables, address, size)? {
+            return Err(PagingError::NotMapped);
+        }
+        // As above.
+        self.0.split_at_ends(tables, address, size)?;
+        platform::current().protect(address, size, access)?;
+        self.0.protect(tables, address, size, access)
     }
 }

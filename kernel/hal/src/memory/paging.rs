@@ -123,6 +123,17 @@ impl Memory {
         }
     }
 
+    /// Puts fresh memory, in one piece, at addresses where nothing is.
+    pub(super) fn map_fresh_block(&mut self, address: u64, size: u64) -> Result<(), OutOfMemory> {
+        self.check_reserve(size)?;
+        let physical = self.space.take_block(&mut self.table, size)?;
+        let mapped = self.table.map(&mut self.space, address, physical, size, Access::Write);
+        mapped.map_err(|_| {
+            self.free_physical(physical, size);
+            OutOfMemory
+        })
+    }
+
     /// Puts fresh memory at addresses that [`Self::allocate_addresses`] returned, in large pages where they fit.
     pub(super) fn map_region(&mut self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
         self.check_reserve(size)?;

@@ -205,6 +205,13 @@ impl Space {
         Ok(page)
     }
 
+    /// Takes memory in one piece, all zero.
+    pub(super) fn take_block(&mut self, table: &mut AddressSpace, size: u64) -> Result<u64, OutOfMemory> {
+        let start = self.take(table, size, PAGE_SIZE)?;
+        self.direct_map.zero(start, size);
+        Ok(start)
+    }
+
     /// Takes a large page, all zero, if there is one without mapping more.
     pub(super) fn take_large_page(&mut self) -> Option<u64> {
         let page = self.frames.allocate(&mut self.direct_map, LARGE_PAGE, LARGE_PAGE)?;

@@ -18,6 +18,9 @@ use crate::sync::SpinLock;
 /// between, it would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
+/// A stack grows by at most so much at once, in bytes.
+const MOST_GROWTH: u64 = 64 << 10;
+
 /// Where all slots start; 0 until that is known.
 static START: AtomicU64 = AtomicU64::new(0);
 
@@ -167,10 +170,24 @@ pub(crate) fn is_guard(address: u64) -> bool {
 pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
     match find(address) {
         Some(extent) if address >= extent.bottom => {
-            paging::with(|memory| memory.map_fresh(address & !(PAGE_SIZE - 1)))
+            let page = address & !(PAGE_SIZE - 1);
+            let size = growth(extent, page);
+            paging::with(|memory| {
+                let block = memory.map_fresh_block(page + PAGE_SIZE - size, size);
+                // Where there is no memory for more, or something is there already, one page will do.
+                block.or_else(|_| memory.map_fresh(page))
+            })
         }
         _ => Err(OutOfMemory),
     }
+}
+
+/// How many bytes from a page downwards get memory when it is the first of them that is touched: as many as lie above it, so
+/// that a stack that is used twice as much has faulted once more, within limits.
+fn growth(extent: Extent, page: u64) -> u64 {
+    let used = extent.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MOST_GROWTH);
+    let room = page + PAGE_SIZE - extent.bottom;
+    (1 << used.ilog2()).min(room)
 }
 
 /// Makes sure that the next `size` bytes of the current stack have memory, so that no fault happens while they

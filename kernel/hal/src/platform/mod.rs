@@ -70,16 +70,21 @@ pub(crate) trait Platform: Sync + Debug {
         Ok(())
     }
 
-    /// Page tables no longer map addresses.
-    fn unmap(&self, address: u64, size: u64) {
-        let _ = (address, size);
-    }
-
-    /// Page tables allow something else with addresses, all of which are mapped.
+    /// Page tables will no longer map addresses, which are whole pages of theirs.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`].
+    /// [`OutOfMemory`]; then nothing has changed.
+    fn unmap(&self, address: u64, size: u64) -> Result<(), OutOfMemory> {
+        let _ = (address, size);
+        Ok(())
+    }
+
+    /// Page tables will allow something else with addresses, all of which are mapped.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]; then a part may have changed.
     fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
         let _ = (address, size, access);
         Ok(())

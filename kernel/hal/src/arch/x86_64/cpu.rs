@@ -11,6 +11,12 @@ use super::{context, preempt};
 /// show what the host's processor has and not know it.
 const XSAVE: bool = !cfg!(feature = "soft-float");
 
+/// Bits of XCR0 for registers of matrices (AMX): a program must ask Linux for them first, which it cannot here.
+const TILES: u64 = 0b11 << 17;
+
+/// What XSAVE writes in any case, in bytes (SDM volume 1, section 13.4).
+const LEGACY_AND_HEADER: u32 = 512 + 64;
+
 /// Whether the processor has a feature, as CPUID says (SDM volume 2, CPUID).
 fn has(leaf: u32, register: fn(&CpuidResult) -> u32, bit: u32) -> bool {
     let base = leaf & 0x8000_0000;
@@ -52,7 +58,7 @@ pub(super) fn init() {
 pub(crate) fn adopt() -> bool {
     let has_xsave = has(1, |leaf| leaf.ecx, 27);
     if XSAVE && has_xsave {
-        preempt::use_xsave(__cpuid_count(0xd, 0).ebx);
+        save_by_xsave(XCr0::read_raw() & !TILES);
     }
     has(7, |leaf| leaf.ebx, 0)
 }
@@ -68,8 +74,19 @@ fn enable_vectors() {
     }
     // SAFETY: OSXSAVE is set, and only supported combinations are enabled.
     unsafe { XCr0::write(flags) };
-    // What XSAVE needs for the features that are enabled (SDM volume 1, section 13.2).
-    preempt::use_xsave(__cpuid_count(0xd, 0).ebx);
+    save_by_xsave(flags.bits());
+}
+
+/// Registers that preemption saves; all of them are enabled.
+fn save_by_xsave(components: u64) {
+    let components = u32::try_from(components).unwrap_or(u32::MAX);
+    // Where the last of them ends (SDM volume 1, section 13.4.3); the first two are in the part that is always there.
+    let end = |component: u32| {
+        let leaf = __cpuid_count(0xd, component);
+        leaf.ebx + leaf.eax
+    };
+    let ends = (2..u32::BITS).filter(|component| components & 1 << component != 0).map(end);
+    preempt::use_xsave(components, ends.fold(LEGACY_AND_HEADER, u32::max));
 }
 
 /// Whether the processor has a local APIC.

@@ -19,8 +19,12 @@ const LEGACY_SIZE: u32 = 512;
 /// Size of the area for the vector registers, a multiple of 64; with bit 0 set if XSAVE is to be used.
 static AREA: AtomicU32 = AtomicU32::new(LEGACY_SIZE);
 
-/// Says how vector registers are saved: `size` bytes by XSAVE.
-pub(super) fn use_xsave(size: u32) {
+/// Which registers XSAVE saves: bits of XCR0, of which those above the 32nd are not used.
+static COMPONENTS: AtomicU32 = AtomicU32::new(0);
+
+/// Says how vector registers are saved: these of them, in `size` bytes, by XSAVE.
+pub(super) fn use_xsave(components: u32, size: u32) {
+    COMPONENTS.store(components, Relaxed);
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
@@ -90,12 +94,12 @@ unsafe extern "C" fn preempt() {
         "mov [rsp + 552], rax",
         "mov [rsp + 560], rax",
         "mov [rsp + 568], rax",
-        "mov eax, -1",
-        "mov edx, -1",
+        "mov eax, [rip + {components}]",
+        "xor edx, edx",
         "xsave64 [rsp]",
         "call {preempted}",
-        "mov eax, -1",
-        "mov edx, -1",
+        "mov eax, [rip + {components}]",
+        "xor edx, edx",
         "xrstor64 [rsp]",
         "jmp 3f",
         "2:",
@@ -117,6 +121,7 @@ unsafe extern "C" fn preempt() {
         depth = const MASK_DEPTH,
         pending = const PENDING,
         area = sym AREA,
+        components = sym COMPONENTS,
         preempted = sym crate::interrupts::preempted,
     )
 }

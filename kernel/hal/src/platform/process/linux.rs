@@ -34,8 +34,8 @@ const SHARED: u64 = 0x01;
 const FIXED: u64 = 0x10;
 const POPULATE: u64 = 0x8000;
 
-/// More than a page is not filled at once: it may never be used.
-const FILLED: u64 = 4096;
+/// More than that is not filled at once: it may never be used.
+const FILLED: u64 = 64 << 10;
 
 /// Unblocks signals (`rt_sigprocmask`).
 const UNBLOCK: u64 = 1;
@@ -54,6 +54,9 @@ pub(super) enum Failed {
 
 /// That error.
 const NO_MEMORY: i64 = -12;
+
+/// The error that says that a signal was handled instead (`EINTR`).
+const INTERRUPTED: i64 = -4;
 
 /// Makes a system call; the result is negative if it failed.
 ///
@@ -102,8 +105,14 @@ const fn bits(access: Access) -> u64 {
 
 /// Asks the hypervisor (`hermit_interface::process::CALL`).
 pub(super) fn ask(arguments: [u64; 6]) -> u64 {
-    // SAFETY: the hypervisor changes no memory that it was not told of by a driver.
-    unsafe { call(CALL, arguments) }.cast_unsigned()
+    loop {
+        // SAFETY: the hypervisor changes no memory that it was not told of by a driver.
+        let answer = unsafe { call(CALL, arguments) };
+        // A signal that comes before the hypervisor has heard of the call ends it. No register's value looks like that.
+        if answer != INTERRUPTED {
+            return answer.cast_unsigned();
+        }
+    }
 }
 
 /// Maps physical memory; what is at the addresses already is replaced.

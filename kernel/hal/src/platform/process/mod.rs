@@ -131,22 +131,21 @@ impl Platform for Process {
         reserve::change(map).map_err(|_| OutOfMemory)
     }
 
-    fn unmap(&self, address: u64, size: u64) {
-        // Fails only if Linux has no room to note a hole. Then the addresses lead to memory that is somebody else's soon:
-        // they are ours not to use.
-        // SAFETY: page tables no longer map the addresses; the memory lock is held.
+    fn unmap(&self, address: u64, size: u64) -> Result<(), OutOfMemory> {
+        // SAFETY: page tables are about to say the same; the memory lock is held.
         let unmap = || unsafe { linux::unmap(address, size) };
-        let _: Result<(), linux::Failed> = reserve::change(unmap);
+        // Fails if Linux has no room to note a hole.
+        reserve::change(unmap).map_err(|_| OutOfMemory)
     }
 
     fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        // SAFETY: page tables say the same since just now; the memory lock is held.
+        // SAFETY: page tables are about to say the same; the memory lock is held.
         let protect = || unsafe { linux::protect(address, size, access) };
         reserve::change(protect).map_err(|_| OutOfMemory)
     }
 
     fn can_map_more(&self) -> bool {
-        reserve::is_full()
+        reserve::refill()
     }
 
     /// Linux has done so.

@@ -30,8 +30,8 @@ fn place(number: u32) -> u64 {
     SPARE_ADDRESSES.start + 2 * u64::from(number) * PAGE_SIZE
 }
 
-/// Whether all are held, or need not be yet. The memory lock is held.
-pub(super) fn is_full() -> bool {
+/// Holds all again, unless there is no need yet; `false` if Linux does not allow it. The memory lock is held.
+pub(super) fn refill() -> bool {
     MADE.load(Relaxed) < AFTER || (HELD.load(Relaxed)..COUNT).all(hold)
 }
 
