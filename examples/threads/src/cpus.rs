@@ -1,6 +1,5 @@
 //! Every CPU works, and a thread that keeps one for itself does not keep others from working.
 
-use std::arch::x86_64::__cpuid;
 use std::collections::HashSet;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -84,7 +83,21 @@ pub(crate) fn parallel(_: &Settings) {
     assert!(over.into_inner() && spread > 0, "the threads never had a CPU each");
 }
 
-/// The number of the CPU that runs this: its initial local APIC number (CPUID leaf 1, EBX bits 31 to 24).
+/// What tells the CPU that runs this from others: the address of the kernel's data for it, which are the first of these data.
+/// A CPU that is a thread of another system has no number of its own that the processor would tell.
+#[cfg(target_os = "hermit")]
 fn this_cpu() -> usize {
-    usize::try_from(__cpuid(1).ebx >> 24).unwrap_or_default()
+    let data;
+    // SAFETY: the kernel keeps GS at its data for the CPU; the load has no other effect.
+    #[expect(unsafe_code, reason = "no call of the kernel says which CPU this is")]
+    unsafe {
+        std::arch::asm!("mov {}, gs:[0]", out(reg) data, options(nostack, readonly, preserves_flags));
+    }
+    data
+}
+
+/// The number of the CPU that runs this: its initial local APIC number (CPUID leaf 1, EBX bits 31 to 24).
+#[cfg(not(target_os = "hermit"))]
+fn this_cpu() -> usize {
+    usize::try_from(std::arch::x86_64::__cpuid(1).ebx >> 24).unwrap_or_default()
 }

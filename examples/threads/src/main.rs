@@ -21,6 +21,7 @@ mod stack;
 mod stress;
 mod support;
 mod waiting;
+mod wake_ups;
 
 use std::env;
 use std::panic;
@@ -35,7 +36,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn(&Settings);
 
 /// Every check by name.
-const CHECKS: [(&str, Check); 23] = [
+const CHECKS: [(&str, Check); 24] = [
     ("allocate", memory::allocate),
     ("barrier", waiting::barrier),
     ("busy", cpus::busy),
@@ -59,6 +60,7 @@ const CHECKS: [(&str, Check); 23] = [
     ("sync-channel", channels::sync_channel),
     ("tick", clocks::tick),
     ("tls", local::tls),
+    ("wake-ups", wake_ups::wake_ups),
 ];
 
 fn main() -> ExitCode {
