@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -177,23 +177,6 @@ impl Guest {
         Ok((end?, text))
     }
 
-    /// Runs the guest to its end, and hands each line that it prints to `line`, with the moment at which it came.
-    pub(crate) fn each_line(&self, mut line: impl FnMut(Instant, &str)) -> Result<End> {
-        let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let mut child = self.start(folder.path(), Stdio::piped(), Stdio::null())?;
-        let output = child.stdout.take().context("the guest has no output")?;
-        thread::scope(|scope| {
-            let reader = scope.spawn(move || {
-                let lines = io::BufReader::new(output).lines().map_while(Result::ok);
-                lines.map(|text| (Instant::now(), text)).collect::<Vec<_>>()
-            });
-            let end = self.wait(&mut child, folder.path());
-            let lines = reader.join().unwrap_or_default();
-            lines.iter().for_each(|(moment, text)| line(*moment, text));
-            end
-        })
-    }
-
     /// Runs the guest until it prints something and returns how long that took.
     pub(crate) fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
@@ -297,11 +280,24 @@ impl Guest {
         if INTERRUPTED.load(Ordering::Relaxed) {
             return Ok(End::Interrupted);
         }
-        match fs::read(status_file(folder)).unwrap_or_default().as_slice() {
-            [status] => Ok(End::Exited(*status)),
-            _ => Ok(End::NoStatus),
-        }
+        Ok(status(folder).map_or(End::NoStatus, End::Exited))
     }
+}
+
+/// The status that a guest with files in `folder` gave before it ended, if it gave one.
+pub(crate) fn status(folder: &Path) -> Option<u8> {
+    match fs::read(status_file(folder)).unwrap_or_default()[..] {
+        [status] => Some(status),
+        _ => None,
+    }
+}
+
+/// All of a guest's input as its console expects it, with the mark of the end.
+pub(crate) fn quoted(mut bytes: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::new();
+    // Memory takes all bytes.
+    relay(&mut bytes, &mut quoted).unwrap_or_default();
+    quoted
 }
 
 /// The options that give a machine with PCI one more disk, written `FILE` or `FILE:ro`.
@@ -370,7 +366,7 @@ fn drain(mut pipe: impl Read) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{disk, relay};
+    use super::{disk, quoted};
 
     #[test]
     fn a_disk_may_have_any_name() {
@@ -380,8 +376,6 @@ mod tests {
 
     #[test]
     fn input_is_quoted_and_ended() {
-        let mut relayed = Vec::new();
-        relay(&mut &b"a\x04\x16\r\n"[..], &mut relayed).unwrap();
-        assert_eq!(relayed, b"a\x16\x04\x16\x16\x16\r\n\x04");
+        assert_eq!(quoted(b"a\x04\x16\r\n"), b"a\x16\x04\x16\x16\x16\r\n\x04");
     }
 }

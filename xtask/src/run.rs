@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::process;
 use crate::program::{self, Program};
 use crate::qemu::{self, Board, End, Guest, INTERRUPTED, Input, QEMU};
 use crate::setup;
-use crate::uhyve::{Uhyve, has_kvm};
+use crate::uhyve::{self, Engine, Uhyve};
 use hermit_interface::memory_size::MemorySize;
 
 /// Exit code of a guest that ran for too long, as of timeout(1).
@@ -61,6 +62,9 @@ pub(crate) struct Machine {
     /// Forward a TCP port of the host to the guest
     #[arg(short = 'p', long = "port", value_name = "HOST:GUEST")]
     ports: Vec<String>,
+    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
+    #[arg(long, value_name = "PORT")]
+    gdb: Option<u16>,
     /// Kill the guest after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -77,12 +81,12 @@ pub(crate) struct Machine {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Platform {
-    /// uhyve where KVM runs code at full speed, else QEMU
+    /// uhyve, on KVM where that runs code at full speed, else in a process; QEMU where neither works
     #[default]
     Auto,
     /// uhyve on KVM, even if KVM merely emulates
     Kvm,
-    /// Not available yet
+    /// uhyve without KVM, in a process that may do next to nothing, at full speed
     Process,
     /// QEMU, without KVM
     Qemu,
@@ -105,23 +109,32 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
     arguments.machine.check()?;
-    if arguments.machine.platform == Platform::Kvm {
-        setup::ensure()?;
-    } else {
-        setup::ensure_with_qemu()?;
-    }
+    setup::ensure()?;
     let image = arguments.program.build()?;
-    arguments.machine.boot(image, &arguments.arguments)
+    let monitor = arguments.machine.monitor()?;
+    if let Monitor::Qemu = monitor {
+        setup::ensure_qemu()?;
+    }
+    arguments.machine.boot(monitor, image, &arguments.arguments)
+}
+
+/// What runs the guest.
+#[derive(Debug)]
+pub(crate) enum Monitor {
+    /// uhyve's command, as far as it says which engine.
+    Uhyve(Command),
+    Qemu,
 }
 
 impl Machine {
-    /// Refuses what is not there yet.
+    /// Refuses what does not fit together, and what is not there yet.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.platform == Platform::Process {
-            bail!("this platform is not available yet: use --platform qemu");
-        }
-        if self.platform == Platform::Kvm && self.board.is_some() {
+        let in_uhyve = matches!(self.platform, Platform::Kvm | Platform::Process);
+        if in_uhyve && self.board.is_some() {
             bail!("--board is one of QEMU's machines: use --platform qemu");
+        }
+        if self.gdb.is_some() && self.needs_qemu() {
+            bail!("--gdb is for uhyve: use --platform kvm");
         }
         if self.board == Some(Board::Microvm) && !self.block.is_empty() {
             bail!("microvm has no disks: use --board pc");
@@ -132,50 +145,52 @@ impl Machine {
         Ok(())
     }
 
-    /// Boots an image and returns the exit code.
-    pub(crate) fn boot(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
-        if !self.no_check {
-            program::check(&image)?;
-        }
-        match self.hypervisor()? {
-            Some(uhyve) => self.become_uhyve(&uhyve, &image, arguments),
-            None => self.boot_in_qemu(image, arguments),
-        }
-    }
-
-    /// uhyve, if that is to run the guest.
-    fn hypervisor(&self) -> Result<Option<Uhyve>> {
+    /// What is to run the guest.
+    pub(crate) fn monitor(&self) -> Result<Monitor> {
         match self.platform {
-            Platform::Kvm => Uhyve::ask().map(Some),
+            Platform::Kvm => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
+            Platform::Process => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
             Platform::Auto => Ok(self.best()),
-            Platform::Process | Platform::Qemu => Ok(None),
+            Platform::Qemu => Ok(Monitor::Qemu),
         }
     }
 
-    /// uhyve, if it is the better choice. A reason against it is no error.
-    fn best(&self) -> Option<Uhyve> {
-        let uhyve = if self.board.is_some() || self.loader.is_some() || self.no_check {
-            Err("the options are for it".to_owned())
-        } else if !has_kvm() {
-            // Nothing is built only to hear that.
-            Err("there is no KVM here that we may use".to_owned())
+    /// There are options that only QEMU has.
+    fn needs_qemu(&self) -> bool {
+        self.platform == Platform::Qemu || self.board.is_some() || self.loader.is_some() || self.no_check
+    }
+
+    /// uhyve if it is the better choice, which then chooses the engine itself. A reason against it is no error.
+    fn best(&self) -> Monitor {
+        let reason = if self.needs_qemu() {
+            "the options are for it".to_owned()
         } else {
-            Uhyve::ask().map_err(|error| format!("{error:#}"))
-        };
-        let reason = match uhyve {
-            Ok(uhyve) if uhyve.is_fast => return Some(uhyve),
-            Ok(uhyve) => uhyve.about_kvm,
-            Err(reason) => reason,
+            match Uhyve::ask() {
+                Ok(uhyve) if uhyve.is_fast => return Monitor::Uhyve(Command::new(uhyve.program)),
+                Ok(uhyve) => format!("uhyve finds nothing that runs code at full speed\n{}", uhyve.report),
+                Err(error) => format!("{error:#}"),
+            }
         };
         if self.verbose {
             eprintln!("QEMU runs the guest: {reason}");
         }
-        None
+        Monitor::Qemu
+    }
+
+    /// Boots an image and returns the exit code.
+    pub(crate) fn boot(&self, monitor: Monitor, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
+        if !self.no_check {
+            program::check(&image)?;
+        }
+        match monitor {
+            Monitor::Uhyve(command) => self.become_uhyve(command, &image, arguments),
+            Monitor::Qemu if self.gdb.is_some() => bail!("--gdb is for uhyve, which cannot run it here"),
+            Monitor::Qemu => self.boot_in_qemu(image, arguments),
+        }
     }
 
     /// Has uhyve take the place of this program: it keeps the promises about input, output, signals and exit codes.
-    fn become_uhyve(&self, uhyve: &Uhyve, image: &Path, arguments: &[OsString]) -> Result<u8> {
-        let mut command = uhyve.on_kvm();
+    fn become_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
         command.args(["--cpus", &self.cpus.to_string(), "--memory", &self.memory.to_string()]);
         for variable in &self.env {
             command.arg("--env").arg(variable);
@@ -186,6 +201,9 @@ impl Machine {
         if let Some(limit) = self.timeout {
             command.args(["--timeout", &limit.as_secs_f64().to_string()]);
         }
+        if let Some(port) = self.gdb {
+            command.args(["--gdb", &port.to_string()]);
+        }
         if self.verbose {
             command.arg("--verbose");
         }
@@ -194,7 +212,7 @@ impl Machine {
             eprintln!("{}", process::display(&command));
         }
         let error = command.exec();
-        Err(error).with_context(|| format!("cannot start {}", uhyve.program.display()))
+        Err(error).with_context(|| format!("cannot start {}", Path::new(command.get_program()).display()))
     }
 
     fn boot_in_qemu(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {

@@ -33,5 +33,5 @@ pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
     let words = shlex::split(&options).with_context(|| format!("{OPTIONS} has an open quote"))?;
     let machine = Options::try_parse_from(words).with_context(|| format!("{OPTIONS}={options}"))?.machine;
     machine.check()?;
-    machine.boot(arguments.image.clone(), &arguments.arguments)
+    machine.boot(machine.monitor()?, arguments.image.clone(), &arguments.arguments)
 }

@@ -24,6 +24,7 @@ use anyhow::{Context, Result};
 
 use crate::build::{BARE_TARGET, Float, GUEST_TARGET, SOFT_TARGET};
 use crate::process;
+use crate::uhyve::Uhyve;
 use crate::workspace;
 use record::{Addition, Record};
 use sources::Sources;
@@ -31,7 +32,7 @@ use stamp::State;
 use toolchain::Toolchain;
 
 pub(crate) use qemu::missing as qemu_missing;
-pub(crate) use tools::loader;
+pub(crate) use tools::{loader, uhyve};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -45,10 +46,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         return remove();
     }
     ensure()?;
-    if !qemu::is_installed()
-        && let Err(error) = ensure_with_qemu()
-    {
-        eprintln!("warning: {error:#}");
+    match Uhyve::ask() {
+        Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
+        _ if qemu::is_installed() => {}
+        _ => {
+            if let Err(error) = ensure_qemu() {
+                eprintln!("warning: {error:#}");
+            }
+        }
     }
     eprintln!("Setup is complete.");
     tools::explain(&Toolchain::detect()?);
@@ -68,7 +73,7 @@ pub(crate) fn ensure() -> Result<()> {
         // Another set-up may have done it while this one waited.
         let tools = tools::state(&toolchain)?;
         if tools != State::Current {
-            eprintln!("[3/3] loader and runner: {tools}");
+            eprintln!("[3/3] loader, uhyve and runner: {tools}");
             tools::install(&toolchain, &record)?;
         }
     }
@@ -116,6 +121,11 @@ fn forget_stale_builds(toolchain: &Toolchain, float: Float, folder: &Path, built
 /// As [`ensure`], for commands that need QEMU.
 pub(crate) fn ensure_with_qemu() -> Result<()> {
     ensure()?;
+    ensure_qemu()
+}
+
+/// Makes sure that QEMU is there.
+pub(crate) fn ensure_qemu() -> Result<()> {
     if qemu::is_installed() {
         return Ok(());
     }

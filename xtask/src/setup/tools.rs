@@ -1,4 +1,4 @@
-//! The runner and the loader in the target's folder, for crates outside the workspace.
+//! The runner, and uhyve and the loader that it uses, in the target's folder: for crates outside the workspace.
 
 use std::env;
 use std::fs;
@@ -17,10 +17,19 @@ use crate::workspace;
 
 const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
+const UHYVE: &str = "uhyve";
 
-/// What the loader and this tool are made of.
-const SOURCES: [&str; 7] =
-    ["hermit-abi", "loader", "xtask", "kernel/boot", "kernel/interface", "kernel/paging", "kernel/ranges"];
+/// What the loader, uhyve and this tool are made of.
+const SOURCES: [&str; 8] = [
+    "hermit-abi",
+    "hypervisor",
+    "loader",
+    "xtask",
+    "kernel/boot",
+    "kernel/interface",
+    "kernel/paging",
+    "kernel/ranges",
+];
 
 fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
@@ -57,26 +66,36 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = folder(toolchain);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let own = env::current_exe().context("cannot find this program's file")?;
-    for (from, name) in [(build::loader()?, LOADER), (own, RUNNER)] {
+    for (from, name) in [(build::loader()?, LOADER), (build::uhyve()?, UHYVE), (own, RUNNER)] {
         // A file that runs cannot be overwritten, but another can take its place.
         let (partial, place) = (folder.join(format!("{name}.partial")), folder.join(name));
         fs::copy(&from, &partial)
             .and_then(|_| fs::rename(&partial, &place))
             .with_context(|| format!("cannot install {}", place.display()))?;
     }
-    let names = [LOADER, RUNNER].map(PathBuf::from);
+    let names = [LOADER, UHYVE, RUNNER].map(PathBuf::from);
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
 }
 
 /// The loader: the one beside this program if this is the installed runner, else the installed one.
 pub(crate) fn loader() -> Result<PathBuf> {
-    let own = env::current_exe().context("cannot find this program's file")?;
-    let beside = own.with_file_name(LOADER);
-    let is_runner = own.file_name().is_some_and(|name| Path::new(name) == Path::new(RUNNER));
-    if is_runner && beside.is_file() {
-        return Ok(beside);
+    match beside(LOADER)? {
+        Some(loader) => Ok(loader),
+        None => Ok(folder(&Toolchain::detect()?).join(LOADER)),
     }
-    Ok(folder(&Toolchain::detect()?).join(LOADER))
+}
+
+/// uhyve: the one beside this program if this is the installed runner, else that of the workspace, built if need be.
+pub(crate) fn uhyve() -> Result<PathBuf> {
+    beside(UHYVE)?.map_or_else(build::uhyve, Ok)
+}
+
+/// The tool of this name beside this program, if this is the installed runner.
+fn beside(name: &str) -> Result<Option<PathBuf>> {
+    let own = env::current_exe().context("cannot find this program's file")?;
+    let is_runner = own.file_name().is_some_and(|name| Path::new(name) == Path::new(RUNNER));
+    let tool = own.with_file_name(name);
+    Ok((is_runner && tool.is_file()).then_some(tool))
 }
 
 /// Says how to have cargo run programs.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::guests::{Examples, LIMIT, example, expect};
+use super::boards::{Qemu, expect};
 use super::report::Report;
 use crate::qemu::{Board, Guest};
 
@@ -41,14 +41,14 @@ const DISKS: [(&str, Board, &[&str]); 4] = [
     ),
 ];
 
-pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
-    let disk = example("disk", true)?;
+pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) {
+    let disk = qemu.image("disk");
     for (name, board, options) in DISKS {
         report.check(&format!("devices: a disk, {name}"), || {
             let folder = TempDir::new()?;
             let file = folder.path().join("disk");
             fs::write(&file, vec![0; SIZE])?;
-            let guest = Guest { board, ..with_disk(examples, &disk, &file, &["check", "/dev/vda"]) };
+            let guest = Guest { board, ..with_disk(qemu, &disk, &file, &["check", "/dev/vda"]) };
             let guest = guest.with_options(options).with_word(FIRST_PLACE);
             expect(&guest, b"", 0, &["262144 bytes are as they were written"])?;
             let zeros = fs::read(&file)?.iter().filter(|byte| **byte == 0).count();
@@ -59,34 +59,33 @@ pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
             Ok(())
         });
     }
-    report.check("devices: a read-only disk stays as it is", || read_only(examples, &disk));
+    report.check("devices: a read-only disk stays as it is", || read_only(qemu, &disk));
     report.check("devices: random bytes", || {
-        let guest = machine(examples, &disk, &["random", "/dev/hwrng", "2000"]);
+        let guest = machine(qemu, &disk, &["random", "/dev/hwrng", "2000"]);
         let guest = guest.with_options(&["-device", "virtio-rng-pci"]);
         expect(&guest, b"", 0, &[" values"]).map(drop)
     });
-    report.check("devices: a processor without random numbers", || no_randomness(examples));
-    report.check("devices: the console is a device", || console(examples));
-    Ok(())
+    report.check("devices: a processor without random numbers", || no_randomness(qemu));
+    report.check("devices: the console is a device", || console(qemu));
 }
 
 /// A classic PC.
-fn machine(examples: &Examples, image: &Path, arguments: &[&str]) -> Guest {
-    Guest { board: Board::Pc, timeout: Some(LIMIT), ..examples.guest(image, arguments) }
+fn machine(qemu: &Qemu<'_>, image: &Path, arguments: &[&str]) -> Guest {
+    Guest { board: Board::Pc, ..qemu.guest(image, arguments) }
 }
 
-fn with_disk(examples: &Examples, image: &Path, file: &Path, arguments: &[&str]) -> Guest {
+fn with_disk(qemu: &Qemu<'_>, image: &Path, file: &Path, arguments: &[&str]) -> Guest {
     let drive = format!("file={},format=raw,if=none,id=disk", file.display());
-    machine(examples, image, arguments).with_options(&["-drive", &drive])
+    machine(qemu, image, arguments).with_options(&["-drive", &drive])
 }
 
-fn read_only(examples: &Examples, disk: &Path) -> Result<()> {
+fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("disk");
     fs::write(&file, b"contents".repeat(1024))?;
     let drive = format!("file={},format=raw,if=none,id=disk,read-only=on", file.display());
     let guest = |arguments: &[&str]| {
-        let guest = machine(examples, disk, arguments);
+        let guest = machine(qemu, disk, arguments);
         guest.with_options(&["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"])
     };
     expect(&guest(&["write", "/dev/vda", "0"]), b"other", 1, &["Permission denied"])?;
@@ -97,22 +96,22 @@ fn read_only(examples: &Examples, disk: &Path) -> Result<()> {
 }
 
 /// Random numbers come from the entropy device if there is one; if not, std says that there are none.
-fn no_randomness(examples: &Examples) -> Result<()> {
-    let guest = machine(examples, &examples.hello_world, &[]);
+fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
+    let guest = machine(qemu, &qemu.image("hello_world"), &[]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
     expect(&guest, b"", 134, &["failed to generate random data"])?;
     expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["Hello, world!"]).map(drop)
 }
 
 /// Input and output go through the device, reports through the serial port.
-fn console(examples: &Examples) -> Result<()> {
+fn console(qemu: &Qemu<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("console");
     let device = format!("file,id=device,path={}", file.display());
     let options =
         ["-device", "virtio-serial-pci", "-chardev", &device, "-device", "virtconsole,chardev=device"];
     let guest =
-        machine(examples, &examples.hello_world, &[]).with_options(&options).with_word("console=hvc0");
+        machine(qemu, &qemu.image("hello_world"), &[]).with_options(&options).with_word("console=hvc0");
     let serial = expect(&guest, b"", 0, &[])?;
     let text = fs::read_to_string(&file).context("the console's file")?;
     ensure!(text.contains("Hello, world!"), "the device got {text:?}, the serial port {serial:?}");

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use tempfile::TempDir;
 
-use super::guests::{Examples, expect};
+use super::boards::{Qemu, expect};
 use super::report::Report;
 use crate::build;
 use crate::image::{MULTIBOOT_MAGIC, fuse};
@@ -17,17 +17,17 @@ use crate::qemu::{Board, Guest};
 /// A bad image must be refused within this many seconds, starting QEMU included.
 const REFUSAL_SECONDS: u64 = 10;
 
-pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
+pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
-    refusals(report, examples, folder.path())?;
-    report.check("boot: by PVH", || by_pvh(examples, folder.path()));
-    report.check("boot: by a loader without symbols", || stripped(examples, folder.path()));
-    report.check("boot: fused, by multiboot and by PVH", || fused(examples, folder.path()));
+    refusals(report, qemu, folder.path())?;
+    report.check("boot: by PVH", || by_pvh(qemu, folder.path()));
+    report.check("boot: by a loader without symbols", || stripped(qemu, folder.path()));
+    report.check("boot: fused, by multiboot and by PVH", || fused(qemu, folder.path()));
     Ok(())
 }
 
-fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<()> {
-    let image = fs::read(&examples.hello_world).context("cannot read an example")?;
+fn refusals(report: &mut Report, qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let image = fs::read(qemu.image("hello_world")).context("cannot read an example")?;
     let foreign = of_another_abi(&image)?;
     let linux = fs::read(std::env::current_exe()?).context("cannot read this program")?;
     let cases: [(&str, &[u8], &str); 8] = [
@@ -46,7 +46,7 @@ fn refusals(report: &mut Report, examples: &Examples, folder: &Path) -> Result<(
             fs::write(&file, bytes)?;
             let start = Instant::now();
             let output =
-                expect(&examples.guest(&file, &[]), b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
+                expect(&qemu.guest(&file, &[]), b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
             let lines = output.iter().filter(|&&byte| byte == b'\n').count();
             ensure!(lines == 1, "{lines} lines: {}", String::from_utf8_lossy(&output));
             ensure!(start.elapsed().as_secs() < REFUSAL_SECONDS, "it took {:?}", start.elapsed());
@@ -81,36 +81,30 @@ fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
     Ok(copy)
 }
 
-fn by_pvh(examples: &Examples, folder: &Path) -> Result<()> {
-    let kernel = without_multiboot(&examples.loader, folder.join("pvh"))?;
-    let guest = Guest { kernel, board: Board::Pc, ..examples.guest(&examples.hello_world, &["one"]) };
+fn by_pvh(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let kernel = without_multiboot(&qemu.loader, folder.join("pvh"))?;
+    let guest = Guest { kernel, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
     expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
 }
 
 /// What follows the loader in its file must not matter: QEMU puts the command line right behind what it loads.
-fn stripped(examples: &Examples, folder: &Path) -> Result<()> {
+fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let kernel = folder.join("stripped");
-    build::strip(&examples.loader, &kernel)?;
+    build::strip(&qemu.loader, &kernel)?;
     for board in [Board::Microvm, Board::Pc] {
-        let guest =
-            Guest { kernel: kernel.clone(), board, ..examples.guest(&examples.hello_world, &["one"]) };
+        let guest = Guest { kernel: kernel.clone(), board, ..qemu.example("hello_world", &["one"]) };
         expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
     }
     Ok(())
 }
 
-fn fused(examples: &Examples, folder: &Path) -> Result<()> {
-    let file = fuse(&fs::read(&examples.loader)?, &fs::read(&examples.hello_world)?)?;
+fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("hello_world"))?)?;
     let multiboot = folder.join("fused");
     fs::write(&multiboot, file)?;
     let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
     for kernel in [multiboot, pvh] {
-        let guest = Guest {
-            kernel,
-            image: None,
-            board: Board::Pc,
-            ..examples.guest(&examples.hello_world, &["one"])
-        };
+        let guest = Guest { kernel, image: None, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
         expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
     }
     Ok(())

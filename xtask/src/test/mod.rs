@@ -3,30 +3,38 @@
 //! | ring | what |
 //! | --- | --- |
 //! | `host` | unit, property and integration tests of everything that runs on the development machine; models |
-//! | `qemu` | programs in virtual machines, bad images, and the build tool as users call it |
-//! | `kvm` | programs in machines of our hypervisor, which has its tests here too |
+//! | `process` | programs in machines of our hypervisor, each a process of the host, and the hypervisor's tests with images |
+//! | `qemu` | programs in virtual machines of QEMU, its devices, bad images, and users' mistakes |
+//! | `kvm` | as `process`, in virtual machines on KVM |
 //! | `fuzz` | the hypervisor's fuzz targets; only if it is named or with `--long` |
 //!
-//! Without a ring: the lints and all other rings, which is what CI needs. Where there is no KVM to use, its ring is then
-//! skipped.
+//! Without a ring: the lints and all other rings in this order, which is what CI needs. A ring of an engine that the host does
+//! not have is then skipped.
 
-mod abi;
-mod clock;
+mod boards;
 mod devices;
+mod examples;
 mod fuzz;
-mod guests;
+mod host;
 mod images;
 mod instructions;
-mod kvm;
+mod machines;
+mod mistakes;
+mod programs;
 mod report;
+mod running;
 mod soft_float;
 mod symbols;
-mod threads;
 mod users;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
+use crate::uhyve::Engine;
 use crate::{lint, process, setup, workspace};
+use boards::Qemu;
+use examples::Examples;
+use host::{Host, Monitor};
+use machines::Plan;
 use report::Report;
 
 #[derive(Debug, clap::Args)]
@@ -46,22 +54,29 @@ pub(crate) struct Arguments {
 enum Ring {
     /// Tests that run on this machine
     Host,
+    /// Programs in machines of uhyve, each in a process
+    Process,
     /// Programs in QEMU's virtual machines
     Qemu,
-    /// Fuzz targets, which take a nightly compiler; not run unless named or with --long
-    Fuzz,
-    /// Not available yet
-    Process,
     /// Programs in virtual machines of uhyve, on KVM
     Kvm,
+    /// Fuzz targets, which take a nightly compiler; not run unless named or with --long
+    Fuzz,
+}
+
+impl Arguments {
+    fn wants(&self, ring: Ring) -> bool {
+        self.rings.is_empty() || self.rings.contains(&ring)
+    }
+
+    fn plan(&self, engine: Engine, ring: Ring) -> Option<Plan> {
+        let plan = Plan { engine, is_asked_for: self.rings.contains(&ring), long: self.long };
+        self.wants(ring).then_some(plan)
+    }
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    if arguments.rings.contains(&Ring::Process) {
-        bail!("this ring is not available yet: there are host, qemu, kvm and fuzz");
-    }
-    let wanted = |ring| arguments.rings.is_empty() || arguments.rings.contains(&ring);
-    if wanted(Ring::Qemu) {
+    if arguments.wants(Ring::Qemu) {
         setup::ensure_with_qemu()?;
     } else if arguments.rings != [Ring::Fuzz] {
         setup::ensure()?;
@@ -70,20 +85,34 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.rings.is_empty() {
         report.check("lint", lint::check);
     }
-    if wanted(Ring::Host) {
+    if arguments.wants(Ring::Host) {
         report.check("host tests", host);
         report.check("loom models of the scheduler", models);
     }
-    if wanted(Ring::Qemu) {
-        qemu(&mut report, arguments.long)?;
+    // Built when the first ring needs them.
+    let mut examples = None;
+    if let Some(plan) = arguments.plan(Engine::Process, Ring::Process) {
+        machines::test(&mut report, &mut examples, &plan)?;
     }
-    if wanted(Ring::Kvm) {
-        kvm::test(&mut report, arguments.rings.contains(&Ring::Kvm))?;
+    if arguments.wants(Ring::Qemu) {
+        qemu(&mut report, ordinary(&mut examples)?, arguments.long)?;
+    }
+    if let Some(plan) = arguments.plan(Engine::Kvm, Ring::Kvm) {
+        machines::test(&mut report, &mut examples, &plan)?;
     }
     if arguments.rings.contains(&Ring::Fuzz) || (arguments.rings.is_empty() && arguments.long) {
         fuzz::test(&mut report, arguments.seconds)?;
     }
     report.finish()
+}
+
+/// The ordinary images, built if they are not yet.
+fn ordinary(examples: &mut Option<Examples>) -> Result<&Examples> {
+    let built = match examples.take() {
+        Some(built) => built,
+        None => Examples::build()?,
+    };
+    Ok(examples.insert(built))
 }
 
 fn host() -> Result<()> {
@@ -104,15 +133,15 @@ fn models() -> Result<()> {
     ]))
 }
 
-fn qemu(report: &mut Report, long: bool) -> Result<()> {
-    let examples = guests::Examples::build()?;
+fn qemu(report: &mut Report, examples: &Examples, long: bool) -> Result<()> {
+    let qemu = Qemu::new(examples)?;
+    let host = Host { monitor: Monitor::Qemu(qemu.loader.clone()), examples };
     symbols::test(report);
-    guests::test(report, &examples, long);
-    threads::test(report, &examples, long)?;
-    clock::test(report, &examples)?;
-    devices::test(report, &examples)?;
-    abi::test(report, &examples)?;
-    images::test(report, &examples)?;
-    soft_float::test(report, &examples);
-    users::test(report, &examples)
+    programs::test(report, &host, long)?;
+    boards::test(report, &qemu);
+    devices::test(report, &qemu);
+    images::test(report, &qemu)?;
+    soft_float::test(report, &qemu)?;
+    users::test(report, &host)?;
+    mistakes::test(report, examples)
 }

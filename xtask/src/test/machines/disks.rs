@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use super::Ring;
-use super::machine::Input;
 use crate::test::report::Report;
+use crate::test::running::Input;
 
 /// The size of a disk.
 const SIZE: usize = 64 * 1024;
@@ -15,14 +15,14 @@ const SIZE: usize = 64 * 1024;
 /// The first disk, as guests see it.
 const DISK: &str = "/dev/vda";
 
-pub(super) fn test(report: &mut Report, ring: &Ring) {
-    report.check("kvm: a disk keeps what is written", || check(ring));
-    report.check("kvm: bytes of a disk are read and written", || bytes(ring));
-    report.check("kvm: a disk that cannot be written", || read_only(ring));
-    report.check("kvm: a disk that ends within a sector", || odd_size(ring));
-    report.check("kvm: two disks", || two(ring));
-    report.check("kvm: a disk of two machines", || shared(ring));
-    report.check("kvm: /dev/hwrng", || {
+pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
+    ring.check(report, "a disk keeps what is written", || check(ring));
+    ring.check(report, "bytes of a disk are read and written", || bytes(ring));
+    ring.check(report, "a disk that cannot be written", || read_only(ring));
+    ring.check(report, "a disk that ends within a sector", || odd_size(ring));
+    ring.check(report, "two disks", || two(ring));
+    ring.check(report, "a disk of two machines", || shared(ring));
+    ring.check(report, "/dev/hwrng", || {
         // That one of 256 values is missing among 2000 has a probability of about 1 in 10.
         let outcome = ring.machine("disk", &["random", "/dev/hwrng", "2000"]).expect(0, &[" values"])?;
         let text = outcome.text();
@@ -34,8 +34,8 @@ pub(super) fn test(report: &mut Report, ring: &Ring) {
 }
 
 /// A new disk of zeros.
-fn disk(ring: &Ring, size: usize) -> Result<(PathBuf, String)> {
-    let path = ring.folder.path().join("disk.img");
+fn disk(ring: &Ring<'_>, size: usize) -> Result<(PathBuf, String)> {
+    let path = ring.host.examples.folder().join("disk.img");
     fs::write(&path, vec![0; size]).context("cannot write a disk")?;
     let name = path.display().to_string();
     Ok((path, name))
@@ -47,7 +47,7 @@ fn pattern(offset: u64) -> u8 {
     low ^ middle ^ high
 }
 
-fn check(ring: &Ring) -> Result<()> {
+fn check(ring: &Ring<'_>) -> Result<()> {
     let (path, name) = disk(ring, SIZE)?;
     ring.machine("disk", &["check", DISK])
         .disk(&name)
@@ -61,7 +61,7 @@ fn check(ring: &Ring) -> Result<()> {
     Ok(())
 }
 
-fn bytes(ring: &Ring) -> Result<()> {
+fn bytes(ring: &Ring<'_>) -> Result<()> {
     let (path, name) = disk(ring, SIZE)?;
     let bytes = b"within sectors".repeat(100);
     let machine = ring.machine("disk", &["write", DISK, "700"]).disk(&name);
@@ -72,7 +72,7 @@ fn bytes(ring: &Ring) -> Result<()> {
     Ok(())
 }
 
-fn read_only(ring: &Ring) -> Result<()> {
+fn read_only(ring: &Ring<'_>) -> Result<()> {
     let (path, name) = disk(ring, SIZE)?;
     let name = format!("{name}:ro");
     let machine = ring.machine("disk", &["write", DISK, "0"]).disk(&name);
@@ -82,7 +82,7 @@ fn read_only(ring: &Ring) -> Result<()> {
 }
 
 /// A guest sees whole sectors only, and what comes behind them stays.
-fn odd_size(ring: &Ring) -> Result<()> {
+fn odd_size(ring: &Ring<'_>) -> Result<()> {
     let (path, name) = disk(ring, 1000)?;
     ring.machine("disk", &["check", DISK]).disk(&name).expect(0, &["512 bytes are as they were written"])?;
     let mut expected: Vec<u8> = (0..512).map(pattern).collect();
@@ -91,9 +91,9 @@ fn odd_size(ring: &Ring) -> Result<()> {
     Ok(())
 }
 
-fn two(ring: &Ring) -> Result<()> {
+fn two(ring: &Ring<'_>) -> Result<()> {
     let (_, first) = disk(ring, SIZE)?;
-    let second = ring.folder.path().join("second.img");
+    let second = ring.host.examples.folder().join("second.img");
     fs::write(&second, [b"second".as_slice(), &[0; 4090]].concat())?;
     let second = second.display().to_string();
     let machine = |words: &[&str]| ring.machine("disk", words).disk(&first).disk(&second);
@@ -104,15 +104,14 @@ fn two(ring: &Ring) -> Result<()> {
 }
 
 /// Only one machine at a time may have a disk that it can write; any number may have one that they only read.
-fn shared(ring: &Ring) -> Result<()> {
+fn shared(ring: &Ring<'_>) -> Result<()> {
     let (_, name) = disk(ring, SIZE)?;
     let read_only = format!("{name}:ro");
     let in_use: (i32, &[&str]) = (125, &["is in use by another machine"]);
     let cases =
         [(&name, &name, in_use), (&name, &read_only, in_use), (&read_only, &read_only, (0, &["65536\n"]))];
     for (first, second, (code, texts)) in cases {
-        let holder =
-            ring.machine("stdin", &[]).disk(first).reads(Input::Open(b"ready\n".to_vec())).start()?;
+        let holder = ring.machine("stdin", &[]).disk(first).waits().start()?;
         holder.has_printed(b"READY")?;
         let result = ring.machine("disk", &["size", DISK]).disk(second).expect(code, texts);
         holder.signal("TERM")?;

@@ -1,12 +1,7 @@
-//! What programs can ask of the kernel beyond std, in virtual machines with one and two CPUs.
+//! What programs can ask of the kernel beyond std: `examples/abi_calls`.
 
-use std::path::Path;
-
-use anyhow::Result;
-
-use super::guests::{Examples, example, expect};
-use super::report::Report;
-use crate::qemu::Guest;
+use crate::test::host::Host;
+use crate::test::report::Report;
 
 /// How many CPUs a machine has.
 const CPUS: [u32; 2] = [1, 2];
@@ -28,25 +23,17 @@ const CHECKS: [&str; 13] = [
     "spawn",
 ];
 
-/// The memory of a machine. With this much, `mmap` comes to the end of it.
-const MEMORY: &str = "128M";
+/// The check of the heap takes a large part of it, in MiB. With the usual memory, `mmap` comes to the end of it.
+const MEMORY_FOR_HEAP: u64 = 2048;
 
-/// The memory for the check of the heap, which takes a large part of it.
-const MUCH_MEMORY: &str = "2G";
-
-pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
-    let image = example("abi_calls", true)?;
+pub(super) fn test(report: &mut Report, host: &Host<'_>) {
     for cpus in CPUS {
         for check in CHECKS {
-            report.check(&format!("calls, CPUs {cpus}: {check}"), || succeeds(examples, &image, cpus, check));
+            let guest = host.guest("abi_calls", &[check]).cpus(cpus);
+            let guest = if check == "heap" { guest.memory(MEMORY_FOR_HEAP) } else { guest };
+            report.check(&format!("{host}, CPUs {cpus}: abi_calls {check}"), || {
+                guest.expect(0, &["ok"]).map(drop)
+            });
         }
     }
-    Ok(())
-}
-
-fn succeeds(examples: &Examples, image: &Path, cpus: u32, check: &str) -> Result<()> {
-    let memory = if check == "heap" { MUCH_MEMORY } else { MEMORY };
-    let memory = memory.parse().map_err(anyhow::Error::msg)?;
-    let guest = Guest { cpus, memory, ..examples.guest(image, &[check]) };
-    expect(&guest, b"", 0, &["ok"]).map(drop)
 }

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::guests::{Examples, LIMIT, example};
-use super::report::Report;
-use crate::qemu::{End, Guest};
+use crate::test::host::Host;
+use crate::test::report::Report;
 
 /// Parts of a million by which the clocks may differ.
 const TOLERANCE: f64 = 100.0;
@@ -14,19 +13,15 @@ const TOLERANCE: f64 = 100.0;
 /// At the start and at the end, the lines of so long are compared: one of them was not held up on its way.
 const WINDOW: Duration = Duration::from_secs(2);
 
-pub(crate) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
-    let threads = example("threads", true)?;
-    report.check("clock: ten seconds of a guest are ten seconds of ours", || {
-        let guest = Guest { timeout: Some(LIMIT), ..examples.guest(&threads, &["tick"]) };
-        let mut ticks = Vec::new();
-        let end = guest.each_line(|moment, line| ticks.extend(tick(moment, line)))?;
-        ensure!(end == End::Exited(0), "it ended with {end:?}");
+pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+    report.check(&format!("{host}: ten seconds of a guest are ten seconds of ours"), || {
+        let outcome = host.guest("threads", &["tick"]).expect(0, &["ok"])?;
+        let ticks: Vec<_> = outcome.lines().filter_map(|(moment, line)| tick(moment, &line)).collect();
         let error = error(&ticks)?;
         ensure!(error.abs() < TOLERANCE, "the clock is {error:.1} parts of a million too fast");
         eprintln!("        {error:+.1} parts of a million");
         Ok(())
     });
-    Ok(())
 }
 
 /// Our time, and the guest's in nanoseconds.

@@ -1,48 +1,59 @@
-//! What a program finds around it, and its exit codes.
+//! What a program finds around it, its exit code, and machines of many sizes.
 
 use anyhow::{Result, ensure};
 
-use super::Ring;
+use crate::test::host::Host;
 use crate::test::report::Report;
 
-/// Exit codes that must come through.
-const CODES: [i32; 5] = [0, 1, 2, 42, 255];
+/// Exit codes that must come through where there is no time for all.
+const CODES: [u8; 8] = [0, 1, 2, 42, 127, 128, 254, 255];
 
-pub(super) fn test(report: &mut Report, ring: &Ring) {
-    report.check("kvm: hello_world", || {
-        let texts =
-            ["Hello, world!", "hermit", "argument 1: one", "argument 2: two words", "GREETING=good day"];
-        let machine = ring.machine("hello_world", &["one", "two words"]);
-        let outcome = machine.options(&["--env", "GREETING=good day"]).expect(0, &texts)?;
-        ensure!(outcome.output.starts_with(b"Hello, world!\n"), "something else is on standard output");
-        ensure!(outcome.errors.is_empty(), "there is something on standard error");
-        Ok(())
-    });
-    report.check("kvm: arguments pass unchanged", || {
+/// Sizes of memory, in MiB: the least, one with a hole below 4 GiB or not, and one with memory above it.
+const MEMORY: [u64; 3] = [8, 1024, 5 * 1024];
+
+/// How many CPUs a machine has.
+const CPUS: [u32; 4] = [1, 2, 4, 64];
+
+pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
+    // A debug build has several times the instructions.
+    let images: &[&str] = if host.is_slow() { &["hello_world"] } else { &["hello_world", "debug"] };
+    for image in images {
+        report.check(&format!("{host}: {image}, its arguments and a variable"), || greeting(host, image));
+    }
+    report.check(&format!("{host}: arguments pass unchanged"), || {
         let odd = ["", "a \"b\" \\ c", "--", "ü€\u{1F980}", "new\nline", "-x=1,2"];
         let texts: Vec<_> =
             odd.iter().enumerate().map(|(index, odd)| format!("argument {}: {odd}\n", index + 1)).collect();
-        let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-        ring.machine("hello_world", &odd).expect(0, &texts).map(drop)
+        let mut texts: Vec<_> = texts.iter().map(String::as_str).collect();
+        texts.push("GREETING=good \"day\"");
+        host.guest("hello_world", &odd).variable("GREETING=good \"day\"").expect(0, &texts).map(drop)
     });
-    report.check("kvm: exit codes", || {
-        CODES.iter().try_for_each(|&code| {
+    let codes =
+        if host.is_native() || (long && !host.is_slow()) { (0..=255).collect() } else { CODES.to_vec() };
+    report.check(&format!("{host}: {} exit codes", codes.len()), || {
+        codes.iter().try_for_each(|&code| {
             let arguments = ["--exit-code", &code.to_string()];
-            ring.machine("hello_world", &arguments).expect(code, &[]).map(drop)
+            host.guest("hello_world", &arguments).expect(code.into(), &[]).map(drop)
         })
     });
-    for cpus in [1, 2, 4, 64] {
-        report.check(&format!("kvm: available_parallelism with {cpus} CPUs"), || processors(ring, cpus));
+    for mebibytes in MEMORY {
+        report.check(&format!("{host}: boots with {mebibytes} MiB"), || {
+            host.guest("hello_world", &[]).memory(mebibytes).expect(0, &["Hello, world!"]).map(drop)
+        });
     }
-    for memory in ["8M", "1G", "5G"] {
-        report.check(&format!("kvm: boots with {memory}"), || {
-            let machine = ring.machine("hello_world", &[]).options(&["--memory", memory]);
-            machine.expect(0, &["Hello, world!"]).map(drop)
+    for cpus in CPUS {
+        report.check(&format!("{host}, CPUs {cpus}: available_parallelism"), || {
+            let text = format!("processors: {cpus}\n");
+            host.guest("hello_world", &[]).cpus(cpus).expect(0, &[&text]).map(drop)
         });
     }
 }
 
-fn processors(ring: &Ring, cpus: u32) -> Result<()> {
-    let text = format!("processors: {cpus}\n");
-    ring.machine("hello_world", &[]).cpus(cpus).expect(0, &[&text]).map(drop)
+fn greeting(host: &Host<'_>, image: &str) -> Result<()> {
+    let texts = ["Hello, world!", "hermit", "argument 1: one", "argument 2: two words", "GREETING=good day"];
+    let guest = host.guest(image, &["one", "two words"]).variable("GREETING=good day");
+    let outcome = guest.expect(0, &texts)?;
+    ensure!(outcome.output.starts_with(b"Hello, world!"), "something else is on standard output\n{outcome}");
+    ensure!(outcome.errors.is_empty(), "there is something on standard error\n{outcome}");
+    Ok(())
 }

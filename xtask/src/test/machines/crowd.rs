@@ -1,0 +1,45 @@
+//! Many machines: at the same time, and one after the other.
+
+use anyhow::{Context, Result};
+
+use super::Ring;
+use crate::test::report::Report;
+
+/// Machines at the same time.
+const AT_ONCE: u8 = 100;
+
+/// Machines one after the other.
+const IN_A_ROW: u32 = 200;
+
+/// The same when tests may take long.
+const LONG_IN_A_ROW: u32 = 1_000;
+
+pub(super) fn test(report: &mut Report, ring: &Ring<'_>, long: bool) {
+    ring.check(report, &format!("{AT_ONCE} machines at once"), || at_once(ring));
+    let count = if long { LONG_IN_A_ROW } else { IN_A_ROW };
+    ring.check(report, &format!("{count} machines in a row"), || {
+        (0..count).try_for_each(|number| {
+            let outcome = ring.machine("hello_world", &[]).expect(0, &["Hello, world!"]);
+            outcome.map(drop).with_context(|| format!("machine {number}"))
+        })
+    });
+}
+
+/// All are there before the first one ends, and each has its own memory and exit code.
+fn at_once(ring: &Ring<'_>) -> Result<()> {
+    let waiting =
+        (0..AT_ONCE).map(|_| ring.machine("stdin", &[]).waits().start()).collect::<Result<Vec<_>>>()?;
+    let codes = (0..AT_ONCE)
+        .map(|number| ring.machine("hello_world", &["--exit-code", &number.to_string()]).start())
+        .collect::<Result<Vec<_>>>()?;
+    for (number, running) in (0..AT_ONCE).zip(codes) {
+        let texts = ["Hello, world!", &format!("argument 2: {number}\n")];
+        running.end()?.check(number.into(), &texts)?;
+    }
+    for running in waiting {
+        running.has_printed(b"READY")?;
+        running.signal("TERM")?;
+        running.end()?.check(143, &[])?;
+    }
+    Ok(())
+}

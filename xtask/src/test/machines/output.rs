@@ -1,0 +1,30 @@
+//! What uhyve does with output.
+
+use anyhow::{Result, ensure};
+
+use super::Ring;
+use crate::test::report::Report;
+
+pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
+    ring.check(report, "output comes before the report of a fault", || order(ring));
+    ring.check(report, "standard output, closed", || {
+        let machine = ring.machine("hello_world", &["--exit-code", "3"]);
+        machine.started_by(&["sh", "-c", "exec \"$@\" >&-", "sh"]).expect(3, &[]).map(drop)
+    });
+    ring.check(report, "standard output that nobody reads", || {
+        // The pipe's reader ends before uhyve starts; the exit code goes by way of standard error.
+        let script = "{ sleep 0.1; \"$@\"; echo \"code $?\" >&2; } | true";
+        let machine = ring.machine("hello_world", &["--exit-code", "3"]);
+        machine.started_by(&["sh", "-c", script, "sh"]).expect(0, &["code 3"]).map(drop)
+    });
+}
+
+/// With both streams in one pipe, what a program printed stands before what its death printed.
+fn order(ring: &Ring<'_>) -> Result<()> {
+    let machine = ring.machine("faults", &["two-faults"]).cpus(2);
+    let machine = machine.options(&["--stats"]).started_by(&["sh", "-c", "exec \"$@\" 2>&1", "sh"]);
+    let text = machine.expect(139, &[])?.text();
+    let (report, stats) = (text.find("backtrace"), text.find("uhyve: ran for"));
+    ensure!(report.is_some() && report < stats, "they stand in another order:\n{text}");
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! What users get wrong, and what the build tool then says.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::examples::Examples;
+use super::report::Report;
+use super::users::{expect, xtask};
+
+pub(super) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let image = examples.image("hello_world").display().to_string();
+    let own = std::env::current_exe()?.display().to_string();
+    let empty: PathBuf = folder.path().join("empty");
+    fs::create_dir(&empty)?;
+    let empty = empty.display().to_string();
+    let in_process = ["run", &image, "--platform", "process"];
+    let with_board = [in_process.as_slice(), &["--board", "pc"]].concat();
+    let cases: [(&str, &[&str], i32, &str); 13] = [
+        ("an unknown example", &["run", "hello_wrld"], 125, "hello_world"),
+        ("a missing file", &["run", "/no/such/image"], 125, "neither an example nor"),
+        ("a folder without a crate", &["run", &empty], 125, "no Cargo.toml"),
+        ("a Linux program", &["run", &own], 125, "the ABI note is missing"),
+        ("too little memory", &["run", &image, "--memory", "1M"], 2, "at least 8M"),
+        ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
+        ("no CPU", &["run", &image, "--cpus", "0"], 2, "1..=64"),
+        ("a variable without a value", &["run", &image, "--env", "A"], 2, "KEY=VALUE"),
+        ("QEMU's board without QEMU", &with_board, 125, "--board is"),
+        ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 125, "--gdb is for uhyve"),
+        ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 125, "--board pc"),
+        ("an unknown flag", &["run", &image, "--fast"], 2, "--fast"),
+        ("an unknown command", &["fly"], 2, "fly"),
+    ];
+    for (name, arguments, code, text) in cases {
+        report.check(&format!("mistake: {name}"), || expect(&mut xtask(arguments)?, code, text).map(drop));
+    }
+    report.check("mistake: QEMU is missing", || {
+        // The runner needs no other program, and does not install anything.
+        let mut command = xtask(&["runner", &image])?;
+        command.env("HERMIT_RUN_ARGS", "--platform qemu");
+        expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
+    });
+    report.check("user: image writes a file that boots", || {
+        let file = folder.path().join("fused");
+        let path = file.display().to_string();
+        expect(&mut xtask(&["image", "hello_world", "--release", "-o", &path])?, 0, "qemu-system-x86_64")?;
+        ensure!(file.is_file(), "there is no file");
+        Ok(())
+    });
+    Ok(())
+}
