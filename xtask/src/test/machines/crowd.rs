@@ -9,16 +9,12 @@ use crate::test::report::Report;
 const AT_ONCE: u8 = 100;
 
 /// Machines one after the other.
-const IN_A_ROW: u32 = 200;
+const IN_A_ROW: u32 = 1_000;
 
-/// The same when tests may take long.
-const LONG_IN_A_ROW: u32 = 1_000;
-
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>, long: bool) {
+pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
     ring.check(report, &format!("{AT_ONCE} machines at once"), || at_once(ring));
-    let count = if long { LONG_IN_A_ROW } else { IN_A_ROW };
-    ring.check(report, &format!("{count} machines in a row"), || {
-        (0..count).try_for_each(|number| {
+    ring.check(report, &format!("{IN_A_ROW} machines in a row"), || {
+        (0..IN_A_ROW).try_for_each(|number| {
             let outcome = ring.machine("hello_world", &[]).expect(0, &["Hello, world!"]);
             outcome.map(drop).with_context(|| format!("machine {number}"))
         })
