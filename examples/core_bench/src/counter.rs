@@ -1,10 +1,16 @@
 //! The time-stamp counter, and how operations are timed with it.
 
+use std::hint;
+use std::time::{Duration, Instant};
+
 /// Of so many rounds the median counts: a timer interrupt in one of them changes nothing.
 const ROUNDS: usize = 5;
 
 /// How often the loop of known length runs.
 const CALIBRATION: u64 = 5_000_000;
+
+/// How long the counter is compared with the clock.
+const COMPARISON: Duration = Duration::from_millis(50);
 
 /// Reads the counter.
 pub(crate) fn ticks() -> u64 {
@@ -26,13 +32,23 @@ pub(crate) fn ticks_per_instruction() -> f64 {
     per(ticks() - start, 2 * CALIBRATION)
 }
 
+/// How often the counter ticks in a nanosecond.
+pub(crate) fn ticks_per_nanosecond() -> f64 {
+    let (clock, start) = (Instant::now(), ticks());
+    while clock.elapsed() < COMPARISON {
+        hint::spin_loop();
+    }
+    let count = ticks() - start;
+    per(count, u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// Ticks of one call of `operation`, with the two instructions of the loop around it.
 pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
     // The first call may be another one: memory is mapped, thread-local values are made.
     operation();
     median(|| {
         let start = ticks();
-        for _ in 0..std::hint::black_box(count) {
+        for _ in 0..hint::black_box(count) {
             operation();
         }
         per(ticks() - start, count)

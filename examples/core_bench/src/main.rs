@@ -3,7 +3,7 @@
 //! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so what is printed, a line
 //! `operation<TAB>ticks` for each, is instructions per operation; `cargo xtask bench core` runs it so, here and in a
 //! Linux guest. The first line says how many ticks an instruction takes: 1.000 there. On a machine that just runs,
-//! ticks are time; give the program one CPU, as by `taskset -c 0`.
+//! ticks are time, which `--nanoseconds` in front of the names prints; give the program one CPU, as by `taskset -c 0`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -18,6 +18,9 @@ use std::process::ExitCode;
 
 /// The exit code for arguments that make no sense.
 const USAGE_ERROR: u8 = 2;
+
+/// Has time printed in place of ticks.
+const NANOSECONDS: &str = "--nanoseconds";
 
 /// Ticks per operation, or why it could not be measured.
 type Outcome = Result<f64, String>;
@@ -58,7 +61,11 @@ const OPERATIONS: [Operation; 12] = [
 ];
 
 fn main() -> ExitCode {
-    let names: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
+    let words: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
+    let (is_time, names) = match words.split_first() {
+        Some((first, names)) if first == NANOSECONDS => (true, names),
+        _ => (false, words.as_slice()),
+    };
     if let Some(name) = names.iter().find(|name| OPERATIONS.iter().all(|known| known.name != **name)) {
         eprintln!("there is no operation `{name}`; these there are:");
         for operation in &OPERATIONS {
@@ -66,6 +73,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(USAGE_ERROR);
     }
+    let unit = if is_time { counter::ticks_per_nanosecond() } else { 1.0 };
     println!("ticks of an instruction\t{:.3}", counter::ticks_per_instruction());
     let mut failed = false;
     for operation in &OPERATIONS {
@@ -73,7 +81,7 @@ fn main() -> ExitCode {
             continue;
         }
         match (operation.measure)() {
-            Ok(ticks) => println!("{}\t{ticks:.1}", operation.title),
+            Ok(ticks) => println!("{}\t{:.1}", operation.title, ticks / unit),
             Err(reason) => {
                 eprintln!("failed: {}: {reason}", operation.title);
                 failed = true;

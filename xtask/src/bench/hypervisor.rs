@@ -1,14 +1,13 @@
-//! The suite `hypervisor`: uhyve beside QEMU, with the same image on the same machine in the same minutes.
+//! The suite `hypervisor` on KVM: uhyve beside QEMU, with the same image on the same machine in the same minutes.
 //!
 //! Where KVM merely emulates processors, the images have no floating-point instructions.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hermit_interface::image;
@@ -16,6 +15,7 @@ use hermit_interface::memory_size::MemorySize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::running::Running;
 use super::{RUNS, example_with, median, stripped_size};
 use crate::build::{self, Float};
 use crate::qemu::{Accelerator, Guest, QEMU};
@@ -156,7 +156,7 @@ impl Bench {
             let mut running = self.start(monitor, Boot::Ticks)?;
             running.first_byte()?;
             thread::sleep(SETTLED);
-            figures.push(Footprint::of(running.child.id())?);
+            figures.push(Footprint::of(running.id())?);
         }
         let row = |figure: fn(&Footprint) -> u64| std::array::from_fn(|monitor| figure(&figures[monitor]));
         let qemu = fs::metadata(process::find(QEMU).ok_or_else(setup::qemu_missing)?)?.len();
@@ -177,7 +177,7 @@ impl Bench {
             Monitor::Uhyve => self.uhyve(boot),
             Monitor::Qemu(accelerator) => self.qemu(boot, accelerator, folder.path())?,
         };
-        Running::start(command, folder)
+        Running::start_with(command, Some(folder))
     }
 
     fn uhyve(&self, boot: Boot) -> Command {
@@ -240,48 +240,6 @@ fn firmware() -> Vec<u8> {
 
 fn microseconds(time: Duration) -> Result<u64> {
     Ok(u64::try_from(time.as_micros())?)
-}
-
-/// A monitor at work. It ends when this is dropped.
-#[derive(Debug)]
-struct Running {
-    child: Child,
-    output: ChildStdout,
-    start: Instant,
-    /// QEMU's files.
-    _folder: TempDir,
-}
-
-impl Running {
-    fn start(mut command: Command, folder: TempDir) -> Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let start = Instant::now();
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", process::display(&command)))?;
-        let output = child.stdout.take().context("the monitor has no output")?;
-        Ok(Self { child, output, start, _folder: folder })
-    }
-
-    /// The time from the start to the first byte of output.
-    fn first_byte(&mut self) -> Result<Duration> {
-        self.output.read_exact(&mut [0]).context("the guest printed nothing")?;
-        Ok(self.start.elapsed())
-    }
-
-    /// The time from the start to the end.
-    fn end(&mut self) -> Result<Duration> {
-        self.output.read_to_end(&mut Vec::new()).context("cannot read the guest's output")?;
-        self.child.wait().context("cannot wait for the monitor")?;
-        Ok(self.start.elapsed())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended; then there is nothing to kill.
-        let _: io::Result<()> = self.child.kill();
-        let _: io::Result<ExitStatus> = self.child.wait();
-    }
 }
 
 /// What a monitor takes; memory in KiB.

@@ -114,13 +114,22 @@ fn image_package(dependencies: &str) -> Option<&str> {
 
 /// Builds `core_bench` for Linux, linked statically with the system's C library.
 fn build_program() -> Result<PathBuf> {
+    native_with("core_bench", "-C target-feature=+crt-static")
+}
+
+/// Builds an example as an ordinary program of Linux, optimised as the guest's.
+pub(super) fn native(name: &str) -> Result<PathBuf> {
+    native_with(name, "")
+}
+
+fn native_with(name: &str, flags: &str) -> Result<PathBuf> {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "core_bench"]);
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", name]);
     cargo.args(["--release", "--target", TARGET]);
-    cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", "-C target-feature=+crt-static");
-    let artifacts = build::artifacts(&mut cargo).context("cannot build core_bench for Linux")?;
+    cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", flags);
+    let artifacts = build::artifacts(&mut cargo).with_context(|| format!("cannot build {name} for Linux"))?;
     let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
-    executable.context("cargo built core_bench, but names no executable")
+    executable.with_context(|| format!("cargo built {name}, but names no executable"))
 }
 
 #[cfg(test)]

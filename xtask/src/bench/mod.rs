@@ -3,9 +3,9 @@
 //! | suite | what |
 //! | --- | --- |
 //! | `boot` | what it takes to get to the program's `main` |
-//! | `core` | threads, locks, clocks and memory, in instructions, beside a Linux guest |
+//! | `core` | threads, locks, clocks and memory: in instructions, beside a Linux guest; in time, beside Linux itself |
 //! | `heap` | whether threads that allocate get in each other's way |
-//! | `hypervisor` | uhyve beside QEMU: time, memory, size |
+//! | `hypervisor` | uhyve: on KVM beside QEMU, in a process beside a plain process; time, memory, size |
 
 mod boot;
 mod core;
@@ -13,14 +13,18 @@ mod cpio;
 mod heap;
 mod hypervisor;
 mod linux;
+mod native;
+mod process;
+mod running;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use serde_json::Map;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value};
 
 use crate::build::{self, Float, Options};
+use crate::uhyve::Engine;
 use crate::{setup, workspace};
 
 /// Runs of which the median counts.
@@ -34,6 +38,9 @@ pub(crate) struct Arguments {
     /// What to measure; nothing named: everything
     #[arg(value_enum, value_name = "SUITE")]
     suites: Vec<Suite>,
+    /// Where; without it, all that a suite has
+    #[arg(long, value_enum, value_name = "PLATFORM")]
+    platform: Option<Platform>,
     /// Also write the figures to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -43,30 +50,56 @@ pub(crate) struct Arguments {
 enum Suite {
     /// From reset to main: image size, least memory, instructions, time
     Boot,
-    /// Threads, locks, clocks and memory, in instructions
+    /// Threads, locks, clocks and memory: in instructions with QEMU, in time in a process
     Core,
     /// Allocation by 1, 2 and 4 threads: throughput, and how often they meet at a lock
     Heap,
-    /// uhyve beside QEMU: from start to the greeting, memory, threads, size
+    /// uhyve beside QEMU, or beside a plain process: from start to the greeting, memory, threads, size
     Hypervisor,
 }
 
+/// What runs guests that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Platform {
+    /// QEMU, and uhyve on KVM beside it
+    Qemu,
+    /// uhyve in a process
+    Process,
+}
+
+impl Arguments {
+    fn wants(&self, suite: Suite, platform: Platform) -> bool {
+        (self.suites.is_empty() || self.suites.contains(&suite))
+            && self.platform.is_none_or(|wanted| wanted == platform)
+    }
+}
+
+/// A suite on one platform.
+type Measure = fn() -> Result<Value>;
+
+/// What there is to measure, by the name of its figures.
+const SUITES: [(Suite, Platform, &str, Measure); 6] = [
+    (Suite::Boot, Platform::Qemu, "boot", boot::main),
+    (Suite::Core, Platform::Qemu, "core", core::main),
+    (Suite::Core, Platform::Process, "core, process", || native::main(Engine::Process)),
+    (Suite::Heap, Platform::Qemu, "heap", heap::main),
+    (Suite::Hypervisor, Platform::Qemu, "hypervisor", hypervisor::main),
+    (Suite::Hypervisor, Platform::Process, "hypervisor, process", process::main),
+];
+
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    setup::ensure_with_qemu()?;
-    let wanted = |suite| arguments.suites.is_empty() || arguments.suites.contains(&suite);
+    if arguments.platform == Some(Platform::Process) {
+        setup::ensure()?;
+    } else {
+        setup::ensure_with_qemu()?;
+    }
     let mut figures = Map::new();
-    if wanted(Suite::Boot) {
-        figures.insert("boot".to_owned(), boot::main()?);
+    for (suite, platform, name, measure) in SUITES {
+        if arguments.wants(suite, platform) {
+            figures.insert(name.to_owned(), measure()?);
+        }
     }
-    if wanted(Suite::Core) {
-        figures.insert("core".to_owned(), core::main()?);
-    }
-    if wanted(Suite::Heap) {
-        figures.insert("heap".to_owned(), heap::main()?);
-    }
-    if wanted(Suite::Hypervisor) {
-        figures.insert("hypervisor".to_owned(), hypervisor::main()?);
-    }
+    ensure!(!figures.is_empty(), "these suites have nothing to measure there");
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;

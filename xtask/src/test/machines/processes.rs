@@ -1,12 +1,11 @@
 //! The two processes of the process engine: neither outlives the other.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::Ring;
 use crate::process;
@@ -36,22 +35,16 @@ pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
 fn start(ring: &Ring<'_>) -> Result<(Running, u32)> {
     let running = ring.machine("stdin", &[]).waits().start()?;
     running.has_printed(b"READY")?;
-    let guest = child(running.id())?;
-    Ok((running, guest))
+    match process::children(running.id())?[..] {
+        [guest] => Ok((running, guest)),
+        ref children => bail!("uhyve has not one child but {children:?}"),
+    }
 }
 
-/// The only child of a process.
-fn child(parent: u32) -> Result<u32> {
-    let tasks = fs::read_dir(format!("/proc/{parent}/task")).context("uhyve has no threads")?;
-    let children: String =
-        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok()).collect();
-    let children = children.trim();
-    children.parse().with_context(|| format!("uhyve has not one child but {children:?}"))
-}
-
+/// Nothing of the process runs any more. Whether somebody has asked for its exit code does not matter.
 fn has_ended(process: u32) -> Result<()> {
     let start = Instant::now();
-    while Path::new(&format!("/proc/{process}")).exists() {
+    while fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|state| !state.contains(") Z ")) {
         ensure!(start.elapsed() < PATIENCE, "process {process} is still there");
         thread::sleep(Duration::from_millis(1));
     }
