@@ -15,6 +15,8 @@ pub(crate) fn stack(_: &Settings) {
     }
     use_up(&[1 << 20; 8]);
     use_up(&[128 << 10, 4 << 20, 512 << 10, 2 << 20]);
+    // More pages than a process of Linux may have mappings.
+    use_up(&[300 << 20]);
 }
 
 /// Starts threads with stacks of these sizes and uses nearly all of each.
