@@ -267,7 +267,8 @@ impl Processor {
     }
 }
 
-extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+/// A handler for signals whose arrival is all that matters.
+pub(crate) extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -12,9 +12,16 @@ use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::signal::register_signal_handler;
+
+use crate::control::ignore;
 
 /// The signals by which a machine is told to end.
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Signals that do nothing, whatever this process's parent has made of them: SIGCHLD, since nobody could wait for a guest's process if
+/// it were ignored; and SIGXFSZ, so that who writes more than a limit allows gets an error.
+const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
 
 /// What a shell adds to the number of the signal that ended a process.
 const SHELL: i32 = 128;
@@ -49,6 +56,9 @@ impl Signals {
     ///
     /// If the host has no pipes.
     pub fn new() -> io::Result<Self> {
+        for signal in NOT_INHERITED {
+            register_signal_handler(signal, ignore)?;
+        }
         let nobody_waits = Arc::new(AtomicBool::new(true));
         let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), nobody_waits };
         for (index, signal) in (0..).zip(SIGNALS) {

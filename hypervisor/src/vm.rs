@@ -160,6 +160,7 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 
 impl Vm<Loaded> {
     /// Confines this process with all its threads, and lets the processors run, or has them wait for gdb.
+    /// A guest that is a process ends with the thread that calls this.
     ///
     /// # Errors
     ///

@@ -73,6 +73,47 @@ fn a_guest_that_is_killed_from_outside_ends_uhyve() {
 }
 
 #[test]
+fn signals_to_the_group_are_not_the_guest_s() {
+    let (mut uhyve, guest) = working(&[]);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
+        kill_process(guest, signal).unwrap();
+    }
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(uhyve.try_wait().unwrap(), None);
+    uhyve.kill().unwrap();
+    uhyve.wait().unwrap();
+}
+
+#[test]
+fn a_parent_that_waits_for_nobody_makes_no_difference() {
+    let image = Guest::image(1, |guest| guest.code.ud2());
+    let host = Host::new(&image, &[]);
+    let uhyve = host.command();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""]).arg(uhyve.get_program()).args(uhyve.get_args());
+    let outcome = Outcome::from(shell.output().unwrap());
+    assert!(outcome.errors.contains("the guest's process was ended: SIGILL"), "{outcome:?}");
+}
+
+#[test]
+fn a_machine_may_have_any_number_of_disks() {
+    let disks = tempfile::TempDir::new().unwrap();
+    let image = Guest::image(1, |guest| guest.code.ud2());
+    for count in 0..=13 {
+        let host = Host::new(&image, &[]);
+        let mut uhyve = host.command();
+        // Options may follow the image, but not the words behind `--`; there are none.
+        for number in 0..count {
+            let disk = disks.path().join(number.to_string());
+            fs::write(&disk, [0; 512]).unwrap();
+            uhyve.arg("--block").arg(disk);
+        }
+        let outcome = Outcome::from(uhyve.output().unwrap());
+        assert!(outcome.errors.contains("SIGILL"), "{count}: {outcome:?}");
+    }
+}
+
+#[test]
 fn uhyve_that_is_told_to_end_leaves_no_process() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let (mut uhyve, guest) = working(&["--cpus", "2"]);

@@ -5,8 +5,8 @@
 //! ([`MEMORY`], [`memory_offset`]) that is mapped as the page tables of boot information say before the first
 //! instruction; nobody else reads those tables, and whoever changes them changes the mappings, too. Device registers and ports
 //! are reached by [`CALL`]. CPUs are threads, all of them there from the start: CPU 0 is the thread whose identifier is that of
-//! the process, the others wait for [`Cpu::started`]. Each enters the kernel with FS and GS at 0 and with [`INTERRUPT`],
-//! [`DEVICE`] and [`TIMER`] blocked; on CPUs other than the first [`DEVICE`] stays so. What happens next to an address
+//! the process, the others wait for [`Cpu::started`]. Each enters the kernel with FS and GS at 0 and with all signals
+//! blocked but those of exceptions and of terminals that stop programs; on CPUs other than the first [`DEVICE`] stays so. What happens next to an address
 //! that is not mapped, or to any exception, is a signal, as Linux has it.
 //!
 //! The kernel may use these system calls, and is killed for any other:

@@ -154,7 +154,8 @@ fn program(file: &[u8]) -> io::Result<OwnedFd> {
     };
     let mut program = File::from(descriptor);
     program.write_all(file)?;
-    Ok(program.into())
+    // The process closes what has a number that one of its own descriptors gets.
+    Ok(fcntl_dupfd_cloexec(&program, OUT_OF_THE_WAY)?)
 }
 
 /// What timers are made from.

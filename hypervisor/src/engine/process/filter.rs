@@ -70,8 +70,7 @@ pub(super) fn new(message: u64) -> Result<Filter, BackendError> {
         let [first, second, third, fourth] = instruction.k.to_le_bytes();
         [low, high, instruction.jt, instruction.jf, first, second, third, fourth]
     });
-    // A filter without room for it allows no tgkill(2) to anybody.
-    let process = place.map_or(0, |index| index * 8 + 4);
+    let process = place.expect("the rule for tgkill compares with it") * 8 + 4;
     Ok(Filter { bytes: bytes.collect(), length, process })
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::offset_of;
 
-use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, MEMORY, TIMER};
+use hermit_interface::process::{Cpu, MEMORY};
 
 use rustix::process::{Resource, getrlimit};
 
@@ -23,8 +23,14 @@ const END: u64 = (1 << 47) - 0x1000;
 const NAME: &[u8] = b"uhyve-guest\0";
 
 /// How often the kernel may map all memory, and how many bytes besides: so many bytes of addresses at once. Page tables of the
-/// host are a 512th of that, and nobody else limits them.
+/// host are a 512th of that and, if the kernel is out for it, 8 KiB for each mapping that the host allows; nothing but a limit for
+/// the whole process (cgroups) limits them otherwise.
 const MAPPED: (u64, u64) = (16, 1 << 30);
+
+/// Signals that are exceptions, and the one by which a terminal stops programs. Others are this process's business, or the
+/// kernel's to unblock: SIGTERM to the whole group must not end the guest first.
+const NOT_BLOCKED: [libc::c_int; 6] =
+    [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGTSTP];
 
 /// Threads share everything.
 const THREAD: libc::c_int = libc::CLONE_VM
@@ -79,7 +85,9 @@ fn confine(program: &mut Program, memory: u64, has_rules: bool) {
     program.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = program.data(NAME);
     program.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
-    limit(program, libc::RLIMIT_CORE, 0);
+    // Not 0: that does not keep the host from piping memory to a program.
+    let core = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
+    limit(program, libc::RLIMIT_CORE, core.min(1));
     // A limit that there is already cannot be raised by everybody.
     let addresses = memory.saturating_mul(MAPPED.0).saturating_add(MAPPED.1);
     let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
@@ -88,7 +96,7 @@ fn confine(program: &mut Program, memory: u64, has_rules: bool) {
     program.call(libc::SYS_munmap, [0, BASE]);
     let above = BASE + (1 << 20);
     program.call(libc::SYS_munmap, [above, END - above]);
-    let signals = [INTERRUPT, DEVICE, TIMER].iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
+    let signals = NOT_BLOCKED.iter().fold(u64::MAX, |set, signal| set & !(1 << (signal - 1)));
     let signals = program.data(&signals.to_le_bytes());
     program.call(libc::SYS_rt_sigprocmask, [flag(libc::SIG_SETMASK), signals, 0, 8]);
     program.call(libc::SYS_prctl, [flag(libc::PR_SET_NO_NEW_PRIVS), 1]);

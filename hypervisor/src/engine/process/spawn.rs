@@ -37,8 +37,8 @@ struct Work<'a> {
     failure: Option<(&'static str, io::Error)>,
 }
 
-/// A process with that program and nothing else: no environment, no descriptors but those, a session of its own, all signals
-/// blocked. Returns its descriptor.
+/// A process with that program and nothing else: no environment, no descriptors but those, all signals blocked. It stays in this
+/// process's group, so that a terminal stops both. Returns its descriptor.
 pub(super) fn spawn(birth: &Birth<'_>) -> Result<OwnedFd, ProcessError> {
     let mut stack = vec![0_u128; STACK / 16];
     let thread = GuestAddress(offset_of!(Cpu, thread) as u64);
@@ -92,8 +92,6 @@ extern "C" fn child(work: *mut libc::c_void) -> libc::c_int {
 
 /// Returns only if it fails, with the name of the call that did.
 fn become_program(birth: &Birth<'_>) -> &'static str {
-    // SAFETY: the call takes nothing. It cannot fail: a new process leads no group.
-    unsafe { libc::setsid() };
     // SAFETY: the call takes numbers only.
     let prepared =
         unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
