@@ -13,6 +13,10 @@ pub(crate) fn images() -> Option<PathBuf> {
         eprintln!("skipped: there is no gdb");
         return None;
     }
+    if std::env::var("HERMIT_TEST_ENGINE").is_ok_and(|engine| engine != "kvm") {
+        eprintln!("skipped: only guests on KVM have a gdb server");
+        return None;
+    }
     let folder = std::env::var_os("HERMIT_TEST_IMAGES");
     if folder.is_none() {
         eprintln!("skipped: HERMIT_TEST_IMAGES names no folder with images");

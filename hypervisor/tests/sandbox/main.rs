@@ -1,7 +1,7 @@
 //! What a confined hypervisor can and cannot do, tried in processes of their own.
 //!
-//! Tests with guests need /dev/kvm and, in the environment variable `HERMIT_TEST_IMAGES`, the folder of images that are
-//! built for it; else they say that they do nothing.
+//! Tests with guests need, in the environment variable `HERMIT_TEST_IMAGES`, a folder with images. They run on KVM, or on the
+//! engine that `HERMIT_TEST_ENGINE` names. Without images or without /dev/kvm they say that they do nothing.
 
 #[cfg(test)]
 mod calls;

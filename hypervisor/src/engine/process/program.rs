@@ -28,6 +28,9 @@ const END: u64 = u64::MAX;
 
 global_asm!(
     ".pushsection .rodata.uhyve_guest, \"a\", @progbits",
+    // Other parts of this program, which the compiler may put into other objects, look at it.
+    ".globl uhyve_guest_code, uhyve_guest_code_end",
+    ".hidden uhyve_guest_code, uhyve_guest_code_end",
     "uhyve_guest_code:",
     "lea rbx, [rip + uhyve_guest_code_end]",
     // The next system call.
