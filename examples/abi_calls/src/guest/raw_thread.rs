@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the kernel starts a thread with a number that is a pointer")]
 
-use std::arch::x86_64::__cpuid;
+use std::arch::asm;
 use std::ptr;
 
 use hermit_abi::Tid;
@@ -60,7 +60,11 @@ pub(crate) fn spawn2(
     Err(errno)
 }
 
-/// The hardware's number of the CPU that runs this (SDM volume 2, CPUID, leaf 1: initial APIC ID).
-pub(crate) fn hardware_cpu() -> u32 {
-    __cpuid(1).ebx >> 24
+/// Tells CPUs apart: the address of what the kernel keeps for the CPU that runs this, which it finds through GS. The hardware's number
+/// would not do: the CPU may be a thread of another system.
+pub(crate) fn cpu() -> u64 {
+    let own: u64;
+    // SAFETY: the kernel has its own address there, on every CPU; it is only read.
+    unsafe { asm!("mov {}, gs:[0]", out(reg) own, options(nostack, readonly, preserves_flags)) };
+    own
 }

@@ -1,12 +1,12 @@
 //! Starting threads as std does not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use hermit_abi::{EDEADLK, EINVAL, ENOMEM};
 
 use super::calls::{self, Answer};
-use super::raw_thread::{self, ANY, NORMAL, hardware_cpu};
+use super::raw_thread::{self, ANY, NORMAL, cpu};
 use super::support::wait_until;
 
 const HIGHEST: u8 = 30;
@@ -78,32 +78,32 @@ fn cpus() {
         })
         .collect();
     let mut seen = Vec::new();
-    for cpu in 0..calls::cpus() {
-        let found = Arc::new(AtomicU32::new(0));
+    for number in 0..calls::cpus() {
+        let found = Arc::new(AtomicU64::new(0));
         for second in [false, true] {
             let found = found.clone();
-            let core = isize::try_from(cpu).expect("there are few CPUs");
+            let core = isize::try_from(number).expect("there are few CPUs");
             let thread = start(second, NORMAL, core, move || found.store(stay(), Ordering::SeqCst));
             assert_eq!(calls::join(thread.expect("no thread was started")), Ok(0));
         }
-        let hardware = found.load(Ordering::SeqCst);
-        assert!(!seen.contains(&hardware), "CPU {cpu} is one of {seen:?}");
-        seen.push(hardware);
+        let own = found.load(Ordering::SeqCst);
+        assert!(!seen.contains(&own), "CPU {number} is one of {seen:?}");
+        seen.push(own);
     }
     DONE.store(true, Ordering::SeqCst);
     busy.into_iter().for_each(|thread| assert_eq!(calls::join(thread), Ok(0)));
 }
 
 /// Does all that could move a thread to another CPU; returns the one on which it stays.
-fn stay() -> u32 {
-    let here = hardware_cpu();
+fn stay() -> u64 {
+    let here = cpu();
     for look in 0..LOOKS {
         if look % 10 == 0 {
             calls::usleep(200);
         } else {
             calls::yield_now();
         }
-        assert_eq!(hardware_cpu(), here, "a thread left its CPU");
+        assert_eq!(cpu(), here, "a thread left its CPU");
     }
     here
 }
