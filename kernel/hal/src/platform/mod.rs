@@ -11,6 +11,7 @@ mod uhyve;
 use core::fmt::Debug;
 
 use hermit_interface::boot_info::{self, BootInfo};
+use hermit_interface::exit::NOT_STARTED;
 use hermit_paging::Access;
 use spin::Once;
 
@@ -21,7 +22,8 @@ use crate::devices::Window;
 use crate::memory::{self, OutOfMemory, shootdown};
 use apic::Command;
 
-/// A kind of machine. What is not said otherwise is done by instructions that take privilege, and by the local APICs.
+/// A kind of machine. What is not said otherwise is done by instructions that take privilege, and by the local APICs; the console has no
+/// input, lines take no care, and the hypervisor has told the rest.
 pub(crate) trait Platform: Sync + Debug {
     /// Prepares the CPU that calls for everything else. The first CPU does so before anything else.
     fn enter(&self, processor: &Processor) {
@@ -29,7 +31,7 @@ pub(crate) trait Platform: Sync + Debug {
     }
 
     /// Makes the console ready. There is no memory yet.
-    fn init(&self);
+    fn init(&self) {}
 
     /// Whether the kernel may use instructions that take privilege.
     fn is_privileged(&self) -> bool {
@@ -112,26 +114,36 @@ pub(crate) trait Platform: Sync + Debug {
     fn write(&self, bytes: &[u8]);
 
     /// The next byte from the console, if one has arrived.
-    fn read(&self) -> Option<u8>;
+    fn read(&self) -> Option<u8> {
+        None
+    }
 
     /// Whether the console has a byte.
-    fn has_input(&self) -> bool;
+    fn has_input(&self) -> bool {
+        false
+    }
 
     /// Asks for an interrupt when the console has input.
-    fn listen(&self);
+    fn listen(&self) {}
 
     /// Lets a device's line through.
-    fn enable_line(&self, line: u8);
+    fn enable_line(&self, line: u8) {
+        let _ = line;
+    }
 
     /// Acknowledges an interrupt line; `false` if it was not really raised. It is not raised again before
     /// [`Self::finish`], however long its device insists.
     fn acknowledge(&self, line: u8) -> bool;
 
     /// Handles an interrupt, with interrupts masked or off.
-    fn interrupt(&self, line: u8);
+    fn interrupt(&self, line: u8) {
+        let _ = line;
+    }
 
     /// An interrupt has been handled: its line is let through again.
-    fn finish(&self, line: u8);
+    fn finish(&self, line: u8) {
+        let _ = line;
+    }
 
     /// Raises the timer's line of this CPU after so many nanoseconds, or earlier. Interrupts are masked.
     fn set_timer(&self, nanoseconds: u64) {
@@ -172,10 +184,16 @@ pub(crate) trait Platform: Sync + Debug {
     }
 
     /// Measures the time-stamp counter: ticks per second. Takes some milliseconds.
-    fn measure_tsc(&self) -> u64;
+    fn measure_tsc(&self) -> u64 {
+        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
+        self.exit(NOT_STARTED)
+    }
 
     /// Seconds since 1970 (UTC) from the clock that runs while the machine is off.
-    fn wall_clock(&self) -> u64;
+    fn wall_clock(&self) -> u64 {
+        // Boot information has it; a hypervisor that does not know the date is in 1970.
+        0
+    }
 
     /// Ends the machine.
     fn exit(&self, status: u8) -> !;

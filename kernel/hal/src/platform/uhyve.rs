@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use hermit_interface::machine::TEXT_PORT;
 use x86_64::instructions::port::Port;
 
@@ -14,8 +14,6 @@ use crate::arch::cpu;
 pub(super) struct Uhyve;
 
 impl Platform for Uhyve {
-    fn init(&self) {}
-
     fn init_interrupts(&self) {
         if apic::find() {
             apic::init(false);
@@ -35,35 +33,9 @@ impl Platform for Uhyve {
         }
     }
 
-    fn read(&self) -> Option<u8> {
-        None
-    }
-
-    fn has_input(&self) -> bool {
-        false
-    }
-
-    fn listen(&self) {}
-
-    fn enable_line(&self, _line: u8) {}
-
     fn acknowledge(&self, _line: u8) -> bool {
         apic::end_of_interrupt();
         true
-    }
-
-    fn interrupt(&self, _line: u8) {}
-
-    fn finish(&self, _line: u8) {}
-
-    fn measure_tsc(&self) -> u64 {
-        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
-        self.exit(NOT_STARTED)
-    }
-
-    fn wall_clock(&self) -> u64 {
-        // Boot information has it; a hypervisor that does not know the date is in 1970.
-        0
     }
 
     fn exit(&self, status: u8) -> ! {

@@ -96,8 +96,6 @@ impl Platform for Process {
         context::use_fsgsbase();
     }
 
-    fn init(&self) {}
-
     fn is_privileged(&self) -> bool {
         false
     }
@@ -162,25 +160,9 @@ impl Platform for Process {
         out(TEXT_PORT, bytes);
     }
 
-    fn read(&self) -> Option<u8> {
-        None
-    }
-
-    fn has_input(&self) -> bool {
-        false
-    }
-
-    fn listen(&self) {}
-
-    fn enable_line(&self, _line: u8) {}
-
     fn acknowledge(&self, _line: u8) -> bool {
         true
     }
-
-    fn interrupt(&self, _line: u8) {}
-
-    fn finish(&self, _line: u8) {}
 
     fn set_timer(&self, nanoseconds: u64) {
         cpus::set_timer(nanoseconds);
@@ -204,16 +186,6 @@ impl Platform for Process {
 
     fn stop_others(&self) {
         cpus::interrupt_others();
-    }
-
-    fn measure_tsc(&self) -> u64 {
-        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
-        self.exit(NOT_STARTED)
-    }
-
-    fn wall_clock(&self) -> u64 {
-        // Boot information has it; a hypervisor that does not know the date is in 1970.
-        0
     }
 
     fn exit(&self, status: u8) -> ! {
