@@ -9,6 +9,7 @@ use super::Ring;
 use crate::process;
 use crate::test::report::Report;
 use crate::test::running::Input;
+use crate::test::users;
 use crate::uhyve::{Engine, Uhyve};
 
 pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
@@ -49,17 +50,20 @@ fn check(ring: &Ring<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Unless it is told, uhyve takes what runs code at full speed, and says so in one line if that is not KVM.
+/// Unless it is told, uhyve takes what runs code at full speed, and says so in one line if that is not KVM. `run` adds nothing.
 fn auto(ring: &Ring<'_>) -> Result<()> {
     let uhyve = Uhyve::ask()?;
     let machine = ring.any_machine("hello_world");
     if !uhyve.is_fast {
         return machine.expect(125, &["uhyve: error: "]).map(drop);
     }
-    let errors = machine.expect(0, &["Hello, world!"])?.errors;
-    let lines = String::from_utf8_lossy(&errors).lines().count();
-    let expected = usize::from(!uhyve.works(Engine::Kvm));
-    ensure!(lines == expected, "{lines} lines: {}", String::from_utf8_lossy(&errors));
+    let image = ring.image("hello_world").display().to_string();
+    let run = users::expect(&mut users::xtask(&["run", &image, "--timeout", "60"])?, 0, "Hello, world!")?;
+    for errors in [machine.expect(0, &["Hello, world!"])?.errors, run.stderr] {
+        let errors = String::from_utf8_lossy(&errors);
+        let expected = usize::from(!uhyve.works(Engine::Kvm));
+        ensure!(errors.lines().count() == expected, "not {expected} lines: {errors}");
+    }
     Ok(())
 }
 
