@@ -27,7 +27,7 @@ impl Choice {
             EngineKind::Process => Self::process(config),
             EngineKind::Auto => match Self::kvm(config).and_then(Self::tested) {
                 Err(VmError::Engine(error)) => {
-                    say(format_args!("{error}: running as a process instead"));
+                    say(format_args!("{}; the guest runs as a process (--check says more)", brief(&error)));
                     Self::process(config)
                 }
                 result => result,
@@ -68,5 +68,15 @@ impl Choice {
 
     pub(crate) fn first(&mut self) -> Result<&mut Box<dyn Vcpu>, EngineError> {
         self.vcpus.first_mut().ok_or(EngineError::Lacks("processors"))
+    }
+}
+
+/// Why KVM does not serve, in few words: nobody need do anything about it.
+fn brief(error: &EngineError) -> String {
+    match error {
+        EngineError::Missing => "there is no KVM here".to_owned(),
+        EngineError::Forbidden => "KVM is not ours to use here".to_owned(),
+        EngineError::Emulated(_) => "KVM merely emulates the processor here".to_owned(),
+        other => other.to_string(),
     }
 }
