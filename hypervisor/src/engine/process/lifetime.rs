@@ -6,6 +6,8 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use signal_hook::low_level::signal_name;
 
+use crate::engine::Exit;
+
 /// A child of this process, which is killed when it is dropped, and nothing of it is left then.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -38,6 +40,20 @@ impl Ended {
             Self::Unknown => "it is gone".to_owned(),
         }
     }
+
+    /// What that is to the machine, and why.
+    pub(super) fn exit(self) -> (Exit<'static>, String) {
+        // So the filter ends what is no system call of this architecture.
+        if self == Self::Signal(libc::SIGSYS) {
+            return (Exit::Denied, denied("a system call of another architecture"));
+        }
+        (Exit::Failed, format!("the guest's process was ended: {}", self.describe()))
+    }
+}
+
+/// The guest tried what it may not do.
+pub(super) fn denied(what: &str) -> String {
+    format!("the guest was killed by the sandbox: {what}")
 }
 
 impl Process {

@@ -14,13 +14,16 @@
 //! | `filter` | the system calls that the kernel may make |
 //! | `spawn` | the process, up to its program |
 //! | `child` | the process, from its program to its end |
+//! | `beginning` | the machine's side of that |
 //! | `lifetime` | a process that does not outlive its owner |
 //! | `listener` | system calls that are handed to this process |
 //! | `request` | what they mean |
+//! | `reply` | the answers |
 //! | `vcpu` | all of that as a processor, which stands for all processors of the machine |
 //! | `interrupt` | device's lines |
 //! | `clock` | how fast the time-stamp counter is |
 
+mod beginning;
 mod child;
 mod clock;
 mod filter;
@@ -29,6 +32,7 @@ mod lifetime;
 mod listener;
 mod mappings;
 mod program;
+mod reply;
 mod request;
 mod script;
 mod spawn;
