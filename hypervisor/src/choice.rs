@@ -42,12 +42,10 @@ impl Choice {
     }
 
     fn process(config: &Config) -> Result<Self, VmError> {
-        if config.gdb.is_some() {
-            return Err(EngineError::NoDebugger.into());
-        }
         let memory = Memory::shared(config.memory)?;
-        let engine = Box::new(ProcessEngine::new(memory.clone())?);
-        Self::with_processors(Platform::Process, memory, engine, config)
+        let engine = ProcessEngine::new(memory.clone())?;
+        let engine = if config.gdb.is_some() { engine.debugged() } else { engine };
+        Self::with_processors(Platform::Process, memory, Box::new(engine), config)
     }
 
     fn with_processors(

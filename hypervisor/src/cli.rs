@@ -40,7 +40,7 @@ pub struct Arguments {
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
     #[arg(long, value_name = "FILE[:ro]")]
     block: Vec<Disk>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free; KVM only
+    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
     /// Forward a TCP port of the host to the guest: not available yet

@@ -228,6 +228,9 @@ fn serve(worker: Worker, machine: &Machine) {
 fn run(mut vcpu: Box<dyn Vcpu>, machine: &Machine, leash: &Leash) {
     let vcpu = &mut *vcpu;
     let _end = EndOnPanic(machine);
+    if let Err(error) = vcpu.begin() {
+        machine.finish(End::Failed(error.to_string()));
+    }
     let mut goes_on = leash.may_run(vcpu);
     while goes_on && machine.end().is_none() {
         let exit = vcpu.run();

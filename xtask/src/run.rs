@@ -134,7 +134,7 @@ impl Machine {
             bail!("--board is one of QEMU's machines: use --platform qemu");
         }
         if self.gdb.is_some() && self.needs_qemu() {
-            bail!("--gdb is for uhyve: use --platform kvm");
+            bail!("--gdb is for uhyve: use --platform kvm or process");
         }
         if self.board == Some(Board::Microvm) && !self.block.is_empty() {
             bail!("microvm has no disks: use --board pc");

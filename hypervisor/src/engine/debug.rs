@@ -59,6 +59,47 @@ pub struct DebugControl {
     pub hardware: [Option<HardwareBreakpoint>; HARDWARE_BREAKPOINTS],
 }
 
+/// Debug register 6: a step was done (SDM volume 3, section 19.2.3).
+pub(super) const STEPPED: u64 = 1 << 14;
+
+/// Debug register 7: exact breakpoints, and the bit that is always set (SDM volume 3, section 19.2.4).
+const EXACT: u64 = 1 << 10 | 1 << 9;
+
+impl DebugControl {
+    /// Debug registers 0 to 3.
+    pub(super) fn addresses(&self) -> [u64; HARDWARE_BREAKPOINTS] {
+        self.hardware.map(|breakpoint| breakpoint.map_or(0, |breakpoint| breakpoint.address))
+    }
+
+    /// Debug register 7.
+    pub(super) fn enabled(&self) -> u64 {
+        let enabled = (0..).zip(self.hardware).filter_map(|(number, breakpoint)| Some((number, breakpoint?)));
+        enabled.fold(EXACT, |bits, (number, breakpoint)| bits | enable(number, &breakpoint))
+    }
+}
+
+/// The bits of debug register 7 for one of the addresses.
+fn enable(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
+    let length = match breakpoint.length {
+        WatchLength::Byte => 0b00,
+        WatchLength::Word => 0b01,
+        WatchLength::Double => 0b11,
+        WatchLength::Quad => 0b10,
+    };
+    let access = match breakpoint.access {
+        Access::Execute => 0b00,
+        Access::Write => 0b01,
+        Access::ReadWrite => 0b11,
+    };
+    // Globally enabled: no task switch turns it off.
+    0b10 << (2 * number) | (length << 2 | access) << (16 + 4 * number)
+}
+
+/// What debug register 6 says of [`DebugControl::hardware`]: a bit for each that has come true.
+pub(super) fn hits(sixth: u64) -> u8 {
+    u8::try_from(sixth & 0b1111).unwrap_or(0)
+}
+
 /// A breakpoint or watchpoint in a debug register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareBreakpoint {

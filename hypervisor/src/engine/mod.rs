@@ -44,9 +44,7 @@ pub enum EngineError {
     #[error(transparent)]
     Process(#[from] process::ProcessError),
     /// The engine has no debugger.
-    #[error(
-        "a guest that runs as a process has no gdb server: run it without --gdb, then `gdb -p` its process"
-    )]
+    #[error("this engine's processors cannot be debugged")]
     NoDebugger,
 }
 
@@ -105,6 +103,15 @@ pub trait Vcpu: Debug + Send {
     ///
     /// See [`EngineError`].
     fn confined(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// The calling thread will run the processor, and makes all other requests from now on.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    fn begin(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 

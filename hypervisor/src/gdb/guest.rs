@@ -9,7 +9,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::breakpoints::Breakpoints;
 use super::memory;
 use super::registers::PacketRegisters;
-use super::watchpoints::{Kind, Watchpoints};
+use super::watchpoints::{Kind, Request, Watchpoints};
 use crate::control::Controller;
 use crate::engine::EngineError;
 use crate::engine::debug::{BREAKPOINT, DebugControl, DebugEvent};
@@ -305,9 +305,27 @@ impl Guest {
         Some(())
     }
 
-    /// The debug registers; they take effect when processors run.
-    pub(super) const fn watchpoints(&mut self) -> &mut Watchpoints {
-        &mut self.watchpoints
+    /// Sets a watchpoint, or a breakpoint in a debug register, unless there are too few or a processor refuses it.
+    pub(super) fn watch(&mut self, request: Request) -> Option<()> {
+        self.watchpoints.insert(request)?;
+        let Err(refusal) = self.set_watchpoints() else { return Some(()) };
+        log::info!("a watchpoint is refused: {refusal}");
+        self.watchpoints.remove(request)?;
+        // They had these before.
+        let _: Result<(), EngineError> = self.set_watchpoints();
+        None
+    }
+
+    /// Removes it. Processors hear of that when they run.
+    pub(super) fn unwatch(&mut self, request: Request) -> Option<()> {
+        self.watchpoints.remove(request)
+    }
+
+    fn set_watchpoints(&mut self) -> Result<(), EngineError> {
+        let hardware = self.watchpoints.registers();
+        let controls = self.controls.clone();
+        let wanted = controls.into_iter().map(|control| DebugControl { hardware, ..control });
+        wanted.enumerate().try_for_each(|(number, wanted)| self.control(number, wanted))
     }
 }
 

@@ -216,18 +216,18 @@ const fn instruction(address: u64) -> Request {
 
 impl HwBreakpoint for Guest {
     fn add_hw_breakpoint(&mut self, address: u64, _: usize) -> TargetResult<bool, Self> {
-        Ok(self.watchpoints().insert(instruction(address)).is_some())
+        Ok(self.watch(instruction(address)).is_some())
     }
 
     fn remove_hw_breakpoint(&mut self, address: u64, _: usize) -> TargetResult<bool, Self> {
-        Ok(self.watchpoints().remove(instruction(address)).is_some())
+        Ok(self.unwatch(instruction(address)).is_some())
     }
 }
 
 impl HwWatchpoint for Guest {
     fn add_hw_watchpoint(&mut self, address: u64, length: u64, kind: WatchKind) -> TargetResult<bool, Self> {
         let request = Request { address, length, kind: Kind::Watch(kind) };
-        Ok(self.watchpoints().insert(request).is_some())
+        Ok(self.watch(request).is_some())
     }
 
     fn remove_hw_watchpoint(
@@ -237,7 +237,7 @@ impl HwWatchpoint for Guest {
         kind: WatchKind,
     ) -> TargetResult<bool, Self> {
         let request = Request { address, length, kind: Kind::Watch(kind) };
-        Ok(self.watchpoints().remove(request).is_some())
+        Ok(self.unwatch(request).is_some())
     }
 }
 

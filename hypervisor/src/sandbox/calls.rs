@@ -3,7 +3,7 @@
 //! `docs/sandbox.md` says what each is for. Arguments are compared in their lower 32 bits: all those that are looked at are `int`
 //! or hold flags there.
 
-use std::os::raw::c_int;
+use std::os::raw::{c_int, c_uint};
 
 use hermit_interface::process::DEVICE;
 use kvm_bindings::{
@@ -14,9 +14,9 @@ use libc::{
     SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fdatasync,
     SYS_fstat, SYS_futex, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_lseek, SYS_madvise, SYS_mmap,
     SYS_mprotect, SYS_mremap, SYS_munmap, SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64,
-    SYS_preadv, SYS_pwrite64, SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom, SYS_restart_syscall,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt,
-    SYS_sigaltstack, SYS_tgkill, SYS_waitid, SYS_write, SYS_writev,
+    SYS_preadv, SYS_ptrace, SYS_pwrite64, SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom,
+    SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
+    SYS_setsockopt, SYS_sigaltstack, SYS_tgkill, SYS_wait4, SYS_waitid, SYS_write, SYS_writev,
 };
 use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
@@ -30,6 +30,8 @@ pub(super) enum Check {
     Is(u8, c_int),
     /// The argument of this number is this request of ioctl(2).
     Request(u8, Opcode),
+    /// The first argument is this request of ptrace(2).
+    Tracing(c_uint),
     /// The argument of this number has no bits but these.
     Within(u8, c_int),
     /// The argument of this number is `value` but for the bits of `free`.
@@ -40,7 +42,7 @@ pub(super) enum Check {
     Kick(u8),
 }
 
-use Check::{Is, IsBut, Kick, OwnProcess, Request, Within};
+use Check::{Is, IsBut, Kick, OwnProcess, Request, Tracing, Within};
 
 /// A system call by number, and what its arguments must be: everything in one of the lists. Without lists all are allowed.
 pub(super) type Call = (libc::c_long, &'static [&'static [Check]]);
@@ -190,6 +192,31 @@ const PROCESS_VCPU: &[Call] = &[
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
 ];
 
+/// What the thread does besides that traces a processor's thread in a guest's process. The host's kernel lets it trace no
+/// other process than one that is confined further than this one.
+const TRACING_VCPU: &[Call] = &[
+    (
+        SYS_ptrace,
+        &[
+            &[Tracing(libc::PTRACE_SEIZE)],
+            &[Tracing(libc::PTRACE_INTERRUPT)],
+            &[Tracing(libc::PTRACE_CONT)],
+            &[Tracing(libc::PTRACE_SINGLESTEP)],
+            &[Tracing(libc::PTRACE_GETREGS)],
+            &[Tracing(libc::PTRACE_SETREGS)],
+            &[Tracing(libc::PTRACE_GETREGSET)],
+            &[Tracing(libc::PTRACE_SETREGSET)],
+            &[Tracing(libc::PTRACE_PEEKUSER)],
+            &[Tracing(libc::PTRACE_POKEUSER)],
+            &[Tracing(libc::PTRACE_GETSIGINFO)],
+            &[Tracing(libc::PTRACE_GETEVENTMSG)],
+            &[Tracing(libc::PTRACE_GETSIGMASK)],
+            &[Tracing(libc::PTRACE_SETSIGMASK)],
+        ],
+    ),
+    (SYS_wait4, &[]),
+];
+
 /// How devices interrupt a guest's process.
 const INTERRUPTED_PROCESS: &[Call] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
 
@@ -232,15 +259,15 @@ const GDB: &[Call] = &[
 
 /// All lists of a role. A call that is in several may be made in each of the ways.
 pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
-    let (own, more): (_, &[Call]) = match role {
-        Role::Main if rules.process => (MAIN, PROCESS_MAIN),
-        Role::Main => (MAIN, &[]),
-        Role::Vcpu if rules.process => (PROCESS_VCPU, INTERRUPTED_PROCESS),
-        Role::Vcpu if rules.debugger => (VCPU, DEBUGGED_VCPU),
-        Role::Vcpu => (VCPU, &[]),
-        Role::Devices if rules.process => (DEVICES, INTERRUPTED_PROCESS),
-        Role::Devices => (DEVICES, &[]),
-        Role::Gdb => (GDB, &[]),
+    let [own, more, debugging]: [&[Call]; 3] = match role {
+        Role::Main if rules.process => [MAIN, PROCESS_MAIN, &[]],
+        Role::Main => [MAIN, &[], &[]],
+        Role::Vcpu if rules.process => [PROCESS_VCPU, INTERRUPTED_PROCESS, TRACING_VCPU],
+        Role::Vcpu => [VCPU, &[], DEBUGGED_VCPU],
+        Role::Devices if rules.process => [DEVICES, INTERRUPTED_PROCESS, &[]],
+        Role::Devices => [DEVICES, &[], &[]],
+        Role::Gdb => [GDB, &[], &[]],
     };
-    [COMMON, own, more].into_iter().flatten().copied()
+    let debugging = if rules.debugger { debugging } else { &[] };
+    [COMMON, own, more, debugging].into_iter().flatten().copied()
 }

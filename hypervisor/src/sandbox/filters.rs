@@ -62,6 +62,7 @@ fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
 fn condition(check: Check) -> Result<SeccompCondition, BackendError> {
     let (argument, operator, value) = match check {
         Check::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.cast_unsigned()),
+        Check::Tracing(request) => (0, SeccompCmpOp::Eq, request),
         Check::Request(argument, request) => (argument, SeccompCmpOp::Eq, request),
         Check::Within(argument, bits) => {
             (argument, SeccompCmpOp::MaskedEq((!bits).cast_unsigned().into()), 0)
@@ -82,10 +83,11 @@ mod tests {
 
     const ROLES: [Role; 4] = [Role::Main, Role::Vcpu, Role::Devices, Role::Gdb];
 
-    /// Every role, with KVM and a debugger and with a guest that is a process.
+    /// Every role, with KVM and with a guest that is a process, and with a debugger.
     fn all() -> impl Iterator<Item = (Role, Rules)> {
         ROLES.into_iter().flat_map(|role| {
-            [true, false].map(|process| (role, Rules { debugger: !process, process, ..Rules::default() }))
+            let kinds = [(true, false), (false, true), (true, true)];
+            kinds.map(|(debugger, process)| (role, Rules { debugger, process, ..Rules::default() }))
         })
     }
 

@@ -1,7 +1,10 @@
-//! A real gdb and real guests. They need /dev/kvm, gdb, and the folder that `HERMIT_TEST_IMAGES` names, with the images
-//! `hello_world` and `threads`; without that variable, or if `HERMIT_TEST_ENGINE` names another engine, there is nothing to try.
+//! A real gdb and real guests. They need gdb and the folder that `HERMIT_TEST_IMAGES` names, with the images
+//! `hello_world` and `threads`; without that variable there is nothing to try. `HERMIT_TEST_ENGINE` names the engine, otherwise
+//! each one that runs the images is tried.
 
 #[cfg(test)]
 mod guest;
+#[cfg(test)]
+mod process;
 #[cfg(test)]
 mod tests;

@@ -6,193 +6,192 @@ use std::process::{ChildStdout, Command};
 use std::thread;
 use std::time::Duration;
 
-use crate::guest::{Guest, images};
-
-/// Checks that `text` has all of `parts`, in this order.
-#[track_caller]
-fn assert_has(text: &str, parts: &[&str]) {
-    let mut rest = text;
-    for part in parts {
-        let Some((_, after)) = rest.split_once(part) else {
-            panic!("no {part:?} where it belongs in {text}")
-        };
-        rest = after;
-    }
-}
+use crate::guest::{assert_has, hosts};
 
 #[test]
 fn a_guest_stops_at_its_first_instruction_and_at_functions() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("hello_world"), "1", &["--exit-code", "7"]);
-    let text = guest.debug(&[
-        "backtrace",
-        "break main",
-        "continue",
-        "stepi",
-        "continue",
-        "backtrace",
-        "next",
-        "delete",
-        "continue",
-    ]);
-    assert_has(
-        &text,
-        &[
-            "_start ()",
-            "#0 ",
-            "_start ()",
-            "in main ()",
-            "main.rs",
-            "#0  main () at",
-            "lang_start_internal",
-            "[Inferior 1 (process 1) exited with code 07]",
-        ],
-    );
-    let (stdout, _, status) = guest.end();
-    assert_eq!(status.code(), Some(7));
-    assert!(stdout.starts_with("Hello, world!\n"), "{stdout}");
-}
-
-#[test]
-fn registers_and_memory_are_read_and_written() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("hello_world"), "1", &[]);
-    let text = guest.debug(&[
-        "break main",
-        "continue",
-        "print $old = $rbx",
-        "set $rbx = 0x123456789abcdef0",
-        "print/x $rbx",
-        "set $rbx = $old",
-        "print $fs_base != 0 && $gs_base != 0",
-        "set $cs = 0x33",
-        "set var *(unsigned long *)($sp - 0x200) = 0x55aa",
-        "print/x *(unsigned long *)($sp - 0x200)",
-        "print $code = *(unsigned char *)$pc",
-        "set var *(unsigned char *)$pc = 0x90",
-        "print/x *(unsigned char *)$pc",
-        "set var *(unsigned char *)$pc = $code",
-        "x/x 0x10",
-        "x/x 0xfffffffffffffff8",
-        "delete",
-        "continue",
-    ]);
-    let parts = [
-        "= 0x123456789abcdef0",
-        "= 1\n",
-        "= 0x55aa",
-        "= 0x90",
-        "exited normally",
-        "Could not write registers",
-        "Cannot access memory at address 0x10",
-        "Cannot access memory at address 0xfffffffffffffff8",
-    ];
-    assert_has(&text, &parts);
-    assert_eq!(guest.end().2.code(), Some(0));
-}
-
-#[test]
-fn debug_registers_hold_four_addresses() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("hello_world"), "1", &[]);
-    let text = guest.debug(&[
-        "hbreak main",
-        "continue",
-        "delete",
-        "watch *(long *)0x1000",
-        "rwatch *(long *)0x2000",
-        "awatch *(long *)0x3000",
-        "watch *(char *)0x4001",
-        "stepi",
-        "watch *(char *)0x5001",
-        "stepi",
-        "delete",
-        "continue",
-    ]);
-    let parts = ["Breakpoint 1", "main ()", "exited normally", "Could not insert hardware watchpoint 6"];
-    assert_has(&text, &parts);
-    assert_eq!(guest.end().2.code(), Some(0));
-}
-
-#[test]
-fn breakpoints_of_the_guest_are_the_guests() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("hello_world"), "1", &[]);
-    // Written as data, which gdb's own breakpoints are not.
-    let text =
-        guest.debug(&["break main", "continue", "delete", "set var *(short *)$pc = 0x90cc", "continue"]);
-    assert_has(&text, &["main ()", "exited with code 0205"]);
-    let (stdout, _, status) = guest.end();
-    assert_eq!(status.code(), Some(133));
-    assert!(stdout.contains("reached a breakpoint"), "{stdout}");
-}
-
-#[test]
-fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("threads"), "2", &["stress", "--seconds", "50"]);
-    let mut gdb = guest.gdb(&[
-        "info threads",
-        "break main",
-        "continue",
-        "delete",
-        "continue",
-        "info threads",
-        "thread apply all stepi",
-        "print/x $gs_base",
-        "thread 2",
-        "print/x $gs_base",
-        "kill",
-    ]);
-    let mut stdout: BufReader<ChildStdout> = BufReader::new(gdb.stdout.take().unwrap());
-    let mut text = String::new();
-    while !text.contains("Breakpoint 1,") && !text.contains("hit Breakpoint") {
-        assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "no breakpoint: {text}");
-    }
-    // The guest is to start its threads.
-    thread::sleep(Duration::from_secs(2));
-    let interrupt = Command::new("kill").args(["-INT", &gdb.id().to_string()]).status();
-    assert!(interrupt.unwrap().success());
-    stdout.read_to_string(&mut text).unwrap();
-    gdb.wait().unwrap();
-    println!("{text}");
-    let parts = [
-        "* 1    Thread 1.1 (CPU 0) ",
-        "_start ()",
-        "2    Thread 1.2 (CPU 1) ",
-        "main ()",
-        "received signal SIGINT",
-        "Thread 1.1 (CPU 0) ",
-        "Thread 1.2 (CPU 1) ",
-        "[Inferior 1 (process 1) killed]",
-    ];
-    assert_has(&text, &parts);
-    let bases: Vec<&str> = text.lines().filter(|line| line.starts_with('$')).collect();
-    let [first, second] = bases[..] else { panic!("{bases:?}") };
-    assert_ne!(first.split_once(" = "), second.split_once(" = "), "one processor's register was read twice");
-    assert_eq!(guest.end().2.code(), Some(143));
-}
-
-#[test]
-fn a_guest_runs_on_without_gdb() {
-    let Some(images) = images() else { return };
-    for farewell in ["detach", "disconnect"] {
-        let guest = Guest::start(images.join("hello_world"), "1", &[]);
-        let text = guest.debug(&["break main", "hbreak *$pc", "continue", "stepi", farewell]);
-        assert_has(&text, &["main ()"]);
+    for host in hosts() {
+        let guest = host.start("hello_world", "1", &["--exit-code", "7"]);
+        let text = guest.debug(&[
+            "backtrace",
+            "break main",
+            "continue",
+            "stepi",
+            "continue",
+            "backtrace",
+            "next",
+            "delete",
+            "continue",
+        ]);
+        assert_has(
+            &text,
+            &[
+                "_start ()",
+                "#0 ",
+                "_start ()",
+                "in main ()",
+                "main.rs",
+                "#0  main () at",
+                "lang_start_internal",
+                "[Inferior 1 (process 1) exited with code 07]",
+            ],
+        );
         let (stdout, _, status) = guest.end();
-        assert_eq!(status.code(), Some(0), "{farewell}");
+        assert_eq!(status.code(), Some(7));
         assert!(stdout.starts_with("Hello, world!\n"), "{stdout}");
     }
 }
 
 #[test]
+fn registers_and_memory_are_read_and_written() {
+    for host in hosts() {
+        let guest = host.start("hello_world", "1", &[]);
+        let text = guest.debug(&[
+            "break main",
+            "continue",
+            "print $old = $rbx",
+            "set $rbx = 0x123456789abcdef0",
+            "print/x $rbx",
+            "set $rbx = $old",
+            "print $fs_base != 0 && $gs_base != 0",
+            "set $cs = 0x1b",
+            "set var *(unsigned long *)($sp - 0x200) = 0x55aa",
+            "print/x *(unsigned long *)($sp - 0x200)",
+            "print $code = *(unsigned char *)$pc",
+            "set var *(unsigned char *)$pc = 0x90",
+            "print/x *(unsigned char *)$pc",
+            "set var *(unsigned char *)$pc = $code",
+            "x/x 0x10",
+            "x/x 0xfffffffffffffff8",
+            "delete",
+            "continue",
+        ]);
+        let parts = [
+            "= 0x123456789abcdef0",
+            "= 1\n",
+            "= 0x55aa",
+            "= 0x90",
+            "exited normally",
+            "Could not write registers",
+            "Cannot access memory at address 0x10",
+            "Cannot access memory at address 0xfffffffffffffff8",
+        ];
+        assert_has(&text, &parts);
+        assert_eq!(guest.end().2.code(), Some(0));
+    }
+}
+
+#[test]
+fn debug_registers_hold_four_addresses() {
+    for host in hosts() {
+        let guest = host.start("hello_world", "1", &[]);
+        let text = guest.debug(&[
+            "hbreak main",
+            "continue",
+            "delete",
+            "watch *(long *)0x1000",
+            "rwatch *(long *)0x2000",
+            "awatch *(long *)0x3000",
+            "watch *(char *)0x4001",
+            "stepi",
+            "watch *(char *)0x5001",
+            "stepi",
+            "delete",
+            "continue",
+        ]);
+        let parts = ["Breakpoint 1", "main ()", "exited normally", "Could not insert hardware watchpoint 6"];
+        assert_has(&text, &parts);
+        assert_eq!(guest.end().2.code(), Some(0));
+    }
+}
+
+#[test]
+fn breakpoints_of_the_guest_are_the_guests() {
+    for host in hosts() {
+        let guest = host.start("hello_world", "1", &[]);
+        // Written as data, which gdb's own breakpoints are not.
+        let text =
+            guest.debug(&["break main", "continue", "delete", "set var *(short *)$pc = 0x90cc", "continue"]);
+        assert_has(&text, &["main ()", "exited with code 0205"]);
+        let (stdout, _, status) = guest.end();
+        assert_eq!(status.code(), Some(133));
+        assert!(stdout.contains("reached a breakpoint"), "{stdout}");
+    }
+}
+
+#[test]
+fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
+    for host in hosts() {
+        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        let mut gdb = guest.gdb(&[
+            "info threads",
+            "break main",
+            "continue",
+            "delete",
+            "continue",
+            "info threads",
+            "thread apply all stepi",
+            "print/x $gs_base",
+            "thread 2",
+            "print/x $gs_base",
+            "kill",
+        ]);
+        let mut stdout: BufReader<ChildStdout> = BufReader::new(gdb.stdout.take().unwrap());
+        let mut text = String::new();
+        while !text.contains("Breakpoint 1,") && !text.contains("hit Breakpoint") {
+            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "no breakpoint: {text}");
+        }
+        // The guest is to start its threads.
+        thread::sleep(Duration::from_secs(2));
+        let interrupt = Command::new("kill").args(["-INT", &gdb.id().to_string()]).status();
+        assert!(interrupt.unwrap().success());
+        stdout.read_to_string(&mut text).unwrap();
+        gdb.wait().unwrap();
+        println!("{text}");
+        let parts = [
+            "* 1    Thread 1.1 (CPU 0) ",
+            "_start ()",
+            "2    Thread 1.2 (CPU 1) ",
+            "main ()",
+            "received signal SIGINT",
+            "Thread 1.1 (CPU 0) ",
+            "Thread 1.2 (CPU 1) ",
+            "[Inferior 1 (process 1) killed]",
+        ];
+        assert_has(&text, &parts);
+        let bases: Vec<&str> = text.lines().filter(|line| line.starts_with('$')).collect();
+        let [first, second] = bases[..] else { panic!("{bases:?}") };
+        assert_ne!(
+            first.split_once(" = "),
+            second.split_once(" = "),
+            "one processor's register was read twice"
+        );
+        assert_eq!(guest.end().2.code(), Some(143));
+    }
+}
+
+#[test]
+fn a_guest_runs_on_without_gdb() {
+    for host in hosts() {
+        for farewell in ["detach", "disconnect"] {
+            let guest = host.start("hello_world", "1", &[]);
+            let text = guest.debug(&["break main", "hbreak *$pc", "continue", "stepi", farewell]);
+            assert_has(&text, &["main ()"]);
+            let (stdout, _, status) = guest.end();
+            assert_eq!(status.code(), Some(0), "{farewell}");
+            assert!(stdout.starts_with("Hello, world!\n"), "{stdout}");
+        }
+    }
+}
+
+#[test]
 fn another_gdb_may_come() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("threads"), "2", &["stress", "--seconds", "50"]);
-    assert_has(&guest.debug(&["break main", "continue", "detach"]), &["main ()", "detached"]);
-    assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
-    assert_eq!(guest.end().2.code(), Some(143));
+    for host in hosts() {
+        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        assert_has(&guest.debug(&["break main", "continue", "detach"]), &["main ()", "detached"]);
+        assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
+        assert_eq!(guest.end().2.code(), Some(143));
+    }
 }
 
 /// Packets that no sane gdb sends.
@@ -225,21 +224,22 @@ const HOSTILE: [&[u8]; 24] = [
 
 #[test]
 fn hostile_packets_end_the_session_at_most() {
-    let Some(images) = images() else { return };
-    let guest = Guest::start(images.join("threads"), "2", &["stress", "--seconds", "50"]);
-    let address = ("127.0.0.1", guest.port.parse::<u16>().unwrap());
-    for packet in HOSTILE.iter().chain(&[&b"g"[..]]) {
-        let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
-        let framed = [b"$", *packet, format!("#{sum:02x}").as_bytes()].concat();
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(&[framed, b"$g#67\x03".to_vec()].concat()).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
-        let mut answer = Vec::new();
-        // An answer may be cut off by bytes that were not read.
-        let _: std::io::Result<usize> = stream.read_to_end(&mut answer);
+    for host in hosts() {
+        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        let address = ("127.0.0.1", guest.port().parse::<u16>().unwrap());
+        for packet in HOSTILE.iter().chain(&[&b"g"[..]]) {
+            let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+            let framed = [b"$", *packet, format!("#{sum:02x}").as_bytes()].concat();
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&[framed, b"$g#67\x03".to_vec()].concat()).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            // An answer may be cut off by bytes that were not read.
+            let _: std::io::Result<usize> = stream.read_to_end(&mut answer);
+        }
+        assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
+        let (_, stderr, status) = guest.end();
+        assert_eq!(status.code(), Some(143));
+        assert!(!stderr.contains("panicked"), "{stderr}");
     }
-    assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
-    let (_, stderr, status) = guest.end();
-    assert_eq!(status.code(), Some(143));
-    assert!(!stderr.contains("panicked"), "{stderr}");
 }

@@ -10,8 +10,12 @@ use hermit_interface::machine::TEXT_PORT;
 use iced_x86::code_asm::{dword_ptr, eax};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::debugged::let_run;
 use crate::guest::{Assembled, Guest};
 use crate::host::{Host, Outcome, run};
+
+/// A machine whose processors are debugged.
+const DEBUGGED: &[&str] = &["--cpus", "3", "--gdb", "0"];
 
 /// A guest that works for ever, once it has said so.
 pub(crate) fn worker() -> Vec<u8> {
@@ -25,6 +29,9 @@ pub(crate) fn worker() -> Vec<u8> {
 pub(crate) fn working(options: &[&'static str]) -> (Child, Pid) {
     let host = Host::new(&worker(), options);
     let mut uhyve = host.command().spawn().unwrap();
+    if options.contains(&"--gdb") {
+        let_run(&mut uhyve).unwrap();
+    }
     let mut said = [0];
     uhyve.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     let own = uhyve.id();
@@ -65,11 +72,13 @@ fn a_fault_that_the_guest_does_not_handle_ends_it() {
 
 #[test]
 fn a_guest_that_is_killed_from_outside_ends_uhyve() {
-    let (uhyve, guest) = working(&["--cpus", "3"]);
-    kill_process(guest, Signal::KILL).unwrap();
-    let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
-    assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
-    assert_eq!(outcome.code, Some(125));
+    for options in [&["--cpus", "3"][..], DEBUGGED] {
+        let (uhyve, guest) = working(options);
+        kill_process(guest, Signal::KILL).unwrap();
+        let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
+        assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
+        assert_eq!(outcome.code, Some(125));
+    }
 }
 
 #[test]
@@ -115,8 +124,10 @@ fn a_machine_may_have_any_number_of_disks() {
 
 #[test]
 fn uhyve_that_is_told_to_end_leaves_no_process() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        let (mut uhyve, guest) = working(&["--cpus", "2"]);
+    let cases =
+        [(Signal::TERM, 143, &["--cpus", "2"][..]), (Signal::INT, 130, &[]), (Signal::TERM, 143, DEBUGGED)];
+    for (signal, code, options) in cases {
+        let (mut uhyve, guest) = working(options);
         kill_process(Pid::from_child(&uhyve), signal).unwrap();
         assert_eq!(uhyve.wait().unwrap().code(), Some(code));
         wait_for_end(guest);
@@ -125,7 +136,7 @@ fn uhyve_that_is_told_to_end_leaves_no_process() {
 
 #[test]
 fn uhyve_that_is_killed_leaves_no_process() {
-    for options in [&[][..], &["--no-sandbox"], &["--cpus", "2"]] {
+    for options in [&[][..], &["--no-sandbox"], &["--cpus", "2"], DEBUGGED] {
         let (mut uhyve, guest) = working(options);
         uhyve.kill().unwrap();
         uhyve.wait().unwrap();
@@ -151,6 +162,4 @@ fn what_the_host_refuses_is_said() {
         "{outcome:?}"
     );
     assert_eq!(outcome.code, Some(125));
-    let outcome = run(&worker(), &["--gdb", "0"]);
-    assert!(outcome.errors.contains("gdb -p"), "{outcome:?}");
 }

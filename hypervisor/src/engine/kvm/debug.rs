@@ -6,7 +6,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Kvm, VcpuFd};
 
-use super::super::debug::{Access, DebugControl, DebugEvent, HardwareBreakpoint, WatchLength};
+use super::super::debug::{DebugControl, DebugEvent, STEPPED, hits};
 use super::{EngineError, failed};
 
 /// Which flags KVM knows for debugging (KVM_CAP_SET_GUEST_DEBUG2, which `kvm_ioctls` has no name for).
@@ -15,14 +15,6 @@ const KNOWN_FLAGS: std::ffi::c_ulong = 195;
 /// Vectors of the exceptions (SDM volume 3, section 7.15).
 const DEBUG_EXCEPTION: u8 = 1;
 const BREAKPOINT_EXCEPTION: u8 = 3;
-
-/// Debug register 6: a step was done (SDM volume 3, section 19.2.3).
-const STEP: u64 = 1 << 14;
-/// Debug register 6: which addresses came true.
-const HITS: u64 = 0b1111;
-
-/// Debug register 7: exact breakpoints, and the bit that is always set (SDM volume 3, section 19.2.4).
-const EXACT: u64 = 1 << 10 | 1 << 9;
 
 /// Whether interrupts can wait while the guest steps.
 pub(super) fn can_block_interrupts(kvm: &Kvm) -> bool {
@@ -46,32 +38,12 @@ fn request(control: &DebugControl, can_block: bool) -> kvm_guest_debug {
         (has_hardware, KVM_GUESTDBG_USE_HW_BP),
     ];
     let flags = flags.iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, flag)| flag);
-    let [first, second, third, fourth] =
-        control.hardware.map(|breakpoint| breakpoint.map_or(0, |breakpoint| breakpoint.address));
-    let enabled = (0..).zip(control.hardware).filter_map(|(number, breakpoint)| Some((number, breakpoint?)));
-    let seventh = enabled.fold(EXACT, |bits, (number, breakpoint)| bits | enable(number, &breakpoint));
+    let [first, second, third, fourth] = control.addresses();
     kvm_guest_debug {
         control: flags.fold(0, |all, flag| all | flag),
         pad: 0,
-        arch: kvm_guest_debug_arch { debugreg: [first, second, third, fourth, 0, 0, 0, seventh] },
+        arch: kvm_guest_debug_arch { debugreg: [first, second, third, fourth, 0, 0, 0, control.enabled()] },
     }
-}
-
-/// The bits of debug register 7 for one of the addresses.
-fn enable(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
-    let length = match breakpoint.length {
-        WatchLength::Byte => 0b00,
-        WatchLength::Word => 0b01,
-        WatchLength::Double => 0b11,
-        WatchLength::Quad => 0b10,
-    };
-    let access = match breakpoint.access {
-        Access::Execute => 0b00,
-        Access::Write => 0b01,
-        Access::ReadWrite => 0b11,
-    };
-    // Globally enabled: no task switch turns it off.
-    0b10 << (2 * number) | (length << 2 | access) << (16 + 4 * number)
 }
 
 /// What has happened.
@@ -79,7 +51,7 @@ pub(super) fn event(exit: &kvm_debug_exit_arch) -> DebugEvent {
     if exit.exception == u32::from(BREAKPOINT_EXCEPTION) {
         return DebugEvent::Breakpoint(exit.pc);
     }
-    DebugEvent::Trap { step: exit.dr6 & STEP != 0, hits: u8::try_from(exit.dr6 & HITS).unwrap_or(0) }
+    DebugEvent::Trap { step: exit.dr6 & STEPPED != 0, hits: hits(exit.dr6) }
 }
 
 /// Has the guest get the exception when the processor runs on.
@@ -101,7 +73,7 @@ pub(super) fn give_back(vcpu: &VcpuFd, event: DebugEvent) -> Result<(), EngineEr
 /// Fills the guest's debug register 6.
 fn say_why(vcpu: &VcpuFd, step: bool, hits: u8) -> Result<(), EngineError> {
     let mut registers = vcpu.get_debug_regs().map_err(failed("read debug registers"))?;
-    registers.dr6 |= u64::from(hits) | if step { STEP } else { 0 };
+    registers.dr6 |= u64::from(hits) | if step { STEPPED } else { 0 };
     vcpu.set_debug_regs(&registers).map_err(failed("set debug registers"))
 }
 

@@ -22,12 +22,18 @@ pub(super) struct Beginning {
     pub(super) shared: Arc<Shared>,
     pub(super) count: u32,
     pub(super) entry: Entry,
+    is_traced: bool,
     clock: Option<Clock>,
 }
 
 impl Beginning {
     pub(super) fn new(shared: Arc<Shared>, count: u32, clock: Clock) -> Self {
-        Self { shared, count, entry: Entry::default(), clock: Some(clock) }
+        Self { shared, count, entry: Entry::default(), is_traced: false, clock: Some(clock) }
+    }
+
+    /// The same with a process that is traced.
+    pub(super) fn traced(self) -> Self {
+        Self { is_traced: true, ..self }
     }
 
     /// Has `start` start the process, and says for people which one it is.
@@ -44,6 +50,7 @@ impl Beginning {
             memory: memory.size(),
             entry: self.entry.instruction,
             argument: self.entry.boot_info,
+            is_traced: self.is_traced,
         };
         let kicks = self.shared.kicks.lock().unwrap_or_else(PoisonError::into_inner);
         let started = start(&plan, memory, &kicks)?;

@@ -49,24 +49,8 @@ impl Child {
     /// A process that is as the plan says, and waits for the answer to its last system call before the kernel runs. That
     /// call's identifier is returned, too.
     pub(super) fn start(plan: &Plan, memory: &Memory, kicks: &[Kick]) -> Result<(Self, u64), ProcessError> {
-        let (control, theirs) = UnixStream::pair().map_err(refused("socketpair"))?;
-        let rules = sandbox::empty_rules().map_err(|error| ProcessError::Refused {
-            call: "landlock_create_ruleset",
-            source: io::Error::other(error),
-        })?;
-        let has_rules = rules.is_some();
-        let descriptors = descriptors(memory, kicks, theirs.into(), rules)?;
-        // The lowest number that is free: so descriptors are given out.
-        let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
-        let listener = (0..).find(is_free).unwrap_or(CONTROL);
-        let Script { file, process } = script::write(plan, listener, has_rules)?;
-        let program = program(&file).map_err(refused("memfd_create"))?;
-        prepare(memory, plan.count).map_err(refused("write"))?;
-        let birth = Birth { program: &program, process, descriptors: &descriptors, memory };
-        let mut process = Process::new(spawn(&birth)?);
-        // Without its other end here, the socket says when the process has ended.
-        drop(descriptors);
-        let listener = receive_listener(&control, &mut process)?;
+        let (Held { process, .. }, listener) = start(plan, memory, kicks)?;
+        let listener = listener.ok_or(ProcessError::Lacks("there is no listener for system calls"))?;
         listener::take_turns(&listener);
         let mut child = Self { process, listener };
         let first = child.next_close()?;
@@ -122,6 +106,44 @@ impl Child {
     }
 }
 
+/// A process whose kernel does not run yet.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) process: Process,
+    /// A byte lets it go on if it is to be traced.
+    pub(super) control: UnixStream,
+}
+
+impl Held {
+    /// A process that is as the plan says, and is to be traced.
+    pub(super) fn start(plan: &Plan, memory: &Memory, kicks: &[Kick]) -> Result<Self, ProcessError> {
+        Ok(start(plan, memory, kicks)?.0)
+    }
+}
+
+/// A process, and the listener for its system calls if it is not to be traced.
+fn start(plan: &Plan, memory: &Memory, kicks: &[Kick]) -> Result<(Held, Option<OwnedFd>), ProcessError> {
+    let (control, theirs) = UnixStream::pair().map_err(refused("socketpair"))?;
+    let rules = sandbox::empty_rules().map_err(|error| ProcessError::Refused {
+        call: "landlock_create_ruleset",
+        source: io::Error::other(error),
+    })?;
+    let has_rules = rules.is_some();
+    let descriptors = descriptors(memory, kicks, theirs.into(), rules)?;
+    // The lowest number that is free: so descriptors are given out.
+    let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
+    let listener = (0..).find(is_free).unwrap_or(CONTROL);
+    let Script { file, process } = script::write(plan, listener, has_rules)?;
+    let program = program(&file).map_err(refused("memfd_create"))?;
+    prepare(memory, plan.count).map_err(refused("write"))?;
+    let birth = Birth { program: &program, process, descriptors: &descriptors, memory };
+    let mut process = Process::new(spawn(&birth)?);
+    // Without its other end here, the socket says when the process has ended.
+    drop(descriptors);
+    let listener = receive(&control, &mut process)?;
+    Ok((Held { process, control }, listener))
+}
+
 /// All descriptors that the process gets, with their numbers there.
 fn descriptors(
     memory: &Memory,
@@ -171,8 +193,8 @@ fn prepare(memory: &Memory, count: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until all threads of the process are filtered.
-fn receive_listener(control: &UnixStream, process: &mut Process) -> Result<OwnedFd, ProcessError> {
+/// Waits until the process is almost what it is to be. It sends one byte then, and perhaps a listener.
+fn receive(control: &UnixStream, process: &mut Process) -> Result<Option<OwnedFd>, ProcessError> {
     let mut message = [0; STEP_SIZE];
     let (size, listener) = loop {
         match control.recv_with_fd(&mut message) {
@@ -180,8 +202,8 @@ fn receive_listener(control: &UnixStream, process: &mut Process) -> Result<Owned
             result => break result.map_err(refused("recvmsg"))?,
         }
     };
-    if let Some(listener) = listener {
-        return Ok(listener.into());
+    if size == 1 {
+        return Ok(listener.map(OwnedFd::from));
     }
     let ended = process.wait();
     let call = number(&message).filter(|_| size == STEP_SIZE);

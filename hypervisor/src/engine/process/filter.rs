@@ -21,7 +21,7 @@ use super::script::CONTROL;
 /// Where the filter leaves room for the process's identifier, which is known only in the process. No process has this one.
 const ANY_PROCESS: u32 = 0x7fff_fff1;
 
-/// The action that stands for handing a call over, for which `seccompiler` has no name.
+/// The action that stands for handing a call over: to a tracer, or to a listener, for which `seccompiler` has no name.
 const HAND_OVER: u32 = 0x1234;
 
 /// Codes of instructions that return a constant, and that compare with one (linux/bpf_common.h).
@@ -48,8 +48,17 @@ pub(super) struct Filter {
     pub(super) process: usize,
 }
 
-/// A filter that lets the program send the message at this address besides, until it closes [`CONTROL`].
-pub(super) fn new(message: u64) -> Result<Filter, BackendError> {
+/// Who says what becomes of other system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Who has the filter's listener.
+    Notify,
+    /// Who traces the thread; without a tracer they fail.
+    Trace,
+}
+
+/// A filter that lets the program send the message at this address besides, if there is one, until it closes [`CONTROL`].
+pub(super) fn new(message: Option<u64>, others: Others) -> Result<Filter, BackendError> {
     let filter = SeccompFilter::new(
         rules(message)?,
         SeccompAction::Trace(HAND_OVER),
@@ -59,7 +68,7 @@ pub(super) fn new(message: u64) -> Result<Filter, BackendError> {
     let mut program: seccompiler::BpfProgram = filter.try_into()?;
     let hand_over = u32::from(SeccompAction::Trace(HAND_OVER));
     for instruction in &mut program {
-        if (instruction.code, instruction.k) == (RETURN, hand_over) {
+        if others == Others::Notify && (instruction.code, instruction.k) == (RETURN, hand_over) {
             instruction.k = libc::SECCOMP_RET_USER_NOTIF;
         }
     }
@@ -74,7 +83,7 @@ pub(super) fn new(message: u64) -> Result<Filter, BackendError> {
     Ok(Filter { bytes: bytes.collect(), length, process })
 }
 
-fn rules(message: u64) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+fn rules(message: Option<u64>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let always = [
         SYS_rt_sigaction,
         SYS_rt_sigprocmask,
@@ -96,7 +105,7 @@ fn rules(message: u64) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendErro
 }
 
 /// Calls with what their arguments must be; a call that is there several times may be made in each of the ways.
-fn checks(message: u64) -> Vec<(c_long, Vec<Check>)> {
+fn checks(message: Option<u64>) -> Vec<(c_long, Vec<Check>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAIT))]),
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAKE))]),
@@ -106,8 +115,11 @@ fn checks(message: u64) -> Vec<(c_long, Vec<Check>)> {
             SYS_write,
             vec![(0, Dword, Ge, FIRST_KICK.into()), (0, Dword, Lt, kick(LINES, 0).into()), (2, Qword, Eq, 8)],
         ),
-        (SYS_sendmsg, vec![(0, Qword, Eq, CONTROL.into()), (1, Qword, Eq, message), (2, Qword, Eq, 0)]),
     ];
+    if let Some(message) = message {
+        let arguments = vec![(0, Qword, Eq, CONTROL.into()), (1, Qword, Eq, message), (2, Qword, Eq, 0)];
+        checks.push((SYS_sendmsg, arguments));
+    }
     for (operator, access) in ACCESSES {
         let change = [address(), vec![(2, Qword, operator.clone(), value(access))]].concat();
         let map = vec![

@@ -20,6 +20,7 @@
 //! | `request` | what they mean |
 //! | `reply` | the answers |
 //! | `vcpu` | all of that as a processor, which stands for all processors of the machine |
+//! | `traced` | processors that are debugged |
 //! | `interrupt` | device's lines |
 //! | `clock` | how fast the time-stamp counter is |
 
@@ -36,6 +37,7 @@ mod reply;
 mod request;
 mod script;
 mod spawn;
+mod traced;
 mod vcpu;
 
 use std::io;
@@ -91,6 +93,9 @@ fn hint(call: &str) -> &'static str {
         "mmap" | "mprotect" => " (is there a limit: ulimit -v?)",
         "clone" => " (is there a limit: ulimit -u, or pids of the container?)",
         "timer_create" => " (is there a limit: ulimit -i?)",
+        "ptrace" => {
+            " (for --gdb; the sysctl kernel.yama.ptrace_scope must not be above 1, and a container must let it)"
+        }
         "fcntl" | "dup2" => " (is there a limit: ulimit -n? 256 descriptors are needed)",
         _ => "",
     }
@@ -101,6 +106,7 @@ fn hint(call: &str) -> &'static str {
 pub struct ProcessEngine {
     shared: Arc<Shared>,
     clock: Clock,
+    is_debugged: bool,
 }
 
 /// What a machine's parts know of each other.
@@ -135,12 +141,22 @@ impl ProcessEngine {
             return Err(ProcessError::Lacks("the time-stamp counter's speed is not constant").into());
         }
         let shared = Shared { memory, kicks: Mutex::default(), process: OnceLock::new() };
-        Ok(Self { shared: Arc::new(shared), clock: Clock::start() })
+        Ok(Self { shared: Arc::new(shared), clock: Clock::start(), is_debugged: false })
+    }
+
+    /// The same with processors that can be debugged, each by itself. That takes time: whatever they want, and each signal,
+    /// stops them.
+    #[must_use]
+    pub fn debugged(self) -> Self {
+        Self { is_debugged: true, ..self }
     }
 }
 
 impl Engine for ProcessEngine {
     fn vcpus(&self, count: u32) -> Result<Vec<Box<dyn Vcpu>>, EngineError> {
+        if self.is_debugged {
+            return Ok(traced::vcpus(&self.shared, count, self.clock));
+        }
         Ok(vec![Box::new(ProcessVcpu::new(Arc::clone(&self.shared), count, self.clock))])
     }
 

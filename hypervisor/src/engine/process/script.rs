@@ -8,7 +8,7 @@ use hermit_interface::process::{Cpu, MEMORY};
 use rustix::process::{Resource, getrlimit};
 
 use super::ProcessError;
-use super::filter::{self, Filter};
+use super::filter::{self, Filter, Others};
 use super::mappings::Mapping;
 use super::program::{BASE, Program, place_in_file};
 
@@ -41,6 +41,11 @@ const THREAD: libc::c_int = libc::CLONE_VM
     | libc::CLONE_SYSVSEM
     | libc::CLONE_PARENT_SETTID;
 
+/// How a filter is installed.
+const TO_ALL: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+const WITH_LISTENER: libc::c_ulong =
+    libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+
 /// What a process is to be.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -53,6 +58,8 @@ pub(super) struct Plan {
     /// Where the first processor begins, and what it gets.
     pub(super) entry: u64,
     pub(super) argument: u64,
+    /// Its system calls are handed to tracers ([`super::traced`]), which it waits for.
+    pub(super) is_traced: bool,
 }
 
 /// A program, and where in its file the identifier of its process must be put.
@@ -70,14 +77,31 @@ pub(super) fn write(plan: &Plan, listener: u32, has_rules: bool) -> Result<Scrip
         map(&mut program, mapping);
     }
     start_threads(&mut program, plan);
-    let message = message(&mut program, listener);
-    let filter = filter::new(message)
-        .map_err(|error| ProcessError::Refused { call: "seccomp", source: io::Error::other(error) })?;
-    let process = install(&mut program, &filter);
-    program.call(libc::SYS_sendmsg, [CONTROL.into(), message, 0]);
-    program.call(libc::SYS_close, [listener.into()]);
+    let make_filter = |message, others| {
+        filter::new(message, others)
+            .map_err(|error| ProcessError::Refused { call: "seccomp", source: io::Error::other(error) })
+    };
+    let process = if plan.is_traced {
+        wait_for_tracers(&mut program);
+        install(&mut program, &make_filter(None, Others::Trace)?, TO_ALL)
+    } else {
+        let message = message(&mut program, listener);
+        let filter = make_filter(Some(message), Others::Notify)?;
+        let process = install(&mut program, &filter, TO_ALL | WITH_LISTENER);
+        program.call(libc::SYS_sendmsg, [CONTROL.into(), message, 0]);
+        program.call(libc::SYS_close, [listener.into()]);
+        process
+    };
     program.call(libc::SYS_close, [CONTROL.into()]);
     Ok(Script { file: program.finish(plan.entry, plan.argument), process })
+}
+
+/// Says that the threads are there, and waits for a byte.
+fn wait_for_tracers(program: &mut Program) {
+    let byte = program.data(&[0]);
+    program.call(libc::SYS_write, [CONTROL.into(), byte, 1]);
+    // Nothing is received, for there is no memory for it: the byte stays where it is.
+    program.call(libc::SYS_recvfrom, [CONTROL.into()]);
 }
 
 /// Gives everything up that is not the machine's, and all threads inherit.
@@ -131,15 +155,11 @@ fn start_threads(program: &mut Program, plan: &Plan) {
 }
 
 /// Has all threads filtered; returns where in the file the process's identifier is missing.
-fn install(program: &mut Program, filter: &Filter) -> u64 {
+fn install(program: &mut Program, filter: &Filter, flags: libc::c_ulong) -> u64 {
     let instructions = program.data(&filter.bytes);
     // `struct sock_fprog`.
     let [length, instructions_word] = [filter.length.into(), instructions];
     let description = program.data(&words(&[length, instructions_word]));
-    let flags = libc::SECCOMP_FILTER_FLAG_TSYNC
-        | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH
-        | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
-        | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     program.call(libc::SYS_seccomp, [libc::SECCOMP_SET_MODE_FILTER.into(), flags, description]);
     place_in_file(instructions) + filter.process as u64
 }

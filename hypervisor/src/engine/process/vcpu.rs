@@ -61,7 +61,8 @@ impl Vcpu for ProcessVcpu {
         let Beginning { shared, count, .. } = &self.beginning;
         let memory = &shared.memory;
         let (size, cpus) = (memory.size(), ADDRESSES.start);
-        let plan = Plan { mappings, cpus, count: *count, memory: size, entry: 0, argument: 0 };
+        let (count, is_traced) = (*count, false);
+        let plan = Plan { mappings, cpus, count, memory: size, entry: 0, argument: 0, is_traced };
         Child::start(&plan, memory, &[])?;
         Ok(())
     }

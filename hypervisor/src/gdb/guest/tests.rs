@@ -38,7 +38,7 @@ fn end(mut guest: Guest) {
 #[test]
 fn watchpoints_that_come_true_together_are_heard_of_one_after_the_other() {
     let mut guest = guest(2, 1, DebugEvent::Trap { step: false, hits: 1 });
-    guest.watchpoints().insert(WATCH).unwrap();
+    guest.watch(WATCH).unwrap();
     guest.run().unwrap();
     let (first, stop) = next_stop(&mut guest);
     assert_eq!(stop, Stop::Watch(WatchKind::Write, 0x2000));
@@ -54,10 +54,10 @@ fn watchpoints_that_come_true_together_are_heard_of_one_after_the_other() {
 #[test]
 fn a_watchpoint_that_is_gone_is_not_heard_of() {
     let mut guest = guest(2, 1, DebugEvent::Trap { step: false, hits: 1 });
-    guest.watchpoints().insert(WATCH).unwrap();
+    guest.watch(WATCH).unwrap();
     guest.run().unwrap();
     next_stop(&mut guest);
-    guest.watchpoints().remove(WATCH).unwrap();
+    guest.unwatch(WATCH).unwrap();
     assert_eq!(guest.next_stop(), None);
     end(guest);
 }

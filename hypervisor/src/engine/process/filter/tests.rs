@@ -5,7 +5,7 @@ use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, kick};
 use libc::{c_int, c_long};
 use proptest::prelude::*;
 
-use super::{ANY_PROCESS, Filter, new};
+use super::{ANY_PROCESS, Filter, HAND_OVER, Others, new};
 
 /// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_I386`.
 const X86_64: u32 = 0xc000_003e;
@@ -15,7 +15,7 @@ const MESSAGE: u64 = 0x40_1234;
 const PROCESS: u32 = 4711;
 
 fn filter() -> Filter {
-    let mut filter = new(MESSAGE).unwrap();
+    let mut filter = new(Some(MESSAGE), Others::Notify).unwrap();
     assert_eq!(filter.bytes[filter.process..][..4], ANY_PROCESS.to_le_bytes());
     filter.bytes[filter.process..][..4].copy_from_slice(&PROCESS.to_le_bytes());
     filter
@@ -70,6 +70,22 @@ fn what_is_said_once_is_handed_over() {
     {
         check(number, &[u64::MAX; 6], true);
     }
+}
+
+#[test]
+fn what_a_tracer_is_to_see_it_sees() {
+    let filter = new(None, Others::Trace).unwrap();
+    for (number, arguments) in [
+        (u32::try_from(CALL).unwrap(), [0; 6]),
+        (u32::try_from(libc::SYS_openat).unwrap(), [0; 6]),
+        (u32::try_from(libc::SYS_sendmsg).unwrap(), [129, MESSAGE, 0, 0, 0, 0]),
+    ] {
+        let expected = libc::SECCOMP_RET_TRACE | HAND_OVER;
+        assert_eq!(verdict(&filter, X86_64, number, arguments), expected, "{number}");
+    }
+    let allowed = u32::try_from(libc::SYS_sched_yield).unwrap();
+    assert_eq!(verdict(&filter, X86_64, allowed, [0; 6]), libc::SECCOMP_RET_ALLOW);
+    assert_eq!(verdict(&filter, I386, 1, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
 }
 
 #[test]
