@@ -17,8 +17,9 @@ use tempfile::TempDir;
 
 use super::running::Running;
 use super::{RUNS, example_with, median, stripped_size};
-use crate::build::{self, Float};
+use crate::build::Float;
 use crate::qemu::{Accelerator, Guest, QEMU};
+use crate::uhyve::{self, Engine, Uhyve};
 use crate::{process, program, setup};
 
 /// How long a guest runs before its monitor is looked at.
@@ -97,15 +98,14 @@ struct Bench {
 
 impl Bench {
     fn prepare() -> Result<Self> {
-        let uhyve = build::uhyve()?;
-        let check = Command::new(&uhyve).arg("--check").output().context("cannot start uhyve")?;
-        let float = if check.status.success() { Float::Hard } else { Float::Soft };
+        let uhyve = Uhyve::ask()?;
+        let float = if uhyve.works(Engine::Kvm) { Float::Hard } else { Float::Soft };
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let hello_world = example_with("hello_world", float)?;
         fs::write(folder.path().join(ENTRY), with_sign_of_life(&hello_world)?)?;
         fs::write(folder.path().join(FIRMWARE), firmware())?;
         Ok(Self {
-            uhyve,
+            uhyve: uhyve.program,
             loader: setup::loader()?,
             hello_world,
             threads: example_with("threads", float)?,
@@ -181,8 +181,8 @@ impl Bench {
     }
 
     fn uhyve(&self, boot: Boot) -> Command {
-        let mut command = Command::new(&self.uhyve);
-        command.args(["--engine", "kvm", "--memory", &MemorySize::default().to_string()]);
+        let mut command = uhyve::command(&self.uhyve, Engine::Kvm);
+        command.args(["--memory", &MemorySize::default().to_string()]);
         command.arg(self.image(boot)).arg("--").args(arguments(boot));
         command
     }
