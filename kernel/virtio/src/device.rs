@@ -50,6 +50,9 @@ pub enum DeviceError {
     /// It wrote something into a queue that cannot be.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// It says that a frame is in more buffers than it has used.
+    #[error("the device uses fewer buffers than it says a frame has")]
+    MissingBuffers,
     /// It says that it cannot go on (`DEVICE_NEEDS_RESET`).
     #[error("the device has failed")]
     NeedsReset,
@@ -77,6 +80,19 @@ impl<T: Transport> Device<T> {
     ///
     /// It is another kind of device, or does not behave; it is told that the driver has given up.
     pub fn start(transport: T, id: virtio_spec::Id, wanted: F) -> Result<Self, InitError> {
+        Self::start_with(transport, id, |_| wanted)
+    }
+
+    /// As [`Device::start`], for features that the driver can use only with others: `wanted` is told what is offered.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Device::start`].
+    pub fn start_with(
+        transport: T,
+        id: virtio_spec::Id,
+        wanted: impl FnOnce(F) -> F,
+    ) -> Result<Self, InitError> {
         if transport.id() != u16::from(u8::from(id)) {
             return Err(InitError::OtherKind(transport.id()));
         }
@@ -84,19 +100,19 @@ impl<T: Transport> Device<T> {
         device.reset()?;
         device.add_status(DeviceStatus::ACKNOWLEDGE);
         device.add_status(DeviceStatus::DRIVER);
-        device.negotiate(wanted | F::VERSION_1 | F::EVENT_IDX)?;
+        device.negotiate(wanted)?;
         device.transport.enable_interrupts()?;
         Ok(device)
     }
 
     /// Accepts those of the wanted features that are offered.
-    fn negotiate(&mut self, wanted: F) -> Result<(), InitError> {
+    fn negotiate(&mut self, wanted: impl FnOnce(F) -> F) -> Result<(), InitError> {
         let mut offered = 0;
         for window in 0..FEATURE_WINDOWS {
             offered |= u128::from(self.transport.offered_features(window)) << (32 * window);
         }
-        let accepted = offered & wanted.bits().to_ne();
-        self.features = F::from_bits_retain(accepted.into());
+        let offered = F::from_bits_retain(offered.into());
+        self.features = offered & (wanted(offered) | F::VERSION_1 | F::EVENT_IDX);
         if !self.features.contains(F::VERSION_1) {
             return Err(InitError::Legacy);
         }
@@ -209,7 +225,7 @@ impl<T: Transport> Device<T> {
     }
 
     /// Gives the device up; the first reason stays.
-    fn fail(&mut self, error: DeviceError) -> DeviceError {
+    pub(crate) fn fail(&mut self, error: DeviceError) -> DeviceError {
         if let Some(first) = self.broken {
             return first;
         }

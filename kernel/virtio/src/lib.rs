@@ -34,6 +34,7 @@ pub mod console;
 pub mod device;
 pub mod entropy;
 pub mod memory;
+pub mod net;
 pub mod queue;
 pub mod registers;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The seam to memory that driver and device share; the hal implements it. And buffers in it, which have one owner.
 
+pub mod arena;
+
 use alloc::sync::Arc;
 use core::fmt::Debug;
 use core::ops::Range;

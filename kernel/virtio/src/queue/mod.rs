@@ -179,6 +179,12 @@ impl<M: DmaMemory, C: Chain> Queue<M, C> {
         self.ring.size()
     }
 
+    /// How many descriptors are free.
+    #[must_use]
+    pub const fn free(&self) -> u16 {
+        self.free
+    }
+
     /// How many chains the device has.
     #[must_use]
     pub const fn in_flight(&self) -> u16 {

@@ -1,0 +1,216 @@
+//! Received frames: buffers in the arena's order.
+
+use alloc::vec::Vec;
+
+use virtio_spec::net::F;
+
+use super::config::{Sizes, frame_size};
+use super::header::{HEADER, Header, ReceivedInfo};
+use super::in_order::InOrder;
+use crate::device::{Device, DeviceError, InitError};
+use crate::memory::arena::{Arena, Arenas, Span};
+use crate::memory::{self, Dma, DmaMemory};
+use crate::queue::{Chain, Queue};
+use crate::transport::Transport;
+
+/// Least memory for received frames in bytes: two of the largest frames.
+const LEAST_MEMORY: usize = 256 << 10;
+
+/// Least bytes of a buffer: a usual frame.
+const LEAST_BUFFER: usize = 2048;
+
+/// Most buffers: with more, memory would only be colder.
+const MOST_BUFFERS: usize = 1024;
+
+/// A buffer that waits for a frame, or a part of one.
+#[derive(Debug)]
+struct Posted<A>(Span<A>);
+
+impl<A: Arena> Chain for Posted<A> {
+    fn segments(&self) -> impl Iterator<Item = memory::Segment> {
+        self.0.writable(0..self.0.size())
+    }
+}
+
+/// A frame that lies in the buffers of [`Receive::frame`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// Bytes, with the header in front of it.
+    length: usize,
+    info: ReceivedInfo,
+}
+
+/// The receive queue and its buffers.
+#[derive(Debug)]
+pub(super) struct Receive<M, A> {
+    queue: Queue<M, Posted<A>>,
+    features: F,
+    /// Bytes of a buffer, a power of two.
+    buffer_size: usize,
+    /// Buffers that the device does not have; they go to it in the arena's order.
+    free: InOrder<Span<A>>,
+    /// The buffers of the frame that is being used, in the order in which the device used them.
+    frame: Vec<Span<A>>,
+    /// How many buffers the device got since it was last told.
+    untold: usize,
+    dropped: u64,
+}
+
+impl<M: DmaMemory, A: Arena> Receive<M, A> {
+    /// Makes the queue and its buffers, all of which are free.
+    pub(super) fn new<T: Transport, D>(
+        device: &mut Device<T>,
+        dma: &D,
+        index: u16,
+        (sizes, mtu): (Sizes, u16),
+    ) -> Result<Self, InitError>
+    where
+        D: Dma<Memory = M> + Arenas<Arena = A>,
+    {
+        let features = F::from(device.features());
+        let whole_frame = (HEADER + frame_size(mtu)).next_power_of_two();
+        let least =
+            if features.contains(F::MRG_RXBUF) { LEAST_BUFFER } else { whole_frame.max(LEAST_BUFFER) };
+        let mut arena = allocate(dma, sizes.receive, LEAST_MEMORY.max(2 * least))?;
+        let most = (arena.size() / least).min(MOST_BUFFERS);
+        let queue: Queue<M, Posted<A>> = device.queue(dma, index, u16::try_from(most).unwrap_or(u16::MAX))?;
+        let count = usize::from(queue.size());
+        let buffer_size = arena.size() / count;
+        let mut frame = Vec::new();
+        frame.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
+        let mut free = InOrder::new(count).ok_or(InitError::OutOfMemory)?;
+        for number in 0..count {
+            free.put(number, arena.split_front(buffer_size).ok_or(InitError::OutOfMemory)?);
+        }
+        Ok(Self { queue, features, buffer_size, free, frame, untold: 0, dropped: 0 })
+    }
+
+    /// How many frames were dropped.
+    pub(super) const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Whether the device has used buffers.
+    pub(super) fn has_used(&self) -> bool {
+        self.queue.has_used()
+    }
+
+    /// Gives the device the buffers that are next.
+    pub(super) fn post(&mut self) {
+        while let Some(span) = self.free.take() {
+            // There are as many descriptors as buffers. If the queue is broken, the next call will find out.
+            let _posted = self.queue.submit(Posted(span));
+            self.untold += 1;
+        }
+    }
+
+    /// Tells the device of buffers that it got, if it wants to know.
+    pub(super) fn notify<T: Transport>(&mut self, device: &mut Device<T>) {
+        self.untold = 0;
+        self.queue.notify(device.transport());
+    }
+
+    /// Finds the next frame, which [`Receive::with_frame`] uses and [`Receive::release`] gives back.
+    pub(super) fn next<T: Transport>(
+        &mut self,
+        device: &mut Device<T>,
+    ) -> Result<Option<Frame>, DeviceError> {
+        // A device that gives rubbish as fast as it gets buffers is not waited for.
+        for _ in 0..self.free.size() {
+            let Some((length, header)) = self.gather(device)? else { return Ok(None) };
+            let size = length.saturating_sub(HEADER);
+            let info = header.and_then(|header| header.check(self.features, size));
+            match info.filter(|_| self.is_contiguous(length)) {
+                Some(info) => return Ok(Some(Frame { length, info })),
+                None => self.drop_frame(device),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the next frame's buffers from the device: how many bytes it wrote, and the header if there is one.
+    fn gather<T: Transport>(
+        &mut self,
+        device: &mut Device<T>,
+    ) -> Result<Option<(usize, Option<Header>)>, DeviceError> {
+        let Some(mut length) = self.take_buffer(device)? else { return Ok(None) };
+        let bytes = |bytes: &mut [u8]| bytes.get(..length).and_then(Header::parse);
+        let header = self.frame.first_mut().and_then(|first| first.with_bytes(bytes));
+        let buffers =
+            header.filter(|_| self.features.contains(F::MRG_RXBUF)).map_or(1, |header| header.buffers);
+        for _ in 1..buffers {
+            // They must be used together (section 5.1.6.4).
+            let more = self.take_buffer(device)?.ok_or_else(|| device.fail(DeviceError::MissingBuffers))?;
+            length += more;
+        }
+        Ok(Some((length, header.filter(|_| buffers > 0))))
+    }
+
+    /// Takes the next buffer that the device has used; how many bytes it wrote.
+    fn take_buffer<T: Transport>(&mut self, device: &mut Device<T>) -> Result<Option<usize>, DeviceError> {
+        let used = self.queue.complete();
+        let Some(used) = device.checked(used)? else { return Ok(None) };
+        // Does not allocate: there is room for all of them.
+        self.frame.push(used.chain.0);
+        // No more than the buffer has: the queue checks that.
+        Ok(Some(usize::try_from(used.written).unwrap_or_default()))
+    }
+
+    /// Whether the buffers are one behind the other, and all but the last one full.
+    fn is_contiguous(&self, length: usize) -> bool {
+        length.div_ceil(self.buffer_size) == self.frame.len() && self.frame.is_sorted_by(Span::is_followed_by)
+    }
+
+    /// Drops the frame.
+    fn drop_frame<T: Transport>(&mut self, device: &mut Device<T>) {
+        self.dropped += 1;
+        self.release(device);
+    }
+
+    /// Has `take` use the frame.
+    pub(super) fn with_frame<R>(
+        &mut self,
+        Frame { length, info }: Frame,
+        take: impl FnOnce(&[u8], ReceivedInfo) -> R,
+    ) -> Option<R> {
+        Span::with_joined(&mut self.frame, |bytes| take(bytes.get(HEADER..length).unwrap_or_default(), info))
+    }
+
+    /// Gives the frame's buffers back to the device.
+    pub(super) fn release<T: Transport>(&mut self, device: &mut Device<T>) {
+        for span in self.frame.drain(..) {
+            self.free.put(span.start() / self.buffer_size, span);
+        }
+        self.post();
+        // One that has run out of buffers need not wait for the end of a long batch.
+        if self.untold >= self.free.size() / 4 {
+            self.notify(device);
+        }
+    }
+
+    /// Switches interrupts on or off; whether there is something already.
+    pub(super) fn interrupts<T: Transport>(
+        &mut self,
+        device: &mut Device<T>,
+        on: bool,
+    ) -> Result<bool, DeviceError> {
+        if !on {
+            self.queue.disarm();
+            return Ok(self.queue.has_used());
+        }
+        let armed = self.queue.arm(1);
+        device.checked(armed)
+    }
+}
+
+/// An arena of about that size, at least the smallest that will do.
+pub(super) fn allocate<A: Arena>(
+    dma: &impl Arenas<Arena = A>,
+    size: usize,
+    least: usize,
+) -> Result<Span<A>, InitError> {
+    let most = size.max(least).checked_next_power_of_two().ok_or(InitError::OutOfMemory)?;
+    let mut sizes =
+        core::iter::successors(Some(most), |size| Some(size / 2)).take_while(|size| *size >= least);
+    sizes.find_map(|size| Span::allocate(dma, size)).ok_or(InitError::OutOfMemory)
+}
