@@ -3,12 +3,14 @@
 //! Drivers are services ([`hermit_virtio`]); here is what they need of the hardware.
 
 mod dma;
+mod mirror;
 mod pci;
 mod registers;
 
 use hermit_virtio::transport::pci::{MapRegisters, Message};
 
 pub use dma::{Allocator, Pages};
+pub use mirror::Mirror;
 pub use pci::Ports;
 pub use registers::Window;
 

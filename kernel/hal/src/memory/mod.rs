@@ -134,6 +134,31 @@ pub(crate) fn free_pages(address: u64, size: u64) {
     paging::with(|memory| memory.free(address, size));
 }
 
+/// Pages in one piece that are mapped twice in a row.
+#[derive(Debug)]
+pub(crate) struct Twice {
+    /// Where the first copy is; the second one is right behind it.
+    pub(crate) address: u64,
+    /// Where the memory is.
+    pub(crate) physical: u64,
+    /// Bytes of one copy.
+    pub(crate) size: u64,
+}
+
+/// Takes whole pages in one piece, all zero, and maps them twice.
+pub(crate) fn map_twice(size: u64) -> Result<Twice, OutOfMemory> {
+    paging::with(|memory| memory.map_twice(size))
+}
+
+/// Unmaps and frees what [`map_twice`] returned.
+///
+/// # Safety
+///
+/// Nothing may use the memory any more.
+pub(crate) unsafe fn unmap_twice(pages: &Twice) {
+    paging::with(|memory| memory.unmap_twice(pages));
+}
+
 /// Processors have no more physical addresses.
 const MAX_PHYSICAL: u64 = 1 << 52;
 

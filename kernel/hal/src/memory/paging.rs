@@ -8,7 +8,7 @@ use hermit_ranges::{FreeError, Range, Ranges};
 
 use super::address_space::AddressSpace;
 use super::space::{Leaving, Space};
-use super::{OutOfMemory, StartPage, stack};
+use super::{OutOfMemory, StartPage, Twice, stack};
 use crate::platform;
 use crate::sync::SpinLock;
 
@@ -132,6 +132,39 @@ impl Memory {
             self.free_physical(physical, size);
             OutOfMemory
         })
+    }
+
+    /// Maps fresh memory in one piece, all zero, at two places, one right behind the other.
+    pub(super) fn map_twice(&mut self, size: u64) -> Result<Twice, OutOfMemory> {
+        self.check_reserve(size)?;
+        let both = size.checked_mul(2).ok_or(OutOfMemory)?;
+        let physical = self.space.take_block(&mut self.table, size)?;
+        let Ok(address) = self.allocate_addresses(both, PAGE_SIZE) else {
+            self.free_physical(physical, size);
+            return Err(OutOfMemory);
+        };
+        let pages = Twice { address, physical, size };
+        for copy in [address, address + size] {
+            if self.table.map(&mut self.space, copy, physical, size, Access::Write).is_err() {
+                self.unmap_twice(&pages);
+                return Err(OutOfMemory);
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Unmaps both copies, or what there is of them, and frees the memory.
+    pub(super) fn unmap_twice(&mut self, &Twice { address, physical, size }: &Twice) {
+        let both = Range { start: address, end: address + 2 * size };
+        // Fails only if the platform has no memory to note a hole: then all stays, as if it were still in use.
+        if self.table.unmap(&mut self.space, address, both.size(), &mut |_| ()).is_err() {
+            return;
+        }
+        let mut leaving = Leaving::new(self.space.direct_map);
+        leaving.add(physical, size);
+        self.flush(leaving);
+        // If they are in too many pieces, they are lost: there are more.
+        let _: Result<(), FreeError> = self.addresses.free(both);
     }
 
     /// Puts fresh memory at addresses that [`Self::allocate_addresses`] returned, in large pages where they fit.
