@@ -3,6 +3,9 @@
 //! An arena is mapped twice, the second copy right behind the first: whatever begins in the first one is contiguous, also
 //! if it goes on at the arena's start. For the device it is there once.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::sync::Arc;
 use core::fmt::Debug;
 use core::marker::PhantomData;

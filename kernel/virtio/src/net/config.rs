@@ -2,7 +2,6 @@
 
 use virtio_spec::net::{F, S};
 
-use super::ETHERNET_HEADER;
 use crate::device::{Device, InitError};
 use crate::transport::Transport;
 
@@ -21,23 +20,6 @@ const LEAST_MTU: u16 = 68;
 
 /// The bit in the first byte of an address that is a group's.
 const GROUP: u8 = 1;
-
-/// How much memory frames may have, in bytes; both are rounded up to powers of two, and there is some in any case.
-///
-/// If there is no such block of contiguous memory the driver takes smaller ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// For received frames.
-    pub receive: usize,
-    /// For frames to be transmitted.
-    pub transmit: usize,
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { receive: 1 << 20, transmit: 512 << 10 }
-    }
-}
 
 /// Which TCP segments the device cuts up, when they are larger than the network takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,9 +111,4 @@ fn read_link<T: Transport>(device: &Device<T>) -> Result<bool, InitError> {
     }
     let status = device.config(|config| config.read_u16(field::STATUS))?;
     Ok(S::from_bits_retain(status.into()).contains(S::LINK_UP))
-}
-
-/// Bytes of the largest frame on a network with that MTU, with room for a VLAN's tag.
-pub(super) fn frame_size(mtu: u16) -> usize {
-    ETHERNET_HEADER + 4 + usize::from(mtu)
 }

@@ -20,13 +20,18 @@ mod config;
 mod header;
 mod in_order;
 mod receive;
+mod sizes;
 mod transmit;
+
+#[cfg(test)]
+mod tests;
 
 use virtio_spec::{F, Id};
 
-pub use self::config::{Info, Segmentation, Sizes};
+pub use self::config::{Info, Segmentation};
 pub use self::header::{Checksum, Offload, ReceivedInfo, Segment, Version};
 use self::receive::Receive;
+pub use self::sizes::Sizes;
 use self::transmit::Transmit;
 use crate::device::{Device, DeviceError, InitError};
 use crate::memory::arena::{Arena, Arenas};
@@ -84,8 +89,10 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
     {
         let mut device = Device::start_with(transport, Id::Net, |offered| F::from(config::wanted(offered)))?;
         let info = Info::read(&device)?;
-        let mut receive = Receive::new(&mut device, dma, RECEIVE, (sizes, info.mtu))?;
-        let transmit = Transmit::new(&mut device, dma, TRANSMIT, sizes)?;
+        let buffer = sizes::least_buffer(device.features().into(), info.mtu);
+        let (receive_arena, transmit_arena) = sizes.allocate(dma, buffer)?;
+        let mut receive = Receive::new(&mut device, dma, receive_arena, buffer)?;
+        let transmit = Transmit::new(&mut device, dma, transmit_arena)?;
         device.run();
         receive.post();
         receive.notify(&mut device);
@@ -165,10 +172,10 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
         Ok(self.transmit.is_empty())
     }
 
-    /// Switches interrupts for received frames on or off; whether there is a frame already, for which none comes.
+    /// Switches interrupts for received frames on or off; whether there is a frame already, for which none may come.
     ///
-    /// With `true` one interrupt comes with the next frame; others may follow. The line must be let through before the first
-    /// time. With `false` it is a hint: some may come.
+    /// Once it is on, an interrupt comes with the next frame; others may follow. The line must be let through before the
+    /// first time. Off is a hint: some may come.
     ///
     /// # Errors
     ///

@@ -4,23 +4,17 @@ use alloc::vec::Vec;
 
 use virtio_spec::net::F;
 
-use super::config::{Sizes, frame_size};
+use super::RECEIVE;
 use super::header::{HEADER, Header, ReceivedInfo};
 use super::in_order::InOrder;
 use crate::device::{Device, DeviceError, InitError};
-use crate::memory::arena::{Arena, Arenas, Span};
+use crate::memory::arena::{Arena, Span};
 use crate::memory::{self, Dma, DmaMemory};
 use crate::queue::{Chain, Queue};
 use crate::transport::Transport;
 
-/// Least memory for received frames in bytes: two of the largest frames.
-const LEAST_MEMORY: usize = 256 << 10;
-
-/// Least bytes of a buffer: a usual frame.
-const LEAST_BUFFER: usize = 2048;
-
 /// Most buffers: with more, memory would only be colder.
-const MOST_BUFFERS: usize = 1024;
+const MOST_BUFFERS: u16 = 1024;
 
 /// A buffer that waits for a frame, or a part of one.
 #[derive(Debug)]
@@ -57,23 +51,15 @@ pub(super) struct Receive<M, A> {
 }
 
 impl<M: DmaMemory, A: Arena> Receive<M, A> {
-    /// Makes the queue and its buffers, all of which are free.
-    pub(super) fn new<T: Transport, D>(
+    /// Makes the queue and its buffers of at least that many bytes, all of which are free.
+    pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
-        dma: &D,
-        index: u16,
-        (sizes, mtu): (Sizes, u16),
-    ) -> Result<Self, InitError>
-    where
-        D: Dma<Memory = M> + Arenas<Arena = A>,
-    {
-        let features = F::from(device.features());
-        let whole_frame = (HEADER + frame_size(mtu)).next_power_of_two();
-        let least =
-            if features.contains(F::MRG_RXBUF) { LEAST_BUFFER } else { whole_frame.max(LEAST_BUFFER) };
-        let mut arena = allocate(dma, sizes.receive, LEAST_MEMORY.max(2 * least))?;
-        let most = (arena.size() / least).min(MOST_BUFFERS);
-        let queue: Queue<M, Posted<A>> = device.queue(dma, index, u16::try_from(most).unwrap_or(u16::MAX))?;
+        dma: &impl Dma<Memory = M>,
+        mut arena: Span<A>,
+        least: usize,
+    ) -> Result<Self, InitError> {
+        let most = u16::try_from(arena.size() / least).unwrap_or(u16::MAX).min(MOST_BUFFERS);
+        let queue: Queue<M, Posted<A>> = device.queue(dma, RECEIVE, most)?;
         let count = usize::from(queue.size());
         let buffer_size = arena.size() / count;
         let mut frame = Vec::new();
@@ -82,6 +68,7 @@ impl<M: DmaMemory, A: Arena> Receive<M, A> {
         for number in 0..count {
             free.put(number, arena.split_front(buffer_size).ok_or(InitError::OutOfMemory)?);
         }
+        let features = F::from(device.features());
         Ok(Self { queue, features, buffer_size, free, frame, untold: 0, dropped: 0 })
     }
 
@@ -128,22 +115,24 @@ impl<M: DmaMemory, A: Arena> Receive<M, A> {
         Ok(None)
     }
 
-    /// Takes the next frame's buffers from the device: how many bytes it wrote, and the header if there is one.
+    /// Takes the next frame's buffers from the device: how many bytes it wrote, and the header if it can be a frame's.
     fn gather<T: Transport>(
         &mut self,
         device: &mut Device<T>,
     ) -> Result<Option<(usize, Option<Header>)>, DeviceError> {
-        let Some(mut length) = self.take_buffer(device)? else { return Ok(None) };
-        let bytes = |bytes: &mut [u8]| bytes.get(..length).and_then(Header::parse);
-        let header = self.frame.first_mut().and_then(|first| first.with_bytes(bytes));
-        let buffers =
-            header.filter(|_| self.features.contains(F::MRG_RXBUF)).map_or(1, |header| header.buffers);
+        let Some(mut last) = self.take_buffer(device)? else { return Ok(None) };
+        let parse = |bytes: &mut [u8]| bytes.get(..last).and_then(Header::parse);
+        let header = self.frame.first_mut().and_then(|first| first.with_bytes(parse));
+        let merged = header.filter(|_| self.features.contains(F::MRG_RXBUF));
+        let buffers = merged.map_or(1, |header| header.buffers);
+        let (mut length, mut is_whole) = (last, buffers > 0);
         for _ in 1..buffers {
+            is_whole &= last == self.buffer_size;
             // They must be used together (section 5.1.6.4).
-            let more = self.take_buffer(device)?.ok_or_else(|| device.fail(DeviceError::MissingBuffers))?;
-            length += more;
+            last = self.take_buffer(device)?.ok_or_else(|| device.fail(DeviceError::MissingBuffers))?;
+            length += last;
         }
-        Ok(Some((length, header.filter(|_| buffers > 0))))
+        Ok(Some((length, header.filter(|_| is_whole))))
     }
 
     /// Takes the next buffer that the device has used; how many bytes it wrote.
@@ -156,7 +145,7 @@ impl<M: DmaMemory, A: Arena> Receive<M, A> {
         Ok(Some(usize::try_from(used.written).unwrap_or_default()))
     }
 
-    /// Whether the buffers are one behind the other, and all but the last one full.
+    /// Whether the buffers are one behind the other, and all of them were needed.
     fn is_contiguous(&self, length: usize) -> bool {
         length.div_ceil(self.buffer_size) == self.frame.len() && self.frame.is_sorted_by(Span::is_followed_by)
     }
@@ -194,23 +183,12 @@ impl<M: DmaMemory, A: Arena> Receive<M, A> {
         device: &mut Device<T>,
         on: bool,
     ) -> Result<bool, DeviceError> {
-        if !on {
+        if on {
+            let armed = self.queue.arm(1);
+            device.checked(armed)?;
+        } else {
             self.queue.disarm();
-            return Ok(self.queue.has_used());
         }
-        let armed = self.queue.arm(1);
-        device.checked(armed)
+        Ok(self.queue.has_used())
     }
-}
-
-/// An arena of about that size, at least the smallest that will do.
-pub(super) fn allocate<A: Arena>(
-    dma: &impl Arenas<Arena = A>,
-    size: usize,
-    least: usize,
-) -> Result<Span<A>, InitError> {
-    let most = size.max(least).checked_next_power_of_two().ok_or(InitError::OutOfMemory)?;
-    let mut sizes =
-        core::iter::successors(Some(most), |size| Some(size / 2)).take_while(|size| *size >= least);
-    sizes.find_map(|size| Span::allocate(dma, size)).ok_or(InitError::OutOfMemory)
 }

@@ -1,18 +1,13 @@
 //! Frames to be transmitted: a ring of bytes.
 
-use super::config::Sizes;
 use super::header::HEADER;
 use super::in_order::InOrder;
-use super::receive::allocate;
-use super::{MAX_FRAME, NetError};
+use super::{MAX_FRAME, NetError, TRANSMIT};
 use crate::device::{Device, DeviceError, InitError};
-use crate::memory::arena::{Arena, Arenas, Span};
+use crate::memory::arena::{Arena, Span};
 use crate::memory::{self, Dma, DmaMemory};
 use crate::queue::{Chain, Queue};
 use crate::transport::Transport;
-
-/// Least memory in bytes: two of the largest frames.
-const LEAST_MEMORY: usize = 256 << 10;
 
 /// Most frames that the device has at a time.
 const MOST_FRAMES: u16 = 256;
@@ -51,23 +46,18 @@ pub(super) struct Transmit<M, A> {
 }
 
 impl<M: DmaMemory, A: Arena> Transmit<M, A> {
-    /// Makes the queue and its ring.
-    pub(super) fn new<T: Transport, D>(
+    /// Makes the queue, with an arena as its ring.
+    pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
-        dma: &D,
-        index: u16,
-        sizes: Sizes,
-    ) -> Result<Self, InitError>
-    where
-        D: Dma<Memory = M> + Arenas<Arena = A>,
-    {
-        let free = allocate(dma, sizes.transmit, LEAST_MEMORY)?;
-        let queue: Queue<M, Queued<A>> = device.queue(dma, index, MOST_FRAMES)?;
+        dma: &impl Dma<Memory = M>,
+        arena: Span<A>,
+    ) -> Result<Self, InitError> {
+        let queue: Queue<M, Queued<A>> = device.queue(dma, TRANSMIT, MOST_FRAMES)?;
         if queue.size() < DESCRIPTORS {
             return Err(InitError::Config);
         }
         let done = InOrder::new(queue.size().into()).ok_or(InitError::OutOfMemory)?;
-        Ok(Self { queue, free, done, number: 0 })
+        Ok(Self { queue, free: arena, done, number: 0 })
     }
 
     /// Whether the device has nothing.

@@ -53,6 +53,13 @@ impl Arena {
         core::mem::take(&mut self.events.lock().unwrap())
     }
 
+    /// Makes sure that noting what happens allocates nothing for a while.
+    pub(crate) fn make_room_for_events(&self) {
+        let mut events = self.events.lock().unwrap();
+        events.clear();
+        events.reserve(4096);
+    }
+
     /// Does something at the driver's next fence.
     pub(crate) fn at_fence(&self, action: impl FnOnce() + Send + 'static) {
         self.at_fence.lock().unwrap().0 = Some(Box::new(action));
@@ -77,16 +84,16 @@ impl Arena {
     }
 }
 
-/// Gives out pages of the arena until `pages` are used up.
+/// Gives out pages of the arena, at most `pages` at a time.
 #[derive(Debug)]
 pub(crate) struct FakeDma {
     pub(crate) arena: Arena,
-    pages: Mutex<usize>,
+    pages: Arc<Mutex<usize>>,
 }
 
 impl FakeDma {
     pub(crate) fn new(arena: &Arena, pages: usize) -> Self {
-        Self { arena: arena.clone(), pages: Mutex::new(pages) }
+        Self { arena: arena.clone(), pages: Arc::new(Mutex::new(pages)) }
     }
 }
 
@@ -100,13 +107,15 @@ impl Dma for FakeDma {
         let mut bytes = self.arena.bytes();
         let start = bytes.len();
         bytes.resize(start + needed * PAGE, 0);
-        Some(FakeMemory { arena: self.arena.clone(), start, size: needed * PAGE })
+        Some(FakeMemory { arena: self.arena.clone(), left: self.pages.clone(), start, size: needed * PAGE })
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct FakeMemory {
     arena: Arena,
+    /// Pages that can be given out.
+    left: Arc<Mutex<usize>>,
     start: usize,
     size: usize,
 }
@@ -159,6 +168,7 @@ impl DmaMemory for FakeMemory {
 
 impl Drop for FakeMemory {
     fn drop(&mut self) {
+        *self.left.lock().unwrap() += self.size / PAGE;
         self.arena.log(Event::Freed);
     }
 }

@@ -4,12 +4,14 @@
 
 mod face;
 mod memory;
+mod mirror;
 mod model;
 mod pci;
 mod transport;
 
 pub(crate) use face::{mmio, rubbish};
 pub(crate) use memory::{Event, FakeDma, FakeMemory};
+pub(crate) use mirror::FakeMirror;
 pub(crate) use model::{Model, Received, Shared};
 pub(crate) use pci::{CONFIG_VECTOR, FakePci, MESSAGE_ENTRY, MODERN, place};
 pub(crate) use transport::{FakeTransport, ModelRegisters};

@@ -1,0 +1,444 @@
+//! The network device against one that behaves.
+
+mod cost;
+mod hostile;
+mod random;
+mod set_up;
+
+use std::vec;
+use std::vec::Vec;
+
+use super::header::HEADER;
+use super::{Checksum, MAX_FRAME, Net, NetError, Offload, ReceivedInfo, Segment, Sizes, Version};
+use crate::device::InitError;
+use crate::testing::{FakeDma, FakeMemory, FakeMirror, FakeTransport, Model, Received, Shared};
+
+const CSUM: u64 = 1 << 0;
+const GUEST_CSUM: u64 = 1 << 1;
+const MTU: u64 = 1 << 3;
+const MAC: u64 = 1 << 5;
+const GUEST_TSO4: u64 = 1 << 7;
+const GUEST_TSO6: u64 = 1 << 8;
+const HOST_TSO4: u64 = 1 << 11;
+const HOST_TSO6: u64 = 1 << 12;
+const MRG_RXBUF: u64 = 1 << 15;
+const STATUS: u64 = 1 << 16;
+
+/// What a device with everything offers.
+const ALL: u64 =
+    CSUM | GUEST_CSUM | MTU | MAC | GUEST_TSO4 | GUEST_TSO6 | HOST_TSO4 | HOST_TSO6 | MRG_RXBUF | STATUS;
+
+/// The least memory that there is.
+const SMALL: Sizes = Sizes { receive: 0, transmit: 0 };
+
+type Driver = Net<FakeTransport, FakeMemory, FakeMirror>;
+
+/// The model with a network: what comes and goes is as the test says.
+struct Nic {
+    model: Shared,
+}
+
+impl Nic {
+    /// A device with these features and the largest queues of that many descriptors.
+    fn new(features: u64, queue: u16) -> Self {
+        let model = Model::new(1, features, &[queue, queue]);
+        // Address, status, number of queues, MTU.
+        model.lock().unwrap().config = vec![2, 3, 4, 5, 6, 7, 1, 0, 1, 0, 0xdc, 5];
+        Self { model }
+    }
+
+    fn open(&self, sizes: Sizes) -> Result<Driver, InitError> {
+        let dma = FakeDma::new(&self.model.lock().unwrap().arena, 2000);
+        Net::new(FakeTransport::new(&self.model, true), &dma, sizes)
+    }
+
+    /// Receives a frame with this header, but for the number of buffers; `false` if there is no room.
+    fn deliver_with(&self, mut header: [u8; HEADER], frame: &[u8]) -> bool {
+        let mut model = self.model.lock().unwrap();
+        let (mut chains, mut room) = (Vec::new(), 0);
+        while room < HEADER + frame.len() {
+            let Some(chain) = model.take(0) else { return false };
+            room += usize::try_from(chain.parts[0].1).unwrap();
+            chains.push(chain);
+        }
+        header[10] = u8::try_from(chains.len()).unwrap();
+        let bytes = [&header, frame].concat();
+        let mut rest = bytes.as_slice();
+        for chain in chains {
+            let written = model.scatter(&chain, rest);
+            rest = &rest[usize::try_from(written).unwrap()..];
+            model.put(0, chain.head, written);
+        }
+        true
+    }
+
+    fn deliver(&self, frame: &[u8]) -> bool {
+        self.deliver_with([0; HEADER], frame)
+    }
+
+    /// Takes the next chain of the transmit queue.
+    fn take(&self) -> Option<Received> {
+        self.model.lock().unwrap().take(1)
+    }
+
+    /// Transmits a frame: its header and bytes.
+    fn finish(&self, chain: &Received) -> (Vec<u8>, Vec<u8>) {
+        let mut model = self.model.lock().unwrap();
+        let mut header = model.gather(chain);
+        let frame = header.split_off(HEADER);
+        model.put(1, chain.head, 0);
+        (header, frame)
+    }
+
+    /// Transmits all frames.
+    fn sent(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        core::iter::from_fn(|| self.take().map(|chain| self.finish(&chain))).collect()
+    }
+
+    /// How often the device was notified of a queue, and interrupted for it.
+    fn counts(&self, queue: usize) -> (usize, usize) {
+        let queue = self.model.lock().unwrap().queues[queue];
+        (queue.notified, queue.interrupts)
+    }
+}
+
+/// A frame of so many bytes that looks like no other.
+fn frame(size: usize, mark: usize) -> Vec<u8> {
+    (0..size).map(|place| u8::try_from((place / 7 + mark * 31) % 251).unwrap()).collect()
+}
+
+/// Receives the next frame.
+fn receive(net: &mut Driver) -> Option<(Vec<u8>, ReceivedInfo)> {
+    net.receive(|frame, info| (frame.to_vec(), info)).unwrap()
+}
+
+/// Transmits a frame.
+fn transmit(net: &mut Driver, bytes: &[u8]) -> Result<(), NetError> {
+    net.transmit(bytes.len(), Offload::default(), |room| room.copy_from_slice(bytes))
+}
+
+#[test]
+fn frames_come_as_they_were_sent() {
+    for features in [0, MRG_RXBUF, ALL] {
+        let nic = Nic::new(features, 256);
+        let mut net = nic.open(SMALL).unwrap();
+        assert_eq!(receive(&mut net), None);
+        // More than there are buffers.
+        for mark in 0..1000 {
+            let sent = frame(14 + mark * 3 % 1500, mark);
+            assert!(nic.deliver(&sent));
+            let (received, info) = receive(&mut net).unwrap();
+            assert_eq!((received, info.checksum_good), (sent, false));
+            net.flush();
+        }
+        assert_eq!((receive(&mut net), net.dropped()), (None, 0));
+    }
+}
+
+#[test]
+fn a_frame_in_several_buffers_is_one_piece() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    // Of 128 buffers, 32 at a time: some lie around the arena's end.
+    for mark in 0..50 {
+        let sent = frame(MAX_FRAME - mark, mark);
+        assert!(nic.deliver(&sent));
+        assert_eq!(receive(&mut net).unwrap().0, sent);
+    }
+    // Exactly full buffers, and one byte more.
+    for mark in 0..300 {
+        let sent = frame(3 * 2048 - HEADER + mark % 2, mark);
+        assert!(nic.deliver(&sent));
+        assert_eq!(receive(&mut net).unwrap().0, sent);
+    }
+}
+
+#[test]
+fn a_batch_is_one_notification() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    assert_eq!(nic.counts(0), (1, 0));
+    // As many as there are: the device goes to sleep.
+    let mut count = 0;
+    while nic.deliver(&frame(60, count)) {
+        count += 1;
+    }
+    assert_eq!(count, 128);
+    for _ in 0..31 {
+        assert!(receive(&mut net).is_some());
+    }
+    assert_eq!(nic.counts(0).0, 1);
+    net.flush();
+    net.flush();
+    assert_eq!(nic.counts(0).0, 2);
+    for _ in 0..20 {
+        transmit(&mut net, &frame(60, 1)).unwrap();
+    }
+    assert_eq!(nic.counts(1).0, 0);
+    net.flush();
+    net.flush();
+    assert_eq!(nic.counts(1).0, 1);
+    // A device that is awake need not be told.
+    assert!(nic.take().is_some());
+    transmit(&mut net, &frame(60, 1)).unwrap();
+    net.flush();
+    assert_eq!(nic.counts(1).0, 1);
+    assert_eq!(nic.sent().len(), 20);
+    transmit(&mut net, &frame(60, 1)).unwrap();
+    net.flush();
+    assert_eq!(nic.counts(1).0, 2);
+}
+
+#[test]
+fn a_device_without_buffers_gets_some_before_the_batch_ends() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    while nic.deliver(&frame(60, 1)) {}
+    for _ in 0..32 {
+        assert!(receive(&mut net).is_some());
+    }
+    assert_eq!(nic.counts(0).0, 2);
+}
+
+#[test]
+fn interrupts_come_only_if_somebody_waits() {
+    for features in [ALL, 0] {
+        let nic = Nic::new(features, 256);
+        if features == 0 {
+            nic.model.lock().unwrap().offered = 1 << 32;
+        }
+        let mut net = nic.open(SMALL).unwrap();
+        assert!(nic.deliver(&frame(60, 1)));
+        assert_eq!(nic.counts(0).1, 0);
+        // What came before is told, for no interrupt was.
+        assert_eq!(net.receive_interrupts(true), Ok(true));
+        assert!(receive(&mut net).is_some() && receive(&mut net).is_none());
+        assert_eq!(net.receive_interrupts(true), Ok(false));
+        assert!(nic.deliver(&frame(60, 2)));
+        assert_eq!(nic.counts(0).1, 1);
+        assert_eq!(net.interrupt().map(|cause| cause.queues), Ok(true));
+        assert_eq!(net.receive_interrupts(false), Ok(true));
+        assert!(receive(&mut net).is_some());
+        assert!(nic.deliver(&frame(60, 3)) && nic.deliver(&frame(60, 4)));
+        assert_eq!(nic.counts(0).1, 1);
+        assert_eq!(net.receive_interrupts(true), Ok(true));
+    }
+}
+
+#[test]
+fn a_frame_that_comes_just_when_interrupts_are_switched_on_is_told() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    let (model, arena) = (nic.model.clone(), nic.model.lock().unwrap().arena.clone());
+    arena.at_fence(move || assert!(Nic { model }.deliver(&frame(60, 1))));
+    assert_eq!(net.receive_interrupts(true), Ok(true));
+    assert!(receive(&mut net).is_some());
+}
+
+#[test]
+fn frames_are_sent_as_they_were_written() {
+    for features in [0, ALL] {
+        let nic = Nic::new(features, 256);
+        let mut net = nic.open(SMALL).unwrap();
+        for mark in 0..1000 {
+            let bytes = frame(14 + mark * 7 % 1500, mark);
+            assert!(net.can_transmit(bytes.len()));
+            assert_eq!(transmit(&mut net, &bytes), Ok(()));
+            net.flush();
+            assert_eq!(nic.sent(), [(vec![0; HEADER], bytes)]);
+        }
+        assert_eq!(net.is_flushed(), Ok(true));
+    }
+}
+
+#[test]
+fn a_large_frame_may_go_on_at_the_start_of_the_ring() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    let mut in_two = 0;
+    for mark in 0..50 {
+        let bytes = frame(MAX_FRAME - mark, mark);
+        assert!(net.can_transmit(bytes.len()));
+        assert_eq!(transmit(&mut net, &bytes), Ok(()));
+        let chain = nic.take().unwrap();
+        in_two += chain.parts.len() - 1;
+        assert_eq!(nic.finish(&chain).1, bytes);
+    }
+    assert!((10..15).contains(&in_two), "{in_two}");
+}
+
+#[test]
+fn who_finds_no_room_is_woken_when_there_is_more() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    let bytes = frame(60_000, 1);
+    let mut count = 0;
+    while net.can_transmit(bytes.len()) {
+        transmit(&mut net, &bytes).unwrap();
+        count += 1;
+    }
+    assert_eq!((count, transmit(&mut net, &bytes)), (4, Err(NetError::Full)));
+    // The device was told, though nobody has called `flush`.
+    assert_eq!(nic.counts(1), (1, 0));
+    assert!(net.can_transmit(1500));
+    let chains = [nic.take().unwrap(), nic.take().unwrap()];
+    nic.finish(&chains[0]);
+    assert_eq!(nic.counts(1).1, 0);
+    nic.finish(&chains[1]);
+    assert_eq!(nic.counts(1).1, 1);
+    assert_eq!(net.interrupt().map(|cause| cause.queues), Ok(true));
+    assert_eq!(net.is_flushed(), Ok(false));
+    for _ in 0..2 {
+        assert!(net.can_transmit(bytes.len()));
+        transmit(&mut net, &bytes).unwrap();
+    }
+    // Nobody waits any more.
+    nic.sent();
+    assert_eq!((nic.counts(1).1, net.is_flushed()), (1, Ok(true)));
+}
+
+#[test]
+fn what_was_used_just_before_waiting_for_room_is_found() {
+    let nic = Nic::new(ALL, 4);
+    let mut net = nic.open(SMALL).unwrap();
+    // A frame may need two descriptors: there is no room for a fourth one.
+    for _ in 0..3 {
+        transmit(&mut net, &frame(60, 1)).unwrap();
+    }
+    net.flush();
+    // The next fence is that of arming: nothing is left to be notified of.
+    let (model, arena) = (nic.model.clone(), nic.model.lock().unwrap().arena.clone());
+    arena.at_fence(move || assert_eq!(Nic { model }.sent().len(), 3));
+    assert!(net.can_transmit(60));
+}
+
+#[test]
+fn frames_may_be_done_in_any_order() {
+    let nic = Nic::new(ALL, 16);
+    let mut net = nic.open(SMALL).unwrap();
+    let mut mark = 0;
+    let mut sent = 0;
+    for round in 0..200 {
+        while net.can_transmit(9000) {
+            transmit(&mut net, &frame(9000 + round, mark)).unwrap();
+            mark += 1;
+        }
+        let mut chains: Vec<_> = core::iter::from_fn(|| nic.take()).collect();
+        let count = chains.len();
+        assert!(count > 0);
+        // The first one is last.
+        chains.rotate_left(1);
+        for (place, chain) in chains.iter().enumerate() {
+            let expected = frame(9000 + round, sent + (place + 1) % count);
+            assert_eq!(nic.finish(chain).1, expected);
+        }
+        sent += count;
+    }
+    assert_eq!((sent, net.is_flushed()), (mark, Ok(true)));
+}
+
+#[test]
+fn the_oldest_frame_holds_up_the_ring_but_breaks_nothing() {
+    let nic = Nic::new(ALL, 16);
+    let mut net = nic.open(SMALL).unwrap();
+    transmit(&mut net, &frame(60, 0)).unwrap();
+    let oldest = nic.take().unwrap();
+    let mut later = 0;
+    while net.can_transmit(60) {
+        transmit(&mut net, &frame(60, 1)).unwrap();
+        nic.sent();
+        later += 1;
+    }
+    // As many as the window has, though descriptors and bytes are left.
+    assert_eq!(later, 15);
+    nic.finish(&oldest);
+    assert_eq!((net.can_transmit(MAX_FRAME), net.is_flushed()), (true, Ok(true)));
+}
+
+#[test]
+fn buffers_used_in_another_order_lose_nothing_but_frames_of_several() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    for round in 0..300 {
+        {
+            let mut model = nic.model.lock().unwrap();
+            let chains = [model.take(0).unwrap(), model.take(0).unwrap(), model.take(0).unwrap()];
+            for place in [2, 0, 1] {
+                let mut bytes = vec![0; HEADER];
+                bytes[10] = 1;
+                bytes.extend(frame(100, round * 3 + place));
+                let written = model.scatter(&chains[place], &bytes);
+                model.put(0, chains[place].head, written);
+            }
+        }
+        for place in [2, 0, 1] {
+            assert_eq!(receive(&mut net).unwrap().0, frame(100, round * 3 + place));
+        }
+        // Buffers are in the arena's order again.
+        let large = frame(20_000, round);
+        assert!(nic.deliver(&large));
+        assert_eq!(receive(&mut net).unwrap().0, large);
+    }
+    assert_eq!(net.dropped(), 0);
+}
+
+#[test]
+fn headers_say_what_the_device_is_to_do() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    let checksum = Some(Checksum { start: 0x122, offset: 0x310 });
+    let mut sent = |offload| {
+        net.transmit(5000, offload, |bytes| bytes.fill(1)).unwrap();
+        nic.sent().remove(0).0
+    };
+    assert_eq!(sent(Offload { checksum, segment: None }), [1, 0, 0, 0, 0, 0, 0x22, 1, 0x10, 3, 0, 0]);
+    let segment = |version| Some(Segment { version, header_size: 0x142, size: 0x5b4 });
+    let expected = |kind| [1, kind, 0x42, 1, 0xb4, 5, 0x22, 1, 0x10, 3, 0, 0];
+    assert_eq!(sent(Offload { checksum, segment: segment(Version::V4) }), expected(1));
+    assert_eq!(sent(Offload { checksum, segment: segment(Version::V6) }), expected(4));
+}
+
+#[test]
+fn what_the_device_cannot_do_is_refused() {
+    let fails = |features, size, checksum: Option<(u16, u16)>, segment: Option<(Version, u16, u16)>| {
+        let nic = Nic::new(features, 256);
+        let mut net = nic.open(SMALL).unwrap();
+        let checksum = checksum.map(|(start, offset)| Checksum { start, offset });
+        let segment = segment.map(|(version, header_size, size)| Segment { version, header_size, size });
+        let result = net.transmit(size, Offload { checksum, segment }, |_| ());
+        assert_eq!(nic.sent().len(), usize::from(result.is_ok()));
+        result.err()
+    };
+    let place = Some((34, 16));
+    let v4 = Some((Version::V4, 54, 1446));
+    let v6 = Some((Version::V6, 54, 1446));
+    assert_eq!(fails(ALL, 2000, place, v4), None);
+    assert_eq!(fails(CSUM, 2000, place, None), None);
+    assert_eq!(fails(0, 2000, place, None), Some(NetError::Offload));
+    assert_eq!(fails(CSUM, 2000, place, v4), Some(NetError::Offload));
+    assert_eq!(fails(CSUM | HOST_TSO4, 2000, place, v4), None);
+    assert_eq!(fails(CSUM | HOST_TSO4, 2000, place, v6), Some(NetError::Offload));
+    assert_eq!(fails(CSUM | HOST_TSO6, 2000, place, v6), None);
+    assert_eq!(fails(CSUM | HOST_TSO6, 2000, place, v4), Some(NetError::Offload));
+    // A segment whose checksum is whole, one without data, one of endlessly many parts.
+    assert_eq!(fails(ALL, 2000, None, v4), Some(NetError::Offload));
+    assert_eq!(fails(ALL, 54, place, v4), Some(NetError::Offload));
+    assert_eq!(fails(ALL, 2000, place, Some((Version::V4, 54, 0))), Some(NetError::Offload));
+    // Checksums at the end of the frame, and behind it.
+    assert_eq!(fails(ALL, 100, Some((90, 8)), None), None);
+    assert_eq!(fails(ALL, 100, Some((90, 9)), None), Some(NetError::Offload));
+    assert_eq!(fails(ALL, 100, Some((u16::MAX, u16::MAX)), None), Some(NetError::Offload));
+    assert_eq!(fails(ALL, 14, None, None), None);
+    assert_eq!(fails(ALL, MAX_FRAME, None, None), None);
+    for size in [0, 13, MAX_FRAME + 1, usize::MAX] {
+        assert_eq!(fails(ALL, size, None, None), Some(NetError::Size));
+    }
+}
+
+#[test]
+fn no_room_is_promised_for_what_is_no_frame() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    assert!(!net.can_transmit(MAX_FRAME + 1) && !net.can_transmit(usize::MAX));
+    assert!(net.can_transmit(MAX_FRAME));
+}

@@ -1,0 +1,51 @@
+//! Memory that is used in place: what the driver uses is copied out and back, since here the device's memory is a vector.
+
+use std::sync::Mutex;
+use std::vec;
+use std::vec::Vec;
+
+use super::memory::{FakeDma, FakeMemory};
+use crate::memory::arena::{Arena, Arenas, Place};
+use crate::memory::{Dma, DmaMemory};
+
+#[derive(Debug)]
+pub(crate) struct FakeMirror {
+    memory: FakeMemory,
+    /// What is being used; made once, so that nothing allocates later.
+    used: Mutex<Vec<u8>>,
+}
+
+impl Arenas for FakeDma {
+    type Arena = FakeMirror;
+
+    fn arena(&self, size: usize) -> Option<FakeMirror> {
+        assert!(size.is_power_of_two() && size >= 4096);
+        let memory = self.allocate(size)?;
+        Some(FakeMirror { memory, used: Mutex::new(vec![0; size]) })
+    }
+}
+
+impl Arena for FakeMirror {
+    fn size(&self) -> usize {
+        self.memory.size()
+    }
+
+    fn device_address(&self) -> u64 {
+        self.memory.device_address()
+    }
+
+    fn with_bytes<R>(&self, place: Place<'_>, action: impl FnOnce(&mut [u8]) -> R) -> R {
+        let (start, length) = (place.start(), place.length());
+        assert!(start < self.size() && length <= self.size());
+        let mut used = self.used.lock().unwrap();
+        let bytes = &mut used[..length];
+        let (first, second) = bytes.split_at_mut(length.min(self.size() - start));
+        self.memory.read(start, first);
+        self.memory.read(0, second);
+        let result = action(bytes);
+        let (first, second) = bytes.split_at(length.min(self.size() - start));
+        self.memory.write(start, first);
+        self.memory.write(0, second);
+        result
+    }
+}
