@@ -51,8 +51,8 @@ impl Arena for Mirror {
         // Another place may have the same bytes at their other address, of which the compiler does not know that it is
         // the same memory: it moves no access from one use to another.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: mapped (it ends in the second copy at the latest) and filled when it was made. Nobody else uses the bytes
-        // at either address: there is a place only for the owner of their span, who does not lend it to two, and spans
+        // SAFETY: mapped (it ends in the second copy at the latest); what is there are bytes, for the compiler knows nothing of
+        // what was there before it was mapped. Nobody else uses them at either address: there is a place only for the owner of their span, who does not lend it to two, and spans
         // do not overlap (`hermit_virtio::memory::arena`, which alone makes places). While the device has bytes, their span
         // is in the queue; one that writes to bytes it has given back can write to any memory.
         let result = action(unsafe { bytes.as_mut() });

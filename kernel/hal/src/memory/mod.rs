@@ -145,7 +145,7 @@ pub(crate) struct Twice {
     pub(crate) size: u64,
 }
 
-/// Takes whole pages in one piece, all zero, and maps them twice.
+/// Takes whole pages in one piece, whatever is in them, and maps them twice.
 pub(crate) fn map_twice(size: u64) -> Result<Twice, OutOfMemory> {
     paging::with(|memory| memory.map_twice(size))
 }

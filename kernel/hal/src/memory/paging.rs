@@ -134,11 +134,11 @@ impl Memory {
         })
     }
 
-    /// Maps fresh memory in one piece, all zero, at two places, one right behind the other.
+    /// Maps memory in one piece, whatever is in it, at two places, one right behind the other.
     pub(super) fn map_twice(&mut self, size: u64) -> Result<Twice, OutOfMemory> {
         self.check_reserve(size)?;
         let both = size.checked_mul(2).ok_or(OutOfMemory)?;
-        let physical = self.space.take_block(&mut self.table, size)?;
+        let physical = self.space.take(&mut self.table, size, PAGE_SIZE)?;
         let Ok(address) = self.allocate_addresses(both, PAGE_SIZE) else {
             self.free_physical(physical, size);
             return Err(OutOfMemory);

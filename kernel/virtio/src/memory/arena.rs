@@ -38,7 +38,9 @@ pub trait Arenas {
     /// What it gives out.
     type Arena: Arena;
 
-    /// `size` bytes, a power of two and at least a page, zeroed; `None` if there is no such memory.
+    /// `size` bytes, a power of two and at least a page; `None` if there is no such memory.
+    ///
+    /// There may be anything in it: to touch all of it would cost time and memory when most of it may never be used.
     fn arena(&self, size: usize) -> Option<Self::Arena>;
 }
 
@@ -78,7 +80,7 @@ pub struct Span<A> {
 }
 
 impl<A: Arena> Span<A> {
-    /// A new arena, all of it; `None` if there is no memory, or `size` is no power of two from a page up to 2 GiB.
+    /// A new arena, all of it, whatever is in it; `None` if there is no memory, or `size` is no power of two from a page up to 2 GiB.
     pub fn allocate(arenas: &impl Arenas<Arena = A>, size: usize) -> Option<Self> {
         u32::try_from(size).ok().filter(|size| size.is_power_of_two() && *size >= 4096)?;
         let arena = arenas.arena(size).filter(|arena| arena.size() == size)?;

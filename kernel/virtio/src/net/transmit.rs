@@ -43,6 +43,8 @@ pub(super) struct Transmit<M, A> {
     done: InOrder<Span<A>>,
     /// The next frame's number.
     number: usize,
+    /// Bytes of the ring that no frame has had yet: what is in them must not leave the machine.
+    fresh: usize,
 }
 
 impl<M: DmaMemory, A: Arena> Transmit<M, A> {
@@ -57,7 +59,8 @@ impl<M: DmaMemory, A: Arena> Transmit<M, A> {
             return Err(InitError::Config);
         }
         let done = InOrder::new(queue.size().into()).ok_or(InitError::OutOfMemory)?;
-        Ok(Self { queue, free: arena, done, number: 0 })
+        let fresh = arena.size();
+        Ok(Self { queue, free: arena, done, number: 0, fresh })
     }
 
     /// Whether the device has nothing.
@@ -130,7 +133,12 @@ impl<M: DmaMemory, A: Arena> Transmit<M, A> {
             return Err(NetError::Full);
         }
         let mut span = self.free.split_front(taken(size)).ok_or(NetError::Full)?;
+        let is_fresh = self.fresh > 0;
+        self.fresh = self.fresh.saturating_sub(span.size());
         let result = span.with_bytes(|bytes| {
+            if is_fresh {
+                bytes.fill(0);
+            }
             let (start, rest) = bytes.split_at_mut(HEADER);
             start.copy_from_slice(header);
             fill(rest.get_mut(..size).unwrap_or_default())

@@ -8,6 +8,9 @@ use super::memory::{FakeDma, FakeMemory};
 use crate::memory::arena::{Arena, Arenas, Place};
 use crate::memory::{Dma, DmaMemory};
 
+/// What is in memory before anything is.
+pub(crate) const SECRET: u8 = 0xa5;
+
 #[derive(Debug)]
 pub(crate) struct FakeMirror {
     memory: FakeMemory,
@@ -21,6 +24,7 @@ impl Arenas for FakeDma {
     fn arena(&self, size: usize) -> Option<FakeMirror> {
         assert!(size.is_power_of_two() && size >= 4096);
         let memory = self.allocate(size)?;
+        memory.write(0, &vec![SECRET; size]);
         Some(FakeMirror { memory, used: Mutex::new(vec![0; size]) })
     }
 }

@@ -11,7 +11,7 @@ mod transport;
 
 pub(crate) use face::{mmio, rubbish};
 pub(crate) use memory::{Event, FakeDma, FakeMemory};
-pub(crate) use mirror::FakeMirror;
+pub(crate) use mirror::{FakeMirror, SECRET};
 pub(crate) use model::{Model, Received, Shared};
 pub(crate) use pci::{CONFIG_VECTOR, FakePci, MESSAGE_ENTRY, MODERN, place};
 pub(crate) use transport::{FakeTransport, ModelRegisters};

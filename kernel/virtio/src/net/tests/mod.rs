@@ -11,7 +11,7 @@ use std::vec::Vec;
 use super::header::HEADER;
 use super::{Checksum, MAX_FRAME, Net, NetError, Offload, ReceivedInfo, Segment, Sizes, Version};
 use crate::device::InitError;
-use crate::testing::{FakeDma, FakeMemory, FakeMirror, FakeTransport, Model, Received, Shared};
+use crate::testing::{FakeDma, FakeMemory, FakeMirror, FakeTransport, Model, Received, SECRET, Shared};
 
 const CSUM: u64 = 1 << 0;
 const GUEST_CSUM: u64 = 1 << 1;
@@ -248,6 +248,20 @@ fn frames_are_sent_as_they_were_written() {
             assert_eq!(nic.sent(), [(vec![0; HEADER], bytes)]);
         }
         assert_eq!(net.is_flushed(), Ok(true));
+    }
+}
+
+#[test]
+fn what_was_in_memory_before_is_not_sent() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    for round in 0..200 {
+        let size = 1000 + round * 100;
+        assert!(net.can_transmit(size));
+        // It was to write all of it.
+        net.transmit(size, Offload::default(), |_| ()).unwrap();
+        let (header, frame) = nic.sent().remove(0);
+        assert!(header.iter().chain(&frame).all(|byte| *byte != SECRET), "{round}");
     }
 }
 
