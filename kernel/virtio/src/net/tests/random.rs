@@ -45,8 +45,10 @@ struct Expected {
     /// What the device has taken.
     taken: Vec<(Received, usize, usize)>,
     mark: usize,
-    /// How many interrupts there were when the driver began to wait.
+    /// How many interrupts there were when the driver began to wait for frames.
     waits: Option<usize>,
+    /// And when it began to wait for room.
+    is_full: Option<usize>,
 }
 
 fn play(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
@@ -78,6 +80,7 @@ fn play(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
                 let fits = net.can_transmit(size);
                 let result = transmit(&mut net, &frame(size, expected.mark));
                 prop_assert_eq!(result.is_ok(), fits);
+                expected.is_full = (!fits).then(|| nic.counts(1).1);
                 if fits {
                     expected.leaving.push_back((size, expected.mark));
                 }
@@ -99,6 +102,12 @@ fn play(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
         // Who waits is woken by the first frame.
         if let Some(before) = expected.waits {
             prop_assert_eq!(nic.counts(0).1 > before, !expected.arriving.is_empty());
+        }
+        // At the latest when there is nothing left to wait for.
+        if let Some(before) =
+            expected.is_full.filter(|_| expected.leaving.is_empty() && expected.taken.is_empty())
+        {
+            prop_assert!(nic.counts(1).1 > before);
         }
     }
     Ok(())
