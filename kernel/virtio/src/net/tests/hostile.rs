@@ -82,6 +82,24 @@ fn impossible_answers_break_the_device_for_good() {
     }
 }
 
+#[test]
+fn a_jump_is_found_also_by_who_only_waits() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    nic.model.lock().unwrap().set_used_index(0, 200);
+    let error = DeviceError::Queue(QueueError::IndexJump);
+    assert_eq!(net.receive_interrupts(true), Err(error));
+    assert_broken(&mut net, error);
+    let nic = Nic::new(ALL, 4);
+    let mut net = nic.open(SMALL).unwrap();
+    for _ in 0..3 {
+        transmit(&mut net, &frame(60, 1)).unwrap();
+    }
+    nic.model.lock().unwrap().set_used_index(1, 200);
+    assert!(!net.can_transmit(60));
+    assert_broken(&mut net, error);
+}
+
 fn receive_error(net: &mut Driver) -> DeviceError {
     net.receive(|_, _| ()).unwrap_err()
 }

@@ -312,6 +312,22 @@ fn who_finds_no_room_is_woken_when_there_is_more() {
 }
 
 #[test]
+fn who_has_found_room_is_not_interrupted_any_more() {
+    let nic = Nic::new(0, 16);
+    nic.model.lock().unwrap().offered = 1 << 32;
+    let mut net = nic.open(SMALL).unwrap();
+    while net.can_transmit(60) {
+        transmit(&mut net, &frame(60, 1)).unwrap();
+    }
+    let chain = nic.take().unwrap();
+    nic.finish(&chain);
+    let interrupts = nic.counts(1).1;
+    assert!(interrupts > 0 && net.can_transmit(60));
+    assert!(nic.sent().len() > 10);
+    assert_eq!(nic.counts(1).1, interrupts);
+}
+
+#[test]
 fn what_was_used_just_before_waiting_for_room_is_found() {
     let nic = Nic::new(ALL, 4);
     let mut net = nic.open(SMALL).unwrap();

@@ -5,7 +5,7 @@ use super::{
     STATUS,
 };
 use crate::device::InitError;
-use crate::net::{Info, Net, Segmentation, Sizes};
+use crate::net::{Info, MAX_FRAME, Net, Segmentation, Sizes};
 use crate::testing::{FakeDma, FakeTransport};
 use crate::transport::TransportError;
 
@@ -129,6 +129,15 @@ fn an_interrupt_that_says_nothing_is_the_queues_if_they_worked() {
     assert!(super::receive(&mut net).is_some());
     assert_eq!(interrupt(&mut net), Ok((true, false)));
     assert_eq!(interrupt(&mut net), Ok((false, true)));
+    // Frames that are done count if somebody waits for room.
+    super::transmit(&mut net, &super::frame(60, 1)).unwrap();
+    nic.sent();
+    assert_eq!(interrupt(&mut net), Ok((false, true)));
+    while net.can_transmit(MAX_FRAME) {
+        super::transmit(&mut net, &super::frame(MAX_FRAME, 1)).unwrap();
+    }
+    nic.sent();
+    assert_eq!(interrupt(&mut net), Ok((true, false)));
 }
 
 /// Sizes of the buffers that the device gets, and how many there are.
