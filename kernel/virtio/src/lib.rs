@@ -3,10 +3,11 @@
 //! | module | what | who calls it |
 //! | --- | --- | --- |
 //! | [`registers`], [`memory`] | seams: device registers, memory for devices, [buffers](memory::Buffer) with one owner | the hal implements the traits |
+//! | [`memory::arena`] | seam: memory that is used in place, [spans](memory::arena::Span) with one owner | as above |
 //! | [`transport`] | how a device is reached: [`transport::mmio`], [`transport::pci`] with the seams to configuration space | the kernel makes one for each device that it finds |
 //! | [`device`] | what all devices have in common: start, features, failure, end | drivers |
 //! | [`queue`] | split virtqueues | drivers |
-//! | [`console`], [`entropy`], [`block`] | drivers | the kernel, under a lock of its own |
+//! | [`console`], [`entropy`], [`block`], [`net`] | drivers | the kernel, under a lock of its own |
 //! | [`bytes`] | bytes of a device that has only whole sectors | the kernel's block object |
 //!
 //! A driver never waits. Its calls say when there is nothing to be done yet, and an interrupt comes when that changes:
@@ -20,7 +21,8 @@
 //!
 //! # What there is not
 //!
-//! Legacy interfaces, packed virtqueues, indirect descriptors, several console ports, several block queues.
+//! Legacy interfaces, packed virtqueues, indirect descriptors, several console ports, several block queues,
+//! several pairs of network queues and their control queue.
 #![no_std]
 #![forbid(unsafe_code)]
 
