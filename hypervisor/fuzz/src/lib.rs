@@ -72,9 +72,14 @@ pub fn command_line(data: &[u8]) {
     parsed.argv0.iter().for_each(|name| encoder.argv0(name));
     parsed.env.iter().for_each(|variable| encoder.env(variable));
     parsed.args.iter().for_each(|argument| encoder.arg(argument));
+    parsed.ip.iter().for_each(|&ip| encoder.ip(ip));
+    parsed.gateways.iter().for_each(|&address| encoder.gateway(address));
+    parsed.nameservers.iter().for_each(|&address| encoder.nameserver(address));
+    parsed.hostname.iter().for_each(|name| encoder.hostname(name));
     let again = CommandLine::parse(&encoder.finish());
-    // Only boot loaders write of devices.
-    let expected = CommandLine { devices: Vec::new(), virtio_console: false, ..parsed };
+    // Only boot loaders write of devices, and nobody writes what makes no sense.
+    let (devices, malformed) = (Vec::new(), Vec::new());
+    let expected = CommandLine { devices, malformed, virtio_console: false, ..parsed };
     assert_eq!(again, expected);
 }
 
