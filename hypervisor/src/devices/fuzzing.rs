@@ -93,7 +93,7 @@ fn machine(device: Box<dyn VirtioDevice>) -> Option<(Registers, GuestMemoryMmap)
     let memory =
         GuestMemoryMmap::from_ranges(&[(GuestAddress(0), hermit_interface::to_usize(MEMORY))]).ok()?;
     let mut machine = Registers::new(device, memory.clone()).ok()?;
-    machine.input_ready(Readiness::Always);
+    (0..machine.queue_count()).for_each(|index| machine.host_ready(index, Readiness::Always));
     Some((machine, memory))
 }
 

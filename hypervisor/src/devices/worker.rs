@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::virtio::{HostInput, Readiness, Served, Slot};
+use super::virtio::{HostEvent, HostState, Readiness, Served, Slot};
 
 /// Most events that are fetched at once.
 const EVENTS: usize = 64;
@@ -24,9 +24,37 @@ enum Source {
     /// The worker is to end.
     Stop,
     /// The guest has put something into a queue.
-    Queue { slot: usize, queue: usize },
-    /// There is input for a device.
-    Input { slot: usize },
+    Kick(usize),
+    /// What a queue waits for on the host has happened.
+    Host(usize),
+}
+
+/// As the number that an event carries.
+impl From<Source> for u64 {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Stop => 0,
+            Source::Kick(queue) => 1 + 2 * queue as u64,
+            Source::Host(queue) => 2 + 2 * queue as u64,
+        }
+    }
+}
+
+impl From<u64> for Source {
+    fn from(number: u64) -> Self {
+        let Some(number) = number.checked_sub(1) else { return Self::Stop };
+        let queue = hermit_interface::to_usize(number / 2);
+        if number.is_multiple_of(2) { Self::Kick(queue) } else { Self::Host(queue) }
+    }
+}
+
+/// A queue of a device.
+#[derive(Debug)]
+struct Queue {
+    slot: Arc<Slot>,
+    index: usize,
+    /// By what the worker is woken now for this queue, besides the guest.
+    watched: Option<HostEvent>,
 }
 
 /// Serves the queues of all devices.
@@ -36,9 +64,8 @@ enum Source {
 #[derive(Debug)]
 pub struct Worker {
     slots: Vec<Arc<Slot>>,
-    /// For each slot, the descriptor by whose input it is woken now.
-    watched: Vec<Option<RawFd>>,
-    sources: Vec<Source>,
+    /// Of all slots, one after the other.
+    queues: Vec<Queue>,
     epoll: Epoll,
     stop: EventFd,
 }
@@ -50,14 +77,11 @@ impl Worker {
     ///
     /// The host has no more descriptors or memory.
     pub fn new(slots: Vec<Arc<Slot>>, stop: EventFd) -> Result<Self, WorkerError> {
-        let watched = vec![None; slots.len()];
-        let mut worker = Self { slots, watched, sources: Vec::new(), epoll: Epoll::new()?, stop };
-        // The first sources are those of input: their number is that of the slot.
-        worker.sources = (0..worker.slots.len()).map(|slot| Source::Input { slot }).collect();
-        worker.add(worker.stop.as_raw_fd(), Source::Stop)?;
-        for (index, slot) in worker.slots.clone().iter().enumerate() {
-            for (queue, kick) in slot.kicks().iter().enumerate() {
-                worker.add(kick.as_raw_fd(), Source::Queue { slot: index, queue })?;
+        let worker = Self { queues: queues(&slots), slots, epoll: Epoll::new()?, stop };
+        worker.add(worker.stop.as_raw_fd(), EventSet::IN, Source::Stop)?;
+        for (number, queue) in worker.queues.iter().enumerate() {
+            if let Some(kick) = queue.slot.kicks().get(queue.index) {
+                worker.add(kick.as_raw_fd(), EventSet::IN, Source::Kick(number))?;
             }
         }
         Ok(worker)
@@ -87,70 +111,79 @@ impl Worker {
             result => result?,
         };
         for event in events.iter().take(count) {
-            match self.sources.get(hermit_interface::to_usize(event.data())).copied() {
-                Some(Source::Stop) => return Ok(ControlFlow::Break(())),
-                Some(Source::Queue { slot, queue }) => self.handle_queue(slot, queue)?,
-                Some(Source::Input { slot }) => self.handle_input(slot)?,
-                None => {}
+            match Source::from(event.data()) {
+                Source::Stop => return Ok(ControlFlow::Break(())),
+                Source::Kick(queue) => self.handle_kick(queue)?,
+                Source::Host(queue) => self.handle_host(queue)?,
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn handle_queue(&mut self, index: usize, queue: usize) -> Result<(), WorkerError> {
-        let Some(slot) = self.slots.get(index).map(Arc::clone) else { return Ok(()) };
-        slot.take_kick(queue);
-        let served = slot.handle_queue(queue);
-        if served == Served::Partly {
-            slot.kick(queue);
+    fn handle_kick(&mut self, number: usize) -> Result<(), WorkerError> {
+        if let Some(queue) = self.queues.get(number) {
+            queue.slot.take_kick(queue.index);
         }
-        let input = slot.input();
-        match input {
-            Some(input) if input.queue != queue => Ok(()),
-            _ => self.watch(index, input.filter(|_| served == Served::Waiting)),
+        self.serve(number)
+    }
+
+    fn handle_host(&mut self, number: usize) -> Result<(), WorkerError> {
+        if let Some(queue) = self.queues.get(number) {
+            queue.slot.host_ready(queue.index, Readiness::Once);
+        }
+        self.serve(number)
+    }
+
+    fn serve(&mut self, number: usize) -> Result<(), WorkerError> {
+        let Some(queue) = self.queues.get(number) else { return Ok(()) };
+        match queue.slot.handle_queue(queue.index) {
+            Served::Partly => {
+                queue.slot.kick(queue.index);
+                Ok(())
+            }
+            Served::All => self.watch(number, None),
+            Served::Waiting => self.watch(number, queue.slot.host_event(queue.index)),
         }
     }
 
-    fn handle_input(&mut self, index: usize) -> Result<(), WorkerError> {
-        let Some(slot) = self.slots.get(index).map(Arc::clone) else { return Ok(()) };
-        let Some(input) = slot.input() else { return self.watch(index, None) };
-        slot.input_ready(Readiness::Once);
-        self.handle_queue(index, input.queue)
-    }
-
-    /// Waits for input only while a device wants some: a descriptor at its end, or with more input than the guest takes,
-    /// would wake the worker again and again.
-    fn watch(&mut self, index: usize, input: Option<HostInput>) -> Result<(), WorkerError> {
-        let (Some(watched), Some(slot)) = (self.watched.get_mut(index), self.slots.get(index)) else {
+    /// Waits for the host only while a queue does: a descriptor at its end, or with more input than the guest takes, would
+    /// wake the worker again and again.
+    fn watch(&mut self, number: usize, event: Option<HostEvent>) -> Result<(), WorkerError> {
+        let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.watched != event) else {
             return Ok(());
         };
-        let wanted = input.map(|input| input.descriptor);
-        if *watched == wanted {
-            return Ok(());
-        }
-        if let Some(descriptor) = watched.take() {
+        if let Some(HostEvent { descriptor, .. }) = queue.watched.take() {
             self.epoll.ctl(ControlOperation::Delete, descriptor, EpollEvent::default())?;
         }
-        let Some(input) = input else { return Ok(()) };
-        let event = EpollEvent::new(EventSet::IN, index as u64);
-        match self.epoll.ctl(ControlOperation::Add, input.descriptor, event) {
-            Ok(()) => *watched = wanted,
+        let Some(HostEvent { descriptor, state }) = event else { return Ok(()) };
+        let events = match state {
+            HostState::Readable => EventSet::IN,
+            HostState::Writable => EventSet::OUT,
+        };
+        let data = Source::Host(number).into();
+        match self.epoll.ctl(ControlOperation::Add, descriptor, EpollEvent::new(events, data)) {
+            Ok(()) => queue.watched = event,
             // epoll(7) refuses regular files and devices that never block (EPERM).
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                slot.input_ready(Readiness::Always);
-                slot.kick(input.queue);
+                queue.slot.host_ready(queue.index, Readiness::Always);
+                queue.slot.kick(queue.index);
             }
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    fn add(&mut self, descriptor: RawFd, source: Source) -> Result<(), WorkerError> {
-        let event = EpollEvent::new(EventSet::IN, self.sources.len() as u64);
-        self.epoll.ctl(ControlOperation::Add, descriptor, event)?;
-        self.sources.push(source);
-        Ok(())
+    fn add(&self, descriptor: RawFd, events: EventSet, source: Source) -> Result<(), WorkerError> {
+        Ok(self.epoll.ctl(ControlOperation::Add, descriptor, EpollEvent::new(events, source.into()))?)
     }
+}
+
+fn queues(slots: &[Arc<Slot>]) -> Vec<Queue> {
+    let of = |slot: &Arc<Slot>| {
+        let queue = |index| Queue { slot: Arc::clone(slot), index, watched: None };
+        (0..slot.kicks().len()).map(queue).collect::<Vec<_>>()
+    };
+    slots.iter().flat_map(of).collect()
 }
 
 /// Serves everything that the guest has sent so far. May be called from any thread, at any time.

@@ -11,7 +11,7 @@ use vm_memory::GuestMemoryMmap;
 pub use self::input::Input;
 pub use self::output::Output;
 use super::virtio::chain::{Answer, Buffers, Chain, has_available, serve_chains};
-use super::virtio::{DeviceError, HostInput, Readiness, Served, Slot, VirtioDevice};
+use super::virtio::{DeviceError, HostEvent, HostState, Readiness, Served, Slot, VirtioDevice};
 
 /// Queue of the buffers into which input goes.
 const RECEIVE: usize = 0;
@@ -96,13 +96,13 @@ impl VirtioDevice for Console {
         index == TRANSMIT
     }
 
-    fn input(&self) -> Option<HostInput> {
-        let descriptor = self.input.as_ref()?.descriptor()?;
-        Some(HostInput { descriptor, queue: RECEIVE })
+    fn host_event(&self, index: usize) -> Option<HostEvent> {
+        let input = self.input.as_ref().filter(|_| index == RECEIVE)?;
+        Some(HostEvent { descriptor: input.descriptor()?, state: HostState::Readable })
     }
 
-    fn input_ready(&mut self, readiness: Readiness) {
-        if let Some(input) = &mut self.input {
+    fn host_ready(&mut self, index: usize, readiness: Readiness) {
+        if let Some(input) = self.input.as_mut().filter(|_| index == RECEIVE) {
             input.set_ready(readiness);
         }
     }

@@ -14,7 +14,7 @@ use super::{Console, Input, MAX_OUTPUT, Output, PIECE, RECEIVE, TRANSMIT, Text};
 use crate::devices::virtio::testing::{
     BUFFERS, Counter, Driver, MEMORY, assert_refuses_hostile_chains, start,
 };
-use crate::devices::virtio::{DeviceError, Readiness, Served, Slot, VirtioDevice};
+use crate::devices::virtio::{DeviceError, HostState, Readiness, Served, Slot, VirtioDevice};
 
 /// Remembers each write; fails from the given one on.
 #[derive(Clone, Debug, Default)]
@@ -144,7 +144,7 @@ fn buffers_of_the_wrong_direction_are_refused() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
     let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
     assert!(matches!(rig.process(RECEIVE), Err(DeviceError::Direction)));
     let mut rig = Rig::new(silent(None));
@@ -157,7 +157,7 @@ fn hostile_chains_are_refused_by_both_queues() {
     assert_refuses_hostile_chains(TRANSMIT, || silent(None));
     assert_refuses_hostile_chains(RECEIVE, || {
         let mut console = silent(Some(Input::raw(File::open("/dev/zero").unwrap())));
-        console.input_ready(Readiness::Always);
+        console.host_ready(RECEIVE, Readiness::Always);
         console
     });
 }
@@ -208,17 +208,17 @@ fn without_input_buffers_stay_with_the_device() {
     rig.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(rig.receive(), Served::Waiting);
     assert!(rig.driver.used().is_empty());
-    assert_eq!(rig.console.input(), None);
+    assert_eq!(rig.console.host_event(RECEIVE), None);
 }
 
 #[test]
 fn input_is_read_when_there_is_some_and_room_for_it() {
     let (source, mut writer) = pipe();
     let mut rig = Rig::new(silent(Some(Input::quoted(source))));
-    assert_eq!(rig.console.input().map(|input| input.queue), Some(RECEIVE));
+    assert_eq!(rig.console.host_event(RECEIVE).map(|event| event.state), Some(HostState::Readable));
     writer.write_all(b"hello").unwrap();
     // No room: nothing is read, although there is something.
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     assert_eq!(rig.receive(), Served::All);
     for _ in 0..3 {
         rig.driver.send(&[(BUFFERS, 3, true)]);
@@ -228,7 +228,7 @@ fn input_is_read_when_there_is_some_and_room_for_it() {
     // Not ready: it would block.
     writer.write_all(b"!").unwrap();
     assert_eq!(rig.receive(), Served::Waiting);
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     assert_eq!(rig.receive(), Served::All);
     assert_eq!(rig.received(), [b"!"]);
 }
@@ -238,13 +238,13 @@ fn the_end_of_input_is_said_once() {
     let (source, writer) = pipe();
     drop(writer);
     let mut rig = Rig::new(silent(Some(Input::quoted(source))));
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(rig.receive(), Served::All);
     assert_eq!(rig.received(), [[END_OF_FILE]]);
-    assert_eq!(rig.console.input(), None);
+    assert_eq!(rig.console.host_event(RECEIVE), None);
     rig.driver.send(&[(BUFFERS, 16, true)]);
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     assert_eq!(rig.receive(), Served::Waiting);
 }
 
@@ -253,17 +253,17 @@ fn a_terminal_that_hangs_up_says_nothing() {
     let (source, writer) = pipe();
     drop(writer);
     let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(rig.receive(), Served::Waiting);
-    assert_eq!(rig.console.input(), None);
+    assert_eq!(rig.console.host_event(RECEIVE), None);
 }
 
 #[test]
 fn input_that_cannot_be_read_has_ended() {
     // A folder can be opened, but not read.
     let mut rig = Rig::new(silent(Some(Input::quoted(File::open("/").unwrap()))));
-    rig.console.input_ready(Readiness::Always);
+    rig.console.host_ready(RECEIVE, Readiness::Always);
     rig.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(rig.receive(), Served::All);
     assert_eq!(rig.received(), [[END_OF_FILE]]);
@@ -279,7 +279,7 @@ fn bytes_that_mean_something_are_quoted_unless_typed() {
         let (source, mut writer) = pipe();
         writer.write_all(typed).unwrap();
         let mut rig = Rig::new(silent(Some(make(source))));
-        rig.console.input_ready(Readiness::Once);
+        rig.console.host_ready(RECEIVE, Readiness::Once);
         rig.driver.send(&[(BUFFERS, 64, true)]);
         rig.receive();
         assert_eq!(rig.received(), [expected]);
@@ -293,9 +293,9 @@ fn a_file_that_never_blocks_is_read_to_its_end() {
     file.write_all(&content).unwrap();
     io::Seek::rewind(&mut file).unwrap();
     let mut rig = Rig::new(silent(Some(Input::quoted(file))));
-    rig.console.input_ready(Readiness::Always);
+    rig.console.host_ready(RECEIVE, Readiness::Always);
     let mut received = Vec::new();
-    while rig.console.input().is_some() {
+    while rig.console.host_event(RECEIVE).is_some() {
         rig.driver.send(&[(BUFFERS, 700, true)]);
         assert_eq!(rig.receive(), Served::All);
         received.extend(rig.received().concat());
@@ -309,7 +309,7 @@ fn room_of_no_bytes_is_given_back() {
     let (source, mut writer) = pipe();
     writer.write_all(b"x").unwrap();
     let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     rig.driver.send(&[(MEMORY, 0, true)]);
     rig.driver.send(&[(BUFFERS, 1, true)]);
     assert_eq!(rig.receive(), Served::All);
@@ -321,7 +321,7 @@ fn a_reset_loses_no_input() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
     let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.input_ready(Readiness::Once);
+    rig.console.host_ready(RECEIVE, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 2, true)]);
     rig.receive();
     assert_eq!(rig.received(), [b"in"]);
@@ -341,8 +341,8 @@ proptest! {
         drop(writer);
         let mut rig = Rig::new(silent(Some(Input::quoted(source))));
         let mut framed = Vec::new();
-        while rig.console.input().is_some() {
-            rig.console.input_ready(Readiness::Once);
+        while rig.console.host_event(RECEIVE).is_some() {
+            rig.console.host_ready(RECEIVE, Readiness::Once);
             for _ in 0..16 {
                 rig.driver.send(&[(BUFFERS, room, true)]);
                 rig.receive();

@@ -109,6 +109,38 @@ impl Buffers {
         Ok(())
     }
 
+    /// How many pieces of guest memory these are, at least.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Adds the memory itself to a list, for calls of the host that take many pieces at once. The first `skip` bytes are left
+    /// out.
+    ///
+    /// # Errors
+    ///
+    /// Memory is no longer where it was.
+    pub fn slices<'memory>(
+        &self,
+        skip: usize,
+        memory: &'memory GuestMemoryMmap,
+        access: Permissions,
+        list: &mut Vec<VolatileSlice<'memory>>,
+    ) -> Result<(), DeviceError> {
+        let mut skip = skip;
+        for buffer in &self.list {
+            let left_out = skip.min(buffer.length);
+            skip -= left_out;
+            // Cannot overflow: the whole buffer is in memory.
+            let address = buffer.address.unchecked_add(left_out as u64);
+            for slice in memory.get_slices(address, buffer.length - left_out, access)? {
+                list.push(slice?);
+            }
+        }
+        Ok(())
+    }
+
     fn push(&mut self, buffer: Buffer) {
         self.length += buffer.length;
         self.list.push_back(buffer);

@@ -9,6 +9,7 @@ pub mod chain;
 mod interrupt;
 pub mod mmio;
 mod slot;
+pub mod used;
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -53,25 +54,34 @@ pub enum DeviceError {
 pub enum Served {
     /// Everything that was available has been used.
     All,
-    /// What is left waits for the host ([`VirtioDevice::input`]), not for the guest.
+    /// What is left waits for the host ([`VirtioDevice::host_event`]), not for the guest.
     Waiting,
     /// Something may be left: it is somebody else's turn, then call again.
     Partly,
 }
 
-/// Where a device gets input from, for which the guest waits.
+/// Something on the host for which a queue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostInput {
-    /// Readable once there is input. Stays open as long as the device lives.
+pub struct HostEvent {
+    /// Stays open as long as the device lives. No two queues wait for the same one.
     pub descriptor: RawFd,
-    /// The queue to serve then.
-    pub queue: usize,
+    /// What it must be.
+    pub state: HostState,
 }
 
-/// What is known of a [`HostInput`].
+/// What a descriptor must be before a queue can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostState {
+    /// There is input.
+    Readable,
+    /// There is room for output.
+    Writable,
+}
+
+/// What is known of a [`HostEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can be read once without blocking.
+    /// It can be read, or written, once without blocking.
     Once,
     /// It never blocks: a file.
     Always,
@@ -129,14 +139,15 @@ pub trait VirtioDevice: Debug + Send {
         false
     }
 
-    /// Where input comes from, until it has ended.
-    fn input(&self) -> Option<HostInput> {
+    /// What a queue waits for if it is [`Served::Waiting`]; nothing if that will never be.
+    fn host_event(&self, index: usize) -> Option<HostEvent> {
+        let _: usize = index;
         None
     }
 
-    /// There is input.
-    fn input_ready(&mut self, readiness: Readiness) {
-        let _: Readiness = readiness;
+    /// What a queue waited for has happened.
+    fn host_ready(&mut self, index: usize, readiness: Readiness) {
+        let _: (usize, Readiness) = (index, readiness);
     }
 }
 

@@ -10,7 +10,7 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::mmio::{Registers, Round};
-use super::{DeviceError, HostInput, Interrupt, InterruptStatus, Readiness, Served, VirtioDevice};
+use super::{DeviceError, HostEvent, Interrupt, InterruptStatus, Readiness, Served, VirtioDevice};
 use crate::devices::bus::BusDevice;
 
 /// Offset of `InterruptStatus`.
@@ -102,15 +102,15 @@ impl Slot {
         }
     }
 
-    /// See [`VirtioDevice::input`].
+    /// See [`VirtioDevice::host_event`].
     #[must_use]
-    pub fn input(&self) -> Option<HostInput> {
-        self.lock().input()
+    pub fn host_event(&self, index: usize) -> Option<HostEvent> {
+        self.lock().host_event(index)
     }
 
-    /// See [`VirtioDevice::input_ready`].
-    pub fn input_ready(&self, readiness: Readiness) {
-        self.lock().input_ready(readiness);
+    /// See [`VirtioDevice::host_ready`].
+    pub fn host_ready(&self, index: usize, readiness: Readiness) {
+        self.lock().host_ready(index, readiness);
     }
 
     fn drain_queue(&self, index: usize) {

@@ -129,6 +129,16 @@ impl Driver {
         used
     }
 
+    /// How many chains the device has given back in all.
+    pub(crate) fn used_index(&self) -> u16 {
+        self.memory.read_obj(GuestAddress(USED + 2)).unwrap()
+    }
+
+    /// The flags of the available ring: whether interrupts are not wanted (section 2.7.7).
+    pub(crate) fn set_available_flags(&self, flags: u16) {
+        self.memory.write_obj(flags, GuestAddress(AVAILABLE)).unwrap();
+    }
+
     /// From which index on interrupts are wanted (section 2.7.7).
     pub(crate) fn set_used_event(&self, index: u16) {
         self.memory.write_obj(index, GuestAddress(AVAILABLE + 4 + 2 * u64::from(self.size))).unwrap();

@@ -26,7 +26,8 @@ use vm_memory::GuestMemoryMmap;
 
 use self::features::Features;
 use self::ring::Ring;
-use super::{DeviceError, HostInput, InterruptStatus, Readiness, Served, VirtioDevice};
+use super::used::wants_interrupt;
+use super::{DeviceError, HostEvent, InterruptStatus, Readiness, Served, VirtioDevice};
 use crate::devices::report::Once;
 
 /// `MagicValue`: "virt".
@@ -111,15 +112,15 @@ impl Registers {
         self.device.is_output(index)
     }
 
-    /// See [`VirtioDevice::input`].
+    /// See [`VirtioDevice::host_event`].
     #[must_use]
-    pub fn input(&self) -> Option<HostInput> {
-        self.device.input()
+    pub fn host_event(&self, index: usize) -> Option<HostEvent> {
+        self.device.host_event(index)
     }
 
-    /// See [`VirtioDevice::input_ready`].
-    pub fn input_ready(&mut self, readiness: Readiness) {
-        self.device.input_ready(readiness);
+    /// See [`VirtioDevice::host_ready`].
+    pub fn host_ready(&mut self, index: usize, readiness: Readiness) {
+        self.device.host_ready(index, readiness);
     }
 
     /// The guest reads. Registers have 32 bits and are read whole, else as zero; the configuration may be read in any width.
@@ -310,7 +311,7 @@ fn serve(
     queue.disable_notification(memory)?;
     let before = queue.next_used();
     let served = device.process(index, queue, memory)?;
-    let interrupt = queue.next_used() != before && queue.needs_notification(memory)?;
+    let interrupt = wants_interrupt(queue, memory, before)?;
     // The guest may have added something before it could see that it has to notify again.
     let more = served == Served::All && queue.enable_notification(memory)?;
     Ok(Round { served: if more { Served::Partly } else { served }, interrupt })
