@@ -13,6 +13,7 @@ pub mod console;
 pub mod entropy;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod net;
 mod report;
 pub mod virtio;
 pub mod worker;

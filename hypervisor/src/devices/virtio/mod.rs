@@ -133,6 +133,11 @@ pub trait VirtioDevice: Debug + Send {
         memory: &GuestMemoryMmap,
     ) -> Result<Served, DeviceError>;
 
+    /// Whether the configuration has changed since the last call: the guest is told.
+    fn take_change(&mut self) -> bool {
+        false
+    }
+
     /// Whether this queue carries what the guest wants to be kept: it is served once more when the guest ends.
     fn is_output(&self, index: usize) -> bool {
         let _: usize = index;

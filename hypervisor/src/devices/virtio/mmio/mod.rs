@@ -64,6 +64,8 @@ pub struct Registers {
     features: Features,
     status: u32,
     interrupts: Arc<InterruptStatus>,
+    /// `ConfigGeneration`.
+    generation: u32,
     complaint: Once,
 }
 
@@ -78,7 +80,17 @@ impl Registers {
         let features = Features::new(device.features());
         let interrupts = Arc::default();
         let complaint = Once::default();
-        Ok(Self { device, memory, rings, selected: 0, features, status: 0, interrupts, complaint })
+        Ok(Self {
+            device,
+            memory,
+            rings,
+            selected: 0,
+            features,
+            status: 0,
+            interrupts,
+            generation: 0,
+            complaint,
+        })
     }
 
     /// Why there were interrupts.
@@ -149,9 +161,14 @@ impl Registers {
         }
         let Some(queue) = self.rings.get_mut(index).and_then(Ring::running) else { return Round::IDLE };
         match serve(&mut *self.device, index, queue, &self.memory) {
-            Ok(round) => {
+            Ok(mut round) => {
                 if round.interrupt {
                     self.interrupts.used_buffers();
+                }
+                if self.device.take_change() {
+                    self.generation = self.generation.wrapping_add(1);
+                    self.interrupts.configuration_changed();
+                    round.interrupt = true;
                 }
                 round
             }
@@ -178,8 +195,7 @@ impl Registers {
             | VIRTIO_MMIO_SHM_LEN_HIGH
             | VIRTIO_MMIO_SHM_BASE_LOW
             | VIRTIO_MMIO_SHM_BASE_HIGH => u32::MAX,
-            // No device changes its configuration by itself.
-            VIRTIO_MMIO_CONFIG_GENERATION => 0,
+            VIRTIO_MMIO_CONFIG_GENERATION => self.generation,
             _ => 0,
         }
     }
