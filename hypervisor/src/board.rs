@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,14 +10,16 @@ use std::sync::Arc;
 use hermit_interface::boot_info::{Device, Range};
 use hermit_interface::machine::{HOLE, LINES};
 
-use crate::config::Disk;
+use crate::config::{Config, Disk};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
 use crate::devices::console::{Console, Input, Output, Text};
 use crate::devices::entropy::{Entropy, HostRandom};
+use crate::devices::net::passt::Starting;
 use crate::devices::virtio::{DeviceError, Slot, VirtioDevice};
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
+use crate::network::{self, Connection, NetworkError};
 
 /// Why a machine cannot have its devices.
 #[derive(Debug, thiserror::Error)]
@@ -34,11 +36,14 @@ pub enum BoardError {
     #[error("the disk {file} is in use by another machine", file = .0.display())]
     DiskInUse(PathBuf),
     /// There are more devices than lines.
-    #[error("a machine has at most {LINES} devices: console, random numbers, and disks")]
+    #[error("a machine has at most {LINES} devices: console, random numbers, network, and disks")]
     TooMany,
     /// Standard input or output cannot be used.
     #[error("cannot use standard input and output: {0}")]
     Standard(io::Error),
+    /// See [`NetworkError`].
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// See [`DeviceError`].
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -57,6 +62,12 @@ pub struct Board {
     pub bus: Bus,
     /// What the worker serves.
     pub slots: Vec<Arc<Slot>>,
+    /// The network, which a worker of its own serves: frames shall not wait for disks and terminals.
+    pub network: Option<Arc<Slot>>,
+    /// The tap behind it, if it is one.
+    pub tap: Option<RawFd>,
+    /// A program on which it depends, if it does.
+    pub starting: Option<Starting>,
     /// What the kernel is told.
     pub descriptions: Vec<Device>,
     /// The way out for text that does not come through the console device.
@@ -69,7 +80,7 @@ impl Board {
     /// # Errors
     ///
     /// See [`BoardError`].
-    pub fn new(disks: &[Disk], memory: &Memory, engine: &dyn Engine) -> Result<Self, BoardError> {
+    pub fn new(config: &Config, memory: &Memory, engine: &dyn Engine) -> Result<Self, BoardError> {
         let standard = |descriptor: io::Result<std::os::fd::OwnedFd>| {
             descriptor.map(File::from).map_err(BoardError::Standard)
         };
@@ -78,9 +89,18 @@ impl Board {
         let console = Console::new(output.clone(), Some(Input::quoted(input)));
         let mut devices: Vec<Box<dyn VirtioDevice>> =
             vec![Box::new(console), Box::new(Entropy::<HostRandom>::default())];
-        for disk in disks {
+        for disk in &config.disks {
             devices.push(Box::new(open(disk)?));
         }
+        // Behind the disks, so that those have their lines whether there is a network or not.
+        let connection = config.network.as_ref().map(network::connect).transpose()?;
+        let (tap, starting) = match connection {
+            Some(Connection { device, tap, starting }) => {
+                devices.push(Box::new(device));
+                (tap, starting)
+            }
+            None => (None, None),
+        };
         let mut bus = Bus::new();
         let (mut slots, mut descriptions) = (Vec::new(), Vec::new());
         for (line, device) in (0..).zip(devices) {
@@ -92,7 +112,9 @@ impl Board {
         }
         // The console is the first.
         let text = slots.first().map(|console| Text::new(Arc::clone(console), output));
-        Ok(Self { bus, text: text.ok_or(BoardError::TooMany)?, slots, descriptions })
+        let text = text.ok_or(BoardError::TooMany)?;
+        let network = config.network.is_some().then(|| slots.pop()).flatten();
+        Ok(Self { bus, slots, network, tap, starting, descriptions, text })
     }
 }
 

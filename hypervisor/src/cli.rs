@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::{TypedValueParser, ValueParserFactory};
 
+use crate::config::network::{Forward, Link, Network, NetworkChoice};
 use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine.
@@ -43,12 +44,12 @@ pub struct Arguments {
     /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
-    /// Forward a TCP port of the host to the guest: not available yet
-    #[arg(short = 'p', long = "port", value_name = "HOST:GUEST")]
-    ports: Vec<String>,
-    /// A network device: not available yet
-    #[arg(long, value_name = "KIND")]
-    net: Vec<String>,
+    /// Connections to this port of the host go to that of the guest; needs the program passt; may be given several times
+    #[arg(short = 'p', long = "port", value_name = "[ADDR:]HOST:GUEST[/udp]")]
+    ports: Vec<Forward>,
+    /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
+    #[arg(long, value_name = "tap=NAME|passt|none[,KEY=VALUE...]")]
+    net: Option<NetworkChoice>,
     /// A folder of the host: not available yet
     #[arg(long, value_name = "HOST:GUEST[:ro]")]
     mount: Vec<String>,
@@ -84,9 +85,6 @@ impl Arguments {
     ///
     /// A text that says what is not available.
     pub fn config(self) -> Result<Config, &'static str> {
-        if !self.ports.is_empty() || !self.net.is_empty() {
-            return Err("-p and --net are not available yet: programs have no network so far");
-        }
         if !self.mount.is_empty() {
             return Err("--mount is not available yet: programs have no file system so far");
         }
@@ -97,10 +95,28 @@ impl Arguments {
             cpus: self.cpus,
             memory: self.memory,
             disks: self.block,
+            network: network(self.net, self.ports)?,
             engine: self.engine,
             gdb: self.gdb,
             sandbox: !self.no_sandbox,
         })
+    }
+}
+
+/// The network device that `--net` and `-p` describe.
+fn network(choice: Option<NetworkChoice>, ports: Vec<Forward>) -> Result<Option<Network>, &'static str> {
+    let network = match choice {
+        Some(NetworkChoice(network)) => network,
+        None if ports.is_empty() => None,
+        None => Some(Network::new(Link::Passt(Vec::new()))),
+    };
+    match network {
+        Some(Network { link: Link::Passt(_), .. }) => {
+            Ok(network.map(|network| Network { link: Link::Passt(ports), ..network }))
+        }
+        _ if ports.is_empty() => Ok(network),
+        Some(_) => Err("-p goes with --net passt: with a tap, the guest has an address of its own"),
+        None => Err("-p needs a network: leave --net none away"),
     }
 }
 
@@ -135,6 +151,7 @@ impl TypedValueParser for VariableParser {
 #[cfg(test)]
 mod tests {
     use super::Arguments;
+    use crate::config::network::{Link, Network};
     use clap::{CommandFactory, Parser};
 
     fn parse(words: &[&str]) -> Result<Arguments, clap::Error> {
@@ -175,8 +192,27 @@ mod tests {
 
     #[test]
     fn what_is_not_available_is_said() {
-        for words in [["-p", "80:80", "i"], ["--net", "tap", "i"], ["--mount", "a:b", "i"]] {
-            assert!(parse(&words).unwrap().config().unwrap_err().contains("not available yet"));
+        let error = parse(&["--mount", "a:b", "i"]).unwrap().config().unwrap_err();
+        assert!(error.contains("not available yet"));
+    }
+
+    #[test]
+    fn a_network_is_there_if_it_is_asked_for() {
+        let network =
+            |words: &[&str]| parse(&[words, &["i"]].concat()).unwrap().config().map(|it| it.network);
+        assert_eq!(network(&[]), Ok(None));
+        assert_eq!(network(&["--net", "none"]), Ok(None));
+        let ports = vec!["8080:80".parse().unwrap(), "53:53/udp".parse().unwrap()];
+        let forwarded = Ok(Some(Network::new(Link::Passt(ports))));
+        assert_eq!(network(&["-p", "8080:80", "-p", "53:53/udp"]), forwarded);
+        assert_eq!(network(&["-p", "8080:80", "--net", "passt", "-p", "53:53/udp"]), forwarded);
+        let tap = Ok(Some(Network::new(Link::Tap("tap0".parse().unwrap()))));
+        assert_eq!(network(&["--net", "tap=tap0"]), tap);
+        for (choice, text) in [("none", "leave --net none away"), ("tap=tap0", "--net passt")] {
+            assert!(network(&["-p", "1:1", "--net", choice]).unwrap_err().contains(text));
+        }
+        for words in [["-p", "80", "i"], ["--net", "tap", "i"], ["--net", "x", "i"]] {
+            assert!(parse(&words).is_err());
         }
     }
 }

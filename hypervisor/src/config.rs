@@ -1,5 +1,7 @@
 //! What a machine is to be, in types that cannot hold a bad value.
 
+pub mod network;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,6 +12,8 @@ use std::str::FromStr;
 use hermit_interface::machine::MAX_CPUS;
 
 pub use hermit_interface::memory_size::MemorySize;
+
+use self::network::Network;
 
 /// A machine and what runs in it.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub struct Config {
     pub memory: MemorySize,
     /// Disks, in the order in which the guest finds them.
     pub disks: Vec<Disk>,
+    /// The network device, if there is one.
+    pub network: Option<Network>,
     /// What runs the processors.
     pub engine: EngineKind,
     /// Whether the hypervisor confines itself ([`crate::sandbox`]): always, but to debug it.

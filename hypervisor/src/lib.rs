@@ -9,6 +9,7 @@
 //! | [`image`] | a checked image from a file |
 //! | [`engine`] | what runs processors: KVM, or a process without it |
 //! | [`devices`], [`board`] | what the guest sees besides processors and memory; which of it a machine has, and where |
+//! | [`network`] | what is behind a network device |
 //! | [`boot`] | an image in memory with everything that its kernel must know |
 //! | [`sandbox`] | what a guest that takes over the hypervisor cannot do |
 //! | [`control`] | processors' threads, which run, pause and end |
@@ -34,6 +35,7 @@ pub mod image;
 mod log;
 pub mod machine;
 pub mod memory;
+pub mod network;
 pub mod sandbox;
 pub mod signals;
 pub mod stats;

@@ -22,6 +22,7 @@ use crate::gdb::{Debugger, Server};
 use crate::image::{FileError, ImageFile};
 use crate::machine::{End, Machine};
 use crate::memory::{Memory, MemoryError};
+use crate::network::{self, NetworkError};
 use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
 
 /// How long to wait for a thread before looking again.
@@ -71,6 +72,7 @@ pub struct Loaded {
     memory: Memory,
     machine: Arc<Machine>,
     worker: Worker,
+    network: Option<Worker>,
     stop_worker: EventFd,
     sandbox: Sandbox,
     gdb: Option<Server>,
@@ -83,7 +85,7 @@ pub struct Running {
     memory: Memory,
     machine: Arc<Machine>,
     processors: Processors,
-    worker: Option<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
     stop_worker: EventFd,
 }
 
@@ -125,7 +127,7 @@ impl Vm<Configured> {
         let file = ImageFile::open(&config.image)?;
         let image = file.check()?;
         let mut choice = Choice::new(&config)?;
-        let board = Board::new(&config.disks, &choice.memory, &*choice.engine)?;
+        let board = Board::new(&config, &choice.memory, &*choice.engine)?;
         let facts = Facts {
             platform: choice.platform,
             cpus: config.cpus.get(),
@@ -142,10 +144,15 @@ impl Vm<Configured> {
         let machine = Arc::new(Machine::new(board.bus, board.text)?);
         let stop_worker = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let worker = Worker::new(board.slots, stop_worker.try_clone()?)?;
-        let rules =
-            Rules { debugger: gdb.is_some(), process: platform == Platform::Process, ..Rules::default() };
+        let serve_network = |slot| Ok::<_, VmError>(Worker::new(vec![slot], stop_worker.try_clone()?)?);
+        let network = board.network.map(serve_network).transpose()?;
+        let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
+        let rules = Rules { debugger, process, tap: board.tap, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
-        Ok(Vm(Loaded { engine, vcpus, memory, machine, worker, stop_worker, sandbox, gdb }))
+        if let Some(program) = board.starting {
+            program.finish().map_err(|error| BoardError::from(NetworkError::from(error)))?;
+        }
+        Ok(Vm(Loaded { engine, vcpus, memory, machine, worker, network, stop_worker, sandbox, gdb }))
     }
 }
 
@@ -153,6 +160,7 @@ impl Vm<Configured> {
 fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     let mut line = Encoder::new();
     line.argv0(file.program());
+    config.network.iter().for_each(|network| network::describe(network, &mut line));
     config.environment.iter().for_each(|variable| line.env(&variable.clone().into_bytes()));
     config.arguments.iter().for_each(|argument| line.arg(&argument.clone().into_vec()));
     line.finish()
@@ -166,7 +174,8 @@ impl Vm<Loaded> {
     ///
     /// If the host has no threads, or will not confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, mut vcpus, memory, machine, worker, stop_worker, sandbox, gdb } = self.0;
+        let Loaded { engine, mut vcpus, memory, machine, worker, network, stop_worker, sandbox, gdb } =
+            self.0;
         let count = vcpus.len();
         let (mut controller, leashes) = Controller::prepare(count)?;
         let (debug, debugger) = match gdb {
@@ -179,8 +188,13 @@ impl Vm<Loaded> {
         };
         let mut threads = Threads::new(sandbox)?;
         vcpus.iter_mut().try_for_each(|vcpu| vcpu.confined())?;
-        let for_worker = Arc::clone(&machine);
-        threads.spawn("devices".to_owned(), Role::Devices, move || serve(worker, &for_worker))?;
+        let workers = [Some((worker, Role::Devices)), network.map(|worker| (worker, Role::Network))];
+        let workers: Vec<_> = workers.into_iter().flatten().collect();
+        let worker_count = workers.len();
+        for (worker, role) in workers {
+            let machine = Arc::clone(&machine);
+            threads.spawn(role.to_string(), role, move || serve(worker, &machine))?;
+        }
         for (number, (vcpu, leash)) in vcpus.into_iter().zip(leashes).enumerate() {
             let machine = Arc::clone(&machine);
             threads.spawn(format!("vcpu {number}"), Role::Vcpu, move || run(vcpu, &machine, &leash))?;
@@ -189,7 +203,7 @@ impl Vm<Loaded> {
             threads.spawn("gdb".to_owned(), Role::Gdb, debug)?;
         }
         let mut threads = threads.start()?.into_iter();
-        let worker = threads.next();
+        let workers = threads.by_ref().take(worker_count).collect();
         controller.attach(threads.take(count));
         let processors = match debugger {
             Some(debugger) => {
@@ -201,7 +215,7 @@ impl Vm<Loaded> {
                 Processors::Free(controller)
             }
         };
-        Ok(Vm(Running { _engine: engine, memory, machine, processors, worker, stop_worker }))
+        Ok(Vm(Running { _engine: engine, memory, machine, processors, workers, stop_worker }))
     }
 }
 
@@ -275,7 +289,7 @@ impl Vm<Running> {
     ///
     /// If the host cannot wait.
     pub fn wait(self, deadline: Option<Instant>) -> Result<End, VmError> {
-        let Running { _engine, memory: _memory, machine, processors, worker, stop_worker } = self.0;
+        let Running { _engine, memory: _memory, machine, processors, workers, stop_worker } = self.0;
         let ended = wait(&machine);
         let end = machine.end().cloned().unwrap_or(End::Stopped);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(PATIENCE));
@@ -283,9 +297,7 @@ impl Vm<Running> {
         processors.stop(patience);
         // Those have stopped: the devices serve what the guest has sent so far.
         let _: io::Result<()> = stop_worker.write(1);
-        if let Some(worker) = worker {
-            wait_for_devices(&worker, patience);
-        }
+        wait_for_devices(&workers, patience);
         ended?;
         Ok(end)
     }
@@ -306,9 +318,9 @@ fn wait(machine: &Machine) -> io::Result<()> {
 }
 
 /// Waits until everything that the guest has said is written, but not longer than that.
-fn wait_for_devices(worker: &JoinHandle<()>, patience: Duration) {
+fn wait_for_devices(workers: &[JoinHandle<()>], patience: Duration) {
     let start = Instant::now();
-    while !worker.is_finished() && start.elapsed() < patience {
+    while !workers.iter().all(JoinHandle::is_finished) && start.elapsed() < patience {
         thread::sleep(PAUSE);
     }
 }

@@ -22,6 +22,7 @@ use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
 
 use super::{Role, Rules};
+use crate::devices::net::tap::requests;
 
 /// What an argument must be.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +41,11 @@ pub(super) enum Check {
     OwnProcess(u8),
     /// The argument of this number is the signal that interrupts a processor.
     Kick(u8),
+    /// The argument of this number is the descriptor of the tap.
+    Tap(u8),
 }
 
-use Check::{Is, IsBut, Kick, OwnProcess, Request, Tracing, Within};
+use Check::{Is, IsBut, Kick, OwnProcess, Request, Tap, Tracing, Within};
 
 /// A system call by number, and what its arguments must be: everything in one of the lists. Without lists all are allowed.
 pub(super) type Call = (libc::c_long, &'static [&'static [Check]]);
@@ -235,6 +238,16 @@ const DEVICES: &[Call] = &[
     (SYS_epoll_pwait, &[]),
 ];
 
+const NETWORK: &[Call] =
+    &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
+
+/// Frames, and what the guest does with them, which it decides when it starts its driver.
+const TAPPED_NETWORK: &[Call] = &[
+    (SYS_readv, &[&[Tap(0)]]),
+    (SYS_writev, &[&[Tap(0)]]),
+    (SYS_ioctl, &[&[Tap(0), Request(1, requests::SET_OFFLOADS), Within(2, requests::OFFLOADS)]]),
+];
+
 const GDB: &[Call] = &[
     (SYS_epoll_create1, &[]),
     (SYS_fcntl, &[&[Is(1, libc::F_DUPFD_CLOEXEC)]]),
@@ -266,8 +279,11 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
         Role::Vcpu => [VCPU, &[], DEBUGGED_VCPU],
         Role::Devices if rules.process => [DEVICES, INTERRUPTED_PROCESS, &[]],
         Role::Devices => [DEVICES, &[], &[]],
+        Role::Network if rules.process => [NETWORK, INTERRUPTED_PROCESS, &[]],
+        Role::Network => [NETWORK, &[], &[]],
         Role::Gdb => [GDB, &[], &[]],
     };
     let debugging = if rules.debugger { debugging } else { &[] };
-    [COMMON, own, more, debugging].into_iter().flatten().copied()
+    let tapped = if role == Role::Network && rules.tap.is_some() { TAPPED_NETWORK } else { &[] };
+    [COMMON, own, more, debugging, tapped].into_iter().flatten().copied()
 }

@@ -18,6 +18,7 @@ pub(super) struct Filters {
     main: BpfProgram,
     vcpu: BpfProgram,
     devices: BpfProgram,
+    network: BpfProgram,
     gdb: BpfProgram,
 }
 
@@ -28,6 +29,7 @@ impl Filters {
             main: compile(Role::Main)?,
             vcpu: compile(Role::Vcpu)?,
             devices: compile(Role::Devices)?,
+            network: compile(Role::Network)?,
             gdb: compile(Role::Gdb)?,
         })
     }
@@ -38,6 +40,7 @@ impl Filters {
             Role::Main => &self.main,
             Role::Vcpu => &self.vcpu,
             Role::Devices => &self.devices,
+            Role::Network => &self.network,
             Role::Gdb => &self.gdb,
         };
         denial::set_role(role);
@@ -52,14 +55,15 @@ fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
     for (number, lists) in calls::of(role, rules) {
         let ways = allowed.entry(number).or_default();
         for list in lists {
-            let conditions = list.iter().copied().map(condition).collect::<Result<_, _>>()?;
+            let conditions =
+                list.iter().copied().map(|check| condition(check, rules)).collect::<Result<_, _>>()?;
             ways.push(SeccompRule::new(conditions)?);
         }
     }
     SeccompFilter::new(allowed, SeccompAction::Trap, SeccompAction::Allow, ARCH.try_into()?)?.try_into()
 }
 
-fn condition(check: Check) -> Result<SeccompCondition, BackendError> {
+fn condition(check: Check, rules: &Rules) -> Result<SeccompCondition, BackendError> {
     let (argument, operator, value) = match check {
         Check::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.cast_unsigned()),
         Check::Tracing(request) => (0, SeccompCmpOp::Eq, request),
@@ -71,6 +75,8 @@ fn condition(check: Check) -> Result<SeccompCondition, BackendError> {
             (argument, SeccompCmpOp::MaskedEq((!free).cast_unsigned().into()), value.cast_unsigned())
         }
         Check::OwnProcess(argument) => (argument, SeccompCmpOp::Eq, std::process::id()),
+        // Without a tap there is no such descriptor.
+        Check::Tap(argument) => (argument, SeccompCmpOp::Eq, rules.tap.unwrap_or(-1).cast_unsigned()),
         Check::Kick(argument) => (argument, SeccompCmpOp::Eq, SIGRTMIN().cast_unsigned()),
     };
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
@@ -81,13 +87,13 @@ mod tests {
     use super::{Role, Rules, calls, compile};
     use std::collections::BTreeMap;
 
-    const ROLES: [Role; 4] = [Role::Main, Role::Vcpu, Role::Devices, Role::Gdb];
+    const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
 
-    /// Every role, with KVM and with a guest that is a process, and with a debugger.
+    /// Every role, with KVM and with a guest that is a process, and with a debugger, then with a tap.
     fn all() -> impl Iterator<Item = (Role, Rules)> {
         ROLES.into_iter().flat_map(|role| {
-            let kinds = [(true, false), (false, true), (true, true)];
-            kinds.map(|(debugger, process)| (role, Rules { debugger, process, ..Rules::default() }))
+            let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
+            kinds.map(|(debugger, process, tap)| (role, Rules { debugger, process, tap, ..Rules::default() }))
         })
     }
 

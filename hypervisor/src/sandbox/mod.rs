@@ -26,6 +26,7 @@ mod threads;
 
 use std::fmt;
 use std::io;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 pub use denial::EXIT_CODE;
@@ -82,6 +83,8 @@ pub enum Role {
     Vcpu,
     /// Serves the queues of devices.
     Devices,
+    /// Serves the queues of the network.
+    Network,
     /// Talks to a debugger.
     Gdb,
 }
@@ -94,6 +97,7 @@ impl Role {
             Self::Main => "main",
             Self::Vcpu => "vcpu",
             Self::Devices => "devices",
+            Self::Network => "network",
             Self::Gdb => "gdb",
         }
     }
@@ -114,6 +118,8 @@ pub struct Rules {
     pub debugger: bool,
     /// The guest is a process ([`crate::engine::process`]), not a machine of KVM's.
     pub process: bool,
+    /// The tap to which the network's thread writes.
+    pub tap: Option<RawFd>,
 }
 
 /// A folder of the host.

@@ -10,7 +10,7 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::probe;
 
-const ROLES: [Role; 4] = [Role::Main, Role::Vcpu, Role::Devices, Role::Gdb];
+const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
 
 /// Requests of KVM, and one with the number of another but not its size.
 const KVM_CREATE_VM: c_long = 0xae01;
@@ -25,6 +25,12 @@ const RUN: &str = "ioctl with KVM_RUN";
 const SECCOMP_IOCTL_NOTIF_RECV: c_long = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: c_long = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ADDFD: c_long = 0x4018_2103;
+
+/// Requests of taps (linux/if_tun.h), and what whoever reads one does: complete checksums, take long segments; ECN.
+const TUNSETIFF: c_long = 0x4004_54ca;
+const TUNSETOFFLOAD: c_long = 0x4004_54d0;
+const TAP_OFFLOADS: c_long = 7;
+const TAP_ECN: c_long = 8;
 
 /// Requests of terminals and sockets.
 const TCSETS: c_long = 0x5402;
@@ -86,7 +92,10 @@ fn files() -> Vec<Call> {
         only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
         only(&[Role::Devices], call("pwrite64", libc::SYS_pwrite64, [-1])),
         only(&[Role::Devices], call("fdatasync", libc::SYS_fdatasync, [-1])),
-        only(&[Role::Main, Role::Devices, Role::Gdb], call("read", libc::SYS_read, [-1])),
+        only(&[Role::Main, Role::Devices, Role::Network, Role::Gdb], call("read", libc::SYS_read, [-1])),
+        only(&[Role::Devices], call("readv", libc::SYS_readv, [-1])),
+        only(&[Role::Devices], call("writev", libc::SYS_writev, [-1])),
+        only(&[Role::Devices], call("writev elsewhere", libc::SYS_writev, [-2])),
         only(&ROLES, call("write", libc::SYS_write, [-1])),
     ]
 }
@@ -150,6 +159,10 @@ fn requests() -> Vec<Call> {
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_SEND", SECCOMP_IOCTL_NOTIF_SEND),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_ADDFD", SECCOMP_IOCTL_NOTIF_ADDFD),
         only(&[Role::Gdb], ioctl("ioctl with FIONBIO", FIONBIO)),
+        ioctl("ioctl with TUNSETIFF", TUNSETIFF),
+        call("ioctl with TUNSETOFFLOAD", libc::SYS_ioctl, [-1, TUNSETOFFLOAD, TAP_OFFLOADS]),
+        call("ioctl with TUNSETOFFLOAD elsewhere", libc::SYS_ioctl, [-2, TUNSETOFFLOAD, 0]),
+        call("ioctl with TUNSETOFFLOAD of more", libc::SYS_ioctl, [-1, TUNSETOFFLOAD, TAP_ECN]),
     ]
 }
 
@@ -166,7 +179,8 @@ fn rest() -> Vec<Call> {
     ]
 }
 
-/// Confines this thread and makes one of the calls: `ROLE NUMBER`, with `debugger` or `process` behind it if these are wanted.
+/// Confines this thread and makes one of the calls: `ROLE NUMBER`, with `debugger`, `process` or `tap` behind it if these are
+/// wanted. The tap is what these calls have as descriptor.
 pub(crate) fn act(deed: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     let words: Vec<_> = deed.split(' ').collect();
@@ -175,7 +189,8 @@ pub(crate) fn act(deed: &str) {
     let Call { number, arguments: [a, b, c, d, e, f], .. } = calls[words[1].parse::<usize>().unwrap()];
     register_signal_handler(SIGRTMIN(), ignore).unwrap();
     let wants = |word| words.get(2) == Some(&word);
-    let rules = Rules { debugger: wants("debugger"), process: wants("process"), ..Rules::default() };
+    let tap = wants("tap").then_some(-1);
+    let rules = Rules { debugger: wants("debugger"), process: wants("process"), tap, ..Rules::default() };
     let sandbox = Sandbox::new(rules).unwrap();
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
@@ -219,7 +234,7 @@ fn only_for_a_guest_that_is_a_process_it_is_answered_interrupted_and_ended() {
         | "ioctl with SECCOMP_IOCTL_NOTIF_SEND"
         | "pidfd_send_signal that kills"
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
-        "pidfd_send_signal of an interrupt" => Some(&[Role::Vcpu, Role::Devices][..]),
+        "pidfd_send_signal of an interrupt" => Some(&[Role::Vcpu, Role::Devices, Role::Network][..]),
         "fstat" => Some(&[Role::Main][..]),
         RUN
         | "ioctl with KVM_GET_REGS"
@@ -228,10 +243,26 @@ fn only_for_a_guest_that_is_a_process_it_is_answered_interrupted_and_ended() {
         | "waitid for any child" => Some(&[][..]),
         _ => None,
     };
+    expect("process", allowed);
+}
+
+#[test]
+fn only_the_networks_thread_uses_a_tap_and_nothing_else() {
+    expect("tap", |name| match name {
+        "readv" | "writev" => Some(&[Role::Devices, Role::Network][..]),
+        "writev elsewhere" => Some(&[Role::Devices][..]),
+        "ioctl with TUNSETOFFLOAD" => Some(&[Role::Network][..]),
+        _ if name.contains("TUNSET") => Some(&[][..]),
+        _ => None,
+    });
+}
+
+/// Tries those calls for which `allowed` knows the roles that may make them with this rule.
+fn expect(rule: &str, allowed: impl Fn(&str) -> Option<&'static [Role]>) {
     for (index, call) in calls().iter().enumerate() {
         let Some(allowed) = allowed(call.name) else { continue };
         for role in ROLES {
-            let outcome = probe::run(&format!("call: {role} {index} process"));
+            let outcome = probe::run(&format!("call: {role} {index} {rule}"));
             let was_allowed = outcome.errors.contains("the system call has returned");
             assert_eq!(was_allowed, allowed.contains(&role), "{role}, {}: {}", call.name, outcome.errors);
         }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{self, Command};
@@ -62,9 +63,11 @@ fn work() {
     let event = EventFd::new(libc::EFD_CLOEXEC).unwrap();
     let (kick, devices_event) = (event.try_clone().unwrap(), event.try_clone().unwrap());
     let epoll = Epoll::new().unwrap();
+    let forward = network();
     let (end, ended) = mpsc::channel::<()>();
     let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
     threads.spawn("devices".to_owned(), Role::Devices, move || serve(&disk, &epoll, &devices_event)).unwrap();
+    threads.spawn("network".to_owned(), Role::Network, forward).unwrap();
     threads.spawn("gdb".to_owned(), Role::Gdb, move || debug(&listener, debugger)).unwrap();
     let vcpu = move || {
         ordinary();
@@ -76,7 +79,7 @@ fn work() {
     let threads = threads.start().unwrap();
     ordinary();
     thread::sleep(Duration::from_millis(1));
-    threads[2].kill(SIGRTMIN()).unwrap();
+    threads[3].kill(SIGRTMIN()).unwrap();
     drop(end);
     for thread in threads {
         thread.join().unwrap();
@@ -113,6 +116,23 @@ fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
     assert_eq!(disk.read(&mut bytes).unwrap(), 4);
     disk.sync_data().unwrap();
     getrandom::fill(&mut bytes).unwrap();
+}
+
+/// What the network's thread does with passt.
+fn network() -> impl FnOnce() + Send {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let [mut ours, mut theirs] = [ours, theirs].map(|stream| File::from(OwnedFd::from(stream)));
+    let epoll = Epoll::new().unwrap();
+    move || {
+        ordinary();
+        theirs.write_all(b"frame").unwrap();
+        epoll.ctl(ControlOperation::Add, ours.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
+        assert_eq!(epoll.wait(-1, &mut [EpollEvent::default()]).unwrap(), 1);
+        let mut frame = [0; 5];
+        ours.read_exact(&mut frame).unwrap();
+        ours.write_all(&frame).unwrap();
+        epoll.ctl(ControlOperation::Delete, ours.as_raw_fd(), EpollEvent::default()).unwrap();
+    }
 }
 
 fn debug(listener: &TcpListener, mut debugger: TcpStream) {

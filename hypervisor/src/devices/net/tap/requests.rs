@@ -36,12 +36,12 @@ const MANY_QUEUES: u16 = 0x0100;
 const UP: u16 = 1;
 
 /// What whoever reads a tap does with frames.
-const COMPLETES_CHECKSUMS: usize = 1;
-const TAKES_TCP4: usize = 2;
-const TAKES_TCP6: usize = 4;
+const COMPLETES_CHECKSUMS: c_int = 1;
+const TAKES_TCP4: c_int = 2;
+const TAKES_TCP6: c_int = 4;
 
 /// All bits of a request for offloads.
-pub const OFFLOADS: usize = COMPLETES_CHECKSUMS | TAKES_TCP4 | TAKES_TCP6;
+pub const OFFLOADS: c_int = COMPLETES_CHECKSUMS | TAKES_TCP4 | TAKES_TCP6;
 
 /// A request about an interface (`struct ifreq`): its name, and a value, which is flags of 16 bits or a number of 32.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,8 @@ pub(super) fn set_header_size(tap: impl AsFd, size: c_int) -> rustix::io::Result
 pub(super) fn set_offloads(tap: impl AsFd, offloads: Offloads) -> rustix::io::Result<()> {
     let bits =
         [(offloads.checksum, COMPLETES_CHECKSUMS), (offloads.tcp4, TAKES_TCP4), (offloads.tcp6, TAKES_TCP6)];
-    let bits = bits.into_iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, bit)| all | bit);
+    let bits = bits.into_iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, bit): (_, c_int)| all | bit);
+    let bits = usize::try_from(bits).unwrap_or_default();
     // SAFETY: for this request the argument is a number.
     let request = unsafe { IntegerSetter::<SET_OFFLOADS>::new_usize(bits) };
     // SAFETY: as above.

@@ -1,0 +1,169 @@
+//! A machine's network: from what the user wants to a device with something behind it.
+
+mod ports;
+
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+use hermit_interface::command_line::{Encoder, Ip};
+
+pub use self::ports::PortError;
+use crate::config::network::{Forward, InterfaceName, Link, Mac, Network, Protocol};
+use crate::devices::net::backend::Backend;
+use crate::devices::net::passt::{MAX_MTU, Passt, PasstError, Starting};
+use crate::devices::net::tap::{Tap, TapError};
+use crate::devices::net::{Net, Settings};
+
+/// Why a machine cannot have its network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// See [`TapError`].
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    /// See [`PasstError`].
+    #[error(transparent)]
+    Passt(#[from] PasstError),
+    /// See [`PortError`].
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// passt takes only so much.
+    #[error("passt takes packets of at most {MAX_MTU} bytes, not {0}")]
+    Mtu(u16),
+    /// The host gives no random numbers.
+    #[error("the host gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+/// A network device, connected.
+#[derive(Debug)]
+pub struct Connection {
+    /// The device.
+    pub device: Net,
+    /// The tap behind it, if it is one.
+    pub tap: Option<RawFd>,
+    /// A program on which it depends, and which need not be ready yet.
+    pub starting: Option<Starting>,
+}
+
+/// Opens what is behind the device.
+///
+/// # Errors
+///
+/// See [`NetworkError`].
+pub fn connect(network: &Network) -> Result<Connection, NetworkError> {
+    match &network.link {
+        Link::Tap(name) => connect_tap(network, name),
+        Link::Passt(forwards) => connect_passt(network, forwards),
+    }
+}
+
+fn connect_tap(network: &Network, name: &InterfaceName) -> Result<Connection, NetworkError> {
+    let tap = Tap::open(name.as_str(), network.mtu)?;
+    let (mtu, descriptor) = (tap.mtu(), tap.input());
+    let device = device(network, Box::new(tap), mtu)?;
+    Ok(Connection { device, tap: Some(descriptor), starting: None })
+}
+
+fn connect_passt(network: &Network, forwards: &[Forward]) -> Result<Connection, NetworkError> {
+    let mtu = network.mtu.unwrap_or(MAX_MTU);
+    if mtu > MAX_MTU {
+        return Err(NetworkError::Mtu(mtu));
+    }
+    ports::check(forwards)?;
+    let (passt, starting) = Passt::start(&arguments(network, forwards, mtu))?;
+    let device = device(network, Box::new(passt), mtu)?;
+    Ok(Connection { device, tap: None, starting: Some(starting) })
+}
+
+fn device(network: &Network, backend: Box<dyn Backend>, mtu: u16) -> Result<Net, NetworkError> {
+    let mac = match network.mac {
+        Some(mac) => mac,
+        None => {
+            let mut bytes = [0; 6];
+            getrandom::fill(&mut bytes)?;
+            Mac::local(bytes)
+        }
+    };
+    log::info!("network: address {mac}, packets of up to {mtu} bytes");
+    Ok(Net::new(backend, Settings { mac: mac.bytes(), mtu }))
+}
+
+/// What passt is told: the same as the guest, for a guest that asks passt.
+fn arguments(network: &Network, forwards: &[Forward], mtu: u16) -> Vec<String> {
+    let mut arguments = vec!["--mtu".to_owned(), mtu.to_string()];
+    let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+    // It knows one address of each kind, and one prefix.
+    for is_kind in [IpAddr::is_ipv4, IpAddr::is_ipv6] {
+        if let Some(first) = network.addresses.iter().find(|cidr| is_kind(&cidr.address)) {
+            add("--address", first.address.to_string());
+            if first.address.is_ipv4() {
+                add("--netmask", first.prefix.to_string());
+            }
+        }
+        if let Some(gateway) = network.gateways.iter().find(|address| is_kind(address)) {
+            add("--gateway", gateway.to_string());
+        }
+    }
+    network.nameservers.iter().for_each(|address| add("--dns", address.to_string()));
+    for forward in forwards {
+        let option = match forward.protocol {
+            Protocol::Tcp => "--tcp-ports",
+            Protocol::Udp => "--udp-ports",
+        };
+        let at = forward.address.map(|address| format!("{address}/")).unwrap_or_default();
+        add(option, format!("{at}{}:{}", forward.host, forward.guest));
+    }
+    arguments
+}
+
+/// Tells the guest's kernel what it need not ask for.
+pub fn describe(network: &Network, line: &mut Encoder) {
+    network.addresses.iter().for_each(|&address| line.ip(Ip::Address(address)));
+    network.gateways.iter().for_each(|&gateway| line.gateway(gateway));
+    network.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
+    network.hostname.iter().for_each(|name| line.hostname(name));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_MTU, NetworkError, arguments, connect, describe};
+    use crate::config::network::{Network, NetworkChoice};
+    use hermit_interface::command_line::{CommandLine, Encoder};
+
+    fn network(text: &str) -> Network {
+        text.parse::<NetworkChoice>().unwrap().0.unwrap()
+    }
+
+    const STATIC: &str = "passt,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,dns=1.1.1.1,hostname=web";
+
+    #[test]
+    fn passt_knows_what_the_guest_knows() {
+        let forwards = ["8080:80", "127.0.0.1:81:81", "[::1]:53:5353/udp"].map(|text| text.parse().unwrap());
+        let words = arguments(&network(STATIC), &forwards, 1500).join(" ");
+        assert_eq!(
+            words,
+            "--mtu 1500 --address 10.0.0.2 --netmask 24 --gateway 10.0.0.1 --address fd00::2 --gateway fd00::1 \
+             --dns 1.1.1.1 --tcp-ports 8080:80 --tcp-ports 127.0.0.1/81:81 --udp-ports ::1/53:5353"
+        );
+        assert_eq!(arguments(&network("passt"), &[], MAX_MTU).join(" "), "--mtu 65520");
+    }
+
+    #[test]
+    fn the_guest_is_told_what_the_user_says_and_no_more() {
+        let mut line = Encoder::new();
+        describe(&network(STATIC), &mut line);
+        let parsed = CommandLine::parse(&line.finish());
+        assert_eq!((parsed.ip.len(), parsed.gateways.len(), parsed.nameservers.len()), (3, 2, 1));
+        assert_eq!((parsed.hostname.as_deref(), parsed.malformed.len()), (Some("web"), 0));
+        let mut line = Encoder::new();
+        describe(&network("tap=tap0"), &mut line);
+        assert_eq!(line.finish(), Encoder::new().finish());
+    }
+
+    #[test]
+    fn passt_is_not_asked_for_more_than_it_takes() {
+        let error = connect(&network("passt,mtu=65521")).unwrap_err();
+        assert!(matches!(error, NetworkError::Mtu(65521)));
+        assert!(error.to_string().contains("65520"));
+    }
+}
