@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod debugged;
 #[cfg(test)]
+mod echo;
+#[cfg(test)]
 mod ends;
 #[cfg(test)]
 mod escapes;
@@ -14,3 +16,5 @@ mod host;
 mod inside;
 #[cfg(test)]
 mod machine;
+#[cfg(test)]
+mod network;

@@ -1,0 +1,253 @@
+//! Guests with a network: datagrams come back from them, through a tap and through passt.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::echo::{CHECKSUMS, DONE, LAST, echo};
+use crate::host::{Host, Outcome};
+
+/// The guest's address on the network.
+const MAC: &str = "02:00:00:00:00:02";
+
+/// The longest that anything takes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Sends datagrams and expects them back, the last one at last.
+fn exchange(socket: &UdpSocket, guest: SocketAddr) {
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut datagrams: Vec<Vec<u8>> = [1, 9, 100, 1472].map(|length| vec![b'a'; length]).to_vec();
+    datagrams.extend((0..200_u8).map(|number| vec![b'b', number]));
+    datagrams.push(vec![LAST]);
+    let begin = Instant::now();
+    for datagram in datagrams {
+        // Until everything is connected some get lost.
+        while !comes_back(socket, guest, &datagram) {
+            assert!(begin.elapsed() < LONG, "{} bytes do not come back", datagram.len());
+        }
+    }
+}
+
+fn comes_back(socket: &UdpSocket, guest: SocketAddr, datagram: &[u8]) -> bool {
+    socket.send_to(datagram, guest).unwrap();
+    let mut answer = [0; 2000];
+    loop {
+        match socket.recv_from(&mut answer) {
+            Ok((length, from)) => {
+                assert_eq!(from, guest);
+                // Or one that was given up, and came late.
+                if answer[..length] == *datagram {
+                    return true;
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return false;
+            }
+            // Nobody listens yet.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A name and addresses that no other test has.
+struct Tap {
+    name: String,
+    host: Ipv4Addr,
+    guest: Ipv4Addr,
+}
+
+impl Tap {
+    /// Nothing, with the reason on standard output, if taps cannot be made here.
+    fn new(number: u8) -> Option<Self> {
+        let can = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
+        if !can || ip("link show lo").is_err() {
+            println!("skipped: it takes root, /dev/net/tun and ip(8)");
+            return None;
+        }
+        let [a, b, ..] = process::id().to_le_bytes();
+        let address = |last| Ipv4Addr::new(10, 192 | b & 0x3f, a, 4 * number + last);
+        Some(Self { name: format!("uh{}-{number}", process::id()), host: address(1), guest: address(2) })
+    }
+
+    fn option(&self) -> String {
+        format!("tap={},mac={MAC}", self.name)
+    }
+
+    fn folder(&self) -> PathBuf {
+        Path::new("/sys/class/net").join(&self.name)
+    }
+
+    /// Gives the host's side an address, and says where the guest is.
+    fn configure(&self) {
+        let Self { name, host, guest } = self;
+        wait(|| self.folder().exists());
+        ip(&format!("addr add {host}/30 dev {name}")).unwrap();
+        ip(&format!("neigh add {guest} lladdr {MAC} dev {name} nud permanent")).unwrap();
+    }
+
+    fn exchange(&self) {
+        let socket = UdpSocket::bind((self.host, 0)).unwrap();
+        exchange(&socket, (self.guest, 7).into());
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // It is gone already where all has gone well.
+        let _: Result<(), String> = ip(&format!("link del {}", self.name));
+    }
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments.split(' ')).output().map_err(|error| error.to_string())?;
+    output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[track_caller]
+fn wait(mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < LONG, "it does not happen");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A machine with a network, which ends with the test.
+struct Running(Option<Child>, #[expect(dead_code, reason = "the image's folder is to stay")] Host);
+
+impl Running {
+    fn new(host: Host, options: &[&str]) -> Self {
+        let child = host.command().args(options).spawn().unwrap();
+        Self(Some(child), host)
+    }
+
+    fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    #[track_caller]
+    fn finish(mut self) {
+        let outcome = Outcome::from(self.0.take().unwrap().wait_with_output().unwrap());
+        assert_eq!((outcome.code, &*outcome.errors), (Some(DONE.into()), ""));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn datagrams_come_back_through_a_tap() {
+    for (number, features) in [(0, 0), (1, CHECKSUMS), (2, CHECKSUMS | 1 << 15)] {
+        let Some(tap) = Tap::new(number) else { return };
+        let machine = Running::new(Host::new(&echo(features), &[]), &["--net", &tap.option()]);
+        tap.configure();
+        tap.exchange();
+        machine.finish();
+        // It was made for this machine only.
+        assert!(!tap.folder().exists());
+    }
+}
+
+#[test]
+fn a_tap_that_exists_is_used_by_one_machine_and_stays() {
+    let Some(tap) = Tap::new(3) else { return };
+    ip(&format!("tuntap add {} mode tap", tap.name)).unwrap();
+    ip(&format!("link set {} up mtu 1600", tap.name)).unwrap();
+    tap.configure();
+    let machine = Running::new(Host::new(&echo(0), &[]), &["--net", &tap.option()]);
+    wait(|| fs::read_to_string(tap.folder().join("carrier")).is_ok_and(|carrier| carrier.trim() == "1"));
+    for (options, text) in [("", "in use by another program"), (",mtu=1601", "in use")] {
+        let other = Host::new(&echo(0), &[]);
+        let output = other.command().arg("--net").arg(format!("tap={}{options}", tap.name)).output().unwrap();
+        let outcome = Outcome::from(output);
+        assert!(outcome.errors.contains(text), "{outcome:?}");
+    }
+    tap.exchange();
+    machine.finish();
+    assert!(tap.folder().exists());
+    let other = Host::new(&echo(0), &[]);
+    let output = other.command().arg("--net").arg(format!("tap={},mtu=1601", tap.name)).output().unwrap();
+    assert!(Outcome::from(output).errors.contains("mtu 1601"));
+}
+
+/// Whether passt is here; otherwise the reason is said.
+fn has_passt() -> bool {
+    let found = Command::new("passt").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        println!("skipped: passt is not installed");
+    }
+    found.is_ok()
+}
+
+/// A port of the host that is free now.
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The passt that forwards this port.
+fn passt(port: u16) -> Option<PathBuf> {
+    let wanted = format!("{port}:7");
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let words = |path: &Path| fs::read_to_string(path.join("cmdline")).unwrap_or_default();
+    let is_it = |path: &PathBuf| {
+        words(path).starts_with("passt") && words(path).split('\0').any(|word| word == wanted)
+    };
+    processes.into_iter().find(is_it)
+}
+
+#[test]
+fn datagrams_come_back_through_passt_which_ends_with_the_machine() {
+    if !has_passt() {
+        return;
+    }
+    let port = free_port();
+    let machine = Running::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
+    machine.finish();
+    wait(|| passt(port).is_none());
+}
+
+#[test]
+fn passt_ends_when_uhyve_is_killed() {
+    if !has_passt() {
+        return;
+    }
+    let port = free_port();
+    let machine = Running::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
+    wait(|| passt(port).is_some());
+    assert!(machine.id() > 0);
+    drop(machine);
+    wait(|| passt(port).is_none());
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let host = Host::new(&echo(0), &[]);
+    let output = host.command().args(["-p", &format!("{port}:80")]).output().unwrap();
+    let outcome = Outcome::from(output);
+    assert_eq!(outcome.code, Some(125));
+    assert!(outcome.errors.contains(&format!("port {port} of the host is in use")), "{outcome:?}");
+}
+
+#[test]
+fn without_passt_it_is_said_what_to_install() {
+    let host = Host::new(&echo(0), &[]);
+    let output = host.command().args(["--net", "passt"]).env("PATH", "/nonexistent").output().unwrap();
+    let outcome = Outcome::from(output);
+    assert_eq!(outcome.code, Some(125));
+    assert!(outcome.errors.contains("apt install passt"), "{outcome:?}");
+}
