@@ -11,18 +11,20 @@ use hermit_interface::image;
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 
-pub use uhyve::devices::fuzzing::{block, console, entropy, registers};
+pub use uhyve::devices::fuzzing::{block, console, entropy, frames, network, registers};
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their seeds' folders.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("image", image),
     ("registers", registers),
     ("console", console),
     ("entropy", entropy),
     ("block", block),
+    ("network", network),
+    ("frames", frames),
     ("command_line", command_line),
     ("boot_info", boot_info),
     ("arguments", arguments),

@@ -1,7 +1,9 @@
 //! Entries for fuzzers: each makes a guest of arbitrary bytes. Deterministic, without threads.
 
+mod cable;
+
 use std::fs::File;
-use std::io;
+use std::{io, iter};
 
 use virtio_bindings::virtio_config::VIRTIO_CONFIG_S_NEEDS_RESET;
 use virtio_bindings::virtio_mmio::{
@@ -13,9 +15,12 @@ use virtio_bindings::virtio_mmio::{
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::tempfile::TempFile;
 
+use self::cable::Cable;
 use super::block::Block;
 use super::console::{Console, Input, Output};
 use super::entropy::Entropy;
+use super::net::stream::Incoming;
+use super::net::{MAX_FRAME, MIN_FRAME, Net, Settings};
 use super::virtio::mmio::Registers;
 use super::virtio::{Readiness, VirtioDevice};
 
@@ -82,6 +87,38 @@ pub fn block(data: &[u8]) {
     let Ok(device) = Block::new(file, data.first() == Some(&0)) else { return };
     walk(Box::new(device), data);
     assert_eq!(watched.metadata().map(|file| file.len()).ok(), Some(DISK));
+}
+
+/// A network device whose queues are set up, with `data` as guest memory. The frames that arrive are made of it, too.
+///
+/// # Panics
+///
+/// The machine is in a state that must not be, or a frame that makes no sense goes out.
+pub fn network(data: &[u8]) {
+    let settings = Settings { mac: [2; 6], mtu: 1500 };
+    walk(Box::new(Net::new(Box::new(Cable::new(data)), settings)), data);
+}
+
+/// A stream of frames, `data`, that arrives in pieces of different sizes.
+///
+/// # Panics
+///
+/// A frame is found where there is none.
+pub fn frames(data: &[u8]) {
+    let (mut stream, mut incoming, mut found) = (Script(data), Incoming::default(), 0);
+    let sizes = data.iter().rev().map(|&byte| usize::from(byte) + 1).chain(iter::repeat(1 << 16));
+    let mut sizes = sizes.into_iter();
+    let mut read = |buffer: &mut [u8]| {
+        let piece = stream.up_to(sizes.next().unwrap_or(1).min(buffer.len()));
+        buffer.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+        Ok(piece.len())
+    };
+    while let Ok(frame) = incoming.next(&mut read) {
+        found += 4;
+        assert!((MIN_FRAME..=MAX_FRAME).contains(&frame.len()));
+        assert_eq!(data.get(found..found + frame.len()), Some(frame));
+        found += frame.len();
+    }
 }
 
 fn console_device() -> Box<dyn VirtioDevice> {
@@ -167,6 +204,12 @@ impl Script<'_> {
         let (front, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*front)
+    }
+
+    fn up_to(&mut self, count: usize) -> &[u8] {
+        let (front, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        front
     }
 }
 
@@ -255,10 +298,26 @@ mod tests {
         }
 
         #[test]
+        fn no_guest_breaks_the_network(guest in guest()) {
+            super::network(&guest);
+        }
+
+        #[test]
+        fn no_stream_breaks_the_network(
+            lengths in vec(prop_oneof![8 => 14u32..600, 1 => 0u32..70_000], 0..8),
+            rest in vec(any::<u8>(), 0..300),
+        ) {
+            let frame = |length: u32| [&length.to_be_bytes()[..], &vec![3; usize::try_from(length).unwrap()]].concat();
+            super::frames(&[lengths.into_iter().flat_map(frame).collect(), rest].concat());
+        }
+
+        #[test]
         fn no_bytes_break_a_device(bytes in vec(any::<u8>(), 0..1024)) {
             super::console(&bytes);
             super::entropy(&bytes);
             super::block(&bytes);
+            super::network(&bytes);
+            super::frames(&bytes);
         }
     }
 }
