@@ -35,6 +35,9 @@ impl Queue {
     pub(crate) const OUTPUT: Self = Self { device: 0, index: 1 };
     pub(crate) const RANDOM: Self = Self { device: 1, index: 0 };
     pub(crate) const DISK: Self = Self { device: 2, index: 0 };
+    /// Behind a disk: nothing where the host cannot make taps.
+    pub(crate) const RECEIVED: Self = Self { device: 3, index: 0 };
+    pub(crate) const SENT: Self = Self { device: 3, index: 1 };
 
     /// The address of a register.
     pub(crate) fn register(self, offset: u64) -> u64 {

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,16 @@ impl Host {
     /// Adds an option of uhyve's.
     pub(crate) fn option(&mut self, option: &str) {
         self.options.push(option.to_owned());
+    }
+
+    /// Gives guests a network, if this host can make taps.
+    pub(crate) fn network(&mut self) {
+        static TAPS: AtomicU32 = AtomicU32::new(0);
+        let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+        if device.is_ok() && rustix::process::geteuid().is_root() {
+            let number = TAPS.fetch_add(1, Ordering::Relaxed);
+            self.option(&format!("--net=tap=uhk{}-{number}", std::process::id()));
+        }
     }
 
     /// Ends guests after so many seconds.

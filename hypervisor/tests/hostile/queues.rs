@@ -21,7 +21,8 @@ const GOOD: Rings = Rings::at(BUFFERS + 0x8000);
 const RANDOM: u64 = BUFFERS + 0x9000;
 
 /// The queues of all devices.
-const QUEUES: [Queue; 4] = [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK];
+const QUEUES: [Queue; 6] =
+    [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK, Queue::RECEIVED, Queue::SENT];
 
 /// Runs a guest, after which the random numbers must still come and the disk must be as it was.
 fn run(write: impl FnOnce(&mut Guest) -> Assembled) {
@@ -29,6 +30,7 @@ fn run(write: impl FnOnce(&mut Guest) -> Assembled) {
     let disk = host.disk("disk", 16);
     host.option("--block");
     host.option(&disk.name());
+    host.network();
     let image = Guest::image(WORKED, |guest| {
         write(guest)?;
         fetch_random_numbers(guest)
@@ -192,7 +194,7 @@ fn a_status_that_makes_no_sense_does_no_harm() {
 /// Notifies queues of these numbers of all devices, `times` times.
 fn storm(guest: &mut Guest, times: u32, queues: [u32; 2]) -> Assembled {
     guest.repeat(times, |guest| {
-        for device in 0..3 {
+        for device in 0..4 {
             guest.code.mov(rbx, Queue { device, index: 0 }.register(NOTIFY))?;
             for queue in queues {
                 guest.code.mov(eax, queue)?;
@@ -224,6 +226,23 @@ fn a_storm_on_one_queue_does_not_stop_other_devices() {
         guest.code.xor(eax, eax)?;
         guest.repeat(100_000, |guest| guest.code.mov(dword_ptr(rbx), eax))
     });
+}
+
+/// Frames of all lengths, and headers that ask for things: what is no frame is dropped, and the device goes on.
+#[test]
+fn frames_that_are_none_do_no_harm() {
+    let headers: [u64; 6] = [0, u64::MAX, 0x0101, 0xffff_ffff_0000_0101, 0x0010_0022_05b4_0401, 0x8101];
+    for header in headers {
+        run(|guest| {
+            guest.write64(DATA, header)?;
+            [0u32, 1, 11, 12, 13, 25, 26, 60, 1526, 65_565, 65_566, 1 << 20].into_iter().try_for_each(
+                |length| {
+                    try_rings(guest, Queue::SENT, RINGS, &[(DATA, length, 0, 0)])?;
+                    try_rings(guest, Queue::SENT, RINGS, &[(DATA, 7, NEXT, 1), (DATA + 7, length, 0, 0)])
+                },
+            )
+        });
+    }
 }
 
 /// All that a console is given to print may be printed, but the device's answers must be the guest's own memory.
