@@ -1,0 +1,45 @@
+//! How the stack is to be set up, and how it is.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+/// An address and the length of its network's prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    /// The address.
+    pub address: IpAddr,
+    /// Bits of the network's prefix.
+    pub prefix: u8,
+}
+
+/// What the stack is told. The default asks a DHCP server and the routers for everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Static addresses. With one of IPv4, no DHCP server is asked; with one of IPv6, no router is.
+    pub addresses: Vec<Cidr>,
+    /// Gateways: the first of each version is used, and goes before what servers say.
+    pub gateways: Vec<IpAddr>,
+    /// Name servers; if there are any, those of a DHCP server are not used.
+    pub nameservers: Vec<IpAddr>,
+    /// The host's name: told to the DHCP server, and resolved to the host's own addresses.
+    pub hostname: Option<String>,
+    /// Most bytes of all buffers of all sockets together. 0: 16 MiB.
+    pub buffers: usize,
+}
+
+/// How the stack is set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether there is a device.
+    pub has_hardware: bool,
+    /// Whether what can be waited for is there: an address of IPv4, if a DHCP server is asked. With static
+    /// addresses, and without a device, it is from the start.
+    pub is_configured: bool,
+    /// The device's addresses; not those of the loopback.
+    pub addresses: Vec<Cidr>,
+    /// The gateways.
+    pub gateways: Vec<IpAddr>,
+    /// The name servers.
+    pub nameservers: Vec<IpAddr>,
+}

@@ -1,0 +1,30 @@
+//! Sockets with Linux's meaning, over smoltcp.
+//!
+//! The stack is a plain object: it never waits, has no threads and knows no hardware. Its user calls it with a lock
+//! held and gets woken by [`Host::wake`]; frames come and go by [`Hardware`]; time is an argument.
+//!
+//! smoltcp looks at all sockets for each packet. Here each connection has a socket set of its own, and whoever is
+//! concerned by a frame, a deadline or a call is found without looking at anybody else.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod configuration;
+mod hardware;
+mod host;
+mod options;
+mod resolve;
+mod socket;
+mod stack;
+
+pub use configuration::{Cidr, Configuration, Status};
+pub use hardware::{Checksum, Hardware, HardwareInfo, IpVersion, Offload, ReceivedInfo, Segment};
+pub use hermit_interface::Errno;
+pub use host::Host;
+pub use options::{OptionName, SocketOption};
+pub use resolve::{Addresses, Families, QueryId, ResolveError};
+pub use socket::{Family, Kind, Readiness, Shutdown, SocketId};
+pub use stack::Stack;

@@ -1,0 +1,95 @@
+//! Options of sockets.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use hermit_interface::Errno;
+
+/// An option with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketOption {
+    /// `TCP_NODELAY`: a small segment does not wait for the acknowledgement of another.
+    NoDelay(bool),
+    /// `SO_KEEPALIVE`: a silent peer is asked whether it is there.
+    KeepAlive(bool),
+    /// `TCP_KEEPIDLE`: after how many seconds of silence.
+    KeepAliveIdle(u32),
+    /// `TCP_KEEPINTVL`: seconds between questions.
+    KeepAliveInterval(u32),
+    /// `TCP_KEEPCNT`: how many go unanswered before the connection is given up.
+    KeepAliveCount(u32),
+    /// `SO_REUSEADDR`.
+    ReuseAddress(bool),
+    /// `SO_BROADCAST`: broadcast addresses may be sent to.
+    Broadcast(bool),
+    /// `SO_SNDBUF`, in bytes. For a stream it counts only before it is connected; what is read is what there is.
+    SendBuffer(u32),
+    /// `SO_RCVBUF`, in bytes. For a stream it counts only before it is connected or listens.
+    ReceiveBuffer(u32),
+    /// `IP_TTL`; 0 is refused.
+    TimeToLive(u8),
+    /// `IPV6_UNICAST_HOPS`; 0 is refused.
+    HopLimit(u8),
+    /// `IP_TOS`.
+    TypeOfService(u8),
+    /// `IP_MULTICAST_TTL`.
+    MulticastTtlV4(u8),
+    /// `IP_MULTICAST_LOOP`: what is sent to a group is received by this host's own members.
+    MulticastLoopV4(bool),
+    /// `IPV6_MULTICAST_HOPS`.
+    MulticastHopsV6(u8),
+    /// `IPV6_MULTICAST_LOOP`.
+    MulticastLoopV6(bool),
+    /// `IPV6_V6ONLY`: no IPv4 as mapped addresses. Only before the socket is bound.
+    OnlyV6(bool),
+    /// `IP_ADD_MEMBERSHIP`; there is only one interface, so that its address does not matter.
+    JoinV4(Ipv4Addr),
+    /// `IP_DROP_MEMBERSHIP`.
+    LeaveV4(Ipv4Addr),
+    /// `IPV6_ADD_MEMBERSHIP`.
+    JoinV6(Ipv6Addr),
+    /// `IPV6_DROP_MEMBERSHIP`.
+    LeaveV6(Ipv6Addr),
+    /// `SO_ERROR`: reading it takes it. It cannot be set.
+    Error(Option<Errno>),
+}
+
+/// An option without a value, to ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionName {
+    /// [`SocketOption::NoDelay`].
+    NoDelay,
+    /// [`SocketOption::KeepAlive`].
+    KeepAlive,
+    /// [`SocketOption::KeepAliveIdle`].
+    KeepAliveIdle,
+    /// [`SocketOption::KeepAliveInterval`].
+    KeepAliveInterval,
+    /// [`SocketOption::KeepAliveCount`].
+    KeepAliveCount,
+    /// [`SocketOption::ReuseAddress`].
+    ReuseAddress,
+    /// [`SocketOption::Broadcast`].
+    Broadcast,
+    /// [`SocketOption::SendBuffer`].
+    SendBuffer,
+    /// [`SocketOption::ReceiveBuffer`].
+    ReceiveBuffer,
+    /// [`SocketOption::TimeToLive`].
+    TimeToLive,
+    /// [`SocketOption::HopLimit`].
+    HopLimit,
+    /// [`SocketOption::TypeOfService`].
+    TypeOfService,
+    /// [`SocketOption::MulticastTtlV4`].
+    MulticastTtlV4,
+    /// [`SocketOption::MulticastLoopV4`].
+    MulticastLoopV4,
+    /// [`SocketOption::MulticastHopsV6`].
+    MulticastHopsV6,
+    /// [`SocketOption::MulticastLoopV6`].
+    MulticastLoopV6,
+    /// [`SocketOption::OnlyV6`].
+    OnlyV6,
+    /// [`SocketOption::Error`].
+    Error,
+}

@@ -1,0 +1,255 @@
+//! The stack as a whole: what its user calls.
+
+use core::net::SocketAddr;
+
+use hermit_interface::Errno;
+
+use crate::configuration::{Configuration, Status};
+use crate::hardware::Hardware;
+use crate::host::Host;
+use crate::options::{OptionName, SocketOption};
+use crate::resolve::{Addresses, Families, QueryId, ResolveError};
+use crate::socket::{Family, Kind, Readiness, Shutdown, SocketId};
+
+/// All sockets, and the device beneath them.
+///
+/// Nothing here waits: what would says `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] tells when it may go on. Calls
+/// on sockets change state only; what they give rise to is sent by the next [`poll`](Self::poll), which is therefore
+/// called after each of them, before the lock around the stack is released. They act at the time of the last
+/// `poll` or [`advance`](Self::advance).
+#[derive(Debug)]
+pub struct Stack<H, S> {
+    hardware: Option<H>,
+    host: S,
+    now: u64,
+}
+
+impl<H: Hardware, S: Host> Stack<H, S> {
+    /// A stack over a device, or with the loopback alone. Times are nanoseconds since any moment.
+    pub fn new(hardware: Option<H>, host: S, configuration: Configuration, now: u64) -> Self {
+        let _: Configuration = configuration;
+        Self { hardware, host, now }
+    }
+
+    /// Receives what there is, does what is due and transmits.
+    ///
+    /// The work is bounded, so that it may return `now`: call again at once. Returns when to call again at the
+    /// latest; `None` if nothing is due unless something is received.
+    pub fn poll(&mut self, now: u64) -> Option<u64> {
+        self.advance(now);
+        None
+    }
+
+    /// Tells the time, at which the calls that follow act.
+    pub fn advance(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
+    /// The device.
+    pub fn hardware(&mut self) -> Option<&mut H> {
+        self.hardware.as_mut()
+    }
+
+    /// The system around the stack.
+    pub fn host(&mut self) -> &mut S {
+        &mut self.host
+    }
+
+    /// How the stack is set up.
+    pub fn status(&self) -> Status {
+        Status { has_hardware: self.hardware.is_some(), ..Status::default() }
+    }
+
+    /// A new socket; `cookie` is what [`Host::wake`] gets when its readiness may have changed.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn socket(&mut self, family: Family, kind: Kind, cookie: usize) -> Result<SocketId, Errno> {
+        let _ = (family, kind, cookie);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Closes a socket. What was sent is delivered without it, unless there is data that was not received, which
+    /// resets the connection.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`, here and below: there is no such socket.
+    pub fn close(&mut self, id: SocketId) -> Result<(), Errno> {
+        let _ = id;
+        Err(Errno::ENOSYS)
+    }
+
+    /// Closes a socket and resets its connection: what `SO_LINGER` with a time of zero asks for.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    pub fn close_now(&mut self, id: SocketId) -> Result<(), Errno> {
+        let _ = id;
+        Err(Errno::ENOSYS)
+    }
+
+    /// Gives a socket its own address; port 0 chooses one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it has one. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
+    pub fn bind(&mut self, id: SocketId, local: SocketAddr) -> Result<(), Errno> {
+        let _ = (id, local);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Makes a stream socket a listener, or changes a listener's backlog.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it is connected. `EOPNOTSUPP`: no stream. `EADDRINUSE`.
+    pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
+        let _ = (id, backlog);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Takes a connection from a listener, with the peer's address.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: there is none. `EINVAL`: no listener. `EOPNOTSUPP`: no stream.
+    pub fn accept(&mut self, id: SocketId, cookie: usize) -> Result<(SocketId, SocketAddr), Errno> {
+        let _ = (id, cookie);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Begins to connect a stream, whose readiness tells the end, or sets the peer of a datagram socket.
+    ///
+    /// # Errors
+    ///
+    /// `EINPROGRESS`: it has begun. `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`,
+    /// and what had happened before ([`SocketOption::Error`]).
+    pub fn connect(&mut self, id: SocketId, remote: SocketAddr) -> Result<(), Errno> {
+        let _ = (id, remote);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Clears the peer of a datagram socket: what `connect` with `AF_UNSPEC` asks for. A stream is reset.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    pub fn disconnect(&mut self, id: SocketId) -> Result<(), Errno> {
+        let _ = id;
+        Err(Errno::ENOSYS)
+    }
+
+    /// Sends bytes, and returns how many; a datagram as a whole, to the peer if `to` is `None`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`, `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and
+    /// what had happened before.
+    pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
+        let _ = (id, bytes, to);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Receives bytes into `sink`, which says how many of those it is given it took, and is given more as long as
+    /// it takes all; or one datagram, of which it is given everything at once.
+    ///
+    /// Returns how many it took, and a datagram's sender. 0 of a stream means that the peer sends no more. With
+    /// `peek` they stay. `sink` may be called with no bytes (an empty datagram), or not at all.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`, `ENOTCONN`, and what had happened before.
+    pub fn receive(
+        &mut self,
+        id: SocketId,
+        peek: bool,
+        sink: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<(usize, Option<SocketAddr>), Errno> {
+        let _ = (id, peek, sink);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Shuts one half of a socket down, or both.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`.
+    pub fn shutdown(&mut self, id: SocketId, how: Shutdown) -> Result<(), Errno> {
+        let _ = (id, how);
+        Err(Errno::ENOSYS)
+    }
+
+    /// A socket's own address; unspecified with port 0 if it has none.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    pub fn local(&self, id: SocketId) -> Result<SocketAddr, Errno> {
+        let _ = id;
+        Err(Errno::ENOSYS)
+    }
+
+    /// The address of a socket's peer.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`.
+    pub fn remote(&self, id: SocketId) -> Result<SocketAddr, Errno> {
+        let _ = id;
+        Err(Errno::ENOSYS)
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `ENOPROTOOPT`, `EADDRINUSE` (joined already), `EADDRNOTAVAIL` (not joined), `ENODEV`.
+    pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
+        let _ = (id, option);
+        Err(Errno::ENOSYS)
+    }
+
+    /// Reads an option.
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`.
+    pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, Errno> {
+        let _ = (id, name);
+        Err(Errno::ENOSYS)
+    }
+
+    /// What `poll` says of a socket; of one that does not exist, nothing.
+    pub fn readiness(&self, id: SocketId) -> Readiness {
+        let _ = id;
+        Readiness::default()
+    }
+
+    /// Begins to look up a name, which may also be an address in text, `localhost` or the host's own.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it cannot be a name. `ENOMEM`.
+    pub fn resolve(&mut self, name: &str, families: Families, cookie: usize) -> Result<QueryId, Errno> {
+        let _ = (name, families, cookie);
+        Err(Errno::ENOSYS)
+    }
+
+    /// The answer to a query, which ends it unless it is [`ResolveError::Pending`].
+    ///
+    /// # Errors
+    ///
+    /// Why there are no addresses.
+    pub fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
+        let _ = query;
+        Err(ResolveError::Unknown)
+    }
+
+    /// Gives a query up.
+    pub fn cancel(&mut self, query: QueryId) {
+        let _ = query;
+    }
+}
