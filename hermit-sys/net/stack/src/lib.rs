@@ -12,13 +12,32 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod address;
+mod budget;
 mod configuration;
+mod control;
+mod core;
 mod hardware;
 mod host;
+mod link;
+mod network;
 mod options;
+mod poll;
+mod ports;
+mod receive;
 mod resolve;
+mod settings;
+mod slab;
 mod socket;
 mod stack;
+mod tcp;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod udp;
+mod wire;
 
 pub use configuration::{Cidr, Configuration, Status};
 pub use hardware::{Checksum, Hardware, HardwareInfo, IpVersion, Offload, ReceivedInfo, Segment};

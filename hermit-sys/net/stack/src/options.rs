@@ -93,3 +93,57 @@ pub enum OptionName {
     /// [`SocketOption::Error`].
     Error,
 }
+
+/// What a socket is set to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) no_delay: bool,
+    pub(crate) keep_alive: bool,
+    pub(crate) keep_alive_idle: u32,
+    pub(crate) keep_alive_interval: u32,
+    pub(crate) keep_alive_count: u32,
+    pub(crate) reuse: bool,
+    pub(crate) broadcast: bool,
+    pub(crate) send_buffer: Option<u32>,
+    pub(crate) receive_buffer: Option<u32>,
+    pub(crate) ttl: u8,
+    pub(crate) hop_limit: u8,
+    pub(crate) class: u8,
+    pub(crate) multicast_ttl: u8,
+    pub(crate) multicast_loop_v4: bool,
+    pub(crate) multicast_hops: u8,
+    pub(crate) multicast_loop_v6: bool,
+    pub(crate) only_v6: bool,
+}
+
+impl Default for Settings {
+    /// As Linux has them.
+    fn default() -> Self {
+        Self {
+            no_delay: false,
+            keep_alive: false,
+            keep_alive_idle: 7200,
+            keep_alive_interval: 75,
+            keep_alive_count: 9,
+            reuse: false,
+            broadcast: false,
+            send_buffer: None,
+            receive_buffer: None,
+            ttl: 64,
+            hop_limit: 64,
+            class: 0,
+            multicast_ttl: 1,
+            multicast_loop_v4: true,
+            multicast_hops: 1,
+            multicast_loop_v6: true,
+            only_v6: false,
+        }
+    }
+}
+
+impl Settings {
+    /// The limit of hops for packets to an address that is no group's.
+    pub(crate) const fn hops(&self, is_v4: bool) -> u8 {
+        if is_v4 { self.ttl } else { self.hop_limit }
+    }
+}

@@ -4,9 +4,12 @@ use core::net::SocketAddr;
 
 use hermit_interface::Errno;
 
+use crate::address::Endpoint;
 use crate::configuration::{Configuration, Status};
+use crate::core::{Body, Core, Entry};
 use crate::hardware::Hardware;
 use crate::host::Host;
+use crate::link::Device;
 use crate::options::{OptionName, SocketOption};
 use crate::resolve::{Addresses, Families, QueryId, ResolveError};
 use crate::socket::{Family, Kind, Readiness, Shutdown, SocketId};
@@ -21,14 +24,16 @@ use crate::socket::{Family, Kind, Readiness, Shutdown, SocketId};
 pub struct Stack<H, S> {
     hardware: Option<H>,
     host: S,
-    now: u64,
+    pub(crate) core: Core,
 }
 
 impl<H: Hardware, S: Host> Stack<H, S> {
     /// A stack over a device, or with the loopback alone. Times are nanoseconds since any moment.
     pub fn new(hardware: Option<H>, host: S, configuration: Configuration, now: u64) -> Self {
-        let _: Configuration = configuration;
-        Self { hardware, host, now }
+        let info = hardware.as_ref().map(Hardware::info);
+        let mut host = host;
+        let core = Core::new(info, &mut host, configuration, now);
+        Self { hardware, host, core }
     }
 
     /// Receives what there is, does what is due and transmits.
@@ -36,13 +41,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     /// The work is bounded, so that it may return `now`: call again at once. Returns when to call again at the
     /// latest; `None` if nothing is due unless something is received.
     pub fn poll(&mut self, now: u64) -> Option<u64> {
-        self.advance(now);
-        None
+        self.core.poll(&mut self.hardware, &mut self.host, now)
     }
 
     /// Tells the time, at which the calls that follow act.
     pub fn advance(&mut self, now: u64) {
-        self.now = self.now.max(now);
+        self.core.now = self.core.now.max(now);
     }
 
     /// The device.
@@ -57,7 +61,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
 
     /// How the stack is set up.
     pub fn status(&self) -> Status {
-        Status { has_hardware: self.hardware.is_some(), ..Status::default() }
+        self.core.status()
     }
 
     /// A new socket; `cookie` is what [`Host::wake`] gets when its readiness may have changed.
@@ -66,8 +70,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `ENOMEM`.
     pub fn socket(&mut self, family: Family, kind: Kind, cookie: usize) -> Result<SocketId, Errno> {
-        let _ = (family, kind, cookie);
-        Err(Errno::ENOSYS)
+        self.core.socket(family, kind, cookie)
     }
 
     /// Closes a socket. What was sent is delivered without it, unless there is data that was not received, which
@@ -77,8 +80,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EBADF`, here and below: there is no such socket.
     pub fn close(&mut self, id: SocketId) -> Result<(), Errno> {
-        let _ = id;
-        Err(Errno::ENOSYS)
+        self.close_with(id, false)
     }
 
     /// Closes a socket and resets its connection: what `SO_LINGER` with a time of zero asks for.
@@ -87,8 +89,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EBADF`.
     pub fn close_now(&mut self, id: SocketId) -> Result<(), Errno> {
-        let _ = id;
-        Err(Errno::ENOSYS)
+        self.close_with(id, true)
     }
 
     /// Gives a socket its own address; port 0 chooses one.
@@ -97,8 +98,13 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: it has one. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
     pub fn bind(&mut self, id: SocketId, local: SocketAddr) -> Result<(), Errno> {
-        let _ = (id, local);
-        Err(Errno::ENOSYS)
+        let (slot, entry) = self.core.entry(id)?;
+        let local = Endpoint::of(local, entry.family)?;
+        if entry.is_datagrams() {
+            self.core.bind_datagrams(slot, local, &mut self.host)
+        } else {
+            self.core.bind_stream(slot, local, &mut self.host)
+        }
     }
 
     /// Makes a stream socket a listener, or changes a listener's backlog.
@@ -107,8 +113,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: it is connected. `EOPNOTSUPP`: no stream. `EADDRINUSE`.
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
-        let _ = (id, backlog);
-        Err(Errno::ENOSYS)
+        self.core.listen(id, backlog, &mut self.host)
     }
 
     /// Takes a connection from a listener, with the peer's address.
@@ -117,8 +122,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EAGAIN`: there is none. `EINVAL`: no listener. `EOPNOTSUPP`: no stream.
     pub fn accept(&mut self, id: SocketId, cookie: usize) -> Result<(SocketId, SocketAddr), Errno> {
-        let _ = (id, cookie);
-        Err(Errno::ENOSYS)
+        self.core.accept(id, cookie)
     }
 
     /// Begins to connect a stream, whose readiness tells the end, or sets the peer of a datagram socket.
@@ -128,8 +132,13 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     /// `EINPROGRESS`: it has begun. `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`,
     /// and what had happened before ([`SocketOption::Error`]).
     pub fn connect(&mut self, id: SocketId, remote: SocketAddr) -> Result<(), Errno> {
-        let _ = (id, remote);
-        Err(Errno::ENOSYS)
+        let (slot, entry) = self.core.entry(id)?;
+        let remote = Endpoint::of(remote, entry.family)?;
+        if entry.is_datagrams() {
+            self.core.connect_datagrams(slot, remote, &mut self.host)
+        } else {
+            self.core.connect_stream(slot, remote, &mut self.host)
+        }
     }
 
     /// Clears the peer of a datagram socket: what `connect` with `AF_UNSPEC` asks for. A stream is reset.
@@ -138,8 +147,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EBADF`.
     pub fn disconnect(&mut self, id: SocketId) -> Result<(), Errno> {
-        let _ = id;
-        Err(Errno::ENOSYS)
+        let (slot, entry) = self.core.entry(id)?;
+        if !entry.is_datagrams() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.core.disconnect_datagrams(slot);
+        Ok(())
     }
 
     /// Sends bytes, and returns how many; a datagram as a whole, to the peer if `to` is `None`.
@@ -149,8 +162,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     /// `EAGAIN`, `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and
     /// what had happened before.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
-        let _ = (id, bytes, to);
-        Err(Errno::ENOSYS)
+        let (slot, entry) = self.core.entry(id)?;
+        if !entry.is_datagrams() {
+            return self.core.send_stream(slot, bytes);
+        }
+        let to = to.map(|to| Endpoint::of(to, entry.family)).transpose()?;
+        self.core.send_datagram(slot, bytes, to, &mut Device(&mut self.hardware), &mut self.host)
     }
 
     /// Receives bytes into `sink`, which says how many of those it is given it took, and is given more as long as
@@ -168,8 +185,13 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
-        let _ = (id, peek, sink);
-        Err(Errno::ENOSYS)
+        let (slot, entry) = self.core.entry(id)?;
+        if !entry.is_datagrams() {
+            return self.core.receive_stream(slot, peek, sink).map(|taken| (taken, None));
+        }
+        let family = entry.family;
+        let (taken, from) = self.core.take_datagram(slot, peek, sink)?;
+        Ok((taken, Some(from.present(family))))
     }
 
     /// Shuts one half of a socket down, or both.
@@ -178,8 +200,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `ENOTCONN`.
     pub fn shutdown(&mut self, id: SocketId, how: Shutdown) -> Result<(), Errno> {
-        let _ = (id, how);
-        Err(Errno::ENOSYS)
+        let (slot, entry) = self.core.entry(id)?;
+        if entry.is_datagrams() {
+            self.core.shut_datagrams(slot, how, &mut self.host)
+        } else {
+            self.core.shut_stream(slot, how, &mut self.host)
+        }
     }
 
     /// A socket's own address; unspecified with port 0 if it has none.
@@ -188,8 +214,8 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EBADF`.
     pub fn local(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let _ = id;
-        Err(Errno::ENOSYS)
+        let entry = self.core.peek(id)?;
+        Ok(if entry.is_datagrams() { Core::local_of_datagrams(entry) } else { Core::local_of_stream(entry) })
     }
 
     /// The address of a socket's peer.
@@ -198,8 +224,13 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `ENOTCONN`.
     pub fn remote(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let _ = id;
-        Err(Errno::ENOSYS)
+        let entry = self.core.peek(id)?;
+        match entry.datagrams() {
+            Some(datagrams) => {
+                datagrams.remote.map(|remote| remote.present(entry.family)).ok_or(Errno::ENOTCONN)
+            }
+            None => Core::remote_of_stream(entry),
+        }
     }
 
     /// Sets an option.
@@ -208,8 +239,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`, `ENOPROTOOPT`, `EADDRINUSE` (joined already), `EADDRNOTAVAIL` (not joined), `ENODEV`.
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
-        let _ = (id, option);
-        Err(Errno::ENOSYS)
+        self.core.set_option(id, option)
     }
 
     /// Reads an option.
@@ -218,14 +248,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `ENOPROTOOPT`.
     pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, Errno> {
-        let _ = (id, name);
-        Err(Errno::ENOSYS)
+        self.core.option(id, name)
     }
 
     /// What `poll` says of a socket; of one that does not exist, nothing.
     pub fn readiness(&self, id: SocketId) -> Readiness {
-        let _ = id;
-        Readiness::default()
+        self.core.peek(id).map_or_else(|_| Readiness::default(), Entry::readiness)
     }
 
     /// Begins to look up a name, which may also be an address in text, `localhost` or the host's own.
@@ -234,8 +262,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: it cannot be a name. `ENOMEM`.
     pub fn resolve(&mut self, name: &str, families: Families, cookie: usize) -> Result<QueryId, Errno> {
-        let _ = (name, families, cookie);
-        Err(Errno::ENOSYS)
+        self.core.resolve(name, families, cookie)
     }
 
     /// The answer to a query, which ends it unless it is [`ResolveError::Pending`].
@@ -244,12 +271,56 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// Why there are no addresses.
     pub fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
-        let _ = query;
-        Err(ResolveError::Unknown)
+        self.core.resolved(query)
     }
 
     /// Gives a query up.
     pub fn cancel(&mut self, query: QueryId) {
-        let _ = query;
+        self.core.cancel(query);
+    }
+}
+
+impl<H: Hardware, S: Host> Stack<H, S> {
+    fn close_with(&mut self, id: SocketId, is_reset: bool) -> Result<(), Errno> {
+        let (slot, entry) = self.core.entry(id)?;
+        // What is not accepted yet, or was closed, is nobody's.
+        entry.cookie.ok_or(Errno::EBADF)?;
+        if entry.is_datagrams() {
+            self.core.close_datagrams(slot);
+        } else {
+            self.core.close_stream(slot, is_reset, &mut self.host);
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// What `poll` says.
+    fn readiness(&self) -> Readiness {
+        let error = self.error.is_some();
+        match &self.body {
+            // As Linux says of a stream that was never connected.
+            Body::Idle => Readiness { write: true, hang_up: true, error, ..Readiness::default() },
+            Body::Listener(listener) => {
+                Readiness { read: listener.has_ready(), error, ..Readiness::default() }
+            }
+            Body::Connection(connection) => connection.readiness(error),
+            Body::Datagrams(datagrams) => datagrams.readiness(error),
+        }
+    }
+}
+
+impl Core {
+    fn status(&self) -> Status {
+        let Some(control) = &self.control else {
+            return Status { is_configured: true, ..Status::default() };
+        };
+        Status {
+            has_hardware: true,
+            is_configured: control.is_configured(),
+            addresses: self.network.addresses.clone(),
+            gateways: self.network.gateways.clone(),
+            nameservers: control.names.servers().into(),
+        }
     }
 }

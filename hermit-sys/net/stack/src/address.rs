@@ -1,0 +1,186 @@
+//! Addresses as programs give them, and as they are on the wire.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use hermit_interface::Errno;
+use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
+
+use crate::socket::Family;
+
+/// The number of the one interface besides the loopback, as Linux would count: the scope of link-local addresses.
+const INTERFACE: u32 = 2;
+
+/// An address and a port. Never a mapped address: those are of IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Endpoint {
+    pub(crate) address: IpAddr,
+    pub(crate) port: u16,
+}
+
+impl Endpoint {
+    pub(crate) const fn new(address: IpAddr, port: u16) -> Self {
+        Self { address, port }
+    }
+
+    /// What a program of a socket of this family means.
+    ///
+    /// # Errors
+    ///
+    /// `EAFNOSUPPORT`: an address of the other family, which is not even mapped.
+    pub(crate) fn of(address: SocketAddr, family: Family) -> Result<Self, Errno> {
+        match (family, address) {
+            (Family::V4, SocketAddr::V4(_)) | (Family::V6, SocketAddr::V6(_)) => {
+                Ok(Self::new(address.ip().to_canonical(), address.port()))
+            }
+            _ => Err(Errno::EAFNOSUPPORT),
+        }
+    }
+
+    /// How a program of a socket of this family gets to see it.
+    pub(crate) fn present(self, family: Family) -> SocketAddr {
+        match (family, self.address) {
+            (Family::V4, IpAddr::V4(address)) => SocketAddrV4::new(address, self.port).into(),
+            (Family::V4, IpAddr::V6(_)) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.port).into(),
+            (Family::V6, IpAddr::V4(address)) => {
+                SocketAddrV6::new(address.to_ipv6_mapped(), self.port, 0, 0).into()
+            }
+            (Family::V6, IpAddr::V6(address)) => {
+                let scope = if address.is_unicast_link_local() { INTERFACE } else { 0 };
+                SocketAddrV6::new(address, self.port, 0, scope).into()
+            }
+        }
+    }
+}
+
+impl From<Endpoint> for IpEndpoint {
+    fn from(endpoint: Endpoint) -> Self {
+        Self::new(endpoint.address.into(), endpoint.port)
+    }
+}
+
+impl From<Endpoint> for IpListenEndpoint {
+    fn from(endpoint: Endpoint) -> Self {
+        IpEndpoint::from(endpoint).into()
+    }
+}
+
+/// The address that stands for all of a family.
+pub(crate) const fn unspecified(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tuple {
+    pub(crate) local: Endpoint,
+    pub(crate) remote: Endpoint,
+}
+
+/// The addresses at which a bound socket is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of a version, or of both.
+    Any { v4: bool, v6: bool },
+    /// This one.
+    One(IpAddr),
+}
+
+impl Scope {
+    /// Of a socket bound to an address. `::` is meant for IPv4 as well, unless the socket is for IPv6 only.
+    pub(crate) const fn new(address: IpAddr, family: Family, is_v6_only: bool) -> Self {
+        match address {
+            address if !address.is_unspecified() => Self::One(address),
+            // `::ffff:0.0.0.0` is all of IPv4, whatever the family.
+            IpAddr::V4(_) => Self::Any { v4: true, v6: false },
+            IpAddr::V6(_) => Self::Any { v4: matches!(family, Family::V6) && !is_v6_only, v6: true },
+        }
+    }
+
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
+        match self {
+            Self::Any { v4, v6 } => {
+                if address.is_ipv4() {
+                    v4
+                } else {
+                    v6
+                }
+            }
+            Self::One(own) => own == address,
+        }
+    }
+
+    /// Whether an address is in both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Any { v4, v6 }, Self::Any { v4: other_v4, v6: other_v6 }) => {
+                v4 && other_v4 || v6 && other_v6
+            }
+            (Self::One(address), scope) | (scope, Self::One(address)) => scope.contains(address),
+        }
+    }
+}
+
+/// Whether an address is in a network.
+pub(crate) fn is_in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            let host = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+            (address.to_bits() ^ network.to_bits()) & !host == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => {
+            let host = u128::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+            (address.to_bits() ^ network.to_bits()) & !host == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Endpoint, Scope, is_in_network};
+    use crate::Errno;
+    use crate::socket::Family;
+    use core::net::{IpAddr, SocketAddr};
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn mapped_addresses_are_of_ipv4_and_shown_as_they_came() {
+        let mapped: SocketAddr = "[::ffff:10.0.0.1]:80".parse().unwrap();
+        let plain: SocketAddr = "10.0.0.1:80".parse().unwrap();
+        let endpoint = Endpoint::of(mapped, Family::V6).unwrap();
+        assert_eq!(endpoint, Endpoint::new(ip("10.0.0.1"), 80));
+        assert_eq!(endpoint.present(Family::V6), mapped);
+        assert_eq!(endpoint.present(Family::V4), plain);
+        assert_eq!(Endpoint::of(plain, Family::V6), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(Endpoint::of(mapped, Family::V4), Err(Errno::EAFNOSUPPORT));
+    }
+
+    #[test]
+    fn all_addresses_of_ipv6_are_all_of_ipv4_unless_told_otherwise() {
+        let both = Scope::new(ip("::"), Family::V6, false);
+        let only = Scope::new(ip("::"), Family::V6, true);
+        let v4 = Scope::new(ip("0.0.0.0"), Family::V4, false);
+        assert!(both.contains(ip("10.0.0.1")) && both.contains(ip("fe80::1")));
+        assert!(!only.contains(ip("10.0.0.1")) && only.contains(ip("fe80::1")));
+        assert!(both.overlaps(v4) && v4.overlaps(both) && !only.overlaps(v4));
+        let one = Scope::new(ip("10.0.0.1"), Family::V4, false);
+        assert!(one.overlaps(v4) && both.overlaps(one) && !one.overlaps(only));
+        assert!(!one.overlaps(Scope::One(ip("10.0.0.2"))));
+    }
+
+    #[test]
+    fn networks_contain_what_shares_their_prefix() {
+        assert!(is_in_network(ip("10.0.2.15"), ip("10.0.2.2"), 24));
+        assert!(!is_in_network(ip("10.0.3.15"), ip("10.0.2.2"), 24));
+        assert!(is_in_network(ip("1.2.3.4"), ip("9.9.9.9"), 0));
+        assert!(!is_in_network(ip("1.2.3.4"), ip("1.2.3.5"), 32));
+        assert!(is_in_network(ip("fe80::1"), ip("fe80::2"), 64));
+        assert!(!is_in_network(ip("fe80::1"), ip("10.0.0.1"), 0));
+    }
+}

@@ -1,0 +1,335 @@
+//! What keeps a host on its network: smoltcp answers to ARP, neighbor discovery, pings, queries for groups and
+//! router advertisements, asks DHCP servers and name servers.
+//!
+//! It speaks Ethernet and keeps a list of neighbors of its own. Nothing here is on the way of streams and datagrams.
+
+pub(crate) mod names;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet, SocketStorage};
+use smoltcp::phy::{Checksum, DeviceCapabilities, Medium};
+use smoltcp::socket::dhcpv4::{self, Event, RetryConfig};
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
+
+use crate::configuration::{Cidr, Configuration};
+use crate::control::names::Names;
+use crate::core::instant;
+use crate::hardware::HardwareInfo;
+use crate::link::Link;
+use crate::wire::device::{Egress, Ingress};
+use crate::wire::emit::ETHERNET;
+
+/// Most addresses of an interface of smoltcp's, as compiled.
+const MAX_ADDRESSES: usize = 8;
+
+/// The DHCP option with the host's name (RFC 2132, section 3.14).
+const HOST_NAME: u8 = 12;
+
+/// How often smoltcp is looked after while something is going on of which it does not tell when, and else.
+const LIVELY: u64 = 250_000_000;
+const QUIET: u64 = 30_000_000_000;
+
+/// How long something is going on: the solicitations of routers, or the answers to a query for groups.
+const EPISODE: u64 = 13_000_000_000;
+
+/// Who takes a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taker {
+    /// smoltcp itself.
+    Nobody,
+    /// The client of the DHCP server.
+    Dhcp,
+    /// The client of the name servers.
+    Names,
+}
+
+/// smoltcp's interface with all of this.
+pub(crate) struct Control {
+    interface: Interface,
+    capabilities: DeviceCapabilities,
+    dhcp: Option<(SocketSet<'static>, SocketHandle)>,
+    pub(crate) names: Names,
+    /// What was configured, which goes before what servers say.
+    gateways: Vec<IpAddr>,
+    has_static_names: bool,
+    is_configured: bool,
+    /// What the DHCP server gave.
+    leased: Option<Ipv4Cidr>,
+    lively_until: u64,
+    /// What had happened to addresses when they were last read.
+    seen: Option<(Instant, Option<Ipv4Cidr>)>,
+    /// When it is to be looked after next.
+    pub(crate) next: u64,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Control").field("addresses", &self.interface.ip_addrs()).finish_non_exhaustive()
+    }
+}
+
+/// The address that every host has on its own network, made of its hardware address (RFC 4291, appendix A).
+fn link_local(mac: EthernetAddress) -> Cidr {
+    let [a, b, c, d, e, f] = mac.0;
+    let address = Ipv6Addr::new(
+        0xfe80,
+        0,
+        0,
+        0,
+        u16::from_be_bytes([a ^ 2, b]),
+        u16::from_be_bytes([c, 0xff]),
+        u16::from_be_bytes([0xfe, d]),
+        u16::from_be_bytes([e, f]),
+    );
+    Cidr { address: address.into(), prefix: 64 }
+}
+
+fn to_smoltcp(cidr: &Cidr) -> IpCidr {
+    match cidr.address {
+        IpAddr::V4(address) => IpCidr::Ipv4(Ipv4Cidr::new(address, cidr.prefix.min(32))),
+        IpAddr::V6(address) => IpCidr::Ipv6(Ipv6Cidr::new(address, cidr.prefix.min(128))),
+    }
+}
+
+fn of_smoltcp(cidr: &IpCidr) -> Cidr {
+    Cidr { address: cidr.address().into(), prefix: cidr.prefix_len() }
+}
+
+fn is_host_address(cidr: &Cidr) -> bool {
+    let is_broadcast = cidr.address == IpAddr::V4(Ipv4Addr::BROADCAST);
+    !cidr.address.is_unspecified()
+        && !cidr.address.is_multicast()
+        && !cidr.address.is_loopback()
+        && !is_broadcast
+}
+
+/// The client of a DHCP server, which learns the host's name.
+fn dhcp_client(hostname: Option<String>) -> (SocketSet<'static>, SocketHandle) {
+    let mut socket = dhcpv4::Socket::new();
+    let mut retry = RetryConfig::default();
+    // Servers are near: what is lost is asked for again soon.
+    retry.discover_timeout = Duration::from_secs(2);
+    retry.initial_request_timeout = Duration::from_secs(1);
+    socket.set_retry_config(retry);
+    if let Some(name) = hostname.filter(|name| !name.is_empty() && name.len() < 64) {
+        // It is kept for good, as the stack is; smoltcp only borrows it.
+        let data: &'static [u8] = Box::leak(name.into_bytes().into_boxed_slice());
+        let options: &'static [DhcpOption<'static>] =
+            Box::leak(Box::new([DhcpOption { kind: HOST_NAME, data }]));
+        socket.set_outgoing_options(options);
+    }
+    let mut set = SocketSet::new(vec![SocketStorage::EMPTY]);
+    let handle = set.add(socket);
+    (set, handle)
+}
+
+impl Control {
+    pub(crate) fn new(info: &HardwareInfo, seed: u64, configuration: &Configuration, now: u64) -> Self {
+        let mac = EthernetAddress(info.mac);
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = usize::from(info.mtu.max(576)) + ETHERNET;
+        // They have been verified before.
+        capabilities.checksum.tcp = Checksum::Tx;
+        capabilities.checksum.udp = Checksum::Tx;
+        let own: Vec<_> = configuration.addresses.iter().copied().filter(is_host_address).collect();
+        let has_v4 = own.iter().any(|own| own.address.is_ipv4());
+        let mut config = Config::new(HardwareAddress::Ethernet(mac));
+        config.random_seed = seed;
+        config.slaac = !own.iter().any(|own| own.address.is_ipv6());
+        let mut nothing = Ingress { packet: None, reply: &mut Vec::new(), capabilities: &capabilities };
+        let mut interface = Interface::new(config, &mut nothing, instant(now));
+        interface.update_ip_addrs(|addresses| {
+            for cidr in own.iter().take(MAX_ADDRESSES - 1).chain([&link_local(mac)]) {
+                // There is room for as many.
+                let _ = addresses.push(to_smoltcp(cidr));
+            }
+        });
+        let dhcp = (!has_v4).then(|| dhcp_client(configuration.hostname.clone()));
+        let mut control = Self {
+            interface,
+            capabilities,
+            is_configured: dhcp.is_none(),
+            dhcp,
+            names: Names::new(&configuration.nameservers),
+            gateways: configuration.gateways.clone(),
+            has_static_names: !configuration.nameservers.is_empty(),
+            leased: None,
+            lively_until: now.saturating_add(EPISODE),
+            seen: None,
+            next: now,
+        };
+        control.set_static_routes();
+        control
+    }
+
+    fn static_gateway(&self, is_v4: bool) -> Option<IpAddr> {
+        self.gateways.iter().copied().find(|gateway| gateway.is_ipv4() == is_v4)
+    }
+
+    fn set_static_routes(&mut self) {
+        // The table has room for two.
+        if let Some(IpAddr::V4(gateway)) = self.static_gateway(true) {
+            let _ = self.interface.routes_mut().add_default_ipv4_route(gateway);
+        }
+        if let Some(IpAddr::V6(gateway)) = self.static_gateway(false) {
+            let _ = self.interface.routes_mut().add_default_ipv6_route(gateway);
+        }
+    }
+
+    /// Whether addresses or gateways may have changed since this was last asked.
+    pub(crate) fn has_news(&mut self) -> bool {
+        let now = Some((self.interface.slaac_updated_at(), self.leased));
+        core::mem::replace(&mut self.seen, now) != now
+    }
+
+    /// The addresses of the host: those that reach far before that of the link.
+    pub(crate) fn addresses(&self) -> Vec<Cidr> {
+        self.interface.ip_addrs().iter().map(of_smoltcp).collect()
+    }
+
+    /// The gateways.
+    pub(crate) fn gateways(&mut self) -> Vec<IpAddr> {
+        let mut gateways = self.gateways.clone();
+        self.interface.routes_mut().update(|routes| {
+            gateways.extend(routes.iter().filter(|route| route.cidr.prefix_len() == 0).map(|route| {
+                let gateway: IpAddr = route.via_router.into();
+                gateway
+            }));
+        });
+        let mut seen = Vec::new();
+        gateways.retain(|gateway| {
+            let is_new = !seen.contains(gateway);
+            seen.push(*gateway);
+            is_new
+        });
+        gateways
+    }
+
+    /// Whether there is nothing left to wait for.
+    pub(crate) const fn is_configured(&self) -> bool {
+        self.is_configured
+    }
+
+    /// Takes a frame. `reply` is empty then, or the answer: a frame as well.
+    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], taker: Taker, reply: &mut Vec<u8>) {
+        reply.clear();
+        let mut nobody: [SocketStorage<'_>; 0] = [];
+        let mut device = Ingress { packet: Some(frame), reply, capabilities: &self.capabilities };
+        let interface = &mut self.interface;
+        match (taker, &mut self.dhcp) {
+            (Taker::Dhcp, Some((set, _))) => interface.poll_ingress_single(instant(now), &mut device, set),
+            (Taker::Names, _) => {
+                interface.poll_ingress_single(instant(now), &mut device, self.names.receive(frame))
+            }
+            _ => {
+                let mut set = SocketSet::new(&mut nobody[..]);
+                interface.poll_ingress_single(instant(now), &mut device, &mut set)
+            }
+        };
+        if taker != Taker::Nobody {
+            self.next = now;
+        }
+    }
+
+    /// Something begins of which smoltcp does not tell when it goes on.
+    pub(crate) fn enliven(&mut self, now: u64) {
+        self.lively_until = now.saturating_add(EPISODE);
+        self.next = now;
+    }
+
+    /// Transmits what there is. `idle` is an interface that says truly when a socket is due: this one does not while
+    /// it waits for routers.
+    pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link, idle: &mut Interface) {
+        let time = instant(now);
+        self.interface.poll_maintenance(time);
+        let mut device = Egress {
+            link,
+            ethernet: None,
+            capabilities: &self.capabilities,
+            fills_checksums: false,
+            class: 0,
+            room: self.capabilities.max_transmission_unit,
+            sent: None,
+            is_full: false,
+        };
+        let mut due: Option<Instant> = None;
+        for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([self.names.set()]) {
+            // A few at most: each is a message to a server.
+            for _ in 0..16 {
+                let result = self.interface.poll_egress(time, &mut device, set);
+                if result == smoltcp::iface::PollResult::None {
+                    break;
+                }
+            }
+            due = [due, idle.poll_at(time, set)].into_iter().flatten().min();
+        }
+        let tick = if now < self.lively_until { LIVELY } else { QUIET };
+        let due = due.map_or(u64::MAX, crate::core::nanoseconds);
+        // What is overdue waits for a neighbor, or for room.
+        self.next = due.max(now.saturating_add(1_000_000)).min(now.saturating_add(tick));
+        self.apply_lease();
+    }
+
+    /// Does what the DHCP server says.
+    fn apply_lease(&mut self) {
+        let Some((set, handle)) = &mut self.dhcp else { return };
+        let Some(event) = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll() else { return };
+        let (lease, router, servers) = match event {
+            Event::Deconfigured => (None, None, Vec::new()),
+            Event::Configured(config) => {
+                let servers = config.dns_servers.iter().map(|&server| server.into()).collect();
+                (Some(config.address), config.router, servers)
+            }
+        };
+        let lease = lease.filter(|lease| is_host_address(&of_smoltcp(&IpCidr::Ipv4(*lease))));
+        let old = core::mem::replace(&mut self.leased, lease);
+        self.interface.update_ip_addrs(|addresses| {
+            addresses.retain(|own| Some(*own) != old.map(IpCidr::Ipv4));
+            if let Some(lease) = lease {
+                let _ = addresses.insert(0, IpCidr::Ipv4(lease));
+            }
+        });
+        if self.static_gateway(true).is_none() {
+            let routes = self.interface.routes_mut();
+            routes.remove_default_ipv4_route();
+            if let Some(router) = router.filter(|router| !router.is_unspecified() && !router.is_multicast()) {
+                let _ = routes.add_default_ipv4_route(router);
+            }
+        }
+        if !self.has_static_names {
+            self.names.set_servers(&servers);
+        }
+        self.is_configured |= lease.is_some();
+    }
+
+    /// Tells the network that a group is joined.
+    pub(crate) fn join(&mut self, group: IpAddr, now: u64) -> bool {
+        let has_joined = self.interface.join_multicast_group(group).is_ok();
+        self.next = now;
+        has_joined
+    }
+
+    /// Tells the network that a group is left.
+    pub(crate) fn leave(&mut self, group: IpAddr, now: u64) {
+        let _ = self.interface.leave_multicast_group(group);
+        self.next = now;
+    }
+
+    /// Whether packets to a group are received.
+    pub(crate) fn has_group(&self, group: IpAddr) -> bool {
+        self.interface.has_multicast_group(group)
+    }
+
+    /// smoltcp's random numbers and addresses, for new queries.
+    pub(crate) fn names(&mut self) -> (&mut Names, &mut Interface) {
+        (&mut self.names, &mut self.interface)
+    }
+}

@@ -1,0 +1,261 @@
+//! The state of the stack, without the device and the system around it.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashMap;
+use hermit_interface::Errno;
+use smoltcp::time::Instant;
+use smoltcp::wire::EthernetAddress;
+
+use crate::address::{Endpoint, Scope, unspecified};
+use crate::budget::Budget;
+use crate::configuration::Configuration;
+use crate::control::Control;
+use crate::hardware::HardwareInfo;
+use crate::host::Host;
+use crate::link::Queue;
+use crate::network::Network;
+use crate::network::neighbors::Neighbors;
+use crate::options::Settings;
+use crate::ports::Ports;
+use crate::resolve::Queries;
+use crate::slab::Slab;
+use crate::socket::{Family, Kind, SocketId};
+use crate::tcp::Tcp;
+use crate::tcp::connection::Connection;
+use crate::tcp::listener::Listener;
+use crate::timers::Timers;
+use crate::udp::Datagrams;
+use crate::wire::fragments::Fragments;
+
+/// What a socket is.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// A stream that has not been connected, and does not listen.
+    Idle,
+    Listener(Listener),
+    Connection(Connection),
+    Datagrams(Datagrams),
+}
+
+/// A socket, or a connection that is nobody's.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// What its owner is woken with. `None`: it has none, because it was closed or not yet accepted.
+    pub(crate) cookie: Option<usize>,
+    pub(crate) family: Family,
+    pub(crate) settings: Settings,
+    /// What happened to it and has not been told.
+    pub(crate) error: Option<Errno>,
+    /// Its own address as bound; it has a binding at that port.
+    pub(crate) bound: Option<Endpoint>,
+    pub(crate) body: Body,
+    /// It is in the queue of those that may have something to send.
+    pub(crate) is_dirty: bool,
+}
+
+impl Entry {
+    /// The addresses at which it is reached.
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        self.bound.map(|bound| Scope::new(bound.address, self.family, self.settings.only_v6))
+    }
+
+    pub(crate) fn wake(&self, host: &mut dyn Host) {
+        if let Some(cookie) = self.cookie {
+            host.wake(cookie);
+        }
+    }
+
+    pub(crate) const fn is_datagrams(&self) -> bool {
+        matches!(self.body, Body::Datagrams(_))
+    }
+}
+
+/// The device, as far as it does not change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    pub(crate) info: HardwareInfo,
+    pub(crate) mac: EthernetAddress,
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) now: u64,
+    pub(crate) port: Option<Port>,
+    pub(crate) sockets: Slab<Entry>,
+    pub(crate) timers: Timers,
+    /// Who may have something to send.
+    pub(crate) dirty: VecDeque<u32>,
+    pub(crate) budget: Budget,
+    pub(crate) network: Network,
+    pub(crate) neighbors: Neighbors,
+    pub(crate) fragments: Fragments,
+    pub(crate) tcp: Tcp,
+    pub(crate) udp: Ports,
+    pub(crate) control: Option<Control>,
+    pub(crate) queries: Queries,
+    pub(crate) hostname: Option<String>,
+    /// How many sockets have joined each group.
+    pub(crate) groups: HashMap<IpAddr, u32, FixedState>,
+    /// Who waits for room in the device.
+    pub(crate) blocked: Vec<u32>,
+    /// Packets from this host to itself.
+    pub(crate) local: Queue,
+    /// Frames that wait for the device.
+    pub(crate) outbox: Queue,
+    /// Of the last datagram that was sent in parts.
+    pub(crate) identification: u32,
+    /// What smoltcp answers to a packet.
+    pub(crate) reply: Vec<u8>,
+    /// How many sockets and packets were looked at, to show that it does not depend on how many there are.
+    #[cfg(test)]
+    pub(crate) visits: u64,
+}
+
+/// A time as smoltcp has it.
+pub(crate) fn instant(now: u64) -> Instant {
+    Instant::from_micros(i64::try_from(now / 1000).unwrap_or(i64::MAX))
+}
+
+/// A time of smoltcp's in nanoseconds.
+pub(crate) fn nanoseconds(instant: Instant) -> u64 {
+    u64::try_from(instant.total_micros()).unwrap_or(0).saturating_mul(1000)
+}
+
+impl Core {
+    pub(crate) fn new(
+        info: Option<HardwareInfo>,
+        host: &mut dyn Host,
+        configuration: Configuration,
+        now: u64,
+    ) -> Self {
+        let port = info.map(|info| Port { info, mac: EthernetAddress(info.mac) });
+        let mtu = usize::from(info.map_or(u16::MAX, |info| info.mtu));
+        let mut core = Self {
+            now,
+            port,
+            sockets: Slab::new(),
+            timers: Timers::default(),
+            dirty: VecDeque::new(),
+            budget: Budget::new(configuration.buffers),
+            network: Network::default(),
+            neighbors: Neighbors::new(host.random()),
+            fragments: Fragments::default(),
+            tcp: Tcp::new(info.as_ref(), host, now),
+            udp: Ports::new(host.random()),
+            control: info.as_ref().map(|info| Control::new(info, host.random(), &configuration, now)),
+            queries: Queries::new(),
+            hostname: configuration.hostname,
+            groups: HashMap::with_hasher(FixedState::with_seed(host.random())),
+            blocked: Vec::new(),
+            local: Queue::default(),
+            outbox: Queue::default(),
+            identification: u32::try_from(host.random() >> 32).unwrap_or(0),
+            reply: Vec::with_capacity(mtu),
+            #[cfg(test)]
+            visits: 0,
+        };
+        core.learn_addresses();
+        core
+    }
+
+    /// Takes over the addresses that the host has now.
+    pub(crate) fn learn_addresses(&mut self) {
+        let Some(control) = &mut self.control else { return };
+        if control.has_news() {
+            self.network = Network { addresses: control.addresses(), gateways: control.gateways() };
+        }
+    }
+
+    /// Counts a piece of work.
+    pub(crate) const fn visit(&mut self) {
+        #[cfg(test)]
+        {
+            self.visits += 1;
+        }
+    }
+
+    /// Adds a socket or connection.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn insert(&mut self, entry: Entry) -> Result<u32, Errno> {
+        let slots = self.sockets.slots() + 1;
+        self.timers.reserve(slots)?;
+        self.dirty.try_reserve(slots.saturating_sub(self.dirty.len())).map_err(|_| Errno::ENOMEM)?;
+        self.sockets.insert(entry)
+    }
+
+    /// A new socket.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn socket(&mut self, family: Family, kind: Kind, cookie: usize) -> Result<SocketId, Errno> {
+        let body = match kind {
+            Kind::Stream => Body::Idle,
+            Kind::Datagram => Body::Datagrams(Datagrams::default()),
+        };
+        let slot = self.insert(Entry {
+            cookie: Some(cookie),
+            family,
+            settings: Settings::default(),
+            error: None,
+            bound: None,
+            body,
+            is_dirty: false,
+        })?;
+        Ok(self.sockets.id(slot))
+    }
+
+    /// A socket by its name.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    pub(crate) fn entry(&mut self, id: SocketId) -> Result<(u32, &mut Entry), Errno> {
+        let slot = self.sockets.slot(id)?;
+        self.sockets.get_mut(slot).map(|entry| (slot, entry)).ok_or(Errno::EBADF)
+    }
+
+    /// A socket by its name, to be looked at.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    pub(crate) fn peek(&self, id: SocketId) -> Result<&Entry, Errno> {
+        self.sockets.slot(id).and_then(|slot| self.sockets.get(slot).ok_or(Errno::EBADF))
+    }
+
+    /// Queues a socket to be looked after: it may have something to send, or be over.
+    pub(crate) fn mark(&mut self, slot: u32) {
+        if let Some(entry) = self.sockets.get_mut(slot)
+            && !entry.is_dirty
+        {
+            entry.is_dirty = true;
+            self.dirty.push_back(slot);
+        }
+    }
+
+    /// Removes a socket from everywhere but the tables of its protocol.
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Entry> {
+        self.timers.set(slot, None);
+        let entry = self.sockets.remove(slot)?;
+        if let Some(bound) = entry.bound {
+            let ports = if entry.is_datagrams() { &mut self.udp } else { &mut self.tcp.ports };
+            ports.unbind(bound.port, slot);
+        }
+        Some(entry)
+    }
+
+    /// What a socket that has no address of its own is said to have.
+    pub(crate) const fn nowhere(family: Family) -> Endpoint {
+        Endpoint::new(unspecified(family), 0)
+    }
+}

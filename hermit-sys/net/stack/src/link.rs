@@ -1,0 +1,103 @@
+//! Where frames go: the device, or this host itself.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::hardware::{Hardware, Offload};
+
+/// Most packets on their way from this host to itself.
+const MAX_QUEUED: usize = 256;
+
+/// Something that takes frames. The same as [`Hardware`] gives, for whoever does not know its type.
+pub(crate) trait Link {
+    /// Whether there is room for a frame of at most `size` bytes.
+    fn can_transmit(&mut self, size: usize) -> bool;
+
+    /// Has a frame written in place, always and once, and takes it. Only after there was room for at least its size.
+    fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8]));
+}
+
+/// The device, if there is one.
+pub(crate) struct Device<'a, H>(pub(crate) &'a mut Option<H>);
+
+impl<H: Hardware> Link for Device<'_, H> {
+    fn can_transmit(&mut self, size: usize) -> bool {
+        self.0.as_mut().is_some_and(|hardware| hardware.can_transmit(size))
+    }
+
+    fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8])) {
+        if let Some(hardware) = self.0 {
+            hardware.transmit(size, offload, fill);
+        }
+    }
+}
+
+/// A queue of frames: packets to this host itself, or answers that wait for the device.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    frames: VecDeque<Vec<u8>>,
+    /// The last one that was done with, to be used again.
+    spare: Vec<u8>,
+}
+
+impl Queue {
+    pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
+        self.frames.pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// How many bytes the next one has.
+    pub(crate) fn next_size(&self) -> Option<usize> {
+        self.frames.front().map(Vec::len)
+    }
+
+    /// Gives a frame back whose bytes are not needed any more.
+    pub(crate) fn recycle(&mut self, frame: Vec<u8>) {
+        if frame.capacity() > self.spare.capacity() {
+            self.spare = frame;
+        }
+    }
+}
+
+impl Link for Queue {
+    /// Makes the room, so that taking the frame cannot fail.
+    fn can_transmit(&mut self, size: usize) -> bool {
+        let missing = size.saturating_sub(self.spare.len());
+        self.frames.len() < MAX_QUEUED
+            && self.spare.try_reserve(missing).is_ok()
+            && self.frames.try_reserve(1).is_ok()
+    }
+
+    fn transmit(&mut self, size: usize, _offload: Offload, fill: &mut dyn FnMut(&mut [u8])) {
+        let mut frame = core::mem::take(&mut self.spare);
+        frame.resize(size, 0);
+        fill(&mut frame);
+        self.frames.push_back(frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Link, MAX_QUEUED, Queue};
+    use crate::hardware::Offload;
+
+    #[test]
+    fn frames_come_out_in_order_and_are_bounded() {
+        let mut queue = Queue::default();
+        let mut count = 0_u8;
+        while queue.can_transmit(100) {
+            queue.transmit(60, Offload::default(), &mut |bytes| bytes.fill(count));
+            count = count.wrapping_add(1);
+        }
+        for number in 0..MAX_QUEUED {
+            assert_eq!(queue.next_size(), Some(60));
+            let frame = queue.pop().unwrap();
+            assert!(frame.iter().all(|&byte| usize::from(byte) == number));
+            queue.recycle(frame);
+        }
+        assert!(queue.is_empty() && queue.pop().is_none());
+    }
+}

@@ -1,0 +1,235 @@
+//! Who sits beside us: hardware addresses of neighbors, and what waits for them.
+//!
+//! Each neighbor is asked for on its own, three times in three seconds. One that is known stays in use while it is
+//! asked again, so that a connection does not stop for it.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashMap;
+use smoltcp::wire::EthernetAddress;
+
+/// Most neighbors that are remembered.
+const MAX_NEIGHBORS: usize = 512;
+
+/// Most that are being asked for, and most of what waits for one.
+const MAX_SOUGHT: usize = 128;
+const MAX_WAITING: usize = 1024;
+
+/// How often, and how far apart, one is asked for before it is not there: as Linux does.
+const QUESTIONS: u8 = 3;
+const PATIENCE: u64 = 1_000_000_000;
+
+/// How long a neighbor is believed to be where it was, and how long it is used after that while it is asked.
+const FRESH: u64 = 30_000_000_000;
+const STALE: u64 = 90_000_000_000;
+
+#[derive(Debug)]
+struct Known {
+    mac: EthernetAddress,
+    confirmed: u64,
+    asked: u64,
+}
+
+#[derive(Debug)]
+struct Sought {
+    address: IpAddr,
+    questions: u8,
+    next: u64,
+    /// Connections that have something to send.
+    connections: Vec<u32>,
+    /// Complete frames but for the hardware address.
+    frames: Vec<Vec<u8>>,
+}
+
+/// What is known of a neighbor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Known(EthernetAddress),
+    /// Known, but it should be asked whether it is still there.
+    Ask(EthernetAddress),
+    Unknown,
+}
+
+/// What had waited for a neighbor.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waited {
+    pub(crate) connections: Vec<u32>,
+    pub(crate) frames: Vec<Vec<u8>>,
+}
+
+/// Something to be done about a neighbor that does not answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Ask(IpAddr),
+    GiveUp(Waited),
+}
+
+/// All neighbors.
+#[derive(Debug)]
+pub(crate) struct Neighbors {
+    known: HashMap<IpAddr, Known, FixedState>,
+    sought: Vec<Sought>,
+}
+
+impl Neighbors {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { known: HashMap::with_hasher(FixedState::with_seed(seed)), sought: Vec::new() }
+    }
+
+    /// The hardware address of a neighbor.
+    pub(crate) fn lookup(&mut self, address: IpAddr, now: u64) -> Answer {
+        let Some(known) = self.known.get_mut(&address) else { return Answer::Unknown };
+        let age = now.saturating_sub(known.confirmed);
+        if age < FRESH {
+            return Answer::Known(known.mac);
+        }
+        if age >= STALE {
+            self.known.remove(&address);
+            return Answer::Unknown;
+        }
+        if now.saturating_sub(known.asked) < PATIENCE {
+            return Answer::Known(known.mac);
+        }
+        known.asked = now;
+        Answer::Ask(known.mac)
+    }
+
+    /// Takes note that a neighbor is at a hardware address; returns what waited for it.
+    pub(crate) fn learn(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) -> Waited {
+        if self.known.len() >= MAX_NEIGHBORS && !self.known.contains_key(&address) {
+            self.forget_some(now);
+        }
+        if self.known.try_reserve(1).is_ok() {
+            self.known.insert(address, Known { mac, confirmed: now, asked: 0 });
+        }
+        let place = self.sought.iter().position(|sought| sought.address == address);
+        place.map(|place| self.sought.swap_remove(place)).map_or_else(Waited::default, |sought| Waited {
+            connections: sought.connections,
+            frames: sought.frames,
+        })
+    }
+
+    /// Makes room: what is old goes, and everything if nothing is. The table is small.
+    fn forget_some(&mut self, now: u64) {
+        self.known.retain(|_, known| now.saturating_sub(known.confirmed) < FRESH);
+        if self.known.len() >= MAX_NEIGHBORS {
+            self.known.clear();
+        }
+    }
+
+    /// Has a connection wait; it is woken by what [`learn`](Self::learn) or [`due`](Self::due) returns. Returns
+    /// whether the neighbor has to be asked now.
+    pub(crate) fn await_connection(&mut self, address: IpAddr, slot: u32, now: u64) -> bool {
+        let Some((sought, is_new)) = self.seek(address, now) else { return false };
+        if !sought.connections.contains(&slot)
+            && sought.connections.len() < MAX_WAITING
+            && sought.connections.try_reserve(1).is_ok()
+        {
+            sought.connections.push(slot);
+        }
+        is_new
+    }
+
+    /// Has a frame wait, of which a few do. Returns whether the neighbor has to be asked now.
+    pub(crate) fn await_frame(&mut self, address: IpAddr, frame: Vec<u8>, now: u64) -> bool {
+        const MAX_FRAMES: usize = 64;
+        let Some((sought, is_new)) = self.seek(address, now) else { return false };
+        if sought.frames.len() < MAX_FRAMES && sought.frames.try_reserve(1).is_ok() {
+            sought.frames.push(frame);
+        }
+        is_new
+    }
+
+    fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
+        let place = self.sought.iter().position(|sought| sought.address == address);
+        let is_new = place.is_none();
+        if is_new {
+            if self.sought.len() >= MAX_SOUGHT || self.sought.try_reserve(1).is_err() {
+                return None;
+            }
+            let next = now.saturating_add(PATIENCE);
+            let (connections, frames) = (Vec::new(), Vec::new());
+            self.sought.push(Sought { address, questions: 1, next, connections, frames });
+        }
+        let place = place.unwrap_or(self.sought.len() - 1);
+        self.sought.get_mut(place).map(|sought| (sought, is_new))
+    }
+
+    /// When a neighbor has to be asked again or given up.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.sought.iter().map(|sought| sought.next).min()
+    }
+
+    /// One thing that has to be done by now.
+    pub(crate) fn due(&mut self, now: u64) -> Option<Due> {
+        let place = self.sought.iter().position(|sought| sought.next <= now)?;
+        let sought = self.sought.get_mut(place)?;
+        if sought.questions < QUESTIONS {
+            sought.questions += 1;
+            sought.next = now.saturating_add(PATIENCE);
+            return Some(Due::Ask(sought.address));
+        }
+        let Sought { connections, frames, .. } = self.sought.swap_remove(place);
+        Some(Due::GiveUp(Waited { connections, frames }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Due, FRESH, MAX_NEIGHBORS, Neighbors, PATIENCE, STALE, Waited};
+    use core::net::IpAddr;
+    use smoltcp::wire::EthernetAddress;
+    use std::vec;
+
+    const ADDRESS: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+    const MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 9]);
+
+    #[test]
+    fn who_waits_is_told_when_the_neighbor_is_found() {
+        let mut neighbors = Neighbors::new(1);
+        assert_eq!(neighbors.lookup(ADDRESS, 0), Answer::Unknown);
+        assert!(neighbors.await_connection(ADDRESS, 7, 0));
+        assert!(!neighbors.await_connection(ADDRESS, 7, 0));
+        assert!(!neighbors.await_frame(ADDRESS, vec![1], 0));
+        let waited = neighbors.learn(ADDRESS, MAC, 5);
+        assert_eq!(waited, Waited { connections: vec![7], frames: vec![vec![1]] });
+        assert_eq!(neighbors.lookup(ADDRESS, 6), Answer::Known(MAC));
+        assert_eq!(neighbors.deadline(), None);
+    }
+
+    #[test]
+    fn a_neighbor_that_is_not_there_is_given_up_after_three_questions() {
+        let mut neighbors = Neighbors::new(1);
+        assert!(neighbors.await_connection(ADDRESS, 7, 0));
+        assert_eq!((neighbors.deadline(), neighbors.due(PATIENCE - 1)), (Some(PATIENCE), None));
+        assert_eq!(neighbors.due(PATIENCE), Some(Due::Ask(ADDRESS)));
+        assert_eq!(neighbors.due(2 * PATIENCE), Some(Due::Ask(ADDRESS)));
+        let waited = Waited { connections: vec![7], frames: vec![] };
+        assert_eq!(neighbors.due(3 * PATIENCE), Some(Due::GiveUp(waited)));
+        assert_eq!(neighbors.due(9 * PATIENCE), None);
+    }
+
+    #[test]
+    fn a_known_neighbor_is_used_while_it_is_asked_again() {
+        let mut neighbors = Neighbors::new(1);
+        neighbors.learn(ADDRESS, MAC, 0);
+        assert_eq!(neighbors.lookup(ADDRESS, FRESH), Answer::Ask(MAC));
+        assert_eq!(neighbors.lookup(ADDRESS, FRESH + 1), Answer::Known(MAC));
+        assert_eq!(neighbors.lookup(ADDRESS, FRESH + PATIENCE), Answer::Ask(MAC));
+        neighbors.learn(ADDRESS, MAC, STALE - 1);
+        assert_eq!(neighbors.lookup(ADDRESS, STALE + 1), Answer::Known(MAC));
+        assert_eq!(neighbors.lookup(ADDRESS, 2 * STALE), Answer::Unknown);
+    }
+
+    #[test]
+    fn neighbors_are_bounded() {
+        let mut neighbors = Neighbors::new(1);
+        for number in 0..10_000_u32 {
+            neighbors.learn(core::net::Ipv4Addr::from_bits(number).into(), MAC, 0);
+            neighbors.await_frame(core::net::Ipv4Addr::from_bits(!number).into(), vec![], 0);
+        }
+        assert!(neighbors.known.len() <= MAX_NEIGHBORS && neighbors.sought.len() <= super::MAX_SOUGHT);
+    }
+}

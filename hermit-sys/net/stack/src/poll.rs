@@ -1,0 +1,156 @@
+//! One round of work: what arrived, what is due, what is to be sent.
+
+use alloc::vec::Vec;
+
+use hermit_interface::Errno;
+
+use crate::core::{Body, Core, Entry};
+use crate::hardware::{Hardware, Offload};
+use crate::host::Host;
+use crate::link::{Device, Link};
+use crate::network::neighbors::{Due, Waited};
+use crate::tcp::connection::Phase;
+
+/// Most frames that are received, and most pieces of work that are done, in one round.
+const FRAMES: usize = 256;
+const WORK: usize = 1024;
+
+/// When the device is looked at again that had no room.
+const FULL: u64 = 50_000;
+
+impl Core {
+    /// Does one round; returns when to do the next.
+    pub(crate) fn poll<H: Hardware>(
+        &mut self,
+        hardware: &mut Option<H>,
+        host: &mut dyn Host,
+        now: u64,
+    ) -> Option<u64> {
+        self.now = self.now.max(now);
+        let is_crowded = self.receive_frames(hardware, host);
+        let mut link = Device(hardware);
+        self.unblock_all(&mut link, host);
+        self.run_timers(&mut link, host);
+        self.poll_control(&mut link, host);
+        let is_done = self.work(&mut link, host);
+        self.flush(&mut link);
+        self.forget_old();
+        self.next(is_crowded || !is_done)
+    }
+
+    /// Receives frames; returns whether there may be more.
+    fn receive_frames<H: Hardware>(&mut self, hardware: &mut Option<H>, host: &mut dyn Host) -> bool {
+        let Some(hardware) = hardware else { return false };
+        for _ in 0..FRAMES {
+            if hardware.receive(|frame, info| self.receive_frame(frame, info, host)).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn run_timers(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
+        let now = self.now;
+        while let Some(slot) = self.timers.pop_due(now) {
+            self.lose_patience(slot, host);
+            self.mark(slot);
+        }
+        while let Some(due) = self.neighbors.due(now) {
+            match due {
+                Due::Ask(address) => self.ask(address, None, link),
+                Due::GiveUp(waited) => self.give_up(waited, host),
+            }
+        }
+    }
+
+    /// A neighbor is not there.
+    fn give_up(&mut self, waited: Waited, host: &mut dyn Host) {
+        for slot in waited.connections {
+            let Some(connection) = self.connection(slot) else { continue };
+            if connection.phase == Phase::Connecting && !connection.is_over {
+                self.fail(slot, Errno::EHOSTUNREACH, host);
+            }
+        }
+    }
+
+    fn poll_control(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
+        let now = self.now;
+        let Some(control) = self.control.as_mut().filter(|control| control.next <= now) else { return };
+        control.poll(now, link, &mut self.tcp.local.interface);
+        self.learn_addresses();
+        self.look_for_answers(host);
+    }
+
+    /// Has everybody send who has something, and receives what this host sends to itself; returns whether that
+    /// was all.
+    fn work(&mut self, link: &mut dyn Link, host: &mut dyn Host) -> bool {
+        for _ in 0..WORK {
+            if let Some(packet) = self.local.pop() {
+                self.receive_local(&packet, host);
+                self.local.recycle(packet);
+                continue;
+            }
+            let Some(slot) = self.dirty.pop_front() else { return true };
+            self.serve(slot, link, host);
+        }
+        self.dirty.is_empty() && self.local.is_empty()
+    }
+
+    /// Has one send what it has.
+    fn serve(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) {
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        entry.is_dirty = false;
+        let is_blocked = match &entry.body {
+            Body::Connection(_) => self.transmit(slot, link, host),
+            Body::Datagrams(_) => self.unblock(slot, link, host),
+            Body::Idle | Body::Listener(_) => false,
+        };
+        // Without memory to remember it, it is tried again at once.
+        if is_blocked && self.blocked.try_reserve(1).map(|()| self.blocked.push(slot)).is_err() {
+            self.mark(slot);
+        }
+    }
+
+    /// Has those try again who had to wait for the device, or for the queue of local packets.
+    fn unblock_all(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
+        let mut blocked: Vec<u32> = core::mem::take(&mut self.blocked);
+        for slot in blocked.drain(..) {
+            let is_connection = self.sockets.get(slot).and_then(Entry::connection).is_some();
+            if is_connection {
+                self.mark(slot);
+            } else if self.unblock(slot, link, host) {
+                self.blocked.push(slot);
+            }
+        }
+        if self.blocked.is_empty() {
+            self.blocked = blocked;
+        }
+    }
+
+    /// Transmits frames that waited for the device.
+    pub(crate) fn flush(&mut self, link: &mut dyn Link) {
+        while let Some(size) = self.outbox.next_size() {
+            if !link.can_transmit(size) {
+                return;
+            }
+            if let Some(frame) = self.outbox.pop() {
+                link.transmit(size, Offload::default(), &mut |bytes| bytes.copy_from_slice(&frame));
+                self.outbox.recycle(frame);
+            }
+        }
+    }
+
+    /// When to do the next round.
+    fn next(&self, is_more: bool) -> Option<u64> {
+        let now = self.now;
+        let is_waiting = !self.blocked.is_empty() || !self.outbox.is_empty();
+        let deadlines = [
+            is_more.then_some(now),
+            is_waiting.then(|| now.saturating_add(FULL)),
+            self.timers.next(),
+            self.neighbors.deadline(),
+            self.control.as_ref().map(|control| control.next),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,217 @@
+//! Who has which port of a protocol.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashMap;
+use hermit_interface::Errno;
+
+use crate::address::Scope;
+
+/// The ports that are given out: Linux's `ip_local_port_range`.
+const FIRST: u16 = 32_768;
+const LAST: u16 = 60_999;
+
+/// A socket at a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    pub(crate) slot: u32,
+    pub(crate) scope: Scope,
+    /// `SO_REUSEADDR`.
+    pub(crate) reuse: bool,
+    pub(crate) is_listening: bool,
+}
+
+impl Binding {
+    /// Whether another cannot have the port beside this one (Linux's `inet_csk_bind_conflict`).
+    fn excludes(&self, scope: Scope, reuse: bool) -> bool {
+        let shared = self.reuse && reuse && !self.is_listening;
+        self.scope.overlaps(scope) && !shared
+    }
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    bindings: Vec<Binding>,
+    /// Connections, alive or remembered, that have this port, whoever's they are.
+    connections: u32,
+    /// How many of those do not share it.
+    exclusive: u32,
+}
+
+impl Port {
+    fn is_unused(&self) -> bool {
+        self.bindings.is_empty() && self.connections == 0
+    }
+}
+
+/// The ports of one protocol.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    ports: HashMap<u16, Port, FixedState>,
+}
+
+impl Ports {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { ports: HashMap::with_hasher(FixedState::with_seed(seed)) }
+    }
+
+    /// The sockets at a port.
+    pub(crate) fn bindings(&self, port: u16) -> &[Binding] {
+        self.ports.get(&port).map_or(&[], |port| &port.bindings)
+    }
+
+    /// The listener for an address: one of its own goes before one for all.
+    pub(crate) fn listener(&self, port: u16, destination: IpAddr) -> Option<u32> {
+        let listening = self.bindings(port).iter().filter(|binding| binding.is_listening);
+        let fitting = listening.filter(|binding| binding.scope.contains(destination));
+        fitting.max_by_key(|binding| matches!(binding.scope, Scope::One(_))).map(|binding| binding.slot)
+    }
+
+    /// Whether a socket, unless it is `slot` itself, is in the way of another.
+    pub(crate) fn is_taken(&self, port: u16, scope: Scope, reuse: bool, slot: Option<u32>) -> bool {
+        self.ports.get(&port).is_some_and(|port| {
+            let others = port.bindings.iter().filter(|binding| Some(binding.slot) != slot);
+            let conflict = others.into_iter().any(|binding| binding.excludes(scope, reuse));
+            // Only connections of sockets that are not bound any more are left to look at.
+            conflict || slot.is_none() && (port.exclusive > 0 || port.connections > 0 && !reuse)
+        })
+    }
+
+    /// Whether nobody at all has a port.
+    pub(crate) fn is_unused(&self, port: u16) -> bool {
+        !self.ports.contains_key(&port)
+    }
+
+    /// A port from the range for this purpose that is free, beginning anywhere.
+    pub(crate) fn choose(random: u64, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+        let count = u64::from(LAST - FIRST) + 1;
+        let start = u16::try_from(random % count).unwrap_or(0);
+        let upper = (FIRST + start)..=LAST;
+        upper.chain(FIRST..FIRST + start).find(|&port| is_free(port))
+    }
+
+    fn port(&mut self, port: u16) -> Result<&mut Port, Errno> {
+        self.ports.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        Ok(self.ports.entry(port).or_default())
+    }
+
+    fn change(&mut self, port: u16, change: impl FnOnce(&mut Port)) {
+        if let Some(entry) = self.ports.get_mut(&port) {
+            change(entry);
+            if entry.is_unused() {
+                self.ports.remove(&port);
+            }
+        }
+    }
+
+    /// Notes a socket at a port.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn bind(&mut self, port: u16, binding: Binding) -> Result<(), Errno> {
+        let bindings = &mut self.port(port)?.bindings;
+        bindings.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        bindings.push(binding);
+        Ok(())
+    }
+
+    /// Forgets a socket at a port.
+    pub(crate) fn unbind(&mut self, port: u16, slot: u32) {
+        self.change(port, |port| port.bindings.retain(|binding| binding.slot != slot));
+    }
+
+    /// Changes what is noted of a socket.
+    pub(crate) fn update(&mut self, port: u16, slot: u32, update: impl FnOnce(&mut Binding)) {
+        self.change(port, |port| {
+            port.bindings.iter_mut().find(|binding| binding.slot == slot).map_or((), update)
+        });
+    }
+
+    /// Counts a connection.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn connected(&mut self, port: u16, reuse: bool) -> Result<(), Errno> {
+        let port = self.port(port)?;
+        port.connections += 1;
+        port.exclusive += u32::from(!reuse);
+        Ok(())
+    }
+
+    /// Counts a connection no longer.
+    pub(crate) fn disconnected(&mut self, port: u16, reuse: bool) {
+        self.change(port, |port| {
+            port.connections = port.connections.saturating_sub(1);
+            port.exclusive = port.exclusive.saturating_sub(u32::from(!reuse));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Binding, FIRST, LAST, Ports};
+    use crate::address::Scope;
+    use core::net::{IpAddr, Ipv4Addr};
+    use proptest::{prop_assert, proptest};
+
+    const ANY: Scope = Scope::Any { v4: true, v6: false };
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn binding(slot: u32, scope: Scope, reuse: bool, is_listening: bool) -> Binding {
+        Binding { slot, scope, reuse, is_listening }
+    }
+
+    #[test]
+    fn a_port_is_shared_only_by_those_who_all_want_it_and_do_not_listen() {
+        for (first, second, listening, taken) in [
+            (true, true, false, false),
+            (true, true, true, true),
+            (true, false, false, true),
+            (false, true, false, true),
+        ] {
+            let mut ports = Ports::new(1);
+            ports.bind(80, binding(1, ANY, first, listening)).unwrap();
+            assert_eq!(ports.is_taken(80, Scope::One(HERE), second, None), taken);
+            assert!(!ports.is_taken(81, Scope::One(HERE), second, None));
+            assert!(!ports.is_taken(80, Scope::One(HERE), second, Some(1)));
+        }
+    }
+
+    #[test]
+    fn connections_keep_a_port_from_those_who_do_not_share() {
+        let mut ports = Ports::new(1);
+        ports.connected(80, true).unwrap();
+        assert!(ports.is_taken(80, ANY, false, None) && !ports.is_taken(80, ANY, true, None));
+        ports.connected(80, false).unwrap();
+        assert!(ports.is_taken(80, ANY, true, None));
+        ports.disconnected(80, false);
+        ports.disconnected(80, true);
+        assert!(!ports.is_taken(80, ANY, false, None) && ports.is_unused(80));
+    }
+
+    #[test]
+    fn the_listener_of_an_address_goes_before_that_of_all() {
+        let mut ports = Ports::new(1);
+        ports.bind(80, binding(1, Scope::One(HERE), true, true)).unwrap();
+        ports.bind(80, binding(2, ANY, true, true)).unwrap();
+        ports.bind(80, binding(3, Scope::One(HERE), true, false)).unwrap();
+        assert_eq!(ports.listener(80, HERE), Some(1));
+        assert_eq!(ports.listener(80, [10, 0, 0, 1].into()), Some(2));
+        ports.unbind(80, 1);
+        assert_eq!(ports.listener(80, HERE), Some(2));
+        assert_eq!(ports.listener(81, HERE), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_only_free_port_is_found(random: u64, free in FIRST..=LAST) {
+            prop_assert!(Ports::choose(random, |port| port == free) == Some(free));
+            prop_assert!(Ports::choose(random, |_| false).is_none());
+            prop_assert!(Ports::choose(random, |_| true).is_some_and(|port| (FIRST..=LAST).contains(&port)));
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Frames that arrive: for whom they are.
+
+use core::net::IpAddr;
+
+use hermit_interface::Errno;
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, Icmpv4Message, Icmpv4Packet, Icmpv6Message,
+    Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscRepr, TcpPacket,
+};
+
+use crate::address::{Endpoint, Tuple};
+use crate::control::{Taker, names};
+use crate::core::Core;
+use crate::hardware::{Offload, ReceivedInfo};
+use crate::host::Host;
+use crate::link::Link;
+use crate::tcp::connection::Phase;
+use crate::tcp::ingress::Via;
+use crate::wire::emit::{ETHERNET, EthernetHeader};
+use crate::wire::packet::{Frame, Packet};
+
+/// The ports of DHCP (RFC 2131, section 4.1).
+const DHCP_SERVER: u16 = 67;
+const DHCP_CLIENT: u16 = 68;
+
+impl Core {
+    /// Takes a frame from the device.
+    pub(crate) fn receive_frame(&mut self, bytes: &[u8], info: ReceivedInfo, host: &mut dyn Host) {
+        let (Some(frame), Some(port)) = (Frame::parse(bytes), self.port) else { return };
+        let is_for_us = frame.destination == port.mac || frame.destination.0[0] & 1 == 1;
+        if !is_for_us || frame.source.0[0] & 1 == 1 {
+            return;
+        }
+        match frame.protocol {
+            EthernetProtocol::Arp => {
+                self.learn_from_arp(frame.payload);
+                self.give_to_control(bytes, Taker::Nobody);
+            }
+            EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => {
+                if let Some(packet) = Packet::parse(frame.payload) {
+                    self.receive_from_wire(bytes, &frame, &packet, info, host);
+                }
+            }
+            EthernetProtocol::Unknown(_) => (),
+        }
+    }
+
+    /// Takes a packet that this host has sent to itself.
+    pub(crate) fn receive_local(&mut self, bytes: &[u8], host: &mut dyn Host) {
+        if let Some(packet) = Packet::parse(bytes) {
+            self.receive_segment(&packet, Via::Local, true, host);
+        }
+    }
+
+    /// Takes a packet from a neighbor.
+    fn receive_from_wire(
+        &mut self,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        packet: &Packet<'_>,
+        info: ReceivedInfo,
+        host: &mut dyn Host,
+    ) {
+        // Nobody else has our addresses, or those of the loopback.
+        if self.network.is_own(packet.source) || packet.destination.is_loopback() {
+            return;
+        }
+        if packet.fragment.is_some() {
+            if !self.is_received_here(packet.destination) {
+                return;
+            }
+            if let Some(whole) = self.fragments.add(packet, self.now) {
+                self.receive_whole(&whole, frame, host);
+            }
+            return;
+        }
+        self.dispatch(bytes, frame.source, packet, info.checksum_good, host);
+    }
+
+    /// Takes a packet that was put together of its parts.
+    fn receive_whole(&mut self, packet: &[u8], frame: &Frame<'_>, host: &mut dyn Host) {
+        let mut bytes = alloc::vec::Vec::new();
+        if bytes.try_reserve_exact(ETHERNET + packet.len()).is_err() {
+            return;
+        }
+        bytes.resize(ETHERNET + packet.len(), 0);
+        let header =
+            EthernetHeader { source: frame.source, destination: frame.destination, protocol: frame.protocol };
+        header.write(&mut bytes).copy_from_slice(packet);
+        if let Some(packet) = Packet::parse(packet) {
+            self.dispatch(&bytes, frame.source, &packet, false, host);
+        }
+    }
+
+    /// Whether packets to an address are received: ours, everybody's, or those of a group.
+    pub(crate) fn is_received_here(&self, address: IpAddr) -> bool {
+        let is_joined = || {
+            address.is_multicast()
+                && (self.groups.contains_key(&address)
+                    || self.control.as_ref().is_some_and(|control| control.has_group(address)))
+        };
+        self.network.is_own(address) || self.network.is_broadcast(address) || is_joined()
+    }
+
+    fn dispatch(
+        &mut self,
+        bytes: &[u8],
+        source: EthernetAddress,
+        packet: &Packet<'_>,
+        is_checked: bool,
+        host: &mut dyn Host,
+    ) {
+        match packet.protocol {
+            IpProtocol::Tcp => {
+                if self.network.is_own(packet.destination) && is_unicast(packet.source) {
+                    self.receive_segment(packet, Via::Wire(source), is_checked, host);
+                }
+            }
+            IpProtocol::Udp => self.dispatch_datagram(bytes, packet, is_checked, host),
+            IpProtocol::Icmp | IpProtocol::Icmpv6 => {
+                self.look_at_message(packet, host);
+                // An answer has to fit into one frame.
+                if packet.bytes.len() <= self.reply.capacity() {
+                    self.give_to_control(bytes, Taker::Nobody);
+                }
+            }
+            IpProtocol::Igmp => {
+                self.enliven();
+                self.give_to_control(bytes, Taker::Nobody);
+            }
+            _ => self.give_to_control(bytes, Taker::Nobody),
+        }
+    }
+
+    fn dispatch_datagram(
+        &mut self,
+        bytes: &[u8],
+        packet: &Packet<'_>,
+        is_checked: bool,
+        host: &mut dyn Host,
+    ) {
+        let Some(datagram) = packet.udp(is_checked) else { return };
+        let (from, to) = (datagram.src_port(), datagram.dst_port());
+        if from == DHCP_SERVER && to == DHCP_CLIENT && self.udp.bindings(to).is_empty() {
+            return self.give_to_control(bytes, Taker::Dhcp);
+        }
+        if !self.is_received_here(packet.destination) || self.receive_datagram(packet, is_checked, host) {
+            return;
+        }
+        let is_answer = from == names::PORT;
+        let servers = self.control.as_ref().map_or(&[][..], |control| control.names.servers());
+        let taker = if is_answer && servers.contains(&packet.source) { Taker::Names } else { Taker::Nobody };
+        self.give_to_control(bytes, taker);
+        if taker == Taker::Names {
+            self.look_for_answers(host);
+        }
+    }
+
+    /// Gives a frame to smoltcp, and sends what it answers.
+    fn give_to_control(&mut self, bytes: &[u8], taker: Taker) {
+        let Some(control) = &mut self.control else { return };
+        control.receive(self.now, bytes, taker, &mut self.reply);
+        let answer = &self.reply;
+        if !answer.is_empty() && self.outbox.can_transmit(answer.len()) {
+            let mut fill = |bytes: &mut [u8]| bytes.copy_from_slice(answer);
+            self.outbox.transmit(answer.len(), Offload::default(), &mut fill);
+        }
+    }
+
+    fn enliven(&mut self) {
+        if let Some(control) = &mut self.control {
+            control.enliven(self.now);
+        }
+    }
+
+    /// Learns where a neighbor is that asks for us, or answers.
+    fn learn_from_arp(&mut self, payload: &[u8]) {
+        let parsed = ArpPacket::new_checked(payload).and_then(|packet| ArpRepr::parse(&packet));
+        let Ok(ArpRepr::EthernetIpv4 {
+            source_hardware_addr,
+            source_protocol_addr,
+            target_protocol_addr,
+            ..
+        }) = parsed
+        else {
+            return;
+        };
+        if self.network.is_own(target_protocol_addr.into()) {
+            self.learn(source_protocol_addr.into(), source_hardware_addr);
+        }
+    }
+
+    /// Takes note of where a neighbor is, and sends what waited for it.
+    fn learn(&mut self, address: IpAddr, mac: EthernetAddress) {
+        let is_plausible = mac.is_unicast() && is_unicast(address) && self.network.is_neighbor(address);
+        if !is_plausible || self.network.is_own(address) || self.network.is_broadcast(address) {
+            return;
+        }
+        let waited = self.neighbors.learn(address, mac, self.now);
+        for slot in waited.connections {
+            self.mark(slot);
+        }
+        for mut frame in waited.frames {
+            if let Some(destination) = frame.get_mut(..6) {
+                destination.copy_from_slice(&mac.0);
+            }
+            if self.outbox.can_transmit(frame.len()) {
+                let mut fill = |bytes: &mut [u8]| bytes.copy_from_slice(&frame);
+                self.outbox.transmit(frame.len(), Offload::default(), &mut fill);
+            }
+        }
+    }
+
+    /// Looks at a control message, which may be about one of our packets or tell where a neighbor is.
+    fn look_at_message(&mut self, packet: &Packet<'_>, host: &mut dyn Host) {
+        if !self.is_received_here(packet.destination) {
+            return;
+        }
+        match (packet.source, packet.destination) {
+            (IpAddr::V4(_), _) => {
+                let Ok(message) = Icmpv4Packet::new_checked(packet.payload) else { return };
+                if message.verify_checksum() && message.msg_type() == Icmpv4Message::DstUnreachable {
+                    self.hear_of(message.data(), unreachable_v4(message.msg_code()), host);
+                }
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let Ok(message) = Icmpv6Packet::new_checked(packet.payload) else { return };
+                if !message.verify_checksum(&source, &destination) {
+                    return;
+                }
+                match message.msg_type() {
+                    Icmpv6Message::DstUnreachable => {
+                        self.hear_of(message.payload(), unreachable_v6(message.msg_code()), host);
+                    }
+                    Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert => {
+                        self.learn_from_ndisc(packet, &message);
+                    }
+                    Icmpv6Message::MldQuery | Icmpv6Message::RouterAdvert => self.enliven(),
+                    _ => (),
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn learn_from_ndisc(&mut self, packet: &Packet<'_>, message: &Icmpv6Packet<&[u8]>) {
+        let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
+            return;
+        };
+        // Nobody from afar can say so: the limit of hops has not been lowered (RFC 4861, section 7.1).
+        if packet.bytes.get(7) != Some(&255) {
+            return;
+        }
+        let parsed = Icmpv6Repr::parse(&source, &destination, message, &ChecksumCapabilities::ignored());
+        let (address, mac) = match parsed {
+            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { lladdr: Some(mac), .. })) => {
+                (packet.source, mac)
+            }
+            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { lladdr: Some(mac), target_addr, .. })) => {
+                (target_addr.into(), mac)
+            }
+            _ => return,
+        };
+        if let Ok(mac) = <[u8; 6]>::try_from(mac.as_bytes()) {
+            self.learn(address, EthernetAddress(mac));
+        }
+    }
+
+    /// Somebody says that one of our packets, whose beginning is given, did not arrive.
+    fn hear_of(&mut self, sent: &[u8], error: Option<Errno>, host: &mut dyn Host) {
+        let (Some(error), Some((protocol, source, destination, payload))) = (error, quoted(sent)) else {
+            return;
+        };
+        let Some(&[a, b, c, d]) = payload.first_chunk() else { return };
+        let local = Endpoint::new(source, u16::from_be_bytes([a, b]));
+        let remote = Endpoint::new(destination, u16::from_be_bytes([c, d]));
+        match protocol {
+            IpProtocol::Udp if matches!(error, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) => {
+                self.refuse_datagram((local.address, local.port), remote, error, host);
+            }
+            IpProtocol::Tcp => {
+                let Some(&slot) = self.tcp.connections.get(&Tuple { local, remote }) else { return };
+                let Some(connection) = self.connection(slot) else { return };
+                // Only what we have sent is believed to have been sent.
+                let number = payload.get(4..8).map(|_| TcpPacket::new_unchecked(payload).seq_number());
+                let is_ours = connection.last_sent.is_some_and(|sent| Some(sent.sequence) == number);
+                if is_ours && connection.phase == Phase::Connecting {
+                    self.fail(slot, error, host);
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The packet that a control message is about, of which only the beginning need be there.
+fn quoted(bytes: &[u8]) -> Option<(IpProtocol, IpAddr, IpAddr, &[u8])> {
+    match bytes.first()? >> 4 {
+        4 => {
+            let header = usize::from(bytes.first()? & 15) * 4;
+            let source: [u8; 4] = bytes.get(12..16)?.try_into().ok()?;
+            let destination: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
+            let protocol = (*bytes.get(9)?).into();
+            Some((protocol, source.into(), destination.into(), bytes.get(header.max(20)..)?))
+        }
+        6 => {
+            let source: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+            let destination: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
+            Some(((*bytes.get(6)?).into(), source.into(), destination.into(), bytes.get(40..)?))
+        }
+        _ => None,
+    }
+}
+
+/// What Linux makes of the codes of "destination unreachable" (RFC 792; RFC 1122, section 3.2.2.1).
+const fn unreachable_v4(code: u8) -> Option<Errno> {
+    match code {
+        0 | 6 | 9 | 11 => Some(Errno::ENETUNREACH),
+        2 => Some(Errno::ENOPROTOOPT),
+        3 => Some(Errno::ECONNREFUSED),
+        // The packet was too large: nothing is known of whether it could arrive.
+        4 => None,
+        _ => Some(Errno::EHOSTUNREACH),
+    }
+}
+
+/// The same for IPv6 (RFC 4443, section 3.1).
+const fn unreachable_v6(code: u8) -> Option<Errno> {
+    match code {
+        0 | 2 => Some(Errno::ENETUNREACH),
+        1 | 5 | 6 => Some(Errno::EACCES),
+        4 => Some(Errno::ECONNREFUSED),
+        _ => Some(Errno::EHOSTUNREACH),
+    }
+}
+
+/// Whether an address is one host's.
+fn is_unicast(address: IpAddr) -> bool {
+    let is_broadcast = address == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
+    !address.is_unspecified() && !address.is_multicast() && !is_broadcast
+}

@@ -1,0 +1,182 @@
+//! Options of sockets: setting and reading them, joining and leaving groups.
+
+use core::net::IpAddr;
+
+use hermit_interface::Errno;
+
+use crate::core::{Body, Core, Entry};
+use crate::options::{OptionName, SocketOption};
+use crate::socket::{Family, SocketId};
+use crate::udp::DEFAULT_BUFFER;
+
+/// Most groups of one socket: Linux's `igmp_max_memberships`.
+const MAX_GROUPS: usize = 20;
+
+/// Buffers are at most this large, whatever is asked for: Linux's `rmem_max`.
+const MAX_BUFFER: u32 = 4 << 20;
+
+const fn nonzero(value: u8) -> Result<u8, Errno> {
+    if value == 0 { Err(Errno::EINVAL) } else { Ok(value) }
+}
+
+const fn seconds(value: u32) -> Result<u32, Errno> {
+    if value == 0 || value > 32_767 { Err(Errno::EINVAL) } else { Ok(value) }
+}
+
+impl Core {
+    /// Sets an option.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::set_option`](crate::Stack::set_option).
+    pub(crate) fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
+        let (slot, entry) = self.entry(id)?;
+        let settings = &mut entry.settings;
+        match option {
+            SocketOption::NoDelay(on) => settings.no_delay = on,
+            SocketOption::KeepAlive(on) => settings.keep_alive = on,
+            SocketOption::KeepAliveIdle(idle) => settings.keep_alive_idle = seconds(idle)?,
+            SocketOption::KeepAliveInterval(interval) => settings.keep_alive_interval = seconds(interval)?,
+            SocketOption::KeepAliveCount(count) if !(1..=127).contains(&count) => return Err(Errno::EINVAL),
+            SocketOption::KeepAliveCount(count) => settings.keep_alive_count = count,
+            SocketOption::ReuseAddress(on) => return self.set_reuse(slot, on),
+            SocketOption::Broadcast(on) => settings.broadcast = on,
+            SocketOption::SendBuffer(size) => settings.send_buffer = Some(size.min(MAX_BUFFER)),
+            SocketOption::ReceiveBuffer(size) => settings.receive_buffer = Some(size.min(MAX_BUFFER)),
+            SocketOption::TimeToLive(ttl) => settings.ttl = nonzero(ttl)?,
+            SocketOption::HopLimit(limit) => settings.hop_limit = nonzero(limit)?,
+            SocketOption::TypeOfService(class) => settings.class = class,
+            SocketOption::MulticastTtlV4(ttl) => settings.multicast_ttl = ttl,
+            SocketOption::MulticastLoopV4(on) => settings.multicast_loop_v4 = on,
+            SocketOption::MulticastHopsV6(hops) => settings.multicast_hops = hops,
+            SocketOption::MulticastLoopV6(on) => settings.multicast_loop_v6 = on,
+            SocketOption::OnlyV6(on) => return Self::set_only_v6(entry, on),
+            SocketOption::JoinV4(group) => return self.join(slot, group.into()),
+            SocketOption::LeaveV4(group) => return self.leave(slot, group.into()),
+            SocketOption::JoinV6(group) => return self.join(slot, group.into()),
+            SocketOption::LeaveV6(group) => return self.leave(slot, group.into()),
+            SocketOption::Error(_) => return Err(Errno::ENOPROTOOPT),
+        }
+        // Waking times and what may be sent depend on some of them.
+        self.mark(slot);
+        Ok(())
+    }
+
+    fn set_reuse(&mut self, slot: u32, on: bool) -> Result<(), Errno> {
+        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        // How a connection is counted does not change any more.
+        if entry.connection().is_none() {
+            entry.settings.reuse = on;
+        }
+        if let Some(bound) = entry.bound {
+            let ports = if entry.is_datagrams() { &mut self.udp } else { &mut self.tcp.ports };
+            ports.update(bound.port, slot, |binding| binding.reuse = on);
+        }
+        Ok(())
+    }
+
+    fn set_only_v6(entry: &mut Entry, on: bool) -> Result<(), Errno> {
+        if entry.family == Family::V4 {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        if entry.bound.is_some() || entry.connection().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        entry.settings.only_v6 = on;
+        Ok(())
+    }
+
+    /// Reads an option.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::option`](crate::Stack::option).
+    pub(crate) fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, Errno> {
+        let (_, entry) = self.entry(id)?;
+        let settings = &entry.settings;
+        Ok(match name {
+            OptionName::NoDelay => SocketOption::NoDelay(settings.no_delay),
+            OptionName::KeepAlive => SocketOption::KeepAlive(settings.keep_alive),
+            OptionName::KeepAliveIdle => SocketOption::KeepAliveIdle(settings.keep_alive_idle),
+            OptionName::KeepAliveInterval => SocketOption::KeepAliveInterval(settings.keep_alive_interval),
+            OptionName::KeepAliveCount => SocketOption::KeepAliveCount(settings.keep_alive_count),
+            OptionName::ReuseAddress => SocketOption::ReuseAddress(settings.reuse),
+            OptionName::Broadcast => SocketOption::Broadcast(settings.broadcast),
+            OptionName::SendBuffer => SocketOption::SendBuffer(self.buffers(id)?.1),
+            OptionName::ReceiveBuffer => SocketOption::ReceiveBuffer(self.buffers(id)?.0),
+            OptionName::TimeToLive => SocketOption::TimeToLive(settings.ttl),
+            OptionName::HopLimit => SocketOption::HopLimit(settings.hop_limit),
+            OptionName::TypeOfService => SocketOption::TypeOfService(settings.class),
+            OptionName::MulticastTtlV4 => SocketOption::MulticastTtlV4(settings.multicast_ttl),
+            OptionName::MulticastLoopV4 => SocketOption::MulticastLoopV4(settings.multicast_loop_v4),
+            OptionName::MulticastHopsV6 => SocketOption::MulticastHopsV6(settings.multicast_hops),
+            OptionName::MulticastLoopV6 => SocketOption::MulticastLoopV6(settings.multicast_loop_v6),
+            OptionName::OnlyV6 if entry.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
+            OptionName::OnlyV6 => SocketOption::OnlyV6(settings.only_v6),
+            OptionName::Error => SocketOption::Error(entry.error.take()),
+        })
+    }
+
+    /// The sizes of a socket's buffers: to receive and to send.
+    fn buffers(&self, id: SocketId) -> Result<(u32, u32), Errno> {
+        let entry = self.peek(id)?;
+        let (receive, send) = match &entry.body {
+            Body::Connection(connection) => connection.channel.sizes(),
+            Body::Datagrams(_) => (DEFAULT_BUFFER, DEFAULT_BUFFER),
+            Body::Idle | Body::Listener(_) => (self.budget.share(), self.budget.share()),
+        };
+        let size = |wanted: Option<u32>, is: usize| {
+            let is = u32::try_from(is).unwrap_or(u32::MAX);
+            if entry.connection().is_some() { is } else { wanted.unwrap_or(is) }
+        };
+        let settings = &entry.settings;
+        Ok((size(settings.receive_buffer, receive), size(settings.send_buffer, send)))
+    }
+
+    fn join(&mut self, slot: u32, group: IpAddr) -> Result<(), Errno> {
+        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        if !group.is_multicast() || entry.family == Family::V4 && group.is_ipv6() {
+            return Err(Errno::EINVAL);
+        }
+        let Some(datagrams) = entry.datagrams_mut() else { return Err(Errno::ENOPROTOOPT) };
+        if datagrams.groups.contains(&group) {
+            return Err(Errno::EADDRINUSE);
+        }
+        if datagrams.groups.len() >= MAX_GROUPS {
+            return Err(Errno::ENOBUFS);
+        }
+        // There has to be an interface on which the group may be.
+        let Some(control) = &mut self.control else { return Err(Errno::ENODEV) };
+        datagrams.groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let members = self.groups.get(&group).copied().unwrap_or(0);
+        if members == 0 && !control.join(group, self.now) {
+            return Err(Errno::ENOBUFS);
+        }
+        datagrams.groups.push(group);
+        self.groups.insert(group, members + 1);
+        Ok(())
+    }
+
+    fn leave(&mut self, slot: u32, group: IpAddr) -> Result<(), Errno> {
+        let entry = self.sockets.get_mut(slot);
+        let Some(datagrams) = entry.and_then(Entry::datagrams_mut) else { return Err(Errno::ENOPROTOOPT) };
+        let place = datagrams.groups.iter().position(|&joined| joined == group);
+        datagrams.groups.swap_remove(place.ok_or(Errno::EADDRNOTAVAIL)?);
+        self.leave_group(group);
+        Ok(())
+    }
+
+    /// One socket less is a member of a group.
+    pub(crate) fn leave_group(&mut self, group: IpAddr) {
+        let Some(members) = self.groups.get_mut(&group) else { return };
+        *members = members.saturating_sub(1);
+        if *members > 0 {
+            return;
+        }
+        self.groups.remove(&group);
+        if let Some(control) = &mut self.control {
+            control.leave(group, self.now);
+        }
+    }
+}

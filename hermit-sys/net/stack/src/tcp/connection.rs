@@ -1,0 +1,358 @@
+//! One connection: smoltcp's socket, and what Linux keeps besides.
+
+use hermit_interface::Errno;
+use smoltcp::socket::tcp::State;
+use smoltcp::wire::{TcpOption, TcpPacket, TcpSeqNumber};
+
+use crate::address::Tuple;
+use crate::core::{Body, Core, Entry};
+use crate::host::Host;
+use crate::options::Settings;
+use crate::socket::Readiness;
+use crate::tcp::channel::Channel;
+use crate::tcp::patience::Patience;
+use crate::wire::device::Sent;
+
+/// The least a peer may say it takes in one segment (Linux's `TCP_MIN_SND_MSS`), and what it takes if it says
+/// nothing (RFC 9293, section 3.7.1).
+const LEAST_SEGMENT: usize = 48;
+const DEFAULT_SEGMENT: usize = 536;
+
+/// How far a connection has come, from the point of view of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Begun by us, not yet answered.
+    Connecting,
+    /// Begun by a peer, which has not acknowledged our answer; it belongs to a listener.
+    HalfOpen { listener: u32 },
+    /// It waits to be accepted.
+    Queued { listener: u32 },
+    /// It has, or had, an owner.
+    Open,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) channel: Channel,
+    pub(crate) tuple: Tuple,
+    /// Both ends are on this host.
+    pub(crate) is_local: bool,
+    pub(crate) phase: Phase,
+    /// Nothing is sent or received any more.
+    pub(crate) is_over: bool,
+    /// The tables know of it.
+    pub(crate) is_mapped: bool,
+    /// Its owner was told that it is established.
+    pub(crate) is_told: bool,
+    pub(crate) shut_read: bool,
+    pub(crate) shut_write: bool,
+    /// Bytes of data in a full segment.
+    pub(crate) segment: usize,
+    /// The end of a small segment that was sent and not acknowledged, as far as is known.
+    pub(crate) small: Option<TcpSeqNumber>,
+    pub(crate) last_sent: Option<Sent>,
+    pub(crate) patience: Patience,
+}
+
+/// What may have changed after a segment was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) state: State,
+    received: usize,
+    is_writable: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(channel: Channel, tuple: Tuple, is_local: bool, phase: Phase, now: u64) -> Self {
+        Self {
+            channel,
+            tuple,
+            is_local,
+            phase,
+            is_over: false,
+            is_mapped: false,
+            is_told: false,
+            shut_read: false,
+            shut_write: false,
+            segment: DEFAULT_SEGMENT,
+            small: None,
+            last_sent: None,
+            patience: Patience::new(now),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.channel.socket().state()
+    }
+
+    /// The peer sends no more, or nothing more is received.
+    pub(crate) fn is_read_over(&self) -> bool {
+        let has_fin =
+            matches!(self.state(), State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
+        self.is_over || self.shut_read || has_fin
+    }
+
+    /// Whether the handshake has been completed.
+    pub(crate) const fn is_established(&self) -> bool {
+        !matches!(self.phase, Phase::Connecting | Phase::HalfOpen { .. })
+    }
+
+    /// Whether there is room worth waking a writer for: a third of the buffer, as in Linux.
+    pub(crate) fn is_writable(&self) -> bool {
+        let socket = self.channel.socket();
+        let queued = socket.send_queue();
+        socket.may_send() && socket.send_capacity() - queued > queued / 2
+    }
+
+    /// Something was sent that is not acknowledged: data or the end.
+    pub(crate) fn is_outstanding(&self) -> bool {
+        let has_fin = matches!(self.state(), State::FinWait1 | State::Closing | State::LastAck);
+        has_fin || self.channel.socket().send_queue() > 0
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            state: self.state(),
+            received: self.channel.socket().recv_queue(),
+            is_writable: self.is_writable(),
+        }
+    }
+
+    /// Whether somebody who waits has reason to look again.
+    pub(crate) fn has_news(&self, before: Snapshot) -> bool {
+        let now = self.snapshot();
+        now.state != before.state || now.received > before.received || now.is_writable && !before.is_writable
+    }
+
+    /// What `poll` says, as Linux's `tcp_poll`.
+    pub(crate) fn readiness(&self, has_error: bool) -> Readiness {
+        if !self.is_established() && !self.is_over {
+            return Readiness { error: has_error, ..Readiness::default() };
+        }
+        let read_hang_up = self.is_read_over();
+        let is_write_over = self.is_over || self.shut_write;
+        Readiness {
+            read: read_hang_up || self.channel.socket().can_recv(),
+            write: is_write_over || self.is_writable(),
+            hang_up: read_hang_up && is_write_over,
+            read_hang_up,
+            error: has_error,
+        }
+    }
+
+    /// Takes note of how much the peer takes in one segment.
+    pub(crate) fn note_options(&mut self, segment: &TcpPacket<&[u8]>, own: usize) {
+        let mut options = segment.options();
+        let mut size = DEFAULT_SEGMENT;
+        while let Ok((rest, option)) = TcpOption::parse(options) {
+            match option {
+                TcpOption::EndOfList => break,
+                TcpOption::MaxSegmentSize(said) if said != 0 => size = usize::from(said).max(LEAST_SEGMENT),
+                _ => (),
+            }
+            options = rest;
+        }
+        self.segment = size.min(own);
+    }
+
+    /// Takes note of a segment that was sent.
+    pub(crate) fn note_sent(&mut self, sent: Sent) {
+        let full = sent.segment.map_or(self.segment, usize::from).max(1);
+        if sent.size % full != 0 {
+            self.small = Some(sent.end);
+        }
+        self.last_sent = Some(sent);
+    }
+
+    /// Takes note of what the peer acknowledges.
+    pub(crate) fn note_acknowledged(&mut self, number: TcpSeqNumber) {
+        if self.small.is_some_and(|small| number >= small) {
+            self.small = None;
+        }
+    }
+
+    /// Sets the socket up for what is sent next. A small segment waits only for another small one (Minshall's
+    /// variant of Nagle's algorithm, as in Linux): smoltcp would have it wait for full ones, too.
+    pub(crate) fn prepare(&mut self, settings: &Settings) {
+        let waits = !settings.no_delay && self.small.is_some();
+        let hops = settings.hops(self.tuple.remote.address.is_ipv4());
+        let socket = self.channel.socket_mut();
+        socket.set_nagle_enabled(waits);
+        socket.set_hop_limit(Some(hops.max(1)));
+    }
+
+    /// Has smoltcp forget the connection, without a word to the peer.
+    pub(crate) fn silence(&mut self) {
+        let socket = self.channel.socket_mut();
+        socket.abort();
+        // Listening is the only way to have it forget the peer.
+        if socket.listen(self.tuple.local.port).is_ok() {
+            socket.close();
+        }
+    }
+
+    /// Whether a last segment, which resets the peer, is still to be sent.
+    pub(crate) fn has_reset_to_send(&self) -> bool {
+        self.state() == State::Closed && self.channel.socket().remote_endpoint().is_some()
+    }
+}
+
+impl Entry {
+    /// The connection, if it is one.
+    pub(crate) const fn connection(&self) -> Option<&Connection> {
+        if let Body::Connection(connection) = &self.body { Some(connection) } else { None }
+    }
+
+    /// The same, to be changed.
+    pub(crate) const fn connection_mut(&mut self) -> Option<&mut Connection> {
+        if let Body::Connection(connection) = &mut self.body { Some(connection) } else { None }
+    }
+
+    /// Whether it is a connection that was closed by its owner.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.cookie.is_none() && self.connection().is_some_and(|connection| connection.phase == Phase::Open)
+    }
+}
+
+impl Core {
+    /// The connection in a slot.
+    pub(crate) fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
+        self.sockets.get_mut(slot).and_then(Entry::connection_mut)
+    }
+
+    /// Takes a connection into the tables.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn map(&mut self, slot: u32) -> Result<(), Errno> {
+        let Some(entry) = self.sockets.get_mut(slot) else { return Ok(()) };
+        let reuse = entry.settings.reuse;
+        let Some(connection) = entry.connection_mut() else { return Ok(()) };
+        self.tcp.connections.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.tcp.ports.connected(connection.tuple.local.port, reuse)?;
+        self.tcp.connections.insert(connection.tuple, slot);
+        connection.is_mapped = true;
+        Ok(())
+    }
+
+    /// Takes a connection out of the tables.
+    pub(crate) fn unmap(&mut self, slot: u32) {
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        let reuse = entry.settings.reuse;
+        let Some(connection) = entry.connection_mut() else { return };
+        if core::mem::take(&mut connection.is_mapped) {
+            self.tcp.connections.remove(&connection.tuple);
+            self.tcp.ports.disconnected(connection.tuple.local.port, reuse);
+        }
+    }
+
+    /// A connection is over, for a reason or because both sides are done.
+    pub(crate) fn end(&mut self, slot: u32, error: Option<Errno>, host: &mut dyn Host) {
+        self.unmap(slot);
+        self.timers.set(slot, None);
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        if error.is_some() {
+            entry.error = error;
+        }
+        let is_orphan = entry.is_orphan();
+        if let Some(connection) = entry.connection_mut() {
+            connection.is_over = true;
+        }
+        entry.wake(host);
+        if is_orphan {
+            self.discard(slot);
+        }
+    }
+
+    /// Resets the peer of a connection, which is over then. What is nobody's goes when the reset has been sent.
+    pub(crate) fn reset(&mut self, slot: u32, error: Option<Errno>, host: &mut dyn Host) {
+        self.unmap(slot);
+        self.timers.set(slot, None);
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        if error.is_some() {
+            entry.error = error;
+        }
+        if let Some(connection) = entry.connection_mut() {
+            connection.is_over = true;
+            connection.channel.socket_mut().abort();
+        }
+        entry.wake(host);
+        self.mark(slot);
+    }
+
+    /// Removes a connection that nobody has or wants any more.
+    pub(crate) fn discard(&mut self, slot: u32) {
+        self.detach(slot);
+        self.unmap(slot);
+        if let Some(Entry { body: Body::Connection(connection), .. }) = self.remove(slot) {
+            self.budget.give_back(connection.channel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Connection, Phase};
+    use crate::address::{Endpoint, Tuple};
+    use crate::options::Settings;
+    use crate::tcp::channel::Channel;
+    use crate::wire::device::Sent;
+    use core::net::{IpAddr, Ipv4Addr};
+    use smoltcp::wire::{TcpOption, TcpPacket, TcpSeqNumber};
+
+    const HERE: Endpoint = Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
+
+    fn connection() -> Connection {
+        let tuple = Tuple { local: HERE, remote: HERE };
+        Connection::new(Channel::new(64, 64).unwrap(), tuple, true, Phase::Connecting, 0)
+    }
+
+    fn sent(end: i32, size: usize, segment: Option<u16>) -> Sent {
+        let number = TcpSeqNumber(end);
+        Sent { sequence: number, end: number, acknowledged: number, window: 0, size, segment }
+    }
+
+    #[test]
+    fn a_small_segment_waits_for_a_small_one_only() {
+        let mut connection = connection();
+        let mut settings = Settings::default();
+        for (size, segment, no_delay, waits) in [
+            (536, None, false, false),
+            (100, None, false, true),
+            (100, None, true, false),
+            (3000, Some(1000), false, false),
+            (3001, Some(1000), false, true),
+        ] {
+            connection.small = None;
+            connection.note_sent(sent(500, size, segment));
+            settings.no_delay = no_delay;
+            connection.prepare(&settings);
+            assert_eq!(connection.channel.socket().nagle_enabled(), waits, "{size}");
+        }
+        connection.note_acknowledged(TcpSeqNumber(499));
+        assert!(connection.small.is_some());
+        connection.note_acknowledged(TcpSeqNumber(500));
+        assert!(connection.small.is_none());
+    }
+
+    #[test]
+    fn the_peer_says_how_much_it_takes() {
+        let mut connection = connection();
+        for (option, expected) in [
+            (TcpOption::MaxSegmentSize(1000), 1000),
+            (TcpOption::MaxSegmentSize(9000), 1460),
+            (TcpOption::MaxSegmentSize(1), 48),
+            (TcpOption::MaxSegmentSize(0), 536),
+            (TcpOption::NoOperation, 536),
+        ] {
+            let mut bytes = [0; 24];
+            let mut segment = TcpPacket::new_unchecked(&mut bytes[..]);
+            segment.set_header_len(24);
+            option.emit(segment.options_mut());
+            connection.note_options(&TcpPacket::new_unchecked(&bytes[..]), 1460);
+            assert_eq!(connection.segment, expected);
+        }
+    }
+}

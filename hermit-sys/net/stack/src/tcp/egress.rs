@@ -1,0 +1,210 @@
+//! Segments that leave: what a connection has to send, and when it is to be looked after again.
+
+use hermit_interface::Errno;
+use smoltcp::socket::tcp::State;
+use smoltcp::wire::EthernetAddress;
+
+use crate::core::{Core, Entry, instant, nanoseconds};
+use crate::hardware::Offload;
+use crate::host::Host;
+use crate::link::Link;
+use crate::network::Route;
+use crate::network::neighbors::Answer;
+use crate::tcp::connection::Phase;
+use crate::wire::device::Egress;
+use crate::wire::emit::{self, Acknowledgement, EthernetHeader};
+
+/// Most segments of a connection before it is the turn of the others.
+const BURST: usize = 32;
+
+/// Headers with all options.
+const HEADERS: usize = 60 + 60;
+
+/// When something that could not be sent is tried again, if nothing else tells.
+const RETRY: u64 = 1_000_000_000;
+
+/// How sending went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Everything that may be sent now has been.
+    Done,
+    /// There is more; others are first.
+    More,
+    /// The link has no room.
+    Full,
+    /// The neighbor is not known, or there is no way.
+    Waiting,
+}
+
+/// The way a connection's packets go.
+enum Way {
+    /// This host itself.
+    Local,
+    /// Behind this header.
+    Wire(EthernetHeader),
+    /// It is not known, yet.
+    Unknown,
+}
+
+impl Core {
+    /// Sends what a connection has to send. Returns whether it has to be tried again when the device has room.
+    pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
+        self.visit();
+        let outcome = match self.way(slot, link, host) {
+            Way::Local => self.send_burst(slot, None, link),
+            Way::Wire(header) => self.send_burst(slot, Some(header), link),
+            Way::Unknown => Outcome::Waiting,
+        };
+        match outcome {
+            // The queue of local packets is emptied before it is this one's turn again.
+            Outcome::Full if self.connection(slot).is_some_and(|connection| connection.is_local) => {
+                self.mark(slot)
+            }
+            Outcome::Full => return true,
+            Outcome::More => self.mark(slot),
+            Outcome::Done => self.conclude(slot, host),
+            Outcome::Waiting => self.drop_unsent(slot),
+        }
+        self.schedule(slot, outcome);
+        false
+    }
+
+    /// Finds the way to a connection's peer.
+    fn way(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> Way {
+        let now = self.now;
+        let Some(connection) = self.connection(slot) else { return Way::Unknown };
+        if connection.is_local {
+            return Way::Local;
+        }
+        let (remote, phase) = (connection.tuple.remote.address, connection.phase);
+        let (Some(Route::Neighbor(hop)), Some(port)) = (self.network.route(remote), self.port) else {
+            if phase == Phase::Connecting {
+                self.fail(slot, Errno::ENETUNREACH, host);
+            }
+            return Way::Unknown;
+        };
+        let destination = match self.neighbors.lookup(hop, now) {
+            Answer::Known(mac) => mac,
+            Answer::Ask(mac) => {
+                self.ask(hop, Some(mac), link);
+                mac
+            }
+            Answer::Unknown => {
+                if self.neighbors.await_connection(hop, slot, now) {
+                    self.ask(hop, None, link);
+                }
+                return Way::Unknown;
+            }
+        };
+        let protocol = EthernetHeader::protocol(&remote);
+        Way::Wire(EthernetHeader { source: port.mac, destination, protocol })
+    }
+
+    /// Asks who has an address.
+    pub(crate) fn ask(
+        &mut self,
+        target: core::net::IpAddr,
+        known: Option<EthernetAddress>,
+        link: &mut dyn Link,
+    ) {
+        let (Some(source), Some(port)) = (self.network.source(target), self.port) else { return };
+        let size = emit::solicitation_size(&target);
+        if link.can_transmit(size) {
+            let mut fill = |bytes: &mut [u8]| emit::solicitation(bytes, port.mac, source, target, known);
+            link.transmit(size, Offload::default(), &mut fill);
+        }
+    }
+
+    fn send_burst(&mut self, slot: u32, ethernet: Option<EthernetHeader>, link: &mut dyn Link) -> Outcome {
+        let Self { sockets, tcp, local, now, .. } = self;
+        let Some(entry) = sockets.get_mut(slot) else { return Outcome::Done };
+        let settings = entry.settings;
+        let Some(connection) = entry.connection_mut() else { return Outcome::Done };
+        let Some(side) = tcp.side(ethernet.is_none()) else { return Outcome::Done };
+        let most = side.capabilities.max_transmission_unit;
+        let segmented = side.capabilities.segmentation.tcpv4.map_or(0, core::num::NonZero::get);
+        let most = if connection.tuple.remote.address.is_ipv4() { most.max(segmented) } else { most };
+        let link = if ethernet.is_none() { local } else { link };
+        for _ in 0..BURST {
+            connection.prepare(&settings);
+            let queued = connection.channel.socket().send_queue();
+            let mut device = Egress {
+                link: &mut *link,
+                ethernet,
+                capabilities: &side.capabilities,
+                fills_checksums: side.fills_checksums,
+                class: settings.class,
+                room: most.min(queued + HEADERS),
+                sent: None,
+                is_full: false,
+            };
+            side.interface.poll_egress(instant(*now), &mut device, connection.channel.set());
+            match (device.sent, device.is_full) {
+                (_, true) => return Outcome::Full,
+                (Some(sent), false) => connection.note_sent(sent),
+                (None, false) => return Outcome::Done,
+            }
+        }
+        Outcome::More
+    }
+
+    /// Looks whether a connection that has sent everything is over.
+    fn conclude(&mut self, slot: u32, host: &mut dyn Host) {
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        let (reuse, is_orphan) = (entry.settings.reuse, entry.is_orphan());
+        let Some(connection) = entry.connection_mut() else { return };
+        match connection.state() {
+            _ if connection.is_over => {
+                if is_orphan && !connection.has_reset_to_send() {
+                    self.discard(slot);
+                }
+            }
+            State::TimeWait => {
+                let (tuple, last) = (connection.tuple, connection.last_sent);
+                if let Some(sent) = last {
+                    let (sequence, acknowledged) = (sent.end, sent.acknowledged);
+                    let answer = Acknowledgement { sequence, acknowledged, window: sent.window };
+                    let is_kept = self.tcp.time_wait.insert(tuple, answer, reuse, self.now);
+                    if is_kept {
+                        // The port stays counted until the record goes.
+                        let _ = self.tcp.ports.connected(tuple.local.port, reuse);
+                    }
+                }
+                self.end(slot, None, host);
+            }
+            State::Closed if !connection.has_reset_to_send() => self.end(slot, None, host),
+            _ => (),
+        }
+    }
+
+    /// Discards a connection that is over and nobody's: it does not wait for the way to its peer.
+    fn drop_unsent(&mut self, slot: u32) {
+        let entry = self.sockets.get(slot).filter(|entry| entry.is_orphan());
+        if entry.and_then(Entry::connection).is_some_and(|connection| connection.is_over) {
+            self.discard(slot);
+        }
+    }
+
+    /// Sets when a connection is to be looked after.
+    fn schedule(&mut self, slot: u32, outcome: Outcome) {
+        let now = self.now;
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        entry.note_waiting(now);
+        let patience = entry.patience_ends();
+        let Some(connection) = entry.connection_mut().filter(|connection| !connection.is_over) else {
+            return;
+        };
+        let next = match outcome {
+            Outcome::Waiting => Some(now.saturating_add(RETRY)),
+            _ => {
+                let side = self.tcp.side(connection.is_local);
+                let next =
+                    side.and_then(|side| side.interface.poll_at(instant(now), connection.channel.set()));
+                // smoltcp says "now" of some things that it does not do yet.
+                next.map(|next| nanoseconds(next).max(now.saturating_add(1_000_000)))
+            }
+        };
+        let deadline = [next, patience].into_iter().flatten().min();
+        self.timers.set(slot, deadline);
+    }
+}

@@ -1,0 +1,253 @@
+//! Listeners: connections are made when a peer asks for one, and wait to be accepted.
+
+use alloc::collections::VecDeque;
+use core::net::SocketAddr;
+
+use hermit_interface::Errno;
+use smoltcp::socket::tcp::State;
+use smoltcp::wire::TcpPacket;
+
+use crate::address::{Scope, Tuple};
+use crate::core::{Body, Core, Entry};
+use crate::host::Host;
+use crate::socket::SocketId;
+use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::ingress::Via;
+use crate::wire::packet::Packet;
+
+/// The largest backlog: Linux's `somaxconn`.
+const MAX_BACKLOG: usize = 4096;
+
+/// Most connections of one listener, and of all, that the peer has not completed. They cost memory that anybody
+/// can ask for.
+const MAX_HALF_OPEN: usize = 256;
+const MAX_ALL_HALF_OPEN: usize = 1024;
+
+/// A listener.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    backlog: usize,
+    /// In the order in which they came.
+    half_open: VecDeque<u32>,
+    ready: VecDeque<u32>,
+}
+
+impl Listener {
+    /// Whether no more are taken: Linux lets one more wait than asked for.
+    fn is_full(&self) -> bool {
+        self.ready.len() > self.backlog
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+impl Core {
+    fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
+        match &mut self.sockets.get_mut(slot)?.body {
+            Body::Listener(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
+    /// Makes a stream a listener, or changes its backlog.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `EOPNOTSUPP`, `EADDRINUSE`, `ENOMEM`.
+    pub(crate) fn listen(&mut self, id: SocketId, backlog: i32, host: &mut dyn Host) -> Result<(), Errno> {
+        // Negative ones are very large ones to Linux.
+        let backlog = usize::try_from(backlog).map_or(MAX_BACKLOG, |backlog| backlog.min(MAX_BACKLOG));
+        let (slot, entry) = self.entry(id)?;
+        match &mut entry.body {
+            Body::Listener(listener) => {
+                listener.backlog = backlog;
+                return Ok(());
+            }
+            Body::Idle => (),
+            Body::Connection(_) => return Err(Errno::EINVAL),
+            Body::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
+        }
+        let family = entry.family;
+        if entry.bound.is_none() {
+            self.bind_stream(slot, Self::nowhere(family), host)?;
+        }
+        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let (Some(bound), Some(scope)) = (entry.bound, entry.scope()) else { return Err(Errno::EINVAL) };
+        if self.tcp.ports.is_taken(bound.port, scope, entry.settings.reuse, Some(slot)) {
+            return Err(Errno::EADDRINUSE);
+        }
+        entry.body = Body::Listener(Listener { backlog, ..Listener::default() });
+        self.tcp.ports.update(bound.port, slot, |binding| binding.is_listening = true);
+        Ok(())
+    }
+
+    /// Takes a connection that has been completed.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`, `EINVAL`, `EOPNOTSUPP`.
+    pub(crate) fn accept(&mut self, id: SocketId, cookie: usize) -> Result<(SocketId, SocketAddr), Errno> {
+        let (_, entry) = self.entry(id)?;
+        let family = entry.family;
+        let Body::Listener(listener) = &mut entry.body else {
+            return Err(if entry.is_datagrams() { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+        };
+        let slot = listener.ready.pop_front().ok_or(Errno::EAGAIN)?;
+        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EAGAIN) };
+        entry.cookie = Some(cookie);
+        let Some(connection) = entry.connection_mut() else { return Err(Errno::EAGAIN) };
+        connection.phase = Phase::Open;
+        connection.is_told = true;
+        let remote = connection.tuple.remote.present(family);
+        Ok((self.sockets.id(slot), remote))
+    }
+
+    /// A peer asks for a connection.
+    pub(crate) fn invite(
+        &mut self,
+        listener: u32,
+        packet: &Packet<'_>,
+        (segment, tuple): (&TcpPacket<&[u8]>, Tuple),
+        via: Via,
+        host: &mut dyn Host,
+    ) {
+        if !self.make_room(listener) {
+            return;
+        }
+        // Without memory, the peer asks again later.
+        if let Ok(slot) = self.half_open(listener, tuple, via) {
+            self.receive_for(slot, packet, segment, via, host);
+            let is_begun =
+                self.connection(slot).is_some_and(|connection| connection.state() == State::SynReceived);
+            if !is_begun {
+                self.discard(slot);
+            }
+        }
+    }
+
+    /// Makes room for one more half-open connection of a listener: the oldest goes.
+    fn make_room(&mut self, slot: u32) -> bool {
+        let is_crowded = self.tcp.half_open >= MAX_ALL_HALF_OPEN;
+        let Some(listener) = self.listener(slot) else { return false };
+        if listener.is_full() {
+            return false;
+        }
+        if is_crowded || listener.half_open.len() >= MAX_HALF_OPEN {
+            let Some(oldest) = listener.half_open.front().copied() else { return false };
+            self.discard(oldest);
+        }
+        true
+    }
+
+    /// A connection of a listener, to be begun by a peer.
+    fn half_open(&mut self, listener: u32, tuple: Tuple, via: Via) -> Result<u32, Errno> {
+        let Some(entry) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
+        let (family, settings) = (entry.family, entry.settings);
+        let is_local = via == Via::Local;
+        let mut channel = self.channel(&settings, is_local)?;
+        if channel.socket_mut().listen(tuple.local).is_err() {
+            self.budget.give_back(channel);
+            return Err(Errno::EINVAL);
+        }
+        let connection = Connection::new(channel, tuple, is_local, Phase::HalfOpen { listener }, self.now);
+        let body = Body::Connection(connection);
+        let slot = self.adopt(Entry {
+            cookie: None,
+            family,
+            settings,
+            error: None,
+            bound: None,
+            body,
+            is_dirty: false,
+        })?;
+        let queue = self.listener(listener).map(|listener| &mut listener.half_open);
+        let queued = queue.is_some_and(|queue| queue.try_reserve(1).map(|()| queue.push_back(slot)).is_ok());
+        self.tcp.half_open += 1;
+        if !queued {
+            self.discard(slot);
+            return Err(Errno::ENOMEM);
+        }
+        Ok(slot)
+    }
+
+    /// Whether a listener takes no more connections that are complete.
+    pub(crate) fn is_full(&self, listener: u32) -> bool {
+        self.sockets.get(listener).is_some_and(|entry| match &entry.body {
+            Body::Listener(listener) => listener.is_full(),
+            _ => false,
+        })
+    }
+
+    /// A peer has completed a connection: it waits to be accepted.
+    pub(crate) fn complete(&mut self, slot: u32, listener: u32, host: &mut dyn Host) {
+        self.tcp.half_open = self.tcp.half_open.saturating_sub(1);
+        if let Some(connection) = self.connection(slot) {
+            connection.phase = Phase::Queued { listener };
+        }
+        let Some(entry) = self.sockets.get_mut(listener) else { return };
+        if let Body::Listener(listener) = &mut entry.body {
+            listener.half_open.retain(|&other| other != slot);
+            if listener.ready.try_reserve(1).is_ok() {
+                listener.ready.push_back(slot);
+            }
+        }
+        entry.wake(host);
+    }
+
+    /// Takes a connection from its listener, if it has one.
+    pub(crate) fn detach(&mut self, slot: u32) {
+        let Some(connection) = self.connection(slot) else { return };
+        match core::mem::replace(&mut connection.phase, Phase::Open) {
+            Phase::HalfOpen { listener } => {
+                self.tcp.half_open = self.tcp.half_open.saturating_sub(1);
+                if let Some(listener) = self.listener(listener) {
+                    listener.half_open.retain(|&other| other != slot);
+                }
+            }
+            Phase::Queued { listener } => {
+                if let Some(listener) = self.listener(listener) {
+                    listener.ready.retain(|&other| other != slot);
+                }
+            }
+            Phase::Connecting | Phase::Open => (),
+        }
+    }
+
+    /// Ends a listener: half-open connections are forgotten, complete ones are reset.
+    pub(crate) fn dismiss(&mut self, slot: u32, host: &mut dyn Host) {
+        let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
+        for half_open in listener.half_open {
+            self.discard(half_open);
+        }
+        for ready in listener.ready {
+            if let Some(connection) = self.connection(ready) {
+                connection.phase = Phase::Open;
+            }
+            self.reset(ready, None, host);
+        }
+    }
+
+    /// Whether a listener or somebody else is reached at a port, for packets to an address of ours.
+    pub(crate) fn find_listener(&self, tuple: &Tuple) -> Option<u32> {
+        let Tuple { local, .. } = tuple;
+        self.tcp.ports.listener(local.port, local.address)
+    }
+
+    /// Ends what [`listen`](Self::listen) began; the socket stays bound.
+    pub(crate) fn stop_listening(&mut self, slot: u32, host: &mut dyn Host) {
+        self.dismiss(slot, host);
+        let Some(entry) = self.sockets.get_mut(slot) else { return };
+        entry.body = Body::Idle;
+        if let Some(bound) = entry.bound {
+            self.tcp.ports.update(bound.port, slot, |binding| binding.is_listening = false);
+        }
+        entry.wake(host);
+    }
+
+    /// The addresses at which a socket in a slot is reached.
+    pub(crate) fn scope(&self, slot: u32) -> Option<Scope> {
+        self.sockets.get(slot).and_then(Entry::scope)
+    }
+}

@@ -1,0 +1,248 @@
+//! Hosts on a wire in memory, in a time that passes only when all of them wait.
+
+pub(crate) mod wire;
+
+use crate::testing::wire::{Faults, Port, Wire};
+use crate::{Cidr, Configuration, Errno, Family, Host, Kind, Readiness, SocketId, Stack};
+use core::net::{IpAddr, SocketAddr};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::vec;
+use std::vec::Vec;
+
+pub(crate) const MILLISECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1000 * MILLISECOND;
+
+/// The system around a stack, as far as it has to be.
+#[derive(Debug)]
+pub(crate) struct System {
+    state: u64,
+    /// Who has been woken since this was last emptied.
+    pub(crate) woken: HashSet<usize>,
+}
+
+impl System {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, woken: HashSet::new() }
+    }
+}
+
+impl Host for System {
+    fn random(&mut self) -> u64 {
+        // Marsaglia: Xorshift RNGs, 2003.
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state
+    }
+
+    fn wake(&mut self, cookie: usize) {
+        self.woken.insert(cookie);
+    }
+}
+
+pub(crate) type Node = Stack<Port, System>;
+
+/// Hosts on one wire.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) wire: Rc<RefCell<Wire>>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) now: u64,
+}
+
+/// The addresses of a host by its number.
+pub(crate) fn v4(node: usize) -> IpAddr {
+    [10, 0, 0, u8::try_from(node + 1).unwrap()].into()
+}
+
+pub(crate) fn v6(node: usize) -> IpAddr {
+    [0xfd00, 0, 0, 0, 0, 0, 0, u16::try_from(node + 1).unwrap()].into()
+}
+
+pub(crate) fn configuration(node: usize) -> Configuration {
+    Configuration {
+        addresses: vec![Cidr { address: v4(node), prefix: 24 }, Cidr { address: v6(node), prefix: 64 }],
+        buffers: 64 << 20,
+        ..Configuration::default()
+    }
+}
+
+impl World {
+    /// Hosts with static addresses, on a wire that loses nothing.
+    pub(crate) fn new(count: usize) -> Self {
+        Self::with((0..count).map(|node| (configuration(node), Port::plain(node))), Faults::default())
+    }
+
+    /// Hosts as they are given.
+    pub(crate) fn with(nodes: impl IntoIterator<Item = (Configuration, Port)>, faults: Faults) -> Self {
+        let wire = Rc::new(RefCell::new(Wire::new(faults)));
+        let mut world = Self { wire, nodes: Vec::new(), now: 0 };
+        for (configuration, port) in nodes {
+            world.add(configuration, port);
+        }
+        world
+    }
+
+    /// One more host.
+    pub(crate) fn add(&mut self, configuration: Configuration, mut port: Port) -> usize {
+        let number = self.nodes.len();
+        port.attach(&self.wire);
+        let system = System::new(number as u64 + 7);
+        self.nodes.push(Stack::new(Some(port), system, configuration, self.now));
+        number
+    }
+
+    /// Lets time pass until a moment comes when something is so; returns whether it came.
+    pub(crate) fn run_until(&mut self, time: u64, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
+        let end = self.now + time;
+        loop {
+            let mut next = end + 1;
+            for node in &mut self.nodes {
+                next = next.min(node.poll(self.now).unwrap_or(u64::MAX));
+            }
+            if is_so(self) {
+                return true;
+            }
+            next = next.min(self.wire.borrow().next_arrival());
+            if next > end {
+                self.now = end;
+                return false;
+            }
+            // Each step takes a little, so that work which never ends shows.
+            self.now = self.now.max(next) + 1;
+            self.wire.borrow_mut().now = self.now;
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, time: u64) {
+        self.run_until(time, |_| false);
+    }
+
+    pub(crate) fn socket(&mut self, node: usize, family: Family, kind: Kind) -> SocketId {
+        self.nodes[node].socket(family, kind, 1000 + node).unwrap()
+    }
+
+    /// A listener on all addresses of a host.
+    pub(crate) fn listen(&mut self, node: usize, port: u16, backlog: i32) -> SocketId {
+        let listener = self.socket(node, Family::V6, Kind::Stream);
+        self.nodes[node].bind(listener, SocketAddr::new("::".parse().unwrap(), port)).unwrap();
+        self.nodes[node].listen(listener, backlog).unwrap();
+        listener
+    }
+
+    /// Begins to connect.
+    pub(crate) fn start(&mut self, node: usize, to: SocketAddr) -> SocketId {
+        let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
+        let socket = self.socket(node, family, Kind::Stream);
+        assert_eq!(self.nodes[node].connect(socket, to), Err(Errno::EINPROGRESS));
+        socket
+    }
+
+    /// Connects to a listener; returns both ends.
+    pub(crate) fn connect(
+        &mut self,
+        from: usize,
+        to: SocketAddr,
+        (node, listener): (usize, SocketId),
+    ) -> (SocketId, SocketId) {
+        let client = self.start(from, to);
+        let mut server = None;
+        let has_connected = self.run_until(30 * SECOND, |world| {
+            server = server.or_else(|| world.nodes[node].accept(listener, 5).ok().map(|(id, _)| id));
+            server.is_some() && world.nodes[from].readiness(client).write
+        });
+        assert!(has_connected, "{:?}", self.nodes[from].readiness(client));
+        (client, server.unwrap())
+    }
+
+    /// Two hosts with a connection between them.
+    pub(crate) fn pair() -> (Self, SocketId, SocketId) {
+        let mut world = Self::new(2);
+        let listener = world.listen(1, 80, 8);
+        let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+        (world, client, server)
+    }
+
+    pub(crate) fn readiness(&self, node: usize, socket: SocketId) -> Readiness {
+        self.nodes[node].readiness(socket)
+    }
+
+    /// Receives what there is.
+    pub(crate) fn receive(&mut self, node: usize, socket: SocketId) -> Result<Vec<u8>, Errno> {
+        let mut all = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            all.extend_from_slice(bytes);
+            bytes.len()
+        };
+        self.nodes[node].receive(socket, false, &mut take)?;
+        Ok(all)
+    }
+
+    /// Receives a datagram, with its sender.
+    pub(crate) fn receive_from(
+        &mut self,
+        node: usize,
+        socket: SocketId,
+    ) -> Result<(Vec<u8>, SocketAddr), Errno> {
+        let mut all = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            all.extend_from_slice(bytes);
+            bytes.len()
+        };
+        let (_, from) = self.nodes[node].receive(socket, false, &mut take)?;
+        Ok((all, from.unwrap()))
+    }
+
+    /// Sends bytes from one end to the other and returns what arrived, when the sender has closed its half.
+    pub(crate) fn transfer(
+        &mut self,
+        (from, source): (usize, SocketId),
+        (to, sink): (usize, SocketId),
+        bytes: &[u8],
+        patience: u64,
+    ) -> Vec<u8> {
+        let mut sent = 0;
+        let mut received = Vec::new();
+        let mut is_shut = false;
+        self.run_until(patience, |world| {
+            while sent < bytes.len() {
+                let Ok(count) = world.nodes[from].send(source, &bytes[sent..], None) else { break };
+                sent += count;
+            }
+            if sent == bytes.len() && !is_shut {
+                world.nodes[from].shutdown(source, crate::Shutdown::Write).unwrap();
+                is_shut = true;
+            }
+            world.nodes[from].poll(world.now);
+            loop {
+                match world.receive(to, sink) {
+                    Ok(more) if more.is_empty() => return true,
+                    Ok(more) => received.extend(more),
+                    Err(_) => break,
+                }
+            }
+            world.nodes[to].poll(world.now);
+            false
+        });
+        received
+    }
+
+    /// That no host has anything left of connections, but what it remembers of those that are over.
+    pub(crate) fn assert_nothing_left(&self, sockets: usize) {
+        for node in &self.nodes {
+            assert_eq!(node.core.tcp.connections.len(), 0);
+            assert_eq!(node.core.tcp.half_open, 0);
+            assert_eq!(node.core.budget.used(), 0);
+        }
+        let left: usize = self.nodes.iter().map(|node| node.core.sockets.len()).sum();
+        assert_eq!(left, sockets);
+    }
+}
+
+/// Bytes that are easily told apart.
+pub(crate) fn pattern(size: usize) -> Vec<u8> {
+    (0..size).map(|index| u8::try_from((index * 7 + index / 251) % 256).unwrap()).collect()
+}

@@ -1,0 +1,5 @@
+//! Whole stacks against each other.
+
+mod close;
+mod connect;
+mod stream;

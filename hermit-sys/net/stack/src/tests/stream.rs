@@ -1,0 +1,158 @@
+//! Bytes that flow.
+
+use crate::testing::wire::{Faults, Port};
+use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4, v6};
+use core::net::SocketAddr;
+
+#[test]
+fn bytes_arrive_in_order_whatever_the_way() {
+    let bytes = pattern(3_000_000);
+    for (node, address) in
+        [(0, v4(1)), (0, v6(1)), (1, "127.0.0.1".parse().unwrap()), (1, "::1".parse().unwrap())]
+    {
+        let mut world = World::new(2);
+        let listener = world.listen(1, 80, 1);
+        let (client, server) = world.connect(node, SocketAddr::new(address, 80), (1, listener));
+        assert!(world.transfer((node, client), (1, server), &bytes, 20 * SECOND) == bytes, "{address}");
+        assert!(world.transfer((1, server), (node, client), &bytes, 20 * SECOND) == bytes, "{address}");
+        assert!(world.now < 2 * SECOND, "{} for {address}", world.now);
+    }
+}
+
+#[test]
+fn devices_segment_and_fill_in_checksums() {
+    let bytes = pattern(2_000_000);
+    for (mtu, small) in [(1500, false), (1500, true), (9000, true), (576, true)] {
+        let port = |number| {
+            let port = Port::offloading(number).with_mtu(mtu);
+            if small { port.receiving_small() } else { port }
+        };
+        let nodes = [(configuration(0), port(0)), (configuration(1), port(1))];
+        let mut world = World::with(nodes, Faults::default());
+        let listener = world.listen(1, 80, 1);
+        for address in [v4(1), v6(1)] {
+            let (client, server) = world.connect(0, SocketAddr::new(address, 80), (1, listener));
+            assert!(world.transfer((0, client), (1, server), &bytes, 20 * SECOND) == bytes);
+            assert!(world.transfer((1, server), (0, client), &bytes, 20 * SECOND) == bytes);
+        }
+        let offloads = &world.nodes[0].hardware().unwrap().offloads;
+        let largest = offloads.iter().map(|&(size, _)| size).max().unwrap();
+        assert!(largest > 60_000, "{largest}");
+        assert!(
+            offloads.iter().filter(|(size, _)| *size > 200).all(|(_, offload)| offload.checksum.is_some())
+        );
+    }
+}
+
+#[test]
+fn a_small_answer_does_not_wait() {
+    let (mut world, client, server) = World::pair();
+    for round in 0..20_u8 {
+        let start = world.now;
+        world.nodes[0].send(client, &[round], None).unwrap();
+        assert!(world.run_until(SECOND, |world| world.receive(1, server) == Ok(std::vec![round])));
+        world.nodes[1].send(server, &[round, 1], None).unwrap();
+        assert!(world.run_until(SECOND, |world| world.receive(0, client) == Ok(std::vec![round, 1])));
+        assert!(world.now - start < MILLISECOND, "{}", world.now - start);
+    }
+}
+
+#[test]
+fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
+    let (mut world, client, server) = World::pair();
+    // Warm up, so that the window lets it through at once.
+    let mut warm = 0;
+    world.nodes[0].send(client, &pattern(100_000), None).unwrap();
+    world.run_until(SECOND, |world| {
+        warm += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        warm == 100_000
+    });
+    world.run(SECOND);
+    let mut arrived = 0;
+    world.nodes[0].send(client, &pattern(1460 + 100), None).unwrap();
+    let start = world.now;
+    world.run_until(SECOND, |world| {
+        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        arrived == 1560
+    });
+    assert!(world.now - start < MILLISECOND, "{}", world.now - start);
+    world.run(SECOND);
+    // Three small ones: the first goes, the others wait for its acknowledgement, which is delayed.
+    let start = world.now;
+    for _ in 0..3 {
+        world.nodes[0].send(client, b"abc", None).unwrap();
+        let now = world.now;
+        world.nodes[0].poll(now);
+    }
+    arrived = 0;
+    world.run_until(SECOND, |world| {
+        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        arrived == 9
+    });
+    assert!(world.now - start >= 9 * MILLISECOND, "{}", world.now - start);
+    world.run(SECOND);
+    world.nodes[0].set_option(client, crate::SocketOption::NoDelay(true)).unwrap();
+    let start = world.now;
+    for _ in 0..3 {
+        world.nodes[0].send(client, b"abc", None).unwrap();
+        let now = world.now;
+        world.nodes[0].poll(now);
+    }
+    arrived = 0;
+    world.run_until(SECOND, |world| {
+        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        arrived == 9
+    });
+    assert!(world.now - start < MILLISECOND, "{}", world.now - start);
+}
+
+#[test]
+fn a_slow_reader_stops_the_writer_and_lets_it_go_on() {
+    let (mut world, client, server) = World::pair();
+    let mut sent = 0;
+    let chunk = pattern(10_000);
+    while let Ok(count) = world.nodes[0].send(client, &chunk, None) {
+        sent += count;
+        world.run(10 * MILLISECOND);
+    }
+    assert!(!world.readiness(0, client).write && world.readiness(1, server).read);
+    assert!(sent >= 1 << 20, "{sent}");
+    world.run(10 * SECOND);
+    world.nodes[0].host().woken.clear();
+    let mut received = 0;
+    assert!(world.run_until(10 * SECOND, |world| {
+        received += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        received == sent
+    }));
+    assert!(world.readiness(0, client).write);
+    assert!(world.nodes[0].host().woken.contains(&1000));
+}
+
+#[test]
+fn peeking_takes_nothing_even_around_the_end_of_the_buffer() {
+    let (mut world, client, server) = World::pair();
+    let bytes = pattern(400_000);
+    for _ in 0..4 {
+        world.nodes[0].send(client, &bytes, None).unwrap();
+        world.run(SECOND);
+        for _ in 0..2 {
+            let mut seen = std::vec::Vec::new();
+            let mut peek = |bytes: &[u8]| {
+                seen.extend_from_slice(bytes);
+                bytes.len()
+            };
+            assert_eq!(world.nodes[1].receive(server, true, &mut peek), Ok((bytes.len(), None)));
+            assert!(seen == bytes);
+        }
+        let mut seen = 0;
+        assert_eq!(
+            world.nodes[1].receive(server, true, &mut |_| {
+                seen += 1;
+                5
+            }),
+            Ok((5, None))
+        );
+        assert_eq!(seen, 1);
+        assert!(world.receive(1, server).unwrap() == bytes);
+    }
+}

@@ -1,0 +1,159 @@
+//! Who is to be looked after when: a heap that knows where each of its members is.
+
+use alloc::vec::Vec;
+
+use hermit_interface::Errno;
+
+/// Not in the heap.
+const ABSENT: usize = usize::MAX;
+
+/// The deadlines of numbered slots, at most one each.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    /// A binary heap: the parent of what is at `i` is at `(i - 1) / 2` and not later.
+    heap: Vec<(u64, u32)>,
+    /// Where in the heap each slot is.
+    places: Vec<usize>,
+}
+
+impl Timers {
+    /// Makes room for slots below `slots`, so that nothing else can fail.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Errno> {
+        let missing = slots.saturating_sub(self.places.len());
+        self.places.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
+        self.heap.try_reserve(slots.saturating_sub(self.heap.len())).map_err(|_| Errno::ENOMEM)?;
+        self.places.resize(self.places.len() + missing, ABSENT);
+        Ok(())
+    }
+
+    /// When the first is due.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.heap.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// Takes the first slot, if it is due.
+    pub(crate) fn pop_due(&mut self, now: u64) -> Option<u32> {
+        let &(_, slot) = self.heap.first().filter(|&&(deadline, _)| deadline <= now)?;
+        self.set(slot, None);
+        Some(slot)
+    }
+
+    /// Sets, moves or, with `None`, removes the deadline of a slot for which there is room.
+    pub(crate) fn set(&mut self, slot: u32, deadline: Option<u64>) {
+        let Some(place) = usize::try_from(slot).ok().and_then(|slot| self.places.get(slot).copied()) else {
+            return;
+        };
+        match deadline {
+            Some(deadline) if place == ABSENT => {
+                self.heap.push((deadline, slot));
+                self.rise(self.heap.len() - 1);
+            }
+            Some(deadline) => {
+                if let Some(entry) = self.heap.get_mut(place) {
+                    entry.0 = deadline;
+                }
+                self.settle(place);
+            }
+            None if place != ABSENT => {
+                self.heap.swap_remove(place);
+                self.note(slot, ABSENT);
+                self.settle(place);
+            }
+            None => (),
+        }
+    }
+
+    fn note(&mut self, slot: u32, place: usize) {
+        if let Some(entry) = usize::try_from(slot).ok().and_then(|slot| self.places.get_mut(slot)) {
+            *entry = place;
+        }
+    }
+
+    fn deadline(&self, place: usize) -> Option<u64> {
+        self.heap.get(place).map(|&(deadline, _)| deadline)
+    }
+
+    /// Exchanges two, of which the second has its final place then unless it goes on.
+    fn exchange(&mut self, one: usize, other: usize) {
+        self.heap.swap(one, other);
+        for place in [one, other] {
+            if let Some(&(_, slot)) = self.heap.get(place) {
+                self.note(slot, place);
+            }
+        }
+    }
+
+    /// Moves what is at a place to where it belongs.
+    fn settle(&mut self, place: usize) {
+        if place < self.heap.len() {
+            let place = self.rise(place);
+            self.sink(place);
+        }
+    }
+
+    fn rise(&mut self, mut place: usize) -> usize {
+        self.exchange(place, place);
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.deadline(parent) <= self.deadline(place) {
+                break;
+            }
+            self.exchange(place, parent);
+            place = parent;
+        }
+        place
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let children =
+                [2 * place + 1, 2 * place + 2].into_iter().filter(|&child| child < self.heap.len());
+            let Some(child) = children.min_by_key(|&child| self.deadline(child)) else { return };
+            if self.deadline(place) <= self.deadline(child) {
+                return;
+            }
+            self.exchange(place, child);
+            place = child;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timers;
+    use proptest::collection::vec;
+    use proptest::{option, prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_table(steps in vec((0..16_u32, option::of(0..40_u64), 0..40_u64), 0..300)) {
+            let mut timers = Timers::default();
+            timers.reserve(16).unwrap();
+            let mut model = [None; 16];
+            for (slot, deadline, now) in steps {
+                timers.set(slot, deadline);
+                model[slot as usize] = deadline;
+                if now % 3 == 0 {
+                    let expected = model.iter().flatten().min().copied().filter(|&first| first <= now);
+                    let taken = timers.pop_due(now);
+                    prop_assert_eq!(taken.and_then(|slot| model[slot as usize]), expected);
+                    if let Some(slot) = taken {
+                        model[slot as usize] = None;
+                    }
+                }
+                prop_assert_eq!(timers.next(), model.iter().flatten().min().copied());
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_without_room_is_not_timed() {
+        let mut timers = Timers::default();
+        timers.set(3, Some(1));
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! Datagrams that leave.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use hermit_interface::Errno;
+use smoltcp::wire::{EthernetAddress, IpProtocol};
+
+use crate::address::Endpoint;
+use crate::core::{Core, Entry, Port};
+use crate::hardware::Offload;
+use crate::host::Host;
+use crate::link::Link;
+use crate::network::Route;
+use crate::network::neighbors::Answer;
+use crate::options::Settings;
+use crate::tcp::stream::or_loopback;
+use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
+use crate::wire::fragments;
+
+/// Most bytes of a datagram.
+const MAX_DATAGRAM: usize = 65_507;
+
+/// What is known of a datagram when its way has been found.
+struct Outgoing<'a> {
+    from: Endpoint,
+    to: Endpoint,
+    payload: &'a [u8],
+    hop_limit: u8,
+    class: u8,
+}
+
+impl Outgoing<'_> {
+    fn header(&self, protocol: IpProtocol, size: usize) -> IpHeader {
+        let (source, destination) = (self.from.address, self.to.address);
+        IpHeader { source, destination, protocol, size, hop_limit: self.hop_limit, class: self.class }
+    }
+
+    fn write_datagram(&self, bytes: &mut [u8]) {
+        let (from, to) = ((self.from.address, self.from.port), (self.to.address, self.to.port));
+        emit::udp(bytes, from, to, self.payload);
+    }
+
+    fn size(&self) -> usize {
+        UDP + self.payload.len()
+    }
+}
+
+impl Core {
+    /// Whether a socket may send to an address at all.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES`: it is everybody's. `ENETUNREACH`: there is no way, or it is of IPv4 and the socket is not.
+    pub(crate) fn check_destination(&self, settings: &Settings, address: IpAddr) -> Result<(), Errno> {
+        if settings.only_v6 && address.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        if self.network.is_broadcast(address) && !settings.broadcast {
+            return Err(Errno::EACCES);
+        }
+        self.network.route(address).map(|_| ()).ok_or(Errno::ENETUNREACH)
+    }
+
+    /// The own address from which a datagram goes.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH`, `EINVAL`.
+    pub(crate) fn source_of_datagram(&self, bound: Option<Endpoint>, to: IpAddr) -> Result<IpAddr, Errno> {
+        let own = bound.map(|bound| bound.address).filter(|own| !own.is_unspecified() && !own.is_multicast());
+        match own {
+            Some(own) if own.is_ipv4() != to.is_ipv4() => Err(Errno::ENETUNREACH),
+            Some(own) if own.is_loopback() && !self.network.is_own(to) => Err(Errno::EINVAL),
+            Some(own) if !self.network.is_broadcast(own) => Ok(own),
+            _ => self.network.source(to).ok_or(Errno::ENETUNREACH),
+        }
+    }
+
+    /// Sends a datagram.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::send`](crate::Stack::send).
+    pub(crate) fn send_datagram(
+        &mut self,
+        slot: u32,
+        payload: &[u8],
+        to: Option<Endpoint>,
+        link: &mut dyn Link,
+        host: &mut dyn Host,
+    ) -> Result<usize, Errno> {
+        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        if let Some(error) = entry.error.take() {
+            return Err(error);
+        }
+        let (settings, bound) = (entry.settings, entry.bound);
+        let Some(datagrams) = entry.datagrams_mut() else { return Err(Errno::EBADF) };
+        if datagrams.shut_write {
+            return Err(Errno::EPIPE);
+        }
+        let source = datagrams.source;
+        let to = to.or(datagrams.remote).ok_or(Errno::EDESTADDRREQ)?;
+        let to = Endpoint::new(or_loopback(to.address), to.port);
+        if payload.len() > MAX_DATAGRAM {
+            return Err(Errno::EMSGSIZE);
+        }
+        if to.port == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.check_destination(&settings, to.address)?;
+        let source = match source.filter(|source| source.is_ipv4() == to.address.is_ipv4()) {
+            Some(source) => source,
+            None => self.source_of_datagram(bound, to.address)?,
+        };
+        let bound = self.bind_somewhere(slot, host)?;
+        let from = Endpoint::new(source, bound.port);
+        let outgoing =
+            Outgoing { from, to, payload, hop_limit: hops(&settings, to.address), class: settings.class };
+        self.emit(slot, &outgoing, &settings, link, host)?;
+        Ok(payload.len())
+    }
+
+    fn emit(
+        &mut self,
+        slot: u32,
+        outgoing: &Outgoing<'_>,
+        settings: &Settings,
+        link: &mut dyn Link,
+        host: &mut dyn Host,
+    ) -> Result<(), Errno> {
+        let (from, to) = (outgoing.from, outgoing.to);
+        match self.network.route(to.address).ok_or(Errno::ENETUNREACH)? {
+            Route::Local => {
+                if !self.hand_over(from, to, outgoing.payload, host) {
+                    self.refuse_datagram((from.address, from.port), to, Errno::ECONNREFUSED, host);
+                }
+            }
+            Route::Everybody(mac) => {
+                let is_looped = match to.address {
+                    IpAddr::V4(address) if !address.is_multicast() => true,
+                    IpAddr::V4(_) => settings.multicast_loop_v4,
+                    IpAddr::V6(_) => settings.multicast_loop_v6,
+                };
+                // A group with a limit of zero hops does not leave the host.
+                if outgoing.hop_limit > 0 {
+                    self.emit_to(slot, outgoing, Some(mac), to.address, link)?;
+                }
+                if is_looped && self.is_received_here(to.address) {
+                    self.hand_over(from, to, outgoing.payload, host);
+                }
+            }
+            Route::Neighbor(hop) => {
+                let mac = match self.neighbors.lookup(hop, self.now) {
+                    Answer::Known(mac) => Some(mac),
+                    Answer::Ask(mac) => {
+                        self.ask(hop, Some(mac), link);
+                        Some(mac)
+                    }
+                    Answer::Unknown => None,
+                };
+                self.emit_to(slot, outgoing, mac, hop, link)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a datagram to a neighbor, in parts if it must, or has it wait for its hardware address.
+    fn emit_to(
+        &mut self,
+        slot: u32,
+        outgoing: &Outgoing<'_>,
+        mac: Option<EthernetAddress>,
+        hop: IpAddr,
+        link: &mut dyn Link,
+    ) -> Result<(), Errno> {
+        let Some(port) = self.port else { return Err(Errno::ENETUNREACH) };
+        let header = emit::ip_header(&outgoing.to.address);
+        let room = usize::from(port.info.mtu).saturating_sub(header);
+        let count = outgoing.size().div_ceil(room.max(1));
+        if mac.is_some() && !(link.can_transmit(ETHERNET + header + room.min(outgoing.size()))) {
+            // When there is room again, its owner is woken.
+            if let Some(datagrams) = self.sockets.get_mut(slot).and_then(Entry::datagrams_mut) {
+                datagrams.is_blocked = true;
+            }
+            self.mark(slot);
+            return Err(Errno::EAGAIN);
+        }
+        let ethernet = EthernetHeader {
+            source: port.mac,
+            destination: mac.unwrap_or_default(),
+            protocol: EthernetHeader::protocol(&outgoing.to.address),
+        };
+        if count <= 1 {
+            let size = ETHERNET + header + outgoing.size();
+            return self.place(mac, hop, size, link, &mut |bytes| {
+                let rest = outgoing.header(IpProtocol::Udp, outgoing.size()).write(ethernet.write(bytes));
+                outgoing.write_datagram(rest);
+            });
+        }
+        self.emit_parts(port, outgoing, (mac, hop), ethernet, link)
+    }
+
+    fn emit_parts(
+        &mut self,
+        port: Port,
+        outgoing: &Outgoing<'_>,
+        (mac, hop): (Option<EthernetAddress>, IpAddr),
+        ethernet: EthernetHeader,
+        link: &mut dyn Link,
+    ) -> Result<(), Errno> {
+        let is_v4 = outgoing.to.address.is_ipv4();
+        // IPv6 has a header for parts of its own (RFC 8200, section 4.5).
+        let extra = if is_v4 { 0 } else { 8 };
+        let header = emit::ip_header(&outgoing.to.address) + extra;
+        let room = usize::from(port.info.mtu).saturating_sub(header);
+        let mut whole = Vec::new();
+        whole.try_reserve_exact(outgoing.size()).map_err(|_| Errno::ENOMEM)?;
+        whole.resize(outgoing.size(), 0);
+        outgoing.write_datagram(&mut whole);
+        self.identification = self.identification.wrapping_add(1);
+        let identification = self.identification;
+        for (start, end, is_last) in fragments::parts(whole.len(), room) {
+            let part = whole.get(start..end).unwrap_or(&[]);
+            let mut write = |bytes: &mut [u8]| {
+                let rest = ethernet.write(bytes);
+                let offset = u16::try_from(start).unwrap_or(u16::MAX);
+                if is_v4 {
+                    outgoing.header(IpProtocol::Udp, part.len()).write(rest);
+                    let [_, _, high, low] = identification.to_be_bytes();
+                    let identification = u16::from_be_bytes([high, low]);
+                    let (head, body) = rest.split_at_mut(header);
+                    IpHeader::write_fragment_v4(head, identification, offset, is_last);
+                    body.copy_from_slice(part);
+                } else {
+                    let rest = outgoing.header(IpProtocol::Ipv6Frag, part.len() + extra).write(rest);
+                    let (head, body) = rest.split_at_mut(extra);
+                    emit::fragment_v6(head, IpProtocol::Udp, identification, offset, is_last);
+                    body.copy_from_slice(part);
+                }
+            };
+            self.place(mac, hop, ETHERNET + header + part.len(), link, &mut write)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a frame, or keeps it until its neighbor is known. One that the device has no room for is lost, as
+    /// may happen to a part of a datagram.
+    fn place(
+        &mut self,
+        mac: Option<EthernetAddress>,
+        hop: IpAddr,
+        size: usize,
+        link: &mut dyn Link,
+        write: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Errno> {
+        if mac.is_some() {
+            if link.can_transmit(size) {
+                link.transmit(size, Offload::default(), write);
+            }
+            return Ok(());
+        }
+        let mut frame = Vec::new();
+        frame.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
+        frame.resize(size, 0);
+        write(&mut frame);
+        if self.neighbors.await_frame(hop, frame, self.now) {
+            self.ask(hop, None, link);
+        }
+        Ok(())
+    }
+
+    /// Looks whether a socket that had to wait for the device may send again; returns whether it has to wait on.
+    pub(crate) fn unblock(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
+        let room = ETHERNET + self.port.map_or(0, |port| usize::from(port.info.mtu));
+        let Some(entry) = self.sockets.get_mut(slot) else { return false };
+        let Some(datagrams) = entry.datagrams_mut().filter(|datagrams| datagrams.is_blocked) else {
+            return false;
+        };
+        if !link.can_transmit(room) {
+            return true;
+        }
+        datagrams.is_blocked = false;
+        entry.wake(host);
+        false
+    }
+}
+
+/// How many hops a datagram may take.
+fn hops(settings: &Settings, to: IpAddr) -> u8 {
+    match to {
+        IpAddr::V4(address) if address.is_multicast() => settings.multicast_ttl,
+        IpAddr::V6(address) if address.is_multicast() => settings.multicast_hops,
+        address => settings.hops(address.is_ipv4()),
+    }
+}

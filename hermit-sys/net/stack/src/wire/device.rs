@@ -1,0 +1,244 @@
+//! How packets get into smoltcp and out of it: devices for one call each.
+
+use alloc::vec::Vec;
+use core::num::NonZeroUsize;
+
+use smoltcp::phy::{Checksum as Verified, Device, DeviceCapabilities, Medium, PacketMeta, RxToken, TxToken};
+use smoltcp::time::Instant;
+use smoltcp::wire::{TcpPacket, TcpSeqNumber, checksum};
+
+use crate::hardware::{Checksum, IpVersion, Offload, Segment};
+use crate::link::Link;
+use crate::wire::emit::{self, ETHERNET, EthernetHeader, TCP};
+use crate::wire::packet::Packet;
+
+/// What smoltcp is told of a device that carries packets of IP. Whether checksums are good is looked at before.
+pub(crate) fn ip_capabilities(mtu: u16) -> DeviceCapabilities {
+    let mut capabilities = DeviceCapabilities::default();
+    capabilities.medium = Medium::Ip;
+    capabilities.max_transmission_unit = usize::from(mtu);
+    capabilities.checksum.ipv4 = Verified::Tx;
+    capabilities.checksum.tcp = Verified::Tx;
+    capabilities.checksum.udp = Verified::Tx;
+    capabilities
+}
+
+/// Leaves the checksums of TCP to the device; they are not needed at all if it is this host.
+pub(crate) fn without_tcp_checksums(mut capabilities: DeviceCapabilities) -> DeviceCapabilities {
+    capabilities.checksum.tcp = Verified::None;
+    capabilities
+}
+
+/// Lets the device cut TCP of IPv4 into segments. smoltcp counts no Ethernet header, for it knows of none.
+pub(crate) fn with_segmentation(mut capabilities: DeviceCapabilities, frame: u32) -> DeviceCapabilities {
+    let packet =
+        usize::try_from(frame).unwrap_or(usize::MAX).saturating_sub(ETHERNET).min(usize::from(u16::MAX));
+    if packet > capabilities.max_transmission_unit {
+        capabilities.segmentation.tcpv4 = NonZeroUsize::new(packet);
+    }
+    capabilities
+}
+
+/// A device that has one packet to be received; the answer to it, if there is one, goes into a buffer.
+pub(crate) struct Ingress<'a> {
+    pub(crate) packet: Option<&'a [u8]>,
+    pub(crate) reply: &'a mut Vec<u8>,
+    pub(crate) capabilities: &'a DeviceCapabilities,
+}
+
+pub(crate) struct Received<'a>(&'a [u8]);
+
+impl RxToken for Received<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(self.0)
+    }
+}
+
+pub(crate) struct Reply<'a>(&'a mut Vec<u8>);
+
+impl TxToken for Reply<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, size: usize, fill: F) -> R {
+        self.0.clear();
+        self.0.resize(size, 0);
+        fill(self.0)
+    }
+}
+
+impl Device for Ingress<'_> {
+    type RxToken<'b>
+        = Received<'b>
+    where
+        Self: 'b;
+    type TxToken<'b>
+        = Reply<'b>
+    where
+        Self: 'b;
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Reply<'_>)> {
+        Some((Received(self.packet.take()?), Reply(self.reply)))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Reply<'_>> {
+        None
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        self.capabilities.clone()
+    }
+}
+
+/// What a segment that was sent said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) sequence: TcpSeqNumber,
+    /// The number behind the last byte, or behind the flag that counts as one.
+    pub(crate) end: TcpSeqNumber,
+    pub(crate) acknowledged: TcpSeqNumber,
+    pub(crate) window: u16,
+    /// Bytes of data.
+    pub(crate) size: usize,
+    /// How many bytes of data each segment has that the device makes of it; `None` if it stays one.
+    pub(crate) segment: Option<u16>,
+}
+
+impl Sent {
+    fn parse(packet: &[u8], segment: Option<u16>) -> Option<Self> {
+        let header = if packet.first()? >> 4 == 4 { 20 } else { 40 };
+        let tcp = TcpPacket::new_checked(packet.get(header..)?).ok()?;
+        let sequence = tcp.seq_number();
+        Some(Self {
+            sequence,
+            end: sequence + tcp.segment_len(),
+            acknowledged: tcp.ack_number(),
+            window: tcp.window_len(),
+            size: tcp.payload().len(),
+            segment,
+        })
+    }
+}
+
+/// A device by which a connection transmits. It notes what.
+pub(crate) struct Egress<'a> {
+    pub(crate) link: &'a mut dyn Link,
+    /// What goes before a packet; `None` if it stays on this host.
+    pub(crate) ethernet: Option<EthernetHeader>,
+    pub(crate) capabilities: &'a DeviceCapabilities,
+    /// Whether the device fills in checksums of TCP.
+    pub(crate) fills_checksums: bool,
+    /// The type of service, or traffic class.
+    pub(crate) class: u8,
+    /// The most bytes a packet will have.
+    pub(crate) room: usize,
+    pub(crate) sent: Option<Sent>,
+    /// There was no room for a packet.
+    pub(crate) is_full: bool,
+}
+
+impl Egress<'_> {
+    fn frame(&self, packet: usize) -> usize {
+        packet + self.ethernet.map_or(0, |_| ETHERNET)
+    }
+}
+
+impl Device for Egress<'_> {
+    type RxToken<'b>
+        = Received<'b>
+    where
+        Self: 'b;
+    type TxToken<'b>
+        = Transmission<'b>
+    where
+        Self: 'b;
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Transmission<'_>)> {
+        None
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Transmission<'_>> {
+        let room = self.frame(self.room);
+        self.is_full = !self.link.can_transmit(room);
+        if self.is_full {
+            return None;
+        }
+        Some(Transmission {
+            link: self.link,
+            ethernet: self.ethernet,
+            offloads: self.fills_checksums && self.ethernet.is_some(),
+            class: self.class,
+            segment: None,
+            sent: &mut self.sent,
+        })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        self.capabilities.clone()
+    }
+}
+
+pub(crate) struct Transmission<'a> {
+    link: &'a mut dyn Link,
+    ethernet: Option<EthernetHeader>,
+    offloads: bool,
+    class: u8,
+    segment: Option<u16>,
+    sent: &'a mut Option<Sent>,
+}
+
+impl Transmission<'_> {
+    /// What the device is to do. smoltcp's headers of segments that carry data have no options.
+    fn offload(&self) -> Offload {
+        let (version, header) = match self.ethernet.map(|header| header.protocol) {
+            Some(smoltcp::wire::EthernetProtocol::Ipv6) => (IpVersion::V6, 40),
+            _ => (IpVersion::V4, 20),
+        };
+        let start = 14 + header;
+        let segment = |size| Segment { version, header_size: start + 20, size };
+        Offload {
+            checksum: self.offloads.then_some(Checksum { start, offset: 16 }),
+            segment: self.segment.map(segment),
+        }
+    }
+}
+
+/// Puts the sum of the pseudo header where the device expects it.
+fn set_pseudo_checksum(bytes: &mut [u8]) {
+    let Some(packet) = Packet::parse(bytes) else { return };
+    let (start, size) = (packet.bytes.len() - packet.payload.len(), packet.payload.len());
+    let (source, destination) = (packet.source.into(), packet.destination.into());
+    let size = u32::try_from(size).unwrap_or(u32::MAX);
+    let sum = checksum::pseudo_header(&source, &destination, packet.protocol, size);
+    if let Some(segment) = bytes.get_mut(start..).filter(|segment| segment.len() >= TCP) {
+        TcpPacket::new_unchecked(segment).set_checksum(sum);
+    }
+}
+
+impl TxToken for Transmission<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, size: usize, fill: F) -> R {
+        let offload = self.offload();
+        let before = self.ethernet.map_or(0, |_| ETHERNET);
+        let mut fill = Some(fill);
+        let mut result = None;
+        let mut write = |bytes: &mut [u8]| {
+            let packet = match self.ethernet {
+                Some(header) => header.write(bytes),
+                None => bytes,
+            };
+            if let Some(fill) = fill.take() {
+                result = Some(fill(packet));
+            }
+            if self.class != 0 {
+                emit::set_class(packet, self.class);
+            }
+            if self.offloads {
+                set_pseudo_checksum(packet);
+            }
+            *self.sent = Sent::parse(packet, self.segment);
+        };
+        self.link.transmit(before + size, offload, &mut write);
+        result.unwrap_or_else(|| unreachable!("a link has the frame written"))
+    }
+
+    fn set_meta(&mut self, meta: PacketMeta) {
+        self.segment = meta.segmentation_offload_size.map(core::num::NonZero::get);
+    }
+}

@@ -1,0 +1,151 @@
+//! What a frame says of where it belongs, as far as that is needed to find who is concerned.
+
+use core::net::IpAddr;
+
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader,
+    Ipv6FragmentHeader, Ipv6Packet, TcpPacket, UdpPacket,
+};
+
+/// An Ethernet frame.
+pub(crate) struct Frame<'a> {
+    pub(crate) source: EthernetAddress,
+    pub(crate) destination: EthernetAddress,
+    pub(crate) protocol: EthernetProtocol,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let frame = EthernetFrame::new_checked(bytes).ok()?;
+        Some(Self {
+            source: frame.src_addr(),
+            destination: frame.dst_addr(),
+            protocol: frame.ethertype(),
+            payload: frame.payload(),
+        })
+    }
+}
+
+/// Which part of a larger packet this one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) identification: u32,
+    /// Where in the whole its payload belongs.
+    pub(crate) offset: usize,
+    pub(crate) is_last: bool,
+}
+
+/// A packet of either version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet<'a> {
+    /// All of it, and nothing that may have been behind it.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    /// Of what is in the payload.
+    pub(crate) protocol: IpProtocol,
+    pub(crate) payload: &'a [u8],
+    pub(crate) fragment: Option<Fragment>,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet whose header is intact.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        match bytes.first()? >> 4 {
+            4 => Self::parse_v4(bytes),
+            6 => Self::parse_v6(bytes),
+            _ => None,
+        }
+    }
+
+    fn parse_v4(bytes: &'a [u8]) -> Option<Self> {
+        let packet = Ipv4Packet::new_checked(bytes).ok()?;
+        if !packet.verify_checksum() || packet.header_len() < 20 {
+            return None;
+        }
+        let offset = usize::from(packet.frag_offset());
+        let fragment = (packet.more_frags() || offset != 0).then(|| Fragment {
+            identification: u32::from(packet.ident()),
+            offset,
+            is_last: !packet.more_frags(),
+        });
+        Some(Self {
+            bytes: bytes.get(..usize::from(packet.total_len()))?,
+            source: packet.src_addr().into(),
+            destination: packet.dst_addr().into(),
+            protocol: packet.next_header(),
+            payload: packet.payload(),
+            fragment,
+        })
+    }
+
+    fn parse_v6(bytes: &'a [u8]) -> Option<Self> {
+        let packet = Ipv6Packet::new_checked(bytes).ok()?;
+        let bytes = bytes.get(..packet.total_len())?;
+        let (mut protocol, mut payload) = (packet.next_header(), packet.payload());
+        if protocol == IpProtocol::HopByHop {
+            let header = Ipv6ExtHeader::new_checked(payload).ok()?;
+            // In units of 8 bytes, the first of which does not count (RFC 8200, section 4.3).
+            let size = (usize::from(header.header_len()) + 1) * 8;
+            (protocol, payload) = (header.next_header(), payload.get(size..)?);
+        }
+        let mut fragment = None;
+        if protocol == IpProtocol::Ipv6Frag {
+            let next = *payload.first()?;
+            let header = Ipv6FragmentHeader::new_checked(payload.get(2..)?).ok()?;
+            fragment = Some(Fragment {
+                identification: header.ident(),
+                offset: usize::from(header.frag_offset()) * 8,
+                is_last: !header.more_frags(),
+            });
+            (protocol, payload) = (next.into(), payload.get(8..)?);
+        }
+        Some(Self {
+            bytes,
+            source: packet.src_addr().into(),
+            destination: packet.dst_addr().into(),
+            protocol,
+            payload,
+            fragment,
+        })
+    }
+
+    /// The segment of TCP that is in it, if it is intact.
+    pub(crate) fn tcp(&self, is_checked: bool) -> Option<TcpPacket<&'a [u8]>> {
+        let segment = TcpPacket::new_checked(self.payload).ok()?;
+        let is_intact = is_checked || segment.verify_checksum(&self.source.into(), &self.destination.into());
+        (is_intact && segment.src_port() != 0 && segment.dst_port() != 0).then_some(segment)
+    }
+
+    /// The datagram of UDP that is in it, if it is intact.
+    pub(crate) fn udp(&self, is_checked: bool) -> Option<UdpPacket<&'a [u8]>> {
+        let datagram = UdpPacket::new_checked(self.payload).ok()?;
+        // In IPv4, none means that there is none to look at (RFC 768).
+        let is_exempt = is_checked || self.source.is_ipv4() && datagram.checksum() == 0;
+        let is_intact = is_exempt || datagram.verify_checksum(&self.source.into(), &self.destination.into());
+        (is_intact && datagram.dst_port() != 0).then_some(datagram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Packet};
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::proptest;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..200), version in 0..2_u8) {
+            let mut bytes = bytes;
+            let _ = Frame::parse(&bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first = (*first & 0x0f) | if version == 0 { 0x40 } else { 0x60 };
+            }
+            if let Some(packet) = Packet::parse(&bytes) {
+                let _ = (packet.tcp(true), packet.udp(true));
+            }
+        }
+    }
+}
