@@ -44,6 +44,16 @@ impl Budget {
         self.used
     }
 
+    /// Bytes that may be used.
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes that a connection needs at least.
+    pub(crate) const fn least(&self) -> usize {
+        Channel::footprint(SMALLEST, SMALLEST)
+    }
+
     /// Takes `bytes`, if they are left.
     pub(crate) fn charge(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.limit.saturating_sub(self.used);

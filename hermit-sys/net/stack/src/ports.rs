@@ -126,7 +126,9 @@ impl Ports {
     /// Changes what is noted of a socket.
     pub(crate) fn update(&mut self, port: u16, slot: u32, update: impl FnOnce(&mut Binding)) {
         self.change(port, |port| {
-            port.bindings.iter_mut().find(|binding| binding.slot == slot).map_or((), update)
+            if let Some(binding) = port.bindings.iter_mut().find(|binding| binding.slot == slot) {
+                update(binding);
+            }
         });
     }
 

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet, SocketStorage};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{Checksum, DeviceCapabilities, Medium};
 use smoltcp::socket::dhcpv4::{self, Event, RetryConfig};
 use smoltcp::time::{Duration, Instant};
@@ -261,13 +261,12 @@ impl Control {
             is_full: false,
         };
         let mut due: Option<Instant> = None;
+        let mut messages = 32;
         for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([self.names.set()]) {
+            let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
             // A few at most: each is a message to a server.
-            for _ in 0..16 {
-                let result = self.interface.poll_egress(time, &mut device, set);
-                if result == smoltcp::iface::PollResult::None {
-                    break;
-                }
+            while has_sent() && messages > 0 {
+                messages -= 1;
             }
             due = [due, idle.poll_at(time, set)].into_iter().flatten().min();
         }

@@ -52,6 +52,10 @@ pub(crate) struct Connection {
     /// The end of a small segment that was sent and not acknowledged, as far as is known.
     pub(crate) small: Option<TcpSeqNumber>,
     pub(crate) last_sent: Option<Sent>,
+    /// The number behind the peer's end, when that has come.
+    pub(crate) peer_end: Option<TcpSeqNumber>,
+    /// Segments with data that came since data was last sent.
+    pub(crate) unanswered: u32,
     pub(crate) patience: Patience,
 }
 
@@ -78,6 +82,8 @@ impl Connection {
             segment: DEFAULT_SEGMENT,
             small: None,
             last_sent: None,
+            peer_end: None,
+            unanswered: 0,
             patience: Patience::new(now),
         }
     }
@@ -159,10 +165,19 @@ impl Connection {
     /// Takes note of a segment that was sent.
     pub(crate) fn note_sent(&mut self, sent: Sent) {
         let full = sent.segment.map_or(self.segment, usize::from).max(1);
-        if sent.size % full != 0 {
+        if !sent.size.is_multiple_of(full) {
             self.small = Some(sent.end);
         }
         self.last_sent = Some(sent);
+    }
+
+    /// Takes note of data that is about to be received, and returns whether its acknowledgement may wait for something
+    /// to go with it. That is worth while if there are answers: of one who only receives, segments are acknowledged
+    /// as they come, or several at once, for else the peer may wait for it.
+    pub(crate) fn may_delay_acknowledgement(&mut self, size: usize) -> bool {
+        self.unanswered = self.unanswered.saturating_add(u32::from(size > 0));
+        // The device has put a large one together of several.
+        self.unanswered <= 1 && size <= self.segment
     }
 
     /// Takes note of what the peer acknowledges.
@@ -190,6 +205,12 @@ impl Connection {
         if socket.listen(self.tuple.local.port).is_ok() {
             socket.close();
         }
+    }
+
+    /// Whether the peer has been told that its end has come: smoltcp may wait a little with that.
+    pub(crate) fn has_acknowledged_end(&self) -> bool {
+        let sent = self.last_sent.map(|sent| sent.acknowledged);
+        sent.zip(self.peer_end).is_some_and(|(sent, end)| sent >= end)
     }
 
     /// Whether a last segment, which resets the peer, is still to be sent.

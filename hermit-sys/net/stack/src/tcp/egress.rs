@@ -4,6 +4,7 @@ use hermit_interface::Errno;
 use smoltcp::socket::tcp::State;
 use smoltcp::wire::EthernetAddress;
 
+use crate::address::Tuple;
 use crate::core::{Core, Entry, instant, nanoseconds};
 use crate::hardware::Offload;
 use crate::host::Host;
@@ -11,7 +12,7 @@ use crate::link::Link;
 use crate::network::Route;
 use crate::network::neighbors::Answer;
 use crate::tcp::connection::Phase;
-use crate::wire::device::Egress;
+use crate::wire::device::{Egress, Sent};
 use crate::wire::emit::{self, Acknowledgement, EthernetHeader};
 
 /// Most segments of a connection before it is the turn of the others.
@@ -58,7 +59,7 @@ impl Core {
         match outcome {
             // The queue of local packets is emptied before it is this one's turn again.
             Outcome::Full if self.connection(slot).is_some_and(|connection| connection.is_local) => {
-                self.mark(slot)
+                self.mark(slot);
             }
             Outcome::Full => return true,
             Outcome::More => self.mark(slot),
@@ -154,26 +155,25 @@ impl Core {
         let (reuse, is_orphan) = (entry.settings.reuse, entry.is_orphan());
         let Some(connection) = entry.connection_mut() else { return };
         match connection.state() {
-            _ if connection.is_over => {
-                if is_orphan && !connection.has_reset_to_send() {
-                    self.discard(slot);
-                }
-            }
-            State::TimeWait => {
+            _ if connection.is_over && is_orphan && !connection.has_reset_to_send() => self.discard(slot),
+            _ if connection.is_over => (),
+            State::TimeWait if connection.has_acknowledged_end() => {
                 let (tuple, last) = (connection.tuple, connection.last_sent);
-                if let Some(sent) = last {
-                    let (sequence, acknowledged) = (sent.end, sent.acknowledged);
-                    let answer = Acknowledgement { sequence, acknowledged, window: sent.window };
-                    let is_kept = self.tcp.time_wait.insert(tuple, answer, reuse, self.now);
-                    if is_kept {
-                        // The port stays counted until the record goes.
-                        let _ = self.tcp.ports.connected(tuple.local.port, reuse);
-                    }
-                }
+                self.remember(tuple, last, reuse);
                 self.end(slot, None, host);
             }
             State::Closed if !connection.has_reset_to_send() => self.end(slot, None, host),
             _ => (),
+        }
+    }
+
+    /// Remembers a connection, with the last segment that was sent.
+    fn remember(&mut self, tuple: Tuple, last: Option<Sent>, reuse: bool) {
+        let Some(Sent { end, acknowledged, window, .. }) = last else { return };
+        let answer = Acknowledgement { sequence: end, acknowledged, window };
+        if self.tcp.time_wait.insert(tuple, answer, reuse, self.now) {
+            // The port stays counted until the record goes. It is counted already: no memory is needed.
+            let _ = self.tcp.ports.connected(tuple.local.port, reuse);
         }
     }
 

@@ -147,9 +147,11 @@ impl Core {
         if segment.ack() {
             connection.note_acknowledged(segment.ack_number());
         }
-        // A segment of several is acknowledged at once, as several would be.
-        let is_large = segment.payload().len() > connection.segment;
-        let delay = if is_large { Duration::ZERO } else { DELAY };
+        if segment.fin() {
+            connection.peer_end = Some(segment.seq_number() + segment.segment_len());
+        }
+        let may_wait = connection.may_delay_acknowledgement(segment.payload().len());
+        let delay = if may_wait { DELAY } else { Duration::ZERO };
         connection.channel.socket_mut().set_ack_delay(Some(delay));
         let before = connection.snapshot();
         side.receive(instant(self.now), packet.bytes, connection.channel.set(), &mut self.reply);
@@ -197,7 +199,7 @@ impl Core {
             }
             // Nobody will ever receive it.
             Phase::Open if is_orphan && connection.channel.socket().can_recv() => {
-                self.reset(slot, None, host)
+                self.reset(slot, None, host);
             }
             Phase::Queued { .. } | Phase::Open => {
                 if connection.has_news(before) {

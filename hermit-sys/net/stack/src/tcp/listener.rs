@@ -18,10 +18,17 @@ use crate::wire::packet::Packet;
 /// The largest backlog: Linux's `somaxconn`.
 const MAX_BACKLOG: usize = 4096;
 
-/// Most connections of one listener, and of all, that the peer has not completed. They cost memory that anybody
-/// can ask for.
-const MAX_HALF_OPEN: usize = 256;
-const MAX_ALL_HALF_OPEN: usize = 1024;
+/// Most connections that the peer has not completed: of one listener, at least and at most, and of all. They cost
+/// memory that anybody can ask for.
+const FEW_HALF_OPEN: usize = 128;
+const MANY_HALF_OPEN: usize = 1024;
+const ALL_HALF_OPEN: usize = 2048;
+
+/// The part of the memory for all buffers that they may have.
+const HALF_OPEN_PART: usize = 4;
+
+/// How long a peer is given to complete a connection before that one goes to make room for another.
+const GRACE: u64 = 100_000_000;
 
 /// A listener.
 #[derive(Debug, Default)]
@@ -36,6 +43,12 @@ impl Listener {
     /// Whether no more are taken: Linux lets one more wait than asked for.
     fn is_full(&self) -> bool {
         self.ready.len() > self.backlog
+    }
+
+    /// How many wait to be accepted.
+    #[cfg(test)]
+    pub(crate) fn ready_count(&self) -> usize {
+        self.ready.len()
     }
 
     pub(crate) fn has_ready(&self) -> bool {
@@ -127,18 +140,26 @@ impl Core {
         }
     }
 
-    /// Makes room for one more half-open connection of a listener: the oldest goes.
+    /// Makes room for one more half-open connection of a listener: the oldest goes, unless it is young. Who is turned
+    /// away instead asks again.
     fn make_room(&mut self, slot: u32) -> bool {
-        let is_crowded = self.tcp.half_open >= MAX_ALL_HALF_OPEN;
+        let most = self.budget.limit() / HALF_OPEN_PART / self.budget.least();
+        let is_crowded = self.tcp.half_open >= ALL_HALF_OPEN.min(most);
+        let youngest = self.now.saturating_sub(GRACE);
         let Some(listener) = self.listener(slot) else { return false };
         if listener.is_full() {
             return false;
         }
-        if is_crowded || listener.half_open.len() >= MAX_HALF_OPEN {
-            let Some(oldest) = listener.half_open.front().copied() else { return false };
+        let limit = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN);
+        if !is_crowded && listener.half_open.len() < limit {
+            return true;
+        }
+        let Some(oldest) = listener.half_open.front().copied() else { return false };
+        let is_old = self.connection(oldest).is_none_or(|oldest| oldest.patience.started() <= youngest);
+        if is_old {
             self.discard(oldest);
         }
-        true
+        is_old
     }
 
     /// A connection of a listener, to be begun by a peer.

@@ -59,6 +59,11 @@ impl Patience {
     pub(crate) const fn new(now: u64) -> Self {
         Self { started: now, heard: now, outstanding: None, half_closed: None, is_probing: false }
     }
+
+    /// When the connection began.
+    pub(crate) const fn started(&self) -> u64 {
+        self.started
+    }
 }
 
 impl Entry {

@@ -250,6 +250,7 @@ impl Core {
         if sent == 0 && !bytes.is_empty() {
             return Err(Errno::EAGAIN);
         }
+        connection.unanswered = 0;
         self.mark(slot);
         Ok(sent)
     }
@@ -301,9 +302,9 @@ impl Core {
             }
             return Ok(());
         }
-        let Some(connection) = entry.connection_mut().filter(|connection| !connection.is_over) else {
-            return Err(Errno::ENOTCONN);
-        };
+        let connection = entry.connection_mut();
+        let alive = connection.filter(|alive| !alive.is_over && alive.state() != State::TimeWait);
+        let Some(connection) = alive else { return Err(Errno::ENOTCONN) };
         if connection.phase == Phase::Connecting {
             connection.silence();
             self.end(slot, None, host);
@@ -332,7 +333,8 @@ impl Core {
             return self.discard(slot);
         }
         if connection.is_over {
-            return;
+            // The reset is tried once more, and the rest goes with it.
+            return self.mark(slot);
         }
         // What was received and not read would be lost without the peer's knowledge (RFC 2525, section 2.17).
         if is_reset || is_unread || connection.state() == State::SynReceived {

@@ -2,4 +2,6 @@
 
 mod close;
 mod connect;
+mod listen;
 mod stream;
+mod udp;

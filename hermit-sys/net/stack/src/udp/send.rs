@@ -21,6 +21,9 @@ use crate::wire::fragments;
 /// Most bytes of a datagram.
 const MAX_DATAGRAM: usize = 65_507;
 
+/// Bytes of the header that parts have in IPv6 (RFC 8200, section 4.5).
+const FRAGMENT: usize = 8;
+
 /// What is known of a datagram when its way has been found.
 struct Outgoing<'a> {
     from: Endpoint,
@@ -39,6 +42,28 @@ impl Outgoing<'_> {
     fn write_datagram(&self, bytes: &mut [u8]) {
         let (from, to) = ((self.from.address, self.from.port), (self.to.address, self.to.port));
         emit::udp(bytes, from, to, self.payload);
+    }
+
+    /// Writes the headers of a part of the datagram and returns where its bytes go.
+    fn write_part<'a>(
+        &self,
+        bytes: &'a mut [u8],
+        size: usize,
+        identification: u32,
+        (offset, is_last): (u16, bool),
+    ) -> &'a mut [u8] {
+        if self.to.address.is_ipv4() {
+            let header = self.header(IpProtocol::Udp, size);
+            header.write(bytes);
+            let [_, _, high, low] = identification.to_be_bytes();
+            IpHeader::write_fragment_v4(bytes, u16::from_be_bytes([high, low]), offset, is_last);
+            &mut bytes[header.size()..]
+        } else {
+            let rest = self.header(IpProtocol::Ipv6Frag, size + FRAGMENT).write(bytes);
+            let (head, body) = rest.split_at_mut(FRAGMENT);
+            emit::fragment_v6(head, IpProtocol::Udp, identification, offset, is_last);
+            body
+        }
     }
 
     fn size(&self) -> usize {
@@ -209,9 +234,7 @@ impl Core {
         ethernet: EthernetHeader,
         link: &mut dyn Link,
     ) -> Result<(), Errno> {
-        let is_v4 = outgoing.to.address.is_ipv4();
-        // IPv6 has a header for parts of its own (RFC 8200, section 4.5).
-        let extra = if is_v4 { 0 } else { 8 };
+        let extra = if outgoing.to.address.is_ipv4() { 0 } else { FRAGMENT };
         let header = emit::ip_header(&outgoing.to.address) + extra;
         let room = usize::from(port.info.mtu).saturating_sub(header);
         let mut whole = Vec::new();
@@ -222,22 +245,11 @@ impl Core {
         let identification = self.identification;
         for (start, end, is_last) in fragments::parts(whole.len(), room) {
             let part = whole.get(start..end).unwrap_or(&[]);
+            let offset = u16::try_from(start).unwrap_or(u16::MAX);
             let mut write = |bytes: &mut [u8]| {
                 let rest = ethernet.write(bytes);
-                let offset = u16::try_from(start).unwrap_or(u16::MAX);
-                if is_v4 {
-                    outgoing.header(IpProtocol::Udp, part.len()).write(rest);
-                    let [_, _, high, low] = identification.to_be_bytes();
-                    let identification = u16::from_be_bytes([high, low]);
-                    let (head, body) = rest.split_at_mut(header);
-                    IpHeader::write_fragment_v4(head, identification, offset, is_last);
-                    body.copy_from_slice(part);
-                } else {
-                    let rest = outgoing.header(IpProtocol::Ipv6Frag, part.len() + extra).write(rest);
-                    let (head, body) = rest.split_at_mut(extra);
-                    emit::fragment_v6(head, IpProtocol::Udp, identification, offset, is_last);
-                    body.copy_from_slice(part);
-                }
+                let body = outgoing.write_part(rest, part.len(), identification, (offset, is_last));
+                body.copy_from_slice(part);
             };
             self.place(mac, hop, ETHERNET + header + part.len(), link, &mut write)?;
         }

@@ -40,7 +40,10 @@ impl Incomplete {
     /// Adds a part. Parts that overlap are not put together, for that is how filters are evaded (RFC 5722).
     fn add(&mut self, fragment: Fragment, bytes: &[u8]) -> Option<()> {
         let end = fragment.offset.checked_add(bytes.len()).filter(|&end| end <= MAX_PAYLOAD)?;
-        if !fragment.is_last && bytes.len() % 8 != 0 || bytes.is_empty() || self.parts.len() >= MAX_PARTS {
+        if !fragment.is_last && !bytes.len().is_multiple_of(8)
+            || bytes.is_empty()
+            || self.parts.len() >= MAX_PARTS
+        {
             return None;
         }
         let place = self.parts.partition_point(|&(start, _)| start < fragment.offset);

@@ -1,0 +1,216 @@
+//! Listeners: who may have which address, who waits, who is turned away.
+
+use crate::testing::{SECOND, System, World, configuration, v4, v6};
+use crate::{Errno, Family, Kind, OptionName, SocketId, SocketOption};
+use core::net::SocketAddr;
+use std::vec::Vec;
+
+#[test]
+fn no_more_wait_than_the_backlog_allows() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 2);
+    let clients: Vec<SocketId> = (0..6).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    world.run(SECOND / 2);
+    let connected = |world: &World| clients.iter().filter(|&&id| world.readiness(0, id).write).count();
+    // Linux lets one more wait than it is told.
+    let waiting = |world: &World| match &world.nodes[1].core.peek(listener).unwrap().body {
+        crate::core::Body::Listener(listener) => listener.ready_count(),
+        _ => panic!(),
+    };
+    assert_eq!(waiting(&world), 3);
+    assert!(connected(&world) >= 3);
+    let mut accepted = 0;
+    let all = world.run_until(30 * SECOND, |world| {
+        accepted += usize::from(world.nodes[1].accept(listener, 1).is_ok());
+        accepted == 6
+    });
+    assert!(all, "{accepted}");
+    assert_eq!(connected(&world), 6);
+    assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn accepted_connections_have_the_options_of_their_listener() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 2);
+    for option in [SocketOption::NoDelay(true), SocketOption::KeepAlive(true), SocketOption::TimeToLive(9)] {
+        world.nodes[1].set_option(listener, option).unwrap();
+    }
+    let (_, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    for (name, option) in [
+        (OptionName::NoDelay, SocketOption::NoDelay(true)),
+        (OptionName::KeepAlive, SocketOption::KeepAlive(true)),
+        (OptionName::TimeToLive, SocketOption::TimeToLive(9)),
+    ] {
+        assert_eq!(world.nodes[1].option(server, name), Ok(option));
+    }
+}
+
+#[test]
+fn addresses_are_had_once() {
+    let mut world = World::new(1);
+    let listener = world.listen(0, 80, 1);
+    let bind = |world: &mut World, address: &str, reuse: bool| {
+        let address: SocketAddr = address.parse().unwrap();
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let socket = world.socket(0, family, Kind::Stream);
+        world.nodes[0].set_option(socket, SocketOption::ReuseAddress(reuse)).unwrap();
+        world.nodes[0].bind(socket, address).map(|()| socket)
+    };
+    for address in ["0.0.0.0:80", "127.0.0.1:80", "[::1]:80", "10.0.0.1:80"] {
+        for reuse in [false, true] {
+            assert_eq!(bind(&mut world, address, reuse), Err(Errno::EADDRINUSE), "{address}");
+        }
+    }
+    assert_eq!(bind(&mut world, "10.0.0.7:81", false), Err(Errno::EADDRNOTAVAIL));
+    let other = bind(&mut world, "127.0.0.1:81", true).unwrap();
+    let third = bind(&mut world, "127.0.0.1:81", true).unwrap();
+    world.nodes[0].listen(other, 1).unwrap();
+    assert_eq!(world.nodes[0].listen(third, 1), Err(Errno::EADDRINUSE));
+    world.nodes[0].close(listener).unwrap();
+    assert!(bind(&mut world, "0.0.0.0:80", false).is_ok());
+    // A port of one's own choice, and one that is given.
+    let any = bind(&mut world, "127.0.0.1:0", false).unwrap();
+    assert!((32_768..=60_999).contains(&world.nodes[0].local(any).unwrap().port()));
+    let unbound = world.socket(0, Family::V4, Kind::Stream);
+    world.nodes[0].listen(unbound, 1).unwrap();
+    assert!(world.nodes[0].local(unbound).unwrap().port() >= 32_768);
+    let datagram = world.socket(0, Family::V4, Kind::Datagram);
+    assert_eq!(world.nodes[0].listen(datagram, 1), Err(Errno::EOPNOTSUPP));
+    assert_eq!(world.nodes[0].accept(datagram, 1), Err(Errno::EOPNOTSUPP));
+}
+
+#[test]
+fn listeners_for_one_version_do_not_hear_the_other() {
+    let mut world = World::new(2);
+    for (address, only, heard, not_heard) in [
+        ("0.0.0.0:80", false, v4(1), v6(1)),
+        ("[::]:81", true, v6(1), v4(1)),
+        ("10.0.0.2:82", false, v4(1), v6(1)),
+    ] {
+        let address: SocketAddr = address.parse().unwrap();
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let listener = world.socket(1, family, Kind::Stream);
+        if only {
+            world.nodes[1].set_option(listener, SocketOption::OnlyV6(true)).unwrap();
+        }
+        world.nodes[1].bind(listener, address).unwrap();
+        world.nodes[1].listen(listener, 1).unwrap();
+        world.connect(0, SocketAddr::new(heard, address.port()), (1, listener));
+        let client = world.start(0, SocketAddr::new(not_heard, address.port()));
+        assert!(world.run_until(SECOND, |world| world.readiness(0, client).error));
+    }
+}
+
+#[test]
+fn a_thousand_connections_fit_and_leave_nothing() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 4096);
+    let clients: Vec<_> = (0..1000).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    let mut servers = Vec::new();
+    world.run_until(60 * SECOND, |world| {
+        let accept = || world.nodes[1].accept(listener, 1).ok().map(|(id, _)| id);
+        servers.extend(core::iter::from_fn(accept));
+        servers.len() == 1000
+    });
+    assert_eq!(servers.len(), 1000);
+    assert!(clients.iter().all(|&id| world.readiness(0, id).write));
+    for &client in &clients {
+        world.nodes[0].send(client, b"hello", None).unwrap();
+    }
+    world.run(5 * SECOND);
+    for &server in &servers {
+        assert_eq!(world.receive(1, server), Ok(b"hello".to_vec()));
+        world.nodes[1].close(server).unwrap();
+    }
+    world.run(5 * SECOND);
+    for &client in &clients {
+        assert_eq!(world.receive(0, client), Ok(std::vec![]));
+        world.nodes[0].close(client).unwrap();
+    }
+    world.nodes[1].close(listener).unwrap();
+    world.run(5 * SECOND);
+    world.assert_nothing_left(0);
+}
+
+#[test]
+fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 4);
+    for round in 0..300 {
+        let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+        if round % 2 == 0 {
+            world.nodes[0].close(client).unwrap();
+            world.nodes[1].close(server).unwrap();
+        } else {
+            world.nodes[1].close(server).unwrap();
+            world.run(1000);
+            world.nodes[0].close(client).unwrap();
+        }
+    }
+    world.nodes[1].close(listener).unwrap();
+    world.run(5 * SECOND);
+    world.assert_nothing_left(0);
+    world.run(70 * SECOND);
+    for node in &mut world.nodes {
+        node.poll(world.now);
+        assert!((1..=u16::MAX).all(|port| node.core.tcp.ports.is_unused(port)));
+    }
+}
+
+#[test]
+fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
+    use crate::{Hardware, Offload};
+    use smoltcp::phy::ChecksumCapabilities;
+    use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
+
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 128);
+    let mut host = System::new(3);
+    // Neighbors that do not exist ask for connections.
+    for number in 0..20_000_u32 {
+        let random = crate::Host::random(&mut host);
+        let [a, b, ..] = random.to_be_bytes();
+        let source: core::net::IpAddr = [10, 0, 0, 100 + a % 100].into();
+        let header = crate::wire::emit::IpHeader {
+            source,
+            destination: v4(1),
+            protocol: IpProtocol::Tcp,
+            size: 20,
+            hop_limit: 64,
+            class: 0,
+        };
+        let repr = TcpRepr {
+            src_port: u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1,
+            dst_port: 80,
+            control: TcpControl::Syn,
+            seq_number: TcpSeqNumber(7),
+            ack_number: None,
+            window_len: 1000,
+            window_scale: None,
+            max_seg_size: None,
+            sack_permitted: false,
+            sack_ranges: [None; 3],
+            timestamp: None,
+            payload: &[],
+        };
+        let port = world.nodes[0].hardware().unwrap();
+        port.transmit(14 + 40, Offload::default(), |bytes| {
+            bytes[..14].copy_from_slice(&[2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 9, 9, 8, 0]);
+            let rest = header.write(&mut bytes[14..]);
+            let (from, to) = (source.into(), v4(1).into());
+            repr.emit(&mut TcpPacket::new_unchecked(rest), &from, &to, &ChecksumCapabilities::default());
+        });
+        if number % 100 == 0 {
+            world.run(1_000_000);
+        }
+    }
+    world.run(SECOND / 10);
+    let node = &world.nodes[1];
+    assert!(node.core.tcp.half_open <= 128, "{}", node.core.tcp.half_open);
+    assert!(node.core.budget.used() <= configuration(1).buffers);
+    world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    world.run(100 * SECOND);
+    assert_eq!(world.nodes[1].core.tcp.half_open, 0);
+    assert_eq!(world.nodes[1].core.tcp.connections.len(), 1);
+}

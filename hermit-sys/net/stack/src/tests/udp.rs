@@ -1,0 +1,303 @@
+//! Datagrams.
+
+use crate::testing::wire::{Faults, Port};
+use crate::testing::{SECOND, World, configuration, pattern, v4, v6};
+use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketId, SocketOption};
+use core::net::{IpAddr, SocketAddr};
+use std::vec;
+use std::vec::Vec;
+
+fn at(address: IpAddr, port: u16) -> SocketAddr {
+    SocketAddr::new(address, port)
+}
+
+fn mapped(node: usize, port: u16) -> SocketAddr {
+    let IpAddr::V4(address) = v4(node) else { panic!() };
+    at(address.to_ipv6_mapped().into(), port)
+}
+
+fn bound(world: &mut World, node: usize, address: &str) -> SocketId {
+    let address: SocketAddr = address.parse().unwrap();
+    let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+    let socket = world.socket(node, family, Kind::Datagram);
+    world.nodes[node].bind(socket, address).unwrap();
+    socket
+}
+
+#[test]
+fn datagrams_arrive_whole_with_their_sender() {
+    for (node, address) in [(0, v4(1)), (0, v6(1)), (1, v4(1)), (1, v6(1))] {
+        let mut world = World::new(2);
+        let receiver = bound(&mut world, 1, "[::]:53");
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let sender = world.socket(node, family, Kind::Datagram);
+        let only_write = Readiness { write: true, ..Readiness::default() };
+        assert_eq!((world.readiness(1, receiver), world.readiness(node, sender)), (only_write, only_write));
+        for bytes in [vec![], vec![1], pattern(1400), pattern(5000), pattern(65_507)] {
+            assert_eq!(world.nodes[node].send(sender, &bytes, Some(at(address, 53))), Ok(bytes.len()));
+            assert!(world.run_until(SECOND, |world| world.readiness(1, receiver).read));
+            let (received, from) = world.receive_from(1, receiver).unwrap();
+            assert!(received == bytes, "{}", bytes.len());
+            let expected =
+                if address.is_ipv4() { mapped(node, from.port()) } else { at(v6(node), from.port()) };
+            assert_eq!(from, expected);
+            // And back.
+            world.nodes[1].send(receiver, b"answer", Some(from)).unwrap();
+            assert!(world.run_until(SECOND, |world| world.readiness(node, sender).read));
+            let answer = world.receive_from(node, sender).unwrap();
+            assert_eq!(answer, (b"answer".to_vec(), at(address, 53)));
+        }
+        assert_eq!(world.receive(1, receiver), Err(Errno::EAGAIN));
+        assert_eq!(
+            world.nodes[node].send(sender, &pattern(65_508), Some(at(address, 53))),
+            Err(Errno::EMSGSIZE)
+        );
+        world.nodes[node].close(sender).unwrap();
+        world.nodes[1].close(receiver).unwrap();
+        world.assert_nothing_left(0);
+    }
+}
+
+#[test]
+fn what_is_not_taken_is_lost_but_not_by_peeking() {
+    let mut world = World::new(1);
+    let socket = bound(&mut world, 0, "127.0.0.1:9");
+    let here: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    world.nodes[0].send(socket, b"first", Some(here)).unwrap();
+    world.nodes[0].send(socket, b"second", Some(here)).unwrap();
+    let mut take = |count: usize, peek| {
+        let mut seen = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            seen.extend_from_slice(&bytes[..count.min(bytes.len())]);
+            count.min(bytes.len())
+        };
+        let result = world.nodes[0].receive(socket, peek, &mut sink);
+        result.map(|(taken, from)| (taken, from.unwrap(), seen))
+    };
+    assert_eq!(take(2, true), Ok((2, here, b"fi".to_vec())));
+    assert_eq!(take(9, true), Ok((5, here, b"first".to_vec())));
+    assert_eq!(take(2, false), Ok((2, here, b"fi".to_vec())));
+    assert_eq!(take(9, false), Ok((6, here, b"second".to_vec())));
+    assert_eq!(take(9, false), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn a_connected_socket_hears_its_peer_only() {
+    let mut world = World::new(3);
+    let socket = bound(&mut world, 0, "0.0.0.0:7");
+    assert_eq!(world.nodes[0].remote(socket), Err(Errno::ENOTCONN));
+    assert_eq!(world.nodes[0].send(socket, b"x", None), Err(Errno::EDESTADDRREQ));
+    assert_eq!(world.nodes[0].shutdown(socket, Shutdown::Both), Err(Errno::ENOTCONN));
+    world.nodes[0].connect(socket, at(v4(1), 7)).unwrap();
+    assert_eq!(world.nodes[0].remote(socket), Ok(at(v4(1), 7)));
+    assert_eq!(world.nodes[0].local(socket), Ok(at(v4(0), 7)));
+    let friend = bound(&mut world, 1, "0.0.0.0:7");
+    let stranger = bound(&mut world, 2, "0.0.0.0:7");
+    world.nodes[2].send(stranger, b"spam", Some(at(v4(0), 7))).unwrap();
+    world.run(SECOND);
+    assert!(!world.readiness(0, socket).read);
+    world.nodes[1].send(friend, b"hello", Some(at(v4(0), 7))).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.receive(0, socket), Ok(b"hello".to_vec()));
+    world.nodes[0].send(socket, b"back", None).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.receive(1, friend), Ok(b"back".to_vec()));
+    world.nodes[0].disconnect(socket).unwrap();
+    world.nodes[2].send(stranger, b"spam", Some(at(v4(0), 7))).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.receive(0, socket), Ok(b"spam".to_vec()));
+    assert_eq!(world.nodes[0].local(socket), Ok("0.0.0.0:7".parse().unwrap()));
+}
+
+#[test]
+fn a_port_where_nobody_is_refuses() {
+    for (node, address) in [(0, v4(1)), (0, v6(1)), (1, v4(1)), (1, "::1".parse().unwrap())] {
+        let mut world = World::new(2);
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let socket = world.socket(node, family, Kind::Datagram);
+        // One who is not connected is not told.
+        world.nodes[node].send(socket, b"x", Some(at(address, 9))).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.receive(node, socket), Err(Errno::EAGAIN));
+        world.nodes[node].connect(socket, at(address, 9)).unwrap();
+        world.nodes[node].send(socket, b"x", None).unwrap();
+        assert!(world.run_until(SECOND, |world| world.readiness(node, socket).error), "{address}");
+        assert_eq!(world.receive(node, socket), Err(Errno::ECONNREFUSED));
+        assert_eq!(world.receive(node, socket), Err(Errno::EAGAIN));
+        world.nodes[node].send(socket, b"x", None).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.nodes[node].send(socket, b"x", None), Err(Errno::ECONNREFUSED));
+        assert_eq!(world.nodes[node].option(socket, OptionName::Error), Ok(SocketOption::Error(None)));
+    }
+}
+
+#[test]
+fn a_queue_holds_only_so_much() {
+    let mut world = World::new(1);
+    let socket = bound(&mut world, 0, "127.0.0.1:9");
+    let here: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    for _ in 0..1000 {
+        assert_eq!(world.nodes[0].send(socket, &[7; 1000], Some(here)), Ok(1000));
+    }
+    let used = world.nodes[0].core.budget.used();
+    assert!((150_000..=212_992).contains(&used), "{used}");
+    let mut count = 0;
+    while world.receive(0, socket).is_ok() {
+        count += 1;
+    }
+    assert!((100..200).contains(&count), "{count}");
+    world.nodes[0].send(socket, b"x", Some(here)).unwrap();
+    world.nodes[0].close(socket).unwrap();
+    world.assert_nothing_left(0);
+}
+
+#[test]
+fn everybody_is_reached_only_by_those_who_ask_for_it() {
+    let mut world = World::new(3);
+    let sender = bound(&mut world, 0, "0.0.0.0:0");
+    let receivers = [1, 2].map(|node| bound(&mut world, node, "0.0.0.0:9"));
+    for all in ["255.255.255.255:9", "10.0.0.255:9"] {
+        let all: SocketAddr = all.parse().unwrap();
+        world.nodes[0].set_option(sender, SocketOption::Broadcast(false)).unwrap();
+        assert_eq!(world.nodes[0].send(sender, b"all", Some(all)), Err(Errno::EACCES));
+        world.nodes[0].set_option(sender, SocketOption::Broadcast(true)).unwrap();
+        world.nodes[0].send(sender, b"all", Some(all)).unwrap();
+        world.run(SECOND);
+        for (node, receiver) in [(1, receivers[0]), (2, receivers[1])] {
+            assert_eq!(world.receive(node, receiver), Ok(b"all".to_vec()));
+        }
+    }
+}
+
+#[test]
+fn groups_are_joined_and_left() {
+    for group in ["224.1.2.3", "ff12::1234"] {
+        let group: IpAddr = group.parse().unwrap();
+        let (join, leave) = match group {
+            IpAddr::V4(group) => (SocketOption::JoinV4(group), SocketOption::LeaveV4(group)),
+            IpAddr::V6(group) => (SocketOption::JoinV6(group), SocketOption::LeaveV6(group)),
+        };
+        let mut world = World::new(2);
+        let member = bound(&mut world, 1, "[::]:9");
+        let sender = bound(&mut world, 0, if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" });
+        let expect = |world: &mut World, expected: Result<Vec<u8>, Errno>| {
+            world.nodes[0].send(sender, b"group", Some(at(group, 9))).unwrap();
+            world.run(SECOND);
+            assert_eq!(world.receive(1, member), expected, "{group}");
+        };
+        expect(&mut world, Err(Errno::EAGAIN));
+        assert_eq!(world.nodes[1].set_option(member, leave), Err(Errno::EADDRNOTAVAIL));
+        world.nodes[1].set_option(member, join).unwrap();
+        assert_eq!(world.nodes[1].set_option(member, join), Err(Errno::EADDRINUSE));
+        world.wire.borrow_mut().log = Some(vec![]);
+        world.run(SECOND);
+        let told = world.wire.borrow_mut().log.take().unwrap();
+        assert!(!told.is_empty(), "the network is told of {group}");
+        expect(&mut world, Ok(b"group".to_vec()));
+        world.nodes[1].set_option(member, leave).unwrap();
+        expect(&mut world, Err(Errno::EAGAIN));
+    }
+}
+
+#[test]
+fn a_sender_in_the_group_hears_itself_unless_told_otherwise() {
+    let mut world = World::new(2);
+    let group: SocketAddr = "224.1.2.3:9".parse().unwrap();
+    let socket = bound(&mut world, 0, "0.0.0.0:9");
+    world.nodes[0].set_option(socket, SocketOption::JoinV4("224.1.2.3".parse().unwrap())).unwrap();
+    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
+    assert_eq!(world.receive_from(0, socket), Ok((b"me".to_vec(), at(v4(0), 9))));
+    world.nodes[0].set_option(socket, SocketOption::MulticastLoopV4(false)).unwrap();
+    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
+    assert_eq!(world.receive_from(0, socket), Err(Errno::EAGAIN));
+    world.nodes[0].set_option(socket, SocketOption::MulticastTtlV4(7)).unwrap();
+    world.wire.borrow_mut().log = Some(vec![]);
+    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
+    let log = world.wire.borrow_mut().log.take().unwrap();
+    assert_eq!(log.iter().map(|frame| frame[22]).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn a_full_device_lets_the_sender_wait() {
+    let mut world = World::new(2);
+    let receiver = bound(&mut world, 1, "0.0.0.0:9");
+    let sender = bound(&mut world, 0, "0.0.0.0:0");
+    let to = Some(at(v4(1), 9));
+    world.nodes[0].send(sender, b"learn", to).unwrap();
+    world.run(SECOND);
+    world.nodes[0].hardware().unwrap().room = Some(1);
+    assert_eq!(world.nodes[0].send(sender, b"one", to), Ok(3));
+    assert_eq!(world.nodes[0].send(sender, b"two", to), Err(Errno::EAGAIN));
+    assert!(!world.readiness(0, sender).write);
+    world.nodes[0].host().woken.clear();
+    world.run(SECOND / 100);
+    assert!(!world.readiness(0, sender).write);
+    world.nodes[0].hardware().unwrap().room = None;
+    world.run(SECOND / 100);
+    assert!(world.readiness(0, sender).write && world.nodes[0].host().woken.contains(&1000));
+    assert_eq!(world.nodes[0].send(sender, b"two", to), Ok(3));
+    world.run(SECOND);
+    for expected in ["learn", "one", "two"] {
+        assert_eq!(world.receive(1, receiver), Ok(expected.as_bytes().to_vec()));
+    }
+}
+
+#[test]
+fn addresses_are_used_once_unless_shared() {
+    let mut world = World::new(1);
+    let first = bound(&mut world, 0, "0.0.0.0:9");
+    let second = world.socket(0, Family::V6, Kind::Datagram);
+    let all: SocketAddr = "[::]:9".parse().unwrap();
+    assert_eq!(world.nodes[0].bind(second, all), Err(Errno::EADDRINUSE));
+    world.nodes[0].set_option(second, SocketOption::OnlyV6(true)).unwrap();
+    assert_eq!(world.nodes[0].bind(second, all), Ok(()));
+    assert_eq!(world.nodes[0].bind(second, all), Err(Errno::EINVAL));
+    assert_eq!(world.nodes[0].set_option(second, SocketOption::OnlyV6(false)), Err(Errno::EINVAL));
+    let third = world.socket(0, Family::V4, Kind::Datagram);
+    for (address, expected) in [
+        ("1.2.3.4:9", Errno::EADDRNOTAVAIL),
+        ("10.0.0.1:9", Errno::EADDRINUSE),
+        ("127.0.0.1:9", Errno::EADDRINUSE),
+    ] {
+        assert_eq!(world.nodes[0].bind(third, address.parse().unwrap()), Err(expected));
+    }
+    for socket in [first, third] {
+        world.nodes[0].set_option(socket, SocketOption::ReuseAddress(true)).unwrap();
+    }
+    assert_eq!(world.nodes[0].bind(third, "127.0.0.1:9".parse().unwrap()), Ok(()));
+    assert_eq!(world.nodes[0].option(third, OptionName::OnlyV6), Err(Errno::ENOPROTOOPT));
+}
+
+#[test]
+fn large_packets_of_another_size_are_put_together() {
+    for mtu in [576, 1280, 9000] {
+        let nodes = [0, 1].map(|node| (configuration(node), Port::plain(node).with_mtu(mtu)));
+        let mut world = World::with(nodes, Faults { jitter: 1_000_000, seed: 3, ..Faults::default() });
+        let receiver = bound(&mut world, 1, "[::]:9");
+        for address in [v4(1), v6(1)] {
+            let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+            let sender = world.socket(0, family, Kind::Datagram);
+            let bytes = pattern(20_000);
+            world.nodes[0].send(sender, &bytes, Some(at(address, 9))).unwrap();
+            world.run(SECOND);
+            assert!(world.receive(1, receiver) == Ok(bytes), "{address} in {mtu}");
+        }
+    }
+}
+
+#[test]
+fn without_a_device_there_is_the_loopback_only() {
+    use crate::testing::System;
+    let mut node =
+        crate::Stack::<Port, System>::new(None, System::new(1), crate::Configuration::default(), 0);
+    assert!(node.status().is_configured && !node.status().has_hardware);
+    let socket = node.socket(Family::V4, Kind::Datagram, 1).unwrap();
+    assert_eq!(node.send(socket, b"x", Some("10.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
+    assert_eq!(node.send(socket, b"x", Some("224.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
+    assert_eq!(node.set_option(socket, SocketOption::JoinV4([224, 1, 1, 1].into())), Err(Errno::ENODEV));
+    node.bind(socket, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let here = node.local(socket).unwrap();
+    assert_eq!(node.send(socket, b"x", Some(here)), Ok(1));
+    assert_eq!(node.receive(socket, false, &mut |bytes| bytes.len()), Ok((1, Some(here))));
+    assert_eq!(node.poll(5), None);
+}
