@@ -1,6 +1,7 @@
 //! Whole stacks against each other.
 
 mod close;
+mod configure;
 mod connect;
 mod listen;
 mod stream;
