@@ -64,6 +64,7 @@ pub(crate) struct Connection {
 pub(crate) struct Snapshot {
     pub(crate) state: State,
     received: usize,
+    queued: usize,
     is_writable: bool,
 }
 
@@ -121,6 +122,7 @@ impl Connection {
         Snapshot {
             state: self.state(),
             received: self.channel.socket().recv_queue(),
+            queued: self.channel.socket().send_queue(),
             is_writable: self.is_writable(),
         }
     }
@@ -129,6 +131,12 @@ impl Connection {
     pub(crate) fn has_news(&self, before: Snapshot) -> bool {
         let now = self.snapshot();
         now.state != before.state || now.received > before.received || now.is_writable && !before.is_writable
+    }
+
+    /// Whether the peer has acknowledged something.
+    pub(crate) fn has_progressed(&self, before: Snapshot) -> bool {
+        let now = self.snapshot();
+        now.state != before.state || now.queued < before.queued
     }
 
     /// What `poll` says, as Linux's `tcp_poll`.

@@ -7,7 +7,7 @@ use smoltcp::time::Duration;
 use smoltcp::wire::{EthernetAddress, IpProtocol, TcpPacket};
 
 use crate::address::{Endpoint, Tuple};
-use crate::core::{Core, instant};
+use crate::core::{Core, Entry, instant};
 use crate::hardware::Offload;
 use crate::host::Host;
 use crate::link::Link;
@@ -101,6 +101,10 @@ impl Core {
 
     /// Sends what smoltcp answered, if it did.
     pub(crate) fn send_reply(&mut self, via: Via) {
+        if matches!(via, Via::Wire(_)) {
+            // The device fills in only those that a connection sends of its own accord.
+            emit::fill_tcp_checksum(&mut self.reply);
+        }
         let packet = &self.reply;
         let Some(first) = packet.first() else { return };
         let (queue, header) = match (via, self.port) {
@@ -136,8 +140,9 @@ impl Core {
         if self.must_wait(slot) && !segment.rst() {
             return;
         }
+        let now = self.now;
         let Some(entry) = self.sockets.get_mut(slot) else { return };
-        entry.note_heard(self.now);
+        entry.note_heard(now);
         let Some(connection) = entry.connection_mut() else { return };
         let Some(side) = self.tcp.side(connection.is_local) else { return };
         if segment.syn() {
@@ -154,7 +159,13 @@ impl Core {
         let delay = if may_wait { DELAY } else { Duration::ZERO };
         connection.channel.socket_mut().set_ack_delay(Some(delay));
         let before = connection.snapshot();
-        side.receive(instant(self.now), packet.bytes, connection.channel.set(), &mut self.reply);
+        side.receive(instant(now), packet.bytes, connection.channel.set(), &mut self.reply);
+        let is_orphan = self.sockets.get(slot).is_some_and(Entry::is_orphan);
+        if let Some(connection) = self.connection(slot)
+            && (connection.has_progressed(before) || segment.window_len() == 0 && !is_orphan)
+        {
+            connection.patience.note_progress(now);
+        }
         self.send_reply(via);
         self.mark(slot);
         self.note_change(slot, before, segment.rst(), host);

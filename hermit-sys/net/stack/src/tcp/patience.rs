@@ -30,6 +30,8 @@ pub(crate) struct Patience {
     started: u64,
     /// When the peer was last heard of.
     heard: u64,
+    /// When it last acknowledged something, or said that it takes nothing now.
+    progress: u64,
     /// Since when something is not acknowledged.
     outstanding: Option<u64>,
     /// Since when only the peer's end is missing.
@@ -57,7 +59,19 @@ const fn seconds(count: u32) -> u64 {
 
 impl Patience {
     pub(crate) const fn new(now: u64) -> Self {
-        Self { started: now, heard: now, outstanding: None, half_closed: None, is_probing: false }
+        Self {
+            started: now,
+            heard: now,
+            progress: now,
+            outstanding: None,
+            half_closed: None,
+            is_probing: false,
+        }
+    }
+
+    /// The peer has done what is waited for, at least in part.
+    pub(crate) const fn note_progress(&mut self, now: u64) {
+        self.progress = now;
     }
 
     /// When the connection began.
@@ -97,7 +111,7 @@ impl Entry {
         }
         if let Some(since) = patience.outstanding {
             let limit = if self.is_orphan() { ORPHANED } else { SENDING };
-            return Some((since.max(patience.heard) + limit, Step::Abort));
+            return Some((since.max(patience.progress) + limit, Step::Abort));
         }
         if let Some(since) = patience.half_closed.filter(|_| self.is_orphan()) {
             return Some((since + HALF_CLOSED, Step::Forget));

@@ -148,21 +148,37 @@ impl World {
         socket
     }
 
+    /// Connects to a listener; returns both ends, or nothing if that fails.
+    pub(crate) fn try_connect(
+        &mut self,
+        from: usize,
+        to: SocketAddr,
+        (node, listener): (usize, SocketId),
+    ) -> Option<(SocketId, SocketId)> {
+        let client = self.start(from, to);
+        let mut server = None;
+        self.run_until(60 * SECOND, |world| {
+            server = server.or_else(|| world.nodes[node].accept(listener, 5).ok().map(|(id, _)| id));
+            let readiness = world.nodes[from].readiness(client);
+            readiness.error || server.is_some() && readiness.write
+        });
+        match server.filter(|_| !self.nodes[from].readiness(client).error) {
+            Some(server) => Some((client, server)),
+            None => {
+                self.nodes[from].close(client).unwrap();
+                None
+            }
+        }
+    }
+
     /// Connects to a listener; returns both ends.
     pub(crate) fn connect(
         &mut self,
         from: usize,
         to: SocketAddr,
-        (node, listener): (usize, SocketId),
+        listener: (usize, SocketId),
     ) -> (SocketId, SocketId) {
-        let client = self.start(from, to);
-        let mut server = None;
-        let has_connected = self.run_until(30 * SECOND, |world| {
-            server = server.or_else(|| world.nodes[node].accept(listener, 5).ok().map(|(id, _)| id));
-            server.is_some() && world.nodes[from].readiness(client).write
-        });
-        assert!(has_connected, "{:?}", self.nodes[from].readiness(client));
-        (client, server.unwrap())
+        self.try_connect(from, to, listener).unwrap()
     }
 
     /// Two hosts with a connection between them.

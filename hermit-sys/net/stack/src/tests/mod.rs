@@ -3,6 +3,8 @@
 mod close;
 mod configure;
 mod connect;
+mod cost;
+mod faults;
 mod listen;
 mod stream;
 mod udp;

@@ -9,6 +9,8 @@ use smoltcp::wire::{
     TCP_HEADER_LEN, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, UDP_HEADER_LEN, UdpPacket, UdpRepr,
 };
 
+use crate::wire::packet::Packet;
+
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET: usize = ETHERNET_HEADER_LEN;
 
@@ -248,6 +250,16 @@ pub(crate) fn acknowledgement(
     };
     let packet = &mut TcpPacket::new_unchecked(bytes);
     repr.emit(packet, &from.0.into(), &to.0.into(), &ChecksumCapabilities::default());
+}
+
+/// Fills in the checksum of the segment that is in a packet.
+pub(crate) fn fill_tcp_checksum(bytes: &mut [u8]) {
+    let Some(packet) = Packet::parse(bytes) else { return };
+    let start = packet.bytes.len() - packet.payload.len();
+    let (source, destination) = (packet.source.into(), packet.destination.into());
+    if let Some(segment) = bytes.get_mut(start..).filter(|segment| segment.len() >= TCP) {
+        TcpPacket::new_unchecked(segment).fill_checksum(&source, &destination);
+    }
 }
 
 #[cfg(test)]
