@@ -12,6 +12,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::EthernetAddress;
 
 use crate::address::{Endpoint, Scope, unspecified};
+use crate::allowance::Allowance;
 use crate::budget::Budget;
 use crate::configuration::Configuration;
 use crate::control::Control;
@@ -106,6 +107,8 @@ pub(crate) struct Core {
     pub(crate) blocked: Vec<u32>,
     /// Packets from this host to itself.
     pub(crate) local: Queue,
+    /// How many control messages may be sent about what others send.
+    pub(crate) complaints: Allowance,
     /// Frames that wait for the device.
     pub(crate) outbox: Queue,
     /// Of the last datagram that was sent in parts.
@@ -154,6 +157,7 @@ impl Core {
             groups: HashMap::with_hasher(FixedState::with_seed(host.random())),
             blocked: Vec::new(),
             local: Queue::default(),
+            complaints: Allowance::new(now),
             outbox: Queue::default(),
             identification: u32::try_from(host.random() >> 32).unwrap_or(0),
             reply: Vec::with_capacity(mtu),

@@ -13,6 +13,7 @@ extern crate alloc;
 extern crate std;
 
 mod address;
+mod allowance;
 mod budget;
 mod configuration;
 mod control;

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use crate::hardware::{Hardware, Offload};
 
-/// Most packets on their way from this host to itself.
+/// Most frames that wait, and most bytes.
 const MAX_QUEUED: usize = 256;
+const MAX_BYTES: usize = 2 << 20;
 
 /// Something that takes frames. The same as [`Hardware`] gives, for whoever does not know its type.
 pub(crate) trait Link {
@@ -36,13 +37,16 @@ impl<H: Hardware> Link for Device<'_, H> {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     frames: VecDeque<Vec<u8>>,
+    bytes: usize,
     /// The last one that was done with, to be used again.
     spare: Vec<u8>,
 }
 
 impl Queue {
     pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
-        self.frames.pop_front()
+        let frame = self.frames.pop_front()?;
+        self.bytes -= frame.len();
+        Some(frame)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -67,6 +71,7 @@ impl Link for Queue {
     fn can_transmit(&mut self, size: usize) -> bool {
         let missing = size.saturating_sub(self.spare.len());
         self.frames.len() < MAX_QUEUED
+            && self.bytes + size <= MAX_BYTES
             && self.spare.try_reserve(missing).is_ok()
             && self.frames.try_reserve(1).is_ok()
     }
@@ -75,6 +80,7 @@ impl Link for Queue {
         let mut frame = core::mem::take(&mut self.spare);
         frame.resize(size, 0);
         fill(&mut frame);
+        self.bytes += size;
         self.frames.push_back(frame);
     }
 }

@@ -63,7 +63,8 @@ impl Core {
         host: &mut dyn Host,
     ) {
         // Nobody else has our addresses, or those of the loopback.
-        if self.network.is_own(packet.source) || packet.destination.is_loopback() {
+        let is_impossible = self.network.is_own(packet.source) || self.network.is_broadcast(packet.source);
+        if is_impossible || packet.destination.is_loopback() {
             return;
         }
         if packet.fragment.is_some() {
@@ -112,16 +113,14 @@ impl Core {
         host: &mut dyn Host,
     ) {
         match packet.protocol {
-            IpProtocol::Tcp => {
-                if self.network.is_own(packet.destination) && is_unicast(packet.source) {
-                    self.receive_segment(packet, Via::Wire(source), is_checked, host);
-                }
-            }
+            IpProtocol::Tcp if !self.network.is_own(packet.destination) || !is_unicast(packet.source) => (),
+            IpProtocol::Tcp => self.receive_segment(packet, Via::Wire(source), is_checked, host),
             IpProtocol::Udp => self.dispatch_datagram(bytes, packet, is_checked, host),
             IpProtocol::Icmp | IpProtocol::Icmpv6 => {
                 self.look_at_message(packet, host);
-                // An answer has to fit into one frame.
-                if packet.bytes.len() <= self.reply.capacity() {
+                // An answer has to fit into one frame, and one question must not have many.
+                let is_asked_alone = packet.destination.is_ipv6() || self.network.is_own(packet.destination);
+                if packet.bytes.len() <= self.reply.capacity() && is_asked_alone {
                     self.give_to_control(bytes, Taker::Nobody);
                 }
             }
@@ -129,7 +128,8 @@ impl Core {
                 self.enliven();
                 self.give_to_control(bytes, Taker::Nobody);
             }
-            _ => self.give_to_control(bytes, Taker::Nobody),
+            _ if self.complaints.take(self.now) => self.give_to_control(bytes, Taker::Nobody),
+            _ => (),
         }
     }
 
@@ -151,9 +151,11 @@ impl Core {
         let is_answer = from == names::PORT;
         let servers = self.control.as_ref().map_or(&[][..], |control| control.names.servers());
         let taker = if is_answer && servers.contains(&packet.source) { Taker::Names } else { Taker::Nobody };
-        self.give_to_control(bytes, taker);
         if taker == Taker::Names {
+            self.give_to_control(bytes, taker);
             self.look_for_answers(host);
+        } else if self.complaints.take(self.now) {
+            self.give_to_control(bytes, taker);
         }
     }
 

@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hermit_interface::Errno;
 
 use crate::control::names::{Question, normalized};
-use crate::core::Core;
+use crate::core::{Core, instant};
 use crate::host::Host;
 use crate::network::is_link_local;
 use crate::slab::Slab;
@@ -140,6 +140,7 @@ impl Core {
         name: &str,
         families: Families,
         cookie: usize,
+        host: &mut dyn Host,
     ) -> Result<QueryId, Errno> {
         if name.is_empty() || name.len() > MAX_NAME || name.bytes().any(|byte| byte <= b' ') {
             return Err(Errno::EINVAL);
@@ -149,19 +150,27 @@ impl Core {
                 addresses.retain(|address| families.contains(address.is_ipv4()));
                 [Question::Answered(addresses)].into()
             }
-            None => self.ask_servers(name, families)?,
+            None => self.ask_servers(name, families, host)?,
         };
         let is_told = parts.iter().all(|part| !matches!(part, Question::Asked(_)));
         let slot = self.queries.insert(Query { cookie, parts, is_told })?;
         Ok(QueryId(self.queries.id(slot).into_raw()))
     }
 
-    fn ask_servers(&mut self, name: &str, families: Families) -> Result<Vec<Question>, Errno> {
+    fn ask_servers(
+        &mut self,
+        name: &str,
+        families: Families,
+        host: &mut dyn Host,
+    ) -> Result<Vec<Question>, Errno> {
         let now = self.now;
         let Some(control) = &mut self.control else {
             return Ok([Question::Failed(ResolveError::NoServer)].into());
         };
-        let (names, interface) = control.names();
+        // Whoever can guess the number and the port of a question can answer it.
+        let side = &mut self.tcp.local;
+        side.reseed(host.random(), instant(now));
+        let (names, interface) = (&mut control.names, &mut side.interface);
         let mut parts = Vec::new();
         for is_v4 in [true, false].into_iter().filter(|&is_v4| families.contains(is_v4)) {
             match names.ask(interface, name, is_v4) {

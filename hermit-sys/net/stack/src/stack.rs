@@ -262,7 +262,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: it cannot be a name. `ENOMEM`.
     pub fn resolve(&mut self, name: &str, families: Families, cookie: usize) -> Result<QueryId, Errno> {
-        self.core.resolve(name, families, cookie)
+        self.core.resolve(name, families, cookie, &mut self.host)
     }
 
     /// The answer to a query, which ends it unless it is [`ResolveError::Pending`].

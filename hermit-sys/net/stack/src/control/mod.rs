@@ -326,9 +326,4 @@ impl Control {
     pub(crate) fn has_group(&self, group: IpAddr) -> bool {
         self.interface.has_multicast_group(group)
     }
-
-    /// smoltcp's random numbers and addresses, for new queries.
-    pub(crate) fn names(&mut self) -> (&mut Names, &mut Interface) {
-        (&mut self.names, &mut self.interface)
-    }
 }

@@ -16,6 +16,10 @@ const MAX_NEIGHBORS: usize = 512;
 /// Most that are being asked for, and most of what waits for one.
 const MAX_SOUGHT: usize = 128;
 const MAX_WAITING: usize = 1024;
+const MAX_FRAMES: usize = 64;
+
+/// Most bytes of frames that wait for any of them.
+const MAX_BYTES: usize = 1 << 20;
 
 /// How often, and how far apart, one is asked for before it is not there: as Linux does.
 const QUESTIONS: u8 = 3;
@@ -134,9 +138,10 @@ impl Neighbors {
 
     /// Has a frame wait, of which a few do. Returns whether the neighbor has to be asked now.
     pub(crate) fn await_frame(&mut self, address: IpAddr, frame: Vec<u8>, now: u64) -> bool {
-        const MAX_FRAMES: usize = 64;
+        let waiting: usize = self.sought.iter().flat_map(|sought| &sought.frames).map(Vec::len).sum();
+        let has_room = waiting + frame.len() <= MAX_BYTES;
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
-        if sought.frames.len() < MAX_FRAMES && sought.frames.try_reserve(1).is_ok() {
+        if has_room && sought.frames.len() < MAX_FRAMES && sought.frames.try_reserve(1).is_ok() {
             sought.frames.push(frame);
         }
         is_new

@@ -8,7 +8,7 @@ use smoltcp::socket::tcp::State;
 use smoltcp::wire::TcpPacket;
 
 use crate::address::{Scope, Tuple};
-use crate::core::{Body, Core, Entry};
+use crate::core::{Body, Core, Entry, instant};
 use crate::host::Host;
 use crate::socket::SocketId;
 use crate::tcp::connection::{Connection, Phase};
@@ -129,6 +129,10 @@ impl Core {
         if !self.make_room(listener) {
             return;
         }
+        let now = instant(self.now);
+        if let Some(side) = self.tcp.side(via == Via::Local) {
+            side.reseed(host.random(), now);
+        }
         // Without memory, the peer asks again later.
         if let Ok(slot) = self.half_open(listener, tuple, via) {
             self.receive_for(slot, packet, segment, via, host);
@@ -208,13 +212,22 @@ impl Core {
             connection.phase = Phase::Queued { listener };
         }
         let Some(entry) = self.sockets.get_mut(listener) else { return };
-        if let Body::Listener(listener) = &mut entry.body {
-            listener.half_open.retain(|&other| other != slot);
-            if listener.ready.try_reserve(1).is_ok() {
-                listener.ready.push_back(slot);
-            }
-        }
         entry.wake(host);
+        let Body::Listener(listener) = &mut entry.body else { return };
+        listener.half_open.retain(|&other| other != slot);
+        if listener.ready.try_reserve(1).is_ok() {
+            listener.ready.push_back(slot);
+        } else {
+            self.abandon(slot, host);
+        }
+    }
+
+    /// Resets a connection that will not be accepted.
+    fn abandon(&mut self, slot: u32, host: &mut dyn Host) {
+        if let Some(connection) = self.connection(slot) {
+            connection.phase = Phase::Open;
+        }
+        self.reset(slot, None, host);
     }
 
     /// Takes a connection from its listener, if it has one.
@@ -243,10 +256,7 @@ impl Core {
             self.discard(half_open);
         }
         for ready in listener.ready {
-            if let Some(connection) = self.connection(ready) {
-                connection.phase = Phase::Open;
-            }
-            self.reset(ready, None, host);
+            self.abandon(ready, host);
         }
     }
 

@@ -52,10 +52,22 @@ impl Side {
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut nothing = Ingress { packet: None, reply: &mut Vec::new(), capabilities: &capabilities };
-        let mut interface = Interface::new(config, &mut nothing, instant(now));
+        let interface = Interface::new(config, &mut nothing, instant(now));
+        let mut side = Self { interface, capabilities, fills_checksums: false };
+        side.reseed(seed, instant(now));
+        side
+    }
+
+    /// Makes the next random number of smoltcp's one that nobody can guess from those before: a sequence number
+    /// (RFC 6528). smoltcp's generator is not made for that, and cannot be seeded but at the start; an interface for
+    /// packets of IP remembers nothing else.
+    pub(crate) fn reseed(&mut self, seed: u64, now: Instant) {
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = seed;
+        let mut nothing = Ingress { packet: None, reply: &mut Vec::new(), capabilities: &self.capabilities };
+        self.interface = Interface::new(config, &mut nothing, now);
         // Whose packets are for us has been decided before smoltcp sees them.
-        interface.set_any_ip(true);
-        Self { interface, capabilities, fills_checksums: false }
+        self.interface.set_any_ip(true);
     }
 
     /// The way to itself: checksums would be computed and verified by the same host.

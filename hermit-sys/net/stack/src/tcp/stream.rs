@@ -6,7 +6,7 @@ use hermit_interface::Errno;
 use smoltcp::socket::tcp::{CongestionControl, State};
 
 use crate::address::{Endpoint, Scope, Tuple};
-use crate::core::{Body, Core, Entry};
+use crate::core::{Body, Core, Entry, instant};
 use crate::host::Host;
 use crate::network::Route;
 use crate::options::Settings;
@@ -132,8 +132,10 @@ impl Core {
         let local = self.source_for(bound, remote, host)?;
         let tuple = Tuple { local, remote };
         let mut channel = self.channel(&settings, is_local)?;
+        let now = instant(self.now);
         let side = self.tcp.side(is_local);
         let begun = side.map(|side| {
+            side.reseed(host.random(), now);
             channel
                 .socket_mut()
                 .connect(side.interface.context(), remote, local)

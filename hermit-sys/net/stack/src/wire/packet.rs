@@ -122,8 +122,10 @@ impl<'a> Packet<'a> {
     pub(crate) fn udp(&self, is_checked: bool) -> Option<UdpPacket<&'a [u8]>> {
         let datagram = UdpPacket::new_checked(self.payload).ok()?;
         // In IPv4, none means that there is none to look at (RFC 768).
-        let is_exempt = is_checked || self.source.is_ipv4() && datagram.checksum() == 0;
-        let is_intact = is_exempt || datagram.verify_checksum(&self.source.into(), &self.destination.into());
+        let has_none = datagram.checksum() == 0;
+        let is_intact = is_checked
+            || has_none && self.source.is_ipv4()
+            || !has_none && datagram.verify_checksum(&self.source.into(), &self.destination.into());
         (is_intact && datagram.dst_port() != 0).then_some(datagram)
     }
 }
