@@ -222,8 +222,13 @@ impl Core {
         match (packet.source, packet.destination) {
             (IpAddr::V4(_), _) => {
                 let Ok(message) = Icmpv4Packet::new_checked(packet.payload) else { return };
-                if message.verify_checksum() && message.msg_type() == Icmpv4Message::DstUnreachable {
-                    self.hear_of(message.data(), unreachable_v4(message.msg_code()), host);
+                let is_unreachable = message.msg_type() == Icmpv4Message::DstUnreachable;
+                if !is_unreachable || !message.verify_checksum() {
+                    return;
+                }
+                match unreachable_v4(message.msg_code()) {
+                    Errno::EMSGSIZE => self.allow_cutting(message.data()),
+                    error => self.hear_of(message.data(), error, host),
                 }
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
@@ -269,14 +274,20 @@ impl Core {
         }
     }
 
+    /// Somebody says that a packet of ours was too large: those of its connection may be cut from now on. smoltcp
+    /// cannot make them smaller.
+    fn allow_cutting(&mut self, sent: &[u8]) {
+        let Some((IpProtocol::Tcp, local, remote)) = ends(sent) else { return };
+        let Some(&slot) = self.tcp.connections.get(&Tuple { local, remote }) else { return };
+        if let Some(connection) = self.connection(slot) {
+            connection.may_be_cut = true;
+        }
+    }
+
     /// Somebody says that one of our packets, whose beginning is given, did not arrive.
-    fn hear_of(&mut self, sent: &[u8], error: Option<Errno>, host: &mut dyn Host) {
-        let (Some(error), Some((protocol, source, destination, payload))) = (error, quoted(sent)) else {
-            return;
-        };
-        let Some(&[a, b, c, d]) = payload.first_chunk() else { return };
-        let local = Endpoint::new(source, u16::from_be_bytes([a, b]));
-        let remote = Endpoint::new(destination, u16::from_be_bytes([c, d]));
+    fn hear_of(&mut self, sent: &[u8], error: Errno, host: &mut dyn Host) {
+        let Some((protocol, local, remote)) = ends(sent) else { return };
+        let Some((.., payload)) = quoted(sent) else { return };
         match protocol {
             IpProtocol::Udp if matches!(error, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) => {
                 self.refuse_datagram((local.address, local.port), remote, error, host);
@@ -315,25 +326,32 @@ fn quoted(bytes: &[u8]) -> Option<(IpProtocol, IpAddr, IpAddr, &[u8])> {
     }
 }
 
+/// The protocol and the ends of what was sent.
+fn ends(sent: &[u8]) -> Option<(IpProtocol, Endpoint, Endpoint)> {
+    let (protocol, source, destination, payload) = quoted(sent)?;
+    let &[a, b, c, d] = payload.first_chunk()?;
+    let local = Endpoint::new(source, u16::from_be_bytes([a, b]));
+    Some((protocol, local, Endpoint::new(destination, u16::from_be_bytes([c, d]))))
+}
+
 /// What Linux makes of the codes of "destination unreachable" (RFC 792; RFC 1122, section 3.2.2.1).
-const fn unreachable_v4(code: u8) -> Option<Errno> {
+const fn unreachable_v4(code: u8) -> Errno {
     match code {
-        0 | 6 | 9 | 11 => Some(Errno::ENETUNREACH),
-        2 => Some(Errno::ENOPROTOOPT),
-        3 => Some(Errno::ECONNREFUSED),
-        // The packet was too large: nothing is known of whether it could arrive.
-        4 => None,
-        _ => Some(Errno::EHOSTUNREACH),
+        0 | 6 | 9 | 11 => Errno::ENETUNREACH,
+        2 => Errno::ENOPROTOOPT,
+        3 => Errno::ECONNREFUSED,
+        4 => Errno::EMSGSIZE,
+        _ => Errno::EHOSTUNREACH,
     }
 }
 
 /// The same for IPv6 (RFC 4443, section 3.1).
-const fn unreachable_v6(code: u8) -> Option<Errno> {
+const fn unreachable_v6(code: u8) -> Errno {
     match code {
-        0 | 2 => Some(Errno::ENETUNREACH),
-        1 | 5 | 6 => Some(Errno::EACCES),
-        4 => Some(Errno::ECONNREFUSED),
-        _ => Some(Errno::EHOSTUNREACH),
+        0 | 2 => Errno::ENETUNREACH,
+        1 | 5 | 6 => Errno::EACCES,
+        4 => Errno::ECONNREFUSED,
+        _ => Errno::EHOSTUNREACH,
     }
 }
 

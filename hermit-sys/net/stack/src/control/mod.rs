@@ -23,7 +23,7 @@ use crate::control::names::Names;
 use crate::core::instant;
 use crate::hardware::HardwareInfo;
 use crate::link::Link;
-use crate::wire::device::{Egress, Ingress};
+use crate::wire::device::{Egress, Ingress, Touch};
 use crate::wire::emit::ETHERNET;
 
 /// Most addresses of an interface of smoltcp's, as compiled.
@@ -255,7 +255,7 @@ impl Control {
             ethernet: None,
             capabilities: &self.capabilities,
             fills_checksums: false,
-            class: 0,
+            touch: Touch { uncut: usize::MAX, ..Touch::default() },
             room: self.capabilities.max_transmission_unit,
             sent: None,
             is_full: false,

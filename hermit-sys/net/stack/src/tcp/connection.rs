@@ -11,6 +11,7 @@ use crate::options::Settings;
 use crate::socket::Readiness;
 use crate::tcp::channel::Channel;
 use crate::tcp::patience::Patience;
+use crate::tcp::side::Path;
 use crate::wire::device::Sent;
 
 /// The least a peer may say it takes in one segment (Linux's `TCP_MIN_SND_MSS`), and what it takes if it says
@@ -36,8 +37,9 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     pub(crate) tuple: Tuple,
-    /// Both ends are on this host.
-    pub(crate) is_local: bool,
+    pub(crate) path: Path,
+    /// Its packets were too large for somebody on their way: they may be cut.
+    pub(crate) may_be_cut: bool,
     pub(crate) phase: Phase,
     /// Nothing is sent or received any more.
     pub(crate) is_over: bool,
@@ -69,11 +71,12 @@ pub(crate) struct Snapshot {
 }
 
 impl Connection {
-    pub(crate) fn new(channel: Channel, tuple: Tuple, is_local: bool, phase: Phase, now: u64) -> Self {
+    pub(crate) fn new(channel: Channel, tuple: Tuple, path: Path, phase: Phase, now: u64) -> Self {
         Self {
             channel,
             tuple,
-            is_local,
+            path,
+            may_be_cut: false,
             phase,
             is_over: false,
             is_mapped: false,
@@ -327,6 +330,7 @@ mod tests {
     use crate::address::{Endpoint, Tuple};
     use crate::options::Settings;
     use crate::tcp::channel::Channel;
+    use crate::tcp::side::Path;
     use crate::wire::device::Sent;
     use core::net::{IpAddr, Ipv4Addr};
     use smoltcp::wire::{TcpOption, TcpPacket, TcpSeqNumber};
@@ -335,7 +339,7 @@ mod tests {
 
     fn connection() -> Connection {
         let tuple = Tuple { local: HERE, remote: HERE };
-        Connection::new(Channel::new(64, 64).unwrap(), tuple, true, Phase::Connecting, 0)
+        Connection::new(Channel::new(64, 64).unwrap(), tuple, Path::Local, Phase::Connecting, 0)
     }
 
     fn sent(end: i32, size: usize, segment: Option<u16>) -> Sent {

@@ -12,7 +12,8 @@ use crate::link::Link;
 use crate::network::Route;
 use crate::network::neighbors::Answer;
 use crate::tcp::connection::Phase;
-use crate::wire::device::{Egress, Sent};
+use crate::tcp::side::Path;
+use crate::wire::device::{Egress, Sent, Touch};
 use crate::wire::emit::{self, Acknowledgement, EthernetHeader};
 
 /// Most segments of a connection before it is the turn of the others.
@@ -23,6 +24,13 @@ const HEADERS: usize = 60 + 60;
 
 /// When something that could not be sent is tried again, if nothing else tells.
 const RETRY: u64 = 1_000_000_000;
+
+/// The number of the next packet that may be cut: the lower half of a counter.
+fn next(counter: &mut u32) -> u16 {
+    *counter = counter.wrapping_add(1);
+    let [_, _, high, low] = counter.to_be_bytes();
+    u16::from_be_bytes([high, low])
+}
 
 /// How sending went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +66,9 @@ impl Core {
         };
         match outcome {
             // The queue of local packets is emptied before it is this one's turn again.
-            Outcome::Full if self.connection(slot).is_some_and(|connection| connection.is_local) => {
+            Outcome::Full
+                if self.connection(slot).is_some_and(|connection| connection.path == Path::Local) =>
+            {
                 self.mark(slot);
             }
             Outcome::Full => return true,
@@ -74,7 +84,7 @@ impl Core {
     fn way(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> Way {
         let now = self.now;
         let Some(connection) = self.connection(slot) else { return Way::Unknown };
-        if connection.is_local {
+        if connection.path == Path::Local {
             return Way::Local;
         }
         let (remote, phase) = (connection.tuple.remote.address, connection.phase);
@@ -117,14 +127,18 @@ impl Core {
     }
 
     fn send_burst(&mut self, slot: u32, ethernet: Option<EthernetHeader>, link: &mut dyn Link) -> Outcome {
-        let Self { sockets, tcp, local, now, .. } = self;
+        let Self { sockets, tcp, local, now, identification, .. } = self;
         let Some(entry) = sockets.get_mut(slot) else { return Outcome::Done };
         let settings = entry.settings;
         let Some(connection) = entry.connection_mut() else { return Outcome::Done };
-        let Some(side) = tcp.side(ethernet.is_none()) else { return Outcome::Done };
-        let most = side.capabilities.max_transmission_unit;
-        let segmented = side.capabilities.segmentation.tcpv4.map_or(0, core::num::NonZero::get);
-        let most = if connection.tuple.remote.address.is_ipv4() { most.max(segmented) } else { most };
+        let Some(side) = tcp.side(connection.path) else { return Outcome::Done };
+        let touch = Touch {
+            class: settings.class,
+            identification: None,
+            announced: side.announced(&connection.tuple.remote.address),
+            uncut: side.mtu,
+            segment: connection.segment,
+        };
         let link = if ethernet.is_none() { local } else { link };
         for _ in 0..BURST {
             connection.prepare(&settings);
@@ -134,8 +148,8 @@ impl Core {
                 ethernet,
                 capabilities: &side.capabilities,
                 fills_checksums: side.fills_checksums,
-                class: settings.class,
-                room: most.min(queued + HEADERS),
+                touch: Touch { identification: connection.may_be_cut.then(|| next(identification)), ..touch },
+                room: side.most.min(queued + HEADERS),
                 sent: None,
                 is_full: false,
             };
@@ -197,7 +211,7 @@ impl Core {
         let next = match outcome {
             Outcome::Waiting => Some(now.saturating_add(RETRY)),
             _ => {
-                let side = self.tcp.side(connection.is_local);
+                let side = self.tcp.side(connection.path);
                 let next =
                     side.and_then(|side| side.interface.poll_at(instant(now), connection.channel.set()));
                 // smoltcp says "now" of some things that it does not do yet.

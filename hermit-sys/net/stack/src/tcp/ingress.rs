@@ -1,5 +1,8 @@
 //! Segments that arrive: whose they are, and what they change.
 
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
 use hermit_interface::Errno;
 use smoltcp::iface::{SocketSet, SocketStorage};
 use smoltcp::socket::tcp::State;
@@ -12,6 +15,7 @@ use crate::hardware::Offload;
 use crate::host::Host;
 use crate::link::Link;
 use crate::tcp::connection::{Phase, Snapshot};
+use crate::tcp::side::Path;
 use crate::tcp::time_wait::Verdict;
 use crate::wire::emit::{self, Acknowledgement, ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::Packet;
@@ -26,6 +30,23 @@ pub(crate) enum Via {
     Local,
     /// A neighbor.
     Wire(EthernetAddress),
+}
+
+impl Via {
+    /// The way of answers to a packet from an address.
+    pub(crate) fn path(self, source: &IpAddr) -> Path {
+        Path::to(source, self == Self::Local)
+    }
+}
+
+/// A first segment, changed so that smoltcp believes that the peer takes no more at a time than the device carries.
+fn clamp(packet: &Packet<'_>, most: u16) -> Option<Vec<u8>> {
+    let start = packet.bytes.len() - packet.payload.len();
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(packet.bytes.len()).ok()?;
+    bytes.extend_from_slice(packet.bytes);
+    emit::limit_segment(bytes.get_mut(start..)?, most);
+    Some(bytes)
 }
 
 impl Core {
@@ -93,7 +114,7 @@ impl Core {
     fn refuse(&mut self, packet: &Packet<'_>, via: Via) {
         let mut nobody: [SocketStorage<'_>; 0] = [];
         let mut set = SocketSet::new(&mut nobody[..]);
-        if let Some(side) = self.tcp.side(via == Via::Local) {
+        if let Some(side) = self.tcp.side(via.path(&packet.source)) {
             side.receive(instant(self.now), packet.bytes, &mut set, &mut self.reply);
             self.send_reply(via);
         }
@@ -144,10 +165,9 @@ impl Core {
         let Some(entry) = self.sockets.get_mut(slot) else { return };
         entry.note_heard(now);
         let Some(connection) = entry.connection_mut() else { return };
-        let Some(side) = self.tcp.side(connection.is_local) else { return };
+        let Some(side) = self.tcp.side(connection.path) else { return };
         if segment.syn() {
-            let headers = emit::ip_header(&packet.source) + emit::TCP;
-            connection.note_options(segment, side.capabilities.max_transmission_unit - headers);
+            connection.note_options(segment, side.segment(&packet.source));
         }
         if segment.ack() {
             connection.note_acknowledged(segment.ack_number());
@@ -159,7 +179,10 @@ impl Core {
         let delay = if may_wait { DELAY } else { Duration::ZERO };
         connection.channel.socket_mut().set_ack_delay(Some(delay));
         let before = connection.snapshot();
-        side.receive(instant(now), packet.bytes, connection.channel.set(), &mut self.reply);
+        let clamped = side.announced(&packet.source).filter(|_| segment.syn());
+        let clamped = clamped.and_then(|most| clamp(packet, most));
+        let bytes = clamped.as_deref().unwrap_or(packet.bytes);
+        side.receive(instant(now), bytes, connection.channel.set(), &mut self.reply);
         let is_orphan = self.sockets.get(slot).is_some_and(Entry::is_orphan);
         if let Some(connection) = self.connection(slot)
             && (connection.has_progressed(before) || segment.window_len() == 0 && !is_orphan)

@@ -130,7 +130,7 @@ impl Core {
             return;
         }
         let now = instant(self.now);
-        if let Some(side) = self.tcp.side(via == Via::Local) {
+        if let Some(side) = self.tcp.side(via.path(&packet.source)) {
             side.reseed(host.random(), now);
         }
         // Without memory, the peer asks again later.
@@ -170,13 +170,13 @@ impl Core {
     fn half_open(&mut self, listener: u32, tuple: Tuple, via: Via) -> Result<u32, Errno> {
         let Some(entry) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
         let (family, settings) = (entry.family, entry.settings);
-        let is_local = via == Via::Local;
-        let mut channel = self.channel(&settings, is_local)?;
+        let path = via.path(&tuple.remote.address);
+        let mut channel = self.channel(&settings, path)?;
         if channel.socket_mut().listen(tuple.local).is_err() {
             self.budget.give_back(channel);
             return Err(Errno::EINVAL);
         }
-        let connection = Connection::new(channel, tuple, is_local, Phase::HalfOpen { listener }, self.now);
+        let connection = Connection::new(channel, tuple, path, Phase::HalfOpen { listener }, self.now);
         let body = Body::Connection(connection);
         let slot = self.adopt(Entry {
             cookie: None,

@@ -14,6 +14,7 @@ use crate::ports::{Binding, Ports};
 use crate::socket::{Family, Shutdown};
 use crate::tcp::channel::Channel;
 use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::side::Path;
 
 /// The address that is meant by connecting to all of a family: this host.
 pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
@@ -80,11 +81,11 @@ impl Core {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn channel(&mut self, settings: &Settings, is_local: bool) -> Result<Channel, Errno> {
+    pub(crate) fn channel(&mut self, settings: &Settings, path: Path) -> Result<Channel, Errno> {
         let size = |size: Option<u32>| size.and_then(|size| usize::try_from(size).ok());
         let mut channel = self.budget.channel(size(settings.receive_buffer), size(settings.send_buffer))?;
         // Nothing is lost between two ends on one host but for want of memory.
-        channel.refresh(if is_local { CongestionControl::None } else { CongestionControl::Reno });
+        channel.refresh(if path == Path::Local { CongestionControl::None } else { CongestionControl::Reno });
         Ok(channel)
     }
 
@@ -131,9 +132,10 @@ impl Core {
         }
         let local = self.source_for(bound, remote, host)?;
         let tuple = Tuple { local, remote };
-        let mut channel = self.channel(&settings, is_local)?;
+        let path = Path::to(&remote.address, is_local);
+        let mut channel = self.channel(&settings, path)?;
         let now = instant(self.now);
-        let side = self.tcp.side(is_local);
+        let side = self.tcp.side(path);
         let begun = side.map(|side| {
             side.reseed(host.random(), now);
             channel
@@ -145,7 +147,7 @@ impl Core {
             self.budget.give_back(channel);
             return Err(error);
         }
-        let connection = Connection::new(channel, tuple, is_local, Phase::Connecting, self.now);
+        let connection = Connection::new(channel, tuple, path, Phase::Connecting, self.now);
         if let Some(entry) = self.sockets.get_mut(slot) {
             entry.body = Body::Connection(connection);
         }

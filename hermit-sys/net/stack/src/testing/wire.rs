@@ -131,6 +131,7 @@ impl Port {
         let mut port = Self::plain(number);
         port.info.fills_checksums = true;
         port.info.segments_v4 = Some(65_536);
+        port.info.segments_v6 = Some(65_536);
         port.takes_large = true;
         port
     }

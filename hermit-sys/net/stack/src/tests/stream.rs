@@ -32,16 +32,74 @@ fn devices_segment_and_fill_in_checksums() {
         let listener = world.listen(1, 80, 1);
         for address in [v4(1), v6(1)] {
             let (client, server) = world.connect(0, SocketAddr::new(address, 80), (1, listener));
+            world.nodes[0].hardware().unwrap().offloads.clear();
             assert!(world.transfer((0, client), (1, server), &bytes, 20 * SECOND) == bytes);
             assert!(world.transfer((1, server), (0, client), &bytes, 20 * SECOND) == bytes);
+            let offloads = &world.nodes[0].hardware().unwrap().offloads;
+            let largest = offloads.iter().map(|&(size, _)| size).max().unwrap();
+            assert!(largest > 30_000, "{largest} to {address}");
+            assert!(
+                offloads
+                    .iter()
+                    .filter(|(size, _)| *size > 200)
+                    .all(|(_, offload)| offload.checksum.is_some())
+            );
         }
-        let offloads = &world.nodes[0].hardware().unwrap().offloads;
-        let largest = offloads.iter().map(|&(size, _)| size).max().unwrap();
-        assert!(largest > 30_000, "{largest}");
-        assert!(
-            offloads.iter().filter(|(size, _)| *size > 200).all(|(_, offload)| offload.checksum.is_some())
-        );
     }
+}
+
+#[test]
+fn packets_that_are_too_large_for_somebody_may_be_cut() {
+    use crate::wire::emit::{EthernetHeader, IpHeader};
+    use crate::{Hardware, Offload};
+    use smoltcp::phy::ChecksumCapabilities;
+    use smoltcp::wire::{
+        EthernetAddress, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol,
+        Ipv4Packet, Ipv4Repr,
+    };
+
+    let (mut world, client, server) = World::pair();
+    let log = |world: &mut World| {
+        world.wire.borrow_mut().log = Some(std::vec![]);
+        world.nodes[0].send(client, &pattern(1400), None).unwrap();
+        assert!(world.run_until(SECOND, |world| world.receive(1, server).is_ok()));
+        world.wire.borrow_mut().log.take().unwrap().into_iter().find(|frame| frame.len() > 1000).unwrap()
+    };
+    let frame = log(&mut world);
+    let sent = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+    assert!(sent.dont_frag());
+    let message = Icmpv4Repr::DstUnreachable {
+        reason: Icmpv4DstUnreachable::FragRequired,
+        header: Ipv4Repr {
+            src_addr: sent.src_addr(),
+            dst_addr: sent.dst_addr(),
+            next_header: IpProtocol::Tcp,
+            payload_len: 20,
+            hop_limit: 64,
+        },
+        data: &sent.payload()[..20],
+    };
+    let header = IpHeader {
+        source: v4(1),
+        destination: v4(0),
+        protocol: IpProtocol::Icmp,
+        size: message.buffer_len(),
+        hop_limit: 64,
+        class: 0,
+    };
+    let ethernet = EthernetHeader {
+        source: EthernetAddress([2, 0, 0, 0, 1, 1]),
+        destination: EthernetAddress([2, 0, 0, 0, 1, 0]),
+        protocol: EthernetProtocol::Ipv4,
+    };
+    world.nodes[1].hardware().unwrap().transmit(14 + 20 + header.size, Offload::default(), |bytes| {
+        let payload = header.write(ethernet.write(bytes));
+        message.emit(&mut Icmpv4Packet::new_unchecked(payload), &ChecksumCapabilities::default());
+    });
+    world.run(SECOND);
+    let frame = log(&mut world);
+    let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+    assert!(!packet.dont_frag() && packet.verify_checksum());
 }
 
 #[test]

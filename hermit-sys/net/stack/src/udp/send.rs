@@ -44,20 +44,23 @@ impl Outgoing<'_> {
         emit::udp(bytes, from, to, self.payload);
     }
 
-    /// Writes the headers of a part of the datagram and returns where its bytes go.
+    /// Writes the headers of the datagram, or of a part of it, and returns where its bytes go.
     fn write_part<'a>(
         &self,
         bytes: &'a mut [u8],
         size: usize,
         identification: u32,
-        (offset, is_last): (u16, bool),
+        part: Option<(u16, bool)>,
     ) -> &'a mut [u8] {
+        let (offset, is_last) = part.unwrap_or((0, true));
         if self.to.address.is_ipv4() {
             let header = self.header(IpProtocol::Udp, size);
             header.write(bytes);
             let [_, _, high, low] = identification.to_be_bytes();
             IpHeader::write_fragment_v4(bytes, u16::from_be_bytes([high, low]), offset, is_last);
             &mut bytes[header.size()..]
+        } else if part.is_none() {
+            self.header(IpProtocol::Udp, size).write(bytes)
         } else {
             let rest = self.header(IpProtocol::Ipv6Frag, size + FRAGMENT).write(bytes);
             let (head, body) = rest.split_at_mut(FRAGMENT);
@@ -218,8 +221,11 @@ impl Core {
         };
         if count <= 1 {
             let size = ETHERNET + header + outgoing.size();
+            self.identification = self.identification.wrapping_add(1);
+            let identification = self.identification;
             return self.place(mac, hop, size, link, &mut |bytes| {
-                let rest = outgoing.header(IpProtocol::Udp, outgoing.size()).write(ethernet.write(bytes));
+                // It may be cut on its way, for nobody here would hear that it was too large.
+                let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
                 outgoing.write_datagram(rest);
             });
         }
@@ -248,7 +254,7 @@ impl Core {
             let offset = u16::try_from(start).unwrap_or(u16::MAX);
             let mut write = |bytes: &mut [u8]| {
                 let rest = ethernet.write(bytes);
-                let body = outgoing.write_part(rest, part.len(), identification, (offset, is_last));
+                let body = outgoing.write_part(rest, part.len(), identification, Some((offset, is_last)));
                 body.copy_from_slice(part);
             };
             self.place(mac, hop, ETHERNET + header + part.len(), link, &mut write)?;

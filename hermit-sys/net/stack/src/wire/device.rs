@@ -30,11 +30,23 @@ pub(crate) fn without_tcp_checksums(mut capabilities: DeviceCapabilities) -> Dev
 }
 
 /// Lets the device cut TCP of IPv4 into segments. smoltcp counts no Ethernet header, for it knows of none.
-pub(crate) fn with_segmentation(mut capabilities: DeviceCapabilities, frame: u32) -> DeviceCapabilities {
+/// That it drops what is larger than the largest packet of IPv6, cut or not, is avoided by saying that it is not larger.
+pub(crate) fn with_segmentation(
+    mut capabilities: DeviceCapabilities,
+    version: IpVersion,
+    frame: u32,
+) -> DeviceCapabilities {
     let packet =
         usize::try_from(frame).unwrap_or(usize::MAX).saturating_sub(ETHERNET).min(usize::from(u16::MAX));
-    if packet > capabilities.max_transmission_unit {
-        capabilities.segmentation.tcpv4 = NonZeroUsize::new(packet);
+    if packet <= capabilities.max_transmission_unit {
+        return capabilities;
+    }
+    match version {
+        IpVersion::V4 => capabilities.segmentation.tcpv4 = NonZeroUsize::new(packet),
+        IpVersion::V6 => {
+            capabilities.segmentation.tcpv6 = NonZeroUsize::new(packet);
+            capabilities.max_transmission_unit = packet;
+        }
     }
     capabilities
 }
@@ -117,6 +129,43 @@ impl Sent {
     }
 }
 
+/// What a packet gets that smoltcp does not give it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Touch {
+    /// The type of service, or traffic class.
+    pub(crate) class: u8,
+    /// It may be cut on its way, and has this number then.
+    pub(crate) identification: Option<u16>,
+    /// What it says at most of how much is taken at a time, if it is a first one.
+    pub(crate) announced: Option<u16>,
+    /// The largest packet that stays one, and how much data a segment of a larger one has. smoltcp tells of those
+    /// only in IPv4.
+    pub(crate) uncut: usize,
+    pub(crate) segment: usize,
+}
+
+impl Touch {
+    fn up(&self, packet: &mut [u8]) {
+        if self.class != 0 {
+            emit::set_class(packet, self.class);
+        }
+        if let Some(identification) =
+            self.identification.filter(|_| packet.first().is_some_and(|first| first >> 4 == 4))
+        {
+            emit::IpHeader::write_fragment_v4(packet, identification, 0, true);
+        }
+        if let Some(most) = self.announced {
+            let header = if packet.first().is_some_and(|first| first >> 4 == 4) { 20 } else { 40 };
+            let first = packet
+                .get_mut(header..)
+                .filter(|segment| segment.get(13).is_some_and(|flags| flags & 2 != 0));
+            if let Some(first) = first {
+                emit::limit_segment(first, most);
+            }
+        }
+    }
+}
+
 /// A device by which a connection transmits. It notes what.
 pub(crate) struct Egress<'a> {
     pub(crate) link: &'a mut dyn Link,
@@ -125,8 +174,7 @@ pub(crate) struct Egress<'a> {
     pub(crate) capabilities: &'a DeviceCapabilities,
     /// Whether the device fills in checksums of TCP.
     pub(crate) fills_checksums: bool,
-    /// The type of service, or traffic class.
-    pub(crate) class: u8,
+    pub(crate) touch: Touch,
     /// The most bytes a packet will have.
     pub(crate) room: usize,
     pub(crate) sent: Option<Sent>,
@@ -164,7 +212,7 @@ impl Device for Egress<'_> {
             link: self.link,
             ethernet: self.ethernet,
             offloads: self.fills_checksums && self.ethernet.is_some(),
-            class: self.class,
+            touch: self.touch,
             segment: None,
             sent: &mut self.sent,
         })
@@ -179,7 +227,7 @@ pub(crate) struct Transmission<'a> {
     link: &'a mut dyn Link,
     ethernet: Option<EthernetHeader>,
     offloads: bool,
-    class: u8,
+    touch: Touch,
     segment: Option<u16>,
     sent: &'a mut Option<Sent>,
 }
@@ -213,7 +261,10 @@ fn set_pseudo_checksum(bytes: &mut [u8]) {
 }
 
 impl TxToken for Transmission<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, size: usize, fill: F) -> R {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(mut self, size: usize, fill: F) -> R {
+        if self.segment.is_none() && size > self.touch.uncut {
+            self.segment = u16::try_from(self.touch.segment).ok();
+        }
         let offload = self.offload();
         let before = self.ethernet.map_or(0, |_| ETHERNET);
         let mut fill = Some(fill);
@@ -226,9 +277,7 @@ impl TxToken for Transmission<'_> {
             if let Some(fill) = fill.take() {
                 result = Some(fill(packet));
             }
-            if self.class != 0 {
-                emit::set_class(packet, self.class);
-            }
+            self.touch.up(packet);
             if self.offloads {
                 set_pseudo_checksum(packet);
             }

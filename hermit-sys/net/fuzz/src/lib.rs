@@ -1,0 +1,217 @@
+//! What fuzzers call: arbitrary bytes become a wire that does harm to two hosts which talk over it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use hermit_net_stack::{
+    Cidr, Configuration, Family, Hardware, HardwareInfo, Host, Kind, Offload, ReceivedInfo, Shutdown,
+    SocketId, Stack,
+};
+
+const MILLISECOND: u64 = 1_000_000;
+
+type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+/// A device at one end of a wire.
+struct Port {
+    number: u8,
+    incoming: Queue,
+    outgoing: Queue,
+}
+
+impl Hardware for Port {
+    fn info(&self) -> HardwareInfo {
+        let mac = [2, 0, 0, 0, 0, self.number];
+        HardwareInfo {
+            mac,
+            mtu: 1500,
+            fills_checksums: true,
+            segments_v4: Some(65_536),
+            segments_v6: Some(65_536),
+        }
+    }
+
+    fn receive<R>(&mut self, take: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R> {
+        let frame = self.incoming.borrow_mut().pop_front()?;
+        // Fuzzers do not find checksums.
+        Some(take(&frame, ReceivedInfo { checksum_good: true }))
+    }
+
+    fn can_transmit(&mut self, _size: usize) -> bool {
+        self.outgoing.borrow().len() < 64
+    }
+
+    fn transmit<R>(&mut self, size: usize, _offload: Offload, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut frame = vec![0; size];
+        let result = fill(&mut frame);
+        self.outgoing.borrow_mut().push_back(frame);
+        result
+    }
+}
+
+/// A system whose random numbers are always the same.
+struct System(u64);
+
+impl Host for System {
+    fn random(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0
+    }
+
+    fn wake(&mut self, _cookie: usize) {}
+}
+
+struct Node {
+    stack: Stack<Port, System>,
+    /// Where frames for it go.
+    incoming: Queue,
+    sockets: Vec<SocketId>,
+}
+
+fn address(number: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, number).into()
+}
+
+fn nodes() -> [Node; 2] {
+    let (one, other) = (Queue::default(), Queue::default());
+    let node = |number: u8, incoming: &Queue, outgoing: &Queue| {
+        let port = Port { number, incoming: Rc::clone(incoming), outgoing: Rc::clone(outgoing) };
+        let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into();
+        let addresses = vec![Cidr { address: address(number), prefix: 24 }, Cidr { address: v6, prefix: 64 }];
+        let nameservers = vec![address(3 - number)];
+        // Little memory: clearing it would take most of the time.
+        let configuration =
+            Configuration { addresses, nameservers, buffers: 512 << 10, ..Configuration::default() };
+        let stack = Stack::new(Some(port), System(number.into()), configuration, 0);
+        Node { stack, incoming: Rc::clone(incoming), sockets: Vec::new() }
+    };
+    // What one transmits goes through the fuzzer's hands before the other receives it.
+    let (from_one, from_other) = (Queue::default(), Queue::default());
+    let mut nodes = [node(1, &one, &from_one), node(2, &other, &from_other)];
+    for node in &mut nodes {
+        let stack = &mut node.stack;
+        let listener = stack.socket(Family::V6, Kind::Stream, 1).expect("memory");
+        stack.bind(listener, "[::]:80".parse().expect("an address")).expect("a free port");
+        stack.listen(listener, 4).expect("a listener");
+        let datagrams = stack.socket(Family::V6, Kind::Datagram, 2).expect("memory");
+        stack.bind(datagrams, "[::]:7".parse().expect("an address")).expect("a free port");
+        node.sockets.extend([listener, datagrams]);
+    }
+    nodes
+}
+
+/// Takes bytes off the front.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> u8 {
+        let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        first
+    }
+
+    fn bytes(&mut self, count: usize) -> &[u8] {
+        let (bytes, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        bytes
+    }
+}
+
+/// `data` says what the hosts do, and what becomes of their frames.
+///
+/// # Panics
+///
+/// Never, nor is more memory used than allowed.
+pub fn frames(data: &[u8]) {
+    let mut nodes = nodes();
+    let wires = nodes.each_mut().map(|node| Rc::clone(&node.stack.hardware().expect("a device").outgoing));
+    let mut script = Script(data);
+    let mut now = 0;
+    while !script.0.is_empty() {
+        let command = script.byte();
+        let which = usize::from(command & 1);
+        match command >> 1 & 15 {
+            0 => carry(&wires[which], &nodes[1 - which].incoming, usize::MAX),
+            1 => carry(&wires[which], &nodes[1 - which].incoming, 1),
+            2 => drop(wires[which].borrow_mut().pop_front()),
+            3 => change(&wires[which], &mut script),
+            4 => double(&wires[which]),
+            5 => {
+                let count = usize::from(script.byte());
+                let frame = script.bytes(count).to_vec();
+                nodes[which].incoming.borrow_mut().push_back(frame);
+            }
+            6 => now += u64::from(script.byte()) * MILLISECOND,
+            7 => now += u64::from(script.byte()) * 1000 * MILLISECOND,
+            _ => act(&mut nodes[which], command >> 1 & 7, &mut script, 2 - command % 2),
+        }
+        for node in &mut nodes {
+            node.stack.poll(now);
+        }
+    }
+}
+
+fn carry(from: &Queue, to: &Queue, count: usize) {
+    for _ in 0..count {
+        let Some(frame) = from.borrow_mut().pop_front() else { return };
+        to.borrow_mut().push_back(frame);
+    }
+}
+
+/// Changes some bytes of the next frame.
+fn change(wire: &Queue, script: &mut Script<'_>) {
+    let mut wire = wire.borrow_mut();
+    let Some(frame) = wire.front_mut() else { return };
+    for _ in 0..script.byte() % 8 {
+        let (place, value) = (usize::from(script.byte()), script.byte());
+        if let Some(byte) = frame.get_mut(place) {
+            *byte ^= value;
+        }
+    }
+    let size = usize::from(script.byte());
+    if size > 128 {
+        frame.truncate(size);
+    }
+}
+
+fn double(wire: &Queue) {
+    let mut wire = wire.borrow_mut();
+    if let Some(frame) = wire.front().cloned() {
+        wire.push_back(frame);
+    }
+}
+
+/// Has a host do something with one of its sockets.
+fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
+    let Node { stack, sockets, .. } = node;
+    let choice = usize::from(script.byte()) % sockets.len().max(1);
+    let Some(&socket) = sockets.get(choice) else { return };
+    let to = SocketAddr::new(address(peer), if choice % 2 == 0 { 80 } else { 7 });
+    match what {
+        0 if sockets.len() < 16 => {
+            let kind = if choice % 2 == 0 { Kind::Stream } else { Kind::Datagram };
+            let new = stack.socket(Family::V4, kind, 3).expect("memory");
+            let _ = stack.connect(new, to);
+            sockets.push(new);
+        }
+        1 => {
+            if let Ok((new, _)) = stack.accept(socket, 4) {
+                sockets.push(new);
+            }
+        }
+        2 => drop(stack.send(socket, &[7; 3000][..usize::from(script.byte()) * 10], None)),
+        3 => drop(stack.receive(socket, script.byte() % 4 == 0, &mut |bytes| bytes.len())),
+        4 => drop(stack.shutdown(socket, Shutdown::Write)),
+        5 => {
+            let _ = stack.close(socket);
+            sockets.swap_remove(choice);
+        }
+        6 => drop(stack.resolve("name.example", hermit_net_stack::Families::Both, 5)),
+        _ => {
+            let readiness = stack.readiness(socket);
+            assert!(readiness.read || !readiness.read_hang_up);
+        }
+    }
+}
