@@ -4,7 +4,19 @@
 //! held and gets woken by [`Host::wake`]; frames come and go by [`Hardware`]; time is an argument.
 //!
 //! smoltcp looks at all sockets for each packet. Here each connection has a socket set of its own, and whoever is
-//! concerned by a frame, a deadline or a call is found without looking at anybody else.
+//! concerned by a frame, a deadline or a call is found without looking at anybody else. smoltcp's part is TCP itself,
+//! and what keeps a host on its network; the rest is here:
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `stack`, `core`, `poll` | what users call; all state; a round of work |
+//! | `receive`, `wire`, `link` | for whom a frame is; how headers are read and written; where frames go |
+//! | `network` | which way packets go, which neighbors are where |
+//! | `tcp` | connections, listeners, how they end and how long they are waited for |
+//! | `udp` | datagrams, without smoltcp's sockets |
+//! | `control`, `resolve` | addresses from servers and routers; names |
+//! | `bind`, `ports`, `settings` | who has which address; options |
+//! | `budget`, `slab`, `timers`, `allowance` | memory, names of sockets, deadlines, bounds |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,6 +26,7 @@ extern crate std;
 
 mod address;
 mod allowance;
+mod bind;
 mod budget;
 mod configuration;
 mod control;

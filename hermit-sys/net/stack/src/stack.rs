@@ -141,11 +141,11 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         }
     }
 
-    /// Clears the peer of a datagram socket: what `connect` with `AF_UNSPEC` asks for. A stream is reset.
+    /// Clears the peer of a datagram socket: what `connect` with `AF_UNSPEC` asks for.
     ///
     /// # Errors
     ///
-    /// `EBADF`.
+    /// `EOPNOTSUPP`: it is a stream.
     pub fn disconnect(&mut self, id: SocketId) -> Result<(), Errno> {
         let (slot, entry) = self.core.entry(id)?;
         if !entry.is_datagrams() {

@@ -5,13 +5,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use hermit_interface::Errno;
 use smoltcp::socket::tcp::{CongestionControl, State};
 
-use crate::address::{Endpoint, Scope, Tuple};
+use crate::address::{Endpoint, Tuple};
 use crate::core::{Body, Core, Entry, instant};
 use crate::host::Host;
 use crate::network::Route;
 use crate::options::Settings;
-use crate::ports::{Binding, Ports};
-use crate::socket::{Family, Shutdown};
+use crate::ports::Ports;
+use crate::socket::Shutdown;
 use crate::tcp::channel::Channel;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::side::Path;
@@ -26,24 +26,6 @@ pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
 }
 
 impl Core {
-    /// Whether a socket may be bound to an address.
-    ///
-    /// # Errors
-    ///
-    /// `EADDRNOTAVAIL`: it is not of this host. `EINVAL`: it is of IPv4, and the socket is for IPv6 only.
-    pub(crate) fn check_own(
-        &self,
-        family: Family,
-        settings: &Settings,
-        address: IpAddr,
-    ) -> Result<(), Errno> {
-        if family == Family::V6 && settings.only_v6 && address.is_ipv4() {
-            return Err(Errno::EINVAL);
-        }
-        let is_own = address.is_unspecified() || self.network.is_own(address);
-        if is_own { Ok(()) } else { Err(Errno::EADDRNOTAVAIL) }
-    }
-
     /// Gives a stream its own address.
     ///
     /// # Errors
@@ -57,23 +39,11 @@ impl Core {
     ) -> Result<(), Errno> {
         self.forget_old();
         let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        let (family, settings) = (entry.family, entry.settings);
         if entry.bound.is_some() || !matches!(entry.body, Body::Idle) {
             return Err(Errno::EINVAL);
         }
-        self.check_own(family, &settings, local.address)?;
-        let scope = Scope::new(local.address, family, settings.only_v6);
-        let ports = &mut self.tcp.ports;
-        let port = match local.port {
-            0 => Ports::choose(host.random(), |port| ports.is_unused(port)).ok_or(Errno::EADDRINUSE)?,
-            port if ports.is_taken(port, scope, settings.reuse, None) => return Err(Errno::EADDRINUSE),
-            port => port,
-        };
-        ports.bind(port, Binding { slot, scope, reuse: settings.reuse, is_listening: false })?;
-        if let Some(entry) = self.sockets.get_mut(slot) {
-            entry.bound = Some(Endpoint::new(local.address, port));
-        }
-        Ok(())
+        self.check_own(entry.family, &entry.settings, local.address)?;
+        self.take_address(slot, local, host)
     }
 
     /// A channel for a connection.

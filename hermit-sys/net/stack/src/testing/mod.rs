@@ -3,8 +3,10 @@
 pub(crate) mod wire;
 
 use crate::testing::wire::{Faults, Port, Wire};
-use crate::{Cidr, Configuration, Errno, Family, Host, Kind, Readiness, SocketId, Stack};
+use crate::wire::emit::{EthernetHeader, IpHeader};
+use crate::{Cidr, Configuration, Errno, Family, Hardware, Host, Kind, Offload, Readiness, SocketId, Stack};
 use core::net::{IpAddr, SocketAddr};
+use smoltcp::wire::{EthernetAddress, IpProtocol};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -62,6 +64,16 @@ pub(crate) fn v4(node: usize) -> IpAddr {
 
 pub(crate) fn v6(node: usize) -> IpAddr {
     [0xfd00, 0, 0, 0, 0, 0, 0, u16::try_from(node + 1).unwrap()].into()
+}
+
+/// The hardware address of a host by its number.
+pub(crate) fn mac(node: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 1, u8::try_from(node).unwrap()]
+}
+
+/// A packet from one host to another.
+pub(crate) fn header(from: IpAddr, to: IpAddr, protocol: IpProtocol, size: usize) -> IpHeader {
+    IpHeader { source: from, destination: to, protocol, size, hop_limit: 64, class: 0 }
 }
 
 pub(crate) fn configuration(node: usize) -> Configuration {
@@ -187,6 +199,25 @@ impl World {
         let listener = world.listen(1, 80, 8);
         let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
         (world, client, server)
+    }
+
+    /// Puts a packet on the wire beside a host's stack, from its hardware address.
+    pub(crate) fn inject(
+        &mut self,
+        node: usize,
+        to: [u8; 6],
+        header: IpHeader,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        let port = self.nodes[node].hardware().unwrap();
+        let ethernet = EthernetHeader {
+            source: EthernetAddress(port.info().mac),
+            destination: EthernetAddress(to),
+            protocol: EthernetHeader::protocol(&header.source),
+        };
+        port.transmit(14 + header.size() + header.size, Offload::default(), |bytes| {
+            fill(header.write(ethernet.write(bytes)));
+        });
     }
 
     pub(crate) fn readiness(&self, node: usize, socket: SocketId) -> Readiness {

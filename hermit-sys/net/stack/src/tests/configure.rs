@@ -1,19 +1,18 @@
 //! How a host gets its addresses, and how names get theirs.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{MILLISECOND, SECOND, System, World, configuration, v4, v6};
-use crate::wire::emit::{EthernetHeader, IpHeader};
+use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4, v6};
+use crate::wire::emit::IpHeader;
 use crate::{
-    Cidr, Configuration, Errno, Families, Family, Hardware, Kind, Offload, ResolveError, SocketId,
-    SocketOption, Stack,
+    Cidr, Configuration, Errno, Families, Family, Kind, ResolveError, SocketId, SocketOption, Stack,
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
 use smoltcp::wire::{
     DhcpMessageType, DhcpPacket, DhcpRepr, DnsFlags, DnsOpcode, DnsPacket, DnsQuestion, DnsRepr,
-    EthernetAddress, EthernetProtocol, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscPrefixInfoFlags,
-    NdiscPrefixInformation, NdiscRepr, NdiscRouterFlags,
+    Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscPrefixInfoFlags, NdiscPrefixInformation, NdiscRepr,
+    NdiscRouterFlags,
 };
 use std::vec;
 use std::vec::Vec;
@@ -128,23 +127,9 @@ fn advertise(world: &mut World, lifetime: u64) {
             prefix: "2001:db8::".parse().unwrap(),
         }),
     });
-    let header = IpHeader {
-        source: router.into(),
-        destination: group.into(),
-        protocol: IpProtocol::Icmpv6,
-        size: message.buffer_len(),
-        hop_limit: 255,
-        class: 0,
-    };
-    let ethernet = EthernetHeader {
-        source: EthernetAddress([2, 0, 0, 0, 1, 1]),
-        destination: EthernetAddress([0x33, 0x33, 0, 0, 0, 1]),
-        protocol: EthernetProtocol::Ipv6,
-    };
-    let port = world.nodes[1].hardware().unwrap();
-    port.transmit(14 + 40 + header.size, Offload::default(), |bytes| {
-        let payload = header.write(ethernet.write(bytes));
-        let packet = &mut Icmpv6Packet::new_unchecked(payload);
+    let packet = header(router.into(), group.into(), IpProtocol::Icmpv6, message.buffer_len());
+    world.inject(1, [0x33, 0x33, 0, 0, 0, 1], IpHeader { hop_limit: 255, ..packet }, |bytes| {
+        let packet = &mut Icmpv6Packet::new_unchecked(bytes);
         message.emit(&router, &group, packet, &ChecksumCapabilities::default());
     });
 }
@@ -299,24 +284,9 @@ fn pings_are_answered() {
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     let data = [7; 56];
     let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 2, data: &data };
-    let header = IpHeader {
-        source: v4(0),
-        destination: v4(1),
-        protocol: IpProtocol::Icmp,
-        size: echo.buffer_len(),
-        hop_limit: 64,
-        class: 0,
-    };
-    let ethernet = EthernetHeader {
-        source: EthernetAddress([2, 0, 0, 0, 1, 0]),
-        destination: EthernetAddress([2, 0, 0, 0, 1, 1]),
-        protocol: EthernetProtocol::Ipv4,
-    };
     world.wire.borrow_mut().log = Some(vec![]);
-    let port = world.nodes[0].hardware().unwrap();
-    port.transmit(14 + 20 + header.size, Offload::default(), |bytes| {
-        let payload = header.write(ethernet.write(bytes));
-        echo.emit(&mut Icmpv4Packet::new_unchecked(payload), &ChecksumCapabilities::default());
+    world.inject(0, mac(1), header(v4(0), v4(1), IpProtocol::Icmp, echo.buffer_len()), |bytes| {
+        echo.emit(&mut Icmpv4Packet::new_unchecked(bytes), &ChecksumCapabilities::default());
     });
     world.run(SECOND);
     let log = world.wire.borrow_mut().log.take().unwrap();

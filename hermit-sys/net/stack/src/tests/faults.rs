@@ -1,8 +1,8 @@
 //! Wires that lose, double, corrupt and reorder, and frames that mean harm.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4, v6};
-use crate::{Family, Hardware, Kind, Offload, ReceivedInfo};
+use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
+use crate::{Family, Kind, ReceivedInfo};
 use core::net::SocketAddr;
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any};
@@ -182,17 +182,8 @@ fn send_segment(
     size: usize,
 ) {
     let size = size.min(1400);
-    let header = crate::wire::emit::IpHeader {
-        source: v4(1),
-        destination: v4(0),
-        protocol: smoltcp::wire::IpProtocol::Tcp,
-        size: 20 + size,
-        hop_limit: 64,
-        class: 0,
-    };
-    world.nodes[1].hardware().unwrap().transmit(14 + 40 + size, Offload::default(), |bytes| {
-        bytes[..14].copy_from_slice(&[2, 0, 0, 0, 1, 0, 2, 0, 0, 0, 1, 1, 8, 0]);
-        let segment = header.write(&mut bytes[14..]);
+    let packet = header(v4(1), v4(0), smoltcp::wire::IpProtocol::Tcp, 20 + size);
+    world.inject(1, mac(0), packet, |segment| {
         segment.fill(0);
         segment[0..2].copy_from_slice(&port.to_be_bytes());
         segment[2..4].copy_from_slice(&80_u16.to_be_bytes());

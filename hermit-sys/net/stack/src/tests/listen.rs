@@ -1,6 +1,6 @@
 //! Listeners: who may have which address, who waits, who is turned away.
 
-use crate::testing::{SECOND, System, World, configuration, v4, v6};
+use crate::testing::{SECOND, System, World, configuration, header, mac, v4, v6};
 use crate::{Errno, Family, Kind, OptionName, SocketId, SocketOption};
 use core::net::SocketAddr;
 use std::vec::Vec;
@@ -160,7 +160,6 @@ fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
 
 #[test]
 fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
-    use crate::{Hardware, Offload};
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
 
@@ -172,14 +171,6 @@ fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
         let random = crate::Host::random(&mut host);
         let [a, b, ..] = random.to_be_bytes();
         let source: core::net::IpAddr = [10, 0, 0, 100 + a % 100].into();
-        let header = crate::wire::emit::IpHeader {
-            source,
-            destination: v4(1),
-            protocol: IpProtocol::Tcp,
-            size: 20,
-            hop_limit: 64,
-            class: 0,
-        };
         let repr = TcpRepr {
             src_port: u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1,
             dst_port: 80,
@@ -194,12 +185,9 @@ fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
             timestamp: None,
             payload: &[],
         };
-        let port = world.nodes[0].hardware().unwrap();
-        port.transmit(14 + 40, Offload::default(), |bytes| {
-            bytes[..14].copy_from_slice(&[2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 9, 9, 8, 0]);
-            let rest = header.write(&mut bytes[14..]);
+        world.inject(0, mac(1), header(source, v4(1), IpProtocol::Tcp, repr.buffer_len()), |bytes| {
             let (from, to) = (source.into(), v4(1).into());
-            repr.emit(&mut TcpPacket::new_unchecked(rest), &from, &to, &ChecksumCapabilities::default());
+            repr.emit(&mut TcpPacket::new_unchecked(bytes), &from, &to, &ChecksumCapabilities::default());
         });
         if number % 100 == 0 {
             world.run(1_000_000);

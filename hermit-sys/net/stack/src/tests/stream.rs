@@ -1,7 +1,7 @@
 //! Bytes that flow.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4, v6};
+use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
 use core::net::SocketAddr;
 
 #[test]
@@ -50,13 +50,8 @@ fn devices_segment_and_fill_in_checksums() {
 
 #[test]
 fn packets_that_are_too_large_for_somebody_may_be_cut() {
-    use crate::wire::emit::{EthernetHeader, IpHeader};
-    use crate::{Hardware, Offload};
     use smoltcp::phy::ChecksumCapabilities;
-    use smoltcp::wire::{
-        EthernetAddress, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol,
-        Ipv4Packet, Ipv4Repr,
-    };
+    use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
     let (mut world, client, server) = World::pair();
     let log = |world: &mut World| {
@@ -79,22 +74,8 @@ fn packets_that_are_too_large_for_somebody_may_be_cut() {
         },
         data: &sent.payload()[..20],
     };
-    let header = IpHeader {
-        source: v4(1),
-        destination: v4(0),
-        protocol: IpProtocol::Icmp,
-        size: message.buffer_len(),
-        hop_limit: 64,
-        class: 0,
-    };
-    let ethernet = EthernetHeader {
-        source: EthernetAddress([2, 0, 0, 0, 1, 1]),
-        destination: EthernetAddress([2, 0, 0, 0, 1, 0]),
-        protocol: EthernetProtocol::Ipv4,
-    };
-    world.nodes[1].hardware().unwrap().transmit(14 + 20 + header.size, Offload::default(), |bytes| {
-        let payload = header.write(ethernet.write(bytes));
-        message.emit(&mut Icmpv4Packet::new_unchecked(payload), &ChecksumCapabilities::default());
+    world.inject(1, mac(0), header(v4(1), v4(0), IpProtocol::Icmp, message.buffer_len()), |bytes| {
+        message.emit(&mut Icmpv4Packet::new_unchecked(bytes), &ChecksumCapabilities::default());
     });
     world.run(SECOND);
     let frame = log(&mut world);
@@ -126,44 +107,31 @@ fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
         warm == 100_000
     });
     world.run(SECOND);
-    let mut arrived = 0;
-    world.nodes[0].send(client, &pattern(1460 + 100), None).unwrap();
-    let start = world.now;
-    world.run_until(SECOND, |world| {
-        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
-        arrived == 1560
-    });
-    assert!(world.now - start < MILLISECOND, "{}", world.now - start);
-    world.run(SECOND);
-    // Three small ones: the first goes, the others wait for its acknowledgement, which is delayed after an answer.
+    let took = |world: &mut World, count: usize, size: usize| {
+        let start = world.now;
+        for _ in 0..count {
+            world.nodes[0].send(client, &pattern(size), None).unwrap();
+            world.nodes[0].poll(start);
+        }
+        let mut arrived = 0;
+        world.run_until(SECOND, |world| {
+            arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
+            arrived == count * size
+        });
+        let took = world.now - start;
+        world.run(SECOND);
+        took
+    };
+    let full = took(&mut world, 1, 1460 + 100);
+    assert!(full < MILLISECOND, "{full}");
+    // Of three small ones the first goes, the others wait for its acknowledgement, which is delayed after an answer.
     world.nodes[1].send(server, b"answer", None).unwrap();
     world.run(SECOND);
-    let start = world.now;
-    for _ in 0..3 {
-        world.nodes[0].send(client, b"abc", None).unwrap();
-        let now = world.now;
-        world.nodes[0].poll(now);
-    }
-    arrived = 0;
-    world.run_until(SECOND, |world| {
-        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
-        arrived == 9
-    });
-    assert!(world.now - start >= 9 * MILLISECOND, "{}", world.now - start);
-    world.run(SECOND);
+    let small = took(&mut world, 3, 3);
+    assert!(small >= 9 * MILLISECOND, "{small}");
     world.nodes[0].set_option(client, crate::SocketOption::NoDelay(true)).unwrap();
-    let start = world.now;
-    for _ in 0..3 {
-        world.nodes[0].send(client, b"abc", None).unwrap();
-        let now = world.now;
-        world.nodes[0].poll(now);
-    }
-    arrived = 0;
-    world.run_until(SECOND, |world| {
-        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
-        arrived == 9
-    });
-    assert!(world.now - start < MILLISECOND, "{}", world.now - start);
+    let small = took(&mut world, 3, 3);
+    assert!(small < MILLISECOND, "{small}");
 }
 
 #[test]

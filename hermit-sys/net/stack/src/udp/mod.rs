@@ -14,7 +14,6 @@ use hermit_interface::Errno;
 use crate::address::{Endpoint, Scope};
 use crate::core::{Body, Core, Entry};
 use crate::host::Host;
-use crate::ports::{Binding, Ports};
 use crate::socket::{Readiness, Shutdown};
 use crate::tcp::stream::or_loopback;
 
@@ -89,26 +88,14 @@ impl Core {
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
         let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        let (family, settings) = (entry.family, entry.settings);
         if entry.bound.is_some() {
             return Err(Errno::EINVAL);
         }
         let is_for_many = local.address.is_multicast() || self.network.is_broadcast(local.address);
         if !is_for_many {
-            self.check_own(family, &settings, local.address)?;
+            self.check_own(entry.family, &entry.settings, local.address)?;
         }
-        let scope = Scope::new(local.address, family, settings.only_v6);
-        let ports = &mut self.udp;
-        let port = match local.port {
-            0 => Ports::choose(host.random(), |port| ports.is_unused(port)).ok_or(Errno::EADDRINUSE)?,
-            port if ports.is_taken(port, scope, settings.reuse, None) => return Err(Errno::EADDRINUSE),
-            port => port,
-        };
-        ports.bind(port, Binding { slot, scope, reuse: settings.reuse, is_listening: false })?;
-        if let Some(entry) = self.sockets.get_mut(slot) {
-            entry.bound = Some(Endpoint::new(local.address, port));
-        }
-        Ok(())
+        self.take_address(slot, local, host)
     }
 
     /// Gives a socket any address of its own if it has none.
