@@ -38,6 +38,8 @@ const ON_TARGETS: [(&str, &[&str]); 4] = [
             "--package",
             "heap_scaling",
             "--package",
+            "net_calls",
+            "--package",
             "third_party",
             "--package",
             "threads",
