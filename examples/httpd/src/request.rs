@@ -1,0 +1,167 @@
+//! Requests: their first line and their fields (RFC 9112, sections 3 and 5).
+
+use crate::status::Status;
+
+/// Most fields of a request.
+const MAX_FIELDS: usize = 100;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The method, as it is written.
+    pub(crate) method: String,
+    /// The path, without what comes after `?`.
+    pub(crate) path: String,
+    /// Whether the connection goes on afterwards.
+    pub(crate) keep_alive: bool,
+    /// Whether the client waits for leave to send the body.
+    pub(crate) expects_continue: bool,
+    /// How the body's length is told.
+    pub(crate) length: Length,
+}
+
+/// How a body's length is told (RFC 9112, section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// It is so many bytes.
+    Known(u64),
+    /// It comes in chunks that say their own.
+    Chunked,
+}
+
+/// A field: its name in small letters, and its value.
+type Field<'a> = (String, &'a str);
+
+impl Request {
+    /// Understands a head: everything up to and including the empty line.
+    pub(crate) fn parse(head: &[u8]) -> Result<Self, Status> {
+        let text = str::from_utf8(head).map_err(|_| Status::BadRequest)?;
+        let text = text.strip_suffix("\r\n\r\n").ok_or(Status::BadRequest)?;
+        let mut lines = text.split("\r\n");
+        let (method, target, minor) = request_line(lines.next().unwrap_or_default())?;
+        let fields: Vec<Field<'_>> = lines.map(field).collect::<Result<_, _>>()?;
+        if fields.len() > MAX_FIELDS {
+            return Err(Status::RequestHeaderFieldsTooLarge);
+        }
+        check_host(&fields, minor)?;
+        Ok(Self {
+            method: method.to_owned(),
+            path: path(method, target)?.to_owned(),
+            keep_alive: keep_alive(&fields, minor),
+            expects_continue: expects_continue(&fields, minor)?,
+            length: length(&fields, minor)?,
+        })
+    }
+}
+
+/// Method, target and minor version.
+fn request_line(line: &str) -> Result<(&str, &str, u8), Status> {
+    let mut words = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(Status::BadRequest);
+    };
+    let visible = target.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_token(method) || target.is_empty() || !visible {
+        return Err(Status::BadRequest);
+    }
+    match version.strip_prefix("HTTP/").map(str::as_bytes) {
+        Some(b"1.0") => Ok((method, target, 0)),
+        Some([b'1', b'.', b'0'..=b'9']) => Ok((method, target, 1)),
+        Some([b'0'..=b'9', b'.', b'0'..=b'9']) => Err(Status::VersionNotSupported),
+        _ => Err(Status::BadRequest),
+    }
+}
+
+/// The path of a target in one of its forms (RFC 9112, section 3.2).
+fn path<'a>(method: &str, target: &'a str) -> Result<&'a str, Status> {
+    if method == "OPTIONS" && target == "*" {
+        return Ok(target);
+    }
+    let after_authority = |rest: &'a str| rest.find(['/', '?']).map_or("", |place| &rest[place..]);
+    let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
+    let origin = match scheme {
+        Some(scheme) => after_authority(&target[scheme.len()..]),
+        None if target.starts_with('/') => target,
+        None => return Err(Status::BadRequest),
+    };
+    let path = origin.split(['?', '#']).next().unwrap_or_default();
+    Ok(if path.is_empty() { "/" } else { path })
+}
+
+/// A line that is a field (RFC 9112, section 5.1): no space before the colon, no line that goes on in the next.
+fn field(line: &str) -> Result<Field<'_>, Status> {
+    let (name, value) = line.split_once(':').ok_or(Status::BadRequest)?;
+    let value = value.trim_matches([' ', '\t']);
+    let printable = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+    if !is_token(name) || !value.bytes().all(printable) {
+        return Err(Status::BadRequest);
+    }
+    Ok((name.to_ascii_lowercase(), value))
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(allowed)
+}
+
+/// All values of a field, also those that are in one line with commas between them.
+fn values<'a>(fields: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = fields.iter().filter(move |(known, _)| known == name);
+    lines.flat_map(|(_, value)| value.split(',')).map(|value| value.trim_matches([' ', '\t']))
+}
+
+/// There is one host, and it must be told from version 1.1 on (RFC 9112, section 3.2).
+fn check_host(fields: &[Field<'_>], minor: u8) -> Result<(), Status> {
+    match fields.iter().filter(|(name, _)| name == "host").count() {
+        1 => Ok(()),
+        0 if minor == 0 => Ok(()),
+        _ => Err(Status::BadRequest),
+    }
+}
+
+/// RFC 9112, section 9.3.
+fn keep_alive(fields: &[Field<'_>], minor: u8) -> bool {
+    let says = |word: &str| values(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
+    !says("close") && (minor > 0 || says("keep-alive"))
+}
+
+/// RFC 9110, section 10.1.1.
+fn expects_continue(fields: &[Field<'_>], minor: u8) -> Result<bool, Status> {
+    let mut expectations = values(fields, "expect").filter(|expectation| !expectation.is_empty());
+    match expectations.next() {
+        None => Ok(false),
+        Some(_) if minor == 0 => Ok(false),
+        Some(word) if word.eq_ignore_ascii_case("100-continue") => Ok(true),
+        Some(_) => Err(Status::ExpectationFailed),
+    }
+}
+
+/// How long the body is (RFC 9112, section 6.3). Where two parties might understand different lengths, there is none.
+fn length(fields: &[Field<'_>], minor: u8) -> Result<Length, Status> {
+    let has = |name: &str| fields.iter().any(|(known, _)| known == name);
+    if has("transfer-encoding") {
+        if minor == 0 || has("content-length") {
+            return Err(Status::BadRequest);
+        }
+        let codings: Vec<&str> = values(fields, "transfer-encoding").collect();
+        return match codings.as_slice() {
+            [coding] if coding.eq_ignore_ascii_case("chunked") => Ok(Length::Chunked),
+            [.., last] if last.eq_ignore_ascii_case("chunked") => Err(Status::NotImplemented),
+            _ => Err(Status::BadRequest),
+        };
+    }
+    let mut lengths = values(fields, "content-length");
+    let Some(length) = lengths.next() else { return Ok(Length::Known(0)) };
+    let digits = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits || lengths.any(|other| other != length) {
+        return Err(Status::BadRequest);
+    }
+    // A number that is too large to be one is too large.
+    length.parse().map(Length::Known).map_err(|_| Status::ContentTooLarge)
+}
+
+#[cfg(test)]
+mod tests;

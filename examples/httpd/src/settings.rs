@@ -1,0 +1,100 @@
+//! What can be set from outside, by argument and by variables.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How the server behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Where it listens; 0 is a port of the system's choice.
+    pub(crate) port: u16,
+    /// Most connections at a time.
+    pub(crate) connections: usize,
+    /// Limits of what a client may ask for.
+    pub(crate) limits: Limits,
+}
+
+/// Limits of what a client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Most bytes of a request line.
+    pub(crate) line: usize,
+    /// Most bytes of a request line and all fields.
+    pub(crate) head: usize,
+    /// Most bytes of a body.
+    pub(crate) body: usize,
+    /// Most time for a whole request to arrive, and for a connection to be idle.
+    pub(crate) time: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let limits = Limits { line: 8 << 10, head: 16 << 10, body: 1 << 20, time: Duration::from_secs(10) };
+        Self { port: 8080, connections: 1024, limits }
+    }
+}
+
+impl Settings {
+    /// The settings for a program with these arguments and these variables.
+    pub(crate) fn new(
+        arguments: &[String],
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let mut settings = Self::default();
+        let port = match arguments {
+            [] => variable("HTTPD_PORT"),
+            [port] => Some(port.clone()),
+            _ => return Err("there are too many arguments".to_owned()),
+        };
+        settings.port = number("the port", port, 0..=u16::MAX, settings.port)?;
+        let (connections, limits) = (settings.connections, settings.limits);
+        settings.connections =
+            number("HTTPD_CONNECTIONS", variable("HTTPD_CONNECTIONS"), 1..=60_000, connections)?;
+        settings.limits.body = number("HTTPD_BODY", variable("HTTPD_BODY"), 0..=usize::MAX, limits.body)?;
+        let milliseconds = number("HTTPD_TIMEOUT", variable("HTTPD_TIMEOUT"), 1..=86_400_000_u64, 10_000)?;
+        settings.limits.time = Duration::from_millis(milliseconds);
+        Ok(settings)
+    }
+}
+
+/// A number within its limits, or what it is if nothing is said.
+fn number<T: FromStr + PartialOrd + Display>(
+    what: &str,
+    text: Option<String>,
+    range: RangeInclusive<T>,
+    otherwise: T,
+) -> Result<T, String> {
+    let Some(text) = text else { return Ok(otherwise) };
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number
+        .ok_or_else(|| format!("{what} is `{text}`, not a number from {} to {}", range.start(), range.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Settings;
+
+    #[test]
+    fn arguments_count_more_than_variables() {
+        let variable = |name: &str| match name {
+            "HTTPD_PORT" => Some("1".to_owned()),
+            "HTTPD_TIMEOUT" => Some("50".to_owned()),
+            _ => None,
+        };
+        let settings = Settings::new(&["2".to_owned()], variable).unwrap();
+        assert_eq!((settings.port, settings.limits.time), (2, Duration::from_millis(50)));
+        assert_eq!(Settings::new(&[], variable).unwrap().port, 1);
+        assert_eq!(Settings::new(&[], |_| None), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Settings::new(&["x".to_owned()], |_| None).unwrap_err().contains("`x`"));
+        assert!(Settings::new(&["1".to_owned(), "2".to_owned()], |_| None).is_err());
+        assert!(Settings::new(&[], |_| Some("0".to_owned())).unwrap_err().contains("HTTPD_CONNECTIONS"));
+    }
+}
