@@ -40,6 +40,8 @@ const ON_TARGETS: [(&str, &[&str]); 4] = [
             "--package",
             "httpd",
             "--package",
+            "net_bench",
+            "--package",
             "net_calls",
             "--package",
             "third_party",
