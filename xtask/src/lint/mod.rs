@@ -44,9 +44,13 @@ const ON_TARGETS: [(&str, &[&str]); 4] = [
             "--package",
             "net_calls",
             "--package",
+            "poll_server",
+            "--package",
             "third_party",
             "--package",
             "threads",
+            "--package",
+            "udp_echo",
         ],
     ),
 ];

@@ -1,0 +1,50 @@
+//! Echoes for many clients in one thread: an event loop with mio, unmodified from crates.io.
+//!
+//! `poll_server [PORT]` (7070) prints where it listens and sends every client's bytes back. A client that sends a line
+//! that is `exit` and nothing else ends it; the last line says how many clients there were. On our kernel mio waits by
+//! `poll`, and its waker is an `eventfd`.
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+mod client;
+mod server;
+
+use std::io;
+use std::process::ExitCode;
+use std::{env, str::FromStr};
+
+use server::Server;
+
+/// The port if nothing is said.
+const PORT: u16 = 7070;
+
+/// The exit code for arguments that make no sense.
+const USAGE_ERROR: u8 = 2;
+
+fn main() -> ExitCode {
+    let port = match env::args().nth(1).as_deref().map(u16::from_str) {
+        None => PORT,
+        Some(Ok(port)) => port,
+        Some(Err(_)) => {
+            eprintln!("usage: poll_server [PORT]");
+            return ExitCode::from(USAGE_ERROR);
+        }
+    };
+    match run(port) {
+        Ok(count) => {
+            println!("served {count} clients");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(port: u16) -> io::Result<usize> {
+    let mut server = Server::new(port)?;
+    println!("listening on {}", server.address()?);
+    server.run()
+}
