@@ -51,6 +51,8 @@ const ON_TARGETS: [(&str, &[&str]); 4] = [
             "threads",
             "--package",
             "udp_echo",
+            "--package",
+            "web",
         ],
     ),
 ];

@@ -1,0 +1,91 @@
+//! Notes and their numbers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Most notes there may be.
+const MOST: usize = 10_000;
+
+/// What a client sends.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub(crate) text: String,
+}
+
+/// What a client gets.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) number: u64,
+    pub(crate) text: String,
+}
+
+/// All notes.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    texts: BTreeMap<u64, String>,
+    last: u64,
+}
+
+impl Notes {
+    /// Keeps a new note, if there is room.
+    pub(crate) fn add(&mut self, draft: Draft) -> Option<Note> {
+        if self.texts.len() >= MOST {
+            return None;
+        }
+        self.last += 1;
+        self.texts.insert(self.last, draft.text);
+        self.get(self.last)
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Option<Note> {
+        self.texts.get(&number).map(|text| Note { number, text: text.clone() })
+    }
+
+    /// Gives a note another text.
+    pub(crate) fn change(&mut self, number: u64, draft: Draft) -> Option<Note> {
+        *self.texts.get_mut(&number)? = draft.text;
+        self.get(number)
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Note> {
+        self.texts.remove(&number).map(|text| Note { number, text })
+    }
+
+    /// Those with this text in theirs, the oldest first.
+    pub(crate) fn containing(&self, part: &str) -> Vec<Note> {
+        let found = self.texts.iter().filter(|(_, text)| text.contains(part));
+        found.map(|(number, text)| Note { number: *number, text: text.clone() }).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.texts.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Draft, MOST, Notes};
+
+    fn draft(text: &str) -> Draft {
+        Draft { text: text.to_owned() }
+    }
+
+    #[test]
+    fn numbers_are_not_used_again() {
+        let mut notes = Notes::default();
+        assert_eq!(notes.add(draft("one")).unwrap().number, 1);
+        assert_eq!(notes.remove(1).unwrap().text, "one");
+        assert_eq!(notes.add(draft("two")).unwrap().number, 2);
+        assert_eq!(notes.change(2, draft("too")).unwrap().text, "too");
+        assert_eq!((notes.get(1), notes.change(1, draft("x")), notes.remove(1)), (None, None, None));
+        assert_eq!(notes.containing("oo").len(), 1);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let mut notes = Notes::default();
+        assert!((0..MOST).all(|_| notes.add(draft("")).is_some()));
+        assert_eq!((notes.add(draft("")), notes.count()), (None, MOST));
+    }
+}
