@@ -38,6 +38,8 @@ const ON_TARGETS: [(&str, &[&str]); 4] = [
             "--package",
             "heap_scaling",
             "--package",
+            "http_client",
+            "--package",
             "httpd",
             "--package",
             "net_bench",

@@ -1,0 +1,37 @@
+//! Connections, plain ones and secret ones.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::Failure;
+use crate::tls;
+use crate::url::Url;
+
+/// How long connecting and every single call may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What can be read from and written to.
+pub(crate) trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Connects to the URL's host, at the first of its addresses that answers.
+pub(crate) fn open(url: &Url) -> Result<Box<dyn Stream>, Failure> {
+    let stream = connect(&url.host, url.port)?;
+    if url.secure { Ok(Box::new(tls::start(stream, &url.host)?)) } else { Ok(Box::new(stream)) }
+}
+
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut result = Err(io::Error::other("the host has no address"));
+    for address in (host, port).to_socket_addrs()? {
+        result = TcpStream::connect_timeout(&address, PATIENCE);
+        if result.is_ok() {
+            break;
+        }
+    }
+    let stream = result?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}

@@ -1,0 +1,136 @@
+//! The beginning of an answer: its status and its fields (RFC 9112, sections 4 and 5).
+
+use std::io::{BufRead, Read};
+
+use crate::Failure;
+
+/// Most bytes of it.
+const MOST: u64 = 64 << 10;
+
+/// Most answers that only say that the real one will come.
+const MAX_INTERIM: usize = 10;
+
+/// What an answer says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+    pub(crate) length: Option<u64>,
+    pub(crate) chunked: bool,
+    pub(crate) location: Option<String>,
+}
+
+impl Head {
+    /// Receives the head of the answer itself, after those that only say that it will come.
+    pub(crate) fn receive_final(input: &mut impl BufRead) -> Result<Self, Failure> {
+        for _ in 0..MAX_INTERIM {
+            let head = Self::receive(input)?;
+            if !(100..200).contains(&head.status) {
+                return Ok(head);
+            }
+        }
+        Err(Failure::Answer("there is no end of announcements"))
+    }
+
+    fn receive(input: &mut impl BufRead) -> Result<Self, Failure> {
+        let mut input = input.take(MOST);
+        let mut head = status_line(&line(&mut input)?)?;
+        loop {
+            let line = line(&mut input)?;
+            if line.is_empty() {
+                return Ok(head);
+            }
+            let (name, value) = line.split_once(':').ok_or(Failure::Answer("a field has no colon"))?;
+            head.set(&name.to_ascii_lowercase(), value.trim())?;
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        match name {
+            "content-length" => {
+                let length = value.parse().map_err(|_| Failure::Answer("its length is no number"))?;
+                if self.length.replace(length).is_some_and(|other| other != length) {
+                    return Err(Failure::Answer("it has two lengths"));
+                }
+            }
+            "transfer-encoding" if value.eq_ignore_ascii_case("chunked") => self.chunked = true,
+            "transfer-encoding" => return Err(Failure::Answer("its coding is unknown")),
+            "location" => self.location = Some(value.to_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether it says where to look instead.
+    pub(crate) fn is_redirection(&self) -> bool {
+        [301, 302, 303, 307, 308].contains(&self.status)
+    }
+
+    /// Whether there can be no content, whatever the fields say.
+    pub(crate) fn is_empty(&self) -> bool {
+        [204, 304].contains(&self.status)
+    }
+}
+
+/// The next line, without its end.
+pub(crate) fn line(input: &mut impl BufRead) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    input.read_until(b'\n', &mut bytes)?;
+    let line = bytes.strip_suffix(b"\n").ok_or(Failure::Answer("a line is cut off or too long"))?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    String::from_utf8(line.to_vec()).map_err(|_| Failure::Answer("a line is no text"))
+}
+
+fn status_line(line: &str) -> Result<Head, Failure> {
+    let wrong = || Failure::Answer("it is not HTTP/1");
+    let mut words = line.splitn(3, ' ');
+    let version = words.next().unwrap_or_default();
+    let status = words.next().filter(|status| status.len() == 3).and_then(|status| status.parse().ok());
+    match status {
+        Some(status) if version.starts_with("HTTP/1.") => {
+            Ok(Head { status, reason: words.next().unwrap_or_default().to_owned(), ..Head::default() })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Head;
+
+    fn receive(text: &str) -> Result<Head, String> {
+        Head::receive_final(&mut text.as_bytes()).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn fields_are_understood() {
+        let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 302 Found there\r\nLOCATION: /a\r\nX: y\r\n\
+            content-length:  7 \r\n\r\nrest";
+        let (reason, location) = ("Found there".to_owned(), Some("/a".to_owned()));
+        let expected = Head { status: 302, reason, length: Some(7), chunked: false, location };
+        assert_eq!(receive(text), Ok(expected));
+        assert!(receive("HTTP/1.1 200\nTransfer-Encoding: Chunked\n\n").unwrap().chunked);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "",
+            "HTTP/2 200 OK\r\n\r\n",
+            "HTTP/1.1 20 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\nx\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        ] {
+            assert!(receive(text).is_err(), "{text}");
+        }
+        assert!(receive(&format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(70_000))).is_err());
+        assert!(receive(&"HTTP/1.1 100 Continue\r\n\r\n".repeat(11)).is_err());
+    }
+}

@@ -1,0 +1,110 @@
+//! The whole client against servers of this machine.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
+
+use crate::{Failure, fetch, tls};
+
+/// Reads a request and gives its path.
+fn path(stream: impl Read) -> String {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let first = lines.next().unwrap();
+    assert!(lines.any(|line| line.is_empty()));
+    first.split(' ').nth(1).unwrap().to_owned()
+}
+
+/// A server whose answers depend on the path.
+fn server(answer: fn(&str) -> String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let answer = answer(&path(&stream));
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+/// The status and the content.
+fn get(url: &str) -> Result<(u16, String), Failure> {
+    let mut out = Vec::new();
+    let head = fetch(url, &mut out)?;
+    Ok((head.status, String::from_utf8(out).unwrap()))
+}
+
+#[test]
+fn redirections_are_followed() {
+    let address = server(|path| match path {
+        "/start" => "HTTP/1.1 302 Found\r\nLocation: /middle\r\nContent-Length: 4\r\n\r\nskip".to_owned(),
+        "/middle" => "HTTP/1.1 301 Moved\r\nLocation: end?x\r\n\r\n".to_owned(),
+        "/end?x" => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhere\r\n0\r\n\r\n".to_owned(),
+        "/round" => "HTTP/1.1 307 Again\r\nLocation: /round\r\n\r\n".to_owned(),
+        _ => "HTTP/1.1 404 Not Found\r\n\r\nnothing".to_owned(),
+    });
+    let get = |path: &str| get(&format!("http://{address}{path}"));
+    assert_eq!(get("/start").unwrap(), (200, "here".to_owned()));
+    assert_eq!(get("/elsewhere").unwrap(), (404, "nothing".to_owned()));
+    assert!(matches!(get("/round"), Err(Failure::Answer(_))));
+}
+
+#[test]
+fn silent_servers_are_no_servers() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(matches!(get(&format!("http://{address}/")), Err(Failure::Connection(_))));
+    let address = server(|_| "nonsense\r\n\r\n".to_owned());
+    assert!(matches!(get(&format!("http://{address}/")), Err(Failure::Answer(_))));
+}
+
+/// A server for one client that speaks TLS with the certificate of the tests.
+fn secret_server() -> SocketAddr {
+    let certificate = CertificateDer::from_pem_slice(include_bytes!("certificates/leaf.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("certificates/leaf.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls_graviola::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let connection = ServerConnection::new(Arc::new(config)).unwrap();
+        let mut stream = StreamOwned::new(connection, stream);
+        let mut byte = [0];
+        // A client that does not believe it goes away.
+        if stream.read_exact(&mut byte).is_ok() {
+            stream.write_all(&byte).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn hosts_must_show_who_they_are() {
+    let root = include_str!("certificates/ca.pem").lines().filter(|line| !line.starts_with("--"));
+    let root: String = root.collect();
+    for (root, name, trusted) in [
+        (Some(root.clone()), "127.0.0.1", true),
+        (Some(root), "example.org", false),
+        (None, "127.0.0.1", false),
+    ] {
+        let config = tls::config(tls::roots(root).unwrap()).unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut stream = StreamOwned::new(connection, TcpStream::connect(secret_server()).unwrap());
+        let mut byte = [0];
+        let heard = stream.write_all(b"x").and_then(|()| stream.read_exact(&mut byte));
+        assert_eq!((heard.is_ok(), byte == *b"x"), (trusted, trusted), "{heard:?}");
+    }
+    assert!(tls::roots(Some("nonsense".to_owned())).is_err());
+    assert!(matches!(get(&format!("https://{}/", secret_server())), Err(Failure::Connection(_))));
+}
