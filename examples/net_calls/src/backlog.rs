@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::notes::Notes;
@@ -23,14 +22,6 @@ pub(crate) const ROWS: [Row; 12] = [
     ("a_hundred_wait", Check::Versions(a_hundred_wait)),
     ("accept_in_turns", Check::Versions(accept_in_turns)),
 ];
-
-/// A listener in whose queue only so many fit.
-fn listener(ip: Ip, backlog: i32) -> io::Result<TcpListener> {
-    let socket: OwnedFd = ip.stream_socket()?;
-    sys::bind(&socket, ip.loopback(0))?;
-    sys::listen(&socket, backlog)?;
-    Ok(TcpListener::from(socket))
-}
 
 /// Connects until somebody has to wait for a place; gives how many did not.
 fn places(listener: &TcpListener, most: usize) -> io::Result<(usize, Vec<TcpStream>)> {
@@ -108,22 +99,22 @@ fn listener_closed(notes: &mut Notes, ip: Ip) -> Outcome {
 }
 
 fn of_0_takes_one(notes: &mut Notes, ip: Ip) -> Outcome {
-    notes.add("places", places(&listener(ip, 0)?, 8)?.0);
+    notes.add("places", places(&ip.listener_with(0)?, 8)?.0);
     Ok(())
 }
 
 fn of_3_takes_four(notes: &mut Notes, ip: Ip) -> Outcome {
-    notes.add("places", places(&listener(ip, 3)?, 8)?.0);
+    notes.add("places", places(&ip.listener_with(3)?, 8)?.0);
     Ok(())
 }
 
 fn negative_is_large(notes: &mut Notes, ip: Ip) -> Outcome {
-    notes.add("places of 8", places(&listener(ip, -1)?, 8)?.0);
+    notes.add("places of 8", places(&ip.listener_with(-1)?, 8)?.0);
     Ok(())
 }
 
 fn room_after_accept(notes: &mut Notes, ip: Ip) -> Outcome {
-    let listener = listener(ip, 0)?;
+    let listener = ip.listener_with(0)?;
     let address = listener.local_addr()?;
     let (_, mut clients) = places(&listener, 8)?;
     let _accepted = listener.accept()?;
@@ -137,7 +128,7 @@ fn room_after_accept(notes: &mut Notes, ip: Ip) -> Outcome {
 
 /// Listening again changes how many may wait.
 fn changed_while_listening(notes: &mut Notes, ip: Ip) -> Outcome {
-    let listener = listener(ip, 0)?;
+    let listener = ip.listener_with(0)?;
     notes.add("listen", sys::listen(&listener, 2));
     notes.add("places", places(&listener, 8)?.0);
     Ok(())

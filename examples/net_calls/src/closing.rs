@@ -4,7 +4,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::notes::Notes;
-use crate::support::{Ip, at_once, fill, peek, read, settle, takes, write};
+use crate::support::{Ip, at_once, fill, join, peek, read, settle, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 17] = [
@@ -190,7 +190,7 @@ fn reset_wakes_reader(notes: &mut Notes, ip: Ip) -> Outcome {
         let reader = scope.spawn(|| read(&client));
         settle();
         reset(server)?;
-        reader.join().map_err(|_| std::io::Error::other("panic"))
+        Ok::<_, std::io::Error>(join(reader))
     })?;
     notes.add("read", result);
     Ok(())
@@ -203,7 +203,7 @@ fn reset_wakes_writer(notes: &mut Notes, ip: Ip) -> Outcome {
         let writer = scope.spawn(|| write(&client, b"does not fit"));
         settle();
         drop(server);
-        writer.join().map_err(|_| std::io::Error::other("panic"))
+        Ok::<_, std::io::Error>(join(writer))
     })?;
     notes.add("write", result);
     notes.add("write again", write(&client, b"a"));

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::notes::Notes;
-use crate::support::{Ip, at_once, read, settle, takes, write};
+use crate::support::{Ip, at_once, read, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
 /// Longer than anything takes here.
@@ -111,20 +111,8 @@ fn no_time(notes: &mut Notes, ip: Ip) -> Outcome {
     Ok(())
 }
 
-/// A listener whose queue is full lets others wait.
-fn full_listener(ip: Ip) -> io::Result<(TcpStream, SocketAddr, Vec<TcpStream>)> {
-    let socket = ip.stream_socket()?;
-    sys::bind(&socket, ip.loopback(0))?;
-    sys::listen(&socket, 0)?;
-    let listener = TcpStream::from(socket);
-    let address = listener.local_addr()?;
-    let waiting = vec![TcpStream::connect(address)?];
-    settle();
-    Ok((listener, address, waiting))
-}
-
 fn limit_passes(notes: &mut Notes, ip: Ip) -> Outcome {
-    let (_listener, address, _waiting) = full_listener(ip)?;
+    let (_listener, address, _waiting) = ip.full_listener()?;
     let limit = Duration::from_millis(200);
     let (result, time) = takes(limit, || TcpStream::connect_timeout(&address, limit).map(drop));
     notes.add("connect", result);
@@ -133,7 +121,7 @@ fn limit_passes(notes: &mut Notes, ip: Ip) -> Outcome {
 }
 
 fn send_limit_passes(notes: &mut Notes, ip: Ip) -> Outcome {
-    let (_listener, address, _waiting) = full_listener(ip)?;
+    let (_listener, address, _waiting) = ip.full_listener()?;
     let socket = ip.stream_socket()?;
     let limit = Duration::from_millis(200);
     sys::set_limit(&socket, sys::Limit::Send, 0, 200_000)?;

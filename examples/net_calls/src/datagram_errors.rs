@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::notes::Notes;
-use crate::support::{Ip, receive, receive_from, settle};
+use crate::support::{Ip, join, receive, receive_from, settle};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 15] = [
@@ -54,7 +54,7 @@ fn refused_wakes(notes: &mut Notes, ip: Ip) -> Outcome {
         let receiver = scope.spawn(|| receive(&socket));
         settle();
         socket.send(b"anybody?")?;
-        receiver.join().map_err(|_| io::Error::other("panic"))
+        Ok::<_, io::Error>(join(receiver))
     })?;
     notes.add("receive", result);
     Ok(())

@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 use crate::notes::Notes;
-use crate::support::{Ip, read, settle, write};
+use crate::support::{Ip, join, read, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 12] = [
@@ -178,7 +178,7 @@ fn closed_while_read(notes: &mut Notes, ip: Ip) -> Outcome {
         settle();
         drop(copy);
         write(&client, b"arrives")?;
-        reader.join().map_err(|_| std::io::Error::other("panic"))
+        Ok::<_, std::io::Error>(join(reader))
     })?;
     notes.add("read", result);
     Ok(())

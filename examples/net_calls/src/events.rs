@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::net::TcpStream;
 
 use crate::notes::Notes;
-use crate::support::{Ip, at_once, fill, read, receive, settle, takes, write};
+use crate::support::{Ip, at_once, fill, join, read, receive, settle, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 14] = [
@@ -167,7 +167,7 @@ fn woken(
             let waiter = scope.spawn(move || wait(&[(fd, events)], LONG));
             settle();
             action()?;
-            waiter.join().map_err(|_| io::Error::other("panic"))?
+            join(waiter)
         })
     });
     notes.add("woken", result);
@@ -223,7 +223,7 @@ fn woken_by_counter(notes: &mut Notes, ip: Ip) -> Outcome {
         let waiter = scope.spawn(move || wait(&questions, LONG));
         settle();
         sys::write(&counter, &1_u64.to_ne_bytes())?;
-        waiter.join().map_err(|_| io::Error::other("panic"))?
+        join(waiter)
     });
     notes.add("woken", result);
     let mut number = [0; 8];

@@ -3,7 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 
 use crate::notes::Notes;
-use crate::support::{Ip, fill, peek, read, receive, settle, write};
+use crate::support::{Ip, drain, fill, peek, read, receive, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 14] = [
@@ -69,15 +69,8 @@ fn writing(notes: &mut Notes, ip: Ip) -> Outcome {
     client.set_nonblocking(true)?;
     notes.add("full", write(&client, b"a"));
     notes.add("write of nothing", write(&client, b""));
-    let mut received = 0;
     server.set_nonblocking(true)?;
-    while received < sent {
-        match read(&server) {
-            Ok(bytes) => received += bytes.len(),
-            Err(_) => settle(),
-        }
-    }
-    settle();
+    drain(&server, sent)?;
     notes.add("room again", write(&client, b"a"));
     settle();
     notes.add("read", read(&server));
@@ -166,20 +159,8 @@ fn connect_refused(notes: &mut Notes, ip: Ip) -> Outcome {
     Ok(())
 }
 
-/// A listener in whose queue there is no place left.
-fn full_listener(ip: Ip) -> std::io::Result<(TcpListener, TcpStream)> {
-    let socket = ip.stream_socket()?;
-    sys::bind(&socket, ip.loopback(0))?;
-    sys::listen(&socket, 0)?;
-    let listener = TcpListener::from(socket);
-    let waiting = TcpStream::connect(listener.local_addr()?)?;
-    settle();
-    Ok((listener, waiting))
-}
-
 fn connect_waits_for_a_place(notes: &mut Notes, ip: Ip) -> Outcome {
-    let (listener, _waiting) = full_listener(ip)?;
-    let address = listener.local_addr()?;
+    let (listener, address, _waiting) = ip.full_listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
     notes.add("first", sys::connect(&socket, Some(address)));
@@ -195,10 +176,10 @@ fn connect_waits_for_a_place(notes: &mut Notes, ip: Ip) -> Outcome {
 }
 
 fn read_while_connecting(notes: &mut Notes, ip: Ip) -> Outcome {
-    let (listener, _waiting) = full_listener(ip)?;
+    let (_listener, address, _waiting) = ip.full_listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
-    notes.add("connect", sys::connect(&socket, Some(listener.local_addr()?)));
+    notes.add("connect", sys::connect(&socket, Some(address)));
     notes.add("read", read(&socket));
     notes.add("write", write(&socket, b"a"));
     notes.add("local is known", socket.local_addr()?.port() != 0);

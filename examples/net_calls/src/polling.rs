@@ -1,11 +1,11 @@
 //! What poll says of streams and listeners in each of their states.
 
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 
 use crate::events::{EVERYTHING, show};
 use crate::notes::Notes;
-use crate::support::{Ip, fill, read, settle, write};
+use crate::support::{Ip, drain, fill, read, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 18] = [
@@ -83,15 +83,8 @@ fn full(notes: &mut Notes, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     let sent = fill(&client)?;
     note(notes, "full", &client);
-    let mut received = 0;
     server.set_nonblocking(true)?;
-    while received < sent {
-        match read(&server) {
-            Ok(bytes) => received += bytes.len(),
-            Err(_) => settle(),
-        }
-    }
-    settle();
+    drain(&server, sent)?;
     note(notes, "drained", &client);
     Ok(())
 }
@@ -193,13 +186,7 @@ fn refused(notes: &mut Notes, ip: Ip) -> Outcome {
 
 /// A connection for which there is no place yet.
 fn connecting(notes: &mut Notes, ip: Ip) -> Outcome {
-    let socket = ip.stream_socket()?;
-    sys::bind(&socket, ip.loopback(0))?;
-    sys::listen(&socket, 0)?;
-    let listener = TcpListener::from(socket);
-    let address = listener.local_addr()?;
-    let _waiting = TcpStream::connect(address)?;
-    settle();
+    let (_listener, address, _waiting) = ip.full_listener()?;
     let client = ip.stream_socket()?;
     sys::set_nonblocking(&client, true)?;
     notes.add("connect", sys::connect(&client, Some(address)));

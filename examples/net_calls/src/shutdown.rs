@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use crate::notes::Notes;
-use crate::support::{Ip, at_once, fill, peek, read, settle, write};
+use crate::support::{Ip, at_once, fill, join, peek, read, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 19] = [
@@ -71,7 +71,7 @@ fn write_then_answer(notes: &mut Notes, ip: Ip) -> Outcome {
         client.shutdown(Shutdown::Write)?;
         let mut answer = Vec::new();
         io::Read::read_to_end(&mut &client, &mut answer)?;
-        notes.add("server", served.join().map_err(|_| io::Error::other("panic"))?);
+        notes.add("server", join(served));
         Ok::<_, io::Error>(answer)
     })?;
     notes.add("answer is the request", answer == request);
@@ -240,7 +240,7 @@ fn meanwhile<T: Send>(
         let waiting = scope.spawn(waits);
         settle();
         action()?;
-        waiting.join().map_err(|_| io::Error::other("panic"))?
+        join(waiting)
     })
 }
 

@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
 
 use crate::notes::Notes;
-use crate::support::{Ip, peek, read, settle, write};
+use crate::support::{Ip, join, peek, read, settle, write};
 use crate::{Check, Outcome, Row};
 
 pub(crate) const ROWS: [Row; 13] = [
@@ -66,13 +67,13 @@ fn peeking(notes: &mut Notes, ip: Ip) -> Outcome {
 
 fn peek_waits(notes: &mut Notes, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    let found = std::thread::scope(|scope| {
+    let found = thread::scope(|scope| {
         let peeker = scope.spawn(|| peek(&server));
         settle();
         write(&client, b"late")?;
-        Ok::<_, std::io::Error>(peeker.join())
-    })?;
-    notes.add("peek", found.map_err(|_| std::io::Error::other("panic")).flatten());
+        join(peeker)
+    });
+    notes.add("peek", found);
     notes.add("read", read(&server));
     Ok(())
 }

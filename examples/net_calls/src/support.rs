@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::sys;
@@ -56,6 +56,23 @@ impl Ip {
         let listener = TcpListener::bind(self.loopback(0))?;
         let address = listener.local_addr()?;
         Ok((listener, address))
+    }
+
+    /// A listener in whose queue only so many wait.
+    pub(crate) fn listener_with(self, backlog: i32) -> io::Result<TcpListener> {
+        let socket = self.stream_socket()?;
+        sys::bind(&socket, self.loopback(0))?;
+        sys::listen(&socket, backlog)?;
+        Ok(TcpListener::from(socket))
+    }
+
+    /// A listener in whose queue there is no place left, its address, and the one who has the last place.
+    pub(crate) fn full_listener(self) -> io::Result<(TcpListener, SocketAddr, TcpStream)> {
+        let listener = self.listener_with(0)?;
+        let address = listener.local_addr()?;
+        let waiting = TcpStream::connect(address)?;
+        settle();
+        Ok((listener, address, waiting))
     }
 
     /// The two ends of a connection: the one that connected and the one that was accepted.
@@ -159,6 +176,25 @@ pub(crate) fn fill(stream: &TcpStream) -> io::Result<usize> {
     }
     stream.set_nonblocking(false)?;
     Ok(total)
+}
+
+/// Reads so many bytes from a stream that does not wait, and lets the other side learn that there is room.
+pub(crate) fn drain(stream: &TcpStream, size: usize) -> io::Result<()> {
+    let mut received = 0;
+    while received < size {
+        match read(stream) {
+            Ok(bytes) if bytes.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => received += bytes.len(),
+            Err(_) => settle(),
+        }
+    }
+    settle();
+    Ok(())
+}
+
+/// The result of a thread, whose panic is an error like any other.
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    thread.join().map_err(|_| io::Error::other("panic"))?
 }
 
 /// Does something and says whether it took about so long: a little less than asked for is a clock's grain, and a busy

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
 use crate::notes::Notes;
-use crate::support::{Ip, read, receive, settle, write};
+use crate::support::{Ip, join, read, receive, settle, write};
 use crate::{Check, Outcome, Row};
 
 pub(crate) const ROWS: [Row; 8] = [
@@ -18,11 +18,6 @@ pub(crate) const ROWS: [Row; 8] = [
     ("many_connect", Check::Versions(many_connect)),
     ("echo_server", Check::Versions(echo_server)),
 ];
-
-/// The result of a thread, whose panic is an error like any other.
-fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
-    thread.join().map_err(|_| io::Error::other("panic"))?
-}
 
 fn accept_waits(notes: &mut Notes, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;

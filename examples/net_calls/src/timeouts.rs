@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::notes::Notes;
-use crate::support::{Ip, fill, peek, read, receive, settle, takes, write};
+use crate::support::{Ip, fill, join, peek, read, receive, settle, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 14] = [
@@ -170,7 +170,7 @@ fn in_time(notes: &mut Notes, ip: Ip) -> Outcome {
             let reader = scope.spawn(|| read(&client));
             settle();
             write(&server, b"data")?;
-            reader.join().map_err(|_| std::io::Error::other("panic"))?
+            join(reader)
         })
     });
     notes.add("read", result);

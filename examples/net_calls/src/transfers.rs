@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::notes::Notes;
-use crate::support::{Digest, Ip, pattern, read, settle};
+use crate::support::{Digest, Ip, join, pattern, read, settle};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 10] = [
@@ -45,11 +45,6 @@ fn receive(mut stream: &TcpStream, size: usize) -> io::Result<(usize, Digest)> {
         total += size;
         digest.add(buffer.split_at(size).0);
     }
-}
-
-/// The result of a thread, whose panic is an error like any other.
-fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
-    thread.join().map_err(|_| io::Error::other("panic"))?
 }
 
 /// Sends and receives at the same time; notes how much came and whether it was the same.
