@@ -80,7 +80,7 @@ impl<T: Terminal> Console<T> {
     }
 }
 
-impl<T: Terminal> Object for Console<T> {
+impl<T: Terminal + 'static> Object for Console<T> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         self.terminal.alone(&mut || self.read_available(buffer));
         if buffer.room() == 0 || !buffer.is_empty() || self.has_ended() {
@@ -101,7 +101,7 @@ impl<T: Terminal> Object for Console<T> {
             self.terminal.wake_on_input(context);
             read = self.terminal.has_input();
         }
-        Readiness { read, write: true }
+        Readiness { read, write: true, ..Readiness::default() }
     }
 
     fn stat(&self) -> Result<Stat, Errno> {

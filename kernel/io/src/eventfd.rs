@@ -74,7 +74,7 @@ impl<W: Waiters> EventFd<W> {
     }
 }
 
-impl<W: Waiters> Object for EventFd<W> {
+impl<W: Waiters + 'static> Object for EventFd<W> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         if buffer.room() < SIZE {
             return Poll::Ready(Err(Errno::EINVAL));
@@ -98,7 +98,7 @@ impl<W: Waiters> Object for EventFd<W> {
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         self.waiters.add(context);
         let value = self.value.load(Acquire);
-        Readiness { read: value > 0, write: value < MAX }
+        Readiness { read: value > 0, write: value < MAX, ..Readiness::default() }
     }
 
     fn is_nonblocking(&self) -> bool {

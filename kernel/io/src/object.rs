@@ -1,5 +1,6 @@
 //! What a descriptor can stand for.
 
+use core::any::Any;
 use core::fmt::Debug;
 use core::task::{Context, Poll};
 
@@ -26,10 +27,16 @@ pub struct Readiness {
     pub read: bool,
     /// A write would not wait.
     pub write: bool,
+    /// The other side writes no more.
+    pub read_hang_up: bool,
+    /// Nothing can be read or written any more.
+    pub hang_up: bool,
+    /// An error waits to be told.
+    pub error: bool,
 }
 
 /// Something behind a descriptor. The defaults are for objects that do not have the operation.
-pub trait Object: Debug + Send + Sync {
+pub trait Object: Any + Debug + Send + Sync {
     /// Reads into `buffer`; nothing added means the end. A pending read has arranged for the waker to be called.
     ///
     /// # Errors
@@ -82,7 +89,7 @@ pub trait Object: Debug + Send + Sync {
     /// cannot tell is said to be ready, as a file is.
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let _ = context;
-        Readiness { read: true, write: true }
+        Readiness { read: true, write: true, ..Readiness::default() }
     }
 
     /// Whether operations fail instead of waiting.

@@ -119,7 +119,7 @@ impl<S: Storage> BlockFile<S> {
     }
 }
 
-impl<S: Storage> Object for BlockFile<S> {
+impl<S: Storage + 'static> Object for BlockFile<S> {
     fn poll_read(&self, _context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         Poll::Ready(self.read(buffer))
     }
