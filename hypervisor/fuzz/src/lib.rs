@@ -6,7 +6,7 @@
 use clap::Parser;
 use hermit_boot::{LoadError, Randomness};
 use hermit_interface::boot_info::{BootInfo, BootInfoError};
-use hermit_interface::command_line::{CommandLine, Encoder};
+use hermit_interface::command_line::{CommandLine, Encoder, NetworkOptions};
 use hermit_interface::image;
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
@@ -74,15 +74,17 @@ pub fn command_line(data: &[u8]) {
     parsed.argv0.iter().for_each(|name| encoder.argv0(name));
     parsed.env.iter().for_each(|variable| encoder.env(variable));
     parsed.args.iter().for_each(|argument| encoder.arg(argument));
-    parsed.ip.iter().for_each(|&ip| encoder.ip(ip));
-    parsed.gateways.iter().for_each(|&address| encoder.gateway(address));
-    parsed.nameservers.iter().for_each(|&address| encoder.nameserver(address));
-    parsed.hostname.iter().for_each(|name| encoder.hostname(name));
-    let again = CommandLine::parse(&encoder.finish());
+    let network = NetworkOptions::parse(data);
+    network.ip.iter().for_each(|&ip| encoder.ip(ip));
+    network.gateways.iter().for_each(|&address| encoder.gateway(address));
+    network.nameservers.iter().for_each(|&address| encoder.nameserver(address));
+    network.hostname.iter().for_each(|name| encoder.hostname(name));
+    let line = encoder.finish();
     // Only boot loaders write of devices, and nobody writes what makes no sense.
-    let (devices, malformed) = (Vec::new(), Vec::new());
-    let expected = CommandLine { devices, malformed, virtio_console: false, ..parsed };
-    assert_eq!(again, expected);
+    let expected = CommandLine { devices: Vec::new(), virtio_console: false, ..parsed };
+    assert_eq!(CommandLine::parse(&line), expected, "what is written is read again");
+    let expected = NetworkOptions { malformed: Vec::new(), ..network };
+    assert_eq!(NetworkOptions::parse(&line), expected, "what is written is read again");
 }
 
 /// `data` is boot information, which is written and read again.

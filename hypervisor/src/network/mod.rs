@@ -128,7 +128,7 @@ pub fn describe(network: &Network, line: &mut Encoder) {
 mod tests {
     use super::{MAX_MTU, NetworkError, arguments, connect, describe};
     use crate::config::network::{Network, NetworkChoice};
-    use hermit_interface::command_line::{CommandLine, Encoder};
+    use hermit_interface::command_line::{Encoder, NetworkOptions};
 
     fn network(text: &str) -> Network {
         text.parse::<NetworkChoice>().unwrap().0.unwrap()
@@ -152,7 +152,7 @@ mod tests {
     fn the_guest_is_told_what_the_user_says_and_no_more() {
         let mut line = Encoder::new();
         describe(&network(STATIC), &mut line);
-        let parsed = CommandLine::parse(&line.finish());
+        let parsed = NetworkOptions::parse(&line.finish());
         assert_eq!((parsed.ip.len(), parsed.gateways.len(), parsed.nameservers.len()), (3, 2, 1));
         assert_eq!((parsed.hostname.as_deref(), parsed.malformed.len()), (Some("web"), 0));
         let mut line = Encoder::new();

@@ -1,19 +1,17 @@
 //! The one line of text that gives a program its arguments and environment.
 //!
 //! Words are separated by blanks. Words before `--` are options of the form `name=value`; the words after it
-//! are the program's arguments; `network` has the options of the network. A backslash takes the meaning from the byte after it, and double quotes keep
-//! blanks together (an empty argument is `""`). Boot loaders put words of their own in front (GRUB and QEMU the
+//! are the program's arguments; [`NetworkOptions`] are read apart from the others. A backslash takes the meaning from the byte
+//! after it, and double quotes keep blanks together (an empty argument is `""`). Boot loaders put words of their own in front (GRUB and QEMU the
 //! kernel's file name), so a word that is no known option is passed over.
 
 mod network;
 
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use crate::boot_info::{Device, Range};
 
-pub use network::{Cidr, Ip, is_hostname};
+pub use network::{Cidr, Ip, NetworkOptions, is_hostname};
 
 /// Writes a command line; the inverse of [`CommandLine::parse`].
 #[derive(Debug, Default, Clone)]
@@ -84,16 +82,6 @@ pub struct CommandLine {
     pub devices: Vec<Device>,
     /// Standard input and output are the first virtio console (`console=hvc0`, as Linux has it), not the serial port.
     pub virtio_console: bool,
-    /// Where the machine's addresses come from, in the line's order; nothing if the line does not say.
-    pub ip: Vec<Ip>,
-    /// Where what is for other networks goes.
-    pub gateways: Vec<IpAddr>,
-    /// Who knows the addresses of names.
-    pub nameservers: Vec<IpAddr>,
-    /// How the machine is called: a good name ([`is_hostname`]).
-    pub hostname: Option<String>,
-    /// Words about the network that make no sense, as they were written.
-    pub malformed: Vec<Vec<u8>>,
 }
 
 /// Reads `SIZE@ADDRESS:LINE`, perhaps with another number behind it.
@@ -138,8 +126,6 @@ impl CommandLine {
                 parsed.devices.extend(device(text));
             } else if word == b"console=hvc0" {
                 parsed.virtio_console = true;
-            } else {
-                parsed.take_network(&word);
             }
         }
         parsed.args = words.map(|(word, _)| word).collect();

@@ -25,9 +25,16 @@ errors! {
     ESRCH ETIMEDOUT EOVERFLOW ENOTTY ENOTSOCK EROFS EACCES EDEADLK EIO ENOSPC EEXIST ENXIO
     EADDRINUSE EADDRNOTAVAIL EAFNOSUPPORT EALREADY ECONNABORTED ECONNREFUSED ECONNRESET EDESTADDRREQ EHOSTUNREACH
     EINPROGRESS EISCONN EMSGSIZE ENETUNREACH ENOBUFS ENODEV ENOPROTOOPT ENOTCONN EOPNOTSUPP EPIPE EPROTONOSUPPORT
+    ESOCKTNOSUPPORT EDOM
 }
 
 impl Errno {
+    /// The error of this positive number; for any other number that of a bad argument.
+    #[must_use]
+    pub const fn from_number(number: i32) -> Self {
+        if number > 0 { Self(number) } else { Self::EINVAL }
+    }
+
     /// The positive number.
     #[must_use]
     pub const fn number(self) -> i32 {

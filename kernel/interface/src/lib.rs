@@ -11,6 +11,7 @@
 //! | [`exit`], [`console`] | kernel → loader, build tool: how a guest ends, how input is framed |
 //! | [`machine`] | hypervisor → kernel: ports and addresses of its machine |
 //! | [`process`] | hypervisor ↔ kernel: the same machine as a process |
+//! | [`net`] | kernel ↔ network stack: sockets, the device |
 //! | [`memory_size`] | build tool, hypervisor: how people write sizes |
 //! | [`errno`] | services → system calls: why a call failed |
 #![no_std]
@@ -29,6 +30,7 @@ pub mod image;
 pub mod machine;
 #[cfg(any(feature = "alloc", test))]
 pub mod memory_size;
+pub mod net;
 pub mod note;
 pub mod process;
 
