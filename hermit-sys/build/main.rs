@@ -41,8 +41,9 @@ fn build() -> Result<(), String> {
             package: "hermit-net",
             manifest: here.join("net/Cargo.toml"),
             target: variable("TARGET")?,
-            sources: vec![here.join("net")],
-            exports: Vec::new(),
+            sources: vec![here.join("net"), workspace.join("kernel/interface"), workspace.join("hermit-abi")],
+            // `hermit_interface::net::START`.
+            exports: vec!["hermit_net_start".to_owned()],
             features: Vec::new(),
         },
     ];

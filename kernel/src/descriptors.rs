@@ -96,6 +96,12 @@ pub(crate) fn open_eventfd(value: u64, semaphore: bool, nonblocking: bool) -> Re
     i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
 }
 
+/// Opens a descriptor for an object.
+pub(crate) fn open_object(object: Arc<dyn Object>) -> Result<i32, Errno> {
+    let descriptor = TABLE.lock().insert(object)?;
+    i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
+}
+
 /// The object of a descriptor.
 pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
     let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;

@@ -21,15 +21,24 @@ const DEFAULT_NAME: &[u8] = b"hermit";
 
 static COMMAND_LINE: Once<CommandLine> = Once::new();
 
+/// The same as it was written.
+static COMMAND_LINE_TEXT: Once<Vec<u8>> = Once::new();
+
 /// Runs once the processor is ready.
 pub(crate) fn main(boot: Boot) -> ! {
     report::init();
     let line = COMMAND_LINE.call_once(|| CommandLine::parse(boot.info.command_line));
+    COMMAND_LINE_TEXT.call_once(|| boot.info.command_line.to_vec());
     devices::init(&boot, line);
     descriptors::init();
     entropy::init(&boot);
     let Err(OutOfMemory) = life::start(MAIN_STACK_SIZE, program, NORMAL_PRIO.into());
     report::fatal(format_args!("too little memory for the main thread"))
+}
+
+/// The command line, as the loader has handed it over.
+pub(crate) fn command_line() -> &'static [u8] {
+    COMMAND_LINE_TEXT.get().map_or(&[], Vec::as_slice)
 }
 
 /// The main thread.

@@ -14,10 +14,10 @@ use hermit_virtio::block::{Block, BlockError, Completion, SECTOR_SIZE};
 use hermit_virtio::bytes::{Bytes, Sectors, WriteError};
 use hermit_virtio::queue::Token;
 
-use super::turn::Turn;
 use super::{Driver, Pages, Transport, find, install};
 use crate::fallible;
 use crate::threads::wait::block_on;
+use crate::turn::Turn;
 use crate::waiters::Waiters;
 
 /// Most disks that have names.

@@ -13,10 +13,10 @@ use hermit_virtio::Id;
 use hermit_virtio::entropy::{Entropy, EntropyError};
 use spin::Once;
 
-use super::turn::Turn;
 use super::{Driver, Pages, Transport, find, install};
 use crate::fallible;
 use crate::threads::wait::block_on;
+use crate::turn::Turn;
 use crate::waiters::Waiters;
 
 /// Most bytes of one request.

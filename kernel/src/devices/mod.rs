@@ -4,7 +4,7 @@ mod block;
 mod console;
 mod entropy;
 mod found;
-mod turn;
+mod network;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,6 +22,7 @@ use spin::Once;
 pub(crate) use console::{VirtioConsole, console};
 pub(crate) use entropy::seed;
 use found::{Found, Transport};
+pub(crate) use network::{init as init_network, network};
 
 /// Folder of the devices.
 const FOLDER: &[u8] = b"/dev/";

@@ -1,5 +1,6 @@
 //! Reading, writing, and what else works on any descriptor.
 
+use alloc::vec::Vec;
 use core::ffi::c_void;
 
 use hermit_abi::{
@@ -38,6 +39,87 @@ unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Result<&'a [iovec]
     unsafe { user::array(vectors, count) }
 }
 
+fn count_of(bytes: Result<usize, Errno>) -> Result<isize, Errno> {
+    bytes.map(count)
+}
+
+/// Bytes of vectors that go through a buffer of ours: more than a datagram has.
+const VECTORS_MAX: usize = 128 << 10;
+
+/// How many bytes of vectors are read or written at once.
+fn size_of_vectors(vectors: &[iovec]) -> Result<usize, Errno> {
+    let sum = vectors.iter().try_fold(0_usize, |sum, vector| sum.checked_add(vector.iov_len));
+    sum.filter(|&sum| isize::try_from(sum).is_ok()).ok_or(Errno::EINVAL)
+}
+
+/// The only vector that is not empty, if there is just one, and the first one if all are.
+fn only(vectors: &[iovec]) -> Option<iovec> {
+    let mut filled = vectors.iter().filter(|vector| vector.iov_len > 0);
+    match (filled.next(), filled.next()) {
+        (Some(only), None) => Some(*only),
+        (None, _) => Some(iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }),
+        _ => None,
+    }
+}
+
+/// A buffer of ours.
+fn bounce(size: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size.min(VECTORS_MAX)).map_err(|_| Errno::ENOMEM)?;
+    Ok(bytes)
+}
+
+/// Reads once, and spreads what came over the vectors: a datagram is one, however many vectors there are.
+///
+/// # Safety
+///
+/// They describe buffers that nobody else uses meanwhile.
+unsafe fn read_vectors(object: &dyn Object, vectors: &[iovec]) -> Result<usize, Errno> {
+    let size = size_of_vectors(vectors)?;
+    if let Some(vector) = only(vectors) {
+        // SAFETY: the caller's promise.
+        let mut buffer = ReadBuffer::new(unsafe { user::buffer(vector.iov_base.cast(), vector.iov_len) }?);
+        read(object, &mut buffer)?;
+        return Ok(buffer.len());
+    }
+    let mut bytes = bounce(size)?;
+    let room = bytes.spare_capacity_mut();
+    let mut buffer = ReadBuffer::new(room.get_mut(..size.min(VECTORS_MAX)).unwrap_or_default());
+    read(object, &mut buffer)?;
+    let total = buffer.len();
+    // SAFETY: a read buffer has only been filled as far as it says.
+    unsafe { bytes.set_len(total) };
+    let mut rest = bytes.as_slice();
+    for vector in vectors {
+        // SAFETY: the caller's promise.
+        let mut part = ReadBuffer::new(unsafe { user::buffer(vector.iov_base.cast(), vector.iov_len) }?);
+        let count = part.append(rest);
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    Ok(total)
+}
+
+/// Writes what the vectors have as one piece: a datagram is one, however many vectors there are.
+///
+/// # Safety
+///
+/// They describe buffers that nobody writes meanwhile.
+unsafe fn write_vectors(object: &dyn Object, vectors: &[iovec]) -> Result<usize, Errno> {
+    let size = size_of_vectors(vectors)?;
+    if let Some(vector) = only(vectors) {
+        // SAFETY: the caller's promise.
+        return write(object, unsafe { user::bytes(vector.iov_base.cast_const().cast(), vector.iov_len) }?);
+    }
+    let mut bytes = bounce(size)?;
+    for vector in vectors {
+        // SAFETY: the caller's promise.
+        let part = unsafe { user::bytes(vector.iov_base.cast_const().cast(), vector.iov_len) }?;
+        let room = bytes.capacity() - bytes.len();
+        bytes.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
+    }
+    write(object, &bytes)
+}
+
 export! {
     fn sys_read as read(fd: i32, buf: *mut u8, len: usize) -> isize {
         let object = descriptors::get(fd)?;
@@ -54,34 +136,20 @@ export! {
         write(&*object, bytes).map(count)
     }
 
-    /// Fills the first vector that is not empty: what comes later may have to be waited for, and there is something to
-    /// return already.
     fn sys_readv as readv(fd: i32, iov: *const iovec, iovcnt: usize) -> isize {
         let object = descriptors::get(fd)?;
         // SAFETY: the program passes as many vectors.
-        let Some(vector) = unsafe { vectors(iov, iovcnt) }?.iter().find(|vector| vector.iov_len > 0) else {
-            return Ok(0);
-        };
-        // SAFETY: it describes a buffer that nobody else uses during the call.
-        let mut buffer = ReadBuffer::new(unsafe { user::buffer(vector.iov_base.cast(), vector.iov_len) }?);
-        read(&*object, &mut buffer)?;
-        Ok(count(buffer.len()))
+        let vectors = unsafe { vectors(iov, iovcnt) }?;
+        // SAFETY: they describe buffers that nobody else uses during the call.
+        count_of(unsafe { read_vectors(&*object, vectors) })
     }
 
     fn sys_writev as writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize {
         let object = descriptors::get(fd)?;
-        let mut total = 0;
         // SAFETY: the program passes as many vectors.
-        for vector in unsafe { vectors(iov, iovcnt) }? {
-            // SAFETY: each describes a buffer that nobody writes during the call.
-            let bytes = unsafe { user::bytes(vector.iov_base.cast_const().cast(), vector.iov_len) }?;
-            let written = write(&*object, bytes)?;
-            total += written;
-            if written < bytes.len() {
-                break;
-            }
-        }
-        Ok(count(total))
+        let vectors = unsafe { vectors(iov, iovcnt) }?;
+        // SAFETY: they describe buffers that nobody writes during the call.
+        count_of(unsafe { write_vectors(&*object, vectors) })
     }
 
     fn sys_close as close(fd: i32) -> i32 {

@@ -3,8 +3,8 @@
 use core::task::{Context, Poll};
 
 use hermit_abi::{
-    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM, nfds_t,
-    pollfd,
+    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP,
+    POLLRDNORM, POLLWRNORM, nfds_t, pollfd,
 };
 use hermit_hal::clock;
 use hermit_interface::Errno;
@@ -28,9 +28,12 @@ fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> 
 fn events(context: &mut Context<'_>, entry: &pollfd) -> i16 {
     let Ok(object) = descriptors::get(entry.fd) else { return POLLNVAL };
     let readiness = object.poll_ready(context);
-    let read = if readiness.read { POLLIN | POLLRDNORM } else { 0 };
-    let write = if readiness.write { POLLOUT | POLLWRNORM } else { 0 };
-    entry.events & (read | write)
+    let bits = |is_so: bool, events: i16| if is_so { events } else { 0 };
+    let asked = bits(readiness.read, POLLIN | POLLRDNORM)
+        | bits(readiness.write, POLLOUT | POLLWRNORM)
+        | bits(readiness.read_hang_up, POLLRDHUP);
+    // These are told to whoever asks for anything.
+    entry.events & asked | bits(readiness.hang_up, POLLHUP) | bits(readiness.error, POLLERR)
 }
 
 export_plain! {

@@ -5,10 +5,13 @@
 //! does not compile. What this kernel does not have yet fails with the error that says so.
 #![expect(unsafe_code, reason = "the ABI passes raw pointers and its symbols are known to the linker alone")]
 
+mod addresses;
 mod descriptors;
 mod events;
 mod files;
+mod lookup;
 mod memory;
+mod options;
 mod process;
 mod sockets;
 mod sync;

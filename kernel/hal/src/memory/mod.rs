@@ -62,6 +62,12 @@ pub fn reclaim() {
     heap::drain_cache();
 }
 
+/// How many bytes of memory nobody has.
+#[must_use]
+pub fn available() -> u64 {
+    paging::with(|memory| memory.available())
+}
+
 /// Puts a value into memory for ever; `None` if there is none.
 pub fn leak<T>(value: T) -> Option<&'static T> {
     let mut place = Vec::new();

@@ -61,6 +61,11 @@ pub(super) fn is_mapped(address: u64) -> bool {
 }
 
 impl Memory {
+    /// How much memory is free.
+    pub(super) fn available(&self) -> u64 {
+        self.space.available()
+    }
+
     /// Unmaps what the loader needed for itself, the page at address 0 with it.
     pub(super) fn forget_loader(&mut self) {
         // The first entry of the root: 512 GiB. The tables lie in memory that is free already.

@@ -11,18 +11,18 @@ use crate::waiters::Waiters;
 
 /// Lets one thread after the other do something that may have to wait.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     is_taken: AtomicBool,
     waiters: Waiters,
 }
 
 impl Turn {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { is_taken: AtomicBool::new(false), waiters: Waiters::new() }
     }
 
     /// Does something when nobody else does.
-    pub(super) fn take<R>(&self, action: impl FnOnce() -> R) -> R {
+    pub(crate) fn take<R>(&self, action: impl FnOnce() -> R) -> R {
         block_on(|context| {
             if self.try_take() {
                 return Poll::Ready(());

@@ -1,0 +1,95 @@
+//! Options as kernel and stack have them.
+
+use hermit_interface::Errno;
+use hermit_interface::net::{self, OptionName as Number, V4};
+use hermit_net_stack::{OptionName, SocketOption};
+
+use crate::addresses::{v4, v6};
+
+/// An option to be set, as the stack has it.
+///
+/// # Errors
+///
+/// `ENOPROTOOPT` if there is none or it cannot be set, `EINVAL` for a value that cannot be.
+pub(crate) fn from_kernel(option: &net::SocketOption) -> Result<SocketOption, Errno> {
+    let name = Number::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
+    let (value, switch) = (option.value, option.value != 0);
+    let byte = || u8::try_from(value).map_err(|_| Errno::EINVAL);
+    // -1 asks for what is usual.
+    let byte_or = |usual: u8| if value == u32::MAX { Ok(usual) } else { byte() };
+    Ok(match name {
+        Number::Error => return Err(Errno::ENOPROTOOPT),
+        Number::ReuseAddress => SocketOption::ReuseAddress(switch),
+        Number::KeepAlive => SocketOption::KeepAlive(switch),
+        Number::Broadcast => SocketOption::Broadcast(switch),
+        Number::SendBuffer => SocketOption::SendBuffer(value),
+        Number::ReceiveBuffer => SocketOption::ReceiveBuffer(value),
+        Number::NoDelay => SocketOption::NoDelay(switch),
+        Number::Ttl => SocketOption::TimeToLive(byte_or(USUAL_TTL)?),
+        // Linux takes the low bits of whatever there is.
+        Number::TypeOfService => SocketOption::TypeOfService(value.to_le_bytes()[0]),
+        Number::MulticastTtl => SocketOption::MulticastTtlV4(byte_or(1)?),
+        Number::MulticastLoopV4 => SocketOption::MulticastLoopV4(switch),
+        Number::MulticastLoopV6 => SocketOption::MulticastLoopV6(switch),
+        Number::OnlyV6 => SocketOption::OnlyV6(switch),
+        Number::Join if option.group.family == V4 => SocketOption::JoinV4(v4(&option.group)),
+        Number::Join => SocketOption::JoinV6(v6(&option.group)),
+        Number::Leave if option.group.family == V4 => SocketOption::LeaveV4(v4(&option.group)),
+        Number::Leave => SocketOption::LeaveV6(v6(&option.group)),
+    })
+}
+
+/// The usual time to live.
+const USUAL_TTL: u8 = 64;
+
+/// The stack's name of an option that can be read.
+///
+/// # Errors
+///
+/// `ENOPROTOOPT` if there is none.
+pub(crate) fn name(number: u32) -> Result<OptionName, Errno> {
+    Ok(match Number::from_number(number).ok_or(Errno::ENOPROTOOPT)? {
+        Number::Error => OptionName::Error,
+        Number::ReuseAddress => OptionName::ReuseAddress,
+        Number::KeepAlive => OptionName::KeepAlive,
+        Number::Broadcast => OptionName::Broadcast,
+        Number::SendBuffer => OptionName::SendBuffer,
+        Number::ReceiveBuffer => OptionName::ReceiveBuffer,
+        Number::NoDelay => OptionName::NoDelay,
+        Number::Ttl => OptionName::TimeToLive,
+        Number::TypeOfService => OptionName::TypeOfService,
+        Number::MulticastTtl => OptionName::MulticastTtlV4,
+        Number::MulticastLoopV4 => OptionName::MulticastLoopV4,
+        Number::MulticastLoopV6 => OptionName::MulticastLoopV6,
+        Number::OnlyV6 => OptionName::OnlyV6,
+        Number::Join | Number::Leave => return Err(Errno::ENOPROTOOPT),
+    })
+}
+
+/// The value of an option as a number.
+pub(crate) fn value(option: SocketOption) -> u32 {
+    match option {
+        SocketOption::NoDelay(switch)
+        | SocketOption::KeepAlive(switch)
+        | SocketOption::ReuseAddress(switch)
+        | SocketOption::Broadcast(switch)
+        | SocketOption::MulticastLoopV4(switch)
+        | SocketOption::MulticastLoopV6(switch)
+        | SocketOption::OnlyV6(switch) => switch.into(),
+        SocketOption::KeepAliveIdle(number)
+        | SocketOption::KeepAliveInterval(number)
+        | SocketOption::KeepAliveCount(number)
+        | SocketOption::SendBuffer(number)
+        | SocketOption::ReceiveBuffer(number) => number,
+        SocketOption::TimeToLive(number)
+        | SocketOption::HopLimit(number)
+        | SocketOption::TypeOfService(number)
+        | SocketOption::MulticastTtlV4(number)
+        | SocketOption::MulticastHopsV6(number) => number.into(),
+        SocketOption::Error(error) => error.map_or(0, |error| error.number().unsigned_abs()),
+        SocketOption::JoinV4(_)
+        | SocketOption::LeaveV4(_)
+        | SocketOption::JoinV6(_)
+        | SocketOption::LeaveV6(_) => 0,
+    }
+}

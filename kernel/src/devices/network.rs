@@ -1,0 +1,106 @@
+//! The network device.
+
+use hermit_hal::devices::{Allocator, Mirror};
+use hermit_hal::sync::SpinLock;
+use hermit_interface::net::{self, Device};
+use hermit_virtio::Id;
+use hermit_virtio::net::{Checksum, MAX_FRAME, Net, Offload, Segment, Sizes, Version};
+use spin::Once;
+
+use super::{Driver, Pages, Transport, find, install};
+use crate::{entropy, net as sockets};
+
+/// The device. Its calls mask interrupts meanwhile; the functions that they are given do not call it.
+#[derive(Debug)]
+pub(crate) struct Network {
+    driver: SpinLock<Net<Transport, Pages, Mirror>>,
+    /// The address if the device has none.
+    chosen: [u8; 6],
+}
+
+static NETWORK: Once<Option<&'static Network>> = Once::new();
+
+/// Takes the first network device into use, if there is one.
+pub(crate) fn init() {
+    NETWORK.call_once(|| {
+        let found = find(Id::Net, 0)?;
+        let (transport, line) = found.transport()?;
+        let driver =
+            Net::new(transport, &Allocator, Sizes::default()).inspect_err(|error| found.warn(error)).ok()?;
+        install(Network { driver: SpinLock::new(driver), chosen: choose_address() }, line)
+    });
+}
+
+/// The device that is in use.
+pub(crate) fn network() -> Option<&'static Network> {
+    NETWORK.get().copied().flatten()
+}
+
+/// An address of nobody else: random, locally administered, of one host (IEEE 802, section 8).
+fn choose_address() -> [u8; 6] {
+    let mut address = [0; 6];
+    // Without a source the network does not start.
+    let _: Result<(), _> = entropy::fill(&mut address);
+    let [first, ..] = &mut address;
+    *first = *first & !1 | 2;
+    address
+}
+
+impl Driver for Network {
+    fn interrupt(&self) {
+        // If it is broken, there are no more frames, as with a cable that is pulled.
+        let _: Result<_, _> = self.driver.lock().interrupt();
+        sockets::device_interrupt();
+    }
+}
+
+impl Network {
+    /// What the stack has to know.
+    pub(crate) fn describe(&self) -> Device {
+        let info = self.driver.lock().info();
+        let limit = |cuts: bool| if cuts { u32::try_from(MAX_FRAME).unwrap_or(0) } else { 0 };
+        Device {
+            address: info.mac.unwrap_or(self.chosen),
+            mtu: info.mtu,
+            segments_v4: limit(info.segmentation.v4),
+            segments_v6: limit(info.segmentation.v6),
+            completes_checksums: info.transmit_checksum,
+        }
+    }
+
+    /// Has `take` use the next frame, of which it also learns whether its checksums need no check; `false` if there is none.
+    pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
+        let received = self.driver.lock().receive(|frame, info| take(frame, info.checksum_good));
+        matches!(received, Ok(Some(())))
+    }
+
+    /// Whether there is room for a frame. If not, an interrupt comes when there is.
+    pub(crate) fn can_transmit(&self, size: usize) -> bool {
+        self.driver.lock().can_transmit(size)
+    }
+
+    /// Has `fill` write a frame, and sends it. One that the device cannot send is lost.
+    pub(crate) fn transmit(&self, size: usize, offload: &net::Offload, fill: impl FnOnce(&mut [u8])) {
+        let _: Result<(), _> = self.driver.lock().transmit(size, translate(offload), fill);
+    }
+
+    /// Tells the device of all that was sent.
+    pub(crate) fn flush(&self) {
+        self.driver.lock().flush();
+    }
+
+    /// Has the device interrupt when something arrives, or not; whether something has arrived already.
+    pub(crate) fn receive_interrupts(&self, on: bool) -> bool {
+        self.driver.lock().receive_interrupts(on).unwrap_or(false)
+    }
+}
+
+fn translate(offload: &net::Offload) -> Offload {
+    let checksum = Checksum { start: offload.checksum_start, offset: offload.checksum_offset };
+    let version = if offload.family == net::V4 { Version::V4 } else { Version::V6 };
+    let segment = Segment { version, header_size: offload.header_size, size: offload.segment_size };
+    Offload {
+        checksum: (checksum.start != 0).then_some(checksum),
+        segment: (segment.size != 0).then_some(segment),
+    }
+}

@@ -1,0 +1,58 @@
+//! Waiting for the machine to have an address.
+
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::Poll;
+
+use hermit_hal::clock;
+use hermit_interface::net::{Endpoint, V4};
+use hermit_io::Waiters as _;
+
+use super::stack::{Network, Stack};
+use crate::threads::wait::block_until;
+use crate::waiters::Waiters;
+
+/// How long is waited for an address, in nanoseconds.
+const PATIENCE: u64 = 10_000_000_000;
+
+static WAITERS: Waiters = Waiters::new();
+
+/// The machine has no address yet, and asks for one.
+static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);
+
+/// Looks whether that has changed.
+pub(super) fn look(stack: &mut Stack) {
+    if IS_CONFIGURING.load(Relaxed) && !stack.status().is_configuring {
+        IS_CONFIGURING.store(false, Relaxed);
+        WAITERS.wake();
+    }
+}
+
+/// Waits until the machine can reach others, unless it is itself that is to be reached. It may still not be able to.
+pub(super) fn wait(network: &Network, peer: &Endpoint) {
+    if !is_loopback(peer) {
+        wait_for_others(network);
+    }
+}
+
+/// The same for whoever does not know yet whom to reach.
+pub(super) fn wait_for_others(network: &Network) {
+    if !IS_CONFIGURING.load(Relaxed) {
+        return;
+    }
+    let deadline = clock::monotonic() + PATIENCE;
+    block_until(Some(deadline), |context| {
+        WAITERS.add(context);
+        network.with(look);
+        if IS_CONFIGURING.load(Relaxed) { Poll::Pending } else { Poll::Ready(()) }
+    });
+}
+
+fn is_loopback(peer: &Endpoint) -> bool {
+    let address = core::net::Ipv6Addr::from(peer.address);
+    match address.to_ipv4_mapped() {
+        _ if peer.family == V4 => peer.address[0] == 127,
+        Some(mapped) => mapped.is_loopback(),
+        None => address.is_loopback() || address.is_unspecified(),
+    }
+}

@@ -1,0 +1,52 @@
+//! What the stack calls of the kernel.
+#![expect(unsafe_code, reason = "the stack passes functions and pointers")]
+
+use core::ffi::c_void;
+
+use hermit_interface::net::{Device, Fill, Offload, Services, Take};
+
+use super::cookies;
+use crate::{devices, entropy};
+
+/// The table.
+pub(super) static SERVICES: Services = Services { device, receive, can_transmit, transmit, random, wake };
+
+unsafe extern "C" fn device(description: *mut Device) -> bool {
+    let Some(device) = devices::network() else { return false };
+    // SAFETY: the stack passes a place for it.
+    unsafe { description.write(device.describe()) };
+    true
+}
+
+unsafe extern "C" fn receive(context: *mut c_void, take: Take) -> bool {
+    let Some(device) = devices::network() else { return false };
+    device.receive(|frame, is_checked| {
+        // SAFETY: the function takes this context, and the frame stays during the call.
+        unsafe { take(context, frame.as_ptr(), frame.len(), is_checked) }
+    })
+}
+
+unsafe extern "C" fn can_transmit(size: usize) -> bool {
+    devices::network().is_some_and(|device| device.can_transmit(size))
+}
+
+unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mut c_void, fill: Fill) {
+    let Some(device) = devices::network() else { return };
+    // SAFETY: the stack passes a value.
+    let offload = unsafe { *offload };
+    device.transmit(size, &offload, |frame| {
+        // SAFETY: the function takes this context, and the frame is nobody else's during the call.
+        unsafe { fill(context, frame.as_mut_ptr(), frame.len()) }
+    });
+}
+
+unsafe extern "C" fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // The network does not start without a source.
+    let _: Result<(), _> = entropy::fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+unsafe extern "C" fn wake(cookie: usize) {
+    cookies::wake(cookie);
+}

@@ -1,0 +1,192 @@
+//! The network stack's functions, made safe.
+#![expect(unsafe_code, reason = "the stack is another object, known to the linker alone")]
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use hermit_hal::clock;
+use hermit_interface::net::{
+    Endpoint, Network as Begun, Number, OptionName, Services, Settings, SocketOption, Status, result,
+};
+use hermit_interface::{Errno, to_usize};
+
+use crate::turn::Turn;
+
+unsafe extern "C" {
+    /// A [`hermit_interface::net::Start`].
+    fn hermit_net_start(services: *const Services, settings: *const Settings) -> *const Begun;
+}
+
+/// The stack, which one thread after the other uses.
+#[derive(Debug)]
+pub(super) struct Network {
+    turn: Turn,
+    begun: &'static Begun,
+}
+
+// SAFETY: the stack is only used by who has the turn.
+unsafe impl Send for Network {}
+// SAFETY: as above.
+unsafe impl Sync for Network {}
+
+impl Network {
+    /// Has the stack begin; `None` without memory.
+    pub(super) fn start(services: &'static Services, settings: &'static Settings) -> Option<Self> {
+        // SAFETY: both live for ever.
+        let begun = unsafe { hermit_net_start(services, settings) };
+        // SAFETY: null, or what lives for ever and does not change.
+        let begun = unsafe { begun.as_ref() }?;
+        Some(Self { turn: Turn::new(), begun })
+    }
+
+    /// Uses the stack when nobody else does.
+    #[inline]
+    pub(super) fn with<R>(&self, action: impl FnOnce(&mut Stack) -> R) -> R {
+        self.turn.take(|| {
+            let mut stack = Stack(self.begun);
+            stack.advance(clock::monotonic());
+            action(&mut stack)
+        })
+    }
+}
+
+/// The stack in the hands of who has the turn.
+#[derive(Debug)]
+pub(super) struct Stack(&'static Begun);
+
+/// Nothing but success or failure.
+fn success(number: Number) -> Result<(), Errno> {
+    result(number).map(drop)
+}
+
+// SAFETY of all calls below: only `Network::with` makes a `Stack`, for who has the turn, so nobody else is in the stack; the
+// pointer is the stack's own, and all others are to values that live during the call, which is as long as the stack uses them.
+impl Stack {
+    fn own(&self) -> *mut c_void {
+        self.0.stack
+    }
+
+    /// Tells the time.
+    fn advance(&mut self, now: u64) {
+        // SAFETY: see above.
+        unsafe { (self.0.calls.advance)(self.own(), now) }
+    }
+
+    /// Lets the stack do what there is to do; when it wants to be called again.
+    pub(super) fn poll(&mut self, now: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { (self.0.calls.poll)(self.own(), now) }
+    }
+
+    pub(super) fn status(&mut self) -> Status {
+        let mut status = Status::default();
+        // SAFETY: see above.
+        unsafe { (self.0.calls.status)(self.own(), &raw mut status) };
+        status
+    }
+
+    pub(super) fn socket(&mut self, family: u32, kind: u32, cookie: usize) -> Result<u64, Errno> {
+        // SAFETY: see above.
+        result(unsafe { (self.0.calls.socket)(self.own(), family, kind, cookie) })
+    }
+
+    pub(super) fn close(&mut self, socket: u64, at_once: bool) {
+        // SAFETY: see above.
+        unsafe { (self.0.calls.close)(self.own(), socket, at_once) }
+    }
+
+    pub(super) fn bind(&mut self, socket: u64, address: &Endpoint) -> Result<(), Errno> {
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.bind)(self.own(), socket, address) })
+    }
+
+    pub(super) fn listen(&mut self, socket: u64, backlog: i32) -> Result<(), Errno> {
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.listen)(self.own(), socket, backlog) })
+    }
+
+    pub(super) fn accept(&mut self, socket: u64, cookie: usize) -> Result<(u64, Endpoint), Errno> {
+        let mut from = Endpoint::default();
+        // SAFETY: see above.
+        let accepted = result(unsafe { (self.0.calls.accept)(self.own(), socket, cookie, &raw mut from) })?;
+        Ok((accepted, from))
+    }
+
+    pub(super) fn connect(&mut self, socket: u64, address: &Endpoint) -> Result<(), Errno> {
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.connect)(self.own(), socket, address) })
+    }
+
+    pub(super) fn send(&mut self, socket: u64, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
+        let to = to.map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: see above.
+        let sent = unsafe { (self.0.calls.send)(self.own(), socket, bytes.as_ptr(), bytes.len(), to) };
+        result(sent).map(to_usize)
+    }
+
+    /// Receives into `buffer`; how many bytes are there then, and from where a datagram came.
+    pub(super) fn receive(
+        &mut self,
+        socket: u64,
+        buffer: &mut [MaybeUninit<u8>],
+        flags: u32,
+    ) -> Result<(usize, Endpoint), Errno> {
+        let mut from = Endpoint::default();
+        let (start, room) = (buffer.as_mut_ptr().cast::<u8>(), buffer.len());
+        // SAFETY: see above; the stack only writes to the buffer.
+        let received =
+            unsafe { (self.0.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
+        Ok((to_usize(result(received)?), from))
+    }
+
+    pub(super) fn shutdown(&mut self, socket: u64, how: i32) -> Result<(), Errno> {
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.shutdown)(self.own(), socket, how) })
+    }
+
+    pub(super) fn local(&mut self, socket: u64) -> Result<Endpoint, Errno> {
+        let mut address = Endpoint::default();
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.local)(self.own(), socket, &raw mut address) })?;
+        Ok(address)
+    }
+
+    pub(super) fn remote(&mut self, socket: u64) -> Result<Endpoint, Errno> {
+        let mut address = Endpoint::default();
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.remote)(self.own(), socket, &raw mut address) })?;
+        Ok(address)
+    }
+
+    pub(super) fn set_option(&mut self, socket: u64, option: &SocketOption) -> Result<(), Errno> {
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.set_option)(self.own(), socket, option) })
+    }
+
+    pub(super) fn option(&mut self, socket: u64, name: OptionName) -> Result<u32, Errno> {
+        let mut option = SocketOption { name: name as u32, ..SocketOption::default() };
+        // SAFETY: see above.
+        success(unsafe { (self.0.calls.option)(self.own(), socket, &raw mut option) })?;
+        Ok(option.value)
+    }
+
+    /// What the socket is ready for, as bits of [`hermit_interface::net::ready`].
+    pub(super) fn readiness(&mut self, socket: u64) -> u32 {
+        // SAFETY: see above.
+        unsafe { (self.0.calls.readiness)(self.own(), socket) }
+    }
+
+    pub(super) fn resolve(&mut self, name: &[u8], family: u32, cookie: usize) -> Result<u64, Errno> {
+        // SAFETY: see above.
+        result(unsafe { (self.0.calls.resolve)(self.own(), name.as_ptr(), name.len(), family, cookie) })
+    }
+
+    /// Writes the addresses that were asked for; how many.
+    pub(super) fn resolved(&mut self, question: u64, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
+        let (start, room) = (addresses.as_mut_ptr(), addresses.len());
+        // SAFETY: see above.
+        let count = result(unsafe { (self.0.calls.resolved)(self.own(), question, start, room) })?;
+        Ok(room.min(to_usize(count)))
+    }
+}
