@@ -6,6 +6,7 @@ mod bench;
 mod build;
 mod image;
 mod lint;
+mod network;
 mod process;
 mod program;
 mod qemu;

@@ -199,7 +199,7 @@ impl Guest {
             eprintln!("{}", process::display(&command));
         }
         command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => setup::qemu_missing(),
+            io::ErrorKind::NotFound => setup::packages::QEMU.missing(),
             _ => anyhow::Error::new(error).context(format!("cannot start {QEMU}")),
         })
     }

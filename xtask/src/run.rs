@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use hermit_interface::exit::NOT_STARTED;
 
+use crate::network::{self, Port};
 use crate::process;
 use crate::program::{self, Program};
 use crate::qemu::{self, Board, End, Guest, INTERRUPTED, Input, QEMU};
@@ -59,9 +60,12 @@ pub(crate) struct Machine {
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
     #[arg(long, value_name = "FILE[:ro]")]
     block: Vec<String>,
-    /// Forward a TCP port of the host to the guest
-    #[arg(short = 'p', long = "port", value_name = "HOST:GUEST")]
-    ports: Vec<String>,
+    /// Pass a port of the host on to the guest, such as 8080:80; TCP, or UDP with /udp at its end
+    #[arg(short = 'p', long = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
+    ports: Vec<Port>,
+    /// How the guest is connected: `user` (the default with -p), `tap=NAME` or `none`; what else uhyve takes
+    #[arg(long, value_name = "NETWORK")]
+    net: Option<String>,
     /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
@@ -112,8 +116,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
     setup::ensure()?;
     let image = arguments.program.build()?;
     let monitor = arguments.machine.monitor()?;
-    if let Monitor::Qemu = monitor {
-        setup::ensure_qemu()?;
+    match monitor {
+        Monitor::Qemu => setup::packages::QEMU.ensure()?,
+        Monitor::Uhyve(_) if arguments.machine.needs_passt() => setup::packages::PASST.ensure()?,
+        Monitor::Uhyve(_) => {}
     }
     arguments.machine.boot(monitor, image, &arguments.arguments)
 }
@@ -139,8 +145,8 @@ impl Machine {
         if self.board == Some(Board::Microvm) && !self.block.is_empty() {
             bail!("microvm has no disks: use --board pc");
         }
-        if !self.ports.is_empty() {
-            bail!("-p is not available yet: programs have no network so far");
+        if self.board == Some(Board::Microvm) && self.is_connected() {
+            bail!("microvm has no network: use --board pc");
         }
         Ok(())
     }
@@ -152,6 +158,19 @@ impl Machine {
             Platform::Process => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
             Platform::Auto => Ok(self.best()),
             Platform::Qemu => Ok(Monitor::Qemu),
+        }
+    }
+
+    /// The guest has a network.
+    fn is_connected(&self) -> bool {
+        !self.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
+    }
+
+    /// uhyve connects the guest without rights.
+    pub(crate) fn needs_passt(&self) -> bool {
+        match self.net.as_deref() {
+            None => !self.ports.is_empty(),
+            Some(net) => net == "user" || net.split(',').next() == Some("passt"),
         }
     }
 
@@ -201,6 +220,13 @@ impl Machine {
         if let Some(limit) = self.timeout {
             command.args(["--timeout", &limit.as_secs_f64().to_string()]);
         }
+        for port in &self.ports {
+            command.args(["-p", &port.to_string()]);
+        }
+        if let Some(net) = &self.net {
+            // uhyve's user network is called by the name of the program that does it.
+            command.args(["--net", if net == "user" { "passt" } else { net }]);
+        }
         if let Some(port) = self.gdb {
             command.args(["--gdb", &port.to_string()]);
         }
@@ -217,19 +243,22 @@ impl Machine {
 
     fn boot_in_qemu(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
         if process::find(QEMU).is_none() {
-            return Err(setup::qemu_missing());
+            return Err(setup::packages::QEMU.missing());
         }
         let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
+        let mut more: Vec<_> =
+            self.block.iter().enumerate().flat_map(|(number, disk)| qemu::disk(number, disk)).collect();
+        more.extend(network::qemu(self.net.as_deref(), &self.ports).map_err(Error::msg)?);
         let guest = Guest {
-            board: self.board.unwrap_or(if self.block.is_empty() { Board::Microvm } else { Board::Pc }),
+            board: self.board.unwrap_or(if more.is_empty() { Board::Microvm } else { Board::Pc }),
             memory: self.memory,
             cpus: self.cpus,
             arguments: arguments.to_vec(),
             environment: self.env.clone(),
             timeout: self.timeout,
             verbose: self.verbose,
-            more: self.block.iter().enumerate().flat_map(|(number, disk)| qemu::disk(number, disk)).collect(),
+            more,
             ..Guest::new(loader, Some(image), name)
         };
         ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;

@@ -159,7 +159,7 @@ impl Bench {
             figures.push(Footprint::of(running.id())?);
         }
         let row = |figure: fn(&Footprint) -> u64| std::array::from_fn(|monitor| figure(&figures[monitor]));
-        let qemu = fs::metadata(process::find(QEMU).ok_or_else(setup::qemu_missing)?)?.len();
+        let qemu = fs::metadata(process::find(QEMU).ok_or_else(|| setup::packages::QEMU.missing())?)?.len();
         let size = stripped_size(&self.uhyve)?;
         Ok(vec![
             ("resident beside the guest's memory, Rss (KiB)", row(|footprint| footprint.resident)),

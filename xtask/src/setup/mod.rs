@@ -8,8 +8,8 @@
 mod debian;
 mod files;
 mod library;
+pub(crate) mod packages;
 mod patches;
-mod qemu;
 mod record;
 pub(crate) mod soft_float;
 mod sources;
@@ -31,7 +31,6 @@ use sources::Sources;
 use stamp::State;
 use toolchain::Toolchain;
 
-pub(crate) use qemu::missing as qemu_missing;
 pub(crate) use tools::{loader, uhyve};
 
 #[derive(Debug, clap::Args)]
@@ -48,9 +47,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     ensure()?;
     match Uhyve::ask() {
         Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
-        _ if qemu::is_installed() => {}
+        _ if packages::QEMU.is_installed() => {}
         _ => {
-            if let Err(error) = ensure_qemu() {
+            if let Err(error) = packages::QEMU.ensure() {
                 eprintln!("warning: {error:#}");
             }
         }
@@ -121,19 +120,10 @@ fn forget_stale_builds(toolchain: &Toolchain, float: Float, folder: &Path, built
 /// As [`ensure`], for commands that need QEMU.
 pub(crate) fn ensure_with_qemu() -> Result<()> {
     ensure()?;
-    ensure_qemu()
+    packages::QEMU.ensure()
 }
 
-/// Makes sure that QEMU is there.
-pub(crate) fn ensure_qemu() -> Result<()> {
-    if qemu::is_installed() {
-        return Ok(());
-    }
-    eprintln!("Installing QEMU");
-    qemu::install(&Record::open(&Toolchain::detect()?)?)
-}
-
-/// Takes out of the toolchain what setup put there. QEMU stays: other programs may use it by now.
+/// Takes out of the toolchain what setup put there. Packages stay: other programs may use them by now.
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;

@@ -25,10 +25,13 @@ struct Patch {
 const THREADS: &str = "std/src/sys/thread/mod.rs";
 const HERMIT_THREADS: &str = "std/src/sys/thread/hermit.rs";
 const HERMIT_HEAP: &str = "std/src/sys/alloc/hermit.rs";
+const HERMIT_ERRORS: &str = "std/src/sys/io/error/hermit.rs";
+const HERMIT_SOCKETS: &str = "std/src/sys/net/connection/socket/hermit.rs";
+const DESCRIPTORS: &str = "std/src/os/fd/owned.rs";
 const HERMIT_FILES: &str = "std/src/sys/fs/hermit.rs";
 
 /// All changes.
-const PATCHES: [Patch; 6] = [
+const PATCHES: [Patch; 9] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
         file: THREADS,
@@ -93,6 +96,80 @@ pub fn yield_now() {
         // SAFETY: any number may be passed, and this one is that of an open file.
         cvt(unsafe { hermit_abi::fsync(crate::os::fd::AsRawFd::as_raw_fd(self)) }).map(|_| ())
     }
+",
+    },
+    // Errors are of the same kinds as on Linux.
+    Patch {
+        file: HERMIT_ERRORS,
+        old: "        hermit_abi::errno::ETIMEDOUT => io::ErrorKind::TimedOut,
+",
+        new: "        hermit_abi::errno::ETIMEDOUT => io::ErrorKind::TimedOut,
+        hermit_abi::errno::E2BIG => io::ErrorKind::ArgumentListTooLong,
+        hermit_abi::errno::EBUSY => io::ErrorKind::ResourceBusy,
+        hermit_abi::errno::EDEADLK => io::ErrorKind::Deadlock,
+        hermit_abi::errno::EFBIG => io::ErrorKind::FileTooLarge,
+        hermit_abi::errno::EHOSTUNREACH => io::ErrorKind::HostUnreachable,
+        hermit_abi::errno::EINPROGRESS => io::ErrorKind::InProgress,
+        hermit_abi::errno::EISDIR => io::ErrorKind::IsADirectory,
+        hermit_abi::errno::ELOOP => io::ErrorKind::FilesystemLoop,
+        hermit_abi::errno::EMLINK => io::ErrorKind::TooManyLinks,
+        hermit_abi::errno::ENAMETOOLONG => io::ErrorKind::InvalidFilename,
+        hermit_abi::errno::ENETDOWN => io::ErrorKind::NetworkDown,
+        hermit_abi::errno::ENETUNREACH => io::ErrorKind::NetworkUnreachable,
+        hermit_abi::errno::ENOMEM => io::ErrorKind::OutOfMemory,
+        hermit_abi::errno::ENOSPC => io::ErrorKind::StorageFull,
+        hermit_abi::errno::ENOSYS => io::ErrorKind::Unsupported,
+        hermit_abi::errno::ENOTDIR => io::ErrorKind::NotADirectory,
+        hermit_abi::errno::ENOTEMPTY => io::ErrorKind::DirectoryNotEmpty,
+        hermit_abi::errno::EOPNOTSUPP => io::ErrorKind::Unsupported,
+        hermit_abi::errno::EROFS => io::ErrorKind::ReadOnlyFilesystem,
+        hermit_abi::errno::ESPIPE => io::ErrorKind::NotSeekable,
+        hermit_abi::errno::ETXTBSY => io::ErrorKind::ExecutableFileBusy,
+        hermit_abi::errno::EXDEV => io::ErrorKind::CrossesDevices,
+",
+    },
+    // Why a name has no address is told in the words of glibc.
+    Patch {
+        file: HERMIT_SOCKETS,
+        old: "    let detail = \"\";
+",
+        new: "    if err == netc::EAI_SYSTEM {
+        return Err(io::Error::last_os_error());
+    }
+    let detail = match err {
+        netc::EAI_AGAIN => \"Temporary failure in name resolution\",
+        netc::EAI_FAIL => \"Non-recoverable failure in name resolution\",
+        netc::EAI_MEMORY => \"Memory allocation failure\",
+        netc::EAI_NODATA => \"No address associated with hostname\",
+        netc::EAI_NONAME => \"Name or service not known\",
+        _ => \"Unknown error\",
+    };
+",
+    },
+    // Descriptors can be duplicated.
+    Patch {
+        file: DESCRIPTORS,
+        old: "        Err(io::Error::UNSUPPORTED_PLATFORM)
+    }
+
+    /// Creates a new `OwnedFd` instance that shares the same underlying file
+    /// description as the existing `BorrowedFd` instance.
+    #[cfg(target_os = \"motor\")]
+",
+        new: "        #[cfg(target_os = \"hermit\")]
+        {
+            // SAFETY: any number may be passed.
+            let fd = crate::sys::cvt(unsafe { hermit_abi::dup(self.as_raw_fd()) })?;
+            // SAFETY: it is a new descriptor that is nobody else's.
+            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        }
+        #[cfg(not(target_os = \"hermit\"))]
+        Err(io::Error::UNSUPPORTED_PLATFORM)
+    }
+
+    /// Creates a new `OwnedFd` instance that shares the same underlying file
+    /// description as the existing `BorrowedFd` instance.
+    #[cfg(target_os = \"motor\")]
 ",
     },
     // The kernel may know that memory is zero already.

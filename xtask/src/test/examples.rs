@@ -16,7 +16,7 @@ pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 const ALWAYS: [&str; 5] = ["disk", "faults", "hello_world", "stdin", "threads"];
 
 /// What is not built without floating-point instructions: it is not for hosts that merely emulate.
-const ORDINARY: [&str; 2] = ["abi_calls", "third_party"];
+const ORDINARY: [&str; 4] = ["abi_calls", "httpd", "net_calls", "third_party"];
 
 /// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use tempfile::TempDir;
@@ -12,8 +12,9 @@ use tempfile::TempDir;
 use super::examples::Examples;
 use super::machines::Machine;
 use super::running::{Input, Outcome, Running};
+use crate::network::{self, Port};
 use crate::program;
-use crate::qemu;
+use crate::qemu::{self, Board};
 use crate::uhyve::{Engine, Uhyve};
 
 /// No guest of these tests takes longer, even on a busy machine.
@@ -51,8 +52,14 @@ impl Host<'_> {
             cpus: 1,
             memory: MemorySize::default(),
             input: Vec::new(),
+            ports: Vec::new(),
             limit: LIMIT,
         }
+    }
+
+    /// uhyve runs guests.
+    pub(super) fn is_uhyve(&self) -> bool {
+        matches!(self.monitor, Monitor::Uhyve(..))
     }
 
     /// Guests run at the processor's speed.
@@ -85,6 +92,7 @@ pub(super) struct Guest<'a> {
     cpus: u32,
     memory: MemorySize,
     input: Vec<u8>,
+    ports: Vec<Port>,
     limit: Duration,
 }
 
@@ -108,6 +116,12 @@ impl Guest<'_> {
     /// With something to read, in place of nothing.
     pub(super) fn reads(self, input: &[u8]) -> Self {
         Self { input: input.to_owned(), ..self }
+    }
+
+    /// With a port of the host that is passed on to it.
+    pub(super) fn port(mut self, port: Port) -> Self {
+        self.ports.push(port);
+        self
     }
 
     /// With so much more time.
@@ -136,12 +150,17 @@ impl Guest<'_> {
         let machine = machine.cpus(self.cpus).options(&["--memory", &self.memory.to_string()]);
         let machine =
             self.environment.iter().fold(machine, |machine, variable| machine.options(&["--env", variable]));
+        let machine =
+            self.ports.iter().fold(machine, |machine, port| machine.options(&["-p", &port.to_string()]));
         machine.reads(Input::Bytes(self.input.clone())).limit(self.limit).run()
     }
 
     fn in_qemu(&self, loader: &Path) -> Result<Outcome> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let more = network::qemu(None, &self.ports).map_err(Error::msg)?;
         let guest = qemu::Guest {
+            board: if more.is_empty() { Board::Microvm } else { Board::Pc },
+            more,
             cpus: self.cpus,
             memory: self.memory,
             arguments: self.arguments.iter().map(Into::into).collect(),

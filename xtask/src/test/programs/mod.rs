@@ -8,6 +8,7 @@ mod crates;
 mod faults;
 mod hello;
 mod input;
+mod network;
 mod threads;
 
 use anyhow::Result;
@@ -28,6 +29,7 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) -> Result<(
         abi::test(report, host);
         clock::test(report, host);
         crates::test(report, host)?;
+        network::test(report, host);
     }
     Ok(())
 }
