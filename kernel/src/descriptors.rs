@@ -83,17 +83,13 @@ pub(crate) fn init() {
 
 /// Opens a descriptor for a device by its name.
 pub(crate) fn open(path: &[u8], flags: i32) -> Result<i32, Errno> {
-    let object = devices::open(path, flags)?;
-    let descriptor = TABLE.lock().insert(object)?;
-    i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
+    open_object(devices::open(path, flags)?)
 }
 
 /// Opens a descriptor for a new counter.
 pub(crate) fn open_eventfd(value: u64, semaphore: bool, nonblocking: bool) -> Result<i32, Errno> {
     let object = fallible::arc(EventFd::new(value, semaphore, nonblocking, Waiters::new()));
-    let object: Arc<dyn Object> = object.ok_or(Errno::ENOMEM)?;
-    let descriptor = TABLE.lock().insert(object)?;
-    i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
+    open_object(object.ok_or(Errno::ENOMEM)?)
 }
 
 /// Opens a descriptor for an object.

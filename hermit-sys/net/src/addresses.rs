@@ -1,6 +1,6 @@
 //! Addresses as kernel and stack have them.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
@@ -31,23 +31,11 @@ pub(crate) fn v6(endpoint: &Endpoint) -> Ipv6Addr {
 
 /// As the kernel has it.
 pub(crate) fn to_kernel(address: SocketAddr) -> Endpoint {
-    let endpoint = Endpoint { port: address.port(), ..from_ip(address.ip()) };
+    let endpoint = Endpoint { port: address.port(), ..Endpoint::from(address.ip()) };
     match address {
         SocketAddr::V4(_) => endpoint,
         SocketAddr::V6(address) => {
             Endpoint { scope: address.scope_id(), flow: address.flowinfo(), ..endpoint }
         }
-    }
-}
-
-/// An address without a port.
-pub(crate) fn from_ip(address: IpAddr) -> Endpoint {
-    match address {
-        IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            let address = [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-            Endpoint { family: V4, address, ..Endpoint::default() }
-        }
-        IpAddr::V6(address) => Endpoint { family: V6, address: address.octets(), ..Endpoint::default() },
     }
 }

@@ -6,12 +6,10 @@ use core::mem::MaybeUninit;
 use core::{slice, str};
 
 use hermit_interface::Errno;
-use hermit_interface::net::{
-    self, Calls, DATAGRAM, Endpoint, Number, STREAM, SocketOption, Status, V4, V6, ready,
-};
+use hermit_interface::net::{self, Calls, DATAGRAM, Endpoint, Number, STREAM, SocketOption, V4, V6, ready};
 use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId};
 
-use crate::addresses::{from_ip, from_kernel, to_kernel};
+use crate::addresses::{from_kernel, to_kernel};
 use crate::options;
 use crate::start::MachineStack;
 
@@ -19,7 +17,7 @@ use crate::start::MachineStack;
 pub(crate) const CALLS: Calls = Calls {
     advance,
     poll,
-    status,
+    is_configured,
     socket,
     close,
     bind,
@@ -96,16 +94,9 @@ unsafe extern "C" fn poll(stack: *mut c_void, now: u64) -> u64 {
     unsafe { of(stack) }.poll(now).unwrap_or(u64::MAX)
 }
 
-unsafe extern "C" fn status(stack: *mut c_void, place: *mut Status) {
+unsafe extern "C" fn is_configured(stack: *mut c_void) -> bool {
     // SAFETY: see above.
-    let status = unsafe { of(stack) }.status();
-    let first = |is_v4: bool| {
-        let mut addresses = status.addresses.iter().map(|cidr| cidr.address);
-        addresses.find(|address| address.is_ipv4() == is_v4).map_or(Endpoint::default(), from_ip)
-    };
-    let value = Status { v4: first(true), v6: first(false), is_configuring: !status.is_configured };
-    // SAFETY: see above.
-    unsafe { write(place, value) };
+    unsafe { of(stack) }.status().is_configured
 }
 
 unsafe extern "C" fn socket(stack: *mut c_void, family: u32, kind: u32, cookie: usize) -> Number {
@@ -302,7 +293,7 @@ unsafe extern "C" fn resolved(
     });
     returned(answer.map(|addresses| {
         for (place, address) in places.iter_mut().zip(&addresses) {
-            *place = from_ip(*address);
+            *place = (*address).into();
         }
         addresses.len() as u64
     }))

@@ -11,6 +11,7 @@
 //! Functions return what is not negative, or `-errno`. Times are in nanoseconds of the kernel's monotonic clock.
 
 use core::ffi::c_void;
+use core::net::IpAddr;
 
 use crate::Errno;
 
@@ -44,6 +45,20 @@ pub struct Endpoint {
     pub flow: u32,
     /// The address, its first byte first.
     pub address: [u8; 16],
+}
+
+impl From<IpAddr> for Endpoint {
+    /// An address without a port.
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => {
+                let [a, b, c, d] = address.octets();
+                let address = [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+                Self { family: V4, address, ..Self::default() }
+            }
+            IpAddr::V6(address) => Self { family: V6, address: address.octets(), ..Self::default() },
+        }
+    }
 }
 
 /// Internet Protocol, version 4.
@@ -165,8 +180,8 @@ pub struct Calls {
     pub advance: unsafe extern "C" fn(*mut c_void, now: u64),
     /// Takes what has arrived, does what is due, sends what can be sent; when to call again, or `u64::MAX`.
     pub poll: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
-    /// Writes where the machine is in the network.
-    pub status: unsafe extern "C" fn(*mut c_void, *mut Status),
+    /// Whether the machine has the address that it asks others for, if it asks for one.
+    pub is_configured: unsafe extern "C" fn(*mut c_void) -> bool,
     /// Makes a socket of a family ([`V4`], [`V6`]) and a kind. The cookie is for [`Services::wake`].
     pub socket: unsafe extern "C" fn(*mut c_void, family: u32, kind: u32, cookie: usize) -> Number,
     /// Closes a socket: the cookie is never used again. What was sent is delivered, unless it is to be dropped `at_once`.
@@ -206,18 +221,6 @@ impl core::fmt::Debug for Calls {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         out.debug_struct("Calls").finish_non_exhaustive()
     }
-}
-
-/// Where the machine is in the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Status {
-    /// Its address of IPv4, if it has one.
-    pub v4: Endpoint,
-    /// Its address of IPv6 beyond the link, if it has one.
-    pub v6: Endpoint,
-    /// There is a device, but an address is still being asked for.
-    pub is_configuring: bool,
 }
 
 /// The network device.

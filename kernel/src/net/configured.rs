@@ -22,7 +22,7 @@ static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);
 
 /// Looks whether that has changed.
 pub(super) fn look(stack: &mut Stack) {
-    if IS_CONFIGURING.load(Relaxed) && !stack.status().is_configuring {
+    if IS_CONFIGURING.load(Relaxed) && stack.is_configured() {
         IS_CONFIGURING.store(false, Relaxed);
         WAITERS.wake();
     }

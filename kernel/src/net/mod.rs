@@ -90,7 +90,8 @@ fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, E
 
 /// Has the stack do what there is to do, and tells the device; when the stack wants to be called again.
 fn poll(stack: &mut Stack) -> u64 {
-    let next = stack.poll(clock::monotonic());
+    let next = stack.poll();
+    configured::look(stack);
     if let Some(device) = devices::network() {
         device.flush();
     }

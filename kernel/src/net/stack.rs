@@ -7,7 +7,7 @@ use core::ptr;
 
 use hermit_hal::clock;
 use hermit_interface::net::{
-    Endpoint, Network as Begun, Number, OptionName, Services, Settings, SocketOption, Status, result,
+    Endpoint, Network as Begun, Number, OptionName, Services, Settings, SocketOption, result,
 };
 use hermit_interface::{Errno, to_usize};
 
@@ -44,8 +44,8 @@ impl Network {
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut Stack) -> R) -> R {
         self.turn.take(|| {
-            let mut stack = Stack(self.begun);
-            stack.advance(clock::monotonic());
+            let mut stack = Stack { begun: self.begun, now: clock::monotonic() };
+            stack.advance();
             action(&mut stack)
         })
     }
@@ -53,7 +53,11 @@ impl Network {
 
 /// The stack in the hands of who has the turn.
 #[derive(Debug)]
-pub(super) struct Stack(&'static Begun);
+pub(super) struct Stack {
+    begun: &'static Begun,
+    /// When the turn began.
+    now: u64,
+}
 
 /// Nothing but success or failure.
 fn success(number: Number) -> Result<(), Errno> {
@@ -64,64 +68,64 @@ fn success(number: Number) -> Result<(), Errno> {
 // pointer is the stack's own, and all others are to values that live during the call, which is as long as the stack uses them.
 impl Stack {
     fn own(&self) -> *mut c_void {
-        self.0.stack
+        self.begun.stack
     }
 
     /// Tells the time.
-    fn advance(&mut self, now: u64) {
+    fn advance(&mut self) {
         // SAFETY: see above.
-        unsafe { (self.0.calls.advance)(self.own(), now) }
+        unsafe { (self.begun.calls.advance)(self.own(), self.now) }
     }
 
     /// Lets the stack do what there is to do; when it wants to be called again.
-    pub(super) fn poll(&mut self, now: u64) -> u64 {
+    pub(super) fn poll(&mut self) -> u64 {
         // SAFETY: see above.
-        unsafe { (self.0.calls.poll)(self.own(), now) }
+        unsafe { (self.begun.calls.poll)(self.own(), self.now) }
     }
 
-    pub(super) fn status(&mut self) -> Status {
-        let mut status = Status::default();
+    /// Whether the machine has the address that it asks others for, if it asks for one.
+    pub(super) fn is_configured(&mut self) -> bool {
         // SAFETY: see above.
-        unsafe { (self.0.calls.status)(self.own(), &raw mut status) };
-        status
+        unsafe { (self.begun.calls.is_configured)(self.own()) }
     }
 
     pub(super) fn socket(&mut self, family: u32, kind: u32, cookie: usize) -> Result<u64, Errno> {
         // SAFETY: see above.
-        result(unsafe { (self.0.calls.socket)(self.own(), family, kind, cookie) })
+        result(unsafe { (self.begun.calls.socket)(self.own(), family, kind, cookie) })
     }
 
     pub(super) fn close(&mut self, socket: u64, at_once: bool) {
         // SAFETY: see above.
-        unsafe { (self.0.calls.close)(self.own(), socket, at_once) }
+        unsafe { (self.begun.calls.close)(self.own(), socket, at_once) }
     }
 
     pub(super) fn bind(&mut self, socket: u64, address: &Endpoint) -> Result<(), Errno> {
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.bind)(self.own(), socket, address) })
+        success(unsafe { (self.begun.calls.bind)(self.own(), socket, address) })
     }
 
     pub(super) fn listen(&mut self, socket: u64, backlog: i32) -> Result<(), Errno> {
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.listen)(self.own(), socket, backlog) })
+        success(unsafe { (self.begun.calls.listen)(self.own(), socket, backlog) })
     }
 
     pub(super) fn accept(&mut self, socket: u64, cookie: usize) -> Result<(u64, Endpoint), Errno> {
         let mut from = Endpoint::default();
         // SAFETY: see above.
-        let accepted = result(unsafe { (self.0.calls.accept)(self.own(), socket, cookie, &raw mut from) })?;
+        let accepted =
+            result(unsafe { (self.begun.calls.accept)(self.own(), socket, cookie, &raw mut from) })?;
         Ok((accepted, from))
     }
 
     pub(super) fn connect(&mut self, socket: u64, address: &Endpoint) -> Result<(), Errno> {
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.connect)(self.own(), socket, address) })
+        success(unsafe { (self.begun.calls.connect)(self.own(), socket, address) })
     }
 
     pub(super) fn send(&mut self, socket: u64, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
         let to = to.map_or(ptr::null(), ptr::from_ref);
         // SAFETY: see above.
-        let sent = unsafe { (self.0.calls.send)(self.own(), socket, bytes.as_ptr(), bytes.len(), to) };
+        let sent = unsafe { (self.begun.calls.send)(self.own(), socket, bytes.as_ptr(), bytes.len(), to) };
         result(sent).map(to_usize)
     }
 
@@ -136,57 +140,57 @@ impl Stack {
         let (start, room) = (buffer.as_mut_ptr().cast::<u8>(), buffer.len());
         // SAFETY: see above; the stack only writes to the buffer.
         let received =
-            unsafe { (self.0.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
+            unsafe { (self.begun.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
         Ok((to_usize(result(received)?), from))
     }
 
     pub(super) fn shutdown(&mut self, socket: u64, how: i32) -> Result<(), Errno> {
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.shutdown)(self.own(), socket, how) })
+        success(unsafe { (self.begun.calls.shutdown)(self.own(), socket, how) })
     }
 
     pub(super) fn local(&mut self, socket: u64) -> Result<Endpoint, Errno> {
         let mut address = Endpoint::default();
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.local)(self.own(), socket, &raw mut address) })?;
+        success(unsafe { (self.begun.calls.local)(self.own(), socket, &raw mut address) })?;
         Ok(address)
     }
 
     pub(super) fn remote(&mut self, socket: u64) -> Result<Endpoint, Errno> {
         let mut address = Endpoint::default();
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.remote)(self.own(), socket, &raw mut address) })?;
+        success(unsafe { (self.begun.calls.remote)(self.own(), socket, &raw mut address) })?;
         Ok(address)
     }
 
     pub(super) fn set_option(&mut self, socket: u64, option: &SocketOption) -> Result<(), Errno> {
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.set_option)(self.own(), socket, option) })
+        success(unsafe { (self.begun.calls.set_option)(self.own(), socket, option) })
     }
 
     pub(super) fn option(&mut self, socket: u64, name: OptionName) -> Result<u32, Errno> {
         let mut option = SocketOption { name: name as u32, ..SocketOption::default() };
         // SAFETY: see above.
-        success(unsafe { (self.0.calls.option)(self.own(), socket, &raw mut option) })?;
+        success(unsafe { (self.begun.calls.option)(self.own(), socket, &raw mut option) })?;
         Ok(option.value)
     }
 
     /// What the socket is ready for, as bits of [`hermit_interface::net::ready`].
     pub(super) fn readiness(&mut self, socket: u64) -> u32 {
         // SAFETY: see above.
-        unsafe { (self.0.calls.readiness)(self.own(), socket) }
+        unsafe { (self.begun.calls.readiness)(self.own(), socket) }
     }
 
     pub(super) fn resolve(&mut self, name: &[u8], family: u32, cookie: usize) -> Result<u64, Errno> {
         // SAFETY: see above.
-        result(unsafe { (self.0.calls.resolve)(self.own(), name.as_ptr(), name.len(), family, cookie) })
+        result(unsafe { (self.begun.calls.resolve)(self.own(), name.as_ptr(), name.len(), family, cookie) })
     }
 
     /// Writes the addresses that were asked for; how many.
     pub(super) fn resolved(&mut self, question: u64, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
         let (start, room) = (addresses.as_mut_ptr(), addresses.len());
         // SAFETY: see above.
-        let count = result(unsafe { (self.0.calls.resolved)(self.own(), question, start, room) })?;
+        let count = result(unsafe { (self.begun.calls.resolved)(self.own(), question, start, room) })?;
         Ok(room.min(to_usize(count)))
     }
 }

@@ -88,7 +88,7 @@ impl Question {
     }
 
     fn literal(&self, address: IpAddr, found: &mut [Endpoint]) -> Result<usize, Failure> {
-        let endpoint = endpoint(address);
+        let endpoint = Endpoint::from(address);
         if self.family != 0 && self.family != endpoint.family {
             return Err(EAI_NONAME);
         }
@@ -96,22 +96,9 @@ impl Question {
     }
 
     fn loopback(&self, found: &mut [Endpoint]) -> usize {
-        let all = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::from([127, 0, 0, 1])].map(endpoint);
+        let all = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::from([127, 0, 0, 1])].map(Endpoint::from);
         let wanted = |address: &Endpoint| self.family == 0 || self.family == address.family;
         put(found, all.into_iter().filter(wanted))
-    }
-}
-
-fn endpoint(address: IpAddr) -> Endpoint {
-    match address {
-        IpAddr::V4(address) => {
-            let mut bytes = [0; 16];
-            if let Some((octets, _)) = bytes.split_first_chunk_mut::<4>() {
-                *octets = address.octets();
-            }
-            Endpoint { family: V4, address: bytes, ..Endpoint::default() }
-        }
-        IpAddr::V6(address) => Endpoint { family: V6, address: address.octets(), ..Endpoint::default() },
     }
 }
 

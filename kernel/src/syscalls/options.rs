@@ -1,6 +1,7 @@
 //! Options of sockets.
 
 use core::ffi::c_void;
+use core::net::IpAddr;
 
 use hermit_abi::{
     IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP, IP_MULTICAST_LOOP, IP_MULTICAST_TTL, IP_TOS, IP_TTL, IPPROTO_IP,
@@ -138,13 +139,7 @@ pub(super) unsafe fn set(
 }
 
 fn group_v4(name: OptionName, group: &ip_mreq) -> SocketOption {
-    let endpoint = |address: u32| {
-        let mut bytes = [0; 16];
-        if let Some((octets, _)) = bytes.split_first_chunk_mut::<4>() {
-            *octets = address.to_ne_bytes();
-        }
-        Endpoint { family: V4, address: bytes, ..Endpoint::default() }
-    };
+    let endpoint = |address: u32| Endpoint::from(IpAddr::from(address.to_ne_bytes()));
     SocketOption {
         name: name as u32,
         value: 0,
@@ -154,11 +149,10 @@ fn group_v4(name: OptionName, group: &ip_mreq) -> SocketOption {
 }
 
 fn group_v6(name: OptionName, group: &ipv6_mreq) -> SocketOption {
-    let address = group.ipv6mr_multiaddr.s6_addr;
     SocketOption {
         name: name as u32,
         value: group.ipv6mr_interface,
-        group: Endpoint { family: V6, address, ..Endpoint::default() },
+        group: IpAddr::from(group.ipv6mr_multiaddr.s6_addr).into(),
         interface: Endpoint::default(),
     }
 }
