@@ -6,7 +6,7 @@ use std::process::{ChildStdout, Command};
 use std::thread;
 use std::time::Duration;
 
-use crate::guest::{assert_has, hosts};
+use crate::guest::{Guest, assert_has, hosts};
 
 #[test]
 fn a_guest_stops_at_its_first_instruction_and_at_functions() {
@@ -222,24 +222,45 @@ const HOSTILE: [&[u8]; 24] = [
     b"GET / HTTP/1.1",
 ];
 
+/// Connects, sends a packet, asks for registers, interrupts, and is gone.
+fn intrude(guest: &Guest, packet: &[u8]) {
+    let mut stream = TcpStream::connect(("127.0.0.1", guest.port().parse::<u16>().unwrap())).unwrap();
+    let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    let framed = [b"$", packet, format!("#{sum:02x}").as_bytes()].concat();
+    stream.write_all(&[framed, b"$g#67\x03".to_vec()].concat()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    // An answer may be cut off by bytes that were not read.
+    let _: std::io::Result<usize> = stream.read_to_end(&mut answer);
+}
+
+/// Checks that the guest is alive and well, and ends it.
+fn check_alive(guest: Guest) {
+    assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
+    let (_, stderr, status) = guest.end();
+    assert_eq!(status.code(), Some(143));
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
 #[test]
 fn hostile_packets_end_the_session_at_most() {
     for host in hosts() {
         let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
-        let address = ("127.0.0.1", guest.port().parse::<u16>().unwrap());
         for packet in HOSTILE.iter().chain(&[&b"g"[..]]) {
-            let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
-            let framed = [b"$", *packet, format!("#{sum:02x}").as_bytes()].concat();
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&[framed, b"$g#67\x03".to_vec()].concat()).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
-            let mut answer = Vec::new();
-            // An answer may be cut off by bytes that were not read.
-            let _: std::io::Result<usize> = stream.read_to_end(&mut answer);
+            intrude(&guest, packet);
         }
-        assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
-        let (_, stderr, status) = guest.end();
-        assert_eq!(status.code(), Some(143));
-        assert!(!stderr.contains("panicked"), "{stderr}");
+        check_alive(guest);
+    }
+}
+
+/// A step that ends as somebody stops the processor: the trap was left to the guest, which died of it.
+#[test]
+fn a_step_that_is_interrupted_does_not_end_the_guest() {
+    for host in hosts() {
+        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        for _ in 0..75 {
+            intrude(&guest, b"vCont;c:p1.1;s:p1.1;s:p1.2");
+        }
+        check_alive(guest);
     }
 }

@@ -8,15 +8,15 @@
 //! | module | |
 //! | --- | --- |
 //! | `tracee` | a thread in the hands of its tracer: stops, runs, steps |
-//! | `blocked` | the signals that it does not take |
+//! | `signals` | the signals that it does not take, and those that wait for it |
 //! | `registers` | its registers |
 //! | `hardware` | its debug registers |
 //! | `tables` | its memory, by way of the guest's page tables |
 //! | `vcpu` | all of that as a processor |
 
-mod blocked;
 mod hardware;
 mod registers;
+mod signals;
 mod tables;
 mod tracee;
 mod vcpu;

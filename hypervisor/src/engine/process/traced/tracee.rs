@@ -7,7 +7,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::super::lifetime::Ended;
-use super::{blocked, registers};
+use super::{registers, signals};
 
 /// Something else than a signal or a system call has stopped a thread: its tracer (linux/ptrace.h, `PTRACE_EVENT_STOP`).
 const PAUSED: i32 = 128;
@@ -73,8 +73,8 @@ impl Tracee {
             return Ok(());
         }
         registers::end_interrupted_call(self.thread)?;
-        let before = blocked::get(self.thread)?;
-        blocked::set(self.thread, before | blocked::INTERRUPTS)?;
+        let before = signals::blocked(self.thread)?;
+        signals::set_blocked(self.thread, before | signals::INTERRUPTS)?;
         self.blocked = Some(before);
         Ok(())
     }
@@ -88,11 +88,23 @@ impl Tracee {
                     result => result?,
                 },
                 Err(Errno::ECHILD) => break Stop::Ended(Ended::Unknown),
-                status => break self.stop(status?)?,
+                status => match self.stop(status?)? {
+                    Stop::Paused if self.has_trapped()? => unless_gone(ptrace::cont(self.thread, None))?,
+                    stop => break stop,
+                },
             }
         };
         unless_gone(self.let_interrupts_in())?;
         Ok(stop)
+    }
+
+    /// Whether a thread that was stopped from outside has just done its step, or come to a breakpoint. Its next stop tells, and
+    /// it is there before it does another instruction: left for later, the trap would be taken for the guest's own.
+    fn has_trapped(&self) -> nix::Result<bool> {
+        match signals::is_pending(self.thread, Signal::SIGTRAP) {
+            Err(Errno::ESRCH) => Ok(false),
+            result => result,
+        }
     }
 
     fn stop(&self, status: WaitStatus) -> nix::Result<Stop> {
@@ -112,8 +124,8 @@ impl Tracee {
     /// Undoes what [`Self::prepare_step`] did to signals.
     fn let_interrupts_in(&mut self) -> nix::Result<()> {
         let Some(before) = self.blocked.take() else { return Ok(()) };
-        let now = blocked::get(self.thread)?;
-        blocked::set(self.thread, blocked::wanted(before, now))
+        let now = signals::blocked(self.thread)?;
+        signals::set_blocked(self.thread, signals::wanted(before, now))
     }
 }
 
