@@ -214,6 +214,7 @@ const TRACING_VCPU: &[Call] = &[
             &[Tracing(libc::PTRACE_GETSIGINFO)],
             &[Tracing(libc::PTRACE_GETEVENTMSG)],
             &[Tracing(libc::PTRACE_GETSIGMASK)],
+            &[Tracing(libc::PTRACE_PEEKSIGINFO)],
             &[Tracing(libc::PTRACE_SETSIGMASK)],
         ],
     ),

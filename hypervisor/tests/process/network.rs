@@ -47,6 +47,8 @@ fn comes_back(socket: &UdpSocket, guest: SocketAddr, datagram: &[u8]) -> bool {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return false;
             }
+            // The host was stopped and went on: where there is a time limit, that ends a call (signal(7)).
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // Nobody listens yet.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return false,
             Err(error) => panic!("{error}"),

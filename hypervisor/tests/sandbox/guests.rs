@@ -164,10 +164,13 @@ fn check_descriptors(process: Pid) {
 
 #[test]
 fn everything_is_confined_when_the_guest_says_its_first_letter() {
-    let Some(image) = image("hello_world") else { return };
+    let Some(image) = image("stdin") else { return };
     for (user, mut command, _folder) in hypervisors() {
-        let mut child = command.arg(&image).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.arg(&image).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
+        // It does not end before there is no more to be read.
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"hello\n").unwrap();
         let mut letter = [0];
         output.read_exact(&mut letter).unwrap();
         let process = only_child(&child).unwrap();
@@ -175,9 +178,10 @@ fn everything_is_confined_when_the_guest_says_its_first_letter() {
         check_threads(process, user);
         check_descriptors(process);
         kill_process(process, Signal::CONT).unwrap();
+        drop(input);
         let mut rest = String::new();
         output.read_to_string(&mut rest).unwrap();
-        assert!(rest.starts_with("ello, world!"), "{user:?}: {rest}");
+        assert!(letter == *b"H" && rest.starts_with("ELLO\n"), "{user:?}: {rest}");
         assert!(child.wait().unwrap().success(), "{user:?}");
     }
 }
