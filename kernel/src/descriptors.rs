@@ -1,12 +1,13 @@
 //! The program's descriptors.
 
 use alloc::sync::Arc;
+use core::mem;
 use core::task::Context;
 
 use hermit_hal::console;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Console, EventFd, Object, Table, Terminal, Waiters as _};
+use hermit_io::{Console, Descriptor, EventFd, Object, Table, Terminal, Waiters as _};
 
 use crate::devices::{self, VirtioConsole};
 use crate::fallible;
@@ -96,6 +97,37 @@ pub(crate) fn open_eventfd(value: u64, semaphore: bool, nonblocking: bool) -> Re
 pub(crate) fn open_object(object: Arc<dyn Object>) -> Result<i32, Errno> {
     let descriptor = TABLE.lock().insert(object)?;
     i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
+}
+
+/// A descriptor that is going to be opened, and is nobody else's; unless it is, it is given back.
+#[derive(Debug)]
+pub(crate) struct Reserved(Descriptor);
+
+impl Reserved {
+    /// Opens it for an object.
+    pub(crate) fn open(self, object: Arc<dyn Object>) -> Result<i32, Errno> {
+        let number = i32::try_from(self.0).map_err(|_| Errno::EMFILE)?;
+        TABLE.lock().fill(self.0, object);
+        mem::forget(self);
+        Ok(number)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        TABLE.lock().release(self.0);
+    }
+}
+
+/// The object of a descriptor, and one for what is going to come of it.
+pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reserved), Errno> {
+    let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
+    let mut table = TABLE.lock();
+    let object = table.get(descriptor)?;
+    let reserved = table.reserve();
+    // The object may be dropped, but not while the table is locked.
+    drop(table);
+    Ok((object, Reserved(reserved?)))
 }
 
 /// The object of a descriptor.

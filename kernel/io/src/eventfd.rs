@@ -12,7 +12,7 @@ use crate::{Object, ReadBuffer, Readiness, Stat};
 /// Those who wait for an object to change.
 pub trait Waiters: Debug + Send + Sync {
     /// Calls the waker at the next [`Self::wake`].
-    fn add(&self, context: &mut Context<'_>);
+    fn add(&self, context: &Context<'_>);
 
     /// Calls all wakers, and forgets them.
     fn wake(&self);
@@ -128,7 +128,7 @@ mod tests {
     struct Fake(Mutex<Vec<Waker>>);
 
     impl Waiters for Fake {
-        fn add(&self, context: &mut Context<'_>) {
+        fn add(&self, context: &Context<'_>) {
             self.0.lock().unwrap().push(context.waker().clone());
         }
 
