@@ -161,6 +161,16 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
         self.transmit.notify(&mut self.device);
     }
 
+    /// Whether the device still has frames to transmit. Then an interrupt comes when it is done with all of them.
+    ///
+    /// # Errors
+    ///
+    /// The device has failed.
+    pub fn is_sending(&mut self) -> Result<bool, DeviceError> {
+        self.device.working()?;
+        self.transmit.is_sending(&mut self.device)
+    }
+
     /// Whether the device has taken all that was transmitted. No interrupt comes when it has.
     ///
     /// # Errors

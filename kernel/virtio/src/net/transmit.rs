@@ -43,6 +43,8 @@ pub(super) struct Transmit<M, A> {
     done: InOrder<Span<A>>,
     /// The next frame's number.
     number: usize,
+    /// Somebody waits until the device has nothing: the interrupt for that stays asked for, whoever needs room meanwhile.
+    end_is_awaited: bool,
     /// Bytes of the ring that no frame has had yet: what is in them must not leave the machine.
     fresh: usize,
 }
@@ -60,7 +62,7 @@ impl<M: DmaMemory, A: Arena> Transmit<M, A> {
         }
         let done = InOrder::new(queue.size().into()).ok_or(InitError::OutOfMemory)?;
         let fresh = arena.size();
-        Ok(Self { queue, free: arena, done, number: 0, fresh })
+        Ok(Self { queue, free: arena, done, number: 0, end_is_awaited: false, fresh })
     }
 
     /// Whether the device has nothing.
@@ -104,6 +106,23 @@ impl<M: DmaMemory, A: Arena> Transmit<M, A> {
         Ok(true)
     }
 
+    /// Whether the device has frames; then an interrupt comes when it has none.
+    pub(super) fn is_sending<T: Transport>(&mut self, device: &mut Device<T>) -> Result<bool, DeviceError> {
+        self.end_is_awaited = false;
+        self.reclaim(device)?;
+        while !self.is_empty() {
+            // Who waits for the end of what is queued wants it to begin.
+            self.notify(device);
+            let armed = self.queue.arm(self.queue.in_flight());
+            if !device.checked(armed)? {
+                self.end_is_awaited = true;
+                return Ok(true);
+            }
+            self.reclaim(device)?;
+        }
+        Ok(false)
+    }
+
     /// Takes back what the device is done with.
     pub(super) fn reclaim<T: Transport>(&mut self, device: &mut Device<T>) -> Result<(), DeviceError> {
         // There are at most as many as it has: none is given to it here.
@@ -111,7 +130,7 @@ impl<M: DmaMemory, A: Arena> Transmit<M, A> {
             let used = self.queue.complete();
             let Some(used) = device.checked(used)? else { break };
             self.done.put(used.chain.number, used.chain.span);
-            if self.queue.is_armed() {
+            if self.queue.is_armed() && !self.end_is_awaited {
                 self.queue.disarm();
             }
         }

@@ -54,6 +54,61 @@ fn a_large_frame_may_go_on_at_the_start_of_the_ring() {
 }
 
 #[test]
+fn who_waits_for_the_device_is_woken_when_it_has_sent_everything() {
+    for features in [0, ALL] {
+        let nic = Nic::new(features, 256);
+        let mut net = nic.open(SMALL).unwrap();
+        assert_eq!(net.is_sending(), Ok(false));
+        for mark in 0..3 {
+            assert!(net.can_transmit(100));
+            transmit(&mut net, &frame(100, mark)).unwrap();
+        }
+        assert_eq!(net.is_sending(), Ok(true));
+        // The device was told, though nobody has called `flush`.
+        let chains = [nic.take().unwrap(), nic.take().unwrap(), nic.take().unwrap()];
+        let before = nic.counts(1).1;
+        for chain in &chains {
+            assert_eq!(net.is_sending(), Ok(true));
+            nic.finish(chain);
+        }
+        assert!(nic.counts(1).1 > before);
+        assert_eq!(net.interrupt().map(|cause| cause.queues), Ok(true));
+        assert_eq!(net.is_sending(), Ok(false));
+    }
+}
+
+#[test]
+fn who_waits_for_the_end_is_woken_though_somebody_else_needs_room_meanwhile() {
+    // With the index of an event, and without.
+    for only_version_1 in [false, true] {
+        let nic = Nic::new(ALL, 256);
+        if only_version_1 {
+            nic.model.lock().unwrap().offered = ALL | 1 << 32;
+        }
+        let mut net = nic.open(SMALL).unwrap();
+        let bytes = frame(60_000, 1);
+        for _ in 0..4 {
+            transmit(&mut net, &bytes).unwrap();
+        }
+        assert_eq!(net.is_sending(), Ok(true));
+        let chains: Vec<_> = core::iter::from_fn(|| nic.take()).collect();
+        nic.finish(&chains[0]);
+        assert!(net.can_transmit(bytes.len()));
+        let before = nic.counts(1).1;
+        chains[1..].iter().for_each(|chain| drop(nic.finish(chain)));
+        assert!(nic.counts(1).1 > before, "{only_version_1}");
+        assert_eq!(net.interrupt().map(|cause| cause.queues), Ok(true));
+        assert_eq!(net.is_sending(), Ok(false));
+        // Nobody waits any more.
+        let before = nic.counts(1).1;
+        transmit(&mut net, &bytes).unwrap();
+        net.flush();
+        nic.sent();
+        assert_eq!((nic.counts(1).1, net.is_flushed()), (before, Ok(true)));
+    }
+}
+
+#[test]
 fn who_finds_no_room_is_woken_when_there_is_more() {
     let nic = Nic::new(ALL, 256);
     let mut net = nic.open(SMALL).unwrap();
