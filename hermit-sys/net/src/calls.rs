@@ -17,8 +17,12 @@ use crate::start::MachineStack;
 pub(crate) const CALLS: Calls = Calls {
     advance,
     poll,
+    settle,
     is_configured,
     socket,
+    finish,
+    wind_up,
+    is_delivered,
     close,
     bind,
     listen,
@@ -94,9 +98,14 @@ unsafe extern "C" fn poll(stack: *mut c_void, now: u64) -> u64 {
     unsafe { of(stack) }.poll(now).unwrap_or(u64::MAX)
 }
 
+unsafe extern "C" fn settle(stack: *mut c_void, now: u64) -> u64 {
+    // SAFETY: see above.
+    unsafe { of(stack) }.settle(now).unwrap_or(u64::MAX)
+}
+
 unsafe extern "C" fn is_configured(stack: *mut c_void) -> bool {
     // SAFETY: see above.
-    unsafe { of(stack) }.status().is_configured
+    unsafe { of(stack) }.is_configured()
 }
 
 unsafe extern "C" fn socket(stack: *mut c_void, family: u32, kind: u32, cookie: usize) -> Number {
@@ -108,6 +117,21 @@ unsafe extern "C" fn socket(stack: *mut c_void, family: u32, kind: u32, cookie: 
     };
     // SAFETY: see above.
     returned(unsafe { of(stack) }.socket(family, kind, cookie).map(SocketId::into_raw))
+}
+
+unsafe extern "C" fn wind_up(stack: *mut c_void) {
+    // SAFETY: see above.
+    unsafe { of(stack) }.wind_up();
+}
+
+unsafe extern "C" fn is_delivered(stack: *mut c_void) -> bool {
+    // SAFETY: see above.
+    unsafe { of(stack) }.is_delivered()
+}
+
+unsafe extern "C" fn finish(stack: *mut c_void, socket: u64) -> Number {
+    // SAFETY: see above.
+    done(unsafe { of(stack) }.finish(SocketId::from_raw(socket)))
 }
 
 unsafe extern "C" fn close(stack: *mut c_void, socket: u64, at_once: bool) {

@@ -100,6 +100,11 @@ impl Hardware for KernelDevice {
         unsafe { (self.services.can_transmit)(size) }
     }
 
+    fn is_sending(&mut self) -> bool {
+        // SAFETY: there is a device.
+        unsafe { (self.services.is_sending)() }
+    }
+
     fn transmit<R>(&mut self, size: usize, offload: Offload, action: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut work = Work::new(action);
         let function = filling(&work);

@@ -32,10 +32,14 @@ pub(crate) fn from_kernel(option: &net::SocketOption) -> Result<SocketOption, Er
         Number::MulticastLoopV4 => SocketOption::MulticastLoopV4(switch),
         Number::MulticastLoopV6 => SocketOption::MulticastLoopV6(switch),
         Number::OnlyV6 => SocketOption::OnlyV6(switch),
-        Number::Join if option.group.family == V4 => SocketOption::JoinV4(v4(&option.group)),
-        Number::Join => SocketOption::JoinV6(v6(&option.group)),
-        Number::Leave if option.group.family == V4 => SocketOption::LeaveV4(v4(&option.group)),
-        Number::Leave => SocketOption::LeaveV6(v6(&option.group)),
+        Number::Join if option.group.family == V4 => {
+            SocketOption::JoinV4 { group: v4(&option.group), interface: v4(&option.interface) }
+        }
+        Number::Join => SocketOption::JoinV6 { group: v6(&option.group), interface: value },
+        Number::Leave if option.group.family == V4 => {
+            SocketOption::LeaveV4 { group: v4(&option.group), interface: v4(&option.interface) }
+        }
+        Number::Leave => SocketOption::LeaveV6 { group: v6(&option.group), interface: value },
     })
 }
 
@@ -87,9 +91,9 @@ pub(crate) fn value(option: SocketOption) -> u32 {
         | SocketOption::MulticastTtlV4(number)
         | SocketOption::MulticastHopsV6(number) => number.into(),
         SocketOption::Error(error) => error.map_or(0, |error| error.number().unsigned_abs()),
-        SocketOption::JoinV4(_)
-        | SocketOption::LeaveV4(_)
-        | SocketOption::JoinV6(_)
-        | SocketOption::LeaveV6(_) => 0,
+        SocketOption::JoinV4 { .. }
+        | SocketOption::LeaveV4 { .. }
+        | SocketOption::JoinV6 { .. }
+        | SocketOption::LeaveV6 { .. } => 0,
     }
 }

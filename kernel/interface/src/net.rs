@@ -180,12 +180,21 @@ pub struct Calls {
     pub advance: unsafe extern "C" fn(*mut c_void, now: u64),
     /// Takes what has arrived, does what is due, sends what can be sent; when to call again, or `u64::MAX`.
     pub poll: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
+    /// Sends what calls gave rise to; as `poll`, but cheap if that is nothing. When to call `poll` at the latest.
+    pub settle: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
     /// Whether the machine has the address that it asks others for, if it asks for one.
     pub is_configured: unsafe extern "C" fn(*mut c_void) -> bool,
     /// Makes a socket of a family ([`V4`], [`V6`]) and a kind. The cookie is for [`Services::wake`].
     pub socket: unsafe extern "C" fn(*mut c_void, family: u32, kind: u32, cookie: usize) -> Number,
+    /// Begins to close a socket, for who waits until what was sent has been delivered: nothing is sent or received any more. `EAGAIN`
+    /// if not everything has been delivered.
+    pub finish: unsafe extern "C" fn(*mut c_void, socket: u64) -> Number,
     /// Closes a socket: the cookie is never used again. What was sent is delivered, unless it is to be dropped `at_once`.
     pub close: unsafe extern "C" fn(*mut c_void, socket: u64, at_once: bool),
+    /// Closes all sockets, for the machine ends; then the stack is polled until everything has been delivered.
+    pub wind_up: unsafe extern "C" fn(*mut c_void),
+    /// Whether everything has been delivered, after `wind_up`.
+    pub is_delivered: unsafe extern "C" fn(*mut c_void) -> bool,
     /// Gives it a local address.
     pub bind: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> Number,
     /// Has it take connections.
@@ -265,7 +274,7 @@ pub type Fill = unsafe extern "C" fn(context: *mut c_void, frame: *mut u8, size:
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Services {
-    /// Describes the device; `false` if there is none, and then none of the next four is called.
+    /// Describes the device; `false` if there is none, and then none of the next five is called.
     pub device: unsafe extern "C" fn(*mut Device) -> bool,
     /// Hands over the next frame, if there is one.
     pub receive: unsafe extern "C" fn(context: *mut c_void, Take) -> bool,
@@ -273,6 +282,8 @@ pub struct Services {
     pub can_transmit: unsafe extern "C" fn(size: usize) -> bool,
     /// Has a frame of this size written, and sends it.
     pub transmit: unsafe extern "C" fn(size: usize, *const Offload, context: *mut c_void, Fill),
+    /// The device still has frames to send. Then the stack is polled when it has sent them.
+    pub is_sending: unsafe extern "C" fn() -> bool,
     /// A strong random number.
     pub random: unsafe extern "C" fn() -> u64,
     /// What the socket or question with this cookie is ready for may have changed.

@@ -1,5 +1,8 @@
 //! The network device.
 
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+
 use hermit_hal::devices::{Allocator, Mirror};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::net::{self, Device};
@@ -14,6 +17,8 @@ use crate::{entropy, net as sockets};
 #[derive(Debug)]
 pub(crate) struct Network {
     driver: SpinLock<Net<Transport, Pages, Mirror>>,
+    /// The device has not been told of everything that it got.
+    is_untold: AtomicBool,
     /// The address if the device has none.
     chosen: [u8; 6],
 }
@@ -27,7 +32,9 @@ pub(crate) fn init() {
         let (transport, line) = found.transport()?;
         let driver =
             Net::new(transport, &Allocator, Sizes::default()).inspect_err(|error| found.warn(error)).ok()?;
-        install(Network { driver: SpinLock::new(driver), chosen: choose_address() }, line)
+        let driver = SpinLock::new(driver);
+        let is_untold = AtomicBool::new(true);
+        install(Network { driver, is_untold, chosen: choose_address() }, line)
     });
 }
 
@@ -71,7 +78,11 @@ impl Network {
     /// Has `take` use the next frame, of which it also learns whether its checksums need no check; `false` if there is none.
     pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
         let received = self.driver.lock().receive(|frame, info| take(frame, info.checksum_good));
-        matches!(received, Ok(Some(())))
+        let is_received = matches!(received, Ok(Some(())));
+        if is_received {
+            self.is_untold.store(true, Relaxed);
+        }
+        is_received
     }
 
     /// Whether there is room for a frame. If not, an interrupt comes when there is.
@@ -82,11 +93,26 @@ impl Network {
     /// Has `fill` write a frame, and sends it. One that the device cannot send is lost.
     pub(crate) fn transmit(&self, size: usize, offload: &net::Offload, fill: impl FnOnce(&mut [u8])) {
         let _: Result<(), _> = self.driver.lock().transmit(size, translate(offload), fill);
+        self.is_untold.store(true, Relaxed);
     }
 
-    /// Tells the device of all that was sent.
+    /// Whether the device still has frames to send. Then an interrupt comes when it has sent them.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.driver.lock().is_sending().unwrap_or(false)
+    }
+
+    /// Whether the device has sent everything; a broken one never will.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.driver.lock().is_flushed().unwrap_or(true)
+    }
+
+    /// Tells the device of all that was sent, and of the room for what it receives.
     pub(crate) fn flush(&self) {
-        self.driver.lock().flush();
+        // Whoever has changed something calls this afterwards.
+        if self.is_untold.load(Relaxed) {
+            self.is_untold.store(false, Relaxed);
+            self.driver.lock().flush();
+        }
     }
 
     /// Has the device interrupt when something arrives, or not; whether something has arrived already.

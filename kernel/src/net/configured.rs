@@ -1,4 +1,7 @@
 //! Waiting for the machine to have an address.
+//!
+//! Sockets that must not wait do so, too: on Linux a machine has its address before programs begin, so they take "network is
+//! unreachable" for an answer that will not change. std's `connect_timeout` is one of them.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -7,12 +10,13 @@ use core::task::Poll;
 use hermit_hal::clock;
 use hermit_interface::net::{Endpoint, V4};
 use hermit_io::Waiters as _;
+use spin::Once;
 
 use super::stack::{Network, Stack};
 use crate::threads::wait::block_until;
 use crate::waiters::Waiters;
 
-/// How long is waited for an address, in nanoseconds.
+/// How long is waited for an address, in nanoseconds: by everybody in all, since without a server there will be none.
 const PATIENCE: u64 = 10_000_000_000;
 
 static WAITERS: Waiters = Waiters::new();
@@ -40,7 +44,8 @@ pub(super) fn wait_for_others(network: &Network) {
     if !IS_CONFIGURING.load(Relaxed) {
         return;
     }
-    let deadline = clock::monotonic() + PATIENCE;
+    static DEADLINE: Once<u64> = Once::new();
+    let deadline = *DEADLINE.call_once(|| clock::monotonic() + PATIENCE);
     block_until(Some(deadline), |context| {
         WAITERS.add(context);
         network.with(look);

@@ -21,16 +21,23 @@ struct Table {
 
 #[derive(Debug)]
 enum Entry {
-    Used(Arc<Waiters>),
+    Used(Arc<Waiting>),
     /// The next one that is free.
     Free(Option<usize>),
+}
+
+/// Those who wait for something of a socket, or for an answer.
+#[derive(Debug)]
+struct Waiting {
+    all: Waiters,
+    takers: Waiters,
 }
 
 /// A cookie, and those who are woken by it. It must not be in use with the stack any more when it is dropped.
 #[derive(Debug)]
 pub(super) struct Cookie {
     number: usize,
-    waiters: Arc<Waiters>,
+    waiting: Arc<Waiting>,
 }
 
 impl Cookie {
@@ -40,8 +47,9 @@ impl Cookie {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self, Errno> {
-        let waiters = fallible::arc(Waiters::new()).ok_or(Errno::ENOMEM)?;
-        let entry = Entry::Used(Arc::clone(&waiters));
+        let waiting = Waiting { all: Waiters::new(), takers: Waiters::new() };
+        let waiting = fallible::arc(waiting).ok_or(Errno::ENOMEM)?;
+        let entry = Entry::Used(Arc::clone(&waiting));
         let mut table = TABLE.lock();
         let number = match table.free {
             Some(number) => number,
@@ -56,7 +64,7 @@ impl Cookie {
         {
             table.free = next;
         }
-        Ok(Self { number, waiters })
+        Ok(Self { number, waiting })
     }
 
     /// What the stack gets.
@@ -64,9 +72,17 @@ impl Cookie {
         self.number
     }
 
-    /// Those who are woken.
+    /// Those who are all woken.
     pub(super) fn waiters(&self) -> &Waiters {
-        &self.waiters
+        &self.waiting.all
+    }
+
+    /// Those of whom one is woken each time: for what comes singly, and is the same to all of them.
+    ///
+    /// No wake-up is lost, for whoever is woken looks, takes what is there, and waits again only if nothing is: those who have been
+    /// woken and have not looked yet are never fewer than what is there, as long as somebody waits.
+    pub(super) fn takers(&self) -> &Waiters {
+        &self.waiting.takers
     }
 }
 
@@ -83,9 +99,10 @@ impl Drop for Cookie {
 
 /// Wakes those who wait for a cookie.
 pub(super) fn wake(number: usize) {
-    let waiters = match TABLE.lock().entries.get(number) {
-        Some(Entry::Used(waiters)) => Arc::clone(waiters),
+    let waiting = match TABLE.lock().entries.get(number) {
+        Some(Entry::Used(waiting)) => Arc::clone(waiting),
         _ => return,
     };
-    waiters.wake();
+    waiting.all.wake();
+    waiting.takers.wake_one();
 }

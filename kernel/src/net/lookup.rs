@@ -1,14 +1,11 @@
 //! Addresses of names.
 
-use core::task::Poll;
-
 use hermit_interface::Errno;
 use hermit_interface::net::Endpoint;
-use hermit_io::Waiters as _;
 
 use super::cookies::Cookie;
-use super::{configured, drive, network};
-use crate::threads::wait::block_on;
+use super::waiting::wait_until;
+use super::{act, configured, network};
 
 /// Writes addresses of a name, of a family or, with 0, of both; how many there are.
 ///
@@ -19,7 +16,7 @@ use crate::threads::wait::block_on;
 pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
     let network = network()?;
     let cookie = Cookie::new()?;
-    let ask = || drive(network, |stack| stack.resolve(name, family, cookie.number()));
+    let ask = || act(network, |stack| stack.resolve(name, family, cookie.number()));
     let question = match ask() {
         // There may be somebody to ask soon.
         Err(Errno::ENETUNREACH) => {
@@ -28,11 +25,5 @@ pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> R
         }
         question => question?,
     };
-    block_on(|context| {
-        cookie.waiters().add(context);
-        match drive(network, |stack| stack.resolved(question, addresses)) {
-            Err(Errno::EAGAIN) => Poll::Pending,
-            result => Poll::Ready(result),
-        }
-    })
+    wait_until(network, cookie.waiters(), None, |stack| stack.resolved(question, addresses))
 }

@@ -2,25 +2,33 @@
 //!
 //! The stack (`hermit-sys/net`) never waits and has no threads. Whoever calls it drives it: takes what has arrived, does what is
 //! due, sends what can be sent. When nobody calls, [`poller`] does, woken by the device or by time. All waiting is
-//! here: in [`socket`] and [`lookup`].
+//! here: in [`waiting`].
 //!
 //! | module | |
 //! | --- | --- |
 //! | [`stack`], [`services`] | the two tables of functions between kernel and stack |
 //! | [`cookies`] | by which the stack names whom to wake |
+//! | [`leader`] | who looks after what the device has received |
 //! | [`poller`] | the thread that drives the stack when nobody else does |
 //! | [`socket`] | a socket behind a descriptor |
 //! | [`lookup`] | addresses of names |
+//! | [`waiting`] | what a thread does until the stack has what it wants |
+//! | [`wind_up`] | what happens to connections when the machine ends |
 
 mod configured;
 mod cookies;
+mod leader;
 pub(crate) mod lookup;
 mod poller;
 mod services;
 pub(crate) mod socket;
 mod stack;
+mod waiting;
+mod wind_up;
 
 use alloc::boxed::Box;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use hermit_hal::{clock, memory};
 use hermit_interface::Errno;
@@ -32,12 +40,16 @@ use self::stack::{Network, Stack};
 use crate::turn::Turn;
 use crate::{devices, entropy, init};
 
-pub(crate) use poller::device_interrupt;
+pub(crate) use leader::device_interrupt;
+pub(crate) use wind_up::wind_up;
 
 /// The part of the memory that is left when the network begins that buffers of connections may take.
 const BUFFER_SHARE: u64 = 4;
 
 static NETWORK: Once<Network> = Once::new();
+
+/// All that belongs to it has begun, too.
+static IS_COMPLETE: AtomicBool = AtomicBool::new(false);
 
 /// The network, which begins when somebody asks for it first.
 ///
@@ -46,22 +58,23 @@ static NETWORK: Once<Network> = Once::new();
 /// `ENOMEM`; `ENOSYS` without random numbers, which connections cannot do without.
 fn network() -> Result<&'static Network, Errno> {
     static STARTING: Turn = Turn::new();
-    if let Some(network) = NETWORK.get() {
+    if let Some(network) = NETWORK.get().filter(|_| IS_COMPLETE.load(Acquire)) {
         return Ok(network);
     }
     STARTING.take(|| {
-        if let Some(network) = NETWORK.get() {
-            return Ok(network);
+        let network = NETWORK.try_call_once(start)?;
+        // If this fails, it is tried again when the network is asked for again: the stack cannot begin twice.
+        if !IS_COMPLETE.load(Relaxed) {
+            poller::start()?;
+            wind_up::prepare();
+            IS_COMPLETE.store(true, Release);
         }
-        entropy::fill(&mut [0; 8])?;
-        let started = start()?;
-        let network = NETWORK.call_once(|| started);
-        poller::start()?;
         Ok(network)
     })
 }
 
 fn start() -> Result<Network, Errno> {
+    entropy::fill(&mut [0; 8])?;
     let line = init::command_line();
     let settings = Box::new(Settings {
         now: clock::monotonic(),
@@ -73,27 +86,41 @@ fn start() -> Result<Network, Errno> {
     Network::start(&SERVICES, Box::leak(settings)).ok_or(Errno::ENOMEM)
 }
 
-/// Drives the stack and does something with it, in one turn. If that would have had to wait for what has arrived by now, it is tried
-/// again.
-fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, Errno>) -> Result<R, Errno> {
-    let (result, next) = network.with(|stack| {
-        let mut result = action(stack);
-        let next = poll(stack);
-        if matches!(result, Err(Errno::EAGAIN)) {
-            result = action(stack);
-        }
-        (result, next)
-    });
+/// Does something with the stack, which then sends what comes of it.
+fn act<R>(network: &Network, action: impl FnOnce(&mut Stack) -> R) -> R {
+    let (result, next) = network.with(|stack| (action(stack), settle(stack)));
     poller::be_there(next);
     result
+}
+
+/// The same. If it would have to wait for what has arrived by now, it is tried again.
+fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, Errno>) -> Result<R, Errno> {
+    act(network, |stack| match action(stack) {
+        Err(Errno::EAGAIN) => {
+            poll(stack);
+            action(stack)
+        }
+        result => result,
+    })
 }
 
 /// Has the stack do what there is to do, and tells the device; when the stack wants to be called again.
 fn poll(stack: &mut Stack) -> u64 {
     let next = stack.poll();
     configured::look(stack);
+    flush();
+    next
+}
+
+/// Has the stack send what calls gave rise to; when it wants to be called again.
+fn settle(stack: &mut Stack) -> u64 {
+    let next = stack.settle();
+    flush();
+    next
+}
+
+fn flush() {
     if let Some(device) = devices::network() {
         device.flush();
     }
-    next
 }

@@ -4,19 +4,26 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::Poll;
 
-use hermit_abi::NORMAL_PRIO;
+use hermit_abi::HIGH_PRIO;
 use hermit_hal::clock;
 use hermit_interface::Errno;
 use hermit_io::Waiters as _;
 
-use super::{NETWORK, poll};
-use crate::devices;
+use super::{NETWORK, leader, poll};
 use crate::threads::life::{self, Wanted};
+use crate::threads::schedule;
 use crate::threads::wait::block_until;
 use crate::waiters::Waiters;
 
 /// The stack of the thread: frames are handled on it.
 const STACK_SIZE: usize = 256 << 10;
+
+/// After so many rounds without an end others have their turn: what comes faster than it is used is dropped by the device, and a
+/// flood does not keep programs from running.
+const MOST_ROUNDS: u32 = 16;
+
+/// How long they have it, in nanoseconds.
+const PAUSE: u64 = 1_000_000;
 
 /// The thread, when it waits.
 static WAITER: Waiters = Waiters::new();
@@ -29,16 +36,13 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts it.
 pub(super) fn start() -> Result<(), Errno> {
-    let priority = NORMAL_PRIO.into();
+    // What arrives does not wait for a program that computes.
+    let priority = HIGH_PRIO.into();
     life::spawn(&Wanted { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None }).map(drop)
 }
 
-/// The device has something.
-pub(crate) fn device_interrupt() {
-    call();
-}
-
-fn call() {
+/// Has the thread drive the stack.
+pub(super) fn call() {
     CALLED.store(true, Release);
     WAITER.wake();
 }
@@ -52,26 +56,26 @@ pub(super) fn be_there(moment: u64) {
 
 extern "C" fn run(_: usize) {
     let Some(network) = NETWORK.get() else { return };
+    let mut rounds = 0;
     loop {
         WAKES.store(u64::MAX, Release);
         let next = network.with(poll);
         WAKES.store(next, Release);
-        if next <= clock::monotonic() || has_more() {
+        if next <= clock::monotonic() || leader::arm() {
+            rounds += 1;
+            if rounds == MOST_ROUNDS {
+                rounds = 0;
+                schedule::sleep_until(clock::monotonic() + PAUSE);
+            }
             continue;
         }
+        rounds = 0;
         let deadline = (next != u64::MAX).then_some(next);
         block_until(deadline, |context| {
             WAITER.add(context);
             if CALLED.swap(false, AcqRel) { Poll::Ready(()) } else { Poll::Pending }
         });
         // Until everything has been taken, the device need not interrupt.
-        if let Some(device) = devices::network() {
-            device.receive_interrupts(false);
-        }
+        leader::disarm();
     }
-}
-
-/// Has the device interrupt when something arrives; whether something has arrived before.
-fn has_more() -> bool {
-    devices::network().is_some_and(|device| device.receive_interrupts(true))
 }

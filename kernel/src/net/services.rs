@@ -9,7 +9,8 @@ use super::cookies;
 use crate::{devices, entropy};
 
 /// The table.
-pub(super) static SERVICES: Services = Services { device, receive, can_transmit, transmit, random, wake };
+pub(super) static SERVICES: Services =
+    Services { device, receive, can_transmit, transmit, is_sending, random, wake };
 
 unsafe extern "C" fn device(description: *mut Device) -> bool {
     let Some(device) = devices::network() else { return false };
@@ -38,6 +39,10 @@ unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mu
         // SAFETY: the function takes this context, and the frame is nobody else's during the call.
         unsafe { fill(context, frame.as_mut_ptr(), frame.len()) }
     });
+}
+
+unsafe extern "C" fn is_sending() -> bool {
+    devices::network().is_some_and(|device| device.is_sending())
 }
 
 unsafe extern "C" fn random() -> u64 {

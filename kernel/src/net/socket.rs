@@ -13,15 +13,19 @@ use hermit_io::{Object, ReadBuffer, Readiness, Stat, Waiters as _};
 
 use super::cookies::Cookie;
 use super::stack::{Network, Stack};
-use super::{configured, drive, network};
+use super::waiting::{look, wait_until};
+use super::{act, configured, drive, network};
 use crate::fallible;
-use crate::threads::wait::block_until;
+use crate::threads::schedule;
+use crate::waiters::Waiters;
 
 /// A socket (`st_mode`).
 const SOCKET: u32 = 0o14_0777;
 
 /// Bytes per read or write that suit a socket.
 const BLOCK_SIZE: u32 = 4096;
+
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// No time on lingering: close returns at once, and the other side gets what was sent.
 const NO_LINGER: i32 = -1;
@@ -135,40 +139,46 @@ impl Socket {
     fn wait<R>(
         &self,
         direction: Direction,
+        action: impl FnMut(&mut Stack) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.wait_among(self.cookie.waiters(), direction, action)
+    }
+
+    /// The same, for one of certain waiters.
+    fn wait_among<R>(
+        &self,
+        waiters: &Waiters,
+        direction: Direction,
         mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let result = drive(self.network, &mut action);
-        if !matches!(result, Err(Errno::EAGAIN)) || self.nonblocking.load(Relaxed) {
+        if self.nonblocking.load(Relaxed) {
+            return drive(self.network, action);
+        }
+        let result = act(self.network, &mut action);
+        if !matches!(result, Err(Errno::EAGAIN)) {
             return result;
         }
         let limit = self.time_limit(direction);
         let deadline = (limit != 0).then(|| clock::monotonic().saturating_add(limit));
-        let waited = block_until(deadline, |context| {
-            // Whoever waits is known before it is looked.
-            self.cookie.waiters().add(context);
-            match drive(self.network, &mut action) {
-                Err(Errno::EAGAIN) => Poll::Pending,
-                result => Poll::Ready(result),
-            }
-        });
-        waited.unwrap_or(Err(Errno::EAGAIN))
+        wait_until(self.network, waiters, deadline, action)
     }
 
     /// Gives it a local address.
     pub(crate) fn bind(&self, address: &Endpoint) -> Result<(), Errno> {
-        drive(self.network, |stack| stack.bind(self.number, address))
+        act(self.network, |stack| stack.bind(self.number, address))
     }
 
     /// Has it take connections.
     pub(crate) fn listen(&self, backlog: i32) -> Result<(), Errno> {
-        drive(self.network, |stack| stack.listen(self.number, backlog))
+        act(self.network, |stack| stack.listen(self.number, backlog))
     }
 
     /// Waits for a connection.
     pub(crate) fn accept(&self) -> Result<(Arc<Self>, Endpoint), Errno> {
         let cookie = Cookie::new()?;
+        let (waiters, direction) = (self.cookie.takers(), Direction::Receive);
         let (number, from) =
-            self.wait(Direction::Receive, |stack| stack.accept(self.number, cookie.number()))?;
+            self.wait_among(waiters, direction, |stack| stack.accept(self.number, cookie.number()))?;
         let socket = Self::of(self.network, number, cookie, self.family, self.kind);
         // As on Linux, these are the listener's.
         socket.receive_limit.store(self.receive_limit.load(Relaxed), Relaxed);
@@ -179,47 +189,56 @@ impl Socket {
 
     /// Connects it, and waits until it is, unless it must not wait.
     pub(crate) fn connect(&self, address: &Endpoint) -> Result<(), Errno> {
-        if self.nonblocking.load(Relaxed) {
-            return drive(self.network, |stack| stack.connect(self.number, address));
-        }
         configured::wait(self.network, address);
-        match drive(self.network, |stack| stack.connect(self.number, address)) {
+        if self.nonblocking.load(Relaxed) {
+            return act(self.network, |stack| stack.connect(self.number, address));
+        }
+        let begun = match act(self.network, |stack| stack.connect(self.number, address)) {
             // Somebody else began, or this thread did before its time was up.
-            Err(Errno::EINPROGRESS | Errno::EALREADY) => {}
+            Err(error @ (Errno::EINPROGRESS | Errno::EALREADY)) => error,
             result => return result,
-        }
-        let decided = ready::WRITE | ready::HANG_UP | ready::ERROR;
-        let waited = self.wait(Direction::Send, |stack| {
-            if stack.readiness(self.number) & decided == 0 {
-                return Err(Errno::EAGAIN);
-            }
-            stack.option(self.number, OptionName::Error)
+        };
+        // Connecting again asks how it went.
+        let waited = self.wait(Direction::Send, |stack| match stack.connect(self.number, address) {
+            Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
+            // Another thread was told.
+            Err(Errno::EISCONN) => Ok(()),
+            result => result,
         });
-        match waited {
-            Ok(0) => Ok(()),
-            Ok(error) => Err(Errno::from_number(error.cast_signed())),
-            Err(Errno::EAGAIN) => Err(Errno::EINPROGRESS),
-            Err(error) => Err(error),
-        }
+        waited.map_err(|error| if error == Errno::EAGAIN { begun } else { error })
     }
 
     /// Sends bytes: all of them over a connection, unless it must not wait; how many.
     pub(crate) fn send(&self, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
-        if let Some(to) = to.filter(|_| !self.nonblocking.load(Relaxed)) {
+        if let Some(to) = to {
             configured::wait(self.network, to);
         }
+        let waits = self.kind == Kind::Stream && !self.nonblocking.load(Relaxed);
         let mut sent = 0;
-        loop {
+        let result = self.wait(Direction::Send, |stack| {
             let rest = bytes.get(sent..).unwrap_or_default();
-            match self.wait(Direction::Send, |stack| stack.send(self.number, rest, to)) {
-                Ok(count) => sent += count,
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => return Ok(sent),
-            }
-            if sent >= bytes.len() || self.kind == Kind::Datagram || self.nonblocking.load(Relaxed) {
-                return Ok(sent);
-            }
+            sent += self.send_part(stack, rest, to, sent == 0)?;
+            // The time limit is one of all parts together.
+            if waits && sent < bytes.len() { Err(Errno::EAGAIN) } else { Ok(()) }
+        });
+        match result {
+            Err(error) if sent == 0 => Err(error),
+            _ => Ok(sent),
         }
+    }
+
+    /// Sends what there is room for. Once something was sent, an error is the next call's.
+    fn send_part(
+        &self,
+        stack: &mut Stack,
+        rest: &[u8],
+        to: Option<&Endpoint>,
+        is_first: bool,
+    ) -> Result<usize, Errno> {
+        if !is_first && stack.readiness(self.number) & ready::ERROR != 0 {
+            return Err(Errno::EPIPE);
+        }
+        stack.send(self.number, rest, to)
     }
 
     /// Receives bytes, or looks at what would be received; from where a datagram came.
@@ -238,7 +257,12 @@ impl Socket {
 
     /// Closes directions.
     pub(crate) fn shutdown(&self, how: i32) -> Result<(), Errno> {
-        drive(self.network, |stack| stack.shutdown(self.number, how))
+        act(self.network, |stack| {
+            let result = stack.shutdown(self.number, how);
+            // There is nothing to take any more, which each of them is to learn.
+            self.cookie.takers().wake();
+            result
+        })
     }
 
     /// Its own address.
@@ -253,12 +277,12 @@ impl Socket {
 
     /// Sets an option.
     pub(crate) fn set_option(&self, option: &SocketOption) -> Result<(), Errno> {
-        drive(self.network, |stack| stack.set_option(self.number, option))
+        act(self.network, |stack| stack.set_option(self.number, option))
     }
 
     /// The value of an option.
     pub(crate) fn option(&self, name: OptionName) -> Result<u32, Errno> {
-        drive(self.network, |stack| stack.option(self.number, name))
+        act(self.network, |stack| stack.option(self.number, name))
     }
 }
 
@@ -271,15 +295,32 @@ impl Kind {
     }
 }
 
+impl Socket {
+    /// Waits until what was sent has been delivered, if somebody wants that; whether somebody does.
+    fn deliver(&self) -> bool {
+        let seconds = self.linger().and_then(|seconds| u64::try_from(seconds).ok());
+        let Some(seconds) = seconds.filter(|&seconds| seconds > 0) else { return false };
+        let deadline = clock::monotonic().saturating_add(seconds.saturating_mul(NANOSECONDS_PER_SECOND));
+        // What takes longer is delivered without anybody who waits.
+        let (waiters, deadline) = (self.cookie.waiters(), Some(deadline));
+        let _: Result<(), Errno> =
+            wait_until(self.network, waiters, deadline, |stack| stack.finish(self.number));
+        true
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
+        let has_waited = self.deliver();
         let at_once = self.linger() == Some(0);
-        let closed = drive(self.network, |stack| {
+        let is_late = act(self.network, |stack| {
             stack.close(self.number, at_once);
-            Ok(())
+            stack.is_late()
         });
-        // It cannot fail.
-        let _: Result<(), Errno> = closed;
+        if has_waited || is_late {
+            // Others may have closed it while this thread looked at it and at others, and what woke it meanwhile was theirs.
+            schedule::current().waker().wake_by_ref();
+        }
     }
 }
 
@@ -301,8 +342,15 @@ impl Object for Socket {
     }
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
-        self.cookie.waiters().add(context);
-        let ready = drive(self.network, |stack| Ok(stack.readiness(self.number))).unwrap_or(0);
+        let waiters = self.cookie.waiters();
+        let (ready, is_late) = look(self.network, waiters, context, |stack| {
+            waiters.add(context);
+            (stack.readiness(self.number), stack.is_late())
+        });
+        if is_late {
+            // It may have been another descriptor, which has been looked at before, and is to be looked at again.
+            context.waker().wake_by_ref();
+        }
         Readiness {
             read: ready & ready::READ != 0,
             write: ready & ready::WRITE != 0,

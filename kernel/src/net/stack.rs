@@ -43,11 +43,19 @@ impl Network {
     /// Uses the stack when nobody else does.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut Stack) -> R) -> R {
-        self.turn.take(|| {
-            let mut stack = Stack { begun: self.begun, now: clock::monotonic() };
+        self.turn.take_late(|is_late| {
+            let mut stack = Stack { begun: self.begun, now: clock::monotonic(), is_late };
             stack.advance();
             action(&mut stack)
         })
+    }
+}
+
+impl Network {
+    /// The stack, for somebody who never gives it back.
+    pub(super) fn seize(&self) -> Stack {
+        self.turn.take_for_good();
+        Stack { begun: self.begun, now: clock::monotonic(), is_late: false }
     }
 }
 
@@ -57,6 +65,8 @@ pub(super) struct Stack {
     begun: &'static Begun,
     /// When the turn began.
     now: u64,
+    /// The thread has waited for its turn.
+    is_late: bool,
 }
 
 /// Nothing but success or failure.
@@ -64,11 +74,16 @@ fn success(number: Number) -> Result<(), Errno> {
     result(number).map(drop)
 }
 
-// SAFETY of all calls below: only `Network::with` makes a `Stack`, for who has the turn, so nobody else is in the stack; the
+// SAFETY of all calls below: only `Network` makes a `Stack`, for who has the turn, so nobody else is in the stack; the
 // pointer is the stack's own, and all others are to values that live during the call, which is as long as the stack uses them.
 impl Stack {
     fn own(&self) -> *mut c_void {
         self.begun.stack
+    }
+
+    /// Whether the thread has waited for its turn: something else may have woken it meanwhile.
+    pub(super) const fn is_late(&self) -> bool {
+        self.is_late
     }
 
     /// Tells the time.
@@ -83,6 +98,12 @@ impl Stack {
         unsafe { (self.begun.calls.poll)(self.own(), self.now) }
     }
 
+    /// Lets the stack send what calls gave rise to, if they did; when it wants to be called again.
+    pub(super) fn settle(&mut self) -> u64 {
+        // SAFETY: see above.
+        unsafe { (self.begun.calls.settle)(self.own(), self.now) }
+    }
+
     /// Whether the machine has the address that it asks others for, if it asks for one.
     pub(super) fn is_configured(&mut self) -> bool {
         // SAFETY: see above.
@@ -92,6 +113,31 @@ impl Stack {
     pub(super) fn socket(&mut self, family: u32, kind: u32, cookie: usize) -> Result<u64, Errno> {
         // SAFETY: see above.
         result(unsafe { (self.begun.calls.socket)(self.own(), family, kind, cookie) })
+    }
+
+    /// Closes all sockets.
+    pub(super) fn wind_up(&mut self) {
+        // SAFETY: see above.
+        unsafe { (self.begun.calls.wind_up)(self.own()) }
+    }
+
+    /// Whether everything has been delivered after that.
+    pub(super) fn is_delivered(&mut self) -> bool {
+        // SAFETY: see above.
+        unsafe { (self.begun.calls.is_delivered)(self.own()) }
+    }
+
+    /// The time goes on; what it is now.
+    pub(super) fn tick(&mut self) -> u64 {
+        self.now = clock::monotonic();
+        self.advance();
+        self.now
+    }
+
+    /// See [`hermit_interface::net::Calls::finish`].
+    pub(super) fn finish(&mut self, socket: u64) -> Result<(), Errno> {
+        // SAFETY: see above.
+        success(unsafe { (self.begun.calls.finish)(self.own(), socket) })
     }
 
     pub(super) fn close(&mut self, socket: u64, at_once: bool) {

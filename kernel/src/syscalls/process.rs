@@ -6,7 +6,7 @@ use hermit_interface::Errno;
 use hermit_interface::exit::ABORTED;
 
 use super::{export_plain, failed, user};
-use crate::{devices, entropy, threads};
+use crate::{devices, entropy, net, threads};
 
 /// The number of the only process.
 const PROCESS_ID: pid_t = 1;
@@ -14,6 +14,7 @@ const PROCESS_ID: pid_t = 1;
 export_plain! {
     /// As on Linux, the low eight bits are the status.
     fn sys_exit as exit(status: i32) -> ! {
+        net::wind_up();
         if let Some(console) = devices::console() {
             console.flush();
         }

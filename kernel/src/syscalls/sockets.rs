@@ -158,10 +158,12 @@ export! {
     }
 
     fn sys_accept as accept(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32 {
-        let (socket, from) = with(fd, Socket::accept)?;
+        // Who waits in the queue stays there if there is no descriptor for it.
+        let (listener, reserved) = descriptors::get_and_reserve(fd)?;
+        let (socket, from) = Found(listener).socket()?.accept()?;
         // SAFETY: the program passes a place for an address and its length, or null.
         unsafe { addresses::write_if_wanted(&from, name, len) }?;
-        descriptors::open_object(socket)
+        reserved.open(socket)
     }
 
     fn sys_connect as connect(fd: i32, name: *const sockaddr, len: socklen_t) -> i32 {

@@ -121,6 +121,11 @@ pub(super) fn idle(masked: &Masked) -> ! {
     }
 }
 
+/// Whether this CPU has nothing to do.
+pub(crate) fn is_idle() -> bool {
+    here(&Masked::new()).is_idle()
+}
+
 /// Handles interrupts from here on.
 pub(super) fn handle_interrupts() {
     interrupts::set_handlers(Handlers { raised, preempt });

@@ -164,7 +164,7 @@ impl Thread {
     }
 
     /// Wakes the thread.
-    pub(super) fn waker(&'static self) -> &'static Waker {
+    pub(crate) fn waker(&'static self) -> &'static Waker {
         self.waker.get().unwrap_or(Waker::noop())
     }
 }

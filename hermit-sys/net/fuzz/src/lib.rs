@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use hermit_net_stack::{
     Cidr, Configuration, Family, Hardware, HardwareInfo, Host, Kind, Offload, ReceivedInfo, Shutdown,
-    SocketId, Stack,
+    SocketId, SocketOption, Stack,
 };
 
 const MILLISECOND: u64 = 1_000_000;
@@ -194,6 +194,8 @@ fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
             let kind = if choice % 2 == 0 { Kind::Stream } else { Kind::Datagram };
             let new = stack.socket(Family::V4, kind, 3).expect("memory");
             let _ = stack.connect(new, to);
+            let (group, interface) = (Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::UNSPECIFIED);
+            let _ = stack.set_option(new, SocketOption::JoinV4 { group, interface });
             sockets.push(new);
         }
         1 => {
@@ -203,8 +205,14 @@ fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
         }
         2 => drop(stack.send(socket, &[7; 3000][..usize::from(script.byte()) * 10], None)),
         3 => drop(stack.receive(socket, script.byte() % 4 == 0, &mut |bytes| bytes.len())),
-        4 => drop(stack.shutdown(socket, Shutdown::Write)),
+        4 => {
+            let how = if script.byte() % 2 == 0 { Shutdown::Write } else { Shutdown::Both };
+            let _ = stack.shutdown(socket, how);
+        }
         5 => {
+            if script.byte() % 2 == 0 {
+                let _ = stack.finish(socket);
+            }
             let _ = stack.close(socket);
             sockets.swap_remove(choice);
         }

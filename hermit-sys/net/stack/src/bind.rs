@@ -44,14 +44,22 @@ impl Core {
         let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
         let settings = entry.settings;
         let scope = Scope::new(local.address, entry.family, settings.only_v6);
-        let ports = if entry.is_datagrams() { &mut self.udp } else { &mut self.tcp.ports };
+        let ports = entry.ports(&mut self.udp, &mut self.tcp);
         let port = match local.port {
             0 => Ports::choose(host.random(), |port| ports.is_unused(port)).ok_or(Errno::EADDRINUSE)?,
             port if ports.is_taken(port, scope, settings.reuse, None) => return Err(Errno::EADDRINUSE),
             port => port,
         };
         ports.bind(port, Binding { slot, scope, reuse: settings.reuse, is_listening: false })?;
-        entry.bound = Some(Endpoint::new(local.address, port));
+        entry.own = Endpoint::new(local.address, port);
+        entry.has_any_port = local.port == 0;
         Ok(())
+    }
+
+    /// Gives up the port of a socket that is disconnected, unless it was asked for. The address stays.
+    pub(crate) fn release_port(&mut self, slot: u32) {
+        let Some(entry) = self.sockets.get_mut(slot).filter(|entry| entry.has_any_port) else { return };
+        let port = core::mem::take(&mut entry.own.port);
+        entry.ports(&mut self.udp, &mut self.tcp).unbind(port, slot);
     }
 }

@@ -33,9 +33,6 @@ pub struct Configuration {
 pub struct Status {
     /// Whether there is a device.
     pub has_hardware: bool,
-    /// Whether what can be waited for is there: an address of IPv4, if a DHCP server is asked. With static
-    /// addresses, and without a device, it is from the start.
-    pub is_configured: bool,
     /// The device's addresses; not those of the loopback.
     pub addresses: Vec<Cidr>,
     /// The gateways.

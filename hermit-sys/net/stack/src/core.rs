@@ -3,7 +3,6 @@
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
@@ -31,6 +30,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::listener::Listener;
 use crate::timers::Timers;
 use crate::udp::Datagrams;
+use crate::udp::groups::Membership;
 use crate::wire::fragments::Fragments;
 
 /// What a socket is.
@@ -52,17 +52,30 @@ pub(crate) struct Entry {
     pub(crate) settings: Settings,
     /// What happened to it and has not been told.
     pub(crate) error: Option<Errno>,
-    /// Its own address as bound; it has a binding at that port.
-    pub(crate) bound: Option<Endpoint>,
+    /// Its own address as bound. It has a binding at the port, or none if that is 0.
+    pub(crate) own: Endpoint,
+    /// Nobody asked for that port: it is given up when the socket is disconnected.
+    pub(crate) has_any_port: bool,
     pub(crate) body: Body,
     /// It is in the queue of those that may have something to send.
     pub(crate) is_dirty: bool,
 }
 
 impl Entry {
-    /// The addresses at which it is reached.
-    pub(crate) fn scope(&self) -> Option<Scope> {
-        self.bound.map(|bound| Scope::new(bound.address, self.family, self.settings.only_v6))
+    /// One that nothing has been done with.
+    pub(crate) fn new(cookie: Option<usize>, family: Family, settings: Settings, body: Body) -> Self {
+        let own = Core::nowhere(family);
+        Self { cookie, family, settings, error: None, own, has_any_port: false, body, is_dirty: false }
+    }
+
+    /// Whether it has an address of its own.
+    pub(crate) const fn is_bound(&self) -> bool {
+        self.own.port != 0
+    }
+
+    /// The addresses at which it is reached, if it is bound.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::new(self.own.address, self.family, self.settings.only_v6)
     }
 
     pub(crate) fn wake(&self, host: &mut dyn Host) {
@@ -73,6 +86,11 @@ impl Entry {
 
     pub(crate) const fn is_datagrams(&self) -> bool {
         matches!(self.body, Body::Datagrams(_))
+    }
+
+    /// The ports of its protocol.
+    pub(crate) const fn ports<'a>(&self, udp: &'a mut Ports, tcp: &'a mut Tcp) -> &'a mut Ports {
+        if self.is_datagrams() { udp } else { &mut tcp.ports }
     }
 }
 
@@ -102,15 +120,19 @@ pub(crate) struct Core {
     pub(crate) queries: Queries,
     pub(crate) hostname: Option<String>,
     /// How many sockets have joined each group.
-    pub(crate) groups: HashMap<IpAddr, u32, FixedState>,
+    pub(crate) groups: HashMap<Membership, u32, FixedState>,
     /// Who waits for room in the device.
     pub(crate) blocked: Vec<u32>,
+    /// Who waits for the device to have sent what is before.
+    pub(crate) corked: Vec<u32>,
     /// Packets from this host to itself.
     pub(crate) local: Queue,
     /// How many control messages may be sent about what others send.
     pub(crate) complaints: Allowance,
     /// Frames that wait for the device.
     pub(crate) outbox: Queue,
+    /// At the end: what is in lower slots has been delivered.
+    pub(crate) delivered: u32,
     /// Of the last datagram that was sent in parts.
     pub(crate) identification: u32,
     /// What smoltcp answers to a packet.
@@ -156,9 +178,11 @@ impl Core {
             hostname: configuration.hostname,
             groups: HashMap::with_hasher(FixedState::with_seed(host.random())),
             blocked: Vec::new(),
+            corked: Vec::new(),
             local: Queue::default(),
             complaints: Allowance::new(now),
             outbox: Queue::default(),
+            delivered: 0,
             identification: u32::try_from(host.random() >> 32).unwrap_or(0),
             reply: Vec::with_capacity(mtu),
             #[cfg(test)]
@@ -206,15 +230,7 @@ impl Core {
             Kind::Stream => Body::Idle,
             Kind::Datagram => Body::Datagrams(Datagrams::default()),
         };
-        let slot = self.insert(Entry {
-            cookie: Some(cookie),
-            family,
-            settings: Settings::default(),
-            error: None,
-            bound: None,
-            body,
-            is_dirty: false,
-        })?;
+        let slot = self.insert(Entry::new(Some(cookie), family, Settings::default(), body))?;
         Ok(self.sockets.id(slot))
     }
 
@@ -251,10 +267,7 @@ impl Core {
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Entry> {
         self.timers.set(slot, None);
         let entry = self.sockets.remove(slot)?;
-        if let Some(bound) = entry.bound {
-            let ports = if entry.is_datagrams() { &mut self.udp } else { &mut self.tcp.ports };
-            ports.unbind(bound.port, slot);
-        }
+        entry.ports(&mut self.udp, &mut self.tcp).unbind(entry.own.port, slot);
         Some(entry)
     }
 

@@ -77,4 +77,10 @@ pub trait Hardware {
     ///
     /// Called only when [`can_transmit`](Self::can_transmit) has said so for at least this size.
     fn transmit<R>(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]) -> R) -> R;
+
+    /// Whether frames have been queued that are not on their way yet. Then the stack is polled as soon as they are. A
+    /// device that cannot tell says no.
+    fn is_sending(&mut self) -> bool {
+        false
+    }
 }

@@ -16,6 +16,9 @@ pub(crate) trait Link {
 
     /// Has a frame written in place, always and once, and takes it. Only after there was room for at least its size.
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8]));
+
+    /// Whether there are frames on which nothing is gained by adding to them: the stack is polled when they are gone.
+    fn is_sending(&mut self) -> bool;
 }
 
 /// The device, if there is one.
@@ -30,6 +33,10 @@ impl<H: Hardware> Link for Device<'_, H> {
         if let Some(hardware) = self.0 {
             hardware.transmit(size, offload, fill);
         }
+    }
+
+    fn is_sending(&mut self) -> bool {
+        self.0.as_mut().is_some_and(Hardware::is_sending)
     }
 }
 
@@ -67,6 +74,11 @@ impl Queue {
 }
 
 impl Link for Queue {
+    /// What goes to this host itself goes at once.
+    fn is_sending(&mut self) -> bool {
+        false
+    }
+
     /// Makes the room, so that taking the frame cannot fail.
     fn can_transmit(&mut self, size: usize) -> bool {
         let missing = size.saturating_sub(self.spare.len());

@@ -41,14 +41,34 @@ pub enum SocketOption {
     MulticastLoopV6(bool),
     /// `IPV6_V6ONLY`: no IPv4 as mapped addresses. Only before the socket is bound.
     OnlyV6(bool),
-    /// `IP_ADD_MEMBERSHIP`; there is only one interface, so that its address does not matter.
-    JoinV4(Ipv4Addr),
+    /// `IP_ADD_MEMBERSHIP`.
+    JoinV4 {
+        /// The group.
+        group: Ipv4Addr,
+        /// An address of the interface on which it is; the unspecified one stands for the device.
+        interface: Ipv4Addr,
+    },
     /// `IP_DROP_MEMBERSHIP`.
-    LeaveV4(Ipv4Addr),
+    LeaveV4 {
+        /// The group.
+        group: Ipv4Addr,
+        /// As for [`JoinV4`](Self::JoinV4), but the unspecified one stands for whichever it is.
+        interface: Ipv4Addr,
+    },
     /// `IPV6_ADD_MEMBERSHIP`.
-    JoinV6(Ipv6Addr),
+    JoinV6 {
+        /// The group.
+        group: Ipv6Addr,
+        /// The number of the interface: 1 is the loopback, 2 the device, and so is 0.
+        interface: u32,
+    },
     /// `IPV6_DROP_MEMBERSHIP`.
-    LeaveV6(Ipv6Addr),
+    LeaveV6 {
+        /// The group.
+        group: Ipv6Addr,
+        /// As for [`JoinV6`](Self::JoinV6), but 0 stands for whichever it is.
+        interface: u32,
+    },
     /// `SO_ERROR`: reading it takes it. It cannot be set.
     Error(Option<Errno>),
 }

@@ -9,7 +9,7 @@ use crate::hardware::{Hardware, Offload};
 use crate::host::Host;
 use crate::link::{Device, Link};
 use crate::network::neighbors::{Due, Waited};
-use crate::tcp::connection::Phase;
+use crate::tcp::connection::{Connection, Phase};
 
 /// Most frames that are received, and most pieces of work that are done, in one round.
 const FRAMES: usize = 256;
@@ -29,11 +29,13 @@ impl Core {
         self.now = self.now.max(now);
         let is_crowded = self.receive_frames(hardware, host);
         let mut link = Device(hardware);
+        // Answers to what arrived go before what it gave rise to.
+        self.flush(&mut link);
+        self.uncork();
         self.unblock_all(&mut link, host);
         self.run_timers(&mut link, host);
         self.poll_control(&mut link, host);
         let is_done = self.work(&mut link, host);
-        self.flush(&mut link);
         self.forget_old();
         self.next(is_crowded || !is_done)
     }
@@ -140,8 +142,33 @@ impl Core {
         }
     }
 
+    /// Whether nothing is to be sent now.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.dirty.is_empty() && self.local.is_empty() && self.outbox.is_empty()
+    }
+
+    /// Whether other hosts have acknowledged everything that was sent to them over connections, and the device has the rest,
+    /// but for what is for neighbors that are not there.
+    ///
+    /// All sockets have been closed, so nothing new comes to what has been delivered, and it need not be looked at again.
+    pub(crate) fn is_delivered(&mut self) -> bool {
+        let is_waiting = !self.blocked.is_empty() || !self.corked.is_empty() || self.neighbors.has_frames();
+        if !self.is_settled() || is_waiting {
+            return false;
+        }
+        while usize::try_from(self.delivered).is_ok_and(|slot| slot < self.sockets.slots()) {
+            self.visit();
+            let connection = self.sockets.get(self.delivered).and_then(Entry::connection);
+            if connection.is_some_and(Connection::is_owed) {
+                return false;
+            }
+            self.delivered += 1;
+        }
+        true
+    }
+
     /// When to do the next round.
-    fn next(&self, is_more: bool) -> Option<u64> {
+    pub(crate) fn next(&self, is_more: bool) -> Option<u64> {
         let now = self.now;
         let is_waiting = !self.blocked.is_empty() || !self.outbox.is_empty();
         let deadlines = [

@@ -1,12 +1,12 @@
 //! Frames that arrive: for whom they are.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use hermit_interface::Errno;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, Icmpv4Message, Icmpv4Packet, Icmpv6Message,
-    Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscRepr, TcpPacket,
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, Icmpv4Message, Icmpv4Packet,
+    Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscNeighborFlags, NdiscRepr, TcpPacket,
 };
 
 use crate::address::{Endpoint, Tuple};
@@ -17,7 +17,8 @@ use crate::host::Host;
 use crate::link::Link;
 use crate::tcp::connection::Phase;
 use crate::tcp::ingress::Via;
-use crate::wire::emit::{ETHERNET, EthernetHeader};
+use crate::udp::groups::Interface;
+use crate::wire::emit::{self, ETHERNET, EthernetHeader};
 use crate::wire::packet::{Frame, Packet};
 
 /// The ports of DHCP (RFC 2131, section 4.1).
@@ -33,10 +34,7 @@ impl Core {
             return;
         }
         match frame.protocol {
-            EthernetProtocol::Arp => {
-                self.learn_from_arp(frame.payload);
-                self.give_to_control(bytes, Taker::Nobody);
-            }
+            EthernetProtocol::Arp => self.receive_arp(bytes, frame.payload),
             EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => {
                 if let Some(packet) = Packet::parse(frame.payload) {
                     self.receive_from_wire(bytes, &frame, &packet, info, host);
@@ -98,7 +96,7 @@ impl Core {
     pub(crate) fn is_received_here(&self, address: IpAddr) -> bool {
         let is_joined = || {
             address.is_multicast()
-                && (self.groups.contains_key(&address)
+                && (self.has_members(address, Interface::Device)
                     || self.control.as_ref().is_some_and(|control| control.has_group(address)))
         };
         self.network.is_own(address) || self.network.is_broadcast(address) || is_joined()
@@ -117,7 +115,7 @@ impl Core {
             IpProtocol::Tcp => self.receive_segment(packet, Via::Wire(source), is_checked, host),
             IpProtocol::Udp => self.dispatch_datagram(bytes, packet, is_checked, host),
             IpProtocol::Icmp | IpProtocol::Icmpv6 => {
-                self.look_at_message(packet, host);
+                self.look_at_message(packet, source, host);
                 // An answer has to fit into one frame, and one question must not have many.
                 let is_asked_alone = packet.destination.is_ipv6() || self.network.is_own(packet.destination);
                 if packet.bytes.len() <= self.reply.capacity() && is_asked_alone {
@@ -177,25 +175,42 @@ impl Core {
     }
 
     /// Learns where a neighbor is that asks for us, or answers.
-    fn learn_from_arp(&mut self, payload: &[u8]) {
+    fn receive_arp(&mut self, bytes: &[u8], payload: &[u8]) {
         let parsed = ArpPacket::new_checked(payload).and_then(|packet| ArpRepr::parse(&packet));
         let Ok(ArpRepr::EthernetIpv4 {
-            source_hardware_addr,
-            source_protocol_addr,
-            target_protocol_addr,
+            operation,
+            source_hardware_addr: mac,
+            source_protocol_addr: source,
+            target_protocol_addr: target,
             ..
         }) = parsed
         else {
             return;
         };
-        if self.network.is_own(target_protocol_addr.into()) {
-            self.learn(source_protocol_addr.into(), source_hardware_addr);
+        if target.is_loopback() || !self.network.is_own(target.into()) {
+            return;
+        }
+        self.learn(source.into(), mac);
+        self.give_to_control(bytes, Taker::Nobody);
+        if operation == ArpOperation::Request && self.reply.is_empty() {
+            self.answer_arp(target, source, mac);
+        }
+    }
+
+    /// Tells where an address of ours is to whom smoltcp does not tell it: a host outside of our networks, and one that asks
+    /// whether the address is free (RFC 5227, section 2.1).
+    fn answer_arp(&mut self, target: Ipv4Addr, source: Ipv4Addr, mac: EthernetAddress) {
+        let Some(port) = self.port else { return };
+        if mac.is_unicast() && !source.is_multicast() && self.outbox.can_transmit(emit::ARP) {
+            let mut fill = |bytes: &mut [u8]| emit::arp_answer(bytes, port.mac, target, mac, source);
+            self.outbox.transmit(emit::ARP, Offload::default(), &mut fill);
         }
     }
 
     /// Takes note of where a neighbor is, and sends what waited for it.
     fn learn(&mut self, address: IpAddr, mac: EthernetAddress) {
-        let is_plausible = mac.is_unicast() && is_unicast(address) && self.network.is_neighbor(address);
+        let is_beside = self.network.is_neighbor(address) || self.network.gateways.contains(&address);
+        let is_plausible = mac.is_unicast() && is_unicast(address) && is_beside;
         if !is_plausible || self.network.is_own(address) || self.network.is_broadcast(address) {
             return;
         }
@@ -215,7 +230,7 @@ impl Core {
     }
 
     /// Looks at a control message, which may be about one of our packets or tell where a neighbor is.
-    fn look_at_message(&mut self, packet: &Packet<'_>, host: &mut dyn Host) {
+    fn look_at_message(&mut self, packet: &Packet<'_>, from: EthernetAddress, host: &mut dyn Host) {
         if !self.is_received_here(packet.destination) {
             return;
         }
@@ -241,7 +256,7 @@ impl Core {
                         self.hear_of(message.payload(), unreachable_v6(message.msg_code()), host);
                     }
                     Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert => {
-                        self.learn_from_ndisc(packet, &message);
+                        self.learn_from_ndisc(packet, from, &message);
                     }
                     Icmpv6Message::MldQuery | Icmpv6Message::RouterAdvert => self.enliven(),
                     _ => (),
@@ -251,7 +266,12 @@ impl Core {
         }
     }
 
-    fn learn_from_ndisc(&mut self, packet: &Packet<'_>, message: &Icmpv6Packet<&[u8]>) {
+    fn learn_from_ndisc(
+        &mut self,
+        packet: &Packet<'_>,
+        from: EthernetAddress,
+        message: &Icmpv6Packet<&[u8]>,
+    ) {
         let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
             return;
         };
@@ -266,6 +286,12 @@ impl Core {
             }
             Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { lladdr: Some(mac), target_addr, .. })) => {
                 (target_addr.into(), mac)
+            }
+            // Whoever is asked alone need not say where it is (RFC 4861, section 7.2.4).
+            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr, lladdr: None }))
+                if flags.contains(NdiscNeighborFlags::SOLICITED) =>
+            {
+                return self.neighbors.confirm(target_addr.into(), from, self.now);
             }
             _ => return,
         };
@@ -357,6 +383,6 @@ const fn unreachable_v6(code: u8) -> Errno {
 
 /// Whether an address is one host's.
 fn is_unicast(address: IpAddr) -> bool {
-    let is_broadcast = address == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
+    let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !address.is_unspecified() && !address.is_multicast() && !is_broadcast
 }

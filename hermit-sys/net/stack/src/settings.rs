@@ -1,6 +1,4 @@
-//! Options of sockets: setting and reading them, joining and leaving groups.
-
-use core::net::IpAddr;
+//! Options of sockets: setting and reading them.
 
 use hermit_interface::Errno;
 
@@ -8,12 +6,14 @@ use crate::core::{Body, Core, Entry};
 use crate::options::{OptionName, SocketOption};
 use crate::socket::{Family, SocketId};
 use crate::udp::DEFAULT_BUFFER;
-
-/// Most groups of one socket: Linux's `igmp_max_memberships`.
-const MAX_GROUPS: usize = 20;
+use crate::udp::groups::Named;
 
 /// Buffers are at most this large, whatever is asked for: Linux's `rmem_max`.
 const MAX_BUFFER: u32 = 4 << 20;
+
+/// And at least so large: Linux's `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF`.
+const LEAST_SEND_BUFFER: u32 = 4608;
+const LEAST_RECEIVE_BUFFER: u32 = 2304;
 
 const fn nonzero(value: u8) -> Result<u8, Errno> {
     if value == 0 { Err(Errno::EINVAL) } else { Ok(value) }
@@ -41,8 +41,12 @@ impl Core {
             SocketOption::KeepAliveCount(count) => settings.keep_alive_count = count,
             SocketOption::ReuseAddress(on) => return self.set_reuse(slot, on),
             SocketOption::Broadcast(on) => settings.broadcast = on,
-            SocketOption::SendBuffer(size) => settings.send_buffer = Some(size.min(MAX_BUFFER)),
-            SocketOption::ReceiveBuffer(size) => settings.receive_buffer = Some(size.min(MAX_BUFFER)),
+            SocketOption::SendBuffer(size) => {
+                settings.send_buffer = Some(size.clamp(LEAST_SEND_BUFFER, MAX_BUFFER));
+            }
+            SocketOption::ReceiveBuffer(size) => {
+                settings.receive_buffer = Some(size.clamp(LEAST_RECEIVE_BUFFER, MAX_BUFFER));
+            }
             SocketOption::TimeToLive(ttl) => settings.ttl = nonzero(ttl)?,
             SocketOption::HopLimit(limit) => settings.hop_limit = nonzero(limit)?,
             SocketOption::TypeOfService(class) => settings.class = class,
@@ -51,10 +55,18 @@ impl Core {
             SocketOption::MulticastHopsV6(hops) => settings.multicast_hops = hops,
             SocketOption::MulticastLoopV6(on) => settings.multicast_loop_v6 = on,
             SocketOption::OnlyV6(on) => return Self::set_only_v6(entry, on),
-            SocketOption::JoinV4(group) => return self.join(slot, group.into()),
-            SocketOption::LeaveV4(group) => return self.leave(slot, group.into()),
-            SocketOption::JoinV6(group) => return self.join(slot, group.into()),
-            SocketOption::LeaveV6(group) => return self.leave(slot, group.into()),
+            SocketOption::JoinV4 { group, interface } => {
+                return self.join(slot, group.into(), self.interface_at(interface));
+            }
+            SocketOption::LeaveV4 { group, interface } => {
+                return self.leave(slot, group.into(), self.interface_at(interface));
+            }
+            SocketOption::JoinV6 { group, interface } => {
+                return self.join(slot, group.into(), Named::by_index(interface));
+            }
+            SocketOption::LeaveV6 { group, interface } => {
+                return self.leave(slot, group.into(), Named::by_index(interface));
+            }
             SocketOption::Error(_) => return Err(Errno::ENOPROTOOPT),
         }
         // Waking times and what may be sent depend on some of them.
@@ -68,10 +80,7 @@ impl Core {
         if entry.connection().is_none() {
             entry.settings.reuse = on;
         }
-        if let Some(bound) = entry.bound {
-            let ports = if entry.is_datagrams() { &mut self.udp } else { &mut self.tcp.ports };
-            ports.update(bound.port, slot, |binding| binding.reuse = on);
-        }
+        entry.ports(&mut self.udp, &mut self.tcp).update(entry.own.port, slot, |binding| binding.reuse = on);
         Ok(())
     }
 
@@ -79,7 +88,7 @@ impl Core {
         if entry.family == Family::V4 {
             return Err(Errno::ENOPROTOOPT);
         }
-        if entry.bound.is_some() || entry.connection().is_some() {
+        if entry.is_bound() || entry.connection().is_some() {
             return Err(Errno::EINVAL);
         }
         entry.settings.only_v6 = on;
@@ -131,52 +140,5 @@ impl Core {
         };
         let settings = &entry.settings;
         Ok((size(settings.receive_buffer, receive), size(settings.send_buffer, send)))
-    }
-
-    fn join(&mut self, slot: u32, group: IpAddr) -> Result<(), Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        if !group.is_multicast() || entry.family == Family::V4 && group.is_ipv6() {
-            return Err(Errno::EINVAL);
-        }
-        let Some(datagrams) = entry.datagrams_mut() else { return Err(Errno::ENOPROTOOPT) };
-        if datagrams.groups.contains(&group) {
-            return Err(Errno::EADDRINUSE);
-        }
-        if datagrams.groups.len() >= MAX_GROUPS {
-            return Err(Errno::ENOBUFS);
-        }
-        // There has to be an interface on which the group may be.
-        let Some(control) = &mut self.control else { return Err(Errno::ENODEV) };
-        datagrams.groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        self.groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        let members = self.groups.get(&group).copied().unwrap_or(0);
-        if members == 0 && !control.join(group, self.now) {
-            return Err(Errno::ENOBUFS);
-        }
-        datagrams.groups.push(group);
-        self.groups.insert(group, members + 1);
-        Ok(())
-    }
-
-    fn leave(&mut self, slot: u32, group: IpAddr) -> Result<(), Errno> {
-        let entry = self.sockets.get_mut(slot);
-        let Some(datagrams) = entry.and_then(Entry::datagrams_mut) else { return Err(Errno::ENOPROTOOPT) };
-        let place = datagrams.groups.iter().position(|&joined| joined == group);
-        datagrams.groups.swap_remove(place.ok_or(Errno::EADDRNOTAVAIL)?);
-        self.leave_group(group);
-        Ok(())
-    }
-
-    /// One socket less is a member of a group.
-    pub(crate) fn leave_group(&mut self, group: IpAddr) {
-        let Some(members) = self.groups.get_mut(&group) else { return };
-        *members = members.saturating_sub(1);
-        if *members > 0 {
-            return;
-        }
-        self.groups.remove(&group);
-        if let Some(control) = &mut self.control {
-            control.leave(group, self.now);
-        }
     }
 }

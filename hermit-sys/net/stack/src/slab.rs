@@ -87,7 +87,7 @@ impl<T> Slab<T> {
         row.map(|_| slot).ok_or(Errno::EBADF)
     }
 
-    /// All values.
+    /// All values, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.rows.iter_mut().filter_map(|row| row.value.as_mut())
     }

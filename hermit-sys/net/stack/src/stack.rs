@@ -6,6 +6,7 @@ use hermit_interface::Errno;
 
 use crate::address::Endpoint;
 use crate::configuration::{Configuration, Status};
+use crate::control::Control;
 use crate::core::{Body, Core, Entry};
 use crate::hardware::Hardware;
 use crate::host::Host;
@@ -44,6 +45,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         self.core.poll(&mut self.hardware, &mut self.host, now)
     }
 
+    /// Sends what calls gave rise to, if they did to anything: a [`poll`](Self::poll) for those who have no time to look
+    /// for what was received. Returns the same: when to poll at the latest.
+    pub fn settle(&mut self, now: u64) -> Option<u64> {
+        if self.core.is_settled() { self.core.next(false) } else { self.poll(now) }
+    }
+
     /// Tells the time, at which the calls that follow act.
     pub fn advance(&mut self, now: u64) {
         self.core.now = self.core.now.max(now);
@@ -62,6 +69,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     /// How the stack is set up.
     pub fn status(&self) -> Status {
         self.core.status()
+    }
+
+    /// Whether what can be waited for is there: an address of IPv4, if a DHCP server is asked. With static addresses, and
+    /// without a device, it is from the start.
+    pub fn is_configured(&self) -> bool {
+        self.core.control.as_ref().is_none_or(Control::is_configured)
     }
 
     /// A new socket; `cookie` is what [`Host::wake`] gets when its readiness may have changed.
@@ -90,6 +103,33 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     /// `EBADF`.
     pub fn close_now(&mut self, id: SocketId) -> Result<(), Errno> {
         self.close_with(id, true)
+    }
+
+    /// Begins to close a socket, for one who waits until what was sent has been delivered (`SO_LINGER`) before it
+    /// calls [`close`](Self::close): nothing is sent or received any more.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: not everything has been delivered. `EBADF`.
+    pub fn finish(&mut self, id: SocketId) -> Result<(), Errno> {
+        let (slot, _) = self.core.entry(id)?;
+        self.core.finish_stream(slot)
+    }
+
+    /// Closes all sockets, since the system ends: nothing but [`poll`](Self::poll), [`advance`](Self::advance) and
+    /// [`is_delivered`](Self::is_delivered) is called any more.
+    pub fn wind_up(&mut self) {
+        let slots = u32::try_from(self.core.sockets.slots()).unwrap_or(u32::MAX);
+        for slot in 0..slots {
+            // What is nobody's is being closed already.
+            let _ = self.close(self.core.sockets.id(slot));
+        }
+    }
+
+    /// Whether, after [`wind_up`](Self::wind_up), other hosts have everything that was sent to them and know of the end; until
+    /// then the stack is to be polled.
+    pub fn is_delivered(&mut self) -> bool {
+        self.core.is_delivered()
     }
 
     /// Gives a socket its own address; port 0 chooses one.
@@ -164,7 +204,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let (slot, entry) = self.core.entry(id)?;
         if !entry.is_datagrams() {
-            return self.core.send_stream(slot, bytes);
+            return self.core.send_stream(slot, bytes, &mut Device(&mut self.hardware));
         }
         let to = to.map(|to| Endpoint::of(to, entry.family)).transpose()?;
         self.core.send_datagram(slot, bytes, to, &mut Device(&mut self.hardware), &mut self.host)
@@ -227,7 +267,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         let entry = self.core.peek(id)?;
         match entry.datagrams() {
             Some(datagrams) => {
-                datagrams.remote.map(|remote| remote.present(entry.family)).ok_or(Errno::ENOTCONN)
+                datagrams.peer().map(|remote| remote.present(entry.family)).ok_or(Errno::ENOTCONN)
             }
             None => Core::remote_of_stream(entry),
         }
@@ -312,12 +352,9 @@ impl Entry {
 
 impl Core {
     fn status(&self) -> Status {
-        let Some(control) = &self.control else {
-            return Status { is_configured: true, ..Status::default() };
-        };
+        let Some(control) = &self.control else { return Status::default() };
         Status {
             has_hardware: true,
-            is_configured: control.is_configured(),
             addresses: self.network.addresses.clone(),
             gateways: self.network.gateways.clone(),
             nameservers: control.names.servers().into(),

@@ -67,6 +67,20 @@ impl Timers {
         }
     }
 
+    /// Has a slot looked after at a moment at the latest; later than a moment that is set already is not worth the work.
+    pub(crate) fn advance(&mut self, slot: u32, deadline: Option<u64>) {
+        let before = self.moment(slot);
+        if let Some(deadline) = deadline.filter(|&deadline| before.is_none_or(|before| deadline < before)) {
+            self.set(slot, Some(deadline));
+        }
+    }
+
+    /// When a slot is looked after.
+    pub(crate) fn moment(&self, slot: u32) -> Option<u64> {
+        let place = usize::try_from(slot).ok().and_then(|slot| self.places.get(slot).copied());
+        place.and_then(|place| self.deadline(place))
+    }
+
     fn note(&mut self, slot: u32, place: usize) {
         if let Some(entry) = usize::try_from(slot).ok().and_then(|slot| self.places.get_mut(slot)) {
             *entry = place;
@@ -137,6 +151,10 @@ mod tests {
             for (slot, deadline, now) in steps {
                 timers.set(slot, deadline);
                 model[slot as usize] = deadline;
+                timers.advance(slot, Some(now));
+                let place = &mut model[slot as usize];
+                *place = Some(place.map_or(now, |before: u64| before.min(now)));
+                prop_assert_eq!(timers.moment(slot), *place);
                 if now % 3 == 0 {
                     let expected = model.iter().flatten().min().copied().filter(|&first| first <= now);
                     let taken = timers.pop_due(now);

@@ -3,6 +3,7 @@
 //!
 //! It speaks Ethernet and keeps a list of neighbors of its own. Nothing here is on the way of streams and datagrams.
 
+mod gateway;
 pub(crate) mod names;
 
 use alloc::boxed::Box;
@@ -19,6 +20,7 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
 
 use crate::configuration::{Cidr, Configuration};
+use crate::control::gateway::{Exchanging, FarGateway};
 use crate::control::names::Names;
 use crate::core::instant;
 use crate::hardware::HardwareInfo;
@@ -60,11 +62,11 @@ pub(crate) struct Control {
     gateways: Vec<IpAddr>,
     has_static_names: bool,
     is_configured: bool,
-    /// What the DHCP server gave.
-    leased: Option<Ipv4Cidr>,
+    /// The gateway of IPv4, if it is in no network of ours.
+    far: Option<FarGateway>,
     lively_until: u64,
-    /// What had happened to addresses when they were last read.
-    seen: Option<(Instant, Option<Ipv4Cidr>)>,
+    /// When routers had last changed addresses when those were last read; `None` if a server has said something since.
+    seen: Option<Instant>,
     /// When it is to be looked after next.
     pub(crate) next: u64,
 }
@@ -161,7 +163,7 @@ impl Control {
             names: Names::new(&configuration.nameservers),
             gateways: configuration.gateways.clone(),
             has_static_names: !configuration.nameservers.is_empty(),
-            leased: None,
+            far: None,
             lively_until: now.saturating_add(EPISODE),
             seen: None,
             next: now,
@@ -175,33 +177,63 @@ impl Control {
     }
 
     fn set_static_routes(&mut self) {
-        // The table has room for two.
-        if let Some(IpAddr::V4(gateway)) = self.static_gateway(true) {
-            let _ = self.interface.routes_mut().add_default_ipv4_route(gateway);
-        }
+        self.set_gateway_v4(None);
+        // The table has room for both.
         if let Some(IpAddr::V6(gateway)) = self.static_gateway(false) {
             let _ = self.interface.routes_mut().add_default_ipv6_route(gateway);
         }
     }
 
+    /// Takes the gateway that was configured, or else that of a lease. The addresses are those that we have.
+    fn set_gateway_v4(&mut self, leased: Option<Ipv4Addr>) {
+        let gateway = match self.static_gateway(true) {
+            Some(IpAddr::V4(gateway)) => Some(gateway),
+            _ => leased,
+        };
+        self.interface.routes_mut().remove_default_ipv4_route();
+        let Some(gateway) = gateway else { return };
+        let own: Vec<Ipv4Cidr> = self.addresses_v4().collect();
+        let is_far = !own.iter().any(|own| own.contains_addr(&gateway));
+        self.far = own.first().filter(|_| is_far).map(|&own| FarGateway::new(own, gateway));
+        if let Some(far) = self.far {
+            self.interface.update_ip_addrs(|addresses| {
+                let own = addresses.iter_mut().filter(|own| **own == IpCidr::Ipv4(far.own()));
+                own.for_each(|own| *own = IpCidr::Ipv4(far.network()));
+            });
+        }
+        let next = self.far.map_or(gateway, |far| far.alias());
+        let _ = self.interface.routes_mut().add_default_ipv4_route(next);
+    }
+
+    fn addresses_v4(&self) -> impl Iterator<Item = Ipv4Cidr> {
+        self.interface.ip_addrs().iter().filter_map(|own| match own {
+            IpCidr::Ipv4(own) => Some(*own),
+            IpCidr::Ipv6(_) => None,
+        })
+    }
+
     /// Whether addresses or gateways may have changed since this was last asked.
     pub(crate) fn has_news(&mut self) -> bool {
-        let now = Some((self.interface.slaac_updated_at(), self.leased));
+        let now = Some(self.interface.slaac_updated_at());
         core::mem::replace(&mut self.seen, now) != now
     }
 
     /// The addresses of the host: those that reach far before that of the link.
     pub(crate) fn addresses(&self) -> Vec<Cidr> {
-        self.interface.ip_addrs().iter().map(of_smoltcp).collect()
+        let told = |own: &IpCidr| match self.far {
+            Some(far) if *own == IpCidr::Ipv4(far.network()) => of_smoltcp(&IpCidr::Ipv4(far.own())),
+            _ => of_smoltcp(own),
+        };
+        self.interface.ip_addrs().iter().map(told).collect()
     }
 
     /// The gateways.
     pub(crate) fn gateways(&mut self) -> Vec<IpAddr> {
-        let mut gateways = self.gateways.clone();
+        let (mut gateways, far) = (self.gateways.clone(), self.far);
         self.interface.routes_mut().update(|routes| {
             gateways.extend(routes.iter().filter(|route| route.cidr.prefix_len() == 0).map(|route| {
                 let gateway: IpAddr = route.via_router.into();
-                gateway
+                far.filter(|far| gateway == far.alias()).map_or(gateway, |far| far.address().into())
             }));
         });
         let mut seen = Vec::new();
@@ -222,6 +254,8 @@ impl Control {
     pub(crate) fn receive(&mut self, now: u64, frame: &[u8], taker: Taker, reply: &mut Vec<u8>) {
         reply.clear();
         let mut nobody: [SocketStorage<'_>; 0] = [];
+        let other = self.far.and_then(|far| far.incoming(frame));
+        let frame = other.as_deref().unwrap_or(frame);
         let mut device = Ingress { packet: Some(frame), reply, capabilities: &self.capabilities };
         let interface = &mut self.interface;
         match (taker, &mut self.dhcp) {
@@ -234,6 +268,9 @@ impl Control {
                 interface.poll_ingress_single(instant(now), &mut device, &mut set)
             }
         };
+        if let Some(far) = self.far {
+            far.outgoing(reply);
+        }
         if taker != Taker::Nobody {
             self.next = now;
         }
@@ -250,15 +287,15 @@ impl Control {
     pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link, idle: &mut Interface) {
         let time = instant(now);
         self.interface.poll_maintenance(time);
+        let mut link = Exchanging { link, gateway: self.far };
         let mut device = Egress {
-            link,
+            link: &mut link,
             ethernet: None,
             capabilities: &self.capabilities,
             fills_checksums: false,
             touch: Touch { uncut: usize::MAX, ..Touch::default() },
             room: self.capabilities.max_transmission_unit,
             sent: None,
-            is_full: false,
         };
         let mut due: Option<Instant> = None;
         let mut messages = 32;
@@ -289,20 +326,16 @@ impl Control {
             }
         };
         let lease = lease.filter(|lease| is_host_address(&of_smoltcp(&IpCidr::Ipv4(*lease))));
-        let old = core::mem::replace(&mut self.leased, lease);
+        self.seen = None;
+        self.far = None;
         self.interface.update_ip_addrs(|addresses| {
-            addresses.retain(|own| Some(*own) != old.map(IpCidr::Ipv4));
+            // No other is of IPv4.
+            addresses.retain(|own| matches!(own, IpCidr::Ipv6(_)));
             if let Some(lease) = lease {
                 let _ = addresses.insert(0, IpCidr::Ipv4(lease));
             }
         });
-        if self.static_gateway(true).is_none() {
-            let routes = self.interface.routes_mut();
-            routes.remove_default_ipv4_route();
-            if let Some(router) = router.filter(|router| !router.is_unspecified() && !router.is_multicast()) {
-                let _ = routes.add_default_ipv4_route(router);
-            }
-        }
+        self.set_gateway_v4(router.filter(|router| !router.is_unspecified() && !router.is_multicast()));
         if !self.has_static_names {
             self.names.set_servers(&servers);
         }

@@ -11,6 +11,9 @@ use crate::address::is_in_network;
 use crate::configuration::Cidr;
 use crate::wire::emit::multicast_mac;
 
+/// Everybody in the loopback's network.
+const LOOPBACK_BROADCAST: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
+
 /// Where a packet to an address goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -31,9 +34,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Whether packets to an address are for this host alone.
+    /// Whether packets to an address are for this host alone, and whoever is at that address.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.addresses.iter().any(|own| own.address == address)
+        let is_own = address.is_loopback() || self.addresses.iter().any(|own| own.address == address);
+        is_own && address != LOOPBACK_BROADCAST
     }
 
     /// Whether an address means everybody in a network of ours.
@@ -45,12 +49,14 @@ impl Network {
         });
         let mut directed =
             own.map(|(own, prefix)| own.to_bits() | u32::MAX.checked_shr(prefix.into()).unwrap_or(0));
-        address.is_broadcast() || directed.any(|all| all == address.to_bits())
+        address.is_broadcast()
+            || address == LOOPBACK_BROADCAST
+            || directed.any(|all| all == address.to_bits())
     }
 
     /// The way to an address; `None` if there is none.
     pub(crate) fn route(&self, address: IpAddr) -> Option<Route> {
-        if self.is_own(address) {
+        if address.is_loopback() || self.is_own(address) {
             return Some(Route::Local);
         }
         self.addresses.iter().find(|own| own.address.is_ipv4() == address.is_ipv4())?;
@@ -65,6 +71,12 @@ impl Network {
         }
         let gateway = self.gateways.iter().find(|gateway| gateway.is_ipv4() == address.is_ipv4());
         gateway.copied().map(Route::Neighbor)
+    }
+
+    /// The way from an address of ours: what is for many, and comes from the loopback, stays there.
+    pub(crate) fn route_from(&self, source: IpAddr, address: IpAddr) -> Option<Route> {
+        let is_for_many = address.is_multicast() || address == Ipv4Addr::BROADCAST;
+        if source.is_loopback() && is_for_many { Some(Route::Local) } else { self.route(address) }
     }
 
     /// Whether an address is in one of our networks.
@@ -131,6 +143,7 @@ mod tests {
         for (address, expected) in [
             ("127.0.0.9", Some(Route::Local)),
             ("::1", Some(Route::Local)),
+            ("127.255.255.255", Some(Route::Local)),
             ("10.0.2.15", Some(Route::Local)),
             ("10.0.2.9", Some(Route::Neighbor(ip("10.0.2.9")))),
             ("1.1.1.1", Some(Route::Neighbor(ip("10.0.2.2")))),

@@ -3,6 +3,7 @@
 //! Each neighbor is asked for on its own, three times in three seconds. One that is known stays in use while it is
 //! asked again, so that a connection does not stop for it.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -47,6 +48,12 @@ struct Sought {
     frames: Vec<Vec<u8>>,
 }
 
+impl Sought {
+    fn waited(self) -> Waited {
+        Waited { connections: self.connections, frames: self.frames }
+    }
+}
+
 /// What is known of a neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -74,12 +81,13 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Neighbors {
     known: HashMap<IpAddr, Known, FixedState>,
-    sought: Vec<Sought>,
+    /// All are given the same time: whose turn is first is in front.
+    sought: VecDeque<Sought>,
 }
 
 impl Neighbors {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self { known: HashMap::with_hasher(FixedState::with_seed(seed)), sought: Vec::new() }
+        Self { known: HashMap::with_hasher(FixedState::with_seed(seed)), sought: VecDeque::new() }
     }
 
     /// The hardware address of a neighbor.
@@ -109,10 +117,14 @@ impl Neighbors {
             self.known.insert(address, Known { mac, confirmed: now, asked: 0 });
         }
         let place = self.sought.iter().position(|sought| sought.address == address);
-        place.map(|place| self.sought.swap_remove(place)).map_or_else(Waited::default, |sought| Waited {
-            connections: sought.connections,
-            frames: sought.frames,
-        })
+        place.and_then(|place| self.sought.remove(place)).map(Sought::waited).unwrap_or_default()
+    }
+
+    /// Takes note that a neighbor is still where it was.
+    pub(crate) fn confirm(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) {
+        if let Some(known) = self.known.get_mut(&address).filter(|known| known.mac == mac) {
+            known.confirmed = now;
+        }
     }
 
     /// Makes room: what is old goes, and everything if nothing is. The table is small.
@@ -147,6 +159,11 @@ impl Neighbors {
         is_new
     }
 
+    /// Whether frames wait for any neighbor. Those that are being asked for are few.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.sought.iter().any(|sought| !sought.frames.is_empty())
+    }
+
     fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
         let place = self.sought.iter().position(|sought| sought.address == address);
         let is_new = place.is_none();
@@ -156,7 +173,7 @@ impl Neighbors {
             }
             let next = now.saturating_add(PATIENCE);
             let (connections, frames) = (Vec::new(), Vec::new());
-            self.sought.push(Sought { address, questions: 1, next, connections, frames });
+            self.sought.push_back(Sought { address, questions: 1, next, connections, frames });
         }
         let place = place.unwrap_or(self.sought.len() - 1);
         self.sought.get_mut(place).map(|sought| (sought, is_new))
@@ -164,20 +181,21 @@ impl Neighbors {
 
     /// When a neighbor has to be asked again or given up.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        self.sought.iter().map(|sought| sought.next).min()
+        self.sought.front().map(|sought| sought.next)
     }
 
     /// One thing that has to be done by now.
     pub(crate) fn due(&mut self, now: u64) -> Option<Due> {
-        let place = self.sought.iter().position(|sought| sought.next <= now)?;
-        let sought = self.sought.get_mut(place)?;
-        if sought.questions < QUESTIONS {
-            sought.questions += 1;
-            sought.next = now.saturating_add(PATIENCE);
-            return Some(Due::Ask(sought.address));
+        let mut sought = self.sought.pop_front_if(|sought| sought.next <= now)?;
+        if sought.questions == QUESTIONS {
+            return Some(Due::GiveUp(sought.waited()));
         }
-        let Sought { connections, frames, .. } = self.sought.swap_remove(place);
-        Some(Due::GiveUp(Waited { connections, frames }))
+        sought.questions += 1;
+        sought.next = now.saturating_add(PATIENCE);
+        let address = sought.address;
+        // There is room: it was in the queue.
+        self.sought.push_back(sought);
+        Some(Due::Ask(address))
     }
 }
 
@@ -202,6 +220,22 @@ mod tests {
         assert_eq!(waited, Waited { connections: vec![7], frames: vec![vec![1]] });
         assert_eq!(neighbors.lookup(ADDRESS, 6), Answer::Known(MAC));
         assert_eq!(neighbors.deadline(), None);
+    }
+
+    #[test]
+    fn whoever_has_waited_longest_is_asked_for_first() {
+        let address = |number| IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
+        let mut neighbors = Neighbors::new(1);
+        for number in 0..4 {
+            assert!(neighbors.await_connection(address(number), 7, number.into()));
+        }
+        // One of them answers.
+        neighbors.learn(address(0), MAC, 4);
+        assert_eq!(neighbors.due(PATIENCE + 1), Some(Due::Ask(address(1))));
+        assert_eq!((neighbors.deadline(), neighbors.due(PATIENCE + 1)), (Some(PATIENCE + 2), None));
+        assert_eq!(neighbors.due(PATIENCE + 5), Some(Due::Ask(address(2))));
+        assert_eq!(neighbors.due(PATIENCE + 5), Some(Due::Ask(address(3))));
+        assert_eq!((neighbors.deadline(), neighbors.due(2 * PATIENCE)), (Some(2 * PATIENCE + 1), None));
     }
 
     #[test]

@@ -5,13 +5,14 @@ use smoltcp::socket::tcp::State;
 use smoltcp::wire::{TcpOption, TcpPacket, TcpSeqNumber};
 
 use crate::address::Tuple;
-use crate::core::{Body, Core, Entry};
+use crate::core::{Body, Core, Entry, instant, nanoseconds};
 use crate::host::Host;
 use crate::options::Settings;
-use crate::socket::Readiness;
+use crate::socket::{Readiness, Shutdown};
+use crate::tcp::arrivals::Arrivals;
 use crate::tcp::channel::Channel;
 use crate::tcp::patience::Patience;
-use crate::tcp::side::Path;
+use crate::tcp::side::{Path, Side};
 use crate::wire::device::Sent;
 
 /// The least a peer may say it takes in one segment (Linux's `TCP_MIN_SND_MSS`), and what it takes if it says
@@ -47,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) is_mapped: bool,
     /// Its owner was told that it is established.
     pub(crate) is_told: bool,
+    /// The peer was asked a second time, since it remembered an earlier connection.
+    pub(crate) has_asked_again: bool,
     pub(crate) shut_read: bool,
     pub(crate) shut_write: bool,
     /// Bytes of data in a full segment.
@@ -56,8 +59,13 @@ pub(crate) struct Connection {
     pub(crate) last_sent: Option<Sent>,
     /// The number behind the peer's end, when that has come.
     pub(crate) peer_end: Option<TcpSeqNumber>,
-    /// Segments with data that came since data was last sent.
-    pub(crate) unanswered: u32,
+    /// That has come, and everything before it.
+    pub(crate) has_ended: bool,
+    /// Bytes that came from the owner since something was last sent.
+    pub(crate) held: usize,
+    /// They wait for the device.
+    pub(crate) is_corked: bool,
+    arrivals: Arrivals,
     pub(crate) patience: Patience,
 }
 
@@ -65,7 +73,7 @@ pub(crate) struct Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) state: State,
-    received: usize,
+    pub(crate) received: usize,
     queued: usize,
     is_writable: bool,
 }
@@ -81,13 +89,17 @@ impl Connection {
             is_over: false,
             is_mapped: false,
             is_told: false,
+            has_asked_again: false,
             shut_read: false,
             shut_write: false,
             segment: DEFAULT_SEGMENT,
             small: None,
             last_sent: None,
             peer_end: None,
-            unanswered: 0,
+            has_ended: false,
+            held: 0,
+            is_corked: false,
+            arrivals: Arrivals::default(),
             patience: Patience::new(now),
         }
     }
@@ -97,10 +109,59 @@ impl Connection {
     }
 
     /// The peer sends no more, or nothing more is received.
-    pub(crate) fn is_read_over(&self) -> bool {
-        let has_fin =
-            matches!(self.state(), State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
-        self.is_over || self.shut_read || has_fin
+    pub(crate) const fn is_read_over(&self) -> bool {
+        self.is_over || self.shut_read || self.has_ended
+    }
+
+    /// Ends halves of it.
+    pub(crate) fn shut(&mut self, how: Shutdown) {
+        self.shut_read |= how.reads();
+        self.shut_write |= how.writes();
+        self.end_sending();
+    }
+
+    /// Has smoltcp send the end when everything has come from the owner.
+    ///
+    /// If the peer has ended before, its end waits until it has all the data: once smoltcp waits for nothing but the last
+    /// acknowledgement, it takes one that acknowledges nothing new for a stray one, and does not look at how much the peer
+    /// takes now. What is left behind a window that was shut would wait for a probe then.
+    pub(crate) fn end_sending(&mut self) {
+        let must_wait = self.state() == State::CloseWait && self.channel.socket().send_queue() > 0;
+        if self.shut_write && !must_wait {
+            self.channel.socket_mut().close();
+        }
+    }
+
+    /// Takes note of a segment that was received, after which nothing may be left to be received.
+    pub(crate) fn note_end(&mut self) {
+        let states = [State::CloseWait, State::LastAck, State::Closing, State::TimeWait];
+        self.has_ended |= states.contains(&self.state());
+    }
+
+    /// Takes note of what a segment has brought.
+    pub(crate) fn note_received(&mut self, segment: &TcpPacket<&[u8]>, before: Snapshot) {
+        self.arrivals.note(segment, before, self.channel.socket());
+    }
+
+    /// The number under which smoltcp is given a segment, if not under its own.
+    pub(crate) fn heeded_as(&self, segment: &TcpPacket<&[u8]>) -> Option<TcpSeqNumber> {
+        self.arrivals.heeded_as(segment, self.channel.socket(), self.has_ended)
+    }
+
+    /// Whether the peer's end may come under a number: everything before it is there, and no end is yet.
+    pub(crate) fn may_end_at(&self, end: TcpSeqNumber) -> bool {
+        !self.has_ended && self.arrivals.has_reached(end)
+    }
+
+    /// Whether the peer has not been asked yet: it has nothing to answer. smoltcp would take that it asks, too, for an answer
+    /// to what it has not sent, and stop when it compares windows.
+    pub(crate) fn is_unasked(&self) -> bool {
+        self.phase == Phase::Connecting && self.last_sent.is_none()
+    }
+
+    /// Whether more has been received, which nobody will read: the peer is to be told (RFC 1122, section 4.2.2.13).
+    pub(crate) fn is_in_vain(&self, before: Snapshot) -> bool {
+        self.shut_read && self.shut_write && self.channel.socket().recv_queue() > before.received
     }
 
     /// Whether the handshake has been completed.
@@ -119,6 +180,12 @@ impl Connection {
     pub(crate) fn is_outstanding(&self) -> bool {
         let has_fin = matches!(self.state(), State::FinWait1 | State::Closing | State::LastAck);
         has_fin || self.channel.socket().send_queue() > 0
+    }
+
+    /// Whether another host lacks something that was sent to it before the connection was closed.
+    pub(crate) fn is_owed(&self) -> bool {
+        let is_outstanding = if self.is_over { self.has_reset_to_send() } else { self.is_outstanding() };
+        self.path != Path::Local && is_outstanding
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -180,15 +247,35 @@ impl Connection {
             self.small = Some(sent.end);
         }
         self.last_sent = Some(sent);
+        self.held = 0;
+        self.arrivals.note_acknowledgement();
     }
 
-    /// Takes note of data that is about to be received, and returns whether its acknowledgement may wait for something
-    /// to go with it. That is worth while if there are answers: of one who only receives, segments are acknowledged
-    /// as they come, or several at once, for else the peer may wait for it.
-    pub(crate) fn may_delay_acknowledgement(&mut self, size: usize) -> bool {
-        self.unanswered = self.unanswered.saturating_add(u32::from(size > 0));
-        // The device has put a large one together of several.
-        self.unanswered <= 1 && size <= self.segment
+    /// Whether the acknowledgement of a segment with so many bytes may wait for something to go with it: smoltcp sends
+    /// it at once when a second one comes, but does not see that the device has put a large one together of several.
+    pub(crate) const fn may_delay_acknowledgement(&self, size: usize) -> bool {
+        size <= self.segment
+    }
+
+    /// Takes note of bytes that were received, and returns whether their acknowledgement may wait, even if smoltcp would
+    /// send it at once: nothing else is to be sent, and the peer has no reason to wait for it yet.
+    pub(crate) fn may_stretch(&mut self, size: usize, before: Snapshot) -> bool {
+        let socket = self.channel.socket();
+        let is_next = socket.recv_queue() > before.received;
+        let may_wait = self.arrivals.may_stretch(size, is_next, self.segment, socket.recv_capacity());
+        may_wait && socket.send_queue() == 0
+    }
+
+    /// When smoltcp wants to be asked what it has to send; not later than now if it has something.
+    pub(crate) fn due(&mut self, side: &mut Side, settings: &Settings, now: u64) -> Option<u64> {
+        self.prepare(settings);
+        side.interface.poll_at(instant(now), self.channel.set()).map(nanoseconds)
+    }
+
+    /// Whether receiving may have made so much room that the peer is to be told, when so much had been received before.
+    pub(crate) fn may_invite(&self, received: usize) -> bool {
+        // smoltcp tells when the room is twice what the peer knows of.
+        received > self.channel.socket().recv_capacity() / 4
     }
 
     /// Takes note of what the peer acknowledges.

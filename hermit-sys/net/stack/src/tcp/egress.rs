@@ -5,7 +5,7 @@ use smoltcp::socket::tcp::State;
 use smoltcp::wire::EthernetAddress;
 
 use crate::address::Tuple;
-use crate::core::{Core, Entry, instant, nanoseconds};
+use crate::core::{Core, Entry, instant};
 use crate::hardware::Offload;
 use crate::host::Host;
 use crate::link::Link;
@@ -19,8 +19,14 @@ use crate::wire::emit::{self, Acknowledgement, EthernetHeader};
 /// Most segments of a connection before it is the turn of the others.
 const BURST: usize = 32;
 
+/// From how many bytes on nothing is gained by waiting for more to go with them.
+const CORK: usize = 32 << 10;
+
 /// Headers with all options.
 const HEADERS: usize = 60 + 60;
+
+/// When something that should be sent, but is not, is tried again.
+const SOON: u64 = 1_000_000;
 
 /// When something that could not be sent is tried again, if nothing else tells.
 const RETRY: u64 = 1_000_000_000;
@@ -35,14 +41,21 @@ fn next(counter: &mut u32) -> u16 {
 /// How sending went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Everything that may be sent now has been.
-    Done,
+    /// Everything that may be sent now has been; there may be more at a moment.
+    Done(Option<u64>),
     /// There is more; others are first.
     More,
     /// The link has no room.
     Full,
     /// The neighbor is not known, or there is no way.
     Waiting,
+}
+
+impl Outcome {
+    /// How it went with a full link, for a connection that has something to send at `next`.
+    fn without_room(next: Option<u64>, now: u64) -> Self {
+        if next.is_some_and(|next| next <= now) { Self::Full } else { Self::Done(next) }
+    }
 }
 
 /// The way a connection's packets go.
@@ -64,19 +77,29 @@ impl Core {
             Way::Wire(header) => self.send_burst(slot, Some(header), link),
             Way::Unknown => Outcome::Waiting,
         };
-        match outcome {
+        let next = match outcome {
             // The queue of local packets is emptied before it is this one's turn again.
             Outcome::Full
                 if self.connection(slot).is_some_and(|connection| connection.path == Path::Local) =>
             {
                 self.mark(slot);
+                None
             }
             Outcome::Full => return true,
-            Outcome::More => self.mark(slot),
-            Outcome::Done => self.conclude(slot, host),
-            Outcome::Waiting => self.drop_unsent(slot),
-        }
-        self.schedule(slot, outcome);
+            Outcome::More => {
+                self.mark(slot);
+                None
+            }
+            Outcome::Done(next) => {
+                self.conclude(slot, host);
+                next.or_else(|| self.inquire(slot))
+            }
+            Outcome::Waiting => {
+                self.drop_unsent(slot);
+                Some(self.now.saturating_add(RETRY))
+            }
+        };
+        self.schedule(slot, next);
         false
     }
 
@@ -128,10 +151,10 @@ impl Core {
 
     fn send_burst(&mut self, slot: u32, ethernet: Option<EthernetHeader>, link: &mut dyn Link) -> Outcome {
         let Self { sockets, tcp, local, now, identification, .. } = self;
-        let Some(entry) = sockets.get_mut(slot) else { return Outcome::Done };
+        let Some(entry) = sockets.get_mut(slot) else { return Outcome::Done(None) };
         let settings = entry.settings;
-        let Some(connection) = entry.connection_mut() else { return Outcome::Done };
-        let Some(side) = tcp.side(connection.path) else { return Outcome::Done };
+        let Some(connection) = entry.connection_mut() else { return Outcome::Done(None) };
+        let Some(side) = tcp.side(connection.path) else { return Outcome::Done(None) };
         let touch = Touch {
             class: settings.class,
             identification: None,
@@ -140,8 +163,8 @@ impl Core {
             segment: connection.segment,
         };
         let link = if ethernet.is_none() { local } else { link };
+        connection.prepare(&settings);
         for _ in 0..BURST {
-            connection.prepare(&settings);
             let queued = connection.channel.socket().send_queue();
             let mut device = Egress {
                 link: &mut *link,
@@ -151,13 +174,20 @@ impl Core {
                 touch: Touch { identification: connection.may_be_cut.then(|| next(identification)), ..touch },
                 room: side.most.min(queued + HEADERS),
                 sent: None,
-                is_full: false,
             };
+            // smoltcp forgets that something is to be repeated at once, even if the device does not take it.
+            if !device.has_room() {
+                let next = connection.due(side, &settings, *now);
+                return Outcome::without_room(next, *now);
+            }
             side.interface.poll_egress(instant(*now), &mut device, connection.channel.set());
-            match (device.sent, device.is_full) {
-                (_, true) => return Outcome::Full,
-                (Some(sent), false) => connection.note_sent(sent),
-                (None, false) => return Outcome::Done,
+            let sent = device.sent;
+            if let Some(sent) = sent {
+                connection.note_sent(sent);
+            }
+            let next = connection.due(side, &settings, *now);
+            if sent.is_none() || next.is_none_or(|next| next > *now) {
+                return Outcome::Done(next);
             }
         }
         Outcome::More
@@ -199,26 +229,71 @@ impl Core {
         }
     }
 
-    /// Sets when a connection is to be looked after.
-    fn schedule(&mut self, slot: u32, outcome: Outcome) {
+    /// Looks whether a connection has something to send now, or when.
+    pub(crate) fn consider(&mut self, slot: u32) {
+        if self.is_due(slot) {
+            self.mark(slot);
+        }
+    }
+
+    /// Has a connection send what it got from its owner, if it may; while the device is still at what is before that, it waits
+    /// for more to go with it: fewer, larger frames are the quicker ones.
+    pub(crate) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
+        let Some(connection) = self.connection(slot) else { return };
+        let (is_corked, may_wait) = (connection.is_corked, connection.held < CORK);
+        let is_remote = connection.path != Path::Local;
+        if is_corked && may_wait || !self.is_due(slot) {
+            return;
+        }
+        if is_remote && may_wait && link.is_sending() && self.corked.try_reserve(1).is_ok() {
+            self.corked.push(slot);
+            if let Some(connection) = self.connection(slot) {
+                connection.is_corked = true;
+            }
+        } else {
+            self.mark(slot);
+        }
+    }
+
+    /// Has those send who waited for the device.
+    pub(crate) fn uncork(&mut self) {
+        while let Some(slot) = self.corked.pop() {
+            if let Some(connection) = self.connection(slot) {
+                connection.is_corked = false;
+                self.mark(slot);
+            }
+        }
+    }
+
+    /// Whether a connection has something to send now; if not, it is looked after when it has.
+    fn is_due(&mut self, slot: u32) -> bool {
+        let now = self.now;
+        let Self { sockets, tcp, .. } = self;
+        let Some(entry) = sockets.get_mut(slot) else { return false };
+        let settings = entry.settings;
+        let Some(connection) = entry.connection_mut() else { return false };
+        let next = tcp.side(connection.path).and_then(|side| connection.due(side, &settings, now));
+        if next.is_some_and(|next| next <= now) {
+            return true;
+        }
+        let next = next.or_else(|| self.inquire(slot));
+        let known = self.timers.moment(slot);
+        if known.is_none_or(|known| next.is_some_and(|next| next < known)) {
+            self.schedule(slot, next);
+        }
+        false
+    }
+
+    /// Sets when a connection is to be looked after: at a given moment, or when patience ends.
+    fn schedule(&mut self, slot: u32, next: Option<u64>) {
         let now = self.now;
         let Some(entry) = self.sockets.get_mut(slot) else { return };
         entry.note_waiting(now);
         let patience = entry.patience_ends();
-        let Some(connection) = entry.connection_mut().filter(|connection| !connection.is_over) else {
-            return;
-        };
-        let next = match outcome {
-            Outcome::Waiting => Some(now.saturating_add(RETRY)),
-            _ => {
-                let side = self.tcp.side(connection.path);
-                let next =
-                    side.and_then(|side| side.interface.poll_at(instant(now), connection.channel.set()));
-                // smoltcp says "now" of some things that it does not do yet.
-                next.map(|next| nanoseconds(next).max(now.saturating_add(1_000_000)))
-            }
-        };
-        let deadline = [next, patience].into_iter().flatten().min();
-        self.timers.set(slot, deadline);
+        if entry.connection().is_some_and(|connection| !connection.is_over) {
+            // smoltcp says "now" of some things that it does not do yet.
+            let next = next.map(|next| next.max(now.saturating_add(SOON)));
+            self.timers.advance(slot, [next, patience].into_iter().flatten().min());
+        }
     }
 }

@@ -7,7 +7,7 @@ use hermit_interface::Errno;
 use smoltcp::socket::tcp::State;
 use smoltcp::wire::TcpPacket;
 
-use crate::address::{Scope, Tuple};
+use crate::address::Tuple;
 use crate::core::{Body, Core, Entry, instant};
 use crate::host::Host;
 use crate::socket::SocketId;
@@ -56,6 +56,18 @@ impl Listener {
     }
 }
 
+/// Puts a connection behind the others; `false` if there is no memory to.
+fn enqueue(queue: &mut VecDeque<u32>, slot: u32) -> bool {
+    queue.try_reserve(1).map(|()| queue.push_back(slot)).is_ok()
+}
+
+/// Takes a connection from wherever it is in a queue.
+fn dequeue(queue: &mut VecDeque<u32>, slot: u32) {
+    if let Some(place) = queue.iter().position(|&other| other == slot) {
+        queue.remove(place);
+    }
+}
+
 impl Core {
     fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
         match &mut self.sockets.get_mut(slot)?.body {
@@ -82,17 +94,17 @@ impl Core {
             Body::Connection(_) => return Err(Errno::EINVAL),
             Body::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
         }
-        let family = entry.family;
-        if entry.bound.is_none() {
-            self.bind_stream(slot, Self::nowhere(family), host)?;
+        let own = entry.own;
+        if !entry.is_bound() {
+            self.bind_stream(slot, own, host)?;
         }
         let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let (Some(bound), Some(scope)) = (entry.bound, entry.scope()) else { return Err(Errno::EINVAL) };
-        if self.tcp.ports.is_taken(bound.port, scope, entry.settings.reuse, Some(slot)) {
+        let (own, scope) = (entry.own, entry.scope());
+        if self.tcp.ports.is_taken(own.port, scope, entry.settings.reuse, Some(slot)) {
             return Err(Errno::EADDRINUSE);
         }
         entry.body = Body::Listener(Listener { backlog, ..Listener::default() });
-        self.tcp.ports.update(bound.port, slot, |binding| binding.is_listening = true);
+        self.tcp.ports.update(own.port, slot, |binding| binding.is_listening = true);
         Ok(())
     }
 
@@ -144,21 +156,25 @@ impl Core {
         }
     }
 
-    /// Makes room for one more half-open connection of a listener: the oldest goes, unless it is young. Who is turned
-    /// away instead asks again.
+    /// Makes room for one more half-open connection of a listener: its oldest goes or, if there are too many of all and this
+    /// listener does not have most of them, the oldest of all, unless it is young. Who is turned away instead asks again.
     fn make_room(&mut self, slot: u32) -> bool {
         let most = self.budget.limit() / HALF_OPEN_PART / self.budget.least();
-        let is_crowded = self.tcp.half_open >= ALL_HALF_OPEN.min(most);
+        let (all, oldest_of_all) = (self.tcp.half_open.len(), self.tcp.half_open.front().copied());
+        let is_crowded = all >= ALL_HALF_OPEN.min(most);
         let youngest = self.now.saturating_sub(GRACE);
         let Some(listener) = self.listener(slot) else { return false };
         if listener.is_full() {
             return false;
         }
         let limit = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN);
-        if !is_crowded && listener.half_open.len() < limit {
+        let own = listener.half_open.len();
+        if !is_crowded && own < limit {
             return true;
         }
-        let Some(oldest) = listener.half_open.front().copied() else { return false };
+        let gives_own = own >= limit || own > all / 2;
+        let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
+        let Some(oldest) = oldest else { return false };
         let is_old = self.connection(oldest).is_none_or(|oldest| oldest.patience.started() <= youngest);
         if is_old {
             self.discard(oldest);
@@ -178,19 +194,11 @@ impl Core {
         }
         let connection = Connection::new(channel, tuple, path, Phase::HalfOpen { listener }, self.now);
         let body = Body::Connection(connection);
-        let slot = self.adopt(Entry {
-            cookie: None,
-            family,
-            settings,
-            error: None,
-            bound: None,
-            body,
-            is_dirty: false,
-        })?;
+        let slot = self.adopt(Entry::new(None, family, settings, body))?;
         let queue = self.listener(listener).map(|listener| &mut listener.half_open);
-        let queued = queue.is_some_and(|queue| queue.try_reserve(1).map(|()| queue.push_back(slot)).is_ok());
-        self.tcp.half_open += 1;
-        if !queued {
+        let is_queued =
+            queue.is_some_and(|queue| enqueue(queue, slot)) && enqueue(&mut self.tcp.half_open, slot);
+        if !is_queued {
             self.discard(slot);
             return Err(Errno::ENOMEM);
         }
@@ -207,17 +215,15 @@ impl Core {
 
     /// A peer has completed a connection: it waits to be accepted.
     pub(crate) fn complete(&mut self, slot: u32, listener: u32, host: &mut dyn Host) {
-        self.tcp.half_open = self.tcp.half_open.saturating_sub(1);
+        dequeue(&mut self.tcp.half_open, slot);
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Queued { listener };
         }
         let Some(entry) = self.sockets.get_mut(listener) else { return };
         entry.wake(host);
         let Body::Listener(listener) = &mut entry.body else { return };
-        listener.half_open.retain(|&other| other != slot);
-        if listener.ready.try_reserve(1).is_ok() {
-            listener.ready.push_back(slot);
-        } else {
+        dequeue(&mut listener.half_open, slot);
+        if !enqueue(&mut listener.ready, slot) {
             self.abandon(slot, host);
         }
     }
@@ -235,14 +241,14 @@ impl Core {
         let Some(connection) = self.connection(slot) else { return };
         match core::mem::replace(&mut connection.phase, Phase::Open) {
             Phase::HalfOpen { listener } => {
-                self.tcp.half_open = self.tcp.half_open.saturating_sub(1);
+                dequeue(&mut self.tcp.half_open, slot);
                 if let Some(listener) = self.listener(listener) {
-                    listener.half_open.retain(|&other| other != slot);
+                    dequeue(&mut listener.half_open, slot);
                 }
             }
             Phase::Queued { listener } => {
                 if let Some(listener) = self.listener(listener) {
-                    listener.ready.retain(|&other| other != slot);
+                    dequeue(&mut listener.ready, slot);
                 }
             }
             Phase::Connecting | Phase::Open => (),
@@ -266,19 +272,13 @@ impl Core {
         self.tcp.ports.listener(local.port, local.address)
     }
 
-    /// Ends what [`listen`](Self::listen) began; the socket stays bound.
+    /// Ends what [`listen`](Self::listen) began; the socket stays bound to a port that it asked for.
     pub(crate) fn stop_listening(&mut self, slot: u32, host: &mut dyn Host) {
         self.dismiss(slot, host);
         let Some(entry) = self.sockets.get_mut(slot) else { return };
         entry.body = Body::Idle;
-        if let Some(bound) = entry.bound {
-            self.tcp.ports.update(bound.port, slot, |binding| binding.is_listening = false);
-        }
+        self.tcp.ports.update(entry.own.port, slot, |binding| binding.is_listening = false);
         entry.wake(host);
-    }
-
-    /// The addresses at which a socket in a slot is reached.
-    pub(crate) fn scope(&self, slot: u32) -> Option<Scope> {
-        self.sockets.get(slot).and_then(Entry::scope)
+        self.release_port(slot);
     }
 }

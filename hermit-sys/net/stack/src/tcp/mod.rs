@@ -1,6 +1,8 @@
 //! TCP: streams, listeners, connections.
 
+pub(crate) mod arrivals;
 pub(crate) mod channel;
+pub(crate) mod connect;
 pub(crate) mod connection;
 pub(crate) mod egress;
 pub(crate) mod ingress;
@@ -9,6 +11,8 @@ pub(crate) mod patience;
 pub(crate) mod side;
 pub(crate) mod stream;
 pub(crate) mod time_wait;
+
+use alloc::collections::VecDeque;
 
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
@@ -26,8 +30,8 @@ pub(crate) struct Tcp {
     pub(crate) ports: Ports,
     pub(crate) connections: HashMap<Tuple, u32, FixedState>,
     pub(crate) time_wait: TimeWait,
-    /// Connections of which the last part of the handshake is missing.
-    pub(crate) half_open: usize,
+    /// Connections of which the last part of the handshake is missing, in the order in which they came.
+    pub(crate) half_open: VecDeque<u32>,
     pub(crate) local: Side,
     wire_v4: Option<Side>,
     wire_v6: Option<Side>,
@@ -41,7 +45,7 @@ impl Tcp {
             ports: Ports::new(host.random()),
             connections: HashMap::with_hasher(FixedState::with_seed(host.random())),
             time_wait: TimeWait::new(host.random()),
-            half_open: 0,
+            half_open: VecDeque::new(),
             local: Side::local(host.random(), now),
             wire_v4,
             wire_v6,

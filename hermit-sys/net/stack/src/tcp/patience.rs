@@ -7,7 +7,7 @@ use smoltcp::time::Duration;
 use crate::core::{Core, Entry};
 use crate::host::Host;
 use crate::options::Settings;
-use crate::tcp::connection::Phase;
+use crate::tcp::connection::{Connection, Phase};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -23,6 +23,10 @@ const ORPHANED: u64 = 100 * SECOND;
 
 /// Until a peer closes its half of a connection that has no owner any more (`tcp_fin_timeout`).
 const HALF_CLOSED: u64 = 60 * SECOND;
+
+/// When a peer that does not say whether it takes more is asked for the first time, and how often.
+const INQUIRING: u64 = SECOND / 5;
+const INQUIRY: Duration = Duration::from_secs(5);
 
 /// When things happened.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +141,26 @@ impl Patience {
     }
 }
 
+impl Connection {
+    /// Asks the peer for an answer, the first time at once, until it gives one.
+    fn question(&mut self, interval: Duration) {
+        self.patience.is_probing = true;
+        self.channel.socket_mut().set_keep_alive(Some(interval));
+    }
+}
+
 impl Core {
+    /// When the peer of a connection is asked for its window that has something to send, but nothing that lets it go on: smoltcp
+    /// has no probe of a window that was closed while nothing was acknowledged.
+    pub(crate) fn inquire(&mut self, slot: u32) -> Option<u64> {
+        let connection = self.connection(slot)?;
+        if connection.is_over || connection.channel.socket().send_queue() == 0 {
+            return None;
+        }
+        connection.question(INQUIRY);
+        Some(self.now.saturating_add(INQUIRING))
+    }
+
     /// Does what is due to a connection because time has passed.
     pub(crate) fn lose_patience(&mut self, slot: u32, host: &mut dyn Host) {
         let now = self.now;
@@ -150,9 +173,7 @@ impl Core {
             Step::Probe => {
                 let interval = Duration::from_secs(entry.settings.keep_alive_interval.into());
                 if let Some(connection) = entry.connection_mut() {
-                    connection.patience.is_probing = true;
-                    // The first question goes out at once, the others follow.
-                    connection.channel.socket_mut().set_keep_alive(Some(interval));
+                    connection.question(interval);
                 }
             }
         }

@@ -1,29 +1,19 @@
 //! What programs do with streams.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 
 use hermit_interface::Errno;
 use smoltcp::socket::tcp::{CongestionControl, State};
 
-use crate::address::{Endpoint, Tuple};
-use crate::core::{Body, Core, Entry, instant};
+use crate::address::Endpoint;
+use crate::core::{Body, Core, Entry};
 use crate::host::Host;
-use crate::network::Route;
+use crate::link::Link;
 use crate::options::Settings;
-use crate::ports::Ports;
 use crate::socket::Shutdown;
 use crate::tcp::channel::Channel;
-use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::connection::Phase;
 use crate::tcp::side::Path;
-
-/// The address that is meant by connecting to all of a family: this host.
-pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        address => address,
-    }
-}
 
 impl Core {
     /// Gives a stream its own address.
@@ -39,7 +29,7 @@ impl Core {
     ) -> Result<(), Errno> {
         self.forget_old();
         let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        if entry.bound.is_some() || !matches!(entry.body, Body::Idle) {
+        if entry.is_bound() || !matches!(entry.body, Body::Idle) {
             return Err(Errno::EINVAL);
         }
         self.check_own(entry.family, &entry.settings, local.address)?;
@@ -73,142 +63,17 @@ impl Core {
         Ok(slot)
     }
 
-    /// Begins to connect a stream.
-    ///
-    /// # Errors
-    ///
-    /// `EINPROGRESS` if it has begun.
-    pub(crate) fn connect_stream(
-        &mut self,
-        slot: u32,
-        remote: Endpoint,
-        host: &mut dyn Host,
-    ) -> Result<(), Errno> {
-        if !self.is_idle(slot)? {
-            return Ok(());
-        }
-        let remote = Endpoint::new(or_loopback(remote.address), remote.port);
-        let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        let (settings, bound) = (entry.settings, entry.bound);
-        let is_local = match self.network.route(remote.address) {
-            _ if settings.only_v6 && remote.address.is_ipv4() => return Err(Errno::ENETUNREACH),
-            Some(Route::Local) => true,
-            Some(Route::Neighbor(_)) => false,
-            Some(Route::Everybody(_)) | None => return Err(Errno::ENETUNREACH),
-        };
-        // Nobody can be there, and smoltcp would not ask.
-        if remote.port == 0 {
-            return Err(Errno::ECONNREFUSED);
-        }
-        let local = self.source_for(bound, remote, host)?;
-        let tuple = Tuple { local, remote };
-        let path = Path::to(&remote.address, is_local);
-        let mut channel = self.channel(&settings, path)?;
-        let now = instant(self.now);
-        let side = self.tcp.side(path);
-        let begun = side.map(|side| {
-            side.reseed(host.random(), now);
-            channel
-                .socket_mut()
-                .connect(side.interface.context(), remote, local)
-                .map_err(|_| Errno::EADDRNOTAVAIL)
-        });
-        if let Err(error) = begun.unwrap_or(Err(Errno::ENETUNREACH)) {
-            self.budget.give_back(channel);
-            return Err(error);
-        }
-        let connection = Connection::new(channel, tuple, path, Phase::Connecting, self.now);
-        if let Some(entry) = self.sockets.get_mut(slot) {
-            entry.body = Body::Connection(connection);
-        }
-        if let Err(error) = self.map(slot) {
-            self.make_idle(slot);
-            return Err(error);
-        }
-        self.mark(slot);
-        Err(Errno::EINPROGRESS)
-    }
-
-    /// Whether a stream may be connected. If it has been, that is told once.
-    ///
-    /// # Errors
-    ///
-    /// What `connect` says instead.
-    fn is_idle(&mut self, slot: u32) -> Result<bool, Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let error = entry.error.take();
-        let is_idle = matches!(entry.body, Body::Idle);
-        let Some(connection) = entry.connection_mut() else {
-            return if is_idle { Ok(true) } else { Err(Errno::EISCONN) };
-        };
-        if connection.phase == Phase::Connecting && !connection.is_over {
-            return Err(Errno::EALREADY);
-        }
-        if connection.phase == Phase::Connecting {
-            // It failed, which is told once; then the socket may be used again.
-            self.make_idle(slot);
-            return error.map_or(Ok(true), Err);
-        }
-        let was_told = core::mem::replace(&mut connection.is_told, true);
-        match error {
-            Some(error) => Err(error),
-            None if was_told => Err(Errno::EISCONN),
-            None => Ok(false),
-        }
-    }
-
-    /// Makes a connection that failed a stream that was never connected.
-    fn make_idle(&mut self, slot: u32) {
-        self.unmap(slot);
-        self.timers.set(slot, None);
-        let Some(entry) = self.sockets.get_mut(slot) else { return };
-        if let Body::Connection(connection) = core::mem::replace(&mut entry.body, Body::Idle) {
-            self.budget.give_back(connection.channel);
-        }
-    }
-
-    /// The own end of a connection to be.
-    fn source_for(
-        &mut self,
-        bound: Option<Endpoint>,
-        remote: Endpoint,
-        host: &mut dyn Host,
-    ) -> Result<Endpoint, Errno> {
-        self.forget_old();
-        let own = bound.map(|bound| bound.address).filter(|address| !address.is_unspecified());
-        let address = match own {
-            Some(own) if own.is_ipv4() != remote.address.is_ipv4() => return Err(Errno::ENETUNREACH),
-            // The loopback has no way out.
-            Some(own) if own.is_loopback() && !self.network.is_own(remote.address) => {
-                return Err(Errno::EINVAL);
-            }
-            Some(own) => own,
-            None => self.network.source(remote.address).ok_or(Errno::EADDRNOTAVAIL)?,
-        };
-        let tcp = &self.tcp;
-        let is_free = |port: u16| {
-            let local = Endpoint::new(address, port);
-            let tuple = Tuple { local, remote };
-            // A connection to itself is not what anybody means.
-            local != remote && !tcp.connections.contains_key(&tuple) && !tcp.time_wait.contains(&tuple)
-        };
-        let port = match bound {
-            Some(bound) if is_free(bound.port) => bound.port,
-            Some(_) => return Err(Errno::EADDRNOTAVAIL),
-            None => {
-                let is_unbound = |port: u16| tcp.ports.bindings(port).is_empty() && is_free(port);
-                Ports::choose(host.random(), is_unbound).ok_or(Errno::EADDRNOTAVAIL)?
-            }
-        };
-        Ok(Endpoint::new(address, port))
-    }
-
     /// Sends bytes on a stream.
     ///
     /// # Errors
     ///
     /// See [`Stack::send`](crate::Stack::send).
-    pub(crate) fn send_stream(&mut self, slot: u32, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn send_stream(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        link: &mut dyn Link,
+    ) -> Result<usize, Errno> {
         let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
         if let Some(error) = entry.error.take() {
             return Err(error);
@@ -224,8 +89,8 @@ impl Core {
         if sent == 0 && !bytes.is_empty() {
             return Err(Errno::EAGAIN);
         }
-        connection.unanswered = 0;
-        self.mark(slot);
+        connection.held += sent;
+        self.offer(slot, link);
         Ok(sent)
     }
 
@@ -244,23 +109,23 @@ impl Core {
         let error = entry.error;
         let Some(connection) = entry.connection_mut() else { return Err(Errno::ENOTCONN) };
         if connection.channel.socket().can_recv() && connection.is_established() {
-            let taken = if peek {
-                peek_into(&mut connection.channel, sink)
-            } else {
-                take_into(&mut connection.channel, sink)
-            };
-            self.mark(slot);
+            if peek {
+                return Ok(peek_into(&mut connection.channel, sink));
+            }
+            let before = connection.channel.socket().recv_queue();
+            let taken = take_into(&mut connection.channel, sink);
+            if connection.may_invite(before) {
+                self.consider(slot);
+            }
             return Ok(taken);
         }
-        let (is_over, is_established) = (connection.is_read_over(), connection.is_established());
-        if let Some(error) = error {
+        let is_read_over = connection.is_read_over();
+        // What happens after the end does not concern who reads.
+        if let Some(error) = error.filter(|_| !connection.has_ended) {
             entry.error = None;
             return Err(error);
         }
-        if is_over && (is_established || entry.connection().is_some_and(|connection| connection.is_over)) {
-            return Ok(0);
-        }
-        Err(Errno::EAGAIN)
+        if is_read_over { Ok(0) } else { Err(Errno::EAGAIN) }
     }
 
     /// Shuts halves of a stream down.
@@ -280,14 +145,10 @@ impl Core {
         let alive = connection.filter(|alive| !alive.is_over && alive.state() != State::TimeWait);
         let Some(connection) = alive else { return Err(Errno::ENOTCONN) };
         if connection.phase == Phase::Connecting {
-            connection.silence();
-            self.end(slot, None, host);
+            self.fail(slot, Errno::ECONNRESET, host);
             return Ok(());
         }
-        connection.shut_read |= how.reads();
-        if how.writes() && !core::mem::replace(&mut connection.shut_write, true) {
-            connection.channel.socket_mut().close();
-        }
+        connection.shut(how);
         entry.wake(host);
         self.mark(slot);
         Ok(())
@@ -314,15 +175,32 @@ impl Core {
         if is_reset || is_unread || connection.state() == State::SynReceived {
             return self.reset(slot, None, host);
         }
-        connection.shut_write = true;
-        connection.channel.socket_mut().close();
+        connection.shut(Shutdown::Write);
         self.mark(slot);
+    }
+
+    /// Ends both halves of a stream as closing it does, and tells whether there is still something to be waited for.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: the peer has not acknowledged everything.
+    pub(crate) fn finish_stream(&mut self, slot: u32) -> Result<(), Errno> {
+        let connection = self.connection(slot).filter(|connection| connection.is_established());
+        let Some(connection) = connection.filter(|connection| !connection.is_over) else { return Ok(()) };
+        // Closing resets the peer then.
+        if connection.channel.socket().can_recv() {
+            return Ok(());
+        }
+        connection.shut(Shutdown::Both);
+        let is_outstanding = connection.is_outstanding();
+        self.mark(slot);
+        if is_outstanding { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
     /// The own address of a stream.
     pub(crate) fn local_of_stream(entry: &Entry) -> SocketAddr {
         let connected = entry.connection().map(|connection| connection.tuple.local);
-        connected.or(entry.bound).unwrap_or(Self::nowhere(entry.family)).present(entry.family)
+        connected.unwrap_or(entry.own).present(entry.family)
     }
 
     /// The address of the peer of a stream.
@@ -338,7 +216,7 @@ impl Core {
 }
 
 /// Gives received bytes away; returns how many were taken. They lie in one piece or in two.
-fn take_into(channel: &mut Channel, sink: &mut dyn FnMut(&[u8]) -> usize) -> usize {
+pub(crate) fn take_into(channel: &mut Channel, sink: &mut dyn FnMut(&[u8]) -> usize) -> usize {
     let mut total = 0;
     for _ in 0..2 {
         let offered = |bytes: &mut [u8]| {

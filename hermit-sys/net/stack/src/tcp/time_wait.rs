@@ -14,6 +14,10 @@ use crate::wire::emit::Acknowledgement;
 /// How long one is remembered: Linux's `TCP_TIMEWAIT_LEN`.
 const MEMORY: u64 = 60_000_000_000;
 
+/// How often the segments of one are answered at most: Linux's `tcp_invalid_ratelimit`. Where the peer remembers the connection
+/// in another way, the two would answer each other for ever.
+const PAUSE: u64 = 500_000_000;
+
 /// Most that are remembered; the oldest is forgotten first.
 const MAX_RECORDS: usize = 8192;
 
@@ -25,6 +29,8 @@ pub(crate) struct Record {
     /// Whether its port is shared.
     pub(crate) reuse: bool,
     expires: u64,
+    /// When a segment was last answered.
+    answered: Option<u64>,
 }
 
 /// What a segment for a remembered connection means.
@@ -32,6 +38,8 @@ pub(crate) struct Record {
 pub(crate) enum Verdict {
     /// It is answered so.
     Answer(Acknowledgement),
+    /// It says nothing new, or was answered just now.
+    Ignore,
     /// It begins another connection: the record goes.
     Begin,
     /// The peer knows nothing of it: the record goes.
@@ -62,7 +70,7 @@ impl TimeWait {
             return false;
         }
         let expires = now.saturating_add(MEMORY);
-        self.records.insert(tuple, Record { answer, reuse, expires });
+        self.records.insert(tuple, Record { answer, reuse, expires, answered: None });
         self.order.push_back((expires, tuple));
         true
     }
@@ -88,15 +96,23 @@ impl TimeWait {
     }
 
     /// What to do about a segment.
-    pub(crate) fn judge(&self, tuple: &Tuple, segment: &TcpPacket<&[u8]>) -> Option<Verdict> {
-        let record = self.records.get(tuple)?;
+    pub(crate) fn judge(&mut self, tuple: &Tuple, segment: &TcpPacket<&[u8]>, now: u64) -> Option<Verdict> {
+        let record = self.records.get_mut(tuple)?;
         let expected = record.answer.acknowledged;
-        Some(if segment.rst() {
+        let is_next = segment.seq_number() == expected;
+        let is_bare = segment.segment_len() == 0 && !segment.rst();
+        let is_first = segment.syn() && !segment.ack() && !segment.rst();
+        let is_early = record.answered.is_some_and(|then| now.saturating_sub(then) < PAUSE);
+        Some(if segment.rst() && is_next {
             // As Linux does, unless told otherwise (net.ipv4.tcp_rfc1337).
-            if segment.seq_number() == expected { Verdict::Forget } else { Verdict::Answer(record.answer) }
-        } else if segment.syn() && !segment.ack() && segment.seq_number() > expected {
+            Verdict::Forget
+        } else if is_first && segment.seq_number() > expected {
             Verdict::Begin
+        } else if is_bare && is_next || is_early && !is_first {
+            // Whoever begins another connection is waiting for the answer, and resets what is remembered here.
+            Verdict::Ignore
         } else {
+            record.answered = Some(now);
             Verdict::Answer(record.answer)
         })
     }
@@ -104,7 +120,7 @@ impl TimeWait {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_RECORDS, MEMORY, TimeWait, Verdict};
+    use super::{MAX_RECORDS, MEMORY, PAUSE, TimeWait, Verdict};
     use crate::address::{Endpoint, Tuple};
     use crate::wire::emit::Acknowledgement;
     use core::net::IpAddr;
@@ -131,13 +147,34 @@ mod tests {
     fn segments_of_the_past_are_answered_and_new_connections_begin() {
         let mut waiting = TimeWait::new(1);
         assert!(waiting.insert(tuple(1), ANSWER, true, 0));
-        let judge =
-            |bytes: [u8; 20]| waiting.judge(&tuple(1), &TcpPacket::new_unchecked(&bytes[..])).unwrap();
+        let mut now = 0;
+        let mut judge = |bytes: [u8; 20]| {
+            now += PAUSE;
+            waiting.judge(&tuple(1), &TcpPacket::new_unchecked(&bytes[..]), now).unwrap()
+        };
         assert_eq!(judge(segment(99, |packet| packet.set_fin(true))), Verdict::Answer(ANSWER));
         assert_eq!(judge(segment(101, |packet| packet.set_syn(true))), Verdict::Begin);
         assert_eq!(judge(segment(99, |packet| packet.set_syn(true))), Verdict::Answer(ANSWER));
         assert_eq!(judge(segment(100, |packet| packet.set_rst(true))), Verdict::Forget);
         assert_eq!(judge(segment(7, |packet| packet.set_rst(true))), Verdict::Answer(ANSWER));
+        assert_eq!(judge(segment(100, |packet| packet.set_ack(true))), Verdict::Ignore);
+        assert_eq!(judge(segment(100, |packet| packet.set_fin(true))), Verdict::Answer(ANSWER));
+    }
+
+    #[test]
+    fn the_past_is_answered_twice_a_second() {
+        let mut waiting = TimeWait::new(1);
+        assert!(waiting.insert(tuple(1), ANSWER, true, 0) && waiting.insert(tuple(2), ANSWER, true, 0));
+        let mut judge = |port, is_first, now| {
+            let bytes = segment(99, |packet| packet.set_syn(is_first));
+            waiting.judge(&tuple(port), &TcpPacket::new_unchecked(&bytes[..]), now).unwrap()
+        };
+        assert_eq!(judge(1, false, 7), Verdict::Answer(ANSWER));
+        assert_eq!(judge(1, false, 6 + PAUSE), Verdict::Ignore);
+        assert_eq!(judge(2, false, 6 + PAUSE), Verdict::Answer(ANSWER));
+        assert_eq!(judge(1, false, 7 + PAUSE), Verdict::Answer(ANSWER));
+        // Whoever wants to begin again does not wait.
+        assert_eq!(judge(1, true, 8 + PAUSE), Verdict::Answer(ANSWER));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Hosts on a wire in memory, in a time that passes only when all of them wait.
 
+pub(crate) mod peer;
 pub(crate) mod wire;
 
 use crate::testing::wire::{Faults, Port, Wire};
@@ -289,7 +290,7 @@ impl World {
             let left: Vec<_> =
                 left.map(|entry| (entry.cookie, entry.connection().unwrap().state())).collect();
             assert_eq!(left, []);
-            assert_eq!(node.core.tcp.half_open, 0);
+            assert!(node.core.tcp.half_open.is_empty());
             assert_eq!(node.core.budget.used(), 0);
         }
         let left: usize = self.nodes.iter().map(|node| node.core.sockets.len()).sum();

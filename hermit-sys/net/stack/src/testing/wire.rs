@@ -113,6 +113,8 @@ pub(crate) struct Port {
     takes_large: bool,
     /// How many frames it takes until it is emptied.
     pub(crate) room: Option<usize>,
+    /// It has not sent yet what it got.
+    pub(crate) is_sending: bool,
     /// What was asked of it.
     pub(crate) offloads: Vec<(usize, Offload)>,
 }
@@ -123,7 +125,7 @@ impl Port {
         let mac = [2, 0, 0, 0, 1, u8::try_from(number).unwrap()];
         let info =
             HardwareInfo { mac, mtu: 1500, fills_checksums: false, segments_v4: None, segments_v6: None };
-        Self { wire: None, number, info, takes_large: false, room: None, offloads: vec![] }
+        Self { wire: None, number, info, takes_large: false, room: None, is_sending: false, offloads: vec![] }
     }
 
     /// A device that fills in checksums and segments, and hands over what comes from such a one as it is.
@@ -175,6 +177,10 @@ impl Hardware for Port {
     fn can_transmit(&mut self, size: usize) -> bool {
         assert!(size <= 65_536 + 14);
         self.room != Some(0)
+    }
+
+    fn is_sending(&mut self) -> bool {
+        self.is_sending
     }
 
     fn transmit<R>(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]) -> R) -> R {

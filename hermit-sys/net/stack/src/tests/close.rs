@@ -1,7 +1,7 @@
 //! Connections that end, one way or another.
 
-use crate::testing::{MILLISECOND, SECOND, World, pattern, v4};
-use crate::{Errno, OptionName, Readiness, Shutdown, SocketOption};
+use crate::testing::{MILLISECOND, SECOND, World, header, mac, pattern, v4};
+use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketOption};
 use core::net::SocketAddr;
 use std::vec;
 
@@ -31,6 +31,61 @@ fn what_was_sent_before_closing_arrives() {
     world.nodes[1].close(server).unwrap();
     world.run(SECOND);
     world.assert_nothing_left(1);
+}
+
+#[test]
+fn a_system_that_ends_delivers_what_was_sent_and_says_so() {
+    let (mut world, client, server) = World::pair();
+    let listener = world.listen(0, 81, 1);
+    let idle = world.start(1, SocketAddr::new(v4(0), 81));
+    world.run(SECOND);
+    let bytes = pattern(100_000);
+    assert_eq!(world.nodes[0].send(client, &bytes, None), Ok(bytes.len()));
+    world.nodes[0].wind_up();
+    assert!(!world.nodes[0].is_delivered());
+    assert_eq!(world.nodes[0].accept(listener, 1), Err(Errno::EBADF));
+    let mut received = vec![];
+    assert!(world.run_until(5 * SECOND, |world| {
+        received.extend(world.receive(1, server).unwrap_or_default());
+        world.nodes[0].is_delivered()
+    }));
+    received.extend(world.receive(1, server).unwrap_or_default());
+    assert!(received == bytes);
+    assert!(world.readiness(1, server).read_hang_up);
+    // Nobody had accepted this one.
+    assert_eq!(world.receive(1, idle), Err(Errno::ECONNRESET));
+}
+
+#[test]
+fn who_has_nobody_to_tell_ends_at_once() {
+    let mut world = World::new(1);
+    world.listen(0, 80, 1);
+    world.nodes[0].wind_up();
+    assert!(world.nodes[0].is_delivered());
+}
+
+#[test]
+fn a_datagram_whose_neighbor_is_not_known_yet_is_waited_for() {
+    let mut world = World::new(2);
+    let receiver = world.socket(1, Family::V4, Kind::Datagram);
+    world.nodes[1].bind(receiver, SocketAddr::new(v4(1), 9)).unwrap();
+    let sender = world.socket(0, Family::V4, Kind::Datagram);
+    world.nodes[0].send(sender, b"last words", Some(SocketAddr::new(v4(1), 9))).unwrap();
+    world.nodes[0].wind_up();
+    assert!(!world.nodes[0].is_delivered());
+    assert!(world.run_until(SECOND, |world| world.nodes[0].is_delivered()));
+    world.run(MILLISECOND);
+    assert_eq!(world.receive(1, receiver), Ok(b"last words".to_vec()));
+}
+
+#[test]
+fn a_datagram_for_nobody_is_waited_for_until_its_neighbor_is_given_up() {
+    let mut world = World::new(2);
+    let sender = world.socket(0, Family::V4, Kind::Datagram);
+    world.nodes[0].send(sender, b"anybody?", Some(SocketAddr::new(v4(7), 9))).unwrap();
+    world.nodes[0].wind_up();
+    assert!(!world.run_until(5 * SECOND / 2, |world| world.nodes[0].is_delivered()));
+    assert!(world.run_until(SECOND, |world| world.nodes[0].is_delivered()));
 }
 
 #[test]
@@ -204,7 +259,7 @@ fn ports_of_the_past_are_remembered() {
     world.nodes[1].close(listener).unwrap();
     world.run(SECOND);
     world.assert_nothing_left(0);
-    let again = world.socket(1, crate::Family::V4, crate::Kind::Stream);
+    let again = world.socket(1, Family::V4, Kind::Stream);
     let address: SocketAddr = "0.0.0.0:80".parse().unwrap();
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
     world.nodes[1].set_option(again, SocketOption::ReuseAddress(true)).unwrap();
@@ -212,4 +267,129 @@ fn ports_of_the_past_are_remembered() {
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
     world.run(61 * SECOND);
     assert_eq!(world.nodes[1].bind(again, address), Ok(()));
+}
+
+#[test]
+fn two_who_remember_the_same_connection_do_not_answer_each_other() {
+    use smoltcp::wire::{IpProtocol, TcpPacket, TcpSeqNumber};
+    for offset in [0, -5] {
+        let (mut world, client, server) = World::pair();
+        let port = world.nodes[1].remote(server).unwrap().port();
+        let ours = world.nodes[0].core.sockets.slot(client).unwrap();
+        let last = world.nodes[0].core.connection(ours).and_then(|connection| connection.last_sent).unwrap();
+        world.nodes[0].close(client).unwrap();
+        world.nodes[1].close(server).unwrap();
+        world.run(SECOND);
+        world.assert_nothing_left(1);
+        world.wire.borrow_mut().log = Some(vec![]);
+        let (from, to) = (v4(0), v4(1));
+        world.inject(0, mac(1), header(from, to, IpProtocol::Tcp, 20), |bytes| {
+            let mut segment = TcpPacket::new_unchecked(bytes);
+            segment.set_src_port(port);
+            segment.set_dst_port(80);
+            // Behind the end.
+            segment.set_seq_number(TcpSeqNumber(last.end.0.wrapping_add(1 + offset)));
+            segment.set_ack_number(TcpSeqNumber(1));
+            segment.set_header_len(20);
+            segment.clear_flags();
+            segment.set_ack(true);
+            segment.set_window_len(100);
+            segment.set_urgent_at(0);
+            segment.fill_checksum(&from.into(), &to.into());
+        });
+        world.run(MILLISECOND);
+        let frames = world.wire.borrow_mut().log.take().unwrap().len() - 1;
+        // What says nothing new is not answered, what is from the past once.
+        assert_eq!(frames, usize::from(offset != 0));
+    }
+}
+
+#[test]
+fn what_comes_after_the_end_does_not_concern_who_reads() {
+    let (mut world, client, server) = World::pair();
+    world.nodes[1].send(server, b"last words", None).unwrap();
+    world.nodes[1].close(server).unwrap();
+    world.run(SECOND);
+    world.nodes[0].send(client, b"too late", None).unwrap();
+    assert!(world.run_until(SECOND, |world| world.readiness(0, client).error));
+    assert_eq!(world.receive(0, client), Ok(b"last words".to_vec()));
+    assert_eq!(world.receive(0, client), Ok(vec![]));
+    assert_eq!(world.nodes[0].send(client, b"x", None), Err(Errno::EPIPE));
+    assert_eq!(world.nodes[0].option(client, OptionName::Error), Ok(SocketOption::Error(None)));
+}
+
+#[test]
+fn bytes_for_one_who_has_shut_both_halves_reset_the_connection() {
+    for unread in [&b"unread"[..], b""] {
+        let (mut world, client, server) = World::pair();
+        world.nodes[1].send(server, unread, None).unwrap();
+        world.run(SECOND);
+        world.nodes[0].shutdown(client, Shutdown::Both).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.receive(1, server), Ok(vec![]));
+        world.nodes[1].send(server, b"in vain", None).unwrap();
+        assert!(world.run_until(SECOND, |world| world.readiness(1, server).error));
+        assert_eq!(world.nodes[1].send(server, b"x", None), Err(Errno::EPIPE));
+        if !unread.is_empty() {
+            assert!(world.receive(0, client).unwrap().starts_with(unread));
+        }
+        assert_eq!(world.receive(0, client), Err(Errno::ECONNRESET));
+        assert_eq!(world.receive(0, client), Ok(vec![]));
+        world.nodes[0].close(client).unwrap();
+        world.nodes[1].close(server).unwrap();
+        world.run(SECOND);
+        world.assert_nothing_left(1);
+    }
+}
+
+#[test]
+fn it_is_known_when_everything_has_been_delivered() {
+    let (mut world, client, server) = World::pair();
+    let bytes = pattern(100_000);
+    let sent = world.nodes[0].send(client, &bytes, None).unwrap();
+    assert_eq!(world.nodes[0].finish(client), Err(Errno::EAGAIN));
+    assert_eq!(world.nodes[0].send(client, b"x", None), Err(Errno::EPIPE));
+    world.wire.borrow_mut().is_cut = true;
+    world.run(SECOND);
+    assert_eq!(world.nodes[0].finish(client), Err(Errno::EAGAIN));
+    world.wire.borrow_mut().is_cut = false;
+    world.nodes[0].host().woken.clear();
+    assert!(world.run_until(5 * SECOND, |world| world.nodes[0].finish(client).is_ok()));
+    assert!(world.nodes[0].host().woken.contains(&1000));
+    world.nodes[0].close(client).unwrap();
+    assert!(world.receive(1, server).unwrap() == bytes[..sent]);
+    // What is not connected, or will be reset, is not waited for.
+    world.nodes[1].send(server, b"x", None).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.nodes[1].finish(server), Ok(()));
+    let idle = world.socket(0, Family::V4, Kind::Stream);
+    assert_eq!(world.nodes[0].finish(idle), Ok(()));
+}
+
+/// Whoever ends last may have more to say than its peer takes at a time.
+#[test]
+fn what_is_left_after_both_ends_does_not_wait_for_probes() {
+    let (mut world, client, server) = World::pair();
+    world.nodes[1].shutdown(server, Shutdown::Write).unwrap();
+    assert!(world.run_until(SECOND, |world| world.readiness(0, client).read_hang_up));
+    let bytes = pattern(2_000_000);
+    let mut sent = 0;
+    while let Ok(size) = world.nodes[0].send(client, &bytes[sent..], None) {
+        sent += size;
+        world.run(5 * MILLISECOND);
+    }
+    world.nodes[0].close(client).unwrap();
+    let start = world.now;
+    let mut received = vec![];
+    loop {
+        match world.receive(1, server) {
+            Ok(part) if part.is_empty() => break,
+            part => received.extend(part.unwrap_or_default()),
+        }
+        world.run(5 * MILLISECOND);
+    }
+    assert!(received == bytes[..sent] && world.now - start < SECOND / 2);
+    world.nodes[1].close(server).unwrap();
+    world.run(2 * SECOND);
+    world.assert_nothing_left(1);
 }

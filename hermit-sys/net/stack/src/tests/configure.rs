@@ -1,18 +1,17 @@
-//! How a host gets its addresses, and how names get theirs.
+//! How a host gets its addresses and its gateway, and what it tells its neighbors.
 
+use crate::network::neighbors::Answer;
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4, v6};
+use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, v4, v6};
+use crate::tests::names::serve_names;
 use crate::wire::emit::IpHeader;
-use crate::{
-    Cidr, Configuration, Errno, Families, Family, Kind, ResolveError, SocketId, SocketOption, Stack,
-};
+use crate::{Cidr, Configuration, Families, Family, Kind, SocketId, SocketOption};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
 use smoltcp::wire::{
-    DhcpMessageType, DhcpPacket, DhcpRepr, DnsFlags, DnsOpcode, DnsPacket, DnsQuestion, DnsRepr,
-    Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscPrefixInfoFlags, NdiscPrefixInformation, NdiscRepr,
-    NdiscRouterFlags,
+    DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol,
+    NdiscNeighborFlags, NdiscPrefixInfoFlags, NdiscPrefixInformation, NdiscRepr, NdiscRouterFlags,
 };
 use std::vec;
 use std::vec::Vec;
@@ -34,6 +33,12 @@ fn dhcp_server(world: &mut World) -> SocketId {
 
 /// Answers a client; returns what it said of its name.
 fn serve_dhcp(world: &mut World, server: SocketId) -> Option<Vec<u8>> {
+    let IpAddr::V4(own) = v4(1) else { panic!() };
+    lease(world, server, [255, 255, 255, 0].into(), own)
+}
+
+/// Gives a client an address of a network with a router; returns what it said of its name.
+fn lease(world: &mut World, server: SocketId, mask: Ipv4Addr, router: Ipv4Addr) -> Option<Vec<u8>> {
     let (bytes, _) = world.receive_from(1, server).ok()?;
     let packet = DhcpPacket::new_checked(&bytes[..]).unwrap();
     let name = packet.options().find(|option| option.kind == 12).map(|option| option.data.to_vec());
@@ -50,8 +55,8 @@ fn serve_dhcp(world: &mut World, server: SocketId) -> Option<Vec<u8>> {
         message_type,
         your_ip: [10, 0, 0, 77].into(),
         server_ip: own,
-        router: Some(own),
-        subnet_mask: Some([255, 255, 255, 0].into()),
+        router: Some(router),
+        subnet_mask: Some(mask),
         server_identifier: Some(own),
         dns_servers: Some(servers),
         lease_duration: Some(LEASE),
@@ -74,7 +79,7 @@ fn a_dhcp_server_is_asked_and_keeps_being_asked() {
     let mut names = vec![];
     let is_configured = world.run_until(5 * SECOND, |world| {
         names.extend(serve_dhcp(world, server));
-        world.nodes[0].status().is_configured
+        world.nodes[0].is_configured()
     });
     assert!(is_configured && world.now < 100 * MILLISECOND, "{}", world.now);
     assert!(names.contains(&b"guest".to_vec()));
@@ -95,6 +100,97 @@ fn a_dhcp_server_is_asked_and_keeps_being_asked() {
     assert!(world.nodes[0].status().gateways.is_empty());
 }
 
+/// That two hosts reach each other, and the first one the name server that the second one is at another address.
+fn assert_far_gateway_works(world: &mut World, own: IpAddr, nameserver: IpAddr) {
+    let there = world.listen(1, 80, 1);
+    world.connect(0, SocketAddr::new(v4(1), 80), (1, there));
+    let here = world.listen(0, 80, 1);
+    // Whoever does not know the first host has to ask for it.
+    world.run(200 * SECOND);
+    world.connect(1, SocketAddr::new(own, 80), (0, here));
+    let names = world.socket(1, Family::V4, Kind::Datagram);
+    world.nodes[1].bind(names, SocketAddr::new(nameserver, 53)).unwrap();
+    for _ in 0..2 {
+        let query = world.nodes[0].resolve("abc", Families::V4, 77).unwrap();
+        let start = world.now;
+        let is_answered = world.run_until(20 * SECOND, |world| {
+            serve_names(world, names);
+            world.nodes[0].resolved(query) == Ok(vec!["1.2.3.4".parse::<IpAddr>().unwrap()])
+        });
+        assert!(is_answered && world.now < start + 3 * SECOND, "{}", world.now - start);
+    }
+}
+
+#[test]
+fn a_gateway_may_be_outside_of_the_network() {
+    for (own, prefix, gateway, nameserver) in [
+        ("10.0.0.1", 32, "10.0.0.2", "10.0.0.2"),
+        ("10.0.0.1", 32, "10.0.0.2", "9.9.9.9"),
+        ("10.0.0.3", 32, "10.0.0.2", "9.9.9.9"),
+        ("10.0.0.9", 31, "10.0.0.2", "9.9.9.9"),
+        ("203.0.113.7", 24, "10.0.0.2", "203.0.114.9"),
+        ("203.0.113.7", 32, "10.0.0.2", "203.0.113.6"),
+    ] {
+        let cidr = |text: &str, prefix| Cidr { address: text.parse().unwrap(), prefix };
+        let near = Configuration {
+            addresses: vec![cidr(own, prefix)],
+            gateways: vec![gateway.parse().unwrap()],
+            nameservers: vec![nameserver.parse().unwrap()],
+            ..Configuration::default()
+        };
+        let mut far = configuration(1);
+        far.addresses.push(cidr(nameserver, 32));
+        // It asks for hosts of that network from an address that is not the gateway's.
+        far.addresses.push(cidr("203.0.113.8", 24));
+        let nodes = [(near, Port::plain(0)), (far, Port::plain(1))];
+        let mut world = World::with(nodes, Faults::default());
+        let status = world.nodes[0].status();
+        assert_eq!(status.addresses[0], cidr(own, prefix));
+        assert_eq!(status.gateways, [gateway.parse::<IpAddr>().unwrap()]);
+        assert_far_gateway_works(&mut world, own.parse().unwrap(), nameserver.parse().unwrap());
+    }
+}
+
+#[test]
+fn a_lease_may_be_of_one_address_alone() {
+    let mut world = unconfigured();
+    let server = dhcp_server(&mut world);
+    let IpAddr::V4(router) = v4(1) else { panic!() };
+    let serve = |world: &mut World| lease(world, server, Ipv4Addr::BROADCAST, router);
+    assert!(world.run_until(5 * SECOND, |world| {
+        serve(world);
+        world.nodes[0].is_configured()
+    }));
+    let own = Cidr { address: [10, 0, 0, 77].into(), prefix: 32 };
+    let status = world.nodes[0].status();
+    assert_eq!((status.addresses[0], status.gateways), (own, vec![v4(1)]));
+    // It is renewed by the way of the router.
+    world.run_until(3 * SECOND * u64::from(LEASE), |world| {
+        serve(world);
+        false
+    });
+    assert_eq!(world.nodes[0].status().addresses[0], own);
+    let there = world.listen(1, 80, 1);
+    world.connect(0, SocketAddr::new(v4(1), 80), (1, there));
+    // Without a server it ends.
+    world.run(2 * SECOND * u64::from(LEASE));
+    let status = world.nodes[0].status();
+    assert!(!status.addresses.iter().any(|own| own.address.is_ipv4()) && status.gateways.is_empty());
+}
+
+#[test]
+fn a_renewed_lease_may_name_another_router() {
+    let mut world = unconfigured();
+    let server = dhcp_server(&mut world);
+    for router in [[10, 0, 0, 2], [10, 0, 0, 9]] {
+        let is_taken = world.run_until(SECOND * u64::from(LEASE), |world| {
+            lease(world, server, [255, 255, 255, 0].into(), router.into());
+            world.nodes[0].status().gateways == [IpAddr::from(router)]
+        });
+        assert!(is_taken, "{:?}", world.nodes[0].status());
+    }
+}
+
 #[test]
 fn an_idle_host_without_a_server_does_not_keep_the_processor_busy() {
     let mut world = unconfigured();
@@ -105,7 +201,7 @@ fn an_idle_host_without_a_server_does_not_keep_the_processor_busy() {
         false
     });
     assert!(rounds < 1000, "{rounds}");
-    assert!(!world.nodes[0].status().is_configured);
+    assert!(!world.nodes[0].is_configured());
 }
 
 fn advertise(world: &mut World, lifetime: u64) {
@@ -165,114 +261,37 @@ fn hosts_talk_by_their_link_local_addresses() {
     assert_eq!(remote.scope_id(), 2);
 }
 
-fn ask(world: &mut World, name: &str, families: Families) -> Result<Vec<IpAddr>, ResolveError> {
-    let query = world.nodes[0].resolve(name, families, 77).unwrap();
-    let mut result = Err(ResolveError::Pending);
-    world.run_until(100 * SECOND, |world| {
-        result = world.nodes[0].resolved(query);
-        result != Err(ResolveError::Pending)
+/// Has a host tell the first one that an address of its own or of another's is reached, but not where.
+fn affirm(world: &mut World, node: usize, target: IpAddr, flags: NdiscNeighborFlags) {
+    let (IpAddr::V6(from), IpAddr::V6(to)) = (target, v6(0)) else { panic!() };
+    let message = Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr: from, lladdr: None });
+    let packet = header(target, v6(0), IpProtocol::Icmpv6, message.buffer_len());
+    world.inject(node, mac(0), IpHeader { hop_limit: 255, ..packet }, |bytes| {
+        let packet = &mut Icmpv6Packet::new_unchecked(bytes);
+        message.emit(&from, &to, packet, &ChecksumCapabilities::default());
     });
-    assert_eq!(world.nodes[0].resolved(query), Err(ResolveError::Unknown));
-    result
-}
-
-/// Answers questions: names that begin with `a` have addresses.
-fn serve_names(world: &mut World, server: SocketId) {
-    let Ok((bytes, from)) = world.receive_from(1, server) else { return };
-    let packet = DnsPacket::new_checked(&bytes[..]).unwrap();
-    let (_, question) = DnsQuestion::parse(packet.payload()).unwrap();
-    let first = question.name.get(1).copied();
-    let is_v4 = question.type_ == smoltcp::wire::DnsQueryType::A;
-    let repr = DnsRepr {
-        transaction_id: packet.transaction_id(),
-        opcode: DnsOpcode::Query,
-        flags: DnsFlags::RESPONSE,
-        question,
-    };
-    let mut answer = vec![0; repr.buffer_len()];
-    repr.emit(&mut DnsPacket::new_unchecked(&mut answer[..]));
-    match first {
-        Some(b'a') => {
-            // One answer record: a pointer to the name, type, class, time to live, length, address.
-            answer[7] = 1;
-            let address: &[u8] =
-                if is_v4 { &[1, 2, 3, 4] } else { &[0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9] };
-            let kind = if is_v4 { 1 } else { 28 };
-            answer.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 9, 0, u8::try_from(address.len()).unwrap()]);
-            answer.extend(address);
-        }
-        // There is no such name; the server fails; it has no address.
-        Some(b'n') => answer[3] |= 3,
-        Some(b'f') => answer[3] |= 2,
-        _ => (),
-    }
-    world.nodes[1].send(server, &answer, Some(from)).unwrap();
+    world.run(2 * SECOND);
 }
 
 #[test]
-fn names_are_resolved_by_a_server() {
-    let client = Configuration { nameservers: vec![v4(1)], ..configuration(0) };
-    let mut world =
-        World::with([(client, Port::plain(0)), (configuration(1), Port::plain(1))], Faults::default());
-    let server = world.socket(1, Family::V4, Kind::Datagram);
-    world.nodes[1].bind(server, "0.0.0.0:53".parse().unwrap()).unwrap();
-    let (one, nine): (IpAddr, IpAddr) = ("1.2.3.4".parse().unwrap(), "2001::9".parse().unwrap());
-    for (name, families, expected) in [
-        ("abc.example", Families::V4, Ok(vec![one])),
-        ("abc.example.", Families::V6, Ok(vec![nine])),
-        ("abc", Families::Both, Ok(vec![nine, one])),
-        ("nobody.example", Families::Both, Err(ResolveError::NoName)),
-        ("empty.example", Families::Both, Err(ResolveError::NoName)),
-        ("fails.example", Families::V4, Err(ResolveError::Again)),
-    ] {
-        let query = world.nodes[0].resolve(name, families, 77).unwrap();
-        world.nodes[0].host().woken.clear();
-        let mut result = Err(ResolveError::Pending);
-        world.run_until(10 * SECOND, |world| {
-            serve_names(world, server);
-            result = world.nodes[0].resolved(query);
-            result != Err(ResolveError::Pending)
-        });
-        assert_eq!(result, expected, "{name}");
-        assert!(world.nodes[0].host().woken.contains(&77));
+fn a_neighbor_need_not_repeat_where_it_is() {
+    let mut world = World::new(3);
+    let listener = world.listen(1, 80, 1);
+    world.connect(0, SocketAddr::new(v6(1), 80), (1, listener));
+    world.run(40 * SECOND);
+    let known = EthernetAddress(mac(1));
+    let look = |world: &mut World| world.nodes[0].core.neighbors.lookup(v6(1), world.now);
+    let solicited = NdiscNeighborFlags::SOLICITED;
+    for (node, flags) in [(2, solicited), (1, NdiscNeighborFlags::OVERRIDE)] {
+        assert_eq!(look(&mut world), Answer::Ask(known));
+        affirm(&mut world, node, v6(1), flags);
     }
-    // One who is not asked any more.
-    let query = world.nodes[0].resolve("abc", Families::Both, 77).unwrap();
-    world.nodes[0].cancel(query);
-    world.nodes[0].cancel(query);
-    assert_eq!(world.nodes[0].resolved(query), Err(ResolveError::Unknown));
-    // A server that has gone.
-    world.nodes[1].close(server).unwrap();
-    assert_eq!(ask(&mut world, "abc", Families::V4), Err(ResolveError::Again));
-    assert!(world.now < 60 * SECOND, "{}", world.now);
-}
-
-#[test]
-fn some_names_are_known() {
-    let client = Configuration { hostname: Some("Guest".into()), ..configuration(0) };
-    let mut world = World::with([(client, Port::plain(0))], Faults::default());
-    let (here4, here6): (IpAddr, IpAddr) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
-    for (name, families, expected) in [
-        ("127.0.0.1", Families::Both, Ok(vec![here4])),
-        ("::1", Families::Both, Ok(vec![here6])),
-        ("::1", Families::V4, Err(ResolveError::NoName)),
-        ("localhost", Families::Both, Ok(vec![here6, here4])),
-        ("LOCALHOST.", Families::V4, Ok(vec![here4])),
-        ("x.localhost", Families::V6, Ok(vec![here6])),
-        ("guest", Families::V4, Ok(vec![v4(0)])),
-        ("guest", Families::Both, Ok(vec![v6(0), v4(0)])),
-        ("other", Families::V4, Err(ResolveError::NoServer)),
-    ] {
-        assert_eq!(ask(&mut world, name, families), expected, "{name}");
-    }
-    for name in ["", "a b", &"x".repeat(300)] {
-        assert_eq!(world.nodes[0].resolve(name, Families::Both, 1), Err(Errno::EINVAL), "{name}");
-    }
-    let mut node = Stack::<Port, System>::new(None, System::new(1), Configuration::default(), 0);
-    let query = node.resolve("localhost", Families::V4, 1).unwrap();
-    assert_eq!(node.resolved(query), Ok(vec![here4]));
-    let query = node.resolve("abc", Families::V4, 1).unwrap();
-    assert_eq!(node.resolved(query), Err(ResolveError::NoServer));
+    assert_eq!(look(&mut world), Answer::Ask(known));
+    affirm(&mut world, 1, v6(1), solicited);
+    assert_eq!(look(&mut world), Answer::Known(known));
+    // Who is not known is not known by that.
+    affirm(&mut world, 2, v6(2), solicited);
+    assert_eq!(world.nodes[0].core.neighbors.lookup(v6(2), world.now), Answer::Unknown);
 }
 
 #[test]

@@ -46,8 +46,11 @@ fn nobody_listening_refuses() {
         assert_eq!(world.readiness(node, client), Readiness { error: false, ..FAILED });
         assert_eq!(world.nodes[node].send(client, b"x", None), Err(Errno::EPIPE));
         assert_eq!(world.receive(node, client), Ok(std::vec![]));
-        // Linux lets such a socket be connected once more.
+        // Linux says once that it failed, and lets such a socket be connected once more.
         let listener = world.listen(1, 81, 1);
+        let again = world.nodes[node].connect(client, SocketAddr::new(address, 81));
+        assert_eq!(again, Err(Errno::ECONNABORTED));
+        assert_eq!(world.receive(node, client), Err(Errno::ENOTCONN));
         assert_eq!(world.nodes[node].connect(client, SocketAddr::new(address, 81)), Err(Errno::EINPROGRESS));
         assert!(world.run_until(SECOND, |world| world.readiness(1, listener).read));
         world.nodes[node].close(client).unwrap();
@@ -96,6 +99,7 @@ fn what_cannot_be_reached_is_said_at_once() {
         ("[2001::1]:80", Errno::ENETUNREACH),
         ("224.0.0.1:80", Errno::ENETUNREACH),
         ("10.0.0.255:80", Errno::ENETUNREACH),
+        ("127.255.255.255:80", Errno::ENETUNREACH),
         ("10.0.0.9:0", Errno::ECONNREFUSED),
     ] {
         let address: SocketAddr = address.parse().unwrap();
@@ -122,4 +126,115 @@ fn an_unconnected_stream_is_hung_up_and_says_so() {
     assert_eq!(world.nodes[0].shutdown(socket, crate::Shutdown::Both), Err(Errno::ENOTCONN));
     assert_eq!(world.nodes[0].accept(socket, 0), Err(Errno::EINVAL));
     assert_eq!(world.nodes[0].local(socket), Ok("0.0.0.0:0".parse().unwrap()));
+}
+
+#[test]
+fn a_refusal_is_told_by_connecting_again_and_once() {
+    let mut world = World::new(1);
+    let address = "127.0.0.1:81".parse().unwrap();
+    let client = world.start(0, address);
+    world.run(MILLISECOND);
+    assert_eq!(world.nodes[0].connect(client, address), Err(Errno::ECONNREFUSED));
+    assert_eq!(error(&mut world, 0, client), None);
+    assert_eq!(world.receive(0, client), Err(Errno::ENOTCONN));
+    assert_eq!(world.nodes[0].connect(client, address), Err(Errno::EINPROGRESS));
+    world.nodes[0].close(client).unwrap();
+    world.assert_nothing_left(0);
+}
+
+#[test]
+fn shutting_down_gives_an_attempt_up() {
+    let mut world = World::new(1);
+    let address = SocketAddr::new(v4(9), 80);
+    let client = world.start(0, address);
+    world.nodes[0].shutdown(client, crate::Shutdown::Both).unwrap();
+    assert_eq!(world.nodes[0].connect(client, address), Err(Errno::ECONNRESET));
+    assert_eq!(world.nodes[0].connect(client, address), Err(Errno::EINPROGRESS));
+}
+
+#[test]
+fn one_who_was_told_is_connected_whatever_becomes_of_it() {
+    let (mut world, client, server) = World::pair();
+    let address = SocketAddr::new(v4(1), 80);
+    assert_eq!(world.nodes[0].connect(client, address), Ok(()));
+    world.nodes[1].close_now(server).unwrap();
+    assert!(world.run_until(SECOND, |world| world.readiness(0, client).error));
+    assert_eq!(world.nodes[0].connect(client, address), Err(Errno::EISCONN));
+    assert_eq!(error(&mut world, 0, client), Some(Errno::ECONNRESET));
+}
+
+#[test]
+fn a_socket_connects_to_itself_if_it_is_asked_to() {
+    for address in ["127.0.0.1:80", "[::1]:80", "10.0.0.1:80"] {
+        let mut world = World::new(1);
+        let address: SocketAddr = address.parse().unwrap();
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let socket = world.socket(0, family, Kind::Stream);
+        world.nodes[0].bind(socket, address).unwrap();
+        assert_eq!(world.nodes[0].connect(socket, address), Err(Errno::EINPROGRESS));
+        assert!(world.run_until(SECOND, |world| world.readiness(0, socket).write), "{address}");
+        assert_eq!(world.nodes[0].connect(socket, address), Ok(()));
+        assert_eq!(world.nodes[0].remote(socket), Ok(address));
+        let bytes = crate::testing::pattern(100_000);
+        assert!(world.transfer((0, socket), (0, socket), &bytes, SECOND) == bytes);
+        world.nodes[0].close(socket).unwrap();
+        world.run(SECOND);
+        world.assert_nothing_left(0);
+    }
+}
+
+#[test]
+fn a_port_that_nobody_asked_for_goes_with_the_attempt() {
+    let mut world = World::new(1);
+    for (own, stays) in [("127.0.0.1:0", false), ("127.0.0.1:90", true)] {
+        let socket = world.socket(0, Family::V4, Kind::Stream);
+        world.nodes[0].bind(socket, own.parse().unwrap()).unwrap();
+        let remote = "127.0.0.1:81".parse().unwrap();
+        assert_eq!(world.nodes[0].connect(socket, remote), Err(Errno::EINPROGRESS));
+        world.run(MILLISECOND);
+        assert_eq!(world.nodes[0].connect(socket, remote), Err(Errno::ECONNREFUSED));
+        assert_eq!(world.nodes[0].local(socket), Ok(own.parse().unwrap()));
+        let again = world.nodes[0].bind(socket, own.parse().unwrap());
+        assert_eq!(again, if stays { Err(Errno::EINVAL) } else { Ok(()) });
+        world.nodes[0].close(socket).unwrap();
+    }
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].core.tcp.ports.is_unused(port)));
+}
+
+#[test]
+fn a_peer_on_this_host_that_remembers_is_asked_again_at_once() {
+    let mut world = World::new(1);
+    let listener = world.listen(0, 80, 1);
+    for _ in 0..800 {
+        let start = world.now;
+        let (client, server) = world.connect(0, "127.0.0.1:80".parse().unwrap(), (0, listener));
+        assert!(world.now - start < SECOND / 2);
+        // Whoever closes first remembers.
+        world.nodes[0].close(server).unwrap();
+        assert!(world.run_until(SECOND, |world| world.readiness(0, client).read_hang_up));
+        world.nodes[0].close(client).unwrap();
+        world.run(MILLISECOND);
+    }
+}
+
+#[test]
+fn a_peer_that_remembers_an_earlier_connection_is_asked_again_at_once() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 1);
+    let (own, remote) = (SocketAddr::new(v4(0), 4000), SocketAddr::new(v4(1), 80));
+    // Half of them begin with a number below that which the peer remembers.
+    for _ in 0..20 {
+        let client = world.socket(0, Family::V4, Kind::Stream);
+        world.nodes[0].bind(client, own).unwrap();
+        assert_eq!(world.nodes[0].connect(client, remote), Err(Errno::EINPROGRESS));
+        let start = world.now;
+        assert!(world.run_until(2 * SECOND, |world| world.readiness(1, listener).read));
+        assert!(world.now - start < SECOND / 10);
+        let (server, _) = world.nodes[1].accept(listener, 0).unwrap();
+        // Whoever closes first remembers.
+        world.nodes[1].close(server).unwrap();
+        assert!(world.run_until(SECOND, |world| world.readiness(0, client).read_hang_up));
+        world.nodes[0].close(client).unwrap();
+        world.run(MILLISECOND);
+    }
 }

@@ -1,8 +1,8 @@
 //! That the work does not depend on how many sockets there are.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{SECOND, World, configuration, v4};
-use crate::{Configuration, Family, Kind};
+use crate::testing::{SECOND, World, configuration, pattern, v4};
+use crate::{Configuration, Family, Kind, SocketOption};
 use core::net::SocketAddr;
 
 /// How many sockets and packets are looked at for some rounds of question and answer beside idle sockets.
@@ -37,4 +37,34 @@ fn visits(idle: usize) -> u64 {
 fn idle_sockets_cost_nothing() {
     let (few, many) = (visits(10), visits(1000));
     assert!(few > 100 && many <= few + few / 10, "{few} with few, {many} with many");
+}
+
+#[test]
+fn what_has_been_delivered_at_the_end_is_looked_at_once() {
+    const CONNECTIONS: u64 = 100;
+    const QUESTIONS: u64 = 50;
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 1);
+    for _ in 1..CONNECTIONS {
+        world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    }
+    world.nodes[1].set_option(listener, SocketOption::ReceiveBuffer(4096)).unwrap();
+    let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    // The peer of the last one has no room for that.
+    let sent = world.nodes[0].send(client, &pattern(100_000), None).unwrap();
+    world.nodes[0].wind_up();
+    world.run(SECOND);
+    let before = world.nodes[0].core.visits;
+    for _ in 0..QUESTIONS {
+        assert!(!world.nodes[0].is_delivered());
+    }
+    let visits = world.nodes[0].core.visits - before;
+    assert!((QUESTIONS..QUESTIONS + CONNECTIONS).contains(&visits), "{visits}");
+    let mut received = 0;
+    assert!(world.run_until(5 * SECOND, |world| {
+        received += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        world.nodes[0].is_delivered()
+    }));
+    received += world.receive(1, server).map_or(0, |bytes| bytes.len());
+    assert_eq!(received, sent);
 }

@@ -143,7 +143,7 @@ proptest! {
         world.nodes[0].close(listener).unwrap();
         world.run(100 * SECOND);
         // Whoever completes a connection is accepted by nobody any more.
-        prop_assert!(world.nodes[0].core.tcp.half_open == 0);
+        prop_assert!(world.nodes[0].core.tcp.half_open.is_empty());
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Listeners: who may have which address, who waits, who is turned away.
 
+use crate::testing::wire::{Faults, Port};
 use crate::testing::{SECOND, System, World, configuration, header, mac, v4, v6};
-use crate::{Errno, Family, Kind, OptionName, SocketId, SocketOption};
-use core::net::SocketAddr;
+use crate::{Configuration, Errno, Family, Kind, OptionName, SocketId, SocketOption};
+use core::net::{IpAddr, SocketAddr};
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
 use std::vec::Vec;
 
 #[test]
@@ -158,47 +161,90 @@ fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
     }
 }
 
+/// A neighbor that does not exist asks the second host for a connection.
+fn ask_for_nothing(world: &mut World, source: IpAddr, from: u16, to: u16) {
+    let repr = TcpRepr {
+        src_port: from,
+        dst_port: to,
+        control: TcpControl::Syn,
+        seq_number: TcpSeqNumber(7),
+        ack_number: None,
+        window_len: 1000,
+        window_scale: None,
+        max_seg_size: None,
+        sack_permitted: false,
+        sack_ranges: [None; 3],
+        timestamp: None,
+        payload: &[],
+    };
+    world.inject(0, mac(1), header(source, v4(1), IpProtocol::Tcp, repr.buffer_len()), |bytes| {
+        let (from, to) = (source.into(), v4(1).into());
+        repr.emit(&mut TcpPacket::new_unchecked(bytes), &from, &to, &ChecksumCapabilities::default());
+    });
+}
+
 #[test]
 fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
-    use smoltcp::phy::ChecksumCapabilities;
-    use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
-
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 128);
     let mut host = System::new(3);
-    // Neighbors that do not exist ask for connections.
     for number in 0..20_000_u32 {
         let random = crate::Host::random(&mut host);
         let [a, b, ..] = random.to_be_bytes();
-        let source: core::net::IpAddr = [10, 0, 0, 100 + a % 100].into();
-        let repr = TcpRepr {
-            src_port: u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1,
-            dst_port: 80,
-            control: TcpControl::Syn,
-            seq_number: TcpSeqNumber(7),
-            ack_number: None,
-            window_len: 1000,
-            window_scale: None,
-            max_seg_size: None,
-            sack_permitted: false,
-            sack_ranges: [None; 3],
-            timestamp: None,
-            payload: &[],
-        };
-        world.inject(0, mac(1), header(source, v4(1), IpProtocol::Tcp, repr.buffer_len()), |bytes| {
-            let (from, to) = (source.into(), v4(1).into());
-            repr.emit(&mut TcpPacket::new_unchecked(bytes), &from, &to, &ChecksumCapabilities::default());
-        });
+        let port = u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1;
+        ask_for_nothing(&mut world, [10, 0, 0, 100 + a % 100].into(), port, 80);
         if number % 100 == 0 {
             world.run(1_000_000);
         }
     }
     world.run(SECOND / 10);
     let node = &world.nodes[1];
-    assert!(node.core.tcp.half_open <= 128, "{}", node.core.tcp.half_open);
+    assert!(node.core.tcp.half_open.len() <= 128, "{}", node.core.tcp.half_open.len());
     assert!(node.core.budget.used() <= configuration(1).buffers);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(100 * SECOND);
-    assert_eq!(world.nodes[1].core.tcp.half_open, 0);
+    assert!(world.nodes[1].core.tcp.half_open.is_empty());
     assert_eq!(world.nodes[1].core.tcp.connections.len(), 1);
+}
+
+#[test]
+fn a_listener_that_many_ask_for_nothing_keeps_nobody_from_the_others() {
+    let small = |node| (Configuration { buffers: 16 << 20, ..configuration(node) }, Port::plain(node));
+    let mut world = World::with([small(0), small(1)], Faults::default());
+    let asked = world.listen(1, 80, 1024);
+    let other = world.listen(1, 81, 8);
+    for port in 1..=300 {
+        ask_for_nothing(&mut world, [10, 0, 0, 100].into(), port, 80);
+    }
+    world.run(SECOND);
+    let start = world.now;
+    world.connect(0, SocketAddr::new(v4(1), 81), (1, other));
+    world.connect(0, SocketAddr::new(v4(1), 80), (1, asked));
+    assert!(world.now < start + 3 * SECOND, "{}", world.now - start);
+    // Most are gone to make room, and the others when their time comes.
+    world.run(100 * SECOND);
+    assert!(world.nodes[1].core.tcp.half_open.is_empty());
+    world.nodes[1].close(asked).unwrap();
+    world.nodes[1].close(other).unwrap();
+    assert_eq!(world.nodes[1].core.tcp.connections.len(), 2);
+}
+
+#[test]
+fn a_listener_that_was_shut_down_may_listen_again() {
+    let mut world = World::new(2);
+    for (own, stays) in [("10.0.0.2:80", true), ("10.0.0.2:0", false)] {
+        let listener = world.socket(1, Family::V4, Kind::Stream);
+        world.nodes[1].bind(listener, own.parse().unwrap()).unwrap();
+        world.nodes[1].listen(listener, 1).unwrap();
+        let address = world.nodes[1].local(listener).unwrap();
+        world.nodes[1].shutdown(listener, crate::Shutdown::Read).unwrap();
+        assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EINVAL));
+        assert_eq!(world.nodes[1].local(listener), Ok(own.parse().unwrap()));
+        world.nodes[1].listen(listener, 1).unwrap();
+        // A port that nobody asked for is another one then.
+        let again = world.nodes[1].local(listener).unwrap();
+        assert_eq!(again == address, stays);
+        world.connect(0, again, (1, listener));
+        world.nodes[1].close(listener).unwrap();
+    }
 }

@@ -1,8 +1,13 @@
 //! Bytes that flow.
 
+use crate::Errno;
 use crate::testing::wire::{Faults, Port};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
+use crate::wire::emit::{self, Acknowledgement};
+use crate::wire::packet::{Frame, Packet};
 use core::net::SocketAddr;
+use smoltcp::wire::{IpProtocol, TcpSeqNumber};
+use std::vec::Vec;
 
 #[test]
 fn bytes_arrive_in_order_whatever_the_way() {
@@ -124,11 +129,11 @@ fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
     };
     let full = took(&mut world, 1, 1460 + 100);
     assert!(full < MILLISECOND, "{full}");
-    // Of three small ones the first goes, the others wait for its acknowledgement, which is delayed after an answer.
+    // Of three small ones the first goes, the others wait for its acknowledgement, which is delayed.
     world.nodes[1].send(server, b"answer", None).unwrap();
     world.run(SECOND);
     let small = took(&mut world, 3, 3);
-    assert!(small >= 9 * MILLISECOND, "{small}");
+    assert!(small >= MILLISECOND, "{small}");
     world.nodes[0].set_option(client, crate::SocketOption::NoDelay(true)).unwrap();
     let small = took(&mut world, 3, 3);
     assert!(small < MILLISECOND, "{small}");
@@ -164,7 +169,7 @@ fn peeking_takes_nothing_even_around_the_end_of_the_buffer() {
         world.nodes[0].send(client, &bytes, None).unwrap();
         world.run(SECOND);
         for _ in 0..2 {
-            let mut seen = std::vec::Vec::new();
+            let mut seen = Vec::new();
             let mut peek = |bytes: &[u8]| {
                 seen.extend_from_slice(bytes);
                 bytes.len()
@@ -183,4 +188,55 @@ fn peeking_takes_nothing_even_around_the_end_of_the_buffer() {
         assert_eq!(seen, 1);
         assert!(world.receive(1, server).unwrap() == bytes);
     }
+}
+
+/// Has a node send until nothing more fits, neither here nor there; how many bytes.
+fn fill(world: &mut World, node: usize, socket: crate::SocketId, piece: &[u8]) -> usize {
+    let mut total = 0;
+    loop {
+        match world.nodes[node].send(socket, piece, None) {
+            Ok(size) => total += size,
+            Err(error) => {
+                assert_eq!(error, Errno::EAGAIN);
+                return total;
+            }
+        }
+        world.run(5 * MILLISECOND);
+    }
+}
+
+/// The segments that a node has sent: where each ends, what it acknowledges, and how many bytes it has.
+fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)> {
+    let wire = world.wire.borrow();
+    let frames = wire.log.iter().flatten().filter(|frame| frame.get(6..12) == Some(&[2, 0, 0, 0, 1, node]));
+    let payloads = frames.filter_map(|frame| Frame::parse(frame)).map(|frame| frame.payload);
+    let packets = payloads.filter_map(|payload| {
+        let packet = Packet::parse(payload)?;
+        let segment = packet.tcp(true)?;
+        let size = segment.payload().len();
+        Some((segment.seq_number() + size, segment.ack_number(), size))
+    });
+    packets.collect()
+}
+
+/// The window is told in multiples of 16: it may become smaller by what the peer has sent already.
+#[test]
+fn a_peer_that_has_sent_more_than_is_taken_now_can_open_its_window() {
+    let (mut world, client, server) = World::pair();
+    world.wire.borrow_mut().log = Some(Vec::new());
+    let bytes = pattern(100_001);
+    fill(&mut world, 1, server, &bytes);
+    fill(&mut world, 0, client, &bytes);
+    let (end, acknowledged, _) = *segments(&world, 0).last().unwrap();
+    world.wire.borrow_mut().log = Some(Vec::new());
+    let (from, to) = (world.nodes[0].local(client).unwrap(), world.nodes[0].remote(client).unwrap());
+    for ahead in 1..16 {
+        let answer = Acknowledgement { sequence: end + ahead, acknowledged, window: 1000 };
+        let header = header(from.ip(), to.ip(), IpProtocol::Tcp, emit::TCP);
+        world.inject(0, mac(1), header, |bytes| {
+            emit::acknowledgement(bytes, (from.ip(), from.port()), (to.ip(), to.port()), answer);
+        });
+    }
+    world.run(MILLISECOND);
+    assert!(segments(&world, 1).iter().any(|(.., size)| *size > 1000));
 }

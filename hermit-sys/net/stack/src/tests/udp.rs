@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::vec;
 use std::vec::Vec;
 
-fn at(address: IpAddr, port: u16) -> SocketAddr {
+pub(super) fn at(address: IpAddr, port: u16) -> SocketAddr {
     SocketAddr::new(address, port)
 }
 
@@ -16,12 +16,24 @@ fn mapped(node: usize, port: u16) -> SocketAddr {
     at(address.to_ipv6_mapped().into(), port)
 }
 
-fn bound(world: &mut World, node: usize, address: &str) -> SocketId {
+pub(super) fn bound(world: &mut World, node: usize, address: &str) -> SocketId {
     let address: SocketAddr = address.parse().unwrap();
     let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
     let socket = world.socket(node, family, Kind::Datagram);
     world.nodes[node].bind(socket, address).unwrap();
     socket
+}
+
+#[test]
+fn who_settles_learns_when_a_neighbor_is_asked_again() {
+    let mut world = World::new(2);
+    let socket = world.socket(0, Family::V4, Kind::Datagram);
+    world.wire.borrow_mut().is_cut = true;
+    let _ = world.nodes[0].send(socket, b"x", Some(SocketAddr::new(v4(1), 53)));
+    let now = world.now;
+    let polled = world.nodes[0].poll(now);
+    assert!(polled.is_some());
+    assert_eq!(world.nodes[0].settle(now), polled);
 }
 
 #[test]
@@ -33,7 +45,8 @@ fn datagrams_arrive_whole_with_their_sender() {
         let sender = world.socket(node, family, Kind::Datagram);
         let only_write = Readiness { write: true, ..Readiness::default() };
         assert_eq!((world.readiness(1, receiver), world.readiness(node, sender)), (only_write, only_write));
-        for bytes in [vec![], vec![1], pattern(1400), pattern(5000), pattern(65_507)] {
+        let largest = if address.is_ipv4() { 65_507 } else { 65_527 };
+        for bytes in [vec![], vec![1], pattern(1400), pattern(5000), pattern(largest)] {
             assert_eq!(world.nodes[node].send(sender, &bytes, Some(at(address, 53))), Ok(bytes.len()));
             assert!(world.run_until(SECOND, |world| world.readiness(1, receiver).read));
             let (received, from) = world.receive_from(1, receiver).unwrap();
@@ -49,7 +62,7 @@ fn datagrams_arrive_whole_with_their_sender() {
         }
         assert_eq!(world.receive(1, receiver), Err(Errno::EAGAIN));
         assert_eq!(
-            world.nodes[node].send(sender, &pattern(65_508), Some(at(address, 53))),
+            world.nodes[node].send(sender, &pattern(largest + 1), Some(at(address, 53))),
             Err(Errno::EMSGSIZE)
         );
         world.nodes[node].close(sender).unwrap();
@@ -110,6 +123,22 @@ fn a_connected_socket_hears_its_peer_only() {
 }
 
 #[test]
+fn without_a_peer_a_socket_keeps_only_a_port_that_it_asked_for() {
+    let mut world = World::new(1);
+    for own in ["127.0.0.1:7", "127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:7"] {
+        let socket = bound(&mut world, 0, own);
+        let remote = if own.starts_with('[') { "[::1]:9" } else { "127.0.0.1:9" };
+        world.nodes[0].connect(socket, remote.parse().unwrap()).unwrap();
+        world.nodes[0].disconnect(socket).unwrap();
+        assert_eq!(world.nodes[0].local(socket), Ok(own.parse().unwrap()));
+        world.nodes[0].send(socket, b"x", Some(remote.parse().unwrap())).unwrap();
+        assert_ne!(world.nodes[0].local(socket).unwrap().port(), 0);
+        world.nodes[0].close(socket).unwrap();
+    }
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].core.udp.is_unused(port)));
+}
+
+#[test]
 fn a_port_where_nobody_is_refuses() {
     for (node, address) in [(0, v4(1)), (0, v6(1)), (1, v4(1)), (1, "::1".parse().unwrap())] {
         let mut world = World::new(2);
@@ -149,72 +178,6 @@ fn a_queue_holds_only_so_much() {
     world.nodes[0].send(socket, b"x", Some(here)).unwrap();
     world.nodes[0].close(socket).unwrap();
     world.assert_nothing_left(0);
-}
-
-#[test]
-fn everybody_is_reached_only_by_those_who_ask_for_it() {
-    let mut world = World::new(3);
-    let sender = bound(&mut world, 0, "0.0.0.0:0");
-    let receivers = [1, 2].map(|node| bound(&mut world, node, "0.0.0.0:9"));
-    for all in ["255.255.255.255:9", "10.0.0.255:9"] {
-        let all: SocketAddr = all.parse().unwrap();
-        world.nodes[0].set_option(sender, SocketOption::Broadcast(false)).unwrap();
-        assert_eq!(world.nodes[0].send(sender, b"all", Some(all)), Err(Errno::EACCES));
-        world.nodes[0].set_option(sender, SocketOption::Broadcast(true)).unwrap();
-        world.nodes[0].send(sender, b"all", Some(all)).unwrap();
-        world.run(SECOND);
-        for (node, receiver) in [(1, receivers[0]), (2, receivers[1])] {
-            assert_eq!(world.receive(node, receiver), Ok(b"all".to_vec()));
-        }
-    }
-}
-
-#[test]
-fn groups_are_joined_and_left() {
-    for group in ["224.1.2.3", "ff12::1234"] {
-        let group: IpAddr = group.parse().unwrap();
-        let (join, leave) = match group {
-            IpAddr::V4(group) => (SocketOption::JoinV4(group), SocketOption::LeaveV4(group)),
-            IpAddr::V6(group) => (SocketOption::JoinV6(group), SocketOption::LeaveV6(group)),
-        };
-        let mut world = World::new(2);
-        let member = bound(&mut world, 1, "[::]:9");
-        let sender = bound(&mut world, 0, if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" });
-        let expect = |world: &mut World, expected: Result<Vec<u8>, Errno>| {
-            world.nodes[0].send(sender, b"group", Some(at(group, 9))).unwrap();
-            world.run(SECOND);
-            assert_eq!(world.receive(1, member), expected, "{group}");
-        };
-        expect(&mut world, Err(Errno::EAGAIN));
-        assert_eq!(world.nodes[1].set_option(member, leave), Err(Errno::EADDRNOTAVAIL));
-        world.nodes[1].set_option(member, join).unwrap();
-        assert_eq!(world.nodes[1].set_option(member, join), Err(Errno::EADDRINUSE));
-        world.wire.borrow_mut().log = Some(vec![]);
-        world.run(SECOND);
-        let told = world.wire.borrow_mut().log.take().unwrap();
-        assert!(!told.is_empty(), "the network is told of {group}");
-        expect(&mut world, Ok(b"group".to_vec()));
-        world.nodes[1].set_option(member, leave).unwrap();
-        expect(&mut world, Err(Errno::EAGAIN));
-    }
-}
-
-#[test]
-fn a_sender_in_the_group_hears_itself_unless_told_otherwise() {
-    let mut world = World::new(2);
-    let group: SocketAddr = "224.1.2.3:9".parse().unwrap();
-    let socket = bound(&mut world, 0, "0.0.0.0:9");
-    world.nodes[0].set_option(socket, SocketOption::JoinV4("224.1.2.3".parse().unwrap())).unwrap();
-    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
-    assert_eq!(world.receive_from(0, socket), Ok((b"me".to_vec(), at(v4(0), 9))));
-    world.nodes[0].set_option(socket, SocketOption::MulticastLoopV4(false)).unwrap();
-    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
-    assert_eq!(world.receive_from(0, socket), Err(Errno::EAGAIN));
-    world.nodes[0].set_option(socket, SocketOption::MulticastTtlV4(7)).unwrap();
-    world.wire.borrow_mut().log = Some(vec![]);
-    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
-    let log = world.wire.borrow_mut().log.take().unwrap();
-    assert_eq!(log.iter().map(|frame| frame[22]).collect::<Vec<_>>(), [7]);
 }
 
 #[test]
@@ -290,14 +253,45 @@ fn without_a_device_there_is_the_loopback_only() {
     use crate::testing::System;
     let mut node =
         crate::Stack::<Port, System>::new(None, System::new(1), crate::Configuration::default(), 0);
-    assert!(node.status().is_configured && !node.status().has_hardware);
+    assert!(node.is_configured() && !node.status().has_hardware);
     let socket = node.socket(Family::V4, Kind::Datagram, 1).unwrap();
+    let join = SocketOption::JoinV4 { group: [224, 1, 1, 1].into(), interface: [0; 4].into() };
     assert_eq!(node.send(socket, b"x", Some("10.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
     assert_eq!(node.send(socket, b"x", Some("224.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
-    assert_eq!(node.set_option(socket, SocketOption::JoinV4([224, 1, 1, 1].into())), Err(Errno::ENODEV));
+    assert_eq!(node.set_option(socket, join), Err(Errno::ENODEV));
     node.bind(socket, "127.0.0.1:0".parse().unwrap()).unwrap();
     let here = node.local(socket).unwrap();
     assert_eq!(node.send(socket, b"x", Some(here)), Ok(1));
     assert_eq!(node.receive(socket, false, &mut |bytes| bytes.len()), Ok((1, Some(here))));
     assert_eq!(node.poll(5), None);
+}
+
+#[test]
+fn a_peer_without_a_port_is_everybody_at_its_address() {
+    let mut world = World::new(3);
+    let socket = bound(&mut world, 0, "0.0.0.0:9");
+    world.nodes[0].connect(socket, at(v4(1), 0)).unwrap();
+    assert_eq!(world.nodes[0].remote(socket), Err(Errno::ENOTCONN));
+    assert_eq!(world.nodes[0].send(socket, b"x", None), Err(Errno::EINVAL));
+    for (node, expected) in [(1, Ok(b"hello".to_vec())), (2, Err(Errno::EAGAIN))] {
+        let sender = bound(&mut world, node, "0.0.0.0:0");
+        world.nodes[node].send(sender, b"hello", Some(at(v4(0), 9))).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.receive(0, socket), expected);
+    }
+}
+
+#[test]
+fn buffers_are_never_nothing() {
+    let mut world = World::new(1);
+    let socket = bound(&mut world, 0, "127.0.0.1:9");
+    for (option, name, least) in [
+        (SocketOption::SendBuffer(0), OptionName::SendBuffer, SocketOption::SendBuffer(4608)),
+        (SocketOption::ReceiveBuffer(0), OptionName::ReceiveBuffer, SocketOption::ReceiveBuffer(2304)),
+    ] {
+        world.nodes[0].set_option(socket, option).unwrap();
+        assert_eq!(world.nodes[0].option(socket, name), Ok(least));
+    }
+    world.nodes[0].send(socket, b"fits", Some("127.0.0.1:9".parse().unwrap())).unwrap();
+    assert_eq!(world.receive(0, socket), Ok(b"fits".to_vec()));
 }

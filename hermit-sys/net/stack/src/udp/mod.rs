@@ -2,6 +2,7 @@
 //!
 //! smoltcp's have buffers of fixed size, one for each of them; here only what waits to be received is kept.
 
+pub(crate) mod groups;
 mod receive;
 mod send;
 
@@ -11,11 +12,12 @@ use core::net::{IpAddr, SocketAddr};
 
 use hermit_interface::Errno;
 
+use self::groups::Membership;
 use crate::address::{Endpoint, Scope};
 use crate::core::{Body, Core, Entry};
 use crate::host::Host;
 use crate::socket::{Readiness, Shutdown};
-use crate::tcp::stream::or_loopback;
+use crate::tcp::connect::or_loopback;
 
 /// Most bytes that wait in a socket if nothing else is asked for: Linux's `rmem_default`, and `rmem_max`.
 pub(crate) const DEFAULT_BUFFER: usize = 212_992;
@@ -48,10 +50,22 @@ pub(crate) struct Datagrams {
     shut_write: bool,
     /// The device had no room for a datagram: it will be tried again.
     pub(crate) is_blocked: bool,
-    pub(crate) groups: Vec<IpAddr>,
+    pub(crate) groups: Vec<Membership>,
 }
 
 impl Datagrams {
+    /// Whether it takes what somebody sends. A peer without a port, which none can have, is everybody at its address.
+    fn hears(&self, from: Endpoint) -> bool {
+        self.remote.is_none_or(|remote| {
+            remote.address == from.address && (remote.port == from.port || remote.port == 0)
+        })
+    }
+
+    /// The only peer, if it can be sent to.
+    pub(crate) fn peer(&self) -> Option<Endpoint> {
+        self.remote.filter(|remote| remote.port != 0)
+    }
+
     pub(crate) fn readiness(&self, has_error: bool) -> Readiness {
         Readiness {
             read: self.shut_read || !self.queue.is_empty(),
@@ -88,7 +102,7 @@ impl Core {
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
         let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        if entry.bound.is_some() {
+        if entry.is_bound() {
             return Err(Errno::EINVAL);
         }
         let is_for_many = local.address.is_multicast() || self.network.is_broadcast(local.address);
@@ -101,12 +115,11 @@ impl Core {
     /// Gives a socket any address of its own if it has none.
     fn bind_somewhere(&mut self, slot: u32, host: &mut dyn Host) -> Result<Endpoint, Errno> {
         let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        if let Some(bound) = entry.bound {
-            return Ok(bound);
+        let own = entry.own;
+        if !entry.is_bound() {
+            self.bind_datagrams(slot, own, host)?;
         }
-        let family = entry.family;
-        self.bind_datagrams(slot, Self::nowhere(family), host)?;
-        self.sockets.get(slot).and_then(|entry| entry.bound).ok_or(Errno::EADDRINUSE)
+        self.sockets.get(slot).map(|entry| entry.own).ok_or(Errno::EBADF)
     }
 
     /// Sets the only peer of a socket.
@@ -122,16 +135,15 @@ impl Core {
     ) -> Result<(), Errno> {
         let remote = Endpoint::new(or_loopback(remote.address), remote.port);
         let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        let (family, settings, bound) = (entry.family, entry.settings, entry.bound);
-        self.check_destination(&settings, remote.address)?;
-        let source = self.source_of_datagram(bound, remote.address)?;
-        let bound = self.bind_somewhere(slot, host)?;
-        let scope = if bound.address.is_unspecified() {
+        let (family, settings, own) = (entry.family, entry.settings, entry.own);
+        let (source, _) = self.way_of_datagram(&settings, own.address, remote.address)?;
+        let own = self.bind_somewhere(slot, host)?;
+        let scope = if own.address.is_unspecified() {
             Scope::One(source)
         } else {
-            Scope::new(bound.address, family, settings.only_v6)
+            Scope::new(own.address, family, settings.only_v6)
         };
-        self.udp.update(bound.port, slot, |binding| binding.scope = scope);
+        self.udp.update(own.port, slot, |binding| binding.scope = scope);
         if let Some(datagrams) = self.sockets.get_mut(slot).and_then(Entry::datagrams_mut) {
             datagrams.remote = Some(remote);
             datagrams.source = Some(source);
@@ -141,16 +153,14 @@ impl Core {
 
     /// Clears the only peer of a socket.
     pub(crate) fn disconnect_datagrams(&mut self, slot: u32) {
-        let scope = self.scope(slot);
         let Some(entry) = self.sockets.get_mut(slot) else { return };
-        let bound = entry.bound;
+        let (own, scope) = (entry.own, entry.scope());
         if let Some(datagrams) = entry.datagrams_mut() {
             datagrams.remote = None;
             datagrams.source = None;
         }
-        if let (Some(bound), Some(scope)) = (bound, scope) {
-            self.udp.update(bound.port, slot, |binding| binding.scope = scope);
-        }
+        self.udp.update(own.port, slot, |binding| binding.scope = scope);
+        self.release_port(slot);
     }
 
     /// Shuts halves of a socket down.
@@ -180,17 +190,17 @@ impl Core {
         let Some(datagrams) = self.sockets.get_mut(slot).and_then(Entry::datagrams_mut) else { return };
         self.budget.refund(datagrams.queued);
         let groups = core::mem::take(&mut datagrams.groups);
-        for group in groups {
-            self.leave_group(group);
+        for membership in groups {
+            self.discount_member(membership);
         }
         self.remove(slot);
     }
 
     /// The own address of a socket.
     pub(crate) fn local_of_datagrams(entry: &Entry) -> SocketAddr {
-        let bound = entry.bound.unwrap_or(Self::nowhere(entry.family));
+        let own = entry.own;
         let source = entry.datagrams().and_then(|datagrams| datagrams.source);
-        let source = source.filter(|_| bound.address.is_unspecified());
-        Endpoint::new(source.unwrap_or(bound.address), bound.port).present(entry.family)
+        let source = source.filter(|_| own.address.is_unspecified());
+        Endpoint::new(source.unwrap_or(own.address), own.port).present(entry.family)
     }
 }

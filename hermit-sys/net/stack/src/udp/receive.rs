@@ -68,9 +68,10 @@ impl Core {
     fn receiver(&self, from: Endpoint, to: Endpoint) -> Option<u32> {
         let bindings = self.udp.bindings(to.port).iter().filter(|binding| binding.scope.contains(to.address));
         let ranked = bindings.filter_map(|binding| {
-            let remote = self.sockets.get(binding.slot)?.datagrams()?.remote;
-            let is_fitting = remote.is_none_or(|remote| remote == from);
-            is_fitting.then_some((remote.is_some(), matches!(binding.scope, Scope::One(_)), binding.slot))
+            let datagrams =
+                self.sockets.get(binding.slot)?.datagrams().filter(|socket| socket.hears(from))?;
+            let is_one = matches!(binding.scope, Scope::One(_));
+            Some((datagrams.remote.is_some(), is_one, binding.slot))
         });
         ranked.max().map(|(_, _, slot)| slot)
     }
@@ -80,8 +81,8 @@ impl Core {
         let Self { udp, sockets, budget, .. } = self;
         for binding in udp.bindings(to.port) {
             let Some(entry) = sockets.get_mut(binding.slot) else { continue };
-            let remote = entry.datagrams().and_then(|datagrams| datagrams.remote);
-            if binding.scope.contains(to.address) && remote.is_none_or(|remote| remote == from) {
+            let hears = entry.datagrams().is_some_and(|datagrams| datagrams.hears(from));
+            if hears && binding.scope.contains(to.address) {
                 deliver(entry, from, payload, budget, host);
             }
         }

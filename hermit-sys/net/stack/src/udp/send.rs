@@ -14,12 +14,15 @@ use crate::link::Link;
 use crate::network::Route;
 use crate::network::neighbors::Answer;
 use crate::options::Settings;
-use crate::tcp::stream::or_loopback;
+use crate::tcp::connect::or_loopback;
+use crate::udp::groups::Interface;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
-/// Most bytes of a datagram.
-const MAX_DATAGRAM: usize = 65_507;
+/// Most bytes of a datagram: the length of its packet has 16 bits, which counts the packet's own header in IPv4 only.
+const fn largest(to: IpAddr) -> usize {
+    if to.is_ipv4() { 65_507 } else { 65_527 }
+}
 
 /// Bytes of the header that parts have in IPv6 (RFC 8200, section 4.5).
 const FRAGMENT: usize = 8;
@@ -28,6 +31,7 @@ const FRAGMENT: usize = 8;
 struct Outgoing<'a> {
     from: Endpoint,
     to: Endpoint,
+    route: Route,
     payload: &'a [u8],
     hop_limit: u8,
     class: u8,
@@ -75,34 +79,32 @@ impl Outgoing<'_> {
 }
 
 impl Core {
-    /// Whether a socket may send to an address at all.
+    /// The own address from which a datagram goes, and its way.
     ///
     /// # Errors
     ///
-    /// `EACCES`: it is everybody's. `ENETUNREACH`: there is no way, or it is of IPv4 and the socket is not.
-    pub(crate) fn check_destination(&self, settings: &Settings, address: IpAddr) -> Result<(), Errno> {
-        if settings.only_v6 && address.is_ipv4() {
+    /// `EACCES`: it is for everybody. `ENETUNREACH`: there is no way, or it is of IPv4 and the socket is not. `EINVAL`: an
+    /// address of the loopback does not leave this host.
+    pub(crate) fn way_of_datagram(
+        &self,
+        settings: &Settings,
+        own: IpAddr,
+        to: IpAddr,
+    ) -> Result<(IpAddr, Route), Errno> {
+        if settings.only_v6 && to.is_ipv4() {
             return Err(Errno::ENETUNREACH);
         }
-        if self.network.is_broadcast(address) && !settings.broadcast {
+        let is_one = !own.is_unspecified() && !own.is_multicast() && !self.network.is_broadcast(own);
+        let source = if is_one { Some(own) } else { self.network.source(to) };
+        let source = source.filter(|source| source.is_ipv4() == to.is_ipv4()).ok_or(Errno::ENETUNREACH)?;
+        let route = self.network.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
+        if source.is_loopback() && route != Route::Local {
+            return Err(Errno::EINVAL);
+        }
+        if self.network.is_broadcast(to) && !settings.broadcast {
             return Err(Errno::EACCES);
         }
-        self.network.route(address).map(|_| ()).ok_or(Errno::ENETUNREACH)
-    }
-
-    /// The own address from which a datagram goes.
-    ///
-    /// # Errors
-    ///
-    /// `ENETUNREACH`, `EINVAL`.
-    pub(crate) fn source_of_datagram(&self, bound: Option<Endpoint>, to: IpAddr) -> Result<IpAddr, Errno> {
-        let own = bound.map(|bound| bound.address).filter(|own| !own.is_unspecified() && !own.is_multicast());
-        match own {
-            Some(own) if own.is_ipv4() != to.is_ipv4() => Err(Errno::ENETUNREACH),
-            Some(own) if own.is_loopback() && !self.network.is_own(to) => Err(Errno::EINVAL),
-            Some(own) if !self.network.is_broadcast(own) => Ok(own),
-            _ => self.network.source(to).ok_or(Errno::ENETUNREACH),
-        }
+        Ok((source, route))
     }
 
     /// Sends a datagram.
@@ -122,7 +124,7 @@ impl Core {
         if let Some(error) = entry.error.take() {
             return Err(error);
         }
-        let (settings, bound) = (entry.settings, entry.bound);
+        let (settings, own) = (entry.settings, entry.own);
         let Some(datagrams) = entry.datagrams_mut() else { return Err(Errno::EBADF) };
         if datagrams.shut_write {
             return Err(Errno::EPIPE);
@@ -130,21 +132,17 @@ impl Core {
         let source = datagrams.source;
         let to = to.or(datagrams.remote).ok_or(Errno::EDESTADDRREQ)?;
         let to = Endpoint::new(or_loopback(to.address), to.port);
-        if payload.len() > MAX_DATAGRAM {
+        if payload.len() > largest(to.address) {
             return Err(Errno::EMSGSIZE);
         }
         if to.port == 0 {
             return Err(Errno::EINVAL);
         }
-        self.check_destination(&settings, to.address)?;
-        let source = match source.filter(|source| source.is_ipv4() == to.address.is_ipv4()) {
-            Some(source) => source,
-            None => self.source_of_datagram(bound, to.address)?,
-        };
-        let bound = self.bind_somewhere(slot, host)?;
-        let from = Endpoint::new(source, bound.port);
-        let outgoing =
-            Outgoing { from, to, payload, hop_limit: hops(&settings, to.address), class: settings.class };
+        let own = source.filter(|source| source.is_ipv4() == to.address.is_ipv4()).unwrap_or(own.address);
+        let (source, route) = self.way_of_datagram(&settings, own, to.address)?;
+        let from = Endpoint::new(source, self.bind_somewhere(slot, host)?.port);
+        let (hop_limit, class) = (hops(&settings, to.address), settings.class);
+        let outgoing = Outgoing { from, to, route, payload, hop_limit, class };
         self.emit(slot, &outgoing, &settings, link, host)?;
         Ok(payload.len())
     }
@@ -158,9 +156,11 @@ impl Core {
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
         let (from, to) = (outgoing.from, outgoing.to);
-        match self.network.route(to.address).ok_or(Errno::ENETUNREACH)? {
+        match outgoing.route {
             Route::Local => {
-                if !self.hand_over(from, to, outgoing.payload, host) {
+                let is_heard =
+                    !to.address.is_multicast() || self.has_members(to.address, Interface::Loopback);
+                if is_heard && !self.hand_over(from, to, outgoing.payload, host) {
                     self.refuse_datagram((from.address, from.port), to, Errno::ECONNREFUSED, host);
                 }
             }

@@ -178,13 +178,12 @@ pub(crate) struct Egress<'a> {
     /// The most bytes a packet will have.
     pub(crate) room: usize,
     pub(crate) sent: Option<Sent>,
-    /// There was no room for a packet.
-    pub(crate) is_full: bool,
 }
 
 impl Egress<'_> {
-    fn frame(&self, packet: usize) -> usize {
-        packet + self.ethernet.map_or(0, |_| ETHERNET)
+    /// Whether the link takes what will be sent.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.link.can_transmit(self.room + self.ethernet.map_or(0, |_| ETHERNET))
     }
 }
 
@@ -203,9 +202,7 @@ impl Device for Egress<'_> {
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<Transmission<'_>> {
-        let room = self.frame(self.room);
-        self.is_full = !self.link.can_transmit(room);
-        if self.is_full {
+        if !self.has_room() {
             return None;
         }
         Some(Transmission {

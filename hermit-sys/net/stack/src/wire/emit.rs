@@ -1,6 +1,6 @@
 //! How headers are written.
 
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -129,9 +129,31 @@ pub(crate) fn set_class(packet: &mut [u8], class: u8) {
     }
 }
 
+/// Bytes of a question for the hardware address of a neighbor of IPv4, and of an answer.
+pub(crate) const ARP: usize = ETHERNET + 28;
+
+/// Writes the answer, in a frame of [`ARP`] bytes, that an address is at a hardware address.
+pub(crate) fn arp_answer(
+    bytes: &mut [u8],
+    mac: EthernetAddress,
+    source: Ipv4Addr,
+    to: EthernetAddress,
+    target: Ipv4Addr,
+) {
+    let header = EthernetHeader { source: mac, destination: to, protocol: EthernetProtocol::Arp };
+    let answer = ArpRepr::EthernetIpv4 {
+        operation: ArpOperation::Reply,
+        source_hardware_addr: mac,
+        source_protocol_addr: source,
+        target_hardware_addr: to,
+        target_protocol_addr: target,
+    };
+    answer.emit(&mut ArpPacket::new_unchecked(header.write(bytes)));
+}
+
 /// Bytes of a question for the hardware address of a neighbor: that of IPv6 is the longer one.
 pub(crate) const fn solicitation_size(target: &IpAddr) -> usize {
-    if target.is_ipv4() { ETHERNET + 28 } else { ETHERNET + 40 + 32 }
+    if target.is_ipv4() { ARP } else { ETHERNET + 40 + 32 }
 }
 
 /// Writes the question who has an address, in a frame of [`solicitation_size`] bytes. With `known`, only that one

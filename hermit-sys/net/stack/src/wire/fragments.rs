@@ -12,8 +12,10 @@ use crate::wire::packet::{Fragment, Packet};
 const MAX_PACKETS: usize = 16;
 const MAX_PARTS: usize = 64;
 
-/// Most bytes of a packet's payload.
-const MAX_PAYLOAD: usize = 65_535 - 20;
+/// Most bytes of a packet's payload: the length of 16 bits counts the header in IPv4 only.
+const fn max_payload(source: IpAddr) -> usize {
+    if source.is_ipv4() { 65_535 - 20 } else { 65_535 }
+}
 
 /// How long the rest is waited for: Linux's `ipfrag_time`.
 const PATIENCE: u64 = 30_000_000_000;
@@ -39,7 +41,8 @@ struct Incomplete {
 impl Incomplete {
     /// Adds a part. Parts that overlap are not put together, for that is how filters are evaded (RFC 5722).
     fn add(&mut self, fragment: Fragment, bytes: &[u8]) -> Option<()> {
-        let end = fragment.offset.checked_add(bytes.len()).filter(|&end| end <= MAX_PAYLOAD)?;
+        let end =
+            fragment.offset.checked_add(bytes.len()).filter(|&end| end <= max_payload(self.key.source))?;
         if !fragment.is_last && !bytes.len().is_multiple_of(8)
             || bytes.is_empty()
             || self.parts.len() >= MAX_PARTS

@@ -1,0 +1,144 @@
+//! A gateway outside of our networks: some give a host a network of one address, with a gateway that is not in it.
+//!
+//! smoltcp asks for the hardware address of nobody outside of its networks, and believes no such answer. So it is told
+//! that the gateway has an address which is in its network, and that one is exchanged in the frames.
+
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use smoltcp::wire::{ArpPacket, EthernetProtocol, Ipv4Cidr};
+
+use crate::hardware::Offload;
+use crate::link::Link;
+use crate::wire::emit::ETHERNET;
+use crate::wire::packet::Frame;
+
+/// The gateway and what smoltcp takes it for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FarGateway {
+    own: Ipv4Cidr,
+    address: Ipv4Addr,
+}
+
+impl FarGateway {
+    /// The gateway of a host with an address in a network in which it is not.
+    pub(super) const fn new(own: Ipv4Cidr, address: Ipv4Addr) -> Self {
+        Self { own, address }
+    }
+
+    /// The address and network of the host.
+    pub(super) const fn own(&self) -> Ipv4Cidr {
+        self.own
+    }
+
+    /// The address of the gateway.
+    pub(super) const fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// The network of the host for smoltcp: it has room for two.
+    pub(super) fn network(&self) -> Ipv4Cidr {
+        Ipv4Cidr::new(self.own.address(), self.own.prefix_len().min(31))
+    }
+
+    /// The address of the gateway for smoltcp: that of the network itself, which no host has, or the other one of two.
+    pub(super) fn alias(&self) -> Ipv4Addr {
+        let own = self.own.address().to_bits();
+        let is_small = self.own.prefix_len() >= 31;
+        if is_small { Ipv4Addr::from_bits(own ^ 1) } else { self.own.network().address() }
+    }
+
+    /// A frame as smoltcp is given it, if it is another one.
+    pub(super) fn incoming(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut other = Vec::new();
+        other.try_reserve_exact(bytes.len()).ok()?;
+        other.extend_from_slice(bytes);
+        let mut packet =
+            arp(&mut other).filter(|packet| packet.source_protocol_addr() == self.address.octets())?;
+        packet.set_source_protocol_addr(&self.alias().octets());
+        Some(other)
+    }
+
+    /// Makes a frame of smoltcp's ask for the gateway, or answer it.
+    pub(super) fn outgoing(&self, bytes: &mut [u8]) {
+        let alias = self.alias().octets();
+        if let Some(mut packet) = arp(bytes).filter(|packet| packet.target_protocol_addr() == alias) {
+            packet.set_target_protocol_addr(&self.address.octets());
+        }
+    }
+}
+
+/// The question or answer for a hardware address that is in a frame.
+fn arp(bytes: &mut [u8]) -> Option<ArpPacket<&mut [u8]>> {
+    Frame::parse(bytes).filter(|frame| frame.protocol == EthernetProtocol::Arp)?;
+    ArpPacket::new_checked(bytes.get_mut(ETHERNET..)?).ok()
+}
+
+/// Where the frames of smoltcp go.
+pub(super) struct Exchanging<'a> {
+    pub(super) link: &'a mut dyn Link,
+    pub(super) gateway: Option<FarGateway>,
+}
+
+impl Link for Exchanging<'_> {
+    fn can_transmit(&mut self, size: usize) -> bool {
+        self.link.can_transmit(size)
+    }
+
+    fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8])) {
+        let gateway = self.gateway;
+        self.link.transmit(size, offload, &mut |bytes| {
+            fill(bytes);
+            if let Some(gateway) = gateway {
+                gateway.outgoing(bytes);
+            }
+        });
+    }
+
+    fn is_sending(&mut self) -> bool {
+        self.link.is_sending()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FarGateway;
+    use core::net::Ipv4Addr;
+    use proptest::collection::vec;
+    use proptest::{prelude::any, prop_assert, proptest};
+    use smoltcp::wire::Ipv4Cidr;
+
+    fn far(own: [u8; 4], prefix: u8) -> FarGateway {
+        FarGateway::new(Ipv4Cidr::new(own.into(), prefix), Ipv4Addr::new(172, 31, 1, 1))
+    }
+
+    #[test]
+    fn smoltcp_takes_a_gateway_for_a_neighbor() {
+        for (own, prefix, alias) in [
+            ([10, 0, 0, 4], 32, [10, 0, 0, 5]),
+            ([10, 0, 0, 5], 31, [10, 0, 0, 4]),
+            ([10, 0, 0, 5], 24, [10, 0, 0, 0]),
+        ] {
+            let far = far(own, prefix);
+            assert_eq!(far.alias().octets(), alias);
+            assert!(far.network().contains_addr(&far.alias()) && far.network().address().octets() == own);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn other_frames_stay_as_they_are(body in vec(any::<u8>(), 0..60), sizes: (u8, u8)) {
+            let mut frame = std::vec![2; 12];
+            frame.extend([8, 6]);
+            frame.extend(body);
+            // Sizes of addresses that are no sizes of any.
+            if let Some(place) = frame.get_mut(18..20) {
+                place.copy_from_slice(&[sizes.0 % 16, sizes.1 % 16]);
+            }
+            let mut other = frame.clone();
+            let far = far([10, 0, 0, 4], 32);
+            far.outgoing(&mut other);
+            prop_assert!(other == frame && far.incoming(&frame).is_none());
+        }
+    }
+}

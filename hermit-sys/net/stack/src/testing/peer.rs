@@ -1,0 +1,86 @@
+//! A peer that sends whatever segments it likes.
+
+use crate::SocketId;
+use crate::testing::{MILLISECOND, World, header, mac};
+use core::net::SocketAddr;
+use core::ops::Range;
+use smoltcp::wire::{IpProtocol, TcpPacket, TcpSeqNumber};
+
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const ACK: u8 = 16;
+
+/// Bytes of data in a full segment.
+pub(crate) const SEGMENT: usize = 1408;
+
+/// Options of a first segment: segments of 1408 bytes, and windows scaled by 128.
+pub(crate) const OPTIONS: [u8; 8] = [2, 4, 0x05, 0x80, 1, 3, 3, 7];
+
+/// One that sends what it likes.
+pub(crate) struct Peer {
+    /// Whom it talks to.
+    pub(crate) node: usize,
+    /// Its own, and the other one.
+    pub(crate) ends: (SocketAddr, SocketAddr),
+    /// Of its first byte.
+    pub(crate) first: TcpSeqNumber,
+    pub(crate) acknowledged: TcpSeqNumber,
+    pub(crate) window: u16,
+}
+
+impl Peer {
+    /// One that takes the place of the peer of a connection.
+    pub(crate) fn of(world: &mut World, node: usize, socket: SocketId) -> Self {
+        let ends = (world.nodes[node].remote(socket).unwrap(), world.nodes[node].local(socket).unwrap());
+        let slot = world.nodes[node].core.sockets.slot(socket).unwrap();
+        let sent = world.nodes[node].core.connection(slot).unwrap().last_sent.unwrap();
+        Self { node, ends, first: sent.acknowledged, acknowledged: sent.end, window: 0x2000 }
+    }
+
+    /// Sends a segment.
+    pub(crate) fn send(
+        &self,
+        world: &mut World,
+        flags: u8,
+        number: TcpSeqNumber,
+        (options, data): (&[u8], &[u8]),
+    ) {
+        let (from, to) = self.ends;
+        let (source, destination) = (from.ip().to_canonical(), to.ip().to_canonical());
+        let size = 20 + options.len();
+        let packet = header(source, destination, IpProtocol::Tcp, size + data.len());
+        world.inject(1 - self.node, mac(self.node), packet, |segment| {
+            segment.fill(0);
+            segment[20..size].copy_from_slice(options);
+            segment[size..].copy_from_slice(data);
+            segment[0..2].copy_from_slice(&from.port().to_be_bytes());
+            segment[2..4].copy_from_slice(&to.port().to_be_bytes());
+            segment[4..8].copy_from_slice(&number.0.to_be_bytes());
+            segment[8..12].copy_from_slice(&self.acknowledged.0.to_be_bytes());
+            segment[12] = u8::try_from(size * 4).unwrap();
+            segment[13] = flags;
+            segment[14..16].copy_from_slice(&self.window.to_be_bytes());
+            TcpPacket::new_unchecked(segment).fill_checksum(&source.into(), &destination.into());
+        });
+    }
+
+    /// Sends a piece of a stream.
+    pub(crate) fn send_piece(&self, world: &mut World, flags: u8, stream: &[u8], range: Range<usize>) {
+        self.send(world, flags, self.first + range.start, (&[], &stream[range]));
+    }
+
+    /// Sends all of a stream, of which nothing is read before it has arrived.
+    pub(crate) fn fill(&self, world: &mut World, stream: &[u8]) {
+        for start in (0..stream.len()).step_by(SEGMENT) {
+            self.send_piece(world, ACK, stream, start..stream.len().min(start + SEGMENT));
+            self.poll(world);
+        }
+    }
+
+    /// Only the one that is attacked does anything.
+    pub(crate) fn poll(&self, world: &mut World) {
+        world.now += MILLISECOND;
+        world.wire.borrow_mut().now = world.now;
+        world.nodes[self.node].poll(world.now);
+    }
+}

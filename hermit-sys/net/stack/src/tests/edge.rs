@@ -1,0 +1,331 @@
+//! Peers that send up to the edge of the window, and beyond.
+
+use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SEGMENT, SYN};
+use crate::testing::{World, pattern, v4};
+use crate::{Errno, Shutdown, SocketId, SocketOption};
+use core::net::SocketAddr;
+use proptest::collection::vec;
+use proptest::prelude::{Just, ProptestConfig, Strategy};
+use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
+use smoltcp::wire::TcpSeqNumber;
+use std::vec::Vec;
+
+/// Bytes that a connection takes while nobody reads.
+const CAPACITY: usize = 512 << 10;
+
+#[test]
+fn what_no_window_has_room_for_is_not_taken_by_a_server() {
+    let (mut world, _, server) = World::pair();
+    let peer = Peer::of(&mut world, 1, server);
+    let stream = pattern(CAPACITY + SEGMENT);
+    peer.send_piece(&mut world, ACK, &stream, CAPACITY..CAPACITY + SEGMENT);
+    peer.fill(&mut world, &stream[..CAPACITY]);
+    assert!(world.receive(1, server).unwrap() == stream[..CAPACITY]);
+}
+
+#[test]
+fn what_no_window_has_room_for_is_not_taken_by_a_client() {
+    let (mut world, ..) = World::pair();
+    let client = world.start(0, SocketAddr::new(v4(1), 81));
+    world.nodes[0].poll(world.now);
+    let ends = (SocketAddr::new(v4(1), 81), world.nodes[0].local(client).unwrap());
+    let slot = world.nodes[0].core.sockets.slot(client).unwrap();
+    let sent = world.nodes[0].core.connection(slot).unwrap().last_sent.unwrap();
+    let peer = Peer { node: 0, ends, first: TcpSeqNumber(-1), acknowledged: sent.end, window: 1000 };
+    let stream = pattern(CAPACITY + SEGMENT);
+    peer.send(&mut world, SYN | ACK, peer.first - 1, (&OPTIONS, &[]));
+    peer.send_piece(&mut world, ACK, &stream, CAPACITY..CAPACITY + SEGMENT);
+    peer.poll(&mut world);
+    peer.fill(&mut world, &stream[..CAPACITY]);
+    assert!(world.receive(0, client).unwrap() == stream[..CAPACITY]);
+}
+
+/// For a moment, the window of a connection that is full and has ended is one byte behind what is expected: half of all numbers
+/// further on, a segment is within it.
+#[test]
+fn nothing_is_taken_behind_the_end() {
+    let (mut world, _, server) = World::pair();
+    let peer = Peer::of(&mut world, 1, server);
+    let stream = pattern(CAPACITY);
+    peer.fill(&mut world, &stream);
+    peer.send(&mut world, FIN | ACK, peer.first + CAPACITY, (&[], &[]));
+    let far = peer.first + CAPACITY + 1 + usize::try_from(i32::MAX).unwrap();
+    peer.send(&mut world, ACK, far, (&[], &[1; 100]));
+    peer.poll(&mut world);
+    peer.send(&mut world, ACK, peer.first + CAPACITY + 1, (&[], &[1; 100]));
+    assert!(world.receive(1, server).unwrap() == stream);
+    peer.poll(&mut world);
+    peer.send(&mut world, ACK, peer.first + CAPACITY + 1, (&[], &[1; 100]));
+    peer.poll(&mut world);
+    assert_eq!(world.receive(1, server), Ok(Vec::new()));
+}
+
+/// A first segment waits for the neighbor's address; until it has been sent, no answer can be one to it.
+#[test]
+fn nobody_answers_who_has_not_been_asked() {
+    let mut world = World::new(2);
+    let client = world.start(0, SocketAddr::new(v4(1), 81));
+    let ends = (SocketAddr::new(v4(1), 81), world.nodes[0].local(client).unwrap());
+    let peer = Peer { node: 0, ends, first: TcpSeqNumber(1), acknowledged: TcpSeqNumber(1), window: 1000 };
+    peer.poll(&mut world);
+    for flags in [SYN, ACK, SYN | ACK, ACK] {
+        peer.send(&mut world, flags, peer.first, (&[], &[]));
+        peer.poll(&mut world);
+    }
+    assert!(!world.readiness(0, client).write);
+}
+
+/// Windows are told in multiples of 16: that of a buffer that is nearly full becomes a little less than what the peer knows of.
+#[test]
+fn an_end_does_not_overtake_the_last_bytes() {
+    let (mut world, _, server) = World::pair();
+    let peer = Peer::of(&mut world, 1, server);
+    let stream = pattern(CAPACITY);
+    let last = CAPACITY - 1448..CAPACITY;
+    peer.fill(&mut world, &stream[..last.start - 1448]);
+    peer.send_piece(&mut world, ACK, &stream, last.start - 1448..last.start);
+    (0..10).for_each(|_| peer.poll(&mut world));
+    peer.send_piece(&mut world, FIN | ACK, &stream, last.clone());
+    peer.poll(&mut world);
+    let mut received = world.receive(1, server).unwrap();
+    assert_eq!((received.len(), world.receive(1, server)), (CAPACITY - 8, Err(Errno::EAGAIN)));
+    peer.poll(&mut world);
+    peer.send_piece(&mut world, FIN | ACK, &stream, last);
+    peer.poll(&mut world);
+    received.extend(world.receive(1, server).unwrap());
+    assert!(received == stream);
+    assert_eq!(world.receive(1, server), Ok(Vec::new()));
+}
+
+/// How a connection has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Accepted,
+    HalfOpen,
+    /// A client has sent its first segment.
+    Asking,
+    /// It will.
+    Unasked,
+}
+
+/// A segment: where it begins, from what on, and how large it is; what it acknowledges; what happens before the next one.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    flags: u8,
+    from: From,
+    ahead: i32,
+    size: usize,
+    acknowledged: i32,
+    then: Then,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Next,
+    First,
+    /// The end of all that is taken.
+    Edge,
+    /// What it would be if the first window were a scaled one.
+    Scaled,
+    /// Half of all numbers.
+    Far,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    Poll,
+    Read,
+    Write,
+    End,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let flags =
+        prop_oneof![8 => Just(ACK), 3 => Just(FIN | ACK), 2 => Just(SYN), 2 => Just(SYN | ACK), 1 => Just(4)];
+    let from = prop_oneof![
+        6 => Just(From::Next),
+        1 => Just(From::First),
+        2 => Just(From::Edge),
+        1 => Just(From::Scaled),
+        1 => Just(From::Far),
+    ];
+    let ahead = prop_oneof![6 => Just(0), 2 => -2..3, 1 => -3000..3000];
+    let size = prop_oneof![2 => Just(0), 1 => Just(1), 4 => Just(SEGMENT), 2 => 0..SEGMENT];
+    let acknowledged = prop_oneof![8 => Just(0), 1 => -2..3];
+    let then = prop_oneof![
+        6 => Just(Then::Nothing),
+        3 => Just(Then::Poll),
+        1 => Just(Then::Read),
+        1 => Just(Then::Write),
+        1 => Just(Then::End),
+    ];
+    (flags, from, ahead, size, acknowledged, then).prop_map(
+        |(flags, from, ahead, size, acknowledged, then)| Piece {
+            flags,
+            from,
+            ahead,
+            size,
+            acknowledged,
+            then,
+        },
+    )
+}
+
+/// A connection that is attacked.
+struct Victim {
+    world: World,
+    peer: Peer,
+    listener: SocketId,
+    socket: Option<SocketId>,
+    capacity: u32,
+    /// How many bytes have come without a gap, and how many have been read.
+    next: u32,
+    read: u32,
+    /// The ends that the peer has sent.
+    ends: Vec<u32>,
+}
+
+/// The byte at a place in a stream.
+fn byte(place: u32) -> u8 {
+    u8::try_from(place % 251).unwrap()
+}
+
+impl Victim {
+    fn new(start: Start, capacity: u32) -> Self {
+        let mut world = World::new(2);
+        let listener = world.listen(0, 80, 8);
+        let buffer = SocketOption::ReceiveBuffer(capacity);
+        world.nodes[0].set_option(listener, buffer).unwrap();
+        let to = SocketAddr::new(v4(0), 80);
+        let accepted = (start != Start::Unasked).then(|| world.connect(1, to, (0, listener)).1);
+        let mut peer = match accepted {
+            Some(server) => Peer::of(&mut world, 0, server),
+            None => {
+                let none = TcpSeqNumber(0);
+                Peer { node: 0, ends: (to, to), first: none, acknowledged: none, window: 1000 }
+            }
+        };
+        let socket = match start {
+            Start::Accepted => accepted,
+            Start::HalfOpen => None,
+            Start::Asking | Start::Unasked => {
+                let client = world.socket(0, crate::Family::V4, crate::Kind::Stream);
+                world.nodes[0].set_option(client, buffer).unwrap();
+                let _ = world.nodes[0].connect(client, SocketAddr::new(v4(1), 81));
+                Some(client)
+            }
+        };
+        if start != Start::Accepted {
+            // Numbers go round.
+            peer.first = TcpSeqNumber(i32::MAX - 5000);
+            let own = socket.map_or(to, |client| world.nodes[0].local(client).unwrap());
+            peer.ends = (SocketAddr::new(v4(1), 81), own);
+        }
+        let mut victim = Self { world, peer, listener, socket, capacity, next: 0, read: 0, ends: Vec::new() };
+        if start == Start::HalfOpen {
+            victim.peer.send(&mut victim.world, SYN, victim.peer.first - 1, (&OPTIONS, &[]));
+        }
+        victim.peer.poll(&mut victim.world);
+        victim
+    }
+
+    /// Sends a segment.
+    fn take(&mut self, piece: Piece) {
+        let is_first = piece.flags & SYN != 0;
+        let from = match piece.from {
+            From::Next => self.next,
+            From::First => 0,
+            From::Edge => self.read + self.capacity,
+            From::Scaled => 2 * self.capacity,
+            From::Far => 1 << 31,
+        };
+        let start = if is_first { u32::MAX } else { from.wrapping_add_signed(piece.ahead) };
+        let connections = &self.world.nodes[0].core.tcp.connections;
+        let port = self.peer.ends.0.port();
+        let slot = connections.iter().find(|(tuple, _)| tuple.remote.port == port).map(|(_, &slot)| slot);
+        let slot = slot.and_then(|slot| self.world.nodes[0].core.connection(slot));
+        if let Some(sent) = slot.and_then(|connection| connection.last_sent) {
+            self.peer.acknowledged = TcpSeqNumber(sent.end.0.wrapping_add(piece.acknowledged));
+        }
+        let size = u32::try_from(piece.size).unwrap();
+        let data: Vec<_> = (0..size).map(|place| byte(start.wrapping_add(place))).collect();
+        let number = TcpSeqNumber(self.peer.first.0.wrapping_add_unsigned(start));
+        let options: &[u8] = if is_first { &OPTIONS } else { &[] };
+        self.peer.send(&mut self.world, piece.flags, number, (options, &data));
+        let end = start.wrapping_add(size);
+        if piece.flags & FIN != 0 {
+            self.ends.push(end);
+        }
+        if (start..end).contains(&self.next) {
+            self.next = end.min(self.read + self.capacity);
+        }
+    }
+
+    /// Does what comes after a segment; returns what was read, which is nothing at the end.
+    fn act(&mut self, then: Then) -> Option<Vec<u8>> {
+        if then != Then::Nothing {
+            self.peer.poll(&mut self.world);
+        }
+        self.socket =
+            self.socket.or_else(|| self.world.nodes[0].accept(self.listener, 5).ok().map(|(id, _)| id));
+        let socket = self.socket?;
+        match then {
+            Then::Nothing | Then::Poll => None,
+            Then::Read => {
+                let slot = self.world.nodes[0].core.sockets.slot(socket).ok()?;
+                let has_ended = self.world.nodes[0].core.connection(slot)?.has_ended;
+                self.world.receive(0, socket).ok().filter(|bytes| has_ended || !bytes.is_empty())
+            }
+            Then::Write => {
+                let _ = self.world.nodes[0].send(socket, &[1; 100], None);
+                None
+            }
+            Then::End => {
+                let _ = self.world.nodes[0].shutdown(socket, Shutdown::Write);
+                None
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_segment_about_the_edge_of_a_window_does_harm(
+        start in prop_oneof![
+            Just(Start::Accepted), Just(Start::HalfOpen), Just(Start::Asking), Just(Start::Unasked)
+        ],
+        capacity in prop_oneof![Just(4096_u32), Just(65_536), 4096..80_000_u32],
+        fills: bool,
+        pieces in vec(piece(), 1..100),
+    ) {
+        let mut victim = Victim::new(start, capacity);
+        if fills {
+            if start != Start::Accepted {
+                let flags = if start == Start::HalfOpen { ACK } else { SYN | ACK };
+                let first = Piece { flags, from: From::Next, ahead: 0, size: 0, acknowledged: 0, then: Then::Poll };
+                victim.take(first);
+                let _ = victim.act(first.then);
+            }
+            let size = usize::try_from(capacity / 40).unwrap().min(SEGMENT);
+            for _ in 0..capacity / u32::try_from(size).unwrap() {
+                victim.take(Piece {
+                    flags: ACK, from: From::Next, ahead: 0, size, acknowledged: 0, then: Then::Nothing,
+                });
+            }
+        }
+        for piece in pieces {
+            victim.take(piece);
+            if let Some(bytes) = victim.act(piece.then) {
+                let before = victim.read;
+                for byte_read in &bytes {
+                    prop_assert_eq!(*byte_read, byte(victim.read));
+                    victim.read += 1;
+                }
+                prop_assert!(before != victim.read || victim.ends.contains(&before));
+            }
+        }
+    }
+}

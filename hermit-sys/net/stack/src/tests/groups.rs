@@ -1,0 +1,155 @@
+//! Datagrams for many: groups, and everybody.
+
+use super::udp::{at, bound};
+use crate::testing::{SECOND, World, v4};
+use crate::{Errno, SocketOption};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::vec;
+use std::vec::Vec;
+
+fn join_v4(group: Ipv4Addr, interface: &str) -> SocketOption {
+    SocketOption::JoinV4 { group, interface: interface.parse().unwrap() }
+}
+
+fn leave_v4(group: Ipv4Addr, interface: &str) -> SocketOption {
+    SocketOption::LeaveV4 { group, interface: interface.parse().unwrap() }
+}
+
+#[test]
+fn everybody_is_reached_only_by_those_who_ask_for_it() {
+    let mut world = World::new(3);
+    let sender = bound(&mut world, 0, "0.0.0.0:0");
+    let receivers = [1, 2].map(|node| bound(&mut world, node, "0.0.0.0:9"));
+    for all in ["255.255.255.255:9", "10.0.0.255:9"] {
+        let all: SocketAddr = all.parse().unwrap();
+        world.nodes[0].set_option(sender, SocketOption::Broadcast(false)).unwrap();
+        assert_eq!(world.nodes[0].send(sender, b"all", Some(all)), Err(Errno::EACCES));
+        world.nodes[0].set_option(sender, SocketOption::Broadcast(true)).unwrap();
+        world.nodes[0].send(sender, b"all", Some(all)).unwrap();
+        world.run(SECOND);
+        for (node, receiver) in [(1, receivers[0]), (2, receivers[1])] {
+            assert_eq!(world.receive(node, receiver), Ok(b"all".to_vec()));
+        }
+    }
+}
+
+#[test]
+fn groups_are_joined_and_left() {
+    for group in ["224.1.2.3", "ff12::1234"] {
+        let group: IpAddr = group.parse().unwrap();
+        let (join, leave) = match group {
+            IpAddr::V4(group) => (join_v4(group, "0.0.0.0"), leave_v4(group, "10.0.0.2")),
+            IpAddr::V6(group) => {
+                (SocketOption::JoinV6 { group, interface: 0 }, SocketOption::LeaveV6 { group, interface: 2 })
+            }
+        };
+        let mut world = World::new(2);
+        let member = bound(&mut world, 1, "[::]:9");
+        let sender = bound(&mut world, 0, if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" });
+        let expect = |world: &mut World, expected: Result<Vec<u8>, Errno>| {
+            world.nodes[0].send(sender, b"group", Some(at(group, 9))).unwrap();
+            world.run(SECOND);
+            assert_eq!(world.receive(1, member), expected, "{group}");
+        };
+        expect(&mut world, Err(Errno::EAGAIN));
+        assert_eq!(world.nodes[1].set_option(member, leave), Err(Errno::EADDRNOTAVAIL));
+        world.nodes[1].set_option(member, join).unwrap();
+        assert_eq!(world.nodes[1].set_option(member, join), Err(Errno::EADDRINUSE));
+        world.wire.borrow_mut().log = Some(vec![]);
+        world.run(SECOND);
+        let told = world.wire.borrow_mut().log.take().unwrap();
+        assert!(!told.is_empty(), "the network is told of {group}");
+        expect(&mut world, Ok(b"group".to_vec()));
+        world.nodes[1].set_option(member, leave).unwrap();
+        expect(&mut world, Err(Errno::EAGAIN));
+    }
+}
+
+#[test]
+fn a_sender_in_the_group_hears_itself_unless_told_otherwise() {
+    let mut world = World::new(2);
+    let group: SocketAddr = "224.1.2.3:9".parse().unwrap();
+    let socket = bound(&mut world, 0, "0.0.0.0:9");
+    world.nodes[0].set_option(socket, join_v4([224, 1, 2, 3].into(), "0.0.0.0")).unwrap();
+    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
+    assert_eq!(world.receive_from(0, socket), Ok((b"me".to_vec(), at(v4(0), 9))));
+    world.nodes[0].set_option(socket, SocketOption::MulticastLoopV4(false)).unwrap();
+    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
+    assert_eq!(world.receive_from(0, socket), Err(Errno::EAGAIN));
+    world.nodes[0].set_option(socket, SocketOption::MulticastTtlV4(7)).unwrap();
+    world.wire.borrow_mut().log = Some(vec![]);
+    world.nodes[0].send(socket, b"me", Some(group)).unwrap();
+    let log = world.wire.borrow_mut().log.take().unwrap();
+    assert_eq!(log.iter().map(|frame| frame[22]).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn groups_on_the_loopback_need_no_device_and_stay_there() {
+    let group = Ipv4Addr::new(239, 1, 2, 3);
+    let to = Some(at(group.into(), 9));
+    let mut world = World::new(2);
+    let [member, outside] = [0, 1].map(|node| bound(&mut world, node, "0.0.0.0:9"));
+    world.nodes[1].set_option(outside, join_v4(group, "0.0.0.0")).unwrap();
+    let here = bound(&mut world, 0, "127.0.0.1:0");
+    let there = bound(&mut world, 0, "0.0.0.0:0");
+    world.nodes[0].send(here, b"nobody", to).unwrap();
+    assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
+    world.nodes[0].set_option(member, join_v4(group, "127.0.0.1")).unwrap();
+    world.nodes[0].set_option(here, SocketOption::MulticastLoopV4(false)).unwrap();
+    world.nodes[0].send(here, b"here", to).unwrap();
+    world.nodes[0].send(there, b"there", to).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.receive(0, member), Ok(b"here".to_vec()));
+    assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
+    assert_eq!(world.receive(1, outside), Ok(b"there".to_vec()));
+    assert_eq!(world.receive(1, outside), Err(Errno::EAGAIN));
+    // One interface is not the other.
+    assert_eq!(world.nodes[0].set_option(member, leave_v4(group, "10.0.0.1")), Err(Errno::EADDRNOTAVAIL));
+    assert_eq!(world.nodes[0].set_option(member, join_v4(group, "10.0.0.9")), Err(Errno::ENODEV));
+    world.nodes[0].set_option(member, leave_v4(group, "0.0.0.0")).unwrap();
+    world.nodes[0].send(here, b"nobody", to).unwrap();
+    assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
+    world.nodes[1].close(outside).unwrap();
+    assert!(world.nodes.iter().all(|node| node.core.groups.is_empty()));
+}
+
+#[test]
+fn what_is_no_group_cannot_be_joined_or_left() {
+    let mut world = World::new(1);
+    let v6 = bound(&mut world, 0, "[::1]:0");
+    let group = "ff01::1".parse().unwrap();
+    for (option, expected) in [
+        (SocketOption::JoinV6 { group: "::1".parse().unwrap(), interface: 1 }, Err(Errno::EINVAL)),
+        (SocketOption::LeaveV6 { group: "::1".parse().unwrap(), interface: 1 }, Err(Errno::EINVAL)),
+        (SocketOption::JoinV6 { group, interface: 77 }, Err(Errno::ENODEV)),
+        (SocketOption::JoinV6 { group, interface: 1 }, Ok(())),
+        (SocketOption::LeaveV6 { group, interface: 2 }, Err(Errno::EADDRNOTAVAIL)),
+        (SocketOption::LeaveV6 { group, interface: 1 }, Ok(())),
+        (join_v4([10, 1, 2, 3].into(), "127.0.0.1"), Err(Errno::EINVAL)),
+        (leave_v4([10, 1, 2, 3].into(), "127.0.0.1"), Err(Errno::EADDRNOTAVAIL)),
+        // A socket of IPv6 may be in a group of IPv4.
+        (join_v4([239, 1, 2, 3].into(), "127.0.0.1"), Ok(())),
+    ] {
+        assert_eq!(world.nodes[0].set_option(v6, option), expected, "{option:?}");
+    }
+}
+
+#[test]
+fn everybody_on_the_loopback_is_reached_without_a_device() {
+    let mut world = World::new(2);
+    let receivers = [0, 1].map(|node| bound(&mut world, node, "0.0.0.0:9"));
+    for (own, to) in [("127.0.0.1:0", "127.255.255.255:9"), ("127.0.0.1:0", "255.255.255.255:9")] {
+        let (sender, to) = (bound(&mut world, 0, own), to.parse().unwrap());
+        assert_eq!(world.nodes[0].send(sender, b"all", Some(to)), Err(Errno::EACCES));
+        assert_eq!(world.nodes[0].connect(sender, to), Err(Errno::EACCES));
+        world.nodes[0].set_option(sender, SocketOption::Broadcast(true)).unwrap();
+        world.nodes[0].send(sender, b"all", Some(to)).unwrap();
+        assert_eq!(world.receive(0, receivers[0]), Ok(b"all".to_vec()));
+        assert_eq!(world.nodes[0].connect(sender, to), Ok(()));
+        // It does not leave the host, and the device's network is not that of the loopback.
+        assert_eq!(world.nodes[0].send(sender, b"x", Some(at(v4(1), 9))), Err(Errno::EINVAL));
+        world.run(SECOND);
+        assert_eq!(world.receive(1, receivers[1]), Err(Errno::EAGAIN));
+        world.nodes[0].close(sender).unwrap();
+    }
+}

@@ -1,0 +1,125 @@
+//! What is sent together rather than piece by piece.
+
+use crate::testing::wire::{Faults, Port};
+use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4};
+use core::net::SocketAddr;
+use std::vec::Vec;
+
+/// Two hosts with devices that segment, and a connection between them.
+fn pair() -> (World, crate::SocketId, crate::SocketId) {
+    let nodes = [0, 1].map(|number| (configuration(number), Port::offloading(number)));
+    let mut world = World::with(nodes, Faults::default());
+    let listener = world.listen(1, 80, 1);
+    let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    warm_up(&mut world, client, server);
+    (world, client, server)
+}
+
+/// Has bytes flow, so that both sides trust the way.
+fn warm_up(world: &mut World, client: crate::SocketId, server: crate::SocketId) {
+    let (mut sent, mut received) = (0, 0);
+    let chunk = pattern(10_000);
+    assert!(world.run_until(SECOND, |world| {
+        sent += if sent < 300_000 { world.nodes[0].send(client, &chunk, None).unwrap_or(0) } else { 0 };
+        received += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        sent >= 300_000 && received == sent
+    }));
+    world.run(SECOND);
+}
+
+/// The sizes of the frames that the first host sends while something is done.
+fn frames(world: &mut World, action: impl FnOnce(&mut World)) -> Vec<usize> {
+    world.nodes[0].hardware().unwrap().offloads.clear();
+    action(world);
+    world.nodes[0].hardware().unwrap().offloads.iter().map(|&(size, _)| size).collect()
+}
+
+#[test]
+fn what_comes_while_the_device_is_busy_goes_together() {
+    let (mut world, client, server) = pair();
+    let now = world.now;
+    let one_by_one = frames(&mut world, |world| {
+        for _ in 0..4 {
+            world.nodes[0].send(client, &pattern(1460), None).unwrap();
+            world.nodes[0].settle(now);
+        }
+    });
+    assert_eq!(one_by_one, [1514; 4]);
+    world.run(SECOND);
+    world.nodes[0].hardware().unwrap().is_sending = true;
+    let now = world.now;
+    let held = frames(&mut world, |world| {
+        for _ in 0..4 {
+            world.nodes[0].send(client, &pattern(1460), None).unwrap();
+            world.nodes[0].settle(now);
+        }
+    });
+    assert_eq!(held, []);
+    // The device is done with what was before.
+    world.nodes[0].hardware().unwrap().is_sending = false;
+    let together = frames(&mut world, |world| {
+        world.nodes[0].poll(now);
+    });
+    assert_eq!(together, [54 + 4 * 1460]);
+    let mut arrived = 0;
+    assert!(world.run_until(SECOND, |world| {
+        arrived += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        arrived == 8 * 1460
+    }));
+}
+
+#[test]
+fn a_busy_device_holds_back_no_more_than_it_gains_by() {
+    let (mut world, client, _) = pair();
+    world.nodes[0].hardware().unwrap().is_sending = true;
+    let now = world.now;
+    let sent = frames(&mut world, |world| {
+        for _ in 0..4 {
+            assert!(world.nodes[0].hardware().unwrap().offloads.is_empty());
+            world.nodes[0].send(client, &pattern(8 << 10), None).unwrap();
+            world.nodes[0].settle(now);
+        }
+    });
+    assert!(sent.iter().sum::<usize>() > 30_000, "{sent:?}");
+}
+
+#[test]
+fn who_was_held_back_and_closes_loses_nothing() {
+    let (mut world, client, server) = pair();
+    world.nodes[0].hardware().unwrap().is_sending = true;
+    world.nodes[0].send(client, b"last words", None).unwrap();
+    world.nodes[0].close(client).unwrap();
+    world.nodes[0].hardware().unwrap().is_sending = false;
+    let mut words = Vec::new();
+    assert!(world.run_until(SECOND, |world| {
+        let end = world.receive(1, server).map(|bytes| {
+            words.extend_from_slice(&bytes);
+            bytes.is_empty()
+        });
+        end == Ok(true)
+    }));
+    assert_eq!(words, b"last words");
+}
+
+#[test]
+fn several_full_segments_have_one_acknowledgement() {
+    let (mut world, client, server) = World::pair();
+    warm_up(&mut world, client, server);
+    let acknowledgements = |world: &mut World, count: usize| {
+        world.nodes[1].hardware().unwrap().offloads.clear();
+        let start = world.now;
+        for _ in 0..count {
+            world.nodes[0].send(client, &pattern(1460), None).unwrap();
+            // Each arrives alone.
+            world.run(MILLISECOND / 100);
+            let _ = world.receive(1, server);
+        }
+        assert!(world.now - start < MILLISECOND);
+        world.nodes[1].hardware().unwrap().offloads.len()
+    };
+    assert_eq!(acknowledgements(&mut world, 16), 2);
+    // Fewer are acknowledged a little later.
+    assert_eq!(acknowledgements(&mut world, 5), 0);
+    world.run(10 * MILLISECOND);
+    assert_eq!(world.nodes[1].hardware().unwrap().offloads.len(), 1);
+}

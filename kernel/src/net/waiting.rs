@@ -1,0 +1,75 @@
+//! Waiting until the stack has what is wanted of it.
+//!
+//! Only who has the turn with the stack wakes anybody. So whoever looks, and says in the same turn that it waits, misses nothing.
+
+use core::task::{Context, Poll};
+
+use hermit_interface::Errno;
+use hermit_io::Waiters as _;
+
+use super::stack::{Network, Stack};
+use super::{act, leader};
+use crate::threads::schedule;
+use crate::threads::wait::block_until;
+use crate::waiters::Waiters;
+
+/// After so many rounds without an end others have their turn, and time limits are looked at: what arrives may keep the device
+/// from ever having nothing, though nothing of it is for who waits.
+const MOST_ROUNDS: u32 = 16;
+
+/// Does something as soon as the stack does not say `EAGAIN`, which it still does if that takes too long.
+///
+/// Nobody who is among the waiters leaves without having looked once more, so that a wake-up meant for one of them is not lost.
+pub(super) fn wait_until<R>(
+    network: &Network,
+    waiters: &Waiters,
+    deadline: Option<u64>,
+    mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    let waited = block_until(deadline, |context| poll(network, waiters, context, &mut action));
+    leader::resign();
+    waited.unwrap_or_else(|| {
+        let context = Context::from_waker(schedule::current().waker());
+        look(network, waiters, &context, action)
+    })
+}
+
+fn poll<R>(
+    network: &Network,
+    waiters: &Waiters,
+    context: &mut Context<'_>,
+    mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
+) -> Poll<Result<R, Errno>> {
+    for _ in 0..MOST_ROUNDS {
+        let result = look(network, waiters, context, |stack| {
+            let result = action(stack);
+            if matches!(result, Err(Errno::EAGAIN)) {
+                waiters.add(context);
+            }
+            result
+        });
+        match result {
+            Err(Errno::EAGAIN) if leader::lead(context) => {}
+            Err(Errno::EAGAIN) => return Poll::Pending,
+            result => return Poll::Ready(result),
+        }
+    }
+    schedule::yield_now();
+    // It is to be tried again at once.
+    context.waker().wake_by_ref();
+    Poll::Pending
+}
+
+/// Takes a thread from those who wait, looks at what has arrived, and does something: what the thread finds itself need not wake it.
+pub(super) fn look<R>(
+    network: &Network,
+    waiters: &Waiters,
+    context: &Context<'_>,
+    action: impl FnOnce(&mut Stack) -> R,
+) -> R {
+    act(network, |stack| {
+        waiters.remove(context);
+        super::poll(stack);
+        action(stack)
+    })
+}
