@@ -7,6 +7,8 @@
 //! | `GET /` | a greeting |
 //! | `POST /echo` | what came |
 //! | `GET /bytes/N` | N bytes |
+//! | `GET /file` | what is in the file that the variable `HTTPD_FILE` names |
+//! | `GET /memory` | how many bytes the program could get at once |
 //! | `POST /exit`, `GET /exit` | a farewell; then the program ends |
 //!
 //! Variables: `HTTPD_PORT`, `HTTPD_CONNECTIONS` (most at a time, 1024), `HTTPD_BODY` (most bytes of a request's body,
@@ -19,6 +21,7 @@ mod body;
 mod connection;
 mod date;
 mod input;
+mod memory;
 mod places;
 mod request;
 mod response;

@@ -1,7 +1,8 @@
 //! What there is to be asked for.
 
-use std::env;
+use std::{env, fs};
 
+use crate::memory;
 use crate::request::Request;
 use crate::response::{Content, Response};
 use crate::status::Status;
@@ -26,6 +27,9 @@ pub(crate) fn answer(request: &Request, body: Vec<u8>) -> Response {
             Response { exits: true, ..Response::new(Content::Text("goodbye\n".to_owned())) }
         }
         "/exit" => not_allowed("GET, POST"),
+        "/file" if reads => file(),
+        "/memory" if reads => Response::new(Content::Text(format!("{}\n", memory::largest_block()))),
+        "/file" | "/memory" => not_allowed("GET, HEAD"),
         "*" => Response { allow: Some("GET, HEAD, POST"), ..Response::new(Content::Text(String::new())) },
         path => match path.strip_prefix("/bytes/") {
             Some(count) if reads => filler(count),
@@ -41,6 +45,12 @@ fn greeting() -> Response {
 
 fn not_allowed(methods: &'static str) -> Response {
     Response { allow: Some(methods), ..Response::plain(Status::MethodNotAllowed) }
+}
+
+/// Everything that is in the file.
+fn file() -> Response {
+    let bytes = env::var_os("HTTPD_FILE").and_then(|path| fs::read(path).ok());
+    bytes.map_or_else(|| Response::plain(Status::NotFound), |bytes| Response::new(Content::Bytes(bytes)))
 }
 
 fn filler(count: &str) -> Response {
@@ -70,16 +80,27 @@ mod tests {
         assert_eq!(ask("GET", "/bytes/17").content, Content::Filler(17));
         assert!(ask("POST", "/exit").exits);
         assert_eq!(ask("OPTIONS", "*").status, Status::Ok);
+        let Content::Text(size) = ask("GET", "/memory").content else { panic!("it is no text") };
+        assert!(size.trim_end().parse::<usize>().unwrap() > 1 << 20);
     }
 
     #[test]
     fn what_there_is_not_is_refused() {
-        for path in
-            ["/nothing", "/bytes", "/bytes/", "/bytes/x", "/bytes/+1", "/bytes/-1", "/bytes/9999999999999"]
-        {
+        for path in [
+            "/nothing",
+            "/file",
+            "/bytes",
+            "/bytes/",
+            "/bytes/x",
+            "/bytes/+1",
+            "/bytes/-1",
+            "/bytes/9999999999999",
+        ] {
             assert_eq!(ask("GET", path).status, Status::NotFound, "{path}");
         }
-        for (method, path) in [("POST", "/"), ("GET", "/echo"), ("PUT", "/bytes/1"), ("DELETE", "/exit")] {
+        for (method, path) in
+            [("POST", "/"), ("GET", "/echo"), ("PUT", "/bytes/1"), ("DELETE", "/exit"), ("PUT", "/file")]
+        {
             let response = ask(method, path);
             assert_eq!((response.status, response.exits), (Status::MethodNotAllowed, false), "{path}");
             assert!(response.allow.is_some(), "{path}");

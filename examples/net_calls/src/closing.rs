@@ -7,7 +7,7 @@ use crate::notes::Notes;
 use crate::support::{Ip, at_once, fill, join, peek, read, settle, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
-pub(crate) const ROWS: [Row; 17] = [
+pub(crate) const ROWS: [Row; 18] = [
     ("unread_data", Check::Versions(unread_data)),
     ("unread_data_both", Check::Versions(unread_data_both)),
     ("unread_data_and_data_sent", Check::Versions(unread_data_and_data_sent)),
@@ -22,6 +22,7 @@ pub(crate) const ROWS: [Row; 17] = [
     ("no_linger_does_not_wait", Check::Versions(no_linger_does_not_wait)),
     ("reset_wakes_reader", Check::Versions(reset_wakes_reader)),
     ("reset_wakes_writer", Check::Versions(reset_wakes_writer)),
+    ("reset_cuts_a_write_short", Check::Versions(reset_cuts_a_write_short)),
     ("reset_with_data_waiting", Check::Versions(reset_with_data_waiting)),
     ("reset_then_everything", Check::Versions(reset_then_everything)),
     ("both_at_once", Check::Versions(both_at_once)),
@@ -207,6 +208,30 @@ fn reset_wakes_writer(notes: &mut Notes, ip: Ip) -> Outcome {
     })?;
     notes.add("write", result);
     notes.add("write again", write(&client, b"a"));
+    Ok(())
+}
+
+/// A write of which a part was taken has no error: that is for the next call, whichever it is.
+fn reset_cuts_a_write_short(notes: &mut Notes, ip: Ip) -> Outcome {
+    let much = vec![0; 2 << 20];
+    let mut cut_short = || {
+        let (client, server) = ip.small_pair()?;
+        let size = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write(&client, &much));
+            peek(&server)?;
+            reset(server)?;
+            join(writer)
+        })?;
+        notes.add("a part was taken", size > 0 && size < much.len());
+        Ok::<_, std::io::Error>(client)
+    };
+    let (first, second, third) = (cut_short()?, cut_short()?, cut_short()?);
+    notes.add("read", read(&first));
+    notes.add("read again", read(&first));
+    notes.add("write", write(&second, b"a"));
+    notes.add("write again", write(&second, b"a"));
+    notes.add("error", third.take_error());
+    notes.add("read", read(&third));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::notes::Notes;
 use crate::support::{Ip, join, read, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
-pub(crate) const ROWS: [Row; 12] = [
+pub(crate) const ROWS: [Row; 14] = [
     ("read_and_write", Check::Versions(read_and_write)),
     ("send_and_receive", Check::Versions(send_and_receive)),
     ("duplicates", Check::Versions(duplicates)),
@@ -19,6 +19,8 @@ pub(crate) const ROWS: [Row; 12] = [
     ("unknown_kinds", Check::Plain(unknown_kinds)),
     ("back_and_forth", Check::Versions(back_and_forth)),
     ("numbers_are_used_again", Check::Versions(numbers_are_used_again)),
+    ("all_open", Check::Versions(all_open)),
+    ("given_back", Check::Versions(given_back)),
     ("closed_while_read", Check::Versions(closed_while_read)),
 ];
 
@@ -166,6 +168,52 @@ fn numbers_are_used_again(notes: &mut Notes, ip: Ip) -> Outcome {
         .into_iter()
         .max();
     notes.add("no number is lost", largest.is_some_and(|largest| largest <= first + 8));
+    Ok(())
+}
+
+/// Opens descriptors until there is none left, and notes why.
+fn open_all(notes: &mut Notes, copied: &TcpListener) -> std::io::Result<Vec<OwnedFd>> {
+    sys::limit_descriptors()?;
+    let mut copies = Vec::new();
+    loop {
+        match sys::dup(copied) {
+            Ok(copy) => copies.push(copy),
+            Err(error) => {
+                notes.add("all are open", Err::<(), _>(error));
+                return Ok(copies);
+            }
+        }
+    }
+}
+
+/// Who waits in a listener's queue stays there if there is no descriptor for it.
+fn all_open(notes: &mut Notes, ip: Ip) -> Outcome {
+    let (listener, address) = ip.listener()?;
+    let client = TcpStream::connect(address)?;
+    write(&client, b"stays")?;
+    let mut copies = open_all(notes, &listener)?;
+    for _ in 0..2 {
+        notes.add("accept", listener.accept().map(drop));
+    }
+    notes.add("socket", ip.stream_socket().map(drop));
+    copies.pop();
+    let (server, _) = listener.accept()?;
+    notes.add("read", read(&server));
+    // It does not wait for what it could not take.
+    notes.add("accept", listener.accept().map(drop));
+    Ok(())
+}
+
+/// A call that fails keeps no descriptor for itself.
+fn given_back(notes: &mut Notes, ip: Ip) -> Outcome {
+    let (listener, _) = ip.listener()?;
+    let mut copies = open_all(notes, &listener)?;
+    copies.pop();
+    listener.set_nonblocking(true)?;
+    for _ in 0..2 {
+        notes.add("accept", listener.accept().map(drop));
+    }
+    notes.add("copy", sys::dup(&listener).map(drop));
     Ok(())
 }
 

@@ -83,6 +83,14 @@ impl Ip {
         Ok((one, other))
     }
 
+    /// The same; the first one's writes, and what it sends, find little room.
+    pub(crate) fn small_pair(self) -> io::Result<(TcpStream, TcpStream)> {
+        let (from, to) = self.pair()?;
+        sys::set_option(&from, sys::SEND_BUFFER, 32 << 10)?;
+        sys::set_option(&to, sys::RECEIVE_BUFFER, 32 << 10)?;
+        Ok((from, to))
+    }
+
     /// A datagram socket at the loopback address, and its address.
     pub(crate) fn datagrams(self) -> io::Result<(UdpSocket, SocketAddr)> {
         let socket = UdpSocket::bind(self.loopback(0))?;

@@ -95,6 +95,23 @@ pub(crate) fn dup(fd: impl AsFd) -> io::Result<OwnedFd> {
     owned(unsafe { c::dup(raw(&fd)) })
 }
 
+/// Has the program have at most 1,024 descriptors, as it has on our kernel.
+#[cfg(not(target_os = "hermit"))]
+pub(crate) fn limit_descriptors() -> io::Result<()> {
+    let mut limit = c::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure lives until the call returns.
+    check(unsafe { c::getrlimit(c::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = 1_024;
+    // SAFETY: as above.
+    check(unsafe { c::setrlimit(c::RLIMIT_NOFILE, &raw const limit) }).map(drop)
+}
+
+/// It has no more.
+#[cfg(target_os = "hermit")]
+pub(crate) fn limit_descriptors() -> io::Result<()> {
+    Ok(())
+}
+
 /// A number that is no descriptor's.
 pub(crate) fn nowhere() -> BorrowedFd<'static> {
     // SAFETY: calls fail with it, and nothing here opens so many descriptors that it becomes one.

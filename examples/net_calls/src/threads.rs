@@ -2,15 +2,17 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::thread;
 
 use crate::notes::Notes;
 use crate::support::{Ip, join, read, receive, settle, write};
-use crate::{Check, Outcome, Row};
+use crate::{Check, Outcome, Row, sys};
 
-pub(crate) const ROWS: [Row; 8] = [
+pub(crate) const ROWS: [Row; 9] = [
     ("accept_waits", Check::Versions(accept_waits)),
     ("several_accept", Check::Versions(several_accept)),
+    ("some_give_up", Check::Versions(some_give_up)),
     ("several_read", Check::Versions(several_read)),
     ("several_write", Check::Versions(several_write)),
     ("several_receive", Check::Versions(several_receive)),
@@ -48,6 +50,47 @@ fn several_accept(notes: &mut Notes, ip: Ip) -> Outcome {
     })?;
     notes.add("each once", accepted);
     Ok(())
+}
+
+/// Answers everybody until there is an error, even if nobody comes for a while.
+fn answer_all(listener: &TcpListener) -> io::Result<io::Error> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => _ = write(&stream, &read(&stream)?)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+            Err(error) => return Ok(error),
+        }
+    }
+}
+
+/// Some who wait give up: no connection is left to nobody, and in the end all learn that it is the end.
+fn some_give_up(notes: &mut Notes, ip: Ip) -> Outcome {
+    let (listener, address) = ip.listener()?;
+    let limit = |microseconds| sys::set_limit(listener.as_fd(), sys::Limit::Receive, 0, microseconds);
+    limit(1_000)?;
+    notes.add("alone", listener.accept().map(drop));
+    limit(0)?;
+    thread::scope(|scope| {
+        let accepting = [(); 8].map(|()| scope.spawn(|| answer_all(&listener)));
+        settle();
+        let mut answered = 0;
+        for number in 0..200_u8 {
+            if number == 100 {
+                limit(1_000)?;
+            }
+            let client = TcpStream::connect(address)?;
+            write(&client, &[number])?;
+            answered += usize::from(read(&client)? == [number]);
+        }
+        notes.add("answered of 200", answered);
+        limit(0)?;
+        settle();
+        sys::shutdown(&listener, sys::SHUT_RDWR)?;
+        let ends: Vec<io::Error> = accepting.into_iter().map(join).collect::<Result<_, _>>()?;
+        let told = ends.iter().filter(|error| error.kind() == io::ErrorKind::InvalidInput).count();
+        notes.add("told of 8", told);
+        Ok(())
+    })
 }
 
 /// Reads up to the end, and gives how many bytes it got.

@@ -3,13 +3,14 @@
 use std::io::Read;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::thread;
 use std::time::Duration;
 
 use crate::notes::Notes;
 use crate::support::{Ip, fill, join, peek, read, receive, settle, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
-pub(crate) const ROWS: [Row; 14] = [
+pub(crate) const ROWS: [Row; 15] = [
     ("settings", Check::Versions(settings)),
     ("settings_of_datagrams", Check::Versions(settings_of_datagrams)),
     ("zero", Check::Versions(zero)),
@@ -18,6 +19,7 @@ pub(crate) const ROWS: [Row; 14] = [
     ("read", Check::Versions(read_limit)),
     ("peek", Check::Versions(peek_limit)),
     ("write", Check::Versions(write_limit)),
+    ("write_to_a_slow_reader", Check::Versions(write_to_a_slow_reader)),
     ("accept", Check::Versions(accept_limit)),
     ("receive", Check::Versions(receive_limit)),
     ("in_time", Check::Versions(in_time)),
@@ -129,6 +131,28 @@ fn write_limit(notes: &mut Notes, ip: Ip) -> Outcome {
     Ok(())
 }
 
+/// The limit is one of the whole call: it does not begin anew whenever a part was taken.
+fn write_to_a_slow_reader(notes: &mut Notes, ip: Ip) -> Outcome {
+    /// Reads at most, which take a lot longer than the limit.
+    const MOST: u32 = 100;
+    let (client, mut server) = ip.small_pair()?;
+    client.set_write_timeout(Some(LIMIT))?;
+    let much = vec![0; 8 << 20];
+    let mut buffer = vec![0; 32 << 10];
+    let (size, reads) = thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&client, &much));
+        let mut reads = 0;
+        while reads < MOST && !writer.is_finished() {
+            reads += u32::from(server.read(&mut buffer)? > 0);
+            thread::sleep(LIMIT / 4);
+        }
+        Ok::<_, std::io::Error>((join(writer)?, reads))
+    })?;
+    notes.add("a part was taken", size > 0 && size < much.len());
+    notes.add("it ends before the reader does", reads < MOST);
+    Ok(())
+}
+
 /// std has no call to set it for a listener.
 fn accept_limit(notes: &mut Notes, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
@@ -166,7 +190,7 @@ fn in_time(notes: &mut Notes, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.set_read_timeout(Some(20 * SECOND))?;
     let (result, time) = takes(Duration::ZERO, || {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let reader = scope.spawn(|| read(&client));
             settle();
             write(&server, b"data")?;
