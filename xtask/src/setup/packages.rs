@@ -24,6 +24,12 @@ pub(crate) const QEMU: Package =
 /// Connects uhyve's guests without rights.
 pub(crate) const PASST: Package = Package { program: "passt", name: "passt", called: "passt" };
 
+/// Makes taps and other network devices.
+pub(crate) const IPROUTE: Package = Package { program: "ip", name: "iproute2", called: "iproute2" };
+
+/// Asks HTTP servers as often as goes.
+pub(crate) const WRK: Package = Package { program: "wrk", name: "wrk", called: "wrk" };
+
 impl Package {
     /// Whether it is there.
     pub(crate) fn is_installed(self) -> bool {

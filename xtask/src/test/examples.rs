@@ -13,10 +13,10 @@ use crate::workspace;
 pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
 /// What is built in every way.
-const ALWAYS: [&str; 5] = ["disk", "faults", "hello_world", "stdin", "threads"];
+const ALWAYS: [&str; 7] = ["disk", "faults", "hello_world", "httpd", "net_calls", "stdin", "threads"];
 
 /// What is not built without floating-point instructions: it is not for hosts that merely emulate.
-const ORDINARY: [&str; 4] = ["abi_calls", "httpd", "net_calls", "third_party"];
+const ORDINARY: [&str; 6] = ["abi_calls", "http_client", "poll_server", "third_party", "udp_echo", "web"];
 
 /// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use tempfile::TempDir;
 
+use super::cable::Cable;
 use super::examples::Examples;
 use super::machines::Machine;
 use super::running::{Input, Outcome, Running};
@@ -52,7 +53,8 @@ impl Host<'_> {
             cpus: 1,
             memory: MemorySize::default(),
             input: Vec::new(),
-            ports: Vec::new(),
+            net: Net::None,
+            more: Vec::new(),
             limit: LIMIT,
         }
     }
@@ -92,8 +94,50 @@ pub(super) struct Guest<'a> {
     cpus: u32,
     memory: MemorySize,
     input: Vec<u8>,
-    ports: Vec<Port>,
+    net: Net,
+    /// More options of QEMU.
+    more: Vec<String>,
     limit: Duration,
+}
+
+/// How a guest is connected.
+#[derive(Clone, Debug)]
+enum Net {
+    None,
+    /// By sockets of the host, which has passt or QEMU make its connections, and passes these ports on.
+    Sockets(Vec<Port>),
+    /// To an interface of the host.
+    Cable(Cable),
+}
+
+/// A guest that runs.
+#[derive(Debug)]
+pub(super) struct Started {
+    running: Running,
+    /// Where QEMU leaves the guest's status.
+    folder: Option<TempDir>,
+}
+
+impl Started {
+    /// Waits until these bytes are on standard output.
+    pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
+        self.running.has_printed(bytes)
+    }
+
+    /// Waits for the end.
+    pub(super) fn end(self) -> Result<Outcome> {
+        let mut outcome = self.running.end()?;
+        if let Some(folder) = self.folder {
+            outcome.code = Some(qemu::status(folder.path()).unwrap_or(NOT_STARTED).into());
+        }
+        Ok(outcome)
+    }
+
+    /// Ends it as a power cut does.
+    pub(super) fn kill(mut self) -> Result<Outcome> {
+        self.running.kill()?;
+        self.end()
+    }
 }
 
 impl Guest<'_> {
@@ -118,9 +162,31 @@ impl Guest<'_> {
         Self { input: input.to_owned(), ..self }
     }
 
+    /// With connections made by the host, to wherever the host gets.
+    pub(super) fn connected(mut self) -> Self {
+        if !matches!(self.net, Net::Sockets(_)) {
+            self.net = Net::Sockets(Vec::new());
+        }
+        self
+    }
+
     /// With a port of the host that is passed on to it.
-    pub(super) fn port(mut self, port: Port) -> Self {
-        self.ports.push(port);
+    pub(super) fn port(self, port: Port) -> Self {
+        let mut guest = self.connected();
+        if let Net::Sockets(ports) = &mut guest.net {
+            ports.push(port);
+        }
+        guest
+    }
+
+    /// On an interface of the host.
+    pub(super) fn cable(self, cable: Cable) -> Self {
+        Self { net: Net::Cable(cable), ..self }
+    }
+
+    /// With more options, should it be QEMU that runs it.
+    pub(super) fn qemu_options(mut self, options: &[&str]) -> Self {
+        self.more.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
@@ -129,12 +195,17 @@ impl Guest<'_> {
         Self { limit: self.limit + time, ..self }
     }
 
-    /// Runs it to its end.
-    pub(super) fn run(&self) -> Result<Outcome> {
+    /// Starts it.
+    pub(super) fn start(&self) -> Result<Started> {
         match self.monitor {
             Monitor::Qemu(loader) => self.in_qemu(loader),
             Monitor::Uhyve(uhyve, engine) => self.in_uhyve(uhyve, *engine),
         }
+    }
+
+    /// Runs it to its end.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        self.start()?.end()
     }
 
     /// Runs it and checks the exit code and that it prints certain texts, wherever.
@@ -144,23 +215,37 @@ impl Guest<'_> {
         Ok(outcome)
     }
 
-    fn in_uhyve(&self, uhyve: &Uhyve, engine: Engine) -> Result<Outcome> {
+    fn in_uhyve(&self, uhyve: &Uhyve, engine: Engine) -> Result<Started> {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         let machine = Machine::new(uhyve.on(engine), &self.image, &arguments);
         let machine = machine.cpus(self.cpus).options(&["--memory", &self.memory.to_string()]);
         let machine =
             self.environment.iter().fold(machine, |machine, variable| machine.options(&["--env", variable]));
-        let machine =
-            self.ports.iter().fold(machine, |machine, port| machine.options(&["-p", &port.to_string()]));
-        machine.reads(Input::Bytes(self.input.clone())).limit(self.limit).run()
+        let machine = match &self.net {
+            Net::None => machine,
+            Net::Sockets(ports) => {
+                ports.iter().fold(machine.options(&["--net", "passt"]), |machine, port| {
+                    machine.options(&["-p", &port.to_string()])
+                })
+            }
+            Net::Cable(cable) => machine.options(&["--net", &cable.uhyve()]),
+        };
+        let running = machine.reads(Input::Bytes(self.input.clone())).limit(self.limit).start()?;
+        Ok(Started { running, folder: None })
     }
 
-    fn in_qemu(&self, loader: &Path) -> Result<Outcome> {
+    fn in_qemu(&self, loader: &Path) -> Result<Started> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let more = network::qemu(None, &self.ports).map_err(Error::msg)?;
+        let (net, words) = match &self.net {
+            Net::None => (Vec::new(), Vec::new()),
+            Net::Sockets(ports) => (network::qemu(Some("user"), ports).map_err(Error::msg)?, Vec::new()),
+            Net::Cable(cable) => (cable.qemu().to_vec(), cable.words()),
+        };
+        let more = [net, self.more.clone()].concat();
         let guest = qemu::Guest {
             board: if more.is_empty() { Board::Microvm } else { Board::Pc },
             more,
+            words,
             cpus: self.cpus,
             memory: self.memory,
             arguments: self.arguments.iter().map(Into::into).collect(),
@@ -168,8 +253,7 @@ impl Guest<'_> {
             ..qemu::Guest::new(loader.to_owned(), Some(self.image.clone()), program::name_of(&self.image))
         };
         let input = Input::Open(qemu::quoted(&self.input));
-        let mut outcome = Running::start(guest.command(folder.path())?, input, self.limit)?.end()?;
-        outcome.code = Some(qemu::status(folder.path()).unwrap_or(NOT_STARTED).into());
-        Ok(outcome)
+        let running = Running::start(guest.command(folder.path())?, input, self.limit)?;
+        Ok(Started { running, folder: Some(folder) })
     }
 }

@@ -12,6 +12,7 @@
 //! not have is then skipped.
 
 mod boards;
+mod cable;
 mod devices;
 mod examples;
 mod fuzz;

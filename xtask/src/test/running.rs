@@ -138,6 +138,11 @@ impl Running {
         process::run(Command::new("sh").args(["-c", &format!("kill -{name} {}", self.id())]))
     }
 
+    /// Ends it at once, whatever it does.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.child.kill().context("cannot kill a process")
+    }
+
     /// Waits for the end.
     pub(super) fn end(mut self) -> Result<Outcome> {
         let mut is_late = false;

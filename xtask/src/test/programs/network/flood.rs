@@ -1,0 +1,84 @@
+//! A flood of requests for connections by nobody: it costs no more memory than is set aside for it, and keeps nobody out.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
+
+use super::load::{self, memory};
+use super::tap::Tap;
+use super::way::Way;
+use super::{http, packets};
+use crate::test::host::Host;
+
+/// How long it lasts.
+const TIME: Duration = Duration::from_secs(5);
+
+/// So many at once, then a pause: ten thousand a second.
+const BATCH: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Fewer would be no flood.
+const LEAST: u32 = 5_000;
+
+/// How much of the memory it may cost while it lasts: the part that is set aside for buffers, and what goes with them.
+const SHARE: u64 = 3;
+
+/// The guest's memory, in MiB: far less than the flood would take if nobody set it bounds.
+const MEMORY: u64 = 64;
+
+pub(super) fn test(host: &Host<'_>) -> Result<()> {
+    let tap = Tap::new()?;
+    let target = tap.guest();
+    load::twice(&Way::Tap(tap), load::httpd(host, MEMORY), |address| {
+        let before = memory(address)?;
+        let during = thread::scope(|scope| {
+            let flood = scope.spawn(move || flood(target, load::PORT));
+            let during = besieged(address);
+            let sent = flood.join().map_err(|_| anyhow::anyhow!("the flood panicked"))??;
+            ensure!(sent >= LEAST, "{sent} requests are no flood");
+            during
+        })?;
+        ensure!(during >= before - before / SHARE, "of {before} bytes {during} are left during the flood");
+        Ok(())
+    })
+}
+
+/// Asks again and again while the flood lasts; the least memory that was left.
+fn besieged(address: SocketAddr) -> Result<u64> {
+    let (start, mut least) = (Instant::now(), u64::MAX);
+    while start.elapsed() < TIME {
+        let answer = http::get(address, "/bytes/10000").context("the server cannot be reached")?;
+        ensure!(answer.len() == 10_000, "{} bytes", answer.len());
+        least = memory(address)?.min(least);
+    }
+    Ok(least)
+}
+
+/// Sends requests with sources that are nobody's; how many.
+fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
+    let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW))?;
+    let (start, mut count) = (Instant::now(), 0_u32);
+    while start.elapsed() < TIME {
+        for _ in 0..BATCH {
+            count += 1;
+            let packet = packets::syn(nobody(count), (target, port), count);
+            match sendto(&socket, &packet, SendFlags::empty(), &SocketAddrV4::new(target, 0)) {
+                // There is no more room on the way for now.
+                Ok(_) | Err(Errno::NOBUFS) => {}
+                Err(error) => return Err(error).context("a packet cannot be sent"),
+            }
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(count)
+}
+
+/// An address and a port of a network for measurements (RFC 2544), another one for each number: they jump about.
+fn nobody(number: u32) -> (Ipv4Addr, u16) {
+    let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
+    (Ipv4Addr::new(198, 18 | a & 1, b, c), u16::from_be_bytes([a | 0x80, d]))
+}

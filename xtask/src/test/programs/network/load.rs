@@ -1,0 +1,146 @@
+//! Many connections: at the same time, and one after the other. Nothing is left of them.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::http::{self, Connection};
+use super::server;
+use super::way::{self, Way};
+use crate::test::host::{Guest, Host};
+use crate::test::report::Report;
+
+/// The port of the server in its machine.
+pub(super) const PORT: u16 = 8080;
+
+/// Connections at the same time, for which a process needs more descriptors than it usually may have.
+const AT_ONCE: usize = 1_000;
+const DESCRIPTORS: u64 = 4_096;
+
+/// Connections one after the other.
+const IN_A_ROW: usize = 10_000;
+
+/// As many as there is time for where the processor is emulated.
+const FEW_IN_A_ROW: usize = 2_000;
+
+/// How long they may take.
+const TIME: Duration = Duration::from_secs(240);
+
+/// How much memory a server may keep after clients are gone, in bytes: what was never used before. A connection that
+/// is forgotten is 16 KiB or more.
+const KEPT: u64 = 2 << 20;
+
+/// How long connections that have ended are remembered, with some to spare.
+const MEMORY_TIME: Duration = Duration::from_secs(30);
+
+pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
+    let in_a_row = if host.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
+    let tests: [(String, &dyn Fn() -> Result<()>); 2] = [
+        (format!("{AT_ONCE} connections at once"), &|| at_once(host)),
+        (format!("{in_a_row} connections in a row"), &|| in_a_row_of(host, in_a_row)),
+    ];
+    let reason = way::reason_against(host);
+    for (name, test) in tests {
+        let name = format!("{host}: {name}");
+        match &reason {
+            Some(reason) => report.skip(&name, reason),
+            None => report.check(&name, test),
+        }
+    }
+}
+
+/// A server for many clients, which may be idle for long.
+pub(super) fn httpd<'a>(host: &'a Host<'_>, mebibytes: u64) -> Guest<'a> {
+    let guest = host.guest("httpd", &[]).memory(mebibytes).more_time(TIME);
+    guest.variable("HTTPD_TIMEOUT=60000").variable("HTTPD_CONNECTIONS=4096")
+}
+
+/// Runs a test against a server, twice: the first time everything has its first time. The second one costs no memory.
+pub(super) fn twice(way: &Way, guest: Guest<'_>, test: impl Fn(SocketAddr) -> Result<()>) -> Result<()> {
+    let (guest, address) = way.reach(guest, PORT)?;
+    let run = || {
+        http::get_patiently(address, "/")?;
+        test(address)?;
+        let before = settled(address)?;
+        test(address)?;
+        regained(address, before)
+    };
+    server::during(&guest, run, || http::exit(address)).map(drop)
+}
+
+/// The memory that the server has left, once it no longer becomes more.
+fn settled(address: SocketAddr) -> Result<u64> {
+    let mut size = memory(address)?;
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let more = memory(address)?;
+        if more <= size {
+            return Ok(size);
+        }
+        size = more;
+    }
+}
+
+/// Waits until the server has as much memory left as before.
+fn regained(address: SocketAddr, before: u64) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let now = memory(address)?;
+        if now + KEPT >= before {
+            return Ok(());
+        }
+        ensure!(
+            start.elapsed() < MEMORY_TIME,
+            "of {before} bytes {now} are left: clients that are gone have cost the rest"
+        );
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// The largest block that the server could get.
+pub(super) fn memory(address: SocketAddr) -> Result<u64> {
+    let text = String::from_utf8(http::get_patiently(address, "/memory")?)?;
+    text.trim().parse().with_context(|| text.clone())
+}
+
+fn at_once(host: &Host<'_>) -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < DESCRIPTORS) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), ..limit })
+            .context("this process may not have as many descriptors as it needs")?;
+    }
+    twice(&Way::best()?, httpd(host, 512), open_many)
+}
+
+/// All stay open while each is answered three times: at once, and when all others are there, too.
+fn open_many(address: SocketAddr) -> Result<()> {
+    let open = || {
+        let mut connection = Connection::new(address)?;
+        connection.ask("GET /", b"")?;
+        Ok(connection)
+    };
+    let connections = (0..AT_ONCE).map(|_| http::patiently(open));
+    let mut connections = connections.collect::<Result<Vec<_>>>()?;
+    for _ in 0..2 {
+        connections.iter_mut().try_for_each(|connection| connection.send("GET /bytes/1000", b""))?;
+        for (number, connection) in connections.iter_mut().enumerate() {
+            let answer = connection.receive().with_context(|| format!("connection {number}"))?;
+            ensure!(answer.body.len() == 1000, "{answer:?}");
+        }
+    }
+    Ok(())
+}
+
+fn in_a_row_of(host: &Host<'_>, count: usize) -> Result<()> {
+    twice(&Way::best()?, httpd(host, 64), |address| {
+        (0..count / 2).try_for_each(|number| {
+            let answer = http::get_patiently(address, "/bytes/100");
+            let answer = answer.with_context(|| format!("connection {number}"))?;
+            ensure!(answer.len() == 100, "{} bytes", answer.len());
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,89 @@
+//! Sockets: what `std::net` does inside of a machine, and what the host sees of servers and clients in it.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`table`] | every call of `std::net`, compared with Linux |
+//! | [`services`], [`clients`] | our servers and our client, with well-behaved partners |
+//! | [`load`], [`misuse`] | many connections, and clients that do not behave; neither may cost memory for good |
+//! | [`farewell`], [`flood`], [`pings`], [`streams`], [`ipv6`], [`lines`] | what takes an interface of the host's own |
+//! | [`way`], [`tap`], [`server`], [`http`], [`echoes`], [`packets`] | how the host gets at a guest, and what it says there |
+
+mod clients;
+mod echoes;
+mod farewell;
+mod flood;
+mod http;
+mod ipv6;
+mod lines;
+mod load;
+mod misuse;
+mod packets;
+mod pings;
+mod server;
+mod services;
+mod streams;
+mod table;
+mod tap;
+mod way;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::test::host::Host;
+use crate::test::report::Report;
+
+/// How long anything may take that a guest does at once when it is not busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Tests of a guest on an interface of the host's own.
+type OnATap = [(&'static str, fn(&Host<'_>) -> Result<()>)];
+
+const FAREWELL: &OnATap = &[("what was written before the end arrives", farewell::test)];
+
+const ON_A_TAP: &OnATap = &[
+    ("a flood of requests by nobody", flood::test),
+    ("a ping every 2 ms from power-on", pings::test),
+    ("streams both ways", streams::test),
+];
+
+const IPV6: &OnATap = &[
+    ("IPv6, by an address that is told", ipv6::told),
+    ("IPv6, by the address of the link", ipv6::link),
+    ("IPv6, by a router's network", ipv6::router),
+];
+
+const ONLY_QEMU: &OnATap = &[("devices that share a line of interrupts", lines::test)];
+
+/// Tests everything that the host can be used for.
+pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
+    table::test(report, host);
+    services::test(report, host);
+    clients::test(report, host);
+    load::test(report, host, long);
+    misuse::test(report, host);
+    let reason = tap::reason_against();
+    on_a_tap(report, host, FAREWELL, reason.as_deref());
+    on_a_tap(report, host, ON_A_TAP, reason.as_deref());
+    on_a_tap(report, host, IPV6, reason.as_deref().or(tap::reason_against_ipv6()));
+    if !host.is_uhyve() {
+        on_a_tap(report, host, ONLY_QEMU, reason.as_deref());
+    }
+}
+
+/// Tests a little of everything, where the processor is emulated.
+pub(super) fn test_light(report: &mut Report, host: &Host<'_>) {
+    table::test_light(report, host);
+    services::test_light(report, host);
+    on_a_tap(report, host, FAREWELL, tap::reason_against().as_deref());
+}
+
+fn on_a_tap(report: &mut Report, host: &Host<'_>, tests: &OnATap, reason: Option<&str>) {
+    for (name, test) in tests {
+        let name = format!("{host}, a tap: {name}");
+        match reason {
+            Some(reason) => report.skip(&name, reason),
+            None => report.check(&name, || test(host)),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Streams in both directions at the same time: every byte arrives, in its place.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+
+use super::tap::Tap;
+use super::way::Way;
+use super::{http, server, services};
+use crate::test::host::Host;
+
+/// The port of the server, which sends back what it gets.
+const PORT: u16 = 7070;
+
+/// How many streams.
+const STREAMS: u64 = 4;
+
+/// How long they are written to.
+const TIME: Duration = Duration::from_secs(4);
+
+/// Bytes that are written and compared at once: no multiple of any segment.
+const PIECE: usize = 50_000;
+
+pub(super) fn test(host: &Host<'_>) -> Result<()> {
+    let way = Way::Tap(Tap::new()?);
+    let (guest, address) = way.reach(host.guest("poll_server", &[]).memory(64), PORT)?;
+    let test = || streams(address);
+    server::during(&guest, test, || services::end_poll_server(address)).map(drop)
+}
+
+fn streams(address: SocketAddr) -> Result<()> {
+    thread::scope(|scope| {
+        let streams: Vec<_> = (1..=STREAMS).map(|seed| scope.spawn(move || stream(address, seed))).collect();
+        streams.into_iter().try_for_each(|stream| stream.join().map_err(|_| anyhow!("a stream panicked"))?)
+    })
+}
+
+fn stream(address: SocketAddr, seed: u64) -> Result<()> {
+    let stream = http::connect(address)?;
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&stream, seed));
+        let read = read(&stream, seed);
+        let written = writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+        let read = read?;
+        ensure!(read == written && read > 0, "{read} of {written} bytes came back");
+        Ok(())
+    })
+}
+
+/// Writes for a while; how many bytes.
+fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
+    let (mut pattern, start, mut total) = (Pattern(seed), Instant::now(), 0);
+    while start.elapsed() < TIME {
+        let piece: Vec<u8> = pattern.by_ref().take(PIECE).collect();
+        stream.write_all(&piece)?;
+        total += piece.len();
+    }
+    stream.shutdown(Shutdown::Write)?;
+    Ok(total)
+}
+
+/// Compares up to the end; how many bytes.
+fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
+    let (mut pattern, mut buffer, mut total) = (Pattern(seed), vec![0; PIECE], 0);
+    loop {
+        let size = stream.read(&mut buffer)?;
+        if size == 0 {
+            return Ok(total);
+        }
+        let same =
+            buffer.iter().take(size).zip(&mut pattern).take_while(|(got, sent)| **got == *sent).count();
+        ensure!(same == size, "byte {} is not what was sent", total + same);
+        total += size;
+    }
+}
+
+/// Bytes that do not repeat (xorshift), and hold no line that would end the server.
+struct Pattern(u64);
+
+impl Iterator for Pattern {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let [byte, ..] = self.0.to_le_bytes();
+        Some(byte | 0x80)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn patterns_differ() {
+        let pattern = |seed| Pattern(seed).take(1000).collect::<Vec<_>>();
+        assert_ne!(pattern(1), pattern(2));
+        assert_ne!(pattern(1)[..500], pattern(1)[500..]);
+        assert!(pattern(3).iter().all(|byte| *byte != b'\n'));
+    }
+}
