@@ -13,6 +13,7 @@ mod qemu;
 mod run;
 mod runner;
 mod setup;
+mod temporary;
 mod test;
 mod uhyve;
 mod workspace;
@@ -48,16 +49,25 @@ enum Command {
     /// Run a program as cargo's target runner does
     #[command(hide = true)]
     Runner(runner::Arguments),
+    /// Measure the network, in a namespace that is made for it
+    #[command(hide = true)]
+    NetBench(bench::net::Plan),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    // What runs a guest may become that guest, and then has no end of its own. Without a folder of their own, files are where they
+    // would be otherwise, and may stay there.
+    let runs_guest = matches!(command, Command::Run(_) | Command::Runner(_));
+    let _temporary = (!runs_guest).then(temporary::prepare);
+    match command {
         Command::Setup(arguments) => succeed(setup::main(&arguments)),
         Command::Run(arguments) => exit_with(run::main(&arguments)),
         Command::Image(arguments) => succeed(image::main(&arguments)),
         Command::Test(arguments) => succeed(test::main(&arguments)),
         Command::Bench(arguments) => succeed(bench::main(&arguments)),
         Command::Lint(arguments) => succeed(lint::main(&arguments)),
+        Command::NetBench(plan) => succeed(bench::net::inside(&plan)),
         Command::Runner(arguments) => exit_with(runner::main(&arguments)),
     }
 }

@@ -6,14 +6,17 @@
 //! | `core` | threads, locks, clocks and memory: in instructions, beside a Linux guest; in time, beside Linux itself |
 //! | `heap` | whether threads that allocate get in each other's way |
 //! | `hypervisor` | uhyve: on KVM beside QEMU, in a process beside a plain process; time, memory, size |
+//! | `net` | throughput, latency and rates of connections, beside Linux guests and Linux itself |
 
 mod boot;
 mod core;
 mod cpio;
+mod debian_kernel;
 mod heap;
 mod hypervisor;
 mod linux;
 mod native;
+pub(crate) mod net;
 mod process;
 mod running;
 
@@ -44,6 +47,8 @@ pub(crate) struct Arguments {
     /// Also write the figures to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    net: net::Choice,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,6 +61,8 @@ enum Suite {
     Heap,
     /// uhyve beside QEMU, or beside a plain process: from start to the greeting, memory, threads, size
     Hypervisor,
+    /// Servers beside those of a Linux guest and of Linux itself: throughput, latency, connections, start
+    Net,
 }
 
 /// What runs guests that are measured.
@@ -99,12 +106,26 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
             figures.insert(name.to_owned(), measure()?);
         }
     }
+    if arguments.suites.is_empty() || arguments.suites.contains(&Suite::Net) {
+        figures.insert("net".to_owned(), net(arguments)?);
+    }
     ensure!(!figures.is_empty(), "these suites have nothing to measure there");
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// It needs rights, and is left out without them unless it was asked for.
+fn net(arguments: &Arguments) -> Result<Value> {
+    net::main(&arguments.net, arguments.platform).or_else(|error| {
+        if arguments.suites.contains(&Suite::Net) {
+            return Err(error);
+        }
+        eprintln!("net: not available: {error:#}");
+        Ok(Value::Null)
+    })
 }
 
 /// Builds an example for the guest.

@@ -1,0 +1,33 @@
+//! What our guests are to reach: how many times better than a Linux guest, or than Linux itself.
+
+use super::topic::Table;
+
+/// Under QEMU, by table and row, as ratios to the Linux guest. They are what the project set out to reach in absolute figures on one
+/// machine, divided by what a Linux guest reached there.
+const QEMU: [(Table, &str, f64); 15] = [
+    (Table::ToServer, "64 B", 1.47),
+    (Table::ToServer, "1 KiB", 1.10),
+    (Table::ToServer, "16 KiB", 1.09),
+    (Table::ToServer, "64 KiB", 1.08),
+    (Table::ToServer, "1 MiB", 1.05),
+    (Table::FromServer, "64 B", 3.41),
+    (Table::FromServer, "1 KiB", 5.13),
+    (Table::FromServer, "16 KiB", 1.19),
+    (Table::FromServer, "64 KiB", 1.07),
+    (Table::FromServer, "1 MiB", 1.09),
+    (Table::Latency, "1 B, p50", 2.08),
+    (Table::Latency, "16 KiB, p50", 1.20),
+    (Table::Rates, "connections", 1.55),
+    (Table::Start, "first answered ping", 10.0),
+    (Table::Start, "first byte of HTTP", 10.0),
+];
+
+/// The ratio that a row has under QEMU.
+pub(super) fn qemu(table: Table, row: &str) -> Option<f64> {
+    QEMU.iter().find(|(its_table, name, _)| *its_table == table && *name == row).map(|(_, _, aim)| *aim)
+}
+
+/// The ratio to Linux in a process, where all there is but the start of a program is to be as fast as there.
+pub(super) fn process(table: Table) -> Option<f64> {
+    (table != Table::Start).then_some(1.0)
+}

@@ -1,0 +1,102 @@
+//! The figures of all runs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::system::System;
+use super::topic::Table;
+
+/// Figures by table, row and system, the rows in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    rows: Vec<Row>,
+    failures: Vec<String>,
+}
+
+/// A row of a table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) table: Table,
+    pub(super) name: String,
+    runs: BTreeMap<System, Vec<f64>>,
+}
+
+impl Row {
+    /// The middle of a system's runs.
+    pub(super) fn median(&self, system: System) -> Option<f64> {
+        let mut runs = self.runs.get(&system)?.clone();
+        runs.sort_by(f64::total_cmp);
+        runs.get(runs.len() / 2).copied()
+    }
+}
+
+impl Figures {
+    /// Adds a figure of a run.
+    pub(super) fn add(&mut self, table: Table, name: &str, system: System, figure: f64) {
+        let place = self.rows.iter().position(|row| row.table == table && row.name == name);
+        let place = place.unwrap_or_else(|| {
+            self.rows.push(Row { table, name: name.to_owned(), runs: BTreeMap::new() });
+            self.rows.len() - 1
+        });
+        if let Some(row) = self.rows.get_mut(place) {
+            row.runs.entry(system).or_default().push(figure);
+        }
+    }
+
+    /// Notes that something could not be measured, and says so.
+    pub(super) fn fail(&mut self, message: String) {
+        eprintln!("net: {message}");
+        self.failures.push(message);
+    }
+
+    /// What could not be measured.
+    pub(super) fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// The rows of a table.
+    pub(super) fn rows(&self, table: Table) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.table == table)
+    }
+
+    /// All of it, with the single runs.
+    pub(super) fn to_json(&self) -> Value {
+        let mut tables = Map::new();
+        for table in Table::ALL {
+            let rows = self.rows(table).map(|row| (row.name.clone(), row.to_json()));
+            tables.insert(table.to_string(), Value::Object(rows.collect()));
+        }
+        tables.insert("failures".to_owned(), json!(self.failures));
+        Value::Object(tables)
+    }
+}
+
+impl Row {
+    fn to_json(&self) -> Value {
+        let systems = self.runs.iter().map(|(system, runs)| {
+            (system.to_string(), json!({ "median": self.median(*system), "runs": runs }))
+        });
+        Value::Object(systems.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::system::System;
+    use super::super::topic::Table;
+    use super::Figures;
+
+    #[test]
+    fn figures_of_runs_come_together() {
+        let mut figures = Figures::default();
+        for (name, figure) in [("b", 3.0), ("a", 1.0), ("b", 9.0), ("b", 4.0)] {
+            figures.add(Table::Rates, name, System::Qemu, figure);
+        }
+        let names: Vec<_> = figures.rows(Table::Rates).map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["b", "a"]);
+        let row = figures.rows(Table::Rates).next().unwrap();
+        assert_eq!((row.median(System::Qemu), row.median(System::Linux)), (Some(4.0), None));
+        assert_eq!(figures.to_json()["in a second"]["b"]["QEMU"]["runs"][1], 9.0);
+    }
+}

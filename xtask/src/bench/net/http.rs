@@ -1,0 +1,47 @@
+//! HTTP requests per second, by wrk.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::figures::Figures;
+use super::measure::{self, Seen};
+use super::server::Server;
+use super::system::System;
+use super::topic::Table;
+
+/// wrk's options: one thread, 16 connections that are kept, for three seconds.
+const OPTIONS: [&str; 4] = ["-t1", "-c16", "-d3s", "--latency"];
+
+/// How long wrk may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Asks for the greeting as often as goes.
+pub(super) fn measure(server: &Server, system: System, figures: &mut Figures) -> Result<()> {
+    let url = format!("http://{}/", server.socket_address());
+    let Seen { text, result } = measure::run(Command::new("wrk").args(OPTIONS).arg(&url), LIMIT)?;
+    result?;
+    ensure!(!text.contains("Non-2xx"), "the server refused:\n{text}");
+    let rate = rate(&text).with_context(|| format!("cannot understand wrk:\n{text}"))?;
+    if let Some(errors) = text.lines().find(|line| line.contains("Socket errors")) {
+        figures.fail(format!("{system}, HTTP:{errors}"));
+    }
+    figures.add(Table::Rates, "HTTP requests", system, rate);
+    Ok(())
+}
+
+fn rate(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate;
+
+    #[test]
+    fn the_rate_is_found() {
+        assert_eq!(rate("  3 requests in 1s\nRequests/sec:   1234.56\nTransfer/sec:  1MB\n"), Some(1234.56));
+        assert_eq!(rate("unable to connect"), None);
+    }
+}

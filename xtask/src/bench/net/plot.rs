@@ -1,0 +1,172 @@
+//! The figures as pictures: a line for each system over the sizes of messages, or a bar for each system in each row.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use plotters::chart::{ChartBuilder, ChartContext, SeriesLabelPosition};
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::coord::types::RangedCoordf64;
+use plotters::drawing::IntoDrawingArea;
+use plotters::element::{Circle, Rectangle};
+use plotters::prelude::{IntoLogRange, LogCoord, RGBColor, SVGBackend, WHITE};
+use plotters::series::LineSeries;
+use plotters::style::Color;
+
+use super::figures::{Figures, Row};
+use super::system::System;
+use super::topic::Table;
+
+/// Width and height of a picture.
+const SIZE: (u32, u32) = (760, 460);
+
+/// The font of all text, and its size.
+const FONT: (&str, u32) = ("sans-serif", 14);
+
+/// The font of a title.
+const TITLE: (&str, u32) = ("sans-serif", 18);
+
+/// The share of the room for a row that its bars take.
+const BARS: f64 = 0.8;
+
+/// The vertical axis is logarithmic: figures of one row differ by a thousand times.
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, LogCoord<f64>>>;
+
+/// Draws everything that there are figures for into files in a folder.
+pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for (table, name) in [
+        (Table::ToServer, "host-to-guest.svg"),
+        (Table::FromServer, "guest-to-host.svg"),
+        (Table::Latency, "latency.svg"),
+        (Table::Rates, "rates.svg"),
+        (Table::Start, "start.svg"),
+    ] {
+        let (rows, file) = (figures.rows(table).collect::<Vec<_>>(), folder.join(name));
+        if !rows.is_empty() {
+            picture(&file, table, &rows, systems)
+                .with_context(|| format!("cannot draw {}", file.display()))?;
+            eprintln!("net: see {}", file.display());
+        }
+    }
+    Ok(())
+}
+
+fn picture(file: &Path, table: Table, rows: &[&Row], systems: &[System]) -> Result<()> {
+    let area = SVGBackend::new(file, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let places: Vec<f64> = (0_u32..).zip(rows).map(|(place, _)| f64::from(place)).collect();
+    let width = places.len().max(1).to_string().parse::<f64>()?;
+    let across = -0.5..width - 0.5;
+    let mut builder = ChartBuilder::on(&area);
+    builder.caption(table.to_string(), TITLE).margin(12).x_label_area_size(28).y_label_area_size(64);
+    let mut chart = builder.build_cartesian_2d(across, range(rows, systems).log_scale())?;
+    let name = |place: &f64| {
+        let row = places.iter().position(|other| (place - other).abs() < 0.1);
+        row.and_then(|row| rows.get(row)).map(|row| row.name.clone()).unwrap_or_default()
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(rows.len() + 1)
+        .x_label_formatter(&name)
+        .label_style(FONT)
+        .draw()?;
+    for (number, &system) in systems.iter().enumerate() {
+        let figures = places.iter().zip(rows).filter_map(|(place, row)| Some((*place, row.median(system)?)));
+        let figures: Vec<(f64, f64)> = figures.collect();
+        if matches!(table, Table::ToServer | Table::FromServer) {
+            line(&mut chart, system, &figures)?;
+        } else {
+            bars(&mut chart, system, &figures, span(number, systems.len())?)?;
+        }
+    }
+    let labels = &mut chart.configure_series_labels();
+    labels
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .label_font(FONT)
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
+
+fn line(chart: &mut Chart<'_, '_>, system: System, figures: &[(f64, f64)]) -> Result<()> {
+    let color = color(system);
+    let series = LineSeries::new(figures.iter().copied(), color.stroke_width(2));
+    chart.draw_series(series)?.label(system.to_string()).legend(move |place| sample(place, color));
+    chart.draw_series(figures.iter().map(|&place| Circle::new(place, 3, color.filled())))?;
+    Ok(())
+}
+
+fn bars(chart: &mut Chart<'_, '_>, system: System, figures: &[(f64, f64)], span: Range<f64>) -> Result<()> {
+    let color = color(system);
+    let bar = |&(place, figure): &(f64, f64)| {
+        Rectangle::new([(place + span.start, f64::MIN_POSITIVE), (place + span.end, figure)], color.filled())
+    };
+    let bars = chart.draw_series(figures.iter().map(bar))?;
+    bars.label(system.to_string()).legend(move |place| sample(place, color));
+    Ok(())
+}
+
+/// What stands before a system's name.
+fn sample((x, y): (i32, i32), color: RGBColor) -> Rectangle<(i32, i32)> {
+    Rectangle::new([(x, y - 4), (x + 16, y + 4)], color.filled())
+}
+
+/// Where the bar of one system of many is, seen from the middle of a row.
+fn span(number: usize, count: usize) -> Result<Range<f64>> {
+    let [number, count] = [u32::try_from(number)?, u32::try_from(count)?].map(f64::from);
+    let start = BARS * (number / count - 0.5);
+    Ok(start..start + BARS / count)
+}
+
+/// From less than the least figure to more than the greatest one.
+fn range(rows: &[&Row], systems: &[System]) -> Range<f64> {
+    let figures = rows.iter().flat_map(|row| systems.iter().filter_map(|&system| row.median(system)));
+    let figures = figures.filter(|figure| figure.is_finite() && *figure > 0.0);
+    let (least, most) = figures
+        .fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), figure| (least.min(figure), most.max(figure)));
+    // Room for the names of the systems.
+    least.min(most) / 2.0..most * 4.0
+}
+
+fn color(system: System) -> RGBColor {
+    match system {
+        System::Uhyve => RGBColor(214, 39, 40),
+        System::Qemu => RGBColor(255, 127, 14),
+        System::Linux => RGBColor(31, 119, 180),
+        System::LinuxPlain => RGBColor(148, 190, 220),
+        System::Veth => RGBColor(44, 160, 44),
+        System::Loopback => RGBColor(160, 160, 160),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::figures::Figures;
+    use super::super::system::System;
+    use super::super::topic::Table;
+    use super::draw;
+
+    #[test]
+    fn pictures_name_what_is_in_them() {
+        let mut figures = Figures::default();
+        for (name, figure) in [("64 B", 40.0), ("1 KiB", 300.0)] {
+            figures.add(Table::ToServer, name, System::Uhyve, figure);
+            figures.add(Table::Latency, name, System::Veth, figure);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        draw(&figures, &[System::Uhyve, System::Veth], folder.path()).unwrap();
+        for name in ["host-to-guest.svg", "latency.svg"] {
+            let text = fs::read_to_string(folder.path().join(name)).unwrap();
+            for word in ["<svg", "64 B", "1 KiB", "uhyve", "veth"] {
+                assert!(text.contains(word), "{name}: {word}\n{text}");
+            }
+        }
+        assert!(!folder.path().join("rates.svg").exists());
+    }
+}
