@@ -51,6 +51,13 @@ pub(crate) fn divide() -> Outcome {
     survived()
 }
 
+/// Sets the flag that a debugger steps with, which is not there: no fault, other than on Linux.
+pub(crate) fn step() -> Outcome {
+    // SAFETY: what is pushed is popped. The trap comes after the instruction that follows the last.
+    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq", "nop", "nop") };
+    Ok("ok")
+}
+
 /// Executes the instruction that is reserved for being invalid.
 pub(crate) fn illegal() -> Outcome {
     // SAFETY: the instruction does nothing but fault.

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 
 /// Seconds until something that does not end is ended.
 const LIMIT: &str = "60";
@@ -156,6 +157,20 @@ impl Guest {
         self.process.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
         self.stderr.read_to_string(&mut stderr).unwrap();
         (stdout, stderr, self.process.wait().unwrap())
+    }
+}
+
+/// A test that fails says what uhyve said: gdb knows no more than that nobody answers.
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // SIGTERM, which timeout passes on.
+            let _: std::io::Result<ExitStatus> =
+                Command::new("kill").arg(self.process.id().to_string()).status();
+            let mut text = String::new();
+            let read = self.stderr.read_to_string(&mut text);
+            println!("uhyve: {}{text}({read:?}, {:?})", self.line, self.process.wait());
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub enum Kind {
     Protection,
     /// A misaligned access.
     Alignment,
-    /// A breakpoint or a single step, with nobody to ask for it.
+    /// A breakpoint with nobody to ask for it.
     Trap,
     /// Another exception, by its vector.
     Other(u64),

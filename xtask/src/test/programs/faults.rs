@@ -8,7 +8,7 @@ use crate::test::host::{Guest, Host};
 use crate::test::report::Report;
 
 /// What `examples/faults` is told, the exit code, and what it must print.
-const FAULTS: [(&str, i32, &[&str]); 23] = [
+const FAULTS: [(&str, i32, &[&str]); 24] = [
     ("panic", 134, &["thread 'main'", "panicked at"]),
     (
         "null",
@@ -39,6 +39,7 @@ const FAULTS: [(&str, i32, &[&str]); 23] = [
     ("write-code", 139, &["thread 'main' wrote to 0x", "read-only"]),
     ("write-rodata", 139, &["thread 'main' wrote to 0x", "read-only"]),
     ("execute-data", 139, &["thread 'main' jumped to 0x", "no code"]),
+    ("step", 0, &["ok"]),
     ("float", 0, &["ok"]),
     ("tls", 0, &["ok"]),
     ("time", 0, &["ok"]),
@@ -62,11 +63,12 @@ const THREAD_FAULTS: [(&str, i32, &str); 5] = [
 ];
 
 /// Out of these tables: what is also tested on a slow host.
-const ON_SLOW_HOSTS: [&str; 12] = [
+const ON_SLOW_HOSTS: [&str; 13] = [
     "panic",
     "null",
     "divide",
     "illegal",
+    "step",
     "recursion",
     "abort",
     "write-code",

@@ -50,6 +50,9 @@ const PRESENT: u64 = 1 << 0;
 const WRITE: u64 = 1 << 1;
 const FETCH: u64 = 1 << 4;
 
+/// Bit of RFLAGS: a trap after each instruction (SDM volume 3, section 2.3).
+const TRAP_FLAG: u64 = 1 << 8;
+
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
 /// Catches exceptions and interrupts from here on, on the CPU that calls.
@@ -118,7 +121,13 @@ pub(super) extern "C" fn handle(frame: &mut Frame) {
 
 /// Handles an exception; `address` is what a page fault is about, and `is_host_out` says whether it is one because the host has no
 /// memory. Returns if the interrupted code can go on.
-pub(crate) fn exception(frame: &Frame, address: u64, is_host_out: bool) {
+pub(crate) fn exception(frame: &mut Frame, address: u64, is_host_out: bool) {
+    if frame.vector == DEBUG && frame.rflags & TRAP_FLAG != 0 {
+        // A debugger outside of the machine steps by this flag, which is on the stack too if the step came to an interrupt
+        // or to a stack that grows. By the time that the flag is restored, the debugger may be gone.
+        frame.rflags &= !TRAP_FLAG;
+        return;
+    }
     if frame.vector == PAGE_FAULT && is_host_out {
         fault::report(&Fault { kind: Kind::NoHostMemory(address), frame: *frame });
     }

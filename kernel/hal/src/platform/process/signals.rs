@@ -177,9 +177,10 @@ extern "C" fn exception(signal: u32, info: &Info, context: &mut Context) {
     if info.code <= FROM_OUTSIDE {
         frame.vector = SENT + u64::from(signal);
     }
-    trap::exception(&frame, context.address, signal == NO_MEMORY);
+    trap::exception(&mut frame, context.address, signal == NO_MEMORY);
     interrupts::leave_exception(&mut frame);
     context.rip = frame.rip;
+    context.rflags = frame.rflags;
 }
 
 /// Handles an interrupt.
