@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::PATIENCE;
+use super::{PATIENCE, uninterrupted};
 
 /// How long to wait between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ impl Connection {
 
     /// Waits until an answer begins.
     pub(super) fn await_first_byte(&self) -> Result<()> {
-        let count = self.0.get_ref().peek(&mut [0])?;
+        let count = uninterrupted(|| self.0.get_ref().peek(&mut [0]))?;
         ensure!(count == 1, "the connection has ended");
         Ok(())
     }

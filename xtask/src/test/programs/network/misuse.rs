@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::http;
-use super::load;
 use super::way::{self, Way};
+use super::{http, load, uninterrupted};
 use crate::test::host::Host;
 use crate::test::report::Report;
 
@@ -79,7 +78,7 @@ fn crawling(address: SocketAddr) -> Result<()> {
     // And reads it in no greater haste.
     loop {
         let mut bytes = [0; 16];
-        match stream.read(&mut bytes)? {
+        match uninterrupted(|| stream.read(&mut bytes))? {
             0 => break,
             size => answer.extend(bytes.iter().take(size)),
         }
@@ -101,7 +100,7 @@ fn torn(address: SocketAddr) -> Result<()> {
 fn cut_off(mut stream: &TcpStream) -> Result<()> {
     let mut buffer = vec![0; 1 << 20];
     loop {
-        match stream.read(&mut buffer) {
+        match uninterrupted(|| stream.read(&mut buffer)) {
             Ok(0) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
             Err(error) => bail!("the server still waits: {error}"),

@@ -26,6 +26,7 @@ mod table;
 mod tap;
 mod way;
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -54,6 +55,16 @@ const IPV6: &OnATap = &[
 ];
 
 const ONLY_QEMU: &OnATap = &[("devices that share a line of interrupts", lines::test)];
+
+/// Repeats a call while it is interrupted: one with a time limit is, where the host's processes are stopped and go on.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
 
 /// Tests everything that the host can be used for.
 pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 
 use super::tap::Tap;
 use super::way::Way;
-use super::{http, server, services};
+use super::{http, server, services, uninterrupted};
 use crate::test::host::Host;
 
 /// The port of the server, which sends back what it gets.
@@ -66,7 +66,7 @@ fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
 fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     let (mut pattern, mut buffer, mut total) = (Pattern(seed), vec![0; PIECE], 0);
     loop {
-        let size = stream.read(&mut buffer)?;
+        let size = uninterrupted(|| stream.read(&mut buffer))?;
         if size == 0 {
             return Ok(total);
         }
