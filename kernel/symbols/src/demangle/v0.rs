@@ -95,7 +95,8 @@ impl<'a> Printer<'a, '_> {
         match self.next()? {
             b'C' => {
                 let (_, name) = self.identifier()?;
-                self.print(name)
+                // No crate is without a name.
+                if name.is_empty() { None } else { self.print(name) }
             }
             b'N' => self.member(),
             b'M' => {

@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 use super::examples::Examples;
 use super::host::{Host, Monitor};
 use super::report::Report;
-use super::{programs, users};
+use super::{PROPERTY_SEED, programs, users};
 use crate::uhyve::{Engine, Uhyve, has_kvm};
 use crate::{process, workspace};
 
@@ -122,6 +122,6 @@ fn machines(report: &mut Report, examples: &Examples, uhyve: Uhyve, plan: &Plan)
 fn hypervisor(ring: &Ring<'_>) -> Result<()> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).env(IMAGES_VARIABLE, ring.host.examples.folder());
-    cargo.env(ENGINE_VARIABLE, ring.engine.to_string());
+    cargo.env(ENGINE_VARIABLE, ring.engine.to_string()).envs([PROPERTY_SEED]);
     process::run(cargo.args(["test", "--quiet", "--release", "--package", "uhyve"]))
 }
