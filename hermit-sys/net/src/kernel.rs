@@ -135,6 +135,14 @@ fn translate(offload: &Offload) -> net::Offload {
 #[derive(Debug)]
 pub(crate) struct Kernel(pub(crate) &'static Services);
 
+impl Kernel {
+    /// Says something to whoever runs the machine.
+    pub(crate) fn warn(&self, text: &str) {
+        // SAFETY: the text stays during the call.
+        unsafe { (self.0.warn)(text.as_ptr(), text.len()) }
+    }
+}
+
 impl Host for Kernel {
     fn random(&mut self) -> u64 {
         // SAFETY: it takes nothing.

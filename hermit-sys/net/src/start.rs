@@ -2,6 +2,8 @@
 #![expect(unsafe_code, reason = "the kernel passes pointers, and knows a symbol")]
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::{ptr, slice};
 
@@ -34,8 +36,13 @@ unsafe extern "C" fn hermit_net_start(
     };
     // SAFETY: the kernel passes text that stays for ever.
     let line = unsafe { slice::from_raw_parts(settings.command_line, settings.command_line_size) };
-    let configuration = configuration(&NetworkOptions::parse(line), settings.buffers);
-    let stack = MachineStack::new(KernelDevice::new(services), Kernel(services), configuration, settings.now);
+    let (options, kernel) = (NetworkOptions::parse(line), Kernel(services));
+    for word in &options.malformed {
+        let word = String::from_utf8_lossy(word);
+        kernel.warn(&format!("`{word}` on the command line makes no sense and does not count"));
+    }
+    let configuration = configuration(&options, settings.buffers);
+    let stack = MachineStack::new(KernelDevice::new(services), kernel, configuration, settings.now);
     let stack = Box::into_raw(Box::new(stack)).cast();
     Box::leak(Box::new(Network { stack, calls: CALLS }))
 }

@@ -288,6 +288,8 @@ pub struct Services {
     pub random: unsafe extern "C" fn() -> u64,
     /// What the socket or question with this cookie is ready for may have changed.
     pub wake: unsafe extern "C" fn(cookie: usize),
+    /// Prints a line of UTF-8 text for whoever runs the machine.
+    pub warn: unsafe extern "C" fn(text: *const u8, size: usize),
 }
 
 impl core::fmt::Debug for Services {

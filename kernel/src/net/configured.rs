@@ -26,10 +26,15 @@ static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);
 
 /// Looks whether that has changed.
 pub(super) fn look(stack: &mut Stack) {
-    if IS_CONFIGURING.load(Relaxed) && stack.is_configured() {
+    if is_awaited() && stack.is_configured() {
         IS_CONFIGURING.store(false, Relaxed);
         WAITERS.wake();
     }
+}
+
+/// Whether the machine still asks for its address.
+pub(super) fn is_awaited() -> bool {
+    IS_CONFIGURING.load(Relaxed)
 }
 
 /// Waits until the machine can reach others, unless it is itself that is to be reached. It may still not be able to.
@@ -41,7 +46,7 @@ pub(super) fn wait(network: &Network, peer: &Endpoint) {
 
 /// The same for whoever does not know yet whom to reach.
 pub(super) fn wait_for_others(network: &Network) {
-    if !IS_CONFIGURING.load(Relaxed) {
+    if !is_awaited() {
         return;
     }
     static DEADLINE: Once<u64> = Once::new();
@@ -49,7 +54,7 @@ pub(super) fn wait_for_others(network: &Network) {
     block_until(Some(deadline), |context| {
         WAITERS.add(context);
         network.with(look);
-        if IS_CONFIGURING.load(Relaxed) { Poll::Pending } else { Poll::Ready(()) }
+        if is_awaited() { Poll::Pending } else { Poll::Ready(()) }
     });
 }
 

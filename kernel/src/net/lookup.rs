@@ -4,6 +4,7 @@ use hermit_interface::Errno;
 use hermit_interface::net::Endpoint;
 
 use super::cookies::Cookie;
+use super::stack::Network;
 use super::waiting::wait_until;
 use super::{act, configured, network};
 
@@ -15,15 +16,18 @@ use super::{act, configured, network};
 /// be a name.
 pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
     let network = network()?;
-    let cookie = Cookie::new()?;
-    let ask = || act(network, |stack| stack.resolve(name, family, cookie.number()));
-    let question = match ask() {
-        // There may be somebody to ask soon.
-        Err(Errno::ENETUNREACH) => {
+    match ask(network, name, family, addresses) {
+        // There may be somebody to ask soon, and a way there: both come with the machine's address.
+        Err(Errno::ENETUNREACH | Errno::ETIMEDOUT) if configured::is_awaited() => {
             configured::wait_for_others(network);
-            ask()?
+            ask(network, name, family, addresses)
         }
-        question => question?,
-    };
+        answer => answer,
+    }
+}
+
+fn ask(network: &Network, name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
+    let cookie = Cookie::new()?;
+    let question = act(network, |stack| stack.resolve(name, family, cookie.number()))?;
     wait_until(network, cookie.waiters(), None, |stack| stack.resolved(question, addresses))
 }

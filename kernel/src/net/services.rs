@@ -2,7 +2,10 @@
 #![expect(unsafe_code, reason = "the stack passes functions and pointers")]
 
 use core::ffi::c_void;
+use core::fmt::{self, Write as _};
+use core::slice;
 
+use hermit_hal::console::Console;
 use hermit_interface::net::{Device, Fill, Offload, Services, Take};
 
 use super::cookies;
@@ -10,7 +13,7 @@ use crate::{devices, entropy};
 
 /// The table.
 pub(super) static SERVICES: Services =
-    Services { device, receive, can_transmit, transmit, is_sending, random, wake };
+    Services { device, receive, can_transmit, transmit, is_sending, random, wake, warn };
 
 unsafe extern "C" fn device(description: *mut Device) -> bool {
     let Some(device) = devices::network() else { return false };
@@ -54,4 +57,12 @@ unsafe extern "C" fn random() -> u64 {
 
 unsafe extern "C" fn wake(cookie: usize) {
     cookies::wake(cookie);
+}
+
+unsafe extern "C" fn warn(text: *const u8, size: usize) {
+    // SAFETY: the stack passes text that stays during the call.
+    let text = unsafe { slice::from_raw_parts(text, size) };
+    let text = str::from_utf8(text).unwrap_or("?");
+    // The console takes everything.
+    let _: fmt::Result = writeln!(Console, "hermit: warning: network: {text}");
 }

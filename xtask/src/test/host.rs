@@ -1,6 +1,7 @@
 //! A program as a guest, whatever runs it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ impl Host<'_> {
             memory: MemorySize::default(),
             input: Vec::new(),
             net: Net::None,
+            nameserver: None,
             more: Vec::new(),
             limit: LIMIT,
         }
@@ -95,6 +97,7 @@ pub(super) struct Guest<'a> {
     memory: MemorySize,
     input: Vec<u8>,
     net: Net,
+    nameserver: Option<IpAddr>,
     /// More options of QEMU.
     more: Vec<String>,
     limit: Duration,
@@ -170,6 +173,11 @@ impl Guest<'_> {
         self
     }
 
+    /// With somebody who knows the addresses of names, told on the command line.
+    pub(super) fn nameserver(self, nameserver: IpAddr) -> Self {
+        Self { nameserver: Some(nameserver), ..self }
+    }
+
     /// With a port of the host that is passed on to it.
     pub(super) fn port(self, port: Port) -> Self {
         let mut guest = self.connected();
@@ -224,7 +232,8 @@ impl Guest<'_> {
         let machine = match &self.net {
             Net::None => machine,
             Net::Sockets(ports) => {
-                ports.iter().fold(machine.options(&["--net", "passt"]), |machine, port| {
+                let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
+                ports.iter().fold(machine.options(&["--net", &format!("passt{names}")]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })
             }
@@ -238,7 +247,10 @@ impl Guest<'_> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let (net, words) = match &self.net {
             Net::None => (Vec::new(), Vec::new()),
-            Net::Sockets(ports) => (network::qemu(Some("user"), ports).map_err(Error::msg)?, Vec::new()),
+            Net::Sockets(ports) => {
+                let names = self.nameserver.map(|server| format!("nameserver={server}"));
+                (network::qemu(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
+            }
             Net::Cable(cable) => (cable.qemu().to_vec(), cable.words()),
         };
         let more = [net, self.more.clone()].concat();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use super::names::Names;
 use super::{http, way};
 use crate::process;
 use crate::test::host::Host;
@@ -31,6 +32,11 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>) {
         Some(reason) => report.skip(&name, reason),
         None => report.check(&name, || plain(host)),
     }
+    let name = format!("{host}: http_client, by a name");
+    match reason.clone().map_or_else(|| name_server(host), Err) {
+        Err(reason) => report.skip(&name, &reason),
+        Ok((_server, address)) => report.check(&name, || named(host, address)),
+    }
     let name = format!("{host}: http_client and HTTPS");
     let no_openssl = || process::find(OPENSSL).is_none().then(|| format!("there is no {OPENSSL}"));
     match reason.or_else(no_openssl) {
@@ -51,6 +57,25 @@ fn plain(host: &Host<'_>) -> Result<()> {
     let time = start.elapsed();
     ensure!(time < SOON, "it took {time:?}\n{outcome}");
     Ok(())
+}
+
+/// A server on the host by which every name is the host's, and where it is for guests; or why there is none.
+fn name_server(host: &Host<'_>) -> Result<(Names, Ipv4Addr), String> {
+    let Some(IpAddr::V4(address)) = way::host_of(host) else {
+        return Err("the host has no address of IPv4".to_owned());
+    };
+    let server = Names::serve(address).map_err(|error| format!("the port of name servers: {error}"))?;
+    Ok((server, address))
+}
+
+/// The same by a name: nobody can be asked before the guest has an address.
+fn named(host: &Host<'_>, address: Ipv4Addr) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://server.test:{}/", listener.local_addr()?.port());
+    // If nobody connects, it waits until xtask ends.
+    thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
+    let guest = host.guest("http_client", &[&url]).memory(64).connected().nameserver(address.into());
+    guest.expect(0, &[BODY]).map(drop)
 }
 
 /// Reads a request and answers in chunks.

@@ -6,7 +6,7 @@
 //! | [`services`], [`clients`] | our servers and our client, with well-behaved partners |
 //! | [`load`], [`misuse`] | many connections, and clients that do not behave; neither may cost memory for good |
 //! | [`farewell`], [`flood`], [`pings`], [`streams`], [`ipv6`], [`lines`] | what takes an interface of the host's own |
-//! | [`way`], [`tap`], [`server`], [`http`], [`echoes`], [`packets`] | how the host gets at a guest, and what it says there |
+//! | [`way`], [`tap`], [`server`], [`http`], [`names`], [`echoes`], [`packets`] | how the host gets at a guest, and what it says there |
 
 mod clients;
 mod echoes;
@@ -17,6 +17,7 @@ mod ipv6;
 mod lines;
 mod load;
 mod misuse;
+mod names;
 mod packets;
 mod pings;
 mod server;
