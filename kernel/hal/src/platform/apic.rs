@@ -221,19 +221,35 @@ fn hypervisor_frequency() -> Option<u64> {
 /// How long the timer is measured, in nanoseconds.
 const MEASURE: u64 = 1_000_000;
 
+/// How often the timer is read for one reading.
+const TRIES: usize = 4;
+
 /// Ticks of the timer per second, measured against the time-stamp counter.
 fn measure() -> u64 {
     let line = read(TIMER);
     write(TIMER, line | LINE_MASKED);
-    let start = crate::clock::monotonic();
     write(TIMER_COUNT, u32::MAX);
-    let mut passed = 0;
+    let (first, start) = reading();
+    let (mut ticks, mut passed) = (0, 0);
     while passed < MEASURE {
-        passed = crate::clock::monotonic() - start;
+        let (count, now) = reading();
+        (ticks, passed) = (u64::from(first.wrapping_sub(count)), now - start);
     }
-    let ticks = u64::from(u32::MAX - read(TIMER_CURRENT));
     write(TIMER_COUNT, 0);
     write(TIMER, line);
     // A timer that does not count is as good as a slow one.
     (ticks * NANOSECONDS / passed).max(1)
+}
+
+/// The timer's count and the time, read together: of a few tries that which took the least, since any may be interrupted.
+fn reading() -> (u32, u64) {
+    let readings = core::array::from_fn::<_, TRIES, _>(|_| {
+        let before = crate::clock::monotonic();
+        let count = read(TIMER_CURRENT);
+        let took = crate::clock::monotonic() - before;
+        (took, count, before + took / 2)
+    });
+    let [first, ..] = readings;
+    let (_, count, time) = readings.into_iter().min_by_key(|(took, ..)| *took).unwrap_or(first);
+    (count, time)
 }

@@ -11,6 +11,9 @@ const UNKNOWN: u64 = 1_000_000_000;
 /// How long is measured: 1/200 of a second.
 const PART: u64 = 200;
 
+/// So many readings come after that: if the rest was interrupted, one alone would be as far off as a reading can be.
+const LATE_READINGS: u32 = 32;
+
 /// After so many readings a reference that has not got far is no reference.
 const MOST_READINGS: u32 = 1_000_000;
 
@@ -36,16 +39,19 @@ fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
     let first = (reference.read)();
     let mut fit = Fit::default();
     let mut fastest = u64::MAX;
+    let mut late = 0;
     for _ in 0..MOST_READINGS {
         let before = tsc::now();
         let now = (reference.read)();
         let took = tsc::now() - before;
         fastest = fastest.min(took);
         // One that took long was interrupted, who knows when.
-        if took < 2 * fastest {
-            fit.add(before + took / 2, now);
+        if took >= 2 * fastest {
+            continue;
         }
-        if now.wrapping_sub(first) >= reference.frequency / PART {
+        fit.add(before + took / 2, now);
+        late += u32::from(now.wrapping_sub(first) >= reference.frequency / PART);
+        if late == LATE_READINGS {
             return fit.frequency(reference.frequency);
         }
     }
