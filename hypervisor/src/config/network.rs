@@ -1,11 +1,14 @@
 //! What network a machine is to have.
 
+mod forward;
+
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
-use std::num::NonZeroU16;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, is_hostname};
+
+pub use self::forward::{Forward, Protocol};
 
 /// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
 const MAX_NAME: usize = 15;
@@ -186,67 +189,9 @@ impl FromStr for Mac {
     }
 }
 
-/// A protocol with ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// Connections.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-/// A port of the host whose connections or datagrams the guest gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forward {
-    /// Which protocol's.
-    pub protocol: Protocol,
-    /// At which of the host's addresses; without it, at all.
-    pub address: Option<IpAddr>,
-    /// The host's port.
-    pub host: NonZeroU16,
-    /// The guest's.
-    pub guest: NonZeroU16,
-}
-
-impl FromStr for Forward {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let help = || {
-            format!(
-                "`{text}` is no pair of ports: write HOST:GUEST, such as 8080:80, 127.0.0.1:8080:80, \
-                 [::1]:8080:80 or 5353:53/udp"
-            )
-        };
-        let (ports, protocol) = match text.split_once('/') {
-            None | Some((_, "tcp")) => (text.trim_end_matches("/tcp"), Protocol::Tcp),
-            Some((ports, "udp")) => (ports, Protocol::Udp),
-            Some(_) => return Err(help()),
-        };
-        let (rest, guest) = ports.rsplit_once(':').ok_or_else(help)?;
-        let (address, host) = match rest.rsplit_once(':') {
-            Some((address, host)) => (Some(at(address).ok_or_else(help)?), host),
-            None => (None, rest),
-        };
-        let port = |text: &str| {
-            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse().ok().filter(|_| is_number).ok_or_else(help)
-        };
-        Ok(Self { protocol, address, host: port(host)?, guest: port(guest)? })
-    }
-}
-
-/// An address with which a port begins: IPv6 in brackets.
-fn at(text: &str) -> Option<IpAddr> {
-    match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
-        Some(address) => address.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-        None => text.parse().ok().filter(IpAddr::is_ipv4),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Forward, InterfaceName, Link, Mac, Network, NetworkChoice, Protocol};
+    use super::{InterfaceName, Link, Mac, Network, NetworkChoice};
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Option<Network>, String> {
@@ -313,52 +258,10 @@ mod tests {
         assert_eq!(Mac::local([0xff; 6]).to_string(), "02:ff:ff:ff:ff:ff");
     }
 
-    #[test]
-    fn ports_are_read() {
-        let forward = |protocol, address: Option<&str>, host: u16, guest: u16| Forward {
-            protocol,
-            address: address.map(|address| address.parse().unwrap()),
-            host: host.try_into().unwrap(),
-            guest: guest.try_into().unwrap(),
-        };
-        for (text, expected) in [
-            ("8080:80", forward(Protocol::Tcp, None, 8080, 80)),
-            ("8080:80/tcp", forward(Protocol::Tcp, None, 8080, 80)),
-            ("127.0.0.1:8080:80", forward(Protocol::Tcp, Some("127.0.0.1"), 8080, 80)),
-            ("[::1]:5353:53/udp", forward(Protocol::Udp, Some("::1"), 5353, 53)),
-        ] {
-            assert_eq!(text.parse(), Ok(expected));
-        }
-    }
-
-    #[test]
-    fn ports_that_make_no_sense_are_refused_with_what_to_write() {
-        for text in [
-            "",
-            "80",
-            ":80",
-            "80:",
-            "0:80",
-            "80:0",
-            "80:65536",
-            "+80:80",
-            "80:80/sctp",
-            "80:80/",
-            "80:80/tcp/tcp",
-            "::1:80:80",
-            "[127.0.0.1]:80:80",
-            "localhost:80:80",
-            "80-90:80-90",
-        ] {
-            assert!(text.parse::<Forward>().unwrap_err().contains("8080:80"), "{text}");
-        }
-    }
-
     proptest! {
         #[test]
         fn no_text_is_too_strange(text: String) {
             let _: Result<NetworkChoice, String> = text.parse();
-            let _: Result<Forward, String> = text.parse();
             if let Ok(name) = text.parse::<InterfaceName>() {
                 prop_assert!(name.as_str().len() <= 15);
             }
