@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::{TypedValueParser, ValueParserFactory};
 
-use crate::config::network::{Forward, Link, Network, NetworkChoice};
+use crate::config::network::{Forward, Link, Network, NetworkChoice, given_twice};
 use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine.
@@ -83,10 +83,10 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// A text that says what is not available.
-    pub fn config(self) -> Result<Config, &'static str> {
+    /// A text that says what is not available, or what does not fit together.
+    pub fn config(self) -> Result<Config, String> {
         if !self.mount.is_empty() {
-            return Err("--mount is not available yet: programs have no file system so far");
+            return Err("--mount is not available yet: programs have no file system so far".to_owned());
         }
         Ok(Config {
             image: self.image.unwrap_or_default(),
@@ -104,7 +104,10 @@ impl Arguments {
 }
 
 /// The network device that `--net` and `-p` describe.
-fn network(choice: Option<NetworkChoice>, ports: Vec<Forward>) -> Result<Option<Network>, &'static str> {
+fn network(choice: Option<NetworkChoice>, ports: Vec<Forward>) -> Result<Option<Network>, String> {
+    if let Some(port) = given_twice(&ports) {
+        return Err(format!("-p: the host's port {port} is given twice, but goes to one port of the guest"));
+    }
     let network = match choice {
         Some(NetworkChoice(network)) => network,
         None if ports.is_empty() => None,
@@ -115,8 +118,10 @@ fn network(choice: Option<NetworkChoice>, ports: Vec<Forward>) -> Result<Option<
             Ok(network.map(|network| Network { link: Link::Passt(ports), ..network }))
         }
         _ if ports.is_empty() => Ok(network),
-        Some(_) => Err("-p goes with --net passt: with a tap, the guest has an address of its own"),
-        None => Err("-p needs a network: leave --net none away"),
+        Some(_) => {
+            Err("-p goes with --net passt: with a tap, the guest has an address of its own".to_owned())
+        }
+        None => Err("-p needs a network: leave --net none away".to_owned()),
     }
 }
 
@@ -211,6 +216,8 @@ mod tests {
         for (choice, text) in [("none", "leave --net none away"), ("tap=tap0", "--net passt")] {
             assert!(network(&["-p", "1:1", "--net", choice]).unwrap_err().contains(text));
         }
+        let twice = network(&["-p", "8080:80", "-p", "8080:80/udp", "-p", "127.0.0.1:8080:81"]).unwrap_err();
+        assert!(twice.contains("8080 is given twice"), "{twice}");
         for words in [["-p", "80", "i"], ["--net", "tap", "i"], ["--net", "x", "i"]] {
             assert!(parse(&words).is_err());
         }

@@ -1,18 +1,23 @@
 //! What the command does.
 
+use std::fmt::Display;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Parser;
 use hermit_interface::exit::NOT_STARTED;
 
 use crate::cli::Arguments;
+use crate::config::Config;
 use crate::log::say;
 use crate::machine::End;
 use crate::signals::{Event, Signals};
 use crate::vm::Vm;
 use crate::{check, log, sandbox, stats};
+
+/// Exit code of a wrong command line, as clap has it.
+const MISUSED: u8 = 2;
 
 /// Exit code of a guest that ran for too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -29,21 +34,26 @@ pub fn main() -> ExitCode {
     if arguments.check {
         return check::main();
     }
-    match run(arguments, started) {
+    let (timeout, has_stats) = (arguments.timeout, arguments.stats);
+    let config = match arguments.config() {
+        Ok(config) => config,
+        Err(error) => return failed(error, MISUSED),
+    };
+    match run(config, timeout, has_stats, started) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            say(format_args!("error: {error}"));
-            ExitCode::from(NOT_STARTED)
-        }
+        Err(error) => failed(error, NOT_STARTED),
     }
 }
 
-fn run(arguments: Arguments, started: Instant) -> Result<u8> {
-    let timeout = arguments.timeout;
+fn failed(error: impl Display, code: u8) -> ExitCode {
+    say(format_args!("error: {error}"));
+    ExitCode::from(code)
+}
+
+fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Instant) -> Result<u8> {
     sandbox::close_inherited()?;
-    let account = arguments.stats.then(stats::Account::open);
+    let account = has_stats.then(stats::Account::open);
     let signals = Signals::new()?;
-    let config = arguments.config().map_err(anyhow::Error::msg)?;
     let vm = Vm::new(config).load()?.start()?;
     let (machine, memory) = (vm.machine(), vm.memory());
     ::log::info!("the guest runs after {:?}", started.elapsed());

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, is_hostname};
 
-pub use self::forward::{Forward, Protocol};
+pub use self::forward::{Forward, Protocol, given_twice};
 
 /// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
 const MAX_NAME: usize = 15;

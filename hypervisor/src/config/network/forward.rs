@@ -26,6 +26,33 @@ pub struct Forward {
     pub guest: NonZeroU16,
 }
 
+impl Forward {
+    /// Whether it takes the port at an address, or at all with `None`.
+    fn takes(&self, address: Option<IpAddr>) -> bool {
+        match self.address {
+            None => true,
+            // It stands for all of IPv4, too.
+            Some(IpAddr::V6(own)) if own.is_unspecified() => true,
+            Some(IpAddr::V4(own)) if own.is_unspecified() => address.is_some_and(|other| other.is_ipv4()),
+            own => own == address,
+        }
+    }
+
+    fn collides(&self, other: &Self) -> bool {
+        (self.protocol, self.host) == (other.protocol, other.host)
+            && (self.takes(other.address) || other.takes(self.address))
+    }
+}
+
+/// The first port of the host that an earlier forward takes already: each goes to one port of the guest.
+#[must_use]
+pub fn given_twice(forwards: &[Forward]) -> Option<NonZeroU16> {
+    let is_second = |&(index, forward): &(usize, &Forward)| {
+        forwards.iter().take(index).any(|earlier| earlier.collides(forward))
+    };
+    forwards.iter().enumerate().find(is_second).map(|(_, forward)| forward.host)
+}
+
 impl FromStr for Forward {
     type Err = String;
 
@@ -64,7 +91,7 @@ fn at(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Forward, Protocol};
+    use super::{Forward, Protocol, given_twice};
     use proptest::prelude::*;
 
     #[test]
@@ -105,6 +132,35 @@ mod tests {
             "80-90:80-90",
         ] {
             assert!(text.parse::<Forward>().unwrap_err().contains("8080:80"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_takes_the_same_port_is_noticed() {
+        let twice = |text: &str| {
+            let forwards: Vec<Forward> = text.split(' ').map(|text| text.parse().unwrap()).collect();
+            given_twice(&forwards).map(|port| port.get())
+        };
+        for text in [
+            "80:1 80:2",
+            "81:1 80:1 80:1",
+            "80:1 127.0.0.1:80:1",
+            "0.0.0.0:80:1 127.0.0.1:80:1",
+            "[::1]:80:1/udp [::]:80:1/udp",
+            "127.0.0.1:80:1 [::]:80:1",
+            "0.0.0.0:80:1 80:1",
+        ] {
+            assert_eq!(twice(text), Some(80), "{text}");
+        }
+        for text in [
+            "80:1",
+            "80:1 81:1",
+            "80:1 80:1/udp",
+            "127.0.0.1:80:1 127.0.0.2:80:1",
+            "[::1]:80:1 127.0.0.1:80:1",
+            "0.0.0.0:80:1 [::1]:80:1",
+        ] {
+            assert_eq!(twice(text), None, "{text}");
         }
     }
 
