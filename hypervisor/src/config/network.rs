@@ -3,18 +3,24 @@
 mod forward;
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, is_hostname};
 
 pub use self::forward::{Forward, Protocol, given_twice};
+use crate::devices::net::{passt, tap};
 
 /// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
 const MAX_NAME: usize = 15;
 
-/// Fewest bytes of an IP packet that every network must take (RFC 791).
-const MIN_MTU: u16 = 68;
+/// Fewest bytes of an IP packet that a host must take (RFC 791), and of IPv6 every network (RFC 8200). Guests count on that.
+const LEAST_MTU: u16 = 576;
+const LEAST_MTU_V6: u16 = 1280;
+
+/// Most addresses and name servers that a guest takes (hermit-sys/net/stack): it would drop more without a word.
+const MAX_ADDRESSES: usize = 7;
+const MAX_NAMESERVERS: usize = 4;
 
 /// How the network is written on the command line.
 const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname=";
@@ -66,26 +72,93 @@ impl Network {
     fn set(&mut self, option: &str) -> Result<(), String> {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         match key {
-            "mac" => self.mac = Some(value.parse()?),
-            "mtu" => self.mtu = Some(mtu(value)?),
-            "ip" => self.addresses.push(value.parse()?),
-            "gateway" => self.gateways.push(address(value)?),
-            "dns" => self.nameservers.push(address(value)?),
-            "hostname" if is_hostname(value) => self.hostname = Some(value.to_owned()),
-            "hostname" => return Err(format!("`{value}` is no name of a host")),
-            _ => return Err(format!("a network has no `{key}`: {HELP}")),
+            "mac" => once(key, &mut self.mac, value.parse()?),
+            "mtu" => once(key, &mut self.mtu, mtu(value)?),
+            "ip" => add(key, &mut self.addresses, own_address(value)?, MAX_ADDRESSES),
+            "gateway" => self.add_gateway(address(value)?),
+            "dns" => add(key, &mut self.nameservers, address(value)?, MAX_NAMESERVERS),
+            "hostname" if is_hostname(value) => once(key, &mut self.hostname, value.to_owned()),
+            "hostname" => Err(format!("`{value}` is no name of a host")),
+            _ => Err(format!("a network has no `{key}`: {HELP}")),
         }
+    }
+
+    /// The guest takes the first of each kind.
+    fn add_gateway(&mut self, gateway: IpAddr) -> Result<(), String> {
+        if self.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
+            return Err(format!(
+                "gateway={gateway} is one too many: a guest has one gateway of each kind, IPv4 and IPv6"
+            ));
+        }
+        self.gateways.push(gateway);
         Ok(())
+    }
+
+    /// Fewest bytes of an IP packet with which the guest can do.
+    #[must_use]
+    pub fn least_mtu(&self) -> u16 {
+        let has_v6 = self.addresses.iter().any(|own| own.address.is_ipv6());
+        if has_v6 { LEAST_MTU_V6 } else { LEAST_MTU }
+    }
+
+    /// Refuses packets that are too small for the guest or too large for the link: both are known only when all is read.
+    fn check_mtu(&self) -> Result<(), String> {
+        let Some(mtu) = self.mtu else { return Ok(()) };
+        let (least, most) = (self.least_mtu(), self.link.max_mtu());
+        if (least..=most).contains(&mtu) {
+            return Ok(());
+        }
+        let reason = if least == LEAST_MTU_V6 { "with an address of IPv6 " } else { "" };
+        Err(format!("mtu={mtu} is no size of packets here: {reason}they have {least} to {most} bytes"))
     }
 }
 
-fn mtu(text: &str) -> Result<u16, String> {
-    let mtu = text.parse().ok().filter(|&mtu| mtu >= MIN_MTU);
-    mtu.ok_or_else(|| format!("`{text}` is no size of packets: {MIN_MTU} to {} bytes", u16::MAX))
+impl Link {
+    /// Most bytes of an IP packet.
+    const fn max_mtu(&self) -> u16 {
+        match self {
+            Self::Tap(_) => tap::MAX_MTU,
+            Self::Passt(_) => passt::MAX_MTU,
+        }
+    }
 }
 
+/// Takes a value that there is only one of.
+fn once<T>(key: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(format!("{key}= is given twice: a guest has one")),
+    }
+}
+
+/// Takes a value that there are at most so many of.
+fn add<T>(key: &str, values: &mut Vec<T>, value: T, most: usize) -> Result<(), String> {
+    values.push(value);
+    if values.len() > most { Err(format!("a guest takes at most {most} {key}=")) } else { Ok(()) }
+}
+
+fn mtu(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("`{text}` is no size of packets, such as 1500"))
+}
+
+/// The guest's own address, which is no use on a network if it means the guest to every host.
+fn own_address(text: &str) -> Result<Cidr, String> {
+    let cidr: Cidr = text.parse()?;
+    if cidr.address.is_loopback() {
+        return Err(format!(
+            "`{text}` is what every host calls itself: write another, such as 10.0.0.2/24"
+        ));
+    }
+    Ok(cidr)
+}
+
+/// Another host's address: what the guest's kernel takes for one ([`hermit_interface::command_line::NetworkOptions`]).
 fn address(text: &str) -> Result<IpAddr, String> {
-    let address = text.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+    let is_host = |ip: &IpAddr| {
+        let is_broadcast = *ip == IpAddr::V4(Ipv4Addr::BROADCAST);
+        !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
+    };
+    let address = text.parse().ok().filter(is_host);
     address.ok_or_else(|| format!("`{text}` is no address of a host, such as 10.0.0.1 or fd00::1"))
 }
 
@@ -112,6 +185,7 @@ impl FromStr for NetworkChoice {
             .into_iter()
             .flat_map(|options| options.split(','))
             .try_for_each(|option| network.set(option))?;
+        network.check_mtu()?;
         Ok(Self(Some(network)))
     }
 }
@@ -225,15 +299,49 @@ mod tests {
             ("passt,", "no ``"),
             ("passt,mac", "no MAC address"),
             ("passt,mac=01:00:5e:00:00:01", "of one host"),
-            ("passt,mtu=67", "68 to 65535"),
-            ("passt,mtu=65536", "68 to 65535"),
+            ("passt,mtu=x", "no size of packets"),
+            ("passt,mtu=575", "576 to 65520"),
+            ("passt,mtu=1279,ip=fd00::2/64", "1280 to 65520"),
+            ("passt,mtu=65521", "576 to 65520"),
+            ("tap=tap0,mtu=65522", "576 to 65521"),
             ("passt,ip=10.0.0.2", "10.0.0.2/24"),
+            ("passt,ip=0.0.0.0/8", "10.0.0.2/24"),
+            ("passt,ip=224.0.0.1/8", "10.0.0.2/24"),
+            ("passt,ip=127.0.0.1/8", "every host calls itself"),
+            ("passt,ip=::1/128", "every host calls itself"),
             ("passt,gateway=0.0.0.0", "no address of a host"),
+            ("passt,gateway=255.255.255.255", "no address of a host"),
+            ("passt,dns=255.255.255.255", "no address of a host"),
+            ("passt,gateway=10.0.0.1,gateway=fd00::1,gateway=10.0.0.2", "one gateway of each kind"),
+            ("passt,gateway=fd00::1,gateway=fd00::1", "one gateway of each kind"),
+            ("passt,mac=52:54:00:12:34:56,mac=52:54:00:12:34:56", "mac= is given twice"),
+            ("passt,mtu=1500,mtu=9000", "mtu= is given twice"),
+            ("passt,hostname=a,hostname=b", "hostname= is given twice"),
             ("passt,dns=one.one.one.one", "no address of a host"),
             ("passt,hostname=a_b", "no name of a host"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(help), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_network_has_as_many_addresses_as_a_guest_takes() {
+        let many = |key: &str, count: usize| {
+            let addresses = (1..=count).map(|number| format!(",{key}=10.0.0.{number}"));
+            addresses.map(|address| if key == "ip" { address + "/24" } else { address }).collect::<String>()
+        };
+        for (key, most) in [("ip", 7), ("dns", 4)] {
+            assert!(parse(&format!("passt{}", many(key, most))).is_ok());
+            let error = parse(&format!("passt{}", many(key, most + 1))).unwrap_err();
+            assert!(error.contains(&format!("at most {most} {key}=")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_least_and_the_longest_packets_are_taken() {
+        for text in ["passt,mtu=576", "passt,mtu=1280,ip=fd00::2/64", "passt,mtu=65520", "tap=t,mtu=65521"] {
+            assert!(parse(text).is_ok(), "{text}");
         }
     }
 

@@ -253,3 +253,37 @@ fn without_passt_it_is_said_what_to_install() {
     assert_eq!(outcome.code, Some(125));
     assert!(outcome.errors.contains("apt install passt"), "{outcome:?}");
 }
+
+#[test]
+fn a_network_that_makes_no_sense_is_a_wrong_command_line() {
+    for (options, text) in [
+        (&["-p", "1:1", "--net", "none"][..], "leave --net none away"),
+        (&["-p", "1:1", "--net", "tap=tap0"], "-p goes with --net passt"),
+        (&["-p", "8080:80", "-p", "8080:81"], "8080 is given twice"),
+        (&["--net", "passt,mtu=65521"], "65520"),
+        (&["--mount", "a:b"], "--mount is not available yet"),
+    ] {
+        let host = Host::new(&echo(0), &[]);
+        let outcome = Outcome::from(host.command().args(options).output().unwrap());
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert!(outcome.errors.contains(text), "{outcome:?}");
+    }
+}
+
+#[test]
+fn packets_that_a_tap_cannot_have_are_refused() {
+    let Some(tap) = Tap::new(4) else { return };
+    ip(&format!("tuntap add {} mode tap", tap.name)).unwrap();
+    for (most, options, text) in [
+        (575, "", "fewer than 576"),
+        (1279, ",ip=fd00::2/64", "fewer than 1280"),
+        (600, ",mtu=601", "mtu 601"),
+    ] {
+        ip(&format!("link set {} up mtu {most}", tap.name)).unwrap();
+        let host = Host::new(&echo(0), &["--timeout", "3"]);
+        let output = host.command().arg("--net").arg(format!("tap={}{options}", tap.name)).output().unwrap();
+        let outcome = Outcome::from(output);
+        assert_eq!(outcome.code, Some(125), "{outcome:?}");
+        assert!(outcome.errors.contains(text), "{outcome:?}");
+    }
+}

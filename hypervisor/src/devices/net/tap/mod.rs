@@ -22,6 +22,9 @@ use crate::devices::report::Once;
 /// What the host's kernel makes taps of.
 const DEVICE: &str = "/dev/net/tun";
 
+/// Most bytes of a packet: with the header of Ethernet, a frame has at most 65,535.
+pub const MAX_MTU: u16 = 65_521;
+
 /// Bytes of a frame's header, as the kernel wants to know it.
 const HEADER_SIZE: libc::c_int = 12;
 
@@ -58,6 +61,9 @@ pub enum TapError {
         /// What was asked for.
         wanted: u16,
     },
+    /// No tap takes such packets.
+    #[error("the tap {0} takes packets of at most {MAX_MTU} bytes, not {1}")]
+    MaxMtu(String, u16),
     /// The host refuses something else.
     #[error("the tap {0} cannot be used: {1}")]
     Host(String, io::Error),
@@ -90,7 +96,7 @@ impl Tap {
         requests::set_offloads(&file, Offloads::default()).map_err(failed)?;
         let bytes = padded(name);
         if is_new {
-            mtu.map_or(Ok(()), |mtu| requests::set_mtu(&socket, bytes, mtu)).map_err(failed)?;
+            mtu.map_or(Ok(()), |mtu| set_mtu(&socket, name, mtu))?;
             requests::switch_on(&socket, bytes).map_err(failed)?;
         } else if !requests::is_up(&socket, bytes).map_err(failed)? {
             log::warn!("the tap {name} is switched off: sudo ip link set {name} up");
@@ -149,6 +155,14 @@ fn connect(name: &str) -> Result<File, TapError> {
     let file = open()?;
     requests::set_interface(&file, padded(name), true).map_err(|error| failure(name, error))?;
     Ok(file)
+}
+
+/// Here an argument that makes no sense is the size alone.
+fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> Result<(), TapError> {
+    requests::set_mtu(socket, padded(name), mtu).map_err(|error| match error {
+        Errno::INVAL => TapError::MaxMtu(name.to_owned(), mtu),
+        error => failure(name, error),
+    })
 }
 
 fn failure(name: &str, error: Errno) -> TapError {
@@ -212,7 +226,7 @@ impl Backend for Tap {
 
 #[cfg(test)]
 mod tests {
-    use super::{failure, padded};
+    use super::{Tap, TapError, failure, padded};
     use rustix::io::Errno;
 
     #[test]
@@ -231,6 +245,17 @@ mod tests {
         ] {
             let message = failure("tap7", error).to_string();
             assert!(message.contains(text), "{message}");
+        }
+    }
+    #[test]
+    fn packets_that_no_tap_takes_are_refused_as_such() {
+        let name = format!("uhm{}", std::process::id());
+        match Tap::open(&name, Some(u16::MAX)) {
+            Err(TapError::Missing | TapError::Open(_) | TapError::NotPermitted(_)) => {
+                println!("skipped: it takes root and /dev/net/tun");
+            }
+            Err(error) => assert!(error.to_string().contains("at most 65521 bytes, not 65535"), "{error}"),
+            Ok(_) => panic!("a tap takes 65535 bytes"),
         }
     }
 }
