@@ -83,13 +83,16 @@ fn succeed(result: Result<()>) -> ExitCode {
     }
 }
 
+/// Exit code of a wrong command line, as clap has it.
+const MISUSED: u8 = 2;
+
 /// The exit code of a command that runs a guest: the guest's, or that of a guest that never ran.
 fn exit_with(result: Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(NOT_STARTED)
+            ExitCode::from(if error.is::<run::Misuse>() { MISUSED } else { NOT_STARTED })
         }
     }
 }

@@ -67,35 +67,79 @@ impl Port {
     }
 }
 
+/// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
+const MAX_NAME: usize = 15;
+
+/// Refuses what makes sense to neither uhyve nor QEMU. What is behind a comma is left to uhyve.
+pub(crate) fn check(net: Option<&str>, ports: &[Port]) -> Result<(), String> {
+    let Some(net) = net else { return Ok(()) };
+    let (kind, has_keys) = net.split_once(',').map_or((net, false), |(kind, _)| (kind, true));
+    match kind.split_once('=') {
+        Some(("tap", name)) => check_name(name)?,
+        None if kind == "passt" => {}
+        None if matches!(kind, "user" | "none") && !has_keys => {}
+        None if kind == "user" => return Err(format!("--net {net}: write passt instead of user")),
+        None if kind == "none" => return Err("--net: nothing goes with none".to_owned()),
+        _ => {
+            return Err(format!(
+                "--net: `{kind}` is no kind of network: write user, passt, tap=NAME or none"
+            ));
+        }
+    }
+    match kind {
+        _ if ports.is_empty() => Ok(()),
+        "user" | "passt" => Ok(()),
+        "none" => Err("-p needs a network: leave --net none away".to_owned()),
+        _ => Err("-p goes with --net user: with a tap, the guest has an address of its own".to_owned()),
+    }
+}
+
+/// The rule of uhyve, which says the same.
+fn check_name(name: &str) -> Result<(), String> {
+    // What Linux takes, but for `%`, by which it makes names itself.
+    let is_good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'%');
+    let is_name = (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_good);
+    if !is_name || matches!(name, "." | "..") {
+        return Err(format!(
+            "`{name}` is no name of a network interface: at most {MAX_NAME} letters and digits"
+        ));
+    }
+    Ok(())
+}
+
 /// QEMU's options for a guest's network; none for a guest without one.
 ///
 /// # Errors
 ///
-/// `net` makes no sense to QEMU.
+/// They make no sense, or only to uhyve.
 pub(crate) fn qemu(net: Option<&str>, ports: &[Port]) -> Result<Vec<String>, String> {
-    let name = match net {
+    const UHYVE: &str = "use --platform kvm or process";
+    check(net, ports)?;
+    if let Some((_, keys)) = net.and_then(|net| net.split_once(',')) {
+        return Err(format!("--net: {keys} is for uhyve, not for QEMU: {UHYVE}"));
+    }
+    if let Some(port) = ports.iter().find(|port| port.address.is_some_and(|address| address.is_ipv6())) {
+        return Err(format!(
+            "-p {port}: QEMU takes ports at addresses of IPv4 alone, uhyve at both: {UHYVE}"
+        ));
+    }
+    let cable = match net.map(|net| net.strip_prefix("tap=").ok_or(net)) {
         None if ports.is_empty() => return Ok(Vec::new()),
-        Some("none") if ports.is_empty() => return Ok(Vec::new()),
-        None | Some("user" | "passt") => {
+        Some(Err("none")) => return Ok(Vec::new()),
+        // Such a name has no comma, which would begin another option.
+        Some(Ok(name)) => format!("tap,id=net,ifname={name},script=no,downscript=no"),
+        _ => {
             let forwards = ports.iter().map(|port| format!(",{}", port.forward()));
             format!("user,id=net{}", forwards.collect::<String>())
         }
-        Some(net) => {
-            let name = net.strip_prefix("tap=").filter(|name| !name.is_empty() && !name.contains(','));
-            let name = name.ok_or_else(|| format!("--net {net}: QEMU's are user, tap=NAME and none"))?;
-            if !ports.is_empty() {
-                return Err("-p passes ports on by a user network, not by a tap device".to_owned());
-            }
-            format!("tap,id=net,ifname={name},script=no,downscript=no")
-        }
     };
     let device = "virtio-net-pci,disable-legacy=on,netdev=net".to_owned();
-    Ok(vec!["-netdev".to_owned(), name, "-device".to_owned(), device])
+    Ok(vec!["-netdev".to_owned(), cable, "-device".to_owned(), device])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Port, qemu};
+    use super::{Port, check, qemu};
 
     fn port(text: &str) -> Port {
         text.parse().unwrap()
@@ -121,14 +165,30 @@ mod tests {
         let user = "user,id=net,hostfwd=tcp::8080-:80,hostfwd=udp:127.0.0.1:53-:5353";
         assert_eq!(options[1], user);
         assert_eq!(qemu(Some("tap=tap0"), &[]).unwrap()[1], "tap,id=net,ifname=tap0,script=no,downscript=no");
-        for (net, ports) in [
-            ("tap=", &[][..]),
-            ("tap=a,b", &[]),
-            ("x", &[]),
-            ("none", &[port("1:2")]),
-            ("tap=a", &[port("1:2")]),
+        for (net, ports, text) in [
+            ("tap=", &[][..], "no name of a network interface"),
+            ("tap=sixteen_bytes_xx", &[], "no name of a network interface"),
+            ("tap=a/b", &[], "no name of a network interface"),
+            ("tap=a,mtu=1500", &[], "mtu=1500 is for uhyve"),
+            ("passt,ip=10.0.0.2/24,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
+            ("x", &[], "no kind of network"),
+            ("none", &[port("1:2")], "leave --net none away"),
+            ("tap=a", &[port("1:2")], "-p goes with --net user"),
+            ("user", &[port("1:2"), port("[::1]:8080:80")], "-p [::1]:8080:80: QEMU"),
         ] {
-            assert!(qemu(Some(net), ports).is_err(), "{net}");
+            let error = qemu(Some(net), ports).unwrap_err();
+            assert!(error.contains(text), "{net}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_uhyve_alone_judges_is_passed_on_to_it() {
+        for net in ["none", "user", "passt", "passt,x=1", "tap=tap0", "tap=tap0,ip=10.0.0.2/24"] {
+            assert_eq!(check(Some(net), &[]), Ok(()));
+        }
+        assert_eq!(check(None, &[port("[::1]:8080:80")]), Ok(()));
+        for net in ["", "x", "tap", "user,mtu=1500", "none,mtu=1500", "bridge=br0", "passt=1"] {
+            assert!(check(Some(net), &[]).is_err(), "{net}");
         }
     }
 }

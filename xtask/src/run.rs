@@ -1,6 +1,7 @@
 //! `cargo xtask run`: boots a program in a virtual machine.
 
 use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,8 +27,8 @@ const INTERRUPT: u8 = 128 + 2;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The guest's exit code is the command's. 124: the time limit was reached; 125: the guest could not be \
-                  started or ended without a status; 130: Ctrl-C."
+    after_help = "The guest's exit code is the command's. 2: the command line is wrong; 124: the time limit was reached; 125: the \
+                  guest could not be started or ended without a status; 130: Ctrl-C."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -48,7 +49,7 @@ pub(crate) struct Machine {
     /// CPUs of the machine, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-    /// Which of QEMU's machines; microvm unless there are disks
+    /// Which of QEMU's machines; microvm unless there are disks or a network, which only pc has
     #[arg(long, value_enum)]
     board: Option<Board>,
     /// Memory of the machine, such as 64M or 1G
@@ -63,8 +64,9 @@ pub(crate) struct Machine {
     /// Pass a port of the host on to the guest, such as 8080:80; TCP, or UDP with /udp at its end
     #[arg(short = 'p', long = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
     ports: Vec<Port>,
-    /// How the guest is connected: `user` (the default with -p), `tap=NAME` or `none`; what else uhyve takes
-    #[arg(long, value_name = "NETWORK")]
+    /// The network: user (by sockets of the host; -p implies it), passt (that of uhyve by name), a tap of the host, or none. Under uhyve
+    /// with commas behind passt and tap=NAME: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
+    #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY=VALUE...]")]
     net: Option<String>,
     /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
     #[arg(long, value_name = "PORT")]
@@ -114,14 +116,31 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
     arguments.machine.check()?;
     setup::ensure()?;
-    let image = arguments.program.build()?;
+    // Before anything is built: what runs the guest may not be able to do what is wanted.
     let monitor = arguments.machine.monitor()?;
+    let image = arguments.program.build()?;
     match monitor {
         Monitor::Qemu => setup::packages::QEMU.ensure()?,
         Monitor::Uhyve(_) if arguments.machine.needs_passt() => setup::packages::PASST.ensure()?,
         Monitor::Uhyve(_) => {}
     }
     arguments.machine.boot(monitor, image, &arguments.arguments)
+}
+
+/// The command line is wrong, in a way that only shows when all of it is read.
+#[derive(Debug)]
+pub(crate) struct Misuse(String);
+
+impl Display for Misuse {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+fn misuse(text: impl Into<String>) -> Error {
+    Misuse(text.into()).into()
 }
 
 /// What runs the guest.
@@ -133,22 +152,26 @@ pub(crate) enum Monitor {
 }
 
 impl Machine {
-    /// Refuses what does not fit together, and what is not there yet.
+    /// Refuses what does not fit together, as far as that is known before it is clear what runs the guest.
     pub(crate) fn check(&self) -> Result<()> {
         let in_uhyve = matches!(self.platform, Platform::Kvm | Platform::Process);
         if in_uhyve && self.board.is_some() {
-            bail!("--board is one of QEMU's machines: use --platform qemu");
+            return Err(misuse("--board is one of QEMU's machines: use --platform qemu"));
         }
         if self.gdb.is_some() && self.needs_qemu() {
-            bail!("--gdb is for uhyve: use --platform kvm or process");
+            return Err(misuse("--gdb is for uhyve: use --platform kvm or process"));
         }
         if self.board == Some(Board::Microvm) && !self.block.is_empty() {
-            bail!("microvm has no disks: use --board pc");
+            return Err(misuse("microvm has no disks: use --board pc"));
         }
         if self.board == Some(Board::Microvm) && self.is_connected() {
-            bail!("microvm has no network: use --board pc");
+            return Err(misuse("microvm has no network: use --board pc"));
         }
-        Ok(())
+        let net = self.net.as_deref();
+        if !in_uhyve && self.needs_qemu() {
+            return network::qemu(net, &self.ports).map(drop).map_err(misuse);
+        }
+        network::check(net, &self.ports).map_err(misuse)
     }
 
     /// What is to run the guest.
@@ -156,7 +179,7 @@ impl Machine {
         match self.platform {
             Platform::Kvm => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
             Platform::Process => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
-            Platform::Auto => Ok(self.best()),
+            Platform::Auto => self.best(),
             Platform::Qemu => Ok(Monitor::Qemu),
         }
     }
@@ -179,13 +202,14 @@ impl Machine {
         self.platform == Platform::Qemu || self.board.is_some() || self.loader.is_some() || self.no_check
     }
 
-    /// uhyve if it is the better choice, which then chooses the engine itself. A reason against it is no error.
-    fn best(&self) -> Monitor {
+    /// uhyve if it is the better choice, which then chooses the engine itself. A reason against it is no error, unless the options
+    /// are for it.
+    fn best(&self) -> Result<Monitor> {
         let reason = if self.needs_qemu() {
             "the options are for it".to_owned()
         } else {
             match Uhyve::ask() {
-                Ok(uhyve) if uhyve.is_fast => return Monitor::Uhyve(Command::new(uhyve.program)),
+                Ok(uhyve) if uhyve.is_fast => return Ok(Monitor::Uhyve(Command::new(uhyve.program))),
                 Ok(uhyve) => format!("uhyve finds nothing that runs code at full speed\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),
             }
@@ -193,7 +217,8 @@ impl Machine {
         if self.verbose {
             eprintln!("QEMU runs the guest: {reason}");
         }
-        Monitor::Qemu
+        network::qemu(self.net.as_deref(), &self.ports).map_err(misuse)?;
+        Ok(Monitor::Qemu)
     }
 
     /// Boots an image and returns the exit code.
@@ -249,7 +274,7 @@ impl Machine {
         let name = program::name_of(&image);
         let mut more: Vec<_> =
             self.block.iter().enumerate().flat_map(|(number, disk)| qemu::disk(number, disk)).collect();
-        more.extend(network::qemu(self.net.as_deref(), &self.ports).map_err(Error::msg)?);
+        more.extend(network::qemu(self.net.as_deref(), &self.ports).map_err(misuse)?);
         let guest = Guest {
             board: self.board.unwrap_or(if more.is_empty() { Board::Microvm } else { Board::Pc }),
             memory: self.memory,
@@ -277,5 +302,47 @@ impl Machine {
                 NOT_STARTED
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, Misuse};
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    #[command(no_binary_name = true)]
+    struct Options {
+        #[command(flatten)]
+        machine: Machine,
+    }
+
+    fn check(options: &str) -> anyhow::Result<()> {
+        Options::try_parse_from(options.split_whitespace()).unwrap().machine.check()
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_noticed_before_anything_is_built() {
+        for (options, text) in [
+            ("--platform kvm --board pc", "--platform qemu"),
+            ("--platform qemu --gdb 0", "--gdb is for uhyve"),
+            ("--board microvm --block a", "--board pc"),
+            ("--board microvm -p 1:1", "--board pc"),
+            ("--net x", "user, passt, tap=NAME or none"),
+            ("--platform process --net tap=sixteen_bytes_xx", "no name of a network interface"),
+            ("-p 1:1 --net tap=a", "-p goes with --net user"),
+            ("-p 1:1 --net none", "leave --net none away"),
+            ("--platform qemu --net passt,mtu=1500", "mtu=1500 is for uhyve"),
+            ("--board pc -p [::1]:1:1", "uhyve"),
+        ] {
+            let error = check(options).unwrap_err();
+            assert!(error.is::<Misuse>(), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+        for options in
+            ["", "--net none", "-p [::1]:1:1", "--net tap=a,mtu=1500", "--platform qemu --net tap=a"]
+        {
+            assert!(check(options).is_ok(), "{options}");
+        }
     }
 }

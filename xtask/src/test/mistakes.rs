@@ -19,7 +19,8 @@ pub(super) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
     let empty = empty.display().to_string();
     let in_process = ["run", &image, "--platform", "process"];
     let with_board = [in_process.as_slice(), &["--board", "pc"]].concat();
-    let cases: [(&str, &[&str], i32, &str); 13] = [
+    let twice = [in_process.as_slice(), &["-p", "8080:80", "-p", "8080:81"]].concat();
+    let cases: [(&str, &[&str], i32, &str); 17] = [
         ("an unknown example", &["run", "hello_wrld"], 125, "hello_world"),
         ("a missing file", &["run", "/no/such/image"], 125, "neither an example nor"),
         ("a folder without a crate", &["run", &empty], 125, "no Cargo.toml"),
@@ -28,9 +29,18 @@ pub(super) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
         ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
         ("no CPU", &["run", &image, "--cpus", "0"], 2, "1..=64"),
         ("a variable without a value", &["run", &image, "--env", "A"], 2, "KEY=VALUE"),
-        ("QEMU's board without QEMU", &with_board, 125, "--board is"),
-        ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 125, "--gdb is for uhyve"),
-        ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 125, "--board pc"),
+        ("QEMU's board without QEMU", &with_board, 2, "--board is"),
+        ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 2, "--gdb is for uhyve"),
+        ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 2, "--board pc"),
+        ("no kind of network", &["run", &image, "--net", "x"], 2, "tap=NAME"),
+        ("ports and a tap", &["run", &image, "-p", "1:1", "--net", "tap=a"], 2, "--net user"),
+        (
+            "uhyve's network in QEMU",
+            &["run", &image, "--board", "pc", "--net", "passt,mtu=1500"],
+            2,
+            "for uhyve",
+        ),
+        ("a port that is given twice", &twice, 2, "given twice"),
         ("an unknown flag", &["run", &image, "--fast"], 2, "--fast"),
         ("an unknown command", &["fly"], 2, "fly"),
     ];
