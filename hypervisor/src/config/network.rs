@@ -1,18 +1,16 @@
 //! What network a machine is to have.
 
 mod forward;
+mod names;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, is_hostname};
 
 pub use self::forward::{Forward, Protocol, given_twice};
+pub use self::names::{InterfaceName, Mac};
 use crate::devices::net::{passt, tap};
-
-/// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
-const MAX_NAME: usize = 15;
 
 /// Fewest bytes of an IP packet that a host must take (RFC 791), and of IPv6 every network (RFC 8200). Guests count on that.
 const LEAST_MTU: u16 = 576;
@@ -145,9 +143,7 @@ fn mtu(text: &str) -> Result<u16, String> {
 fn own_address(text: &str) -> Result<Cidr, String> {
     let cidr: Cidr = text.parse()?;
     if cidr.address.is_loopback() {
-        return Err(format!(
-            "`{text}` is what every host calls itself: write another, such as 10.0.0.2/24"
-        ));
+        return Err(format!("`{text}` is what every host calls itself: write another, such as 10.0.0.2/24"));
     }
     Ok(cidr)
 }
@@ -190,82 +186,9 @@ impl FromStr for NetworkChoice {
     }
 }
 
-/// The name of a network interface of the host's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InterfaceName(String);
-
-impl InterfaceName {
-    /// As text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for InterfaceName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // What Linux takes, but for `%`, by which it makes names itself.
-        let is_good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'%');
-        let is_name = (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_good);
-        if !is_name || matches!(text, "." | "..") {
-            return Err(format!(
-                "`{text}` is no name of a network interface: at most {MAX_NAME} letters and digits"
-            ));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-/// An address on a network of one host, not of many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mac([u8; 6]);
-
-impl Mac {
-    /// In the order in which it is sent.
-    #[must_use]
-    pub const fn bytes(self) -> [u8; 6] {
-        self.0
-    }
-
-    /// An address that no manufacturer has given away, made of random bytes.
-    #[must_use]
-    pub const fn local([_, a, b, c, d, e]: [u8; 6]) -> Self {
-        Self([0x02, a, b, c, d, e])
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, f] = self.0;
-        write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-    }
-}
-
-impl FromStr for Mac {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let help = |what| format!("`{text}` is {what}, such as 52:54:00:12:34:56");
-        let pair = |pair: &str| {
-            let is_pair = pair.len() == 2 && pair.bytes().all(|byte| byte.is_ascii_hexdigit());
-            u8::from_str_radix(pair, 16).ok().filter(|_| is_pair)
-        };
-        let bytes: Option<Vec<u8>> = text.split(':').map(pair).collect();
-        let bytes = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| help("no MAC address"))?;
-        let [first, ..] = bytes;
-        if first & 1 != 0 || bytes == [0; 6] {
-            return Err(help("no MAC address of one host"));
-        }
-        Ok(Self(bytes))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{InterfaceName, Link, Mac, Network, NetworkChoice};
+    use super::{Link, Network, NetworkChoice};
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Option<Network>, String> {
@@ -345,40 +268,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn names_of_interfaces_are_those_of_linux() {
-        for name in ["tap0", "br-lan.7", "exactly15bytes_"] {
-            assert_eq!(name.parse::<InterfaceName>().unwrap().as_str(), name);
-        }
-        for name in ["", ".", "..", "a/b", "a b", "tap%d", "eth0:1", "sixteen_bytes_xx", "täp"] {
-            assert!(name.parse::<InterfaceName>().is_err(), "{name}");
-        }
-    }
-
-    #[test]
-    fn addresses_on_a_network_are_of_one_host() {
-        for text in ["", "52:54:00:12:34", "52:54:00:12:34:56:78", "5:54:00:12:34:56", "+5:54:00:12:34:56"] {
-            assert!(text.parse::<Mac>().unwrap_err().contains("no MAC address,"), "{text}");
-        }
-        for text in ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"] {
-            assert!(text.parse::<Mac>().unwrap_err().contains("of one host"), "{text}");
-        }
-        assert_eq!(Mac::local([0xff; 6]).to_string(), "02:ff:ff:ff:ff:ff");
-    }
-
     proptest! {
         #[test]
         fn no_text_is_too_strange(text: String) {
             let _: Result<NetworkChoice, String> = text.parse();
-            if let Ok(name) = text.parse::<InterfaceName>() {
-                prop_assert!(name.as_str().len() <= 15);
-            }
-        }
-
-        #[test]
-        fn a_mac_is_read_as_it_is_written(bytes: [u8; 6]) {
-            let mac = Mac::local(bytes);
-            prop_assert_eq!(mac.to_string().parse(), Ok(mac));
         }
     }
 }
