@@ -183,6 +183,17 @@ fn a_tap_that_exists_is_used_by_one_machine_and_stays() {
     assert!(Outcome::from(output).errors.contains("mtu 1601"));
 }
 
+#[test]
+fn a_tap_that_was_made_for_many_queues_has_one_for_a_machine() {
+    let Some(tap) = Tap::new(5) else { return };
+    ip(&format!("tuntap add {} mode tap multi_queue", tap.name)).unwrap();
+    ip(&format!("link set {} up", tap.name)).unwrap();
+    tap.configure();
+    let machine = Running::new(Host::new(&echo(0), &[]), &["--net", &tap.option()]);
+    tap.exchange();
+    machine.finish();
+}
+
 /// Whether passt is here; otherwise the reason is said.
 fn has_passt() -> bool {
     let found = Command::new("passt").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
