@@ -1,7 +1,7 @@
 //! The part of the kernel that touches hardware.
 //!
-//! With the system-call shims this is the only kernel code that is `unsafe`; everything above it is safe Rust
-//! over what this crate offers:
+//! With the system-call shims, the entry points and the network stack's two tables of functions this is the only kernel
+//! code that is `unsafe`; everything above it is safe Rust over what this crate offers:
 //!
 //! | module | offers |
 //! | --- | --- |
