@@ -3,6 +3,7 @@
 //!
 //! It speaks Ethernet and keeps a list of neighbors of its own. Nothing here is on the way of streams and datagrams.
 
+mod advertisement;
 mod gateway;
 pub(crate) mod names;
 
@@ -255,7 +256,8 @@ impl Control {
         reply.clear();
         let mut nobody: [SocketStorage<'_>; 0] = [];
         let other = self.far.and_then(|far| far.incoming(frame));
-        let frame = other.as_deref().unwrap_or(frame);
+        let Some(frame) = advertisement::purged(other.as_deref().unwrap_or(frame)) else { return };
+        let frame = &*frame;
         let mut device = Ingress { packet: Some(frame), reply, capabilities: &self.capabilities };
         let interface = &mut self.interface;
         match (taker, &mut self.dhcp) {

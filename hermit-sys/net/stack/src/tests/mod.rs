@@ -10,6 +10,7 @@ mod groups;
 mod listen;
 mod lost;
 mod names;
+mod routers;
 mod stream;
 mod together;
 mod udp;

@@ -1,0 +1,93 @@
+//! Advertisements of routers, before smoltcp gets them: it panics at prefixes that no address can be made of.
+//!
+//! That they come from the link itself is looked at by smoltcp: the source is an address of the link, and the limit of
+//! hops has not been lowered (RFC 4861, section 6.1.2).
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+use core::ops::Range;
+
+use smoltcp::wire::{Icmpv6Packet, IpProtocol};
+
+use crate::wire::emit::ETHERNET;
+use crate::wire::packet::{Frame, Packet};
+
+/// The kind of message, and the bytes before its options (RFC 4861, section 4.2).
+const ADVERTISEMENT: u8 = 134;
+const HEADER: usize = 16;
+
+/// The option with a prefix, its size in units of 8 bytes, and the flag that addresses are to be made of it (RFC 4861,
+/// section 4.6.2).
+const PREFIX: u8 = 3;
+const PREFIX_UNITS: u8 = 4;
+const AUTONOMOUS: u8 = 0x40;
+
+/// An option that nobody knows.
+const NOTHING: u8 = 0;
+
+/// How long prefixes are of which addresses are made: the rest is made of the hardware address (RFC 2464, section 4).
+const LENGTH: u8 = 64;
+
+/// A frame as smoltcp may have it; `None` if it must not. Prefixes that are of no use are taken out of an
+/// advertisement (RFC 4862, section 5.5.3), so that they do not hide others either: smoltcp looks at the last one.
+pub(super) fn purged(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let Some((message, source, destination)) = advertisement(frame) else {
+        return Some(Cow::Borrowed(frame));
+    };
+    let options = Options { bytes: frame.get(..message.end)?, place: message.start + HEADER };
+    if options.clone().all(|(_, option)| !is_useless(option)) {
+        return Some(Cow::Borrowed(frame));
+    }
+    // What is not intact must not be made so.
+    if !Icmpv6Packet::new_checked(frame.get(message.clone())?).ok()?.verify_checksum(&source, &destination) {
+        return None;
+    }
+    let mut other = Vec::new();
+    other.try_reserve_exact(frame.len()).ok()?;
+    other.extend_from_slice(frame);
+    for (place, _) in options.filter(|(_, option)| is_useless(option)) {
+        *other.get_mut(place)? = NOTHING;
+    }
+    Icmpv6Packet::new_checked(other.get_mut(message)?).ok()?.fill_checksum(&source, &destination);
+    Some(Cow::Owned(other))
+}
+
+/// Where the message is in a frame with an advertisement, and from whom to whom it is.
+fn advertisement(frame: &[u8]) -> Option<(Range<usize>, Ipv6Addr, Ipv6Addr)> {
+    let packet = Packet::parse(Frame::parse(frame)?.payload)?;
+    let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
+        return None;
+    };
+    let is_one = packet.protocol == IpProtocol::Icmpv6 && packet.payload.first() == Some(&ADVERTISEMENT);
+    let end = ETHERNET + packet.bytes.len();
+    is_one.then(|| (end - packet.payload.len()..end, source, destination))
+}
+
+/// The options of a message, with their places; what is behind one that cannot be is not looked at, by smoltcp neither.
+#[derive(Clone)]
+struct Options<'a> {
+    bytes: &'a [u8],
+    place: usize,
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let place = self.place;
+        let size = usize::from(*self.bytes.get(place + 1)?) * 8;
+        let option = self.bytes.get(place..place + size).filter(|option| !option.is_empty())?;
+        self.place += size;
+        Some((place, option))
+    }
+}
+
+/// Whether an option is a prefix of which no address can be made, or is to be.
+fn is_useless(option: &[u8]) -> bool {
+    let &[PREFIX, PREFIX_UNITS, length, flags, ..] = option else { return false };
+    let Some(&prefix) = option.get(16..).and_then(<[u8]>::first_chunk::<8>) else { return false };
+    let first = u16::from_be_bytes([prefix[0], prefix[1]]);
+    let is_unicast = prefix != [0; 8] && first < 0xff00 && first & 0xffc0 != 0xfe80;
+    length != LENGTH || flags & AUTONOMOUS == 0 || !is_unicast
+}

@@ -1,0 +1,136 @@
+//! What routers and DHCP servers say that must do no harm.
+
+use crate::testing::wire::{Faults, Port};
+use crate::testing::{SECOND, World, configuration, header};
+use crate::wire::emit::IpHeader;
+use crate::{Cidr, Configuration};
+use core::net::{IpAddr, Ipv6Addr};
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any};
+use proptest::{prop_assert, prop_oneof, proptest};
+use smoltcp::wire::{Icmpv6Packet, IpProtocol};
+use std::vec;
+use std::vec::Vec;
+
+const ROUTER: &str = "fe80::ff:fe00:101";
+
+/// A host that asks routers, and one that is anything on its link.
+fn world() -> World {
+    let nodes = [(Configuration::default(), Port::plain(0)), (configuration(1), Port::plain(1))];
+    World::with(nodes, Faults::default())
+}
+
+/// An option with a prefix (RFC 4861, section 4.6.2).
+fn prefix(prefix: &str, length: u8, flags: u8, lifetime: u32) -> Vec<u8> {
+    let mut option = vec![3, 4, length, flags];
+    option.extend(lifetime.to_be_bytes());
+    option.extend(lifetime.to_be_bytes());
+    option.extend([0; 4]);
+    option.extend(prefix.parse::<Ipv6Addr>().unwrap().octets());
+    option
+}
+
+/// Has a router say something.
+fn advertise(world: &mut World, source: &str, hop_limit: u8, options: &[u8]) {
+    let (router, group): (Ipv6Addr, Ipv6Addr) = (source.parse().unwrap(), "ff02::1".parse().unwrap());
+    let packet = header(router.into(), group.into(), IpProtocol::Icmpv6, 16 + options.len());
+    world.inject(1, [0x33, 0x33, 0, 0, 0, 1], IpHeader { hop_limit, ..packet }, |bytes| {
+        bytes.fill(0);
+        // The router stays one for a minute.
+        (bytes[0], bytes[7]) = (134, 60);
+        bytes[16..].copy_from_slice(options);
+        Icmpv6Packet::new_unchecked(bytes).fill_checksum(&router, &group);
+    });
+}
+
+/// The addresses that a host has but for that of the link, and whether it has a router.
+fn learned(world: &World) -> (Vec<Cidr>, bool) {
+    let status = world.nodes[0].status();
+    let is_far = |own: &Cidr| !matches!(own.address, IpAddr::V6(own) if own.is_unicast_link_local());
+    (status.addresses.into_iter().filter(is_far).collect(), !status.gateways.is_empty())
+}
+
+#[test]
+fn prefixes_of_which_no_address_can_be_made_are_not_used() {
+    for (text, length) in [
+        ("2001:db8::", 129),
+        ("2001:db8::", 255),
+        ("2001:db8::", 128),
+        ("2001:db8::", 63),
+        ("ff02::", 64),
+        ("ffff:ffff::", 64),
+        ("::", 64),
+        ("::1", 64),
+        ("fe80::", 64),
+        ("febf:1::", 64),
+    ] {
+        for flags in [0x40, 0xc0] {
+            let mut world = world();
+            advertise(&mut world, ROUTER, 255, &prefix(text, length, flags, 600));
+            world.run(2 * SECOND);
+            assert_eq!(learned(&world), (vec![], true), "{text}/{length}");
+            // Nor do they hide one that can.
+            let mut options = prefix("2001:db8::", 64, flags, u32::MAX);
+            options.extend(prefix(text, length, flags, 600));
+            advertise(&mut world, ROUTER, 255, &options);
+            world.run(2 * SECOND);
+            let own = Cidr { address: "2001:db8::ff:fe00:100".parse().unwrap(), prefix: 64 };
+            assert_eq!(learned(&world), (vec![own], true), "{text}/{length}");
+        }
+    }
+}
+
+#[test]
+fn only_routers_of_the_link_are_believed() {
+    let mut world = world();
+    let option = prefix("2001:db8::", 64, 0xc0, 600);
+    for (source, hop_limit) in [(ROUTER, 254), (ROUTER, 1), ("2001:db8::1", 255), ("fd00::2", 255)] {
+        advertise(&mut world, source, hop_limit, &option);
+        world.run(2 * SECOND);
+        assert_eq!(learned(&world), (vec![], false), "{source} {hop_limit}");
+    }
+    advertise(&mut world, ROUTER, 255, &option);
+    world.run(2 * SECOND);
+    assert!(learned(&world).1);
+}
+
+/// Options that are some, and some that are none.
+fn options() -> impl Strategy<Value = Vec<u8>> {
+    let lifetime = || prop_oneof![Just(0), Just(1), Just(u32::MAX), any::<u32>()];
+    let length = prop_oneof![3 => Just(64), 1 => any::<u8>()];
+    let start =
+        prop_oneof![Just([0x20, 1]), Just([0xff, 2]), Just([0, 0]), Just([0xfe, 0x80]), any::<[u8; 2]>()];
+    let prefix = (length, any::<u8>(), lifetime(), lifetime(), start, any::<[u8; 2]>()).prop_map(
+        |(length, flags, valid, preferred, start, rest)| {
+            let mut option = vec![3, 4, length, flags];
+            option.extend(valid.to_be_bytes());
+            option.extend(preferred.to_be_bytes());
+            option.extend([0; 4]);
+            option.extend(start);
+            option.extend(rest);
+            option.resize(32, 0);
+            option
+        },
+    );
+    let other = (0..8_u8, 0..5_u8, any::<u8>()).prop_map(|(kind, units, fill)| {
+        let mut option = vec![fill; usize::from(units).max(1) * 8];
+        (option[0], option[1]) = (kind, units);
+        option
+    });
+    let junk = vec(any::<u8>(), 0..20);
+    vec(prop_oneof![6 => prefix, 3 => other, 1 => junk], 0..6).prop_map(|options| options.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_advertisement_does_harm(all in vec((options(), 1..12_u8, 0..90_u8), 1..30)) {
+        let mut world = world();
+        for (options, router, wait) in all {
+            advertise(&mut world, &std::format!("fe80::{router}"), 255, &options);
+            world.run(u64::from(wait) * SECOND);
+            for own in world.nodes[0].status().addresses {
+                prop_assert!(!own.address.is_multicast() && !own.address.is_unspecified(), "{own:?}");
+            }
+        }
+    }
+}
