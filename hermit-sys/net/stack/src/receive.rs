@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::hardware::{Offload, ReceivedInfo};
 use crate::host::Host;
 use crate::link::Link;
+use crate::network::sources::{is_no_source, is_unicast};
 use crate::tcp::connection::Phase;
 use crate::tcp::ingress::Via;
 use crate::udp::groups::Interface;
@@ -22,8 +23,8 @@ use crate::wire::emit::{self, ETHERNET, EthernetHeader};
 use crate::wire::packet::{Frame, Packet};
 
 /// The ports of DHCP (RFC 2131, section 4.1).
-const DHCP_SERVER: u16 = 67;
-const DHCP_CLIENT: u16 = 68;
+pub(crate) const DHCP_SERVER: u16 = 67;
+pub(crate) const DHCP_CLIENT: u16 = 68;
 
 impl Core {
     /// Takes a frame from the device.
@@ -60,9 +61,9 @@ impl Core {
         info: ReceivedInfo,
         host: &mut dyn Host,
     ) {
-        // Nobody else has our addresses, or those of the loopback.
+        // Nobody else has our addresses, or those of the loopback; whoever answers to these would talk to himself.
         let is_impossible = self.network.is_own(packet.source) || self.network.is_broadcast(packet.source);
-        if is_impossible || packet.destination.is_loopback() {
+        if is_impossible || is_no_source(packet) || packet.destination.is_loopback() {
             return;
         }
         if packet.fragment.is_some() {
@@ -111,7 +112,7 @@ impl Core {
         host: &mut dyn Host,
     ) {
         match packet.protocol {
-            IpProtocol::Tcp if !self.network.is_own(packet.destination) || !is_unicast(packet.source) => (),
+            IpProtocol::Tcp if !self.network.is_own(packet.destination) => (),
             IpProtocol::Tcp => self.receive_segment(packet, Via::Wire(source), is_checked, host),
             IpProtocol::Udp => self.dispatch_datagram(bytes, packet, is_checked, host),
             IpProtocol::Icmp | IpProtocol::Icmpv6 => {
@@ -379,10 +380,4 @@ const fn unreachable_v6(code: u8) -> Errno {
         4 => Errno::ECONNREFUSED,
         _ => Errno::EHOSTUNREACH,
     }
-}
-
-/// Whether an address is one host's.
-fn is_unicast(address: IpAddr) -> bool {
-    let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
-    !address.is_unspecified() && !address.is_multicast() && !is_broadcast
 }

@@ -1,6 +1,7 @@
 //! The way of packets: which addresses are ours, where others are, who sits beside us.
 
 pub(crate) mod neighbors;
+pub(crate) mod sources;
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

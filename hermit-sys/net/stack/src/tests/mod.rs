@@ -9,6 +9,7 @@ mod faults;
 mod groups;
 mod listen;
 mod lost;
+mod martians;
 mod names;
 mod routers;
 mod stream;

@@ -1,0 +1,33 @@
+//! Addresses from which packets come, and those from which none do.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use smoltcp::wire::IpProtocol;
+
+use crate::receive::{DHCP_CLIENT, DHCP_SERVER};
+use crate::wire::packet::Packet;
+
+/// Whether a packet is from where none comes from, as Linux sees it. A host without an address has none to say yet, to those
+/// that may give it one, or about groups and addresses on its link (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).
+pub(crate) fn is_no_source(packet: &Packet<'_>) -> bool {
+    match (packet.source, packet.protocol) {
+        // Programs would take it for the address of IPv4 that is in it.
+        (IpAddr::V6(source), _) if source.to_ipv4_mapped().is_some() => true,
+        (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpProtocol::Igmp)
+        | (IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpProtocol::Icmpv6) => false,
+        (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpProtocol::Udp) => {
+            let ports = packet.payload.first_chunk().map(|&[a, b, c, d]| [[a, b], [c, d]]);
+            let is_for_server =
+                ports.map(|ports| ports.map(u16::from_be_bytes)) == Some([DHCP_CLIENT, DHCP_SERVER]);
+            packet.fragment.is_some() || !is_for_server || packet.destination != Ipv4Addr::BROADCAST
+        }
+        (IpAddr::V4(source), _) if source.octets()[0] == 0 => true,
+        (source, _) => !is_unicast(source),
+    }
+}
+
+/// Whether an address is one host's.
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+    !address.is_unspecified() && !address.is_multicast() && !is_broadcast
+}
