@@ -10,6 +10,7 @@ use smoltcp::wire::{ArpPacket, EthernetProtocol, Ipv4Cidr};
 
 use crate::hardware::Offload;
 use crate::link::Link;
+use crate::network::sources::is_unicast;
 use crate::wire::emit::ETHERNET;
 use crate::wire::packet::Frame;
 
@@ -41,11 +42,13 @@ impl FarGateway {
         Ipv4Cidr::new(self.own.address(), self.own.prefix_len().min(31))
     }
 
-    /// The address of the gateway for smoltcp: that of the network itself, which no host has, or the other one of two.
+    /// The address of the gateway for smoltcp: that of the network itself, which no host has, or the other one of two. In a
+    /// network so large that its address is that of nobody or a group it is the latter, too: smoltcp panics at others.
     pub(super) fn alias(&self) -> Ipv4Addr {
         let own = self.own.address().to_bits();
-        let is_small = self.own.prefix_len() >= 31;
-        if is_small { Ipv4Addr::from_bits(own ^ 1) } else { self.own.network().address() }
+        let network = self.own.network().address();
+        let is_usable = self.own.prefix_len() < 31 && is_unicast(network.into());
+        if is_usable { network } else { Ipv4Addr::from_bits(own ^ 1) }
     }
 
     /// A frame as smoltcp is given it, if it is another one.
@@ -118,6 +121,8 @@ mod tests {
             ([10, 0, 0, 4], 32, [10, 0, 0, 5]),
             ([10, 0, 0, 5], 31, [10, 0, 0, 4]),
             ([10, 0, 0, 5], 24, [10, 0, 0, 0]),
+            ([10, 0, 0, 5], 1, [10, 0, 0, 4]),
+            ([240, 0, 0, 5], 3, [240, 0, 0, 4]),
         ] {
             let far = far(own, prefix);
             assert_eq!(far.alias().octets(), alias);

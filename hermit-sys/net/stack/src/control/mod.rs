@@ -26,6 +26,7 @@ use crate::control::names::Names;
 use crate::core::instant;
 use crate::hardware::HardwareInfo;
 use crate::link::Link;
+use crate::network::sources::is_unicast;
 use crate::wire::device::{Egress, Ingress, Touch};
 use crate::wire::emit::ETHERNET;
 
@@ -105,12 +106,10 @@ fn of_smoltcp(cidr: &IpCidr) -> Cidr {
     Cidr { address: cidr.address().into(), prefix: cidr.prefix_len() }
 }
 
-fn is_host_address(cidr: &Cidr) -> bool {
-    let is_broadcast = cidr.address == IpAddr::V4(Ipv4Addr::BROADCAST);
-    !cidr.address.is_unspecified()
-        && !cidr.address.is_multicast()
-        && !cidr.address.is_loopback()
-        && !is_broadcast
+/// Whether a host can have an address. smoltcp panics when it is to ask for one that is not unicast.
+fn is_host_address(address: IpAddr) -> bool {
+    let is_reserved = matches!(address, IpAddr::V4(address) if matches!(address.octets()[0], 0 | 255));
+    is_unicast(address) && !address.is_loopback() && !is_reserved
 }
 
 /// The client of a DHCP server, which learns the host's name.
@@ -142,7 +141,8 @@ impl Control {
         // They have been verified before.
         capabilities.checksum.tcp = Checksum::Tx;
         capabilities.checksum.udp = Checksum::Tx;
-        let own: Vec<_> = configuration.addresses.iter().copied().filter(is_host_address).collect();
+        let own: Vec<_> =
+            configuration.addresses.iter().copied().filter(|own| is_host_address(own.address)).collect();
         let has_v4 = own.iter().any(|own| own.address.is_ipv4());
         let mut config = Config::new(HardwareAddress::Ethernet(mac));
         config.random_seed = seed;
@@ -155,6 +155,8 @@ impl Control {
                 let _ = addresses.push(to_smoltcp(cidr));
             }
         });
+        let gateways =
+            configuration.gateways.iter().copied().filter(|&gateway| is_host_address(gateway)).collect();
         let dhcp = (!has_v4).then(|| dhcp_client(configuration.hostname.clone()));
         let mut control = Self {
             interface,
@@ -162,7 +164,7 @@ impl Control {
             is_configured: dhcp.is_none(),
             dhcp,
             names: Names::new(&configuration.nameservers),
-            gateways: configuration.gateways.clone(),
+            gateways,
             has_static_names: !configuration.nameservers.is_empty(),
             far: None,
             lively_until: now.saturating_add(EPISODE),
@@ -327,7 +329,7 @@ impl Control {
                 (Some(config.address), config.router, servers)
             }
         };
-        let lease = lease.filter(|lease| is_host_address(&of_smoltcp(&IpCidr::Ipv4(*lease))));
+        let lease = lease.filter(|lease| is_host_address(lease.address().into()));
         self.seen = None;
         self.far = None;
         self.interface.update_ip_addrs(|addresses| {
@@ -337,7 +339,7 @@ impl Control {
                 let _ = addresses.insert(0, IpCidr::Ipv4(lease));
             }
         });
-        self.set_gateway_v4(router.filter(|router| !router.is_unspecified() && !router.is_multicast()));
+        self.set_gateway_v4(router.filter(|&router| is_host_address(router.into())));
         if !self.has_static_names {
             self.names.set_servers(&servers);
         }

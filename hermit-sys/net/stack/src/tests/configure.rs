@@ -24,7 +24,7 @@ fn unconfigured() -> World {
     World::with([(client, Port::plain(0)), (configuration(1), Port::plain(1))], Faults::default())
 }
 
-fn dhcp_server(world: &mut World) -> SocketId {
+pub(super) fn dhcp_server(world: &mut World) -> SocketId {
     let server = world.socket(1, Family::V4, Kind::Datagram);
     world.nodes[1].bind(server, "0.0.0.0:67".parse().unwrap()).unwrap();
     world.nodes[1].set_option(server, SocketOption::Broadcast(true)).unwrap();
@@ -39,6 +39,20 @@ fn serve_dhcp(world: &mut World, server: SocketId) -> Option<Vec<u8>> {
 
 /// Gives a client an address of a network with a router; returns what it said of its name.
 fn lease(world: &mut World, server: SocketId, mask: Ipv4Addr, router: Ipv4Addr) -> Option<Vec<u8>> {
+    let IpAddr::V4(server_address) = v4(1) else { panic!() };
+    grant(world, server, &Lease { own: [10, 0, 0, 77].into(), mask, router, servers: &[server_address] })
+}
+
+/// What a client is given.
+pub(super) struct Lease<'a> {
+    pub(super) own: Ipv4Addr,
+    pub(super) mask: Ipv4Addr,
+    pub(super) router: Ipv4Addr,
+    pub(super) servers: &'a [Ipv4Addr],
+}
+
+/// Answers a client; returns what it said of its name.
+pub(super) fn grant(world: &mut World, server: SocketId, lease: &Lease<'_>) -> Option<Vec<u8>> {
     let (bytes, _) = world.receive_from(1, server).ok()?;
     let packet = DhcpPacket::new_checked(&bytes[..]).unwrap();
     let name = packet.options().find(|option| option.kind == 12).map(|option| option.data.to_vec());
@@ -50,13 +64,13 @@ fn lease(world: &mut World, server: SocketId, mask: Ipv4Addr, router: Ipv4Addr) 
     };
     let IpAddr::V4(own) = v4(1) else { panic!() };
     let mut servers = DhcpRepr::parse(&packet).unwrap().dns_servers.unwrap_or_default();
-    servers.push(own).unwrap();
+    servers.extend_from_slice(lease.servers).unwrap();
     let answer = DhcpRepr {
         message_type,
-        your_ip: [10, 0, 0, 77].into(),
+        your_ip: lease.own,
         server_ip: own,
-        router: Some(router),
-        subnet_mask: Some(mask),
+        router: Some(lease.router),
+        subnet_mask: Some(lease.mask),
         server_identifier: Some(own),
         dns_servers: Some(servers),
         lease_duration: Some(LEASE),

@@ -2,8 +2,9 @@
 
 use crate::testing::wire::{Faults, Port};
 use crate::testing::{SECOND, World, configuration, header};
+use crate::tests::configure::{Lease, dhcp_server, grant};
 use crate::wire::emit::IpHeader;
-use crate::{Cidr, Configuration};
+use crate::{Cidr, Configuration, Families};
 use core::net::{IpAddr, Ipv6Addr};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
@@ -92,6 +93,41 @@ fn only_routers_of_the_link_are_believed() {
     advertise(&mut world, ROUTER, 255, &option);
     world.run(2 * SECOND);
     assert!(learned(&world).1);
+}
+
+/// A lease after which whatever is asked of the network must not find smoltcp without a unicast address to ask for.
+fn lease_and_resolve(own: [u8; 4], mask: [u8; 4], router: [u8; 4]) -> World {
+    let mut world = world();
+    let server = dhcp_server(&mut world);
+    let lease =
+        Lease { own: own.into(), mask: mask.into(), router: router.into(), servers: &[[8, 8, 8, 8].into()] };
+    world.run_until(5 * SECOND, |world| {
+        grant(world, server, &lease);
+        world.nodes[0].is_configured()
+    });
+    let _ = world.nodes[0].resolve("abc", Families::V4, 77);
+    world.run(400 * SECOND);
+    world
+}
+
+#[test]
+fn no_lease_does_harm() {
+    for (own, mask, router, is_taken) in [
+        // What stood for a gateway outside of the network was 0.0.0.0.
+        ([0, 0, 0, 5], [255, 0, 0, 0], [10, 0, 0, 2], false),
+        ([10, 0, 0, 5], [128, 0, 0, 0], [200, 0, 0, 1], true),
+        ([10, 0, 0, 5], [0, 0, 0, 0], [200, 0, 0, 1], true),
+        // In the network, and no host.
+        ([200, 0, 0, 5], [128, 0, 0, 0], [255, 255, 255, 255], true),
+        ([200, 0, 0, 5], [128, 0, 0, 0], [224, 0, 0, 1], true),
+        ([10, 0, 0, 5], [128, 0, 0, 0], [0, 0, 0, 0], true),
+        ([10, 0, 0, 5], [128, 0, 0, 0], [0, 0, 0, 9], true),
+        ([127, 0, 0, 1], [255, 0, 0, 0], [10, 0, 0, 2], false),
+        ([10, 0, 0, 5], [255, 255, 255, 254], [10, 0, 0, 5], true),
+    ] {
+        let world = lease_and_resolve(own, mask, router);
+        assert_eq!(world.nodes[0].is_configured(), is_taken, "{own:?} {mask:?} {router:?}");
+    }
 }
 
 /// Options that are some, and some that are none.
