@@ -123,6 +123,8 @@ pub(crate) struct Core {
     pub(crate) groups: HashMap<Membership, u32, FixedState>,
     /// Who waits for room in the device.
     pub(crate) blocked: Vec<u32>,
+    /// Since when nothing has moved for which somebody waits.
+    pub(crate) stuck_since: Option<u64>,
     /// Who waits for the device to have sent what is before.
     pub(crate) corked: Vec<u32>,
     /// Packets from this host to itself.
@@ -178,6 +180,7 @@ impl Core {
             hostname: configuration.hostname,
             groups: HashMap::with_hasher(FixedState::with_seed(host.random())),
             blocked: Vec::new(),
+            stuck_since: None,
             corked: Vec::new(),
             local: Queue::default(),
             complaints: Allowance::new(now),

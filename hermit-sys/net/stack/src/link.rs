@@ -22,21 +22,32 @@ pub(crate) trait Link {
 }
 
 /// The device, if there is one.
-pub(crate) struct Device<'a, H>(pub(crate) &'a mut Option<H>);
+pub(crate) struct Device<'a, H> {
+    hardware: &'a mut Option<H>,
+    /// Whether it has taken a frame.
+    pub(crate) has_taken: bool,
+}
+
+impl<'a, H> Device<'a, H> {
+    pub(crate) const fn new(hardware: &'a mut Option<H>) -> Self {
+        Self { hardware, has_taken: false }
+    }
+}
 
 impl<H: Hardware> Link for Device<'_, H> {
     fn can_transmit(&mut self, size: usize) -> bool {
-        self.0.as_mut().is_some_and(|hardware| hardware.can_transmit(size))
+        self.hardware.as_mut().is_some_and(|hardware| hardware.can_transmit(size))
     }
 
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8])) {
-        if let Some(hardware) = self.0 {
+        if let Some(hardware) = self.hardware {
+            self.has_taken = true;
             hardware.transmit(size, offload, fill);
         }
     }
 
     fn is_sending(&mut self) -> bool {
-        self.0.as_mut().is_some_and(Hardware::is_sending)
+        self.hardware.as_mut().is_some_and(Hardware::is_sending)
     }
 }
 
@@ -45,6 +56,8 @@ impl<H: Hardware> Link for Device<'_, H> {
 pub(crate) struct Queue {
     frames: VecDeque<Vec<u8>>,
     bytes: usize,
+    /// How many have been taken from it.
+    taken: u64,
     /// The last one that was done with, to be used again.
     spare: Vec<u8>,
 }
@@ -53,11 +66,17 @@ impl Queue {
     pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
         let frame = self.frames.pop_front()?;
         self.bytes -= frame.len();
+        self.taken = self.taken.wrapping_add(1);
         Some(frame)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty()
+    }
+
+    /// A number that changes when a frame is taken.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// How many bytes the next one has.

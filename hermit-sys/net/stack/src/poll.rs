@@ -15,8 +15,11 @@ use crate::tcp::connection::{Connection, Phase};
 const FRAMES: usize = 256;
 const WORK: usize = 1024;
 
-/// When the device is looked at again that had no room.
+/// When the device is looked at again that had no room. It interrupts when it has some, so that this need not be soon; but
+/// who sends much waits for nothing else, and not every device is known to: it is looked at soon at first, then more seldom, as
+/// long as it takes nothing.
 const FULL: u64 = 50_000;
+const STUCK: u64 = 10_000_000;
 
 impl Core {
     /// Does one round; returns when to do the next.
@@ -28,14 +31,18 @@ impl Core {
     ) -> Option<u64> {
         self.now = self.now.max(now);
         let is_crowded = self.receive_frames(hardware, host);
-        let mut link = Device(hardware);
+        let mut link = Device::new(hardware);
         // Answers to what arrived go before what it gave rise to.
         self.flush(&mut link);
         self.uncork();
         self.unblock_all(&mut link, host);
         self.run_timers(&mut link, host);
         self.poll_control(&mut link, host);
+        let local = self.local.taken();
         let is_done = self.work(&mut link, host);
+        let has_moved = link.has_taken || self.local.taken() != local;
+        self.stuck_since =
+            self.is_waiting().then(|| self.stuck_since.filter(|_| !has_moved).unwrap_or(self.now));
         self.forget_old();
         self.next(is_crowded || !is_done)
     }
@@ -167,13 +174,19 @@ impl Core {
         true
     }
 
+    /// Whether somebody waits for room, in the device or in the queue of local packets.
+    fn is_waiting(&self) -> bool {
+        !self.blocked.is_empty() || !self.outbox.is_empty()
+    }
+
     /// When to do the next round.
     pub(crate) fn next(&self, is_more: bool) -> Option<u64> {
         let now = self.now;
-        let is_waiting = !self.blocked.is_empty() || !self.outbox.is_empty();
+        // As long again as it has been so already: each time is twice the one before.
+        let stuck = now.saturating_sub(self.stuck_since.unwrap_or(now));
         let deadlines = [
             is_more.then_some(now),
-            is_waiting.then(|| now.saturating_add(FULL)),
+            self.is_waiting().then(|| now.saturating_add(stuck.clamp(FULL, STUCK))),
             self.timers.next(),
             self.neighbors.deadline(),
             self.control.as_ref().map(|control| control.next),

@@ -204,10 +204,10 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let (slot, entry) = self.core.entry(id)?;
         if !entry.is_datagrams() {
-            return self.core.send_stream(slot, bytes, &mut Device(&mut self.hardware));
+            return self.core.send_stream(slot, bytes, &mut Device::new(&mut self.hardware));
         }
         let to = to.map(|to| Endpoint::of(to, entry.family)).transpose()?;
-        self.core.send_datagram(slot, bytes, to, &mut Device(&mut self.hardware), &mut self.host)
+        self.core.send_datagram(slot, bytes, to, &mut Device::new(&mut self.hardware), &mut self.host)
     }
 
     /// Receives bytes into `sink`, which says how many of those it is given it took, and is given more as long as

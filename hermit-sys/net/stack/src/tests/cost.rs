@@ -1,7 +1,7 @@
 //! That the work does not depend on how many sockets there are.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{SECOND, World, configuration, pattern, v4};
+use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4};
 use crate::{Configuration, Family, Kind, SocketOption};
 use core::net::SocketAddr;
 
@@ -67,4 +67,42 @@ fn what_has_been_delivered_at_the_end_is_looked_at_once() {
     }));
     received += world.receive(1, server).map_or(0, |bytes| bytes.len());
     assert_eq!(received, sent);
+}
+
+/// How often a host is polled in a second whose device takes nothing.
+fn rounds_of_a_second(world: &mut World) -> usize {
+    let mut rounds = 0;
+    world.run_until(SECOND, |_| {
+        rounds += 1;
+        false
+    });
+    rounds
+}
+
+#[test]
+fn a_device_that_takes_nothing_costs_little() {
+    // A stream that waits for room, and an answer that does.
+    let (mut world, client, server) = World::pair();
+    world.nodes[0].hardware().unwrap().room = Some(0);
+    world.nodes[0].send(client, b"stuck", None).unwrap();
+    let rounds = rounds_of_a_second(&mut world);
+    assert!(rounds < 200, "{rounds}");
+    // When it takes something, it is looked at soon again.
+    for _ in 0..3 {
+        world.nodes[0].hardware().unwrap().room = Some(1);
+        world.nodes[0].send(client, &[7; 4000], None).unwrap();
+        assert!(
+            world.run_until(20 * MILLISECOND, |world| world.nodes[0].hardware().unwrap().room == Some(0))
+        );
+        world.nodes[0].hardware().unwrap().room = Some(1);
+        assert!(world.run_until(MILLISECOND / 5, |world| world.nodes[0].hardware().unwrap().room == Some(0)));
+        world.run(SECOND / 10);
+    }
+    world.nodes[0].hardware().unwrap().room = None;
+    let mut received = 0;
+    let is_whole = world.run_until(2 * SECOND, |world| {
+        received += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        received == 5 + 3 * 4000
+    });
+    assert!(is_whole, "{received}");
 }
