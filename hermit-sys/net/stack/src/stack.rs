@@ -71,8 +71,8 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         self.core.status()
     }
 
-    /// Whether what can be waited for is there: an address of IPv4, if a DHCP server is asked. With static addresses, and
-    /// without a device, it is from the start.
+    /// Whether what can be waited for is there: an address of IPv4, if a DHCP server is asked. With a static address of
+    /// either version, and without a device, it is from the start.
     pub fn is_configured(&self) -> bool {
         self.core.control.as_ref().is_none_or(Control::is_configured)
     }

@@ -161,7 +161,8 @@ impl Control {
         let mut control = Self {
             interface,
             capabilities,
-            is_configured: dhcp.is_none(),
+            // Who has an address waits for no other: a server is asked beside that.
+            is_configured: dhcp.is_none() || !own.is_empty(),
             dhcp,
             names: Names::new(&configuration.nameservers),
             gateways,

@@ -114,6 +114,28 @@ fn a_dhcp_server_is_asked_and_keeps_being_asked() {
     assert!(world.nodes[0].status().gateways.is_empty());
 }
 
+#[test]
+fn a_host_with_one_static_address_does_not_wait_for_a_lease() {
+    for (own, prefix, is_configured) in
+        [(v6(0), 64, true), (v4(0), 24, true), ("::1".parse().unwrap(), 64, false)]
+    {
+        let one =
+            Configuration { addresses: vec![Cidr { address: own, prefix }], ..Configuration::default() };
+        let nodes = [(one, Port::plain(0)), (configuration(1), Port::plain(1))];
+        let mut world = World::with(nodes, Faults::default());
+        assert_eq!(world.nodes[0].is_configured(), is_configured, "{own}");
+        if own == v6(0) {
+            // A server is asked all the same.
+            let server = dhcp_server(&mut world);
+            let leased = IpAddr::from([10, 0, 0, 77]);
+            assert!(world.run_until(5 * SECOND, |world| {
+                serve_dhcp(world, server);
+                world.nodes[0].status().addresses.iter().any(|own| own.address == leased)
+            }));
+        }
+    }
+}
+
 /// That two hosts reach each other, and the first one the name server that the second one is at another address.
 fn assert_far_gateway_works(world: &mut World, own: IpAddr, nameserver: IpAddr) {
     let there = world.listen(1, 80, 1);
