@@ -1,4 +1,7 @@
-//! What fuzzers call: arbitrary bytes become a wire that does harm to two hosts which talk over it.
+//! What fuzzers call: arbitrary bytes become a wire that does harm to two hosts which talk over it, and to a third one that
+//! has no addresses and asks for some.
+
+mod newcomer;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -102,6 +105,31 @@ fn nodes() -> [Node; 2] {
     nodes
 }
 
+/// A host without addresses, which asks routers and DHCP servers.
+fn newcomer() -> Node {
+    let (incoming, outgoing) = (Queue::default(), Queue::default());
+    let port = Port { number: 3, incoming: Rc::clone(&incoming), outgoing };
+    let configuration = Configuration { buffers: 512 << 10, ..Configuration::default() };
+    Node { stack: Stack::new(Some(port), System(3), configuration, 0), incoming, sockets: Vec::new() }
+}
+
+/// What happens to the host without addresses.
+fn happen(node: &mut Node, what: u8, script: &mut Script<'_>) {
+    let frame = match what {
+        0 => Some(newcomer::advertisement(script)),
+        1 => newcomer::answer(node, script),
+        2 => {
+            let count = usize::from(script.byte());
+            Some(script.bytes(count).to_vec())
+        }
+        _ => {
+            let _ = node.stack.resolve("name.example", hermit_net_stack::Families::Both, 5);
+            None
+        }
+    };
+    node.incoming.borrow_mut().extend(frame);
+}
+
 /// Takes bytes off the front.
 struct Script<'a>(&'a [u8]);
 
@@ -126,6 +154,7 @@ impl Script<'_> {
 /// Never, nor is more memory used than allowed.
 pub fn frames(data: &[u8]) {
     let mut nodes = nodes();
+    let mut third = newcomer();
     let wires = nodes.each_mut().map(|node| Rc::clone(&node.stack.hardware().expect("a device").outgoing));
     let mut script = Script(data);
     let mut now = 0;
@@ -133,6 +162,8 @@ pub fn frames(data: &[u8]) {
         let command = script.byte();
         let which = usize::from(command & 1);
         match command >> 1 & 15 {
+            // Of the high bits, which say nothing else.
+            _ if command >> 5 == 5 => happen(&mut third, command & 3, &mut script),
             0 => carry(&wires[which], &nodes[1 - which].incoming, usize::MAX),
             1 => carry(&wires[which], &nodes[1 - which].incoming, 1),
             2 => drop(wires[which].borrow_mut().pop_front()),
@@ -149,6 +180,13 @@ pub fn frames(data: &[u8]) {
         }
         for node in &mut nodes {
             node.stack.poll(now);
+        }
+        third.stack.poll(now);
+        // Nobody else hears it.
+        if let Some(hardware) = third.stack.hardware() {
+            let mut outgoing = hardware.outgoing.borrow_mut();
+            let old = outgoing.len().saturating_sub(8);
+            outgoing.drain(..old);
         }
     }
 }
@@ -220,6 +258,27 @@ fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
         _ => {
             let readiness = stack.readiness(socket);
             assert!(readiness.read || !readiness.read_hang_up);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frames;
+
+    /// No fuzzer, but it reaches the third host: with the advertisements as they are, smoltcp panics here.
+    #[test]
+    fn random_bytes_do_no_harm() {
+        let mut state = 1_u64;
+        for _ in 0..3000 {
+            let mut data = Vec::new();
+            for _ in 0..60 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let bytes = state.to_be_bytes();
+                data.push(0xa0 | bytes[0] & 3);
+                data.extend(&bytes[1..]);
+            }
+            frames(&data);
         }
     }
 }
