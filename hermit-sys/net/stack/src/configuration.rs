@@ -16,11 +16,12 @@ pub struct Cidr {
 /// What the stack is told. The default asks a DHCP server and the routers for everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Static addresses. With one of IPv4, no DHCP server is asked; with one of IPv6, no router is.
+    /// Static addresses: 7, or 6 if none is of IPv4. With one of IPv4, no DHCP server is asked; with one of IPv6, no router
+    /// is.
     pub addresses: Vec<Cidr>,
     /// Gateways: the first of each version is used, and goes before what servers say.
     pub gateways: Vec<IpAddr>,
-    /// Name servers; if there are any, those of a DHCP server are not used.
+    /// Name servers, 4 at most; if there are any, those of a DHCP server are not used.
     pub nameservers: Vec<IpAddr>,
     /// The host's name: told to the DHCP server, and resolved to the host's own addresses.
     pub hostname: Option<String>,
@@ -39,4 +40,6 @@ pub struct Status {
     pub gateways: Vec<IpAddr>,
     /// The name servers.
     pub nameservers: Vec<IpAddr>,
+    /// What is not used of the addresses, gateways and name servers of the [`Configuration`].
+    pub ignored: Vec<IpAddr>,
 }

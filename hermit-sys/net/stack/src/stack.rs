@@ -358,6 +358,7 @@ impl Core {
             addresses: self.network.addresses.clone(),
             gateways: self.network.gateways.clone(),
             nameservers: control.names.servers().into(),
+            ignored: control.ignored.clone(),
         }
     }
 }

@@ -6,13 +6,14 @@
 mod advertisement;
 mod gateway;
 pub(crate) mod names;
+mod selection;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr};
 
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{Checksum, DeviceCapabilities, Medium};
@@ -23,10 +24,11 @@ use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Ci
 use crate::configuration::{Cidr, Configuration};
 use crate::control::gateway::{Exchanging, FarGateway};
 use crate::control::names::Names;
+use crate::control::selection::{Selection, link_local};
 use crate::core::instant;
 use crate::hardware::HardwareInfo;
 use crate::link::Link;
-use crate::network::sources::is_unicast;
+use crate::network::sources::is_host_address;
 use crate::wire::device::{Egress, Ingress, Touch};
 use crate::wire::emit::ETHERNET;
 
@@ -63,6 +65,8 @@ pub(crate) struct Control {
     /// What was configured, which goes before what servers say.
     gateways: Vec<IpAddr>,
     has_static_names: bool,
+    /// What was configured and is not used.
+    pub(crate) ignored: Vec<IpAddr>,
     is_configured: bool,
     /// The gateway of IPv4, if it is in no network of ours.
     far: Option<FarGateway>,
@@ -79,22 +83,6 @@ impl fmt::Debug for Control {
     }
 }
 
-/// The address that every host has on its own network, made of its hardware address (RFC 4291, appendix A).
-fn link_local(mac: EthernetAddress) -> Cidr {
-    let [a, b, c, d, e, f] = mac.0;
-    let address = Ipv6Addr::new(
-        0xfe80,
-        0,
-        0,
-        0,
-        u16::from_be_bytes([a ^ 2, b]),
-        u16::from_be_bytes([c, 0xff]),
-        u16::from_be_bytes([0xfe, d]),
-        u16::from_be_bytes([e, f]),
-    );
-    Cidr { address: address.into(), prefix: 64 }
-}
-
 fn to_smoltcp(cidr: &Cidr) -> IpCidr {
     match cidr.address {
         IpAddr::V4(address) => IpCidr::Ipv4(Ipv4Cidr::new(address, cidr.prefix.min(32))),
@@ -104,12 +92,6 @@ fn to_smoltcp(cidr: &Cidr) -> IpCidr {
 
 fn of_smoltcp(cidr: &IpCidr) -> Cidr {
     Cidr { address: cidr.address().into(), prefix: cidr.prefix_len() }
-}
-
-/// Whether a host can have an address. smoltcp panics when it is to ask for one that is not unicast.
-fn is_host_address(address: IpAddr) -> bool {
-    let is_reserved = matches!(address, IpAddr::V4(address) if matches!(address.octets()[0], 0 | 255));
-    is_unicast(address) && !address.is_loopback() && !is_reserved
 }
 
 /// The client of a DHCP server, which learns the host's name.
@@ -141,8 +123,7 @@ impl Control {
         // They have been verified before.
         capabilities.checksum.tcp = Checksum::Tx;
         capabilities.checksum.udp = Checksum::Tx;
-        let own: Vec<_> =
-            configuration.addresses.iter().copied().filter(|own| is_host_address(own.address)).collect();
+        let Selection { addresses: own, gateways, nameservers, ignored } = Selection::of(configuration);
         let has_v4 = own.iter().any(|own| own.address.is_ipv4());
         let mut config = Config::new(HardwareAddress::Ethernet(mac));
         config.random_seed = seed;
@@ -150,13 +131,11 @@ impl Control {
         let mut nothing = Ingress { packet: None, reply: &mut Vec::new(), capabilities: &capabilities };
         let mut interface = Interface::new(config, &mut nothing, instant(now));
         interface.update_ip_addrs(|addresses| {
-            for cidr in own.iter().take(MAX_ADDRESSES - 1).chain([&link_local(mac)]) {
+            for cidr in own.iter().chain([&link_local(mac)]) {
                 // There is room for as many.
                 let _ = addresses.push(to_smoltcp(cidr));
             }
         });
-        let gateways =
-            configuration.gateways.iter().copied().filter(|&gateway| is_host_address(gateway)).collect();
         let dhcp = (!has_v4).then(|| dhcp_client(configuration.hostname.clone()));
         let mut control = Self {
             interface,
@@ -164,9 +143,10 @@ impl Control {
             // Who has an address waits for no other: a server is asked beside that.
             is_configured: dhcp.is_none() || !own.is_empty(),
             dhcp,
-            names: Names::new(&configuration.nameservers),
+            names: Names::new(&nameservers),
             gateways,
-            has_static_names: !configuration.nameservers.is_empty(),
+            has_static_names: !nameservers.is_empty(),
+            ignored,
             far: None,
             lively_until: now.saturating_add(EPISODE),
             seen: None,

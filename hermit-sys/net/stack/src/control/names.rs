@@ -15,7 +15,7 @@ use crate::resolve::{Addresses, ResolveError};
 use crate::wire::packet::{Frame, Packet};
 
 /// Most name servers, as smoltcp is compiled, and most questions at a time.
-const MAX_SERVERS: usize = 4;
+pub(super) const MAX_SERVERS: usize = 4;
 const MAX_QUESTIONS: usize = 256;
 
 /// The port of name servers.
@@ -36,6 +36,11 @@ impl fmt::Debug for Question {
             Self::Failed(error) => out.debug_tuple("Failed").field(error).finish(),
         }
     }
+}
+
+/// Whether a server can be asked.
+pub(super) fn is_usable(server: IpAddr) -> bool {
+    !server.is_unspecified() && !server.is_multicast()
 }
 
 /// smoltcp's client of name servers.
@@ -74,8 +79,8 @@ impl Names {
     }
 
     pub(crate) fn set_servers(&mut self, servers: &[IpAddr]) {
-        let usable = servers.iter().filter(|server| !server.is_unspecified() && !server.is_multicast());
-        self.servers = usable.take(MAX_SERVERS).copied().collect();
+        self.servers =
+            servers.iter().copied().filter(|&server| is_usable(server)).take(MAX_SERVERS).collect();
         let servers: Vec<IpAddress> = self.servers.iter().map(|&server| server.into()).collect();
         self.socket().update_servers(&servers);
     }

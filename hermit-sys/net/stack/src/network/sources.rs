@@ -31,3 +31,9 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !address.is_unspecified() && !address.is_multicast() && !is_broadcast
 }
+
+/// Whether a host can have an address. smoltcp panics when it is to ask for one that is not unicast.
+pub(crate) fn is_host_address(address: IpAddr) -> bool {
+    let is_reserved = matches!(address, IpAddr::V4(address) if matches!(address.octets()[0], 0 | 255));
+    is_unicast(address) && !address.is_loopback() && !is_reserved
+}

@@ -170,3 +170,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_not_taken_of_a_configuration_is_told() {
+    let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+    let v6 = |number: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number]);
+    let cidr = |address| Cidr { address, prefix: 24 };
+    let configuration = Configuration {
+        addresses: [ip("224.0.0.1"), ip("::1")].into_iter().chain((1..9).map(v6)).map(cidr).collect(),
+        gateways: ["10.0.0.1", "fe80::1", "10.0.0.2", "ff02::1"].map(ip).into(),
+        nameservers: ["0.0.0.0", "1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4", "1.1.1.5"].map(ip).into(),
+        ..Configuration::default()
+    };
+    let world = World::with([(configuration, Port::plain(0))], Faults::default());
+    let status = world.nodes[0].status();
+    // There is room for the address of the link, and for a lease.
+    assert_eq!(status.addresses.len(), 7);
+    assert_eq!(status.nameservers, ["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"].map(ip));
+    assert_eq!(status.gateways, ["10.0.0.1", "fe80::1"].map(ip));
+    let addresses = [ip("224.0.0.1"), ip("::1"), v6(7), v6(8)];
+    let others = ["10.0.0.2", "ff02::1", "0.0.0.0", "1.1.1.5"].map(ip);
+    assert_eq!(status.ignored, [addresses, others].concat());
+}

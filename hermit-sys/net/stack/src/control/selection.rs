@@ -1,0 +1,61 @@
+//! What is taken of a configuration: there is room for so much, and not everything can be.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use smoltcp::wire::EthernetAddress;
+
+use crate::configuration::{Cidr, Configuration};
+use crate::control::{MAX_ADDRESSES, names};
+use crate::network::sources::is_host_address;
+
+/// What is taken, and what is not.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    pub(super) addresses: Vec<Cidr>,
+    /// The first one of each version.
+    pub(super) gateways: Vec<IpAddr>,
+    pub(super) nameservers: Vec<IpAddr>,
+    pub(super) ignored: Vec<IpAddr>,
+}
+
+impl Selection {
+    pub(super) fn of(configuration: &Configuration) -> Self {
+        let mut selection = Self::default();
+        let has_v4 =
+            configuration.addresses.iter().any(|own| own.address.is_ipv4() && is_host_address(own.address));
+        // The rest is for the address of the link, and for a lease.
+        let room = MAX_ADDRESSES - 1 - usize::from(!has_v4);
+        for own in &configuration.addresses {
+            let is_taken = is_host_address(own.address) && selection.addresses.len() < room;
+            if is_taken { selection.addresses.push(*own) } else { selection.ignored.push(own.address) }
+        }
+        for &gateway in &configuration.gateways {
+            let is_first = !selection.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4());
+            let is_taken = is_host_address(gateway) && is_first;
+            if is_taken { &mut selection.gateways } else { &mut selection.ignored }.push(gateway);
+        }
+        for &server in &configuration.nameservers {
+            let has_room = selection.nameservers.len() < names::MAX_SERVERS;
+            let is_taken = names::is_usable(server) && has_room;
+            if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
+        }
+        selection
+    }
+}
+
+/// The address that every host has on its own network, made of its hardware address (RFC 4291, appendix A).
+pub(super) fn link_local(mac: EthernetAddress) -> Cidr {
+    let [a, b, c, d, e, f] = mac.0;
+    let address = Ipv6Addr::new(
+        0xfe80,
+        0,
+        0,
+        0,
+        u16::from_be_bytes([a ^ 2, b]),
+        u16::from_be_bytes([c, 0xff]),
+        u16::from_be_bytes([0xfe, d]),
+        u16::from_be_bytes([e, f]),
+    );
+    Cidr { address: address.into(), prefix: 64 }
+}
