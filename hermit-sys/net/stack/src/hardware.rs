@@ -5,7 +5,8 @@
 pub struct HardwareInfo {
     /// The hardware address.
     pub mac: [u8; 6],
-    /// Most bytes of an IP packet in one frame.
+    /// Most bytes of an IP packet in one frame: 68 at least. With fewer than 1280 there is no IPv6; DHCP and questions to
+    /// name servers need 576.
     pub mtu: u16,
     /// Whether the checksums of TCP may be left to it: see [`Offload::checksum`].
     pub fills_checksums: bool,
@@ -13,6 +14,17 @@ pub struct HardwareInfo {
     pub segments_v4: Option<u32>,
     /// The same for TCP over IPv6.
     pub segments_v6: Option<u32>,
+}
+
+/// The least MTU of IPv4, which every device has (RFC 791; virtio 1.2, section 5.1.4.1), and that of IPv6 (RFC 8200, section 5).
+pub(crate) const LEAST_MTU: u16 = 68;
+const LEAST_MTU_V6: u16 = 1280;
+
+impl HardwareInfo {
+    /// Whether packets of IPv6 fit into frames. If not, none are sent or received.
+    pub(crate) const fn carries_v6(&self) -> bool {
+        self.mtu >= LEAST_MTU_V6
+    }
 }
 
 /// What is known of a frame that was received.

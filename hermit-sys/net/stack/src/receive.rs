@@ -36,6 +36,7 @@ impl Core {
         }
         match frame.protocol {
             EthernetProtocol::Arp => self.receive_arp(bytes, frame.payload),
+            EthernetProtocol::Ipv6 if !port.info.carries_v6() => (),
             EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => {
                 if let Some(packet) = Packet::parse(frame.payload) {
                     self.receive_from_wire(bytes, &frame, &packet, info, host);

@@ -26,7 +26,7 @@ use crate::control::gateway::{Exchanging, FarGateway};
 use crate::control::names::Names;
 use crate::control::selection::{Selection, link_local};
 use crate::core::instant;
-use crate::hardware::HardwareInfo;
+use crate::hardware::{HardwareInfo, LEAST_MTU};
 use crate::link::Link;
 use crate::network::sources::is_host_address;
 use crate::wire::device::{Egress, Ingress, Touch};
@@ -67,6 +67,7 @@ pub(crate) struct Control {
     has_static_names: bool,
     /// What was configured and is not used.
     pub(crate) ignored: Vec<IpAddr>,
+    carries_v6: bool,
     is_configured: bool,
     /// The gateway of IPv4, if it is in no network of ours.
     far: Option<FarGateway>,
@@ -119,19 +120,19 @@ impl Control {
         let mac = EthernetAddress(info.mac);
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = usize::from(info.mtu.max(576)) + ETHERNET;
+        capabilities.max_transmission_unit = usize::from(info.mtu.max(LEAST_MTU)) + ETHERNET;
         // They have been verified before.
         capabilities.checksum.tcp = Checksum::Tx;
         capabilities.checksum.udp = Checksum::Tx;
-        let Selection { addresses: own, gateways, nameservers, ignored } = Selection::of(configuration);
+        let Selection { addresses: own, gateways, nameservers, ignored } = Selection::of(configuration, info);
         let has_v4 = own.iter().any(|own| own.address.is_ipv4());
         let mut config = Config::new(HardwareAddress::Ethernet(mac));
         config.random_seed = seed;
-        config.slaac = !own.iter().any(|own| own.address.is_ipv6());
+        config.slaac = info.carries_v6() && !own.iter().any(|own| own.address.is_ipv6());
         let mut nothing = Ingress { packet: None, reply: &mut Vec::new(), capabilities: &capabilities };
         let mut interface = Interface::new(config, &mut nothing, instant(now));
         interface.update_ip_addrs(|addresses| {
-            for cidr in own.iter().chain([&link_local(mac)]) {
+            for cidr in own.iter().chain(&info.carries_v6().then(|| link_local(mac))) {
                 // There is room for as many.
                 let _ = addresses.push(to_smoltcp(cidr));
             }
@@ -147,6 +148,7 @@ impl Control {
             gateways,
             has_static_names: !nameservers.is_empty(),
             ignored,
+            carries_v6: info.carries_v6(),
             far: None,
             lively_until: now.saturating_add(EPISODE),
             seen: None,
@@ -329,7 +331,8 @@ impl Control {
 
     /// Tells the network that a group is joined.
     pub(crate) fn join(&mut self, group: IpAddr, now: u64) -> bool {
-        let has_joined = self.interface.join_multicast_group(group).is_ok();
+        let has_joined =
+            (group.is_ipv4() || self.carries_v6) && self.interface.join_multicast_group(group).is_ok();
         self.next = now;
         has_joined
     }

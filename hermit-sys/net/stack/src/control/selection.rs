@@ -7,6 +7,7 @@ use smoltcp::wire::EthernetAddress;
 
 use crate::configuration::{Cidr, Configuration};
 use crate::control::{MAX_ADDRESSES, names};
+use crate::hardware::HardwareInfo;
 use crate::network::sources::is_host_address;
 
 /// What is taken, and what is not.
@@ -20,24 +21,26 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn of(configuration: &Configuration) -> Self {
+    pub(super) fn of(configuration: &Configuration, info: &HardwareInfo) -> Self {
+        let is_carried = |address: IpAddr| address.is_ipv4() || info.carries_v6();
+        let is_possible = |address| is_host_address(address) && is_carried(address);
         let mut selection = Self::default();
         let has_v4 =
-            configuration.addresses.iter().any(|own| own.address.is_ipv4() && is_host_address(own.address));
+            configuration.addresses.iter().any(|own| own.address.is_ipv4() && is_possible(own.address));
         // The rest is for the address of the link, and for a lease.
         let room = MAX_ADDRESSES - 1 - usize::from(!has_v4);
         for own in &configuration.addresses {
-            let is_taken = is_host_address(own.address) && selection.addresses.len() < room;
+            let is_taken = is_possible(own.address) && selection.addresses.len() < room;
             if is_taken { selection.addresses.push(*own) } else { selection.ignored.push(own.address) }
         }
         for &gateway in &configuration.gateways {
             let is_first = !selection.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4());
-            let is_taken = is_host_address(gateway) && is_first;
+            let is_taken = is_possible(gateway) && is_first;
             if is_taken { &mut selection.gateways } else { &mut selection.ignored }.push(gateway);
         }
         for &server in &configuration.nameservers {
             let has_room = selection.nameservers.len() < names::MAX_SERVERS;
-            let is_taken = names::is_usable(server) && has_room;
+            let is_taken = names::is_usable(server) && is_carried(server) && has_room;
             if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
         }
         selection

@@ -10,15 +10,12 @@ use smoltcp::time::Instant;
 use smoltcp::wire::HardwareAddress;
 
 use crate::core::instant;
-use crate::hardware::{HardwareInfo, IpVersion};
+use crate::hardware::{HardwareInfo, IpVersion, LEAST_MTU};
 use crate::wire::device::{self, Ingress};
 use crate::wire::emit;
 
 /// The largest packet from this host to itself.
 const LOCAL_MTU: u16 = 65_535;
-
-/// The smallest one that every device carries (RFC 791).
-const LEAST_MTU: u16 = 576;
 
 /// The way a connection's packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! What routers and DHCP servers say that must do no harm.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{SECOND, World, configuration, header};
+use crate::testing::{SECOND, World, configuration, header, pattern, v4, v6};
 use crate::tests::configure::{Lease, dhcp_server, grant};
 use crate::wire::emit::IpHeader;
 use crate::{Cidr, Configuration, Families};
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_oneof, proptest};
@@ -174,10 +174,9 @@ proptest! {
 #[test]
 fn what_is_not_taken_of_a_configuration_is_told() {
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-    let v6 = |number: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number]);
     let cidr = |address| Cidr { address, prefix: 24 };
     let configuration = Configuration {
-        addresses: [ip("224.0.0.1"), ip("::1")].into_iter().chain((1..9).map(v6)).map(cidr).collect(),
+        addresses: [ip("224.0.0.1"), ip("::1")].into_iter().chain((0..8).map(v6)).map(cidr).collect(),
         gateways: ["10.0.0.1", "fe80::1", "10.0.0.2", "ff02::1"].map(ip).into(),
         nameservers: ["0.0.0.0", "1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4", "1.1.1.5"].map(ip).into(),
         ..Configuration::default()
@@ -188,7 +187,40 @@ fn what_is_not_taken_of_a_configuration_is_told() {
     assert_eq!(status.addresses.len(), 7);
     assert_eq!(status.nameservers, ["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"].map(ip));
     assert_eq!(status.gateways, ["10.0.0.1", "fe80::1"].map(ip));
-    let addresses = [ip("224.0.0.1"), ip("::1"), v6(7), v6(8)];
+    let addresses = [ip("224.0.0.1"), ip("::1"), v6(6), v6(7)];
     let others = ["10.0.0.2", "ff02::1", "0.0.0.0", "1.1.1.5"].map(ip);
     assert_eq!(status.ignored, [addresses, others].concat());
+}
+
+#[test]
+fn small_packets_stay_small_and_are_of_ipv4_only() {
+    for mtu in [68, 100, 296, 575, 576, 1279, 1280] {
+        let small = Port::plain(0).with_mtu(mtu);
+        let nodes = [(configuration(0), small), (configuration(1), Port::plain(1))];
+        let mut world = World::with(nodes, Faults::default());
+        let has_v6 = mtu >= 1280;
+        let status = world.nodes[0].status();
+        assert_eq!(status.addresses.iter().any(|own| own.address.is_ipv6()), has_v6, "{mtu}");
+        assert_eq!(status.ignored.contains(&v6(0)), !has_v6);
+        // Its device takes nothing that is larger.
+        let listener = world.listen(1, 80, 8);
+        let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+        let bytes = pattern(20_000);
+        assert!(world.transfer((0, client), (1, server), &bytes, 20 * SECOND) == bytes, "{mtu}");
+        // Nobody speaks IPv6 first, nor answers.
+        world.run(SECOND);
+        world.wire.borrow_mut().log = Some(vec![]);
+        advertise(&mut world, ROUTER, 255, &prefix("2001:db8::", 64, 0xc0, 600));
+        let echo = [128, 0, 0, 0, 0, 0, 0, 0];
+        let (from, to): (Ipv6Addr, Ipv6Addr) = (ROUTER.parse().unwrap(), "ff02::1".parse().unwrap());
+        let packet = header(from.into(), to.into(), IpProtocol::Icmpv6, echo.len());
+        world.inject(1, [0x33, 0x33, 0, 0, 0, 1], packet, |bytes| {
+            bytes.copy_from_slice(&echo);
+            Icmpv6Packet::new_unchecked(bytes).fill_checksum(&from, &to);
+        });
+        world.run(SECOND);
+        let log = world.wire.borrow_mut().log.take().unwrap();
+        let of_first = |frame: &&Vec<u8>| frame.get(6..14) == Some(&[2, 0, 0, 0, 1, 0, 0x86, 0xdd]);
+        assert_eq!(log.iter().any(|frame| of_first(&frame)), has_v6, "{mtu}");
+    }
 }

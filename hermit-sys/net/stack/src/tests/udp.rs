@@ -237,7 +237,7 @@ fn large_packets_of_another_size_are_put_together() {
         let nodes = [0, 1].map(|node| (configuration(node), Port::plain(node).with_mtu(mtu)));
         let mut world = World::with(nodes, Faults { jitter: 1_000_000, seed: 3, ..Faults::default() });
         let receiver = bound(&mut world, 1, "[::]:9");
-        for address in [v4(1), v6(1)] {
+        for address in [v4(1), v6(1)].into_iter().filter(|address| address.is_ipv4() || mtu >= 1280) {
             let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
             let sender = world.socket(0, family, Kind::Datagram);
             let bytes = pattern(20_000);
