@@ -43,6 +43,11 @@ unsafe extern "C" fn hermit_net_start(
     }
     let configuration = configuration(&options, settings.buffers);
     let stack = MachineStack::new(KernelDevice::new(services), kernel, configuration, settings.now);
+    for address in stack.status().ignored {
+        let text =
+            format!("{address} does not count: there are too many such addresses, or nobody can have it");
+        Kernel(services).warn(&text);
+    }
     let stack = Box::into_raw(Box::new(stack)).cast();
     Box::leak(Box::new(Network { stack, calls: CALLS }))
 }
