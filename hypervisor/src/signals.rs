@@ -131,27 +131,39 @@ fn milliseconds(left: Option<Duration>) -> i32 {
 mod tests {
     use super::{Event, Signals};
     use signal_hook::low_level::raise;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::thread;
     use std::time::{Duration, Instant};
     use vmm_sys_util::eventfd::EventFd;
+
+    /// What is waited out.
+    const SHORT: Duration = Duration::from_millis(20);
+
+    /// What is not, on no machine.
+    const LONG: Duration = Duration::from_secs(30);
 
     #[test]
     fn each_event_is_told_from_the_others() {
         let signals = Signals::new().unwrap();
+        let wait = |ended: &EventFd, time| signals.wait(ended, Some(Instant::now() + time)).unwrap();
         let begin = Instant::now();
-        let wait = |ended: &EventFd| {
-            let deadline = Instant::now() + Duration::from_millis(20);
-            signals.wait(ended, Some(deadline)).unwrap()
-        };
-        assert_eq!(wait(&EventFd::new(0).unwrap()), Event::Timeout);
-        assert!(begin.elapsed() >= Duration::from_millis(20));
-        let later = std::thread::spawn(|| {
-            std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(wait(&EventFd::new(0).unwrap(), SHORT), Event::Timeout);
+        assert!(begin.elapsed() >= SHORT);
+        let nobody_waits = Arc::clone(&signals.nobody_waits);
+        let later = thread::spawn(move || {
+            let begin = Instant::now();
+            // Before, the signal would end this process.
+            while nobody_waits.load(Ordering::Relaxed) {
+                assert!(begin.elapsed() < LONG, "nobody ever waits");
+                thread::yield_now();
+            }
             raise(signal_hook::consts::SIGTERM).unwrap();
         });
-        assert_eq!(wait(&EventFd::new(0).unwrap()), Event::Signal(15));
+        assert_eq!(wait(&EventFd::new(0).unwrap(), LONG), Event::Signal(15));
         later.join().unwrap();
         let ended = EventFd::new(0).unwrap();
         ended.write(1).unwrap();
-        assert_eq!(wait(&ended), Event::Ended);
+        assert_eq!(wait(&ended, LONG), Event::Ended);
     }
 }
