@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 /// Seconds until something that does not end is ended.
-const LIMIT: &str = "60";
+const LIMIT: &str = "300";
 
 /// What runs guests.
 const ENGINES: [&str; 2] = ["kvm", "process"];

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::guest::{Guest, assert_has, hosts};
 
+/// For how many seconds a guest works that is killed before.
+const LONG: &str = "280";
+
 #[test]
 fn a_guest_stops_at_its_first_instruction_and_at_functions() {
     for host in hosts() {
@@ -122,12 +125,13 @@ fn breakpoints_of_the_guest_are_the_guests() {
 #[test]
 fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
         let mut gdb = guest.gdb(&[
             "info threads",
             "break main",
             "continue",
             "delete",
+            "echo going\\n",
             "continue",
             "info threads",
             "thread apply all stepi",
@@ -138,8 +142,8 @@ fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
         ]);
         let mut stdout: BufReader<ChildStdout> = BufReader::new(gdb.stdout.take().unwrap());
         let mut text = String::new();
-        while !text.contains("Breakpoint 1,") && !text.contains("hit Breakpoint") {
-            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "no breakpoint: {text}");
+        while !text.ends_with("going\n") {
+            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "it does not go on: {text}");
         }
         // The guest is to start its threads.
         thread::sleep(Duration::from_secs(2));
@@ -152,6 +156,7 @@ fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
             "* 1    Thread 1.1 (CPU 0) ",
             "_start ()",
             "2    Thread 1.2 (CPU 1) ",
+            "Breakpoint 1",
             "main ()",
             "received signal SIGINT",
             "Thread 1.1 (CPU 0) ",
@@ -187,7 +192,7 @@ fn a_guest_runs_on_without_gdb() {
 #[test]
 fn another_gdb_may_come() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
         assert_has(&guest.debug(&["break main", "continue", "detach"]), &["main ()", "detached"]);
         assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
         assert_eq!(guest.end().2.code(), Some(143));
@@ -245,7 +250,7 @@ fn check_alive(guest: Guest) {
 #[test]
 fn hostile_packets_end_the_session_at_most() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
         for packet in HOSTILE.iter().chain(&[&b"g"[..]]) {
             intrude(&guest, packet);
         }
@@ -257,7 +262,7 @@ fn hostile_packets_end_the_session_at_most() {
 #[test]
 fn a_step_that_is_interrupted_does_not_end_the_guest() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", "50"]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
         for _ in 0..75 {
             intrude(&guest, b"vCont;c:p1.1;s:p1.1;s:p1.2");
         }
