@@ -41,7 +41,7 @@ pub(crate) fn working(options: &[&'static str]) -> (Child, Pid) {
 
 /// Waits until a process runs no more.
 fn wait_for_end(process: Pid) {
-    let limit = Instant::now() + Duration::from_secs(5);
+    let limit = Instant::now() + Duration::from_secs(30);
     let runs = || {
         let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
         // Nobody may have waited for it, where a container has no first process that does.

@@ -359,7 +359,7 @@ fn nobody_sleeps_for_ever() {
             completed += 1;
         }
         if before == completed {
-            interrupt.recv_timeout(Duration::from_secs(20)).expect("a wake-up was lost");
+            interrupt.recv_timeout(Duration::from_secs(60)).expect("a wake-up was lost");
         }
     }
     drop(ring);
