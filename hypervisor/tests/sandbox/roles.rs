@@ -96,7 +96,8 @@ fn ordinary() {
     // More than an arena of its own would keep when it is free.
     drop((0..10_000).map(|number| vec![1_u8; number % 4096]).collect::<Vec<_>>());
     assert_eq!(HashMap::from([(1, 2)])[&1], 2);
-    assert!(Instant::now().elapsed() < Duration::from_secs(1));
+    let earlier = Instant::now();
+    assert!(Instant::now() >= earlier);
     println!("output");
     eprintln!("output");
     thread::yield_now();
@@ -105,7 +106,7 @@ fn ordinary() {
 fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
     ordinary();
     epoll.ctl(ControlOperation::Add, event.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
-    assert_eq!(epoll.wait(-1, &mut [EpollEvent::default()]).unwrap(), 1);
+    await_event(epoll);
     assert_eq!(event.read().unwrap(), 1);
     disk.write_all_at(b"0123", 4).unwrap();
     disk.seek(SeekFrom::Start(2)).unwrap();
@@ -118,6 +119,16 @@ fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
     getrandom::fill(&mut bytes).unwrap();
 }
 
+/// Waits for one event. Where the host's processes are stopped and go on, that ends a call (signal(7)).
+fn await_event(epoll: &Epoll) {
+    loop {
+        match epoll.wait(-1, &mut [EpollEvent::default()]) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return assert_eq!(result.unwrap(), 1),
+        }
+    }
+}
+
 /// What the network's thread does with passt.
 fn network() -> impl FnOnce() + Send {
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -127,7 +138,7 @@ fn network() -> impl FnOnce() + Send {
         ordinary();
         theirs.write_all(b"frame").unwrap();
         epoll.ctl(ControlOperation::Add, ours.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
-        assert_eq!(epoll.wait(-1, &mut [EpollEvent::default()]).unwrap(), 1);
+        await_event(&epoll);
         let mut frame = [0; 5];
         ours.read_exact(&mut frame).unwrap();
         ours.write_all(&frame).unwrap();
