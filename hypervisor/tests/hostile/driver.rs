@@ -1,7 +1,7 @@
 //! What a driver writes to a virtio device behind registers (virtio 1.2, section 4.2), whether it makes sense or not.
 
 use hermit_interface::machine::HOLE;
-use iced_x86::code_asm::{CodeAssembler, dword_ptr, eax, rbx, word_ptr};
+use iced_x86::code_asm::{dword_ptr, eax, rax, rbx, rdx, rsi, word_ptr};
 
 use crate::guest::{Assembled, Guest};
 
@@ -19,6 +19,9 @@ pub(crate) const STATUS: u64 = 0x70;
 
 /// Feature bits that every device here has: indirect tables, version 1.
 const FEATURES: [u32; 2] = [1 << 28, 1];
+
+/// How long a device may take, in ticks of the processor: some ten seconds.
+const PATIENCE: u64 = 60_000_000_000;
 
 /// A descriptor: address, length, flags, and the next one.
 pub(crate) type Descriptor = (u64, u32, u16, u16);
@@ -109,18 +112,27 @@ impl Guest {
         self.repeat(times, |guest| guest.code.mov(eax, dword_ptr(rbx)))
     }
 
-    /// Waits until the device has used so many chains; gives up after some seconds, with the status 1.
+    /// Waits until the device has used so many chains; gives up after [`PATIENCE`], with the status 1.
     pub(crate) fn wait_for(&mut self, rings: Rings, count: u16) -> Assembled {
         let (mut again, mut done) = (self.code.create_label(), self.code.create_label());
-        let code: &mut CodeAssembler = &mut self.code;
-        code.mov(rbx, rings.used + 2)?;
-        code.mov(iced_x86::code_asm::ecx, 4_000_000u32)?;
-        code.set_label(&mut again)?;
-        code.cmp(word_ptr(rbx), u32::from(count))?;
-        code.je(done)?;
-        code.dec(iced_x86::code_asm::ecx)?;
-        code.jne(again)?;
+        self.ticks()?;
+        self.code.mov(rsi, PATIENCE)?;
+        self.code.add(rsi, rax)?;
+        self.code.mov(rbx, rings.used + 2)?;
+        self.code.set_label(&mut again)?;
+        self.code.cmp(word_ptr(rbx), u32::from(count))?;
+        self.code.je(done)?;
+        self.ticks()?;
+        self.code.cmp(rax, rsi)?;
+        self.code.jb(again)?;
         self.exit(1)?;
         self.code.set_label(&mut done)
+    }
+
+    /// The time stamp counter, in rax.
+    fn ticks(&mut self) -> Assembled {
+        self.code.rdtsc()?;
+        self.code.shl(rdx, 32u32)?;
+        self.code.or(rax, rdx)
     }
 }
