@@ -132,9 +132,17 @@ impl Running {
         self.0.as_ref().unwrap().id()
     }
 
+    fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
+    fn outcome(mut self) -> Outcome {
+        Outcome::from(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+
     #[track_caller]
-    fn finish(mut self) {
-        let outcome = Outcome::from(self.0.take().unwrap().wait_with_output().unwrap());
+    fn finish(self) {
+        let outcome = self.outcome();
         assert_eq!((outcome.code, &*outcome.errors), (Some(DONE.into()), ""));
     }
 }
@@ -219,13 +227,28 @@ fn passt(port: u16) -> Option<PathBuf> {
     processes.into_iter().find(is_it)
 }
 
+/// A machine that is reached through a passt, which is there, and the port of the host. A port that was free may be somebody
+/// else's by then.
+fn behind_passt() -> (Running, u16) {
+    for _ in 0..10 {
+        let port = free_port();
+        let mut machine = Running::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
+        wait(|| passt(port).is_some() || machine.has_ended());
+        if !machine.has_ended() {
+            return (machine, port);
+        }
+        let outcome = machine.outcome();
+        assert!(outcome.errors.contains("in use"), "{outcome:?}");
+    }
+    panic!("no port stays free")
+}
+
 #[test]
 fn datagrams_come_back_through_passt_which_ends_with_the_machine() {
     if !has_passt() {
         return;
     }
-    let port = free_port();
-    let machine = Running::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
+    let (machine, port) = behind_passt();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
     machine.finish();
@@ -237,9 +260,7 @@ fn passt_ends_when_uhyve_is_killed() {
     if !has_passt() {
         return;
     }
-    let port = free_port();
-    let machine = Running::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
-    wait(|| passt(port).is_some());
+    let (machine, port) = behind_passt();
     assert!(machine.id() > 0);
     drop(machine);
     wait(|| passt(port).is_none());
