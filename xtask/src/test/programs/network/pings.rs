@@ -44,6 +44,7 @@ pub(super) fn from_power_on(
         let pings = &mut Some(pings);
         let run = |_: &_| {
             http::get_patiently(address, "/")?;
+            pings.iter_mut().for_each(Pings::guest_is_up);
             test(address)?;
             pings.take().map_or(Ok(()), Pings::count)
         };
