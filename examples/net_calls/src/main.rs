@@ -194,7 +194,7 @@ impl Line {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{EXPECTED, rows};
+    use super::{EXPECTED, Line, rows};
 
     #[test]
     fn names_are_unique() {
@@ -215,7 +215,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn linux_does_what_is_expected() {
         let rows = rows();
-        for row in &rows {
+        let is_wrong = |row: &&Line| {
+            let found = row.run();
+            let is_wrong = row.expected() != Some(&found);
+            if is_wrong {
+                println!("not at once: {found}");
+            }
+            is_wrong
+        };
+        let wrong: Vec<&Line> = rows.iter().filter(is_wrong).collect();
+        // On a busy machine a few may be late, but not again.
+        assert!(wrong.len() <= 5, "{wrong:?}");
+        for row in wrong {
             assert_eq!(Some(row.run().as_str()), row.expected());
         }
         assert_eq!(rows.len(), EXPECTED.lines().count());
