@@ -98,12 +98,13 @@ mod tests {
 
     #[test]
     fn what_was_printed_before_a_failure_is_seen() {
-        let limit = Duration::from_millis(500);
-        let sh = |script: &str| run(Command::new("sh").args(["-c", script]), limit).unwrap();
-        assert!(sh("echo hi").result.is_ok());
-        let seen = sh("echo hi; exit 3");
+        let sh = |script: &str, seconds| {
+            run(Command::new("sh").args(["-c", script]), Duration::from_secs(seconds)).unwrap()
+        };
+        assert!(sh("echo hi", 30).result.is_ok());
+        let seen = sh("echo hi; exit 3", 30);
         assert_eq!((seen.text.as_str(), seen.result.is_err()), ("hi\n", true));
-        let seen = sh("echo hi; exec sleep 60");
+        let seen = sh("echo hi; exec sleep 60", 3);
         assert_eq!(seen.text, "hi\n");
         assert!(seen.result.unwrap_err().to_string().contains("longer"));
     }
