@@ -8,17 +8,25 @@ use std::time::Duration;
 use super::{End, serve};
 use crate::settings::{Limits, Settings};
 
-fn limits() -> Limits {
-    Limits { time: Duration::from_millis(400), body: 1000, ..Settings::default().limits }
-}
+/// The patience of a server whose clients are in time, on a busy machine too.
+const LONG: Duration = Duration::from_secs(30);
+
+/// And of one whose clients are not.
+const SHORT: Duration = Duration::from_millis(400);
 
 /// A client of a server that serves this one connection.
 fn client(crowded: bool) -> (TcpStream, JoinHandle<End>) {
+    client_within(LONG, crowded)
+}
+
+/// The same, with a server of this patience.
+fn client_within(time: Duration, crowded: bool) -> (TcpStream, JoinHandle<End>) {
+    let limits = Limits { time, body: 1000, ..Settings::default().limits };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client.set_read_timeout(Some(LONG * 2)).unwrap();
     let (server, _) = listener.accept().unwrap();
-    (client, thread::spawn(move || serve(&server, &limits(), || crowded).unwrap()))
+    (client, thread::spawn(move || serve(&server, &limits, || crowded).unwrap()))
 }
 
 /// Sends all of this and nothing more, and gives all that comes.
@@ -72,11 +80,11 @@ fn a_refusal_ends_the_connection() {
 
 #[test]
 fn slow_clients_are_told_or_left() {
-    let (mut silent, server) = client(false);
+    let (mut silent, server) = client_within(SHORT, false);
     let mut text = String::new();
     silent.read_to_string(&mut text).unwrap();
     assert_eq!((text.as_str(), server.join().unwrap()), ("", End::Usual));
-    let (mut slow, server) = client(false);
+    let (mut slow, server) = client_within(SHORT, false);
     // It sends something all the time, and yet it is too slow.
     for byte in b"GET / HTTP/1.1\r\nHost: a\r\nX: " {
         if slow.write_all(&[*byte]).is_err() {
