@@ -10,18 +10,36 @@ use crate::test::report::Report;
 /// Parts of a million by which the clocks may differ.
 const TOLERANCE: f64 = 100.0;
 
+/// How many guests must be right once one was wrong. A busy host may hold up all lines of a window, but hardly twice; a guest that
+/// now and then takes its clock's measure badly is to be found out.
+const OTHERS: usize = 2;
+
 /// At the start and at the end, the lines of so long are compared: one of them was not held up on its way.
 const WINDOW: Duration = Duration::from_secs(2);
 
 pub(super) fn test(report: &mut Report, host: &Host<'_>) {
     report.check(&format!("{host}: ten seconds of a guest are ten seconds of ours"), || {
-        let outcome = host.guest("threads", &["tick"]).expect(0, &["ok"])?;
-        let ticks: Vec<_> = outcome.lines().filter_map(|(moment, line)| tick(moment, &line)).collect();
-        let error = error(&ticks)?;
-        ensure!(error.abs() < TOLERANCE, "the clock is {error:.1} parts of a million too fast");
-        eprintln!("        {error:+.1} parts of a million");
+        if is_right(measure(host)?) {
+            return Ok(());
+        }
+        for _ in 0..OTHERS {
+            let error = measure(host)?;
+            ensure!(is_right(error), "the clock is again {error:.1} parts of a million too fast");
+        }
         Ok(())
     });
+}
+
+fn is_right(error: f64) -> bool {
+    eprintln!("        {error:+.1} parts of a million");
+    error.abs() < TOLERANCE
+}
+
+/// By how many parts of a million the clock of a guest is too fast.
+fn measure(host: &Host<'_>) -> Result<f64> {
+    let outcome = host.guest("threads", &["tick"]).expect(0, &["ok"])?;
+    let ticks: Vec<_> = outcome.lines().filter_map(|(moment, line)| tick(moment, &line)).collect();
+    error(&ticks)
 }
 
 /// Our time, and the guest's in nanoseconds.
