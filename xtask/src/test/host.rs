@@ -127,6 +127,11 @@ impl Started {
         self.running.has_printed(bytes)
     }
 
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> Result<bool> {
+        self.running.has_ended()
+    }
+
     /// Waits for the end.
     pub(super) fn end(self) -> Result<Outcome> {
         let mut outcome = self.running.end()?;

@@ -143,6 +143,11 @@ impl Running {
         self.child.kill().context("cannot kill a process")
     }
 
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("cannot wait for a process")?.is_some())
+    }
+
     /// Waits for the end.
     pub(super) fn end(mut self) -> Result<Outcome> {
         let mut is_late = false;

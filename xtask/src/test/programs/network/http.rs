@@ -127,12 +127,13 @@ pub(super) fn get_patiently(address: SocketAddr, path: &str) -> Result<Vec<u8>> 
     patiently(|| get_first(address, path))
 }
 
-/// Tries until it works.
+/// Tries until it works. One attempt that takes all the time is not the last one.
 pub(super) fn patiently<T>(mut action: impl FnMut() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
+        let is_last = start.elapsed() > PATIENCE;
         match action() {
-            Err(error) if start.elapsed() > PATIENCE => return Err(error),
+            Err(error) if is_last => return Err(error),
             Err(_) => thread::sleep(PAUSE),
             result => return result,
         }

@@ -36,7 +36,7 @@ use crate::test::host::Host;
 use crate::test::report::Report;
 
 /// How long anything may take that a guest does at once when it is not busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Tests of a guest on an interface of the host's own.
 type OnATap = [(&'static str, fn(&Host<'_>) -> Result<()>)];

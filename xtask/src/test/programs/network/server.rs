@@ -1,5 +1,8 @@
 //! A server in a guest, from its beginning to its end.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result};
 
 use crate::test::host::{Guest, Started};
@@ -8,11 +11,18 @@ use crate::test::running::Outcome;
 /// What every server of ours prints when it is ready.
 const READY: &str = "listening on";
 
+/// How much longer than others a guest may take that somebody talks to.
+const MORE_TIME: Duration = Duration::from_secs(60);
+
+/// How often a guest is told to end that does not answer, and how long it then has to end all the same.
+const FAREWELLS: usize = 3;
+const SOON: Duration = Duration::from_secs(5);
+
 /// Runs a guest that serves. When it is ready the test begins; afterwards the guest is told to end, which must work, too.
 pub(super) fn during(
     guest: &Guest<'_>,
     test: impl FnOnce() -> Result<()>,
-    farewell: impl FnOnce() -> Result<()>,
+    farewell: impl FnMut() -> Result<()>,
 ) -> Result<Outcome> {
     from_power_on(guest, |started| started.has_printed(READY.as_bytes()).and_then(|()| test()), farewell)
 }
@@ -21,17 +31,42 @@ pub(super) fn during(
 pub(super) fn from_power_on(
     guest: &Guest<'_>,
     test: impl FnOnce(&Started) -> Result<()>,
-    farewell: impl FnOnce() -> Result<()>,
+    farewell: impl FnMut() -> Result<()>,
 ) -> Result<Outcome> {
-    let started = guest.start()?;
+    let mut started = guest.clone().more_time(MORE_TIME).start()?;
     let tested = test(&started);
     if let Err(error) = tested {
         let console = started.kill()?;
         return Err(error.context(console.to_string()));
     }
     // The answer may be lost with the machine, the exit code is not.
-    let parted = farewell();
+    let parted = part(&mut started, farewell)?;
     let outcome = started.end().with_context(|| format!("the farewell: {parted:?}"))?;
     outcome.check(0, &[READY])?;
     Ok(outcome)
+}
+
+/// Tells a guest to end, once more if neither an answer nor the end comes: on the way either word may be lost.
+fn part(started: &mut Started, mut farewell: impl FnMut() -> Result<()>) -> Result<Result<()>> {
+    let mut parted = farewell();
+    for _ in 1..FAREWELLS {
+        let Err(error) = &parted else { break };
+        if ends_soon(started)? {
+            break;
+        }
+        eprintln!("        the farewell is said again: {error:#}");
+        parted = farewell();
+    }
+    Ok(parted)
+}
+
+fn ends_soon(started: &mut Started) -> Result<bool> {
+    let start = Instant::now();
+    while !started.has_ended()? {
+        if start.elapsed() > SOON {
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(true)
 }
