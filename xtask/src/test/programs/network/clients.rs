@@ -15,12 +15,16 @@ use super::{http, way};
 use crate::process;
 use crate::test::host::Host;
 use crate::test::report::Report;
+use crate::test::running::Outcome;
 
 /// What the server of this test has for everybody.
 const BODY: &str = "as it was sent\n";
 
 /// A guest that connects before it has an address once waited for ten seconds although the address was there at once.
 const SOON: Duration = Duration::from_secs(8);
+
+/// How often it is tried: a busy machine may take as long, but hardly always.
+const ATTEMPTS: usize = 3;
 
 /// Makes certificates, and speaks TLS.
 const OPENSSL: &str = "openssl";
@@ -45,8 +49,22 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>) {
     }
 }
 
-/// It gets what the server has; it knows where the server is, but not yet who it is itself.
+/// It gets what the server has, and soon.
 fn plain(host: &Host<'_>) -> Result<()> {
+    for _ in 1..ATTEMPTS {
+        let (time, _) = first_thing(host)?;
+        if time < SOON {
+            return Ok(());
+        }
+        eprintln!("        it took {time:?}");
+    }
+    let (time, outcome) = first_thing(host)?;
+    ensure!(time < SOON, "it took {time:?}\n{outcome}");
+    Ok(())
+}
+
+/// It gets what the server has; it knows where the server is, but not yet who it is itself. How long that took.
+fn first_thing(host: &Host<'_>) -> Result<(Duration, Outcome)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
     let url = format!("http://{}:{port}/", way::host_of(host).context("the host has no address")?);
@@ -54,9 +72,7 @@ fn plain(host: &Host<'_>) -> Result<()> {
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let start = Instant::now();
     let outcome = host.guest("http_client", &[&url]).memory(64).connected().expect(0, &[BODY])?;
-    let time = start.elapsed();
-    ensure!(time < SOON, "it took {time:?}\n{outcome}");
-    Ok(())
+    Ok((start.elapsed(), outcome))
 }
 
 /// A server on the host by which every name is the host's, and where it is for guests; or why there is none.
