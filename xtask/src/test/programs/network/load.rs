@@ -33,8 +33,8 @@ const TIME: Duration = Duration::from_secs(240);
 /// is forgotten is 16 KiB or more.
 const KEPT: u64 = 2 << 20;
 
-/// How long connections that have ended are remembered, with some to spare.
-const MEMORY_TIME: Duration = Duration::from_secs(30);
+/// How long connections that have ended are remembered, up to 100 s if their peers are not heard of, with some to spare.
+const MEMORY_TIME: Duration = Duration::from_secs(150);
 
 pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
     let in_a_row = if host.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
