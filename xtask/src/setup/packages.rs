@@ -67,7 +67,12 @@ impl Package {
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
-    process::run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    process::run(
+        Command::new("apt-get")
+            .args(["-o", "Acquire::Retries=3"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
 }
 
 fn is_root() -> bool {

@@ -3,12 +3,15 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
 
 use super::tap::{self, Tap};
 use crate::network::Port;
 use crate::setup::packages::PASST;
 use crate::test::host::{Guest, Host};
+
+/// How many ports are tried.
+const ATTEMPTS: usize = 10;
 
 /// What is between host and guest.
 #[derive(Debug)]
@@ -22,11 +25,12 @@ pub(super) enum Way {
 impl Way {
     /// By a port that nobody uses.
     pub(super) fn port() -> Result<Self> {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = tcp.local_addr()?.port();
-        // It is free for UDP, too, unless somebody has chosen it on purpose.
-        drop(UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?);
-        Ok(Self::Port(port))
+        for _ in 1..ATTEMPTS {
+            if let Ok(port) = free_port() {
+                return Ok(Self::Port(port));
+            }
+        }
+        free_port().map(Self::Port)
     }
 
     /// By an interface if one can be made, which does not tire before the guest does; else by a port.
@@ -48,6 +52,14 @@ impl Way {
             }
         }
     }
+}
+
+/// A port that nobody uses for TCP, and by chance nobody for UDP.
+fn free_port() -> Result<u16> {
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = tcp.local_addr()?.port();
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).context("a port is free for TCP only")?;
+    Ok(port)
 }
 
 /// Why this host cannot make connections for a guest, or pass its ports on.
