@@ -15,7 +15,7 @@ use crate::image::{MULTIBOOT_MAGIC, fuse};
 use crate::qemu::{Board, Guest};
 
 /// A bad image must be refused within this many seconds, starting QEMU included.
-const REFUSAL_SECONDS: u64 = 10;
+const REFUSAL_SECONDS: u64 = 30;
 
 pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;

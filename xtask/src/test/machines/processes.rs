@@ -13,7 +13,7 @@ use crate::test::report::Report;
 use crate::test::running::Running;
 
 /// How long a process may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
     for signal in ["KILL", "TERM"] {
