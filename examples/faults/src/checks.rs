@@ -115,7 +115,8 @@ pub(crate) fn time() -> Outcome {
     let start = Instant::now();
     thread::sleep(Duration::from_millis(20));
     let slept = start.elapsed();
-    let allowed = Duration::from_millis(20)..Duration::from_secs(2);
+    // A busy machine may let it sleep on.
+    let allowed = Duration::from_millis(20)..Duration::from_secs(30);
     ensure(allowed.contains(&slept), || format!("20 ms of sleep took {slept:?}"))?;
 
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -58,6 +58,8 @@ pub(crate) fn parallel(_: &Settings) {
     let (arrived, spread, over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let start = Instant::now();
     let meet = |meeting: usize| {
+        // Each time anew: there are many meetings, and each takes as long as the host has no time for a CPU.
+        let start = Instant::now();
         arrived.fetch_add(1, Ordering::AcqRel);
         while arrived.load(Ordering::Acquire) < meeting * threads {
             check_patience(start, "all threads meet");
