@@ -41,6 +41,9 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>) {
         Err(reason) => report.skip(&name, &reason),
         Ok((_server, address)) => report.check(&name, || named(host, address)),
     }
+    if !host.is_uhyve() {
+        report.check(&format!("{host}: http_client, told what makes no sense"), || misled(host));
+    }
     let name = format!("{host}: http_client and HTTPS");
     let no_openssl = || process::find(OPENSSL).is_none().then(|| format!("there is no {OPENSSL}"));
     match reason.or_else(no_openssl) {
@@ -92,6 +95,13 @@ fn named(host: &Host<'_>, address: Ipv4Addr) -> Result<()> {
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let guest = host.guest("http_client", &[&url]).memory(64).connected().nameserver(address.into());
     guest.expect(0, &[BODY]).map(drop)
+}
+
+/// A setting that cannot be is said not to count. uhyve refuses it.
+fn misled(host: &Host<'_>) -> Result<()> {
+    let guest = host.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).connected();
+    let texts = &["`nameserver=255.255.255.255` on the command line makes no sense", "refused"];
+    guest.nameserver(Ipv4Addr::BROADCAST.into()).expect(1, texts).map(drop)
 }
 
 /// Reads a request and answers in chunks.
