@@ -33,6 +33,12 @@ pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
     exit(ABORTED)
 }
 
+/// Says what does not work, and goes on.
+pub(crate) fn warn(what: fmt::Arguments<'_>) {
+    // The console takes everything.
+    let _: fmt::Result = writeln!(Console, "hermit: warning: {what}");
+}
+
 fn report_fault(fault: &Fault) -> ! {
     // The console takes everything.
     let _: fmt::Result = print(fault);

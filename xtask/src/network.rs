@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use hermit_interface::interface_name::InterfaceName;
+
 /// A port of the host that is passed on to the guest: `[ADDRESS:]HOST:GUEST[/udp]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Port {
@@ -67,15 +69,12 @@ impl Port {
     }
 }
 
-/// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
-const MAX_NAME: usize = 15;
-
 /// Refuses what makes sense to neither uhyve nor QEMU. What is behind a comma is left to uhyve.
 pub(crate) fn check(net: Option<&str>, ports: &[Port]) -> Result<(), String> {
     let Some(net) = net else { return Ok(()) };
     let (kind, has_keys) = net.split_once(',').map_or((net, false), |(kind, _)| (kind, true));
     match kind.split_once('=') {
-        Some(("tap", name)) => check_name(name)?,
+        Some(("tap", name)) => drop(name.parse::<InterfaceName>()?),
         None if kind == "passt" => {}
         None if matches!(kind, "user" | "none") && !has_keys => {}
         None if kind == "user" => return Err(format!("--net {net}: write passt instead of user")),
@@ -92,19 +91,6 @@ pub(crate) fn check(net: Option<&str>, ports: &[Port]) -> Result<(), String> {
         "none" => Err("-p needs a network: leave --net none away".to_owned()),
         _ => Err("-p goes with --net user: with a tap, the guest has an address of its own".to_owned()),
     }
-}
-
-/// The rule of uhyve, which says the same.
-fn check_name(name: &str) -> Result<(), String> {
-    // What Linux takes, but for `%`, by which it makes names itself.
-    let is_good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'%');
-    let is_name = (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_good);
-    if !is_name || matches!(name, "." | "..") {
-        return Err(format!(
-            "`{name}` is no name of a network interface: at most {MAX_NAME} letters and digits"
-        ));
-    }
-    Ok(())
 }
 
 /// QEMU's options for a guest's network; none for a guest without one.

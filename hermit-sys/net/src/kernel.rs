@@ -132,7 +132,7 @@ fn translate(offload: &Offload) -> net::Offload {
 }
 
 /// The kernel around the stack.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(pub(crate) &'static Services);
 
 impl Kernel {

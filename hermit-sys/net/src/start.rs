@@ -46,7 +46,7 @@ unsafe extern "C" fn hermit_net_start(
     for address in stack.status().ignored {
         let text =
             format!("{address} does not count: there are too many such addresses, or nobody can have it");
-        Kernel(services).warn(&text);
+        kernel.warn(&text);
     }
     let stack = Box::into_raw(Box::new(stack)).cast();
     Box::leak(Box::new(Network { stack, calls: CALLS }))

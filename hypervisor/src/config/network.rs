@@ -1,24 +1,22 @@
 //! What network a machine is to have.
 
 mod forward;
-mod names;
+mod mac;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use hermit_interface::command_line::{Cidr, is_hostname};
+use hermit_interface::command_line::{Cidr, host_address, is_hostname};
+use hermit_interface::net::{LEAST_MTU_V6, MAX_ADDRESSES, MAX_NAMESERVERS};
+
+pub use hermit_interface::interface_name::InterfaceName;
 
 pub use self::forward::{Forward, Protocol, given_twice};
-pub use self::names::{InterfaceName, Mac};
+pub use self::mac::Mac;
 use crate::devices::net::{passt, tap};
 
-/// Fewest bytes of an IP packet that a host must take (RFC 791), and of IPv6 every network (RFC 8200). Guests count on that.
+/// Fewest bytes of an IP packet that a host must take (RFC 791). Guests count on that.
 const LEAST_MTU: u16 = 576;
-const LEAST_MTU_V6: u16 = 1280;
-
-/// Most addresses and name servers that a guest takes (hermit-sys/net/stack): it would drop more without a word.
-const MAX_ADDRESSES: usize = 7;
-const MAX_NAMESERVERS: usize = 4;
 
 /// How the network is written on the command line.
 const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname=";
@@ -148,14 +146,9 @@ fn own_address(text: &str) -> Result<Cidr, String> {
     Ok(cidr)
 }
 
-/// Another host's address: what the guest's kernel takes for one ([`hermit_interface::command_line::NetworkOptions`]).
+/// Another host's address.
 fn address(text: &str) -> Result<IpAddr, String> {
-    let is_host = |ip: &IpAddr| {
-        let is_broadcast = *ip == IpAddr::V4(Ipv4Addr::BROADCAST);
-        !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
-    };
-    let address = text.parse().ok().filter(is_host);
-    address.ok_or_else(|| format!("`{text}` is no address of a host, such as 10.0.0.1 or fd00::1"))
+    host_address(text).ok_or_else(|| format!("`{text}` is no address of a host, such as 10.0.0.1 or fd00::1"))
 }
 
 /// What `--net` says: a network, or that there is none.

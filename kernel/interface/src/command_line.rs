@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use crate::boot_info::{Device, Range};
 
-pub use network::{Cidr, Ip, NetworkOptions, is_hostname};
+pub use network::{Cidr, Ip, NetworkOptions, host_address, is_hostname};
 
 /// Writes a command line; the inverse of [`CommandLine::parse`].
 #[derive(Debug, Default, Clone)]

@@ -12,6 +12,7 @@
 //! | [`machine`] | hypervisor → kernel: ports and addresses of its machine |
 //! | [`process`] | hypervisor ↔ kernel: the same machine as a process |
 //! | [`net`] | kernel ↔ network stack: sockets, the device |
+//! | [`interface_name`] | build tool, hypervisor: how hosts call their network interfaces |
 //! | [`memory_size`] | build tool, hypervisor: how people write sizes |
 //! | [`errno`] | services → system calls: why a call failed |
 #![no_std]
@@ -27,6 +28,8 @@ pub mod console;
 pub mod errno;
 pub mod exit;
 pub mod image;
+#[cfg(any(feature = "alloc", test))]
+pub mod interface_name;
 pub mod machine;
 #[cfg(any(feature = "alloc", test))]
 pub mod memory_size;

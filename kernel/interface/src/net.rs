@@ -18,6 +18,15 @@ use crate::Errno;
 /// The only symbol by which the linker joins the two: a [`Start`].
 pub const START: &str = "hermit_net_start";
 
+/// Most addresses of its own that a machine takes. Beside them it has that of its link (IPv6).
+pub const MAX_ADDRESSES: usize = 7;
+
+/// Most name servers that it takes.
+pub const MAX_NAMESERVERS: usize = 4;
+
+/// Least MTU of a network with IPv6 (RFC 8200, section 5).
+pub const LEAST_MTU_V6: u16 = 1280;
+
 /// Has the stack begin; null without memory. Both tables and the settings stay as they are for ever.
 pub type Start = unsafe extern "C" fn(services: *const Services, settings: *const Settings) -> *const Network;
 

@@ -2,16 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt::{Display, Write};
+use core::fmt::Display;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_hal::console::Console;
 use hermit_hal::devices::{Mapper, Ports, Window, message};
 use hermit_hal::interrupts::MESSAGES;
 use hermit_interface::boot_info;
 use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::{Address, Function, MapRegisters as _, Pci, functions};
+
+use crate::report;
 
 /// However a device is reached.
 pub(super) type Transport = Box<dyn hermit_virtio::transport::Transport + Send>;
@@ -83,9 +84,7 @@ impl Found {
 
     /// Says that the device cannot be used.
     pub(super) fn warn(&self, reason: &impl Display) {
-        // The console takes everything.
-        let _: core::fmt::Result =
-            writeln!(Console, "hermit: warning: virtio device of kind {}: {reason}", self.kind);
+        report::warn(format_args!("virtio device of kind {}: {reason}", self.kind));
     }
 }
 

@@ -2,14 +2,12 @@
 #![expect(unsafe_code, reason = "the stack passes functions and pointers")]
 
 use core::ffi::c_void;
-use core::fmt::{self, Write as _};
 use core::slice;
 
-use hermit_hal::console::Console;
 use hermit_interface::net::{Device, Fill, Offload, Services, Take};
 
 use super::cookies;
-use crate::{devices, entropy};
+use crate::{devices, entropy, report};
 
 /// The table.
 pub(super) static SERVICES: Services =
@@ -63,6 +61,5 @@ unsafe extern "C" fn warn(text: *const u8, size: usize) {
     // SAFETY: the stack passes text that stays during the call.
     let text = unsafe { slice::from_raw_parts(text, size) };
     let text = str::from_utf8(text).unwrap_or("?");
-    // The console takes everything.
-    let _: fmt::Result = writeln!(Console, "hermit: warning: network: {text}");
+    report::warn(format_args!("network: {text}"));
 }

@@ -1,5 +1,7 @@
 //! What the stack asks of a network device: the seam to the driver, or to a fake.
 
+use hermit_interface::net::LEAST_MTU_V6;
+
 /// What a device is and can do. It does not change while the stack uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareInfo {
@@ -16,9 +18,8 @@ pub struct HardwareInfo {
     pub segments_v6: Option<u32>,
 }
 
-/// The least MTU of IPv4, which every device has (RFC 791; virtio 1.2, section 5.1.4.1), and that of IPv6 (RFC 8200, section 5).
+/// The least MTU of IPv4, which every device has (RFC 791; virtio 1.2, section 5.1.4.1).
 pub(crate) const LEAST_MTU: u16 = 68;
-const LEAST_MTU_V6: u16 = 1280;
 
 impl HardwareInfo {
     /// Whether packets of IPv6 fit into frames. If not, none are sent or received.

@@ -47,7 +47,7 @@ impl str::FromStr for Cidr {
     fn from_str(text: &str) -> Result<Self, String> {
         let help = || format!("`{text}` is no address with a prefix, such as 10.0.0.2/24 or fd00::2/64");
         let (address, prefix) = text.split_once('/').ok_or_else(help)?;
-        let address = host(address).ok_or_else(help)?;
+        let address = host_address(address).ok_or_else(help)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
         let prefix = prefix.parse().ok().filter(|&prefix| is_number && prefix <= most).ok_or_else(help)?;
@@ -115,8 +115,8 @@ impl NetworkOptions {
         let value = str::from_utf8(value).ok().and_then(|value| value.get(1..));
         let is_good = match name {
             b"ip" => take(&mut self.ip, value.and_then(ip)),
-            b"gateway" => take(&mut self.gateways, value.and_then(host)),
-            b"nameserver" => take(&mut self.nameservers, value.and_then(host)),
+            b"gateway" => take(&mut self.gateways, value.and_then(host_address)),
+            b"nameserver" => take(&mut self.nameservers, value.and_then(host_address)),
             b"hostname" => {
                 let name = value.filter(|name| is_hostname(name)).map(ToOwned::to_owned);
                 let is_good = name.is_some();
@@ -142,8 +142,9 @@ fn ip(text: &str) -> Option<Ip> {
     if text == "dhcp" { Some(Ip::Dhcp) } else { text.parse().ok().map(Ip::Address) }
 }
 
-/// An address that one host can have.
-fn host(text: &str) -> Option<IpAddr> {
+/// An address that one host can have; none if the text is something else.
+#[must_use]
+pub fn host_address(text: &str) -> Option<IpAddr> {
     let address = text.parse::<IpAddr>().ok()?;
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     (!address.is_unspecified() && !address.is_multicast() && !is_broadcast).then_some(address)

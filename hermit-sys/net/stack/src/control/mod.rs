@@ -32,9 +32,6 @@ use crate::network::sources::is_host_address;
 use crate::wire::device::{Egress, Ingress, Touch};
 use crate::wire::emit::ETHERNET;
 
-/// Most addresses of an interface of smoltcp's, as compiled.
-const MAX_ADDRESSES: usize = 8;
-
 /// The DHCP option with the host's name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;
 

@@ -7,6 +7,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use hermit_interface::Errno;
+use hermit_interface::net::MAX_NAMESERVERS;
 use smoltcp::iface::{Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, Socket, StartQueryError};
 use smoltcp::wire::{DnsPacket, DnsQueryType, DnsRcode, IpAddress};
@@ -14,8 +15,7 @@ use smoltcp::wire::{DnsPacket, DnsQueryType, DnsRcode, IpAddress};
 use crate::resolve::{Addresses, ResolveError};
 use crate::wire::packet::{Frame, Packet};
 
-/// Most name servers, as smoltcp is compiled, and most questions at a time.
-pub(super) const MAX_SERVERS: usize = 4;
+/// Most questions at a time.
 const MAX_QUESTIONS: usize = 256;
 
 /// The port of name servers.
@@ -80,7 +80,7 @@ impl Names {
 
     pub(crate) fn set_servers(&mut self, servers: &[IpAddr]) {
         self.servers =
-            servers.iter().copied().filter(|&server| is_usable(server)).take(MAX_SERVERS).collect();
+            servers.iter().copied().filter(|&server| is_usable(server)).take(MAX_NAMESERVERS).collect();
         let servers: Vec<IpAddress> = self.servers.iter().map(|&server| server.into()).collect();
         self.socket().update_servers(&servers);
     }

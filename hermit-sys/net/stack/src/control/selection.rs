@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
+use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS};
 use smoltcp::wire::EthernetAddress;
 
 use crate::configuration::{Cidr, Configuration};
-use crate::control::{MAX_ADDRESSES, names};
+use crate::control::names;
 use crate::hardware::HardwareInfo;
 use crate::network::sources::is_host_address;
 
@@ -27,8 +28,8 @@ impl Selection {
         let mut selection = Self::default();
         let has_v4 =
             configuration.addresses.iter().any(|own| own.address.is_ipv4() && is_possible(own.address));
-        // The rest is for the address of the link, and for a lease.
-        let room = MAX_ADDRESSES - 1 - usize::from(!has_v4);
+        // The rest is for a lease.
+        let room = MAX_ADDRESSES - usize::from(!has_v4);
         for own in &configuration.addresses {
             let is_taken = is_possible(own.address) && selection.addresses.len() < room;
             if is_taken { selection.addresses.push(*own) } else { selection.ignored.push(own.address) }
@@ -39,7 +40,7 @@ impl Selection {
             if is_taken { &mut selection.gateways } else { &mut selection.ignored }.push(gateway);
         }
         for &server in &configuration.nameservers {
-            let has_room = selection.nameservers.len() < names::MAX_SERVERS;
+            let has_room = selection.nameservers.len() < MAX_NAMESERVERS;
             let is_taken = names::is_usable(server) && is_carried(server) && has_room;
             if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
         }
