@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hermit_interface::boot_info::{Device, Range};
+use hermit_interface::boot_info::{Device, Region};
 use hermit_interface::machine::{HOLE, LINES};
 
 use crate::config::{Config, Disk};
@@ -120,14 +120,14 @@ impl Board {
 
 /// Where the device of this line is.
 fn describe(line: u32, device: &dyn VirtioDevice) -> Result<Device, BoardError> {
-    let registers = Range { start: HOLE.start + u64::from(line) * Slot::SIZE, size: Slot::SIZE };
+    let registers = Region { start: HOLE.start + u64::from(line) * Slot::SIZE, size: Slot::SIZE };
     let fits = line < LINES;
     fits.then(|| Device { registers, line, kind: device.device_type() }).ok_or(BoardError::TooMany)
 }
 
 fn connect(
     slot: Slot,
-    registers: Range,
+    registers: Region,
     bus: &mut Bus,
     engine: &dyn Engine,
 ) -> Result<Arc<Slot>, BoardError> {

@@ -3,8 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hermit_boot::{FreeMemory, LoadError, Loaded, Randomness};
-use hermit_interface::boot_info::{Device, Platform, Range, Symbols};
-use hermit_interface::image::{Image, PAGE_SIZE};
+use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::boot_info::{Device, Platform, Region, Symbols};
+use hermit_interface::image::Image;
 
 use crate::memory::Memory;
 
@@ -112,7 +113,7 @@ fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, l
     let mut keep = |bytes: &[u8]| {
         let start = free.allocate(size(bytes), PAGE_SIZE)?;
         hermit_boot::PhysicalMemory::write(memory, start, bytes);
-        Some(Range { start, size: bytes.len() as u64 })
+        Some(Region { start, size: bytes.len() as u64 })
     };
     if let (Some(table), Some(strings)) = (keep(symbols.table), keep(symbols.strings)) {
         // Without memory for page tables there are no names.

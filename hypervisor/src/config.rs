@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hermit_interface::machine::MAX_CPUS;
+use hermit_interface::MAX_CPUS;
 
 pub use hermit_interface::memory_size::MemorySize;
 
@@ -80,7 +80,7 @@ impl FromStr for CpuCount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse::<NonZeroU32>().ok().filter(|number| number.get() <= MAX_CPUS);
+        let number = text.parse::<NonZeroU32>().ok().filter(|number| number.get() as usize <= MAX_CPUS);
         number.map(Self).ok_or_else(|| format!("a machine has 1 to {MAX_CPUS} CPUs, not `{text}`"))
     }
 }

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use hermit_boot::{FreeMemory, PhysicalMemory};
-use hermit_interface::boot_info::Range;
+use hermit_interface::address::AddressRange;
+use hermit_interface::boot_info::Region;
 use hermit_interface::machine::HOLE;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::{process, to_usize};
@@ -109,11 +110,11 @@ impl Memory {
         let (mut free, mut later) = (FreeMemory::new(), FreeMemory::new());
         for region in self.guest.iter() {
             let (start, end) = (region.start_addr().0, region.start_addr().0 + region.len());
-            let low = hermit_ranges::Range { start: start.max(FIRST), end: end.min(LOW_END) };
-            let high = hermit_ranges::Range { start: start.max(LOW_END), end };
+            let low = AddressRange { start: start.max(FIRST), end: end.min(LOW_END) };
+            let high = AddressRange { start: start.max(LOW_END), end };
             for (table, range) in [(&mut later, low), (&mut free, high)] {
                 // Two regions do not fill a table.
-                let _: Result<(), hermit_ranges::FreeError> = table.free(range);
+                let _: Result<(), hermit_memory::ranges::FreeError> = table.free(range);
             }
         }
         (free, later)
@@ -134,9 +135,9 @@ fn file(size: u64) -> Result<File, Errno> {
 }
 
 /// Memory of this size, around the hole.
-fn ranges(size: u64) -> [Range; 2] {
+fn ranges(size: u64) -> [Region; 2] {
     let low = size.min(HOLE.start);
-    [Range { start: 0, size: low }, Range { start: HIGH, size: size - low }]
+    [Region { start: 0, size: low }, Region { start: HIGH, size: size - low }]
 }
 
 /// Memory before the guest runs. The addresses are those of free memory, so that no access can fail.
@@ -160,15 +161,15 @@ impl PhysicalMemory for Memory {
 mod tests {
     use super::{Memory, ranges};
     use hermit_boot::PhysicalMemory;
-    use hermit_interface::boot_info::Range;
+    use hermit_interface::boot_info::Region;
     use std::os::unix::fs::FileExt;
 
     #[test]
     fn memory_goes_around_the_hole() {
         assert_eq!(ranges(64 << 20)[1].size, 0);
         let [low, high] = ranges(8 << 30);
-        assert_eq!(low, Range { start: 0, size: 0xd000_0000 });
-        assert_eq!(high, Range { start: 4 << 30, size: (8 << 30) - 0xd000_0000 });
+        assert_eq!(low, Region { start: 0, size: 0xd000_0000 });
+        assert_eq!(high, Region { start: 4 << 30, size: (8 << 30) - 0xd000_0000 });
     }
 
     #[test]

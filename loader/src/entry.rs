@@ -6,8 +6,8 @@
 
 use core::arch::{asm, global_asm};
 
+use hermit_interface::address::AddressRange;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
-use hermit_ranges::Range;
 
 const CR0_PE: u32 = 1 << 0;
 const CR0_MP: u32 = 1 << 1;
@@ -156,8 +156,11 @@ unsafe extern "C" {
 }
 
 /// The memory that the loader takes.
-pub(crate) fn extent() -> Range {
-    Range { start: (&raw const loader_start).addr() as u64, end: (&raw const loader_end).addr() as u64 }
+pub(crate) fn extent() -> AddressRange {
+    AddressRange {
+        start: (&raw const loader_start).addr() as u64,
+        end: (&raw const loader_end).addr() as u64,
+    }
 }
 
 /// Switches to other page tables and enters the kernel, which never returns.

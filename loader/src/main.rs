@@ -20,8 +20,8 @@ mod report;
 mod symbols;
 
 use hermit_boot::{LoadError, Loaded};
+use hermit_interface::address::AddressRange;
 use hermit_interface::image;
-use hermit_ranges::Range;
 
 use crate::protocol::Machine;
 use crate::report::fail;
@@ -60,7 +60,7 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
 /// Returns the entry point with the page tables' root, and the address of the boot information.
 fn place(
     machine: &Machine,
-    payload: Range,
+    payload: AddressRange,
     image: &image::Image<'_>,
 ) -> Result<((u64, u64), u64), LoadError> {
     let mut memory = memory::Identity;
@@ -69,12 +69,12 @@ fn place(
     // What the loader writes must be mapped, and low memory is left to the kernel, which starts CPUs there.
     let mut later = hermit_boot::FreeMemory::new();
     for &range in machine.free.as_slice() {
-        let low = Range { end: range.end.min(LOW_END), ..range };
-        let high = Range { start: range.start.max(MAPPED_END), ..range };
+        let low = AddressRange { end: range.end.min(LOW_END), ..range };
+        let high = AddressRange { start: range.start.max(MAPPED_END), ..range };
         for part in [low, high] {
             // The table was large enough for the whole ranges; a full one loses memory, no more.
-            let _: Result<(), hermit_ranges::FreeError> = later.free(part);
-            let _: Result<(), hermit_ranges::FreeError> = free.remove(part);
+            let _: Result<(), hermit_memory::ranges::FreeError> = later.free(part);
+            let _: Result<(), hermit_memory::ranges::FreeError> = free.remove(part);
         }
     }
     // The command line is copied last, so it too must outlive everything that is put into free memory.
@@ -91,7 +91,7 @@ fn place(
         let usable =
             machine.free.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end);
         if usable {
-            let _: Result<(), hermit_ranges::FreeError> = later.free(range);
+            let _: Result<(), hermit_memory::ranges::FreeError> = later.free(range);
         }
     }
     symbols::keep(image, &mut loaded, &mut memory, &mut free, &mut later);

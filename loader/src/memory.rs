@@ -4,9 +4,8 @@ use core::ffi::{CStr, c_char};
 use core::ptr::{self, with_exposed_provenance, with_exposed_provenance_mut};
 
 use hermit_boot::PhysicalMemory;
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::to_usize;
-use hermit_ranges::Range;
 use zerocopy::FromBytes;
 
 use crate::MAPPED_END;
@@ -36,14 +35,14 @@ pub(crate) fn string(address: u64) -> &'static [u8] {
 }
 
 /// Where bytes lie.
-pub(crate) fn range_of(bytes: &[u8]) -> Range {
+pub(crate) fn range_of(bytes: &[u8]) -> AddressRange {
     let start = bytes.as_ptr().addr() as u64;
-    Range { start, end: start + bytes.len() as u64 }
+    AddressRange { start, end: start + bytes.len() as u64 }
 }
 
 /// The pages that a range touches.
-pub(crate) fn whole_pages(range: Range) -> Range {
-    Range { start: range.start & !(PAGE_SIZE - 1), end: range.end.next_multiple_of(PAGE_SIZE) }
+pub(crate) fn whole_pages(range: AddressRange) -> AddressRange {
+    AddressRange { start: range.start & !(PAGE_SIZE - 1), end: range.end.next_multiple_of(PAGE_SIZE) }
 }
 
 /// The bytes of a range.
@@ -51,7 +50,7 @@ pub(crate) fn whole_pages(range: Range) -> Range {
 /// # Safety
 ///
 /// The range must be RAM that nobody writes as long as the result lives.
-pub(crate) unsafe fn bytes(range: Range) -> &'static [u8] {
+pub(crate) unsafe fn bytes(range: AddressRange) -> &'static [u8] {
     assert!(range.end <= MAPPED_END, "the image lies above 4 GiB");
     // SAFETY: mapped (checked); not written (the caller's promise).
     unsafe { core::slice::from_raw_parts(pointer(range.start), to_usize(range.size())) }

@@ -1,7 +1,7 @@
 //! Multiboot (specification 0.6.96): the header that machine monitors look for, and what they leave in memory.
 
 use hermit_boot::FreeMemory;
-use hermit_ranges::Range;
+use hermit_interface::address::AddressRange;
 use zerocopy::FromBytes;
 
 use crate::memory;
@@ -85,7 +85,7 @@ pub(crate) fn read(address: u32) -> Option<Machine> {
     }
     let module = (info.flags & HAS_MODULES != 0 && info.module_count > 0).then(|| {
         let module: Module = memory::read(info.modules.into());
-        Range { start: module.start.into(), end: module.end.into() }
+        AddressRange { start: module.start.into(), end: module.end.into() }
     });
     let has_line = info.flags & HAS_COMMAND_LINE != 0;
     let command_line = if has_line { memory::string(info.command_line.into()) } else { &[] };

@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use hermit_ranges::Range;
+use hermit_interface::address::AddressRange;
 
 /// Found in the loader's file by its magic number and filled in by `cargo xtask image`.
 #[repr(C, align(16))]
@@ -18,8 +18,8 @@ struct Payload {
 static PAYLOAD: Payload = Payload { magic: *b"HRMTPLD1", address: 0, size: 0 };
 
 /// Where the fused image lies, if there is one.
-pub(crate) fn embedded() -> Option<Range> {
+pub(crate) fn embedded() -> Option<AddressRange> {
     // SAFETY: a static of this type; volatile because its value is patched after compilation.
     let Payload { magic: _, address, size } = unsafe { ptr::read_volatile(&raw const PAYLOAD) };
-    (size != 0).then_some(Range { start: address, end: address.saturating_add(size) })
+    (size != 0).then_some(AddressRange { start: address, end: address.saturating_add(size) })
 }

@@ -1,8 +1,7 @@
 //! What both boot protocols tell, in one form.
 
 use hermit_boot::FreeMemory;
-use hermit_interface::image::PAGE_SIZE;
-use hermit_ranges::Range;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
 /// Number of usable memory in the map of either protocol (E820).
 pub(crate) const USABLE: u32 = 1;
@@ -13,7 +12,7 @@ pub(crate) struct Machine {
     /// Usable memory, in whole pages and without the first page.
     pub(crate) free: FreeMemory,
     /// Where the first module (`-initrd`) lies.
-    pub(crate) module: Option<Range>,
+    pub(crate) module: Option<AddressRange>,
     /// The command line, without its end.
     pub(crate) command_line: &'static [u8],
     /// Address of the ACPI root pointer, 0 if unknown.
@@ -26,6 +25,6 @@ pub(crate) fn add_usable(free: &mut FreeMemory, start: u64, size: u64) {
     let start = start.max(PAGE_SIZE).next_multiple_of(PAGE_SIZE);
     if start < end {
         // A range that overlaps another, or one too many, is left out: less memory, never memory used twice.
-        let _: Result<(), hermit_ranges::FreeError> = free.free(Range { start, end });
+        let _: Result<(), hermit_memory::ranges::FreeError> = free.free(AddressRange { start, end });
     }
 }

@@ -2,7 +2,7 @@
 //! `public/arch-x86/hvm/start_info.h`).
 
 use hermit_boot::FreeMemory;
-use hermit_ranges::Range;
+use hermit_interface::address::AddressRange;
 use zerocopy::FromBytes;
 
 use crate::memory;
@@ -69,7 +69,7 @@ pub(crate) fn read(address: u32) -> Option<Machine> {
     }
     let module = (info.module_count > 0).then(|| {
         let module: Module = memory::read(info.modules);
-        Range { start: module.start, end: module.start.saturating_add(module.size) }
+        AddressRange { start: module.start, end: module.start.saturating_add(module.size) }
     });
     let command_line = if info.command_line == 0 { &[] } else { memory::string(info.command_line) };
     Some(Machine { free, module, command_line, rsdp: info.rsdp })

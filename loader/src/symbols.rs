@@ -1,7 +1,7 @@
 //! The names of the image's functions, for the kernel to print when something goes wrong.
 
 use hermit_boot::{FreeMemory, Loaded};
-use hermit_interface::boot_info::{Range, Symbols};
+use hermit_interface::boot_info::{Region, Symbols};
 use hermit_interface::image::Image;
 
 use crate::memory::{self, Identity, whole_pages};
@@ -24,7 +24,8 @@ pub(crate) fn keep(
     if table.size() + strings.size() > (free.total() + later.total()) / SHARE {
         return;
     }
-    let physical = |range: hermit_ranges::Range| Range { start: range.start, size: range.size() };
+    let physical =
+        |range: hermit_interface::address::AddressRange| Region { start: range.start, size: range.size() };
     let symbols = Symbols { table: physical(table), strings: physical(strings) };
     if loaded.keep_symbols(memory, free, symbols).is_err() {
         return;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hermit_interface::boot_info::Range;
+use hermit_interface::boot_info::Region;
 
 /// A device with registers. Several CPUs may access it at the same time: it does its own locking.
 ///
@@ -57,7 +57,7 @@ impl Bus {
     /// # Errors
     ///
     /// The range is empty, leaves the address space or overlaps with another one.
-    pub fn insert(&mut self, range: Range, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
+    pub fn insert(&mut self, range: Region, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
         let last = range.size.checked_sub(1).and_then(|rest| range.start.checked_add(rest));
         let last = last.ok_or(BusError::Range)?;
         let before = self.devices.range(..=last).next_back();
@@ -112,7 +112,7 @@ impl Bus {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bus, BusDevice, BusError, Range};
+    use super::{Bus, BusDevice, BusError, Region};
     use proptest::prelude::*;
     use std::sync::{Arc, Mutex};
 
@@ -130,8 +130,8 @@ mod tests {
         }
     }
 
-    fn range(start: u64, size: u64) -> Range {
-        Range { start, size }
+    fn range(start: u64, size: u64) -> Region {
+        Region { start, size }
     }
 
     fn read(bus: &Bus, address: u64, length: usize) -> Vec<u8> {

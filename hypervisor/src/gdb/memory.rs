@@ -1,6 +1,6 @@
 //! Memory behind the guest's page tables.
 
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 /// A part of an access that stays within a page.

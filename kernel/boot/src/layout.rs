@@ -10,8 +10,9 @@
 //! | 64..128 | the direct map of physical memory, at the start of an entry |
 //! | 128..255 | free for the kernel, from a random page in the first half on |
 
-use hermit_interface::boot_info::Range;
-use hermit_interface::image::{MAX_SIZE, PAGE_SIZE};
+use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::boot_info::Region;
+use hermit_interface::image::MAX_SIZE;
 
 /// What one entry of the top page table maps.
 const ENTRY: u64 = 1 << 39;
@@ -39,9 +40,9 @@ pub(crate) fn direct_map_start(random: u64) -> u64 {
 }
 
 /// The addresses that are the kernel's to use.
-pub(crate) fn free_addresses(random: u64) -> Range {
+pub(crate) fn free_addresses(random: u64) -> Region {
     let start = 128 * ENTRY + ((random % (63 * ENTRY)) & !(PAGE_SIZE - 1));
-    Range { start, size: 255 * ENTRY - start }
+    Region { start, size: 255 * ENTRY - start }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub use load::{LoadError, Loaded, load};
 pub const MAX_REGIONS: usize = 64;
 
 /// The free physical memory.
-pub type FreeMemory = hermit_ranges::Ranges<MAX_REGIONS>;
+pub type FreeMemory = hermit_memory::ranges::FreeRanges<MAX_REGIONS>;
 
 /// The machine's physical memory. Only addresses that were free are accessed.
 pub trait PhysicalMemory {

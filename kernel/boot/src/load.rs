@@ -1,7 +1,8 @@
 //! Placing and relocating an image, and writing down what the kernel must know.
 
-use hermit_interface::boot_info::{self, BootInfo, Device, Platform, Range, Symbols, Tls};
-use hermit_interface::image::{Image, PAGE_SIZE, Segment};
+use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
+use hermit_interface::boot_info::{self, BootInfo, Device, Platform, Region, Symbols, Tls};
+use hermit_interface::image::{Image, Segment};
 use hermit_interface::{note, to_usize};
 use hermit_paging::Access;
 use zerocopy::FromZeros;
@@ -12,8 +13,6 @@ use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
 
 /// How much physical memory is mapped at most before the kernel runs; it maps more when it uses more.
 const DIRECT_MAP_SIZE: u64 = 1 << 30;
-
-const LARGE_PAGE: u64 = 2 << 20;
 
 /// Why an image cannot be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,8 +62,8 @@ pub fn load(
         memory.write_word(physical + offset, start.wrapping_add(addend));
     }
     let direct_map =
-        Range { start: layout::direct_map_start(random.direct_map), size: last.min(DIRECT_MAP_SIZE) };
-    let direct_map = Range { size: direct_map.size.next_multiple_of(LARGE_PAGE), ..direct_map };
+        Region { start: layout::direct_map_start(random.direct_map), size: last.min(DIRECT_MAP_SIZE) };
+    let direct_map = Region { size: direct_map.size.next_multiple_of(LARGE_PAGE_SIZE), ..direct_map };
 
     let mut table = PageTable::new(memory, free)?;
     map_image(&mut table, image, start, physical)?;
@@ -105,8 +104,8 @@ impl Loaded {
         let mut table = PageTable::at(memory, free, self.info.page_table_root);
         for range in [symbols.table, symbols.strings] {
             // What lies below is mapped already.
-            let first = (range.start & !(LARGE_PAGE - 1)).max(self.info.direct_map.size);
-            for page in (first..range.end()).step_by(to_usize(LARGE_PAGE)) {
+            let first = (range.start & !(LARGE_PAGE_SIZE - 1)).max(self.info.direct_map.size);
+            for page in (first..range.end()).step_by(to_usize(LARGE_PAGE_SIZE)) {
                 table.map_large_once(self.info.direct_map.start + page, page)?;
             }
         }
@@ -125,7 +124,7 @@ impl Loaded {
         self,
         memory: &mut impl PhysicalMemory,
         free: &mut FreeMemory,
-        reclaim: &[hermit_ranges::Range],
+        reclaim: &[AddressRange],
         devices: &[Device],
         command_line: &[u8],
     ) -> Result<u64, LoadError> {
@@ -134,11 +133,11 @@ impl Loaded {
             free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
         for &range in reclaim {
             // A table that is full loses the range; the machine then has a little less memory.
-            let _: Result<(), hermit_ranges::FreeError> = free.free(range);
+            let _: Result<(), hermit_memory::ranges::FreeError> = free.free(range);
         }
-        let mut regions = [Range::default(); MAX_REGIONS];
+        let mut regions = [Region::default(); MAX_REGIONS];
         for (region, range) in regions.iter_mut().zip(free.as_slice()) {
-            *region = Range { start: range.start, size: range.size() };
+            *region = Region { start: range.start, size: range.size() };
         }
         let mut at = address;
         let direct_map = self.info.direct_map.start;

@@ -1,12 +1,11 @@
 //! Building page tables in physical memory that is not yet mapped.
 
-use hermit_paging::{Access, PAGE_SIZE, PagingError, Tables};
-use hermit_ranges::{FreeError, Range};
+use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
+use hermit_memory::ranges::FreeError;
+use hermit_paging::{Access, PagingError, Tables};
 
 use crate::load::LoadError;
 use crate::{FreeMemory, PhysicalMemory};
-
-const LARGE_SIZE: u64 = 2 << 20;
 
 /// A tree of page tables under construction.
 #[derive(Debug)]
@@ -51,14 +50,14 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         size: u64,
         access: Access,
     ) -> Result<(), LoadError> {
-        self.map(address, physical, size.next_multiple_of(LARGE_SIZE), access)
+        self.map(address, physical, size.next_multiple_of(LARGE_PAGE_SIZE), access)
     }
 }
 
 impl<M: PhysicalMemory> PageTable<'_, M> {
     /// Maps a 2 MiB page of data, unless it is mapped already.
     pub(crate) fn map_large_once(&mut self, address: u64, physical: u64) -> Result<(), LoadError> {
-        match self.tree.map(&mut self.tables, address, physical, LARGE_SIZE, Access::Write.into()) {
+        match self.tree.map(&mut self.tables, address, physical, LARGE_PAGE_SIZE, Access::Write.into()) {
             Ok(()) | Err(PagingError::Occupied) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -108,7 +107,7 @@ impl<M: PhysicalMemory> Tables for FreePages<'_, M> {
 
     fn free(&mut self, table: u64) {
         // Only after a failure, which ends everything; a table of pieces that is full loses the page.
-        let _: Result<(), FreeError> = self.free.free(Range { start: table, end: table + PAGE_SIZE });
+        let _: Result<(), FreeError> = self.free.free(AddressRange { start: table, end: table + PAGE_SIZE });
     }
 }
 

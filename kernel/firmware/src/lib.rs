@@ -19,9 +19,7 @@ mod reader;
 mod tests;
 
 use heapless::Vec;
-
-/// Most processors that are recorded; further ones are ignored.
-pub const MAX_CPUS: usize = 64;
+use hermit_interface::MAX_CPUS;
 
 /// Most I/O APICs that are recorded; further ones are ignored.
 pub const MAX_IO_APICS: usize = 8;

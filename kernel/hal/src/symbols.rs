@@ -3,7 +3,7 @@
 use core::ptr::with_exposed_provenance;
 use core::slice;
 
-use hermit_interface::boot_info::{BootInfo, Range};
+use hermit_interface::boot_info::{BootInfo, Region};
 use hermit_interface::to_usize;
 use spin::Once;
 
@@ -11,7 +11,7 @@ static TABLES: Once<(&'static [u8], &'static [u8])> = Once::new();
 
 /// Notes where they are.
 pub(crate) fn init(info: &BootInfo) {
-    let bytes = |range: Range| {
+    let bytes = |range: Region| {
         let start = with_exposed_provenance(to_usize(info.direct_map.start + range.start));
         // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped here and not free, so
         // nobody writes it; any bits are bytes.

@@ -24,14 +24,14 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"HERMITBI");
 /// A range of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Range {
+pub struct Region {
     /// First address.
     pub start: u64,
     /// Length in bytes.
     pub size: u64,
 }
 
-impl Range {
+impl Region {
     /// The address after the last one.
     #[must_use]
     pub const fn end(self) -> u64 {
@@ -70,9 +70,9 @@ pub struct Tls {
 #[repr(C)]
 pub struct Symbols {
     /// Physical addresses of the symbol table (`.symtab`).
-    pub table: Range,
+    pub table: Region,
     /// Physical addresses of the strings that it refers to (`.strtab`).
-    pub strings: Range,
+    pub strings: Region,
 }
 
 /// A device behind virtio-mmio registers (virtio 1.2, section 4.2).
@@ -80,7 +80,7 @@ pub struct Symbols {
 #[repr(C)]
 pub struct Device {
     /// Physical address and size of its registers.
-    pub registers: Range,
+    pub registers: Region,
     /// The interrupt line that it raises.
     pub line: u32,
     /// What kind of device it is (virtio 1.2, section 5); 0 if that is not known. If it is, the line is edge-triggered and no
@@ -128,9 +128,9 @@ pub struct BootInfo {
     /// The template of thread-local variables.
     pub tls: Tls,
     /// Where physical address 0 is mapped, and how much of physical memory is mapped so far.
-    pub direct_map: Range,
+    pub direct_map: Region,
     /// Addresses that the kernel may map as it likes.
-    pub free_addresses: Range,
+    pub free_addresses: Region,
     /// Physical address of the top page table.
     pub page_table_root: u64,
     /// Ticks of the time-stamp counter per second; 0 if unknown.
@@ -149,7 +149,7 @@ pub struct BootInfo {
     pub seed_size: u32,
     /// CPUs of the machine if their APICs have the identifiers from 0 on, else 0.
     pub cpus: u32,
-    /// How many [`Range`]s of free physical memory follow.
+    /// How many [`Region`]s of free physical memory follow.
     pub region_count: u32,
     /// How many [`Device`]s follow them.
     pub device_count: u32,
@@ -184,7 +184,7 @@ pub struct Parsed<'a> {
     /// The platform, known to be valid.
     pub platform: Platform,
     /// Free physical memory, in ascending order, in whole pages.
-    pub regions: &'a [Range],
+    pub regions: &'a [Region],
     /// Devices behind virtio-mmio registers.
     pub devices: &'a [Device],
     /// The command line, see [`crate::command_line`].
@@ -195,7 +195,7 @@ impl BootInfo {
     /// Bytes that the whole takes with so many regions and devices and so long a command line.
     #[must_use]
     pub const fn total_size(regions: usize, devices: usize, command_line: usize) -> usize {
-        size_of::<Self>() + regions * size_of::<Range>() + devices * size_of::<Device>() + command_line
+        size_of::<Self>() + regions * size_of::<Region>() + devices * size_of::<Device>() + command_line
     }
 
     /// Bytes that the whole takes.
@@ -215,7 +215,7 @@ impl BootInfo {
     /// [`BootInfoError::Truncated`] if a part is too long for its count.
     pub fn write(
         mut self,
-        regions: &[Range],
+        regions: &[Region],
         devices: &[Device],
         command_line: &[u8],
         mut sink: impl FnMut(&[u8]),
@@ -245,7 +245,7 @@ impl BootInfo {
         }
         let platform =
             Platform::from_number(fixed.platform).ok_or(BootInfoError::Platform(fixed.platform))?;
-        let (regions, rest) = <[Range]>::ref_from_prefix_with_elems(rest, fixed.region_count as usize)
+        let (regions, rest) = <[Region]>::ref_from_prefix_with_elems(rest, fixed.region_count as usize)
             .map_err(|_| BootInfoError::Truncated)?;
         let (devices, rest) = <[Device]>::ref_from_prefix_with_elems(rest, fixed.device_count as usize)
             .map_err(|_| BootInfoError::Truncated)?;
@@ -256,13 +256,13 @@ impl BootInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::{BootInfo, BootInfoError, Device, MAGIC, Platform, Range, Symbols};
+    use super::{BootInfo, BootInfoError, Device, MAGIC, Platform, Region, Symbols};
     use zerocopy::FromZeros;
 
     #[repr(align(8))]
     struct Aligned([u8; 512]);
 
-    fn written(fixed: BootInfo, regions: &[Range], devices: &[Device], line: &[u8]) -> Aligned {
+    fn written(fixed: BootInfo, regions: &[Region], devices: &[Device], line: &[u8]) -> Aligned {
         let mut out = Aligned([0; 512]);
         let mut length = 0;
         let sink = |part: &[u8]| {
@@ -284,9 +284,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let regions = [Range { start: 0x1000, size: 0x2000 }, Range { start: 0x10_0000, size: 0x1000 }];
+        let regions = [Region { start: 0x1000, size: 0x2000 }, Region { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
-        let devices = [Device { registers: Range { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
+        let devices = [Device { registers: Region { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
         let bytes = written(BootInfo { symbols, ..valid() }, &regions, &devices, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
         assert_eq!(parsed.fixed.symbols, symbols);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn cut_off_bytes_are_refused() {
-        let bytes = written(valid(), &[Range::default()], &[Device::default()], b"-- one two");
+        let bytes = written(valid(), &[Region::default()], &[Device::default()], b"-- one two");
         let total = BootInfo::total_size(1, 1, 10);
         assert!(BootInfo::parse(&bytes.0[..total]).is_ok());
         for length in 0..total {

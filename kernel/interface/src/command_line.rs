@@ -9,7 +9,7 @@ mod network;
 
 use alloc::vec::Vec;
 
-use crate::boot_info::{Device, Range};
+use crate::boot_info::{Device, Region};
 
 pub use network::{Cidr, Ip, NetworkOptions, host_address, is_hostname};
 
@@ -88,7 +88,7 @@ pub struct CommandLine {
 fn device(text: &[u8]) -> Option<Device> {
     let (size, rest) = core::str::from_utf8(text).ok()?.split_once('@')?;
     let mut numbers = rest.split(':');
-    let registers = Range { start: number(numbers.next()?)?, size: number(size)? };
+    let registers = Region { start: number(numbers.next()?)?, size: number(size)? };
     let line = u32::try_from(number(numbers.next()?)?).ok()?;
     Some(Device { registers, line, kind: 0 })
 }
@@ -167,7 +167,7 @@ impl Iterator for Words<'_> {
 #[cfg(test)]
 mod tests {
     use super::{CommandLine, Encoder};
-    use crate::boot_info::Range;
+    use crate::boot_info::Region;
     use alloc::vec::Vec;
     use proptest::collection::vec;
     use proptest::prelude::any;
@@ -191,7 +191,7 @@ mod tests {
             "reboot=k virtio_mmio.device=512@0xfeb00e00:12 virtio_mmio.device=4K@0xd0000000:5:0 console=hvc0",
         );
         let found: Vec<_> = line.devices.iter().map(|device| (device.registers, device.line)).collect();
-        let range = |start, size| Range { start, size };
+        let range = |start, size| Region { start, size };
         assert_eq!(found, [(range(0xfeb0_0e00, 512), 12), (range(0xd000_0000, 4096), 5)]);
         assert!(line.virtio_console);
         for text in ["", "512", "512@", "512@x:1", "512@1", "@1:1", "17179869184G@0:0", "1@1:4294967296"] {

@@ -5,6 +5,7 @@
 //!
 //! | module | between |
 //! | --- | --- |
+//! | [`address`] | all: page sizes, address ranges |
 //! | [`boot_info`] | loader or hypervisor → kernel: where the image runs and with what |
 //! | [`command_line`] | build tool or hypervisor → kernel: arguments and environment |
 //! | [`image`], [`note`] | image → loader, hypervisor, build tool: what may be booted |
@@ -21,6 +22,7 @@
 #[cfg(any(feature = "alloc", feature = "sample", test))]
 extern crate alloc;
 
+pub mod address;
 pub mod boot_info;
 #[cfg(any(feature = "alloc", test))]
 pub mod command_line;
@@ -38,6 +40,9 @@ pub mod note;
 pub mod process;
 
 pub use errno::Errno;
+
+/// Maximum number of CPUs of a machine, on every platform.
+pub const MAX_CPUS: usize = 64;
 
 /// An address or a size as the processor's own type: all our machines have 64 bits.
 #[inline]

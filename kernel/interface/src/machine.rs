@@ -6,19 +6,16 @@
 //! has been handled. [`crate::exit`] says how a guest ends. There is no serial port, no 8259A, I/O APIC, 8254 or
 //! RTC, no PCI and no firmware.
 
-use crate::boot_info::Range;
+use crate::boot_info::Region;
 
 /// I/O port that takes text, a byte or a string of bytes at a time: reports that cannot wait for the console device.
 pub const TEXT_PORT: u16 = 0xe9;
 
 /// Addresses at which there is never memory.
-pub const HOLE: Range = Range { start: 0xd000_0000, size: 0x3000_0000 };
+pub const HOLE: Region = Region { start: 0xd000_0000, size: 0x3000_0000 };
 
 /// Vector of line 0.
 pub const FIRST_VECTOR: u8 = 32;
 
 /// How many lines there are.
 pub const LINES: u32 = 16;
-
-/// Most CPUs of a machine.
-pub const MAX_CPUS: u32 = 64;

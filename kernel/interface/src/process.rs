@@ -26,15 +26,16 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::boot_info::Range;
-use crate::machine::{HOLE, MAX_CPUS};
+use crate::MAX_CPUS;
+use crate::boot_info::Region;
+use crate::machine::HOLE;
 
 /// Addresses that the kernel may map: all of the lower half but the first and the last 512 GiB, as the layout of an image in
 /// memory has it.
-pub const ADDRESSES: Range = Range { start: 1 << 39, size: 254 << 39 };
+pub const ADDRESSES: Region = Region { start: 1 << 39, size: 254 << 39 };
 
 /// Some of these addresses at which there never is anything: between the image and the direct map.
-pub const SPARE_ADDRESSES: Range = Range { start: 63 << 39, size: 1 << 39 };
+pub const SPARE_ADDRESSES: Region = Region { start: 63 << 39, size: 1 << 39 };
 
 /// The descriptor of the machine's memory.
 pub const MEMORY: u32 = 0;
@@ -93,7 +94,7 @@ pub const WAITING: u32 = 1;
 pub const LOOKING: u32 = 2;
 
 /// The CPUs, at physical address 0: one page.
-pub type Cpus = [Cpu; MAX_CPUS as usize];
+pub type Cpus = [Cpu; MAX_CPUS];
 
 /// A CPU, as its kernel, other CPUs and the hypervisor see it.
 ///

@@ -17,9 +17,6 @@ mod table;
 
 pub use page_table::PageTable;
 
-/// The size of the smallest page, and of a table, in bytes.
-pub const PAGE_SIZE: u64 = 4096;
-
 /// The memory in which page tables lie.
 pub trait Tables {
     /// The entry at a physical address.

@@ -2,7 +2,9 @@
 
 use crate::entry::Entry;
 use crate::table::{Part, Span, TOP, Table, entry_size, lower_bits, whole_address};
-use crate::{Access, Mapped, PAGE_SIZE, PagingError, Rights, Tables, Translation};
+use hermit_interface::address::PAGE_SIZE;
+
+use crate::{Access, Mapped, PagingError, Rights, Tables, Translation};
 
 /// Physical addresses have at most 52 bits.
 const PHYSICAL_END: u64 = 1 << 52;

@@ -1,7 +1,9 @@
 //! One table of the tree, and the ranges of addresses that its entries stand for.
 
 use crate::entry::Entry;
-use crate::{PAGE_SIZE, PagingError, Tables};
+use hermit_interface::address::PAGE_SIZE;
+
+use crate::{PagingError, Tables};
 
 /// The level of the topmost tables; pages of 4 KiB are in tables of level 0.
 pub(crate) const TOP: u32 = 3;

@@ -12,7 +12,9 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::table::whole_address;
-use crate::{Access, Cache, Mapped, PAGE_SIZE, PageTable, PagingError, Rights, Tables, Translation};
+use hermit_interface::address::PAGE_SIZE;
+
+use crate::{Access, Cache, Mapped, PageTable, PagingError, Rights, Tables, Translation};
 
 const LARGE: u64 = 2 << 20;
 const HUGE: u64 = 1 << 30;

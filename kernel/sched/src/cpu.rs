@@ -4,13 +4,11 @@ use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_interface::MAX_CPUS;
 
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, fence, spin_loop};
 use crate::thread::Thread;
-
-/// Most CPUs.
-pub const MAX_CPUS: usize = 64;
 
 /// One CPU: `L` is a lock around a policy `P` for threads `T`.
 #[derive(Debug)]

@@ -9,17 +9,15 @@ const MAX_LINES: usize = 400;
 const ARCH: &str = "kernel/hal/src/arch/";
 
 /// Crates that must stay free of unsafe code.
-const SAFE_CRATES: [&str; 17] = [
+const SAFE_CRATES: [&str; 15] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
     "kernel/firmware/",
-    "kernel/frames/",
     "kernel/interface/",
     "kernel/io/",
     "kernel/memory/",
     "kernel/paging/",
-    "kernel/ranges/",
     "kernel/sched/",
     "kernel/symbols/",
     "kernel/virtio/",

@@ -27,8 +27,8 @@ const SOURCES: [&str; 8] = [
     "xtask",
     "kernel/boot",
     "kernel/interface",
+    "kernel/memory",
     "kernel/paging",
-    "kernel/ranges",
 ];
 
 fn folder(toolchain: &Toolchain) -> PathBuf {

@@ -1,8 +1,9 @@
 //! What of a machine's memory is mapped where before its kernel runs.
 
 use hermit_boot::PhysicalMemory;
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::process::memory_offset;
-use hermit_paging::{Access, Mapped, PAGE_SIZE, PageTable};
+use hermit_paging::{Access, Mapped, PageTable};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::memory::Memory;

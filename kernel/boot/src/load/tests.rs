@@ -2,11 +2,11 @@
 
 extern crate std;
 
+use hermit_interface::address::AddressRange;
 use hermit_interface::boot_info::{self, BootInfo, Symbols};
 use hermit_interface::image::sample::Sample;
 use hermit_interface::image::{Image, check};
 use hermit_paging::Access;
-use hermit_ranges::Range;
 use std::vec;
 use std::vec::Vec;
 use zerocopy::FromBytes;
@@ -47,7 +47,7 @@ impl PhysicalMemory for Memory {
 
 fn machine(size: u64) -> (Memory, FreeMemory) {
     let mut free = FreeMemory::new();
-    free.free(Range { start: START, end: START + size }).unwrap();
+    free.free(AddressRange { start: START, end: START + size }).unwrap();
     (Memory(vec![0xaa; usize::try_from(size).unwrap()]), free)
 }
 
@@ -108,8 +108,8 @@ fn symbols_are_mapped_wherever_they_lie() {
     let (mut memory, mut free, mut loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let far = 3 << 30;
     let symbols = Symbols {
-        table: boot_info::Range { start: START + 5, size: 48 },
-        strings: boot_info::Range { start: far - 10, size: 20 },
+        table: boot_info::Region { start: START + 5, size: 48 },
+        strings: boot_info::Region { start: far - 10, size: 20 },
     };
     loaded.keep_symbols(&mut memory, &mut free, symbols).unwrap();
     assert_eq!(loaded.info.symbols, symbols);
@@ -127,7 +127,7 @@ fn the_kernel_is_told_what_is_free() {
     let file = Sample::default().build();
     let (mut memory, mut free, loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let (image, direct_map) = (loaded.info.image, loaded.info.direct_map.start);
-    let low = Range { start: 0x1000, end: 0x9_f000 };
+    let low = AddressRange { start: 0x1000, end: 0x9_f000 };
     let address = loaded.hand_over(&mut memory, &mut free, &[low], &[], b"-- one").unwrap() - direct_map;
     // Aligned, as the kernel finds it.
     let bytes: Vec<u64> = (0..256).map(|index| memory.read_word(address + index * 8)).collect();

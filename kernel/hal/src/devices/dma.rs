@@ -5,7 +5,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicU16, Ordering};
 
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 use hermit_virtio::memory::{Dma, DmaMemory};
 

@@ -7,11 +7,11 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
-use hermit_memory::classes;
+use hermit_memory::size_classes;
 
 /// The lists of one CPU. Only that CPU uses them, with interrupts masked.
 #[derive(Debug)]
-pub(crate) struct Caches([List; classes::COUNT]);
+pub(crate) struct Caches([List; size_classes::COUNT]);
 
 /// Free blocks of one class; the first word of each says where the next one is.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ pub(super) struct List {
 impl Caches {
     /// No blocks.
     pub(crate) const fn new() -> Self {
-        let mut lists = [const { List::new(0) }; classes::COUNT];
+        let mut lists = [const { List::new(0) }; size_classes::COUNT];
         let mut class = 0;
-        while class < classes::COUNT {
+        while class < size_classes::COUNT {
             lists[class] = List::new(class);
             class += 1;
         }
@@ -38,7 +38,7 @@ impl Caches {
     /// The list of a small class; others count as small ones.
     #[inline]
     pub(super) const fn small_list(&self, class: usize) -> &List {
-        &self.0[class % classes::SMALL]
+        &self.0[class % size_classes::SMALL]
     }
 
     /// The list of a class.
@@ -56,7 +56,7 @@ impl Caches {
 impl List {
     const fn new(class: usize) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "a batch has at most 128 blocks")]
-        let room = 2 * classes::batch(class) as u32;
+        let room = 2 * size_classes::batch(class) as u32;
         Self { first: AtomicPtr::new(ptr::null_mut()), room: AtomicU32::new(room), batch: AtomicU32::new(1) }
     }
 
@@ -89,7 +89,7 @@ impl List {
     /// How many blocks to take from the heap.
     pub(super) fn next_batch(&self, class: usize) -> u32 {
         let batch = self.batch.load(Relaxed);
-        let most = u32::try_from(classes::batch(class)).unwrap_or(1);
+        let most = u32::try_from(size_classes::batch(class)).unwrap_or(1);
         self.batch.store((batch * 2).min(most), Relaxed);
         batch
     }

@@ -5,8 +5,9 @@ use core::ptr::{self, NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_memory::classes;
+use hermit_memory::size_classes;
 use spin::Once;
 use talc::base::Talc;
 use talc::base::binning::{Binning, DefaultBinning};
@@ -27,7 +28,7 @@ const OVERHEAD: usize = 8 << 10;
 /// If so much is free at the end of a claimed block, most of it is given back.
 const EXCESS: usize = 1 << 20;
 
-const PAGE: usize = 4096;
+const PAGE: usize = to_usize(PAGE_SIZE);
 
 type Heap = Talc<Frames, DefaultBinning>;
 
@@ -126,7 +127,7 @@ const fn is_large(size: usize) -> bool {
 /// Whether a CPU keeps free blocks that suit.
 #[inline]
 const fn is_cached(size: usize, align: usize) -> bool {
-    align <= classes::ALIGN && size <= classes::MAX_SIZE
+    align <= size_classes::ALIGN && size <= size_classes::MAX_SIZE
 }
 
 /// Allocates; null if there is no memory, or if size and alignment are not those of a layout. A size of zero gives a
@@ -134,8 +135,8 @@ const fn is_cached(size: usize, align: usize) -> bool {
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
-    if align <= classes::ALIGN
-        && let Some(class) = classes::small_class(size)
+    if align <= size_classes::ALIGN
+        && let Some(class) = size_classes::small_class(size)
     {
         let masked = Masked::new();
         if let Some(block) = local::current().caches.small_list(class).pop() {
@@ -150,7 +151,7 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
 #[inline(never)]
 fn allocate_more(size: usize, align: usize) -> *mut u8 {
     if is_cached(size, align)
-        && let Some(block) = pop(classes::class(size))
+        && let Some(block) = pop(size_classes::class(size))
     {
         return block.as_ptr();
     }
@@ -172,7 +173,8 @@ fn allocate_slowly(size: usize, align: usize) -> *mut u8 {
     if size == 0 {
         return ptr::without_provenance_mut(align);
     }
-    let take = || if is_cached(size, align) { refill(classes::class(size)) } else { allocate_shared(layout) };
+    let take =
+        || if is_cached(size, align) { refill(size_classes::class(size)) } else { allocate_shared(layout) };
     let block = take().or_else(|| {
         // Perhaps somebody keeps memory that can be given back.
         RECLAIM.get().filter(|_| crate::interrupts::are_unmasked()).and_then(|reclaim| {
@@ -191,7 +193,7 @@ pub fn set_reclaim(reclaim: fn()) {
 
 /// The layout of all blocks of a class.
 fn layout_of(class: usize) -> Option<Layout> {
-    Layout::from_size_align(classes::size(class), classes::ALIGN).ok()
+    Layout::from_size_align(size_classes::size(class), size_classes::ALIGN).ok()
 }
 
 /// Takes blocks from the heap; returns one of them.
@@ -264,8 +266,8 @@ pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
 /// `pointer` must come from this heap, with this size and alignment, and not be used again.
 #[inline]
 pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
-    if align <= classes::ALIGN
-        && let Some(class) = classes::small_class(size)
+    if align <= size_classes::ALIGN
+        && let Some(class) = size_classes::small_class(size)
     {
         let masked = Masked::new();
         let list = local::current().caches.small_list(class);
@@ -276,7 +278,7 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
         if has_room {
             return;
         }
-        return drain(&masked, list, class, classes::batch(class));
+        return drain(&masked, list, class, size_classes::batch(class));
     }
     // SAFETY: the caller's promise.
     unsafe { deallocate_more(pointer, size, align) };
@@ -292,13 +294,13 @@ unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
     if is_cached(size, align)
         && let Some(block) = NonNull::new(pointer)
     {
-        let class = classes::class(size);
+        let class = size_classes::class(size);
         let masked = Masked::new();
         // A size of zero has no list.
         let Some(list) = local::current().caches.list(class) else { return };
         // SAFETY: the caller's promise; a size has the same class when it is freed as when it was allocated.
         if !unsafe { list.push(block) } {
-            drain(&masked, list, class, classes::batch(class));
+            drain(&masked, list, class, size_classes::batch(class));
         }
         return;
     }
@@ -330,7 +332,7 @@ unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
 /// As for [`deallocate`].
 pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let cached = [old, size].map(|size| is_cached(size, align));
-    if cached == [true, true] && classes::class(old) == classes::class(size) {
+    if cached == [true, true] && size_classes::class(old) == size_classes::class(size) {
         return pointer;
     }
     if cached == [false, false]

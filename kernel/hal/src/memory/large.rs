@@ -3,6 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 
 use super::paging;
@@ -10,7 +11,7 @@ use super::paging;
 /// The smallest large block.
 pub(super) const LEAST: usize = 4 << 20;
 
-const PAGE: usize = 4096;
+const PAGE: usize = to_usize(PAGE_SIZE);
 
 /// The size in whole pages.
 fn pages(size: usize) -> u64 {

@@ -1,17 +1,15 @@
 //! Memory in whole pages for programs (`mmap`).
 
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::to_usize;
+use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::PagingError;
-use hermit_ranges::{FreeError, Range, Ranges};
 
 pub use hermit_paging::Access;
 
 use super::paging::{self, Memory};
 use super::{OutOfMemory, reserve_addresses};
 use crate::sync::SpinLock;
-
-const LARGE_PAGE: u64 = 2 << 20;
 
 /// The addresses for mappings, taken when there is the first one.
 const ADDRESSES: u64 = 4 << 40;
@@ -24,8 +22,8 @@ static SPACE: SpinLock<Option<Space>> = SpinLock::new(None);
 /// The addresses of mappings.
 #[derive(Debug)]
 struct Space {
-    all: Range,
-    free: Ranges<PIECES>,
+    all: AddressRange,
+    free: FreeRanges<PIECES>,
 }
 
 /// Why a mapping cannot be changed.
@@ -46,22 +44,22 @@ impl From<PagingError> for MappingError {
 impl Space {
     fn new() -> Result<Self, OutOfMemory> {
         let start = reserve_addresses(ADDRESSES)?;
-        let all = Range { start, end: start + ADDRESSES };
-        let mut free = Ranges::new();
+        let all = AddressRange { start, end: start + ADDRESSES };
+        let mut free = FreeRanges::new();
         // An empty table has room for one range.
         let _: Result<(), FreeError> = free.free(all);
         Ok(Self { all, free })
     }
 
     fn take(&mut self, size: u64) -> Result<u64, OutOfMemory> {
-        let align = if size < LARGE_PAGE { PAGE_SIZE } else { LARGE_PAGE };
+        let align = if size < LARGE_PAGE_SIZE { PAGE_SIZE } else { LARGE_PAGE_SIZE };
         let aligned = self.free.allocate(size, align);
         aligned.or_else(|| self.free.allocate(size, PAGE_SIZE)).ok_or(OutOfMemory)
     }
 
     fn give_back(&mut self, start: u64, size: u64) {
         // If they are in too many pieces, they are lost: there are more.
-        let _: Result<(), FreeError> = self.free.free(Range { start, end: start + size });
+        let _: Result<(), FreeError> = self.free.free(AddressRange { start, end: start + size });
     }
 }
 
@@ -88,8 +86,8 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
 
 /// Maps part after part, since interrupts are masked while one is filled with zero.
 fn map_parts(start: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-    for done in (0..size).step_by(to_usize(LARGE_PAGE)) {
-        let part = LARGE_PAGE.min(size - done);
+    for done in (0..size).step_by(to_usize(LARGE_PAGE_SIZE)) {
+        let part = LARGE_PAGE_SIZE.min(size - done);
         let mapped = paging::with(|memory| memory.map_region(start + done, part, access));
         if let Err(error) = mapped {
             paging::with(|memory| memory.unmap_and_free(core::iter::once((start, done))));

@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use hermit_firmware::PhysicalMemory;
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::{Image, Parsed, Tls};
-use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
 use hermit_paging::Access;
 use spin::Once;

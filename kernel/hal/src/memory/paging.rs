@@ -1,10 +1,10 @@
 //! Page tables, and the addresses that are free.
 
+use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
-use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
+use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::{Access, Cache, Mapped, PagingError, Rights};
-use hermit_ranges::{FreeError, Range, Ranges};
 
 use super::address_space::AddressSpace;
 use super::space::{Leaving, Space};
@@ -14,8 +14,6 @@ use crate::sync::SpinLock;
 
 /// In how many pieces free addresses may be.
 const PIECES: usize = 256;
-
-const LARGE_PAGE: u64 = 2 << 20;
 
 /// So much memory is left to stacks that exist, so that they can grow: nothing else gets it.
 const RESERVE: u64 = 128 << 10;
@@ -30,7 +28,7 @@ static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
 pub(super) struct Memory {
     table: AddressSpace,
     space: Space,
-    addresses: Ranges<PIECES>,
+    addresses: FreeRanges<PIECES>,
 }
 
 /// Takes over from the loader.
@@ -40,10 +38,10 @@ pub(super) struct Memory {
 /// What `info` says must be true, and this must be called once.
 pub(super) unsafe fn init(info: &Parsed<'_>) {
     let table = AddressSpace::at(info.fixed.page_table_root);
-    let mut addresses = Ranges::new();
+    let mut addresses = FreeRanges::new();
     let free = info.fixed.free_addresses;
     // An empty table has room for one range.
-    let _: Result<(), FreeError> = addresses.free(Range { start: free.start, end: free.end() });
+    let _: Result<(), FreeError> = addresses.free(AddressRange { start: free.start, end: free.end() });
     *MEMORY.lock() = Some(Memory { table, space: Space::new(info), addresses });
 }
 
@@ -89,7 +87,7 @@ impl Memory {
     /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped.
     pub(super) fn free(&mut self, address: u64, size: u64) {
         let start = self.space.direct_map.physical(address);
-        self.space.release(Range { start, end: start + size });
+        self.space.release(AddressRange { start, end: start + size });
     }
 
     /// Takes a page of memory, all zero; returns its physical address.
@@ -99,7 +97,7 @@ impl Memory {
 
     /// Frees physical memory.
     pub(super) fn free_physical(&mut self, start: u64, size: u64) {
-        self.space.release(Range { start, end: start + size });
+        self.space.release(AddressRange { start, end: start + size });
     }
 
     /// Takes addresses, with nothing behind them.
@@ -121,7 +119,7 @@ impl Memory {
         match self.table.map(&mut self.space, address, page, PAGE_SIZE, Access::Write) {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.space.release(Range { start: page, end: page + PAGE_SIZE });
+                self.space.release(AddressRange { start: page, end: page + PAGE_SIZE });
                 // Two CPUs may have needed it at the same time.
                 if error == PagingError::Occupied { Ok(()) } else { Err(OutOfMemory) }
             }
@@ -160,7 +158,7 @@ impl Memory {
 
     /// Unmaps both copies, or what there is of them, and frees the memory.
     pub(super) fn unmap_twice(&mut self, &Twice { address, physical, size }: &Twice) {
-        let both = Range { start: address, end: address + 2 * size };
+        let both = AddressRange { start: address, end: address + 2 * size };
         // Fails only if the platform has no memory to note a hole: then all stays, as if it were still in use.
         if self.table.unmap(&mut self.space, address, both.size(), &mut |_| ()).is_err() {
             return;
@@ -190,13 +188,13 @@ impl Memory {
 
     /// Puts a fresh page at an address, a large one if that fits; returns its size.
     fn map_next(&mut self, address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
-        let large = address.is_multiple_of(LARGE_PAGE) && size >= LARGE_PAGE;
+        let large = address.is_multiple_of(LARGE_PAGE_SIZE) && size >= LARGE_PAGE_SIZE;
         let (page, page_size) = match large.then(|| self.space.take_large_page()).flatten() {
-            Some(page) => (page, LARGE_PAGE),
+            Some(page) => (page, LARGE_PAGE_SIZE),
             None => (self.space.take_page(&mut self.table)?, PAGE_SIZE),
         };
         if self.table.map(&mut self.space, address, page, page_size, access).is_err() {
-            self.space.release(Range { start: page, end: page + page_size });
+            self.space.release(AddressRange { start: page, end: page + page_size });
             return Err(OutOfMemory);
         }
         Ok(page_size)
@@ -265,10 +263,10 @@ impl Memory {
         let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE) else {
             return false;
         };
-        let first = physical / LARGE_PAGE * LARGE_PAGE;
-        for page in (first..end).step_by(to_usize(LARGE_PAGE)) {
+        let first = physical / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE;
+        for page in (first..end).step_by(to_usize(LARGE_PAGE_SIZE)) {
             let address = self.space.direct_map.address(page);
-            match self.table.map(&mut self.space, address, page, LARGE_PAGE, Access::Write) {
+            match self.table.map(&mut self.space, address, page, LARGE_PAGE_SIZE, Access::Write) {
                 Ok(()) | Err(PagingError::Occupied) => {}
                 Err(_) => return false,
             }

@@ -4,20 +4,18 @@
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut, write_bytes};
 
-use hermit_frames::{Frames, NotAllocated, Words};
+use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
-use hermit_interface::image::PAGE_SIZE;
 use hermit_interface::to_usize;
+use hermit_memory::frames::{FrameAllocator, NotAllocated, Words};
+use hermit_memory::ranges::FreeRanges;
 use hermit_paging::{Access, PagingError, Tables};
-use hermit_ranges::{Range, Ranges};
 
 use super::OutOfMemory;
 use super::address_space::AddressSpace;
 
 /// In how many pieces the memory may be that the loader did not map.
 const PIECES: usize = 64;
-
-const LARGE_PAGE: u64 = 2 << 20;
 
 /// Tables that are at hand when all mapped memory is used up: as many as mapping more can need.
 const SPARE: usize = 4;
@@ -92,9 +90,9 @@ impl Words for DirectMap {
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) direct_map: DirectMap,
-    frames: Frames,
+    frames: FrameAllocator,
     /// Free, but not mapped yet.
-    unmapped: Ranges<PIECES>,
+    unmapped: FreeRanges<PIECES>,
     /// Physical memory above this is not mapped yet.
     mapped: u64,
     spare: heapless::Vec<u64, SPARE>,
@@ -132,8 +130,8 @@ impl Space {
         let mapped = info.fixed.direct_map.size;
         let mut space = Self {
             direct_map: DirectMap(info.fixed.direct_map.start),
-            frames: Frames::new(),
-            unmapped: Ranges::new(),
+            frames: FrameAllocator::new(),
+            unmapped: FreeRanges::new(),
             mapped,
             spare: heapless::Vec::new(),
             tables: Leaving::new(DirectMap(info.fixed.direct_map.start)),
@@ -142,10 +140,10 @@ impl Space {
         for region in info.regions {
             // Page 0 is the firmware's in any case, and the end of every list.
             let start = region.start.max(PAGE_SIZE);
-            space.release(Range { start, end: region.end().min(mapped) });
-            let above = Range { start: start.max(mapped), end: region.end() };
+            space.release(AddressRange { start, end: region.end().min(mapped) });
+            let above = AddressRange { start: start.max(mapped), end: region.end() };
             // A loader that names a region twice, or too many, loses it.
-            let _: Result<(), hermit_ranges::FreeError> = space.unmapped.free(above);
+            let _: Result<(), hermit_memory::ranges::FreeError> = space.unmapped.free(above);
         }
         // The lowest memory is used first, so it would soon be gone.
         space.low_page = space.reserve_low_page();
@@ -159,7 +157,7 @@ impl Space {
     }
 
     /// Frees memory that no processor remembers.
-    pub(super) fn release(&mut self, range: Range) {
+    pub(super) fn release(&mut self, range: AddressRange) {
         if range.start < range.end {
             // What is freed twice stays free; who does it has a bug that the next user of the memory must not suffer from.
             let freed: Result<(), NotAllocated> = self.frames.free(&mut self.direct_map, range);
@@ -214,8 +212,8 @@ impl Space {
 
     /// Takes a large page, all zero, if there is one without mapping more.
     pub(super) fn take_large_page(&mut self) -> Option<u64> {
-        let page = self.frames.allocate(&mut self.direct_map, LARGE_PAGE, LARGE_PAGE)?;
-        self.direct_map.zero(page, LARGE_PAGE);
+        let page = self.frames.allocate(&mut self.direct_map, LARGE_PAGE_SIZE, LARGE_PAGE_SIZE)?;
+        self.direct_map.zero(page, LARGE_PAGE_SIZE);
         Some(page)
     }
 
@@ -229,26 +227,26 @@ impl Space {
         if page < 1 << 20 {
             return Some(page);
         }
-        self.release(Range { start: page, end: page + PAGE_SIZE });
+        self.release(AddressRange { start: page, end: page + PAGE_SIZE });
         None
     }
 
     /// Extends the direct map by memory that is free, about as much as is needed.
     fn map_more(&mut self, table: &mut AddressSpace, size: u64) -> Result<(), OutOfMemory> {
         let first = *self.unmapped.as_slice().first().ok_or(OutOfMemory)?;
-        let end = first.start.saturating_add(size).next_multiple_of(LARGE_PAGE).min(first.end);
-        let from = self.mapped.max(first.start / LARGE_PAGE * LARGE_PAGE);
-        let to = end.next_multiple_of(LARGE_PAGE);
+        let end = first.start.saturating_add(size).next_multiple_of(LARGE_PAGE_SIZE).min(first.end);
+        let from = self.mapped.max(first.start / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE);
+        let to = end.next_multiple_of(LARGE_PAGE_SIZE);
         while self.mapped.max(from) < to {
             let at = self.mapped.max(from);
             let address = self.direct_map.address(at);
-            match table.map(self, address, at, LARGE_PAGE, Access::Write) {
+            match table.map(self, address, at, LARGE_PAGE_SIZE, Access::Write) {
                 // The loader may have mapped single pages further up.
-                Ok(()) | Err(PagingError::Occupied) => self.mapped = at + LARGE_PAGE,
+                Ok(()) | Err(PagingError::Occupied) => self.mapped = at + LARGE_PAGE_SIZE,
                 Err(_) => return Err(OutOfMemory),
             }
         }
-        let range = Range { start: first.start, end };
+        let range = AddressRange { start: first.start, end };
         self.unmapped.remove(range).map_err(|_| OutOfMemory)?;
         self.release(range);
         self.refill();
@@ -272,7 +270,7 @@ impl Space {
                 // As in `release`.
                 let _: Result<(), NotAllocated> = self.frames.free_frame(&mut self.direct_map, start);
             } else {
-                self.release(Range { start, end: start + size });
+                self.release(AddressRange { start, end: start + size });
             }
         }
     }

@@ -6,9 +6,9 @@ use core::ptr::with_exposed_provenance;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_memory::slots::{self, Extent, SIZES, Slot};
+use hermit_memory::stack_slots::{self, SIZES, StackBounds, StackSlot};
 
 use super::{OutOfMemory, paging};
 use crate::arch::stacks;
@@ -39,18 +39,18 @@ struct Free {
     /// Without memory, of each size.
     clean: [Vec<u64>; SIZES],
     /// With the memory of their last users.
-    dirty: heapless::Vec<Slot, DIRTY>,
+    dirty: heapless::Vec<StackSlot, DIRTY>,
 }
 
 /// The stack of a thread.
 #[derive(Debug)]
 pub struct Stack {
-    slot: Slot,
+    slot: StackSlot,
 }
 
 /// Takes the addresses for all stacks.
 pub(super) fn init() -> Result<(), OutOfMemory> {
-    let start = paging::with(|memory| memory.allocate_addresses(slots::TOTAL, slots::ALIGN))?;
+    let start = paging::with(|memory| memory.allocate_addresses(stack_slots::TOTAL, stack_slots::ALIGN))?;
     START.store(start, Relaxed);
     Ok(())
 }
@@ -62,7 +62,7 @@ impl Stack {
     ///
     /// [`OutOfMemory`].
     pub fn new(size: usize) -> Result<Self, OutOfMemory> {
-        let size = slots::size_for(size as u64).ok_or(OutOfMemory)?;
+        let size = stack_slots::size_for(size as u64).ok_or(OutOfMemory)?;
         paging::with(|memory| memory.check_reserve(2 * PAGE_SIZE))?;
         let stack = Self { slot: take(size)? };
         // If this fails, the slot is given back.
@@ -73,23 +73,24 @@ impl Stack {
 
     /// Whether a stack of `size` bytes is a good choice for somebody who wants `wanted` bytes.
     pub(crate) fn fits(size: usize, wanted: usize) -> bool {
-        slots::size_for(wanted as u64).is_some_and(|number| slots::stack_size(number) == size as u64)
+        stack_slots::size_for(wanted as u64)
+            .is_some_and(|number| stack_slots::stack_size(number) == size as u64)
     }
 
     /// Its size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
-        to_usize(slots::stack_size(self.slot.size))
+        to_usize(stack_slots::stack_size(self.slot.size))
     }
 
     /// The address just above the stack.
     #[must_use]
     pub fn top(&self) -> u64 {
-        self.extent().top
+        self.bounds().top
     }
 
-    fn extent(&self) -> Extent {
-        self.slot.extent(START.load(Relaxed))
+    fn bounds(&self) -> StackBounds {
+        self.slot.bounds(START.load(Relaxed))
     }
 }
 
@@ -106,10 +107,10 @@ impl Drop for Stack {
 }
 
 /// Unmaps the stacks in slots.
-fn unmap(slots: impl Iterator<Item = Slot>) {
+fn unmap(slots: impl Iterator<Item = StackSlot>) {
     let start = START.load(Relaxed);
     let ranges =
-        slots.map(|slot| slot.extent(start)).map(|extent| (extent.bottom, extent.top - extent.bottom));
+        slots.map(|slot| slot.bounds(start)).map(|bounds| (bounds.bottom, bounds.top - bounds.bottom));
     paging::with(|memory| memory.unmap_and_free(ranges));
 }
 
@@ -126,30 +127,30 @@ pub(super) fn take_memory() {
 }
 
 /// Takes a slot of a size.
-fn take(size: usize) -> Result<Slot, OutOfMemory> {
+fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
     let mut free = FREE.lock();
     if let Some(place) = free.dirty.iter().rposition(|slot| slot.size == size) {
         return Ok(free.dirty.swap_remove(place));
     }
     if let Some(index) = free.clean[size].pop() {
-        return Ok(Slot { size, index });
+        return Ok(StackSlot { size, index });
     }
     let index = USED[size].load(Relaxed);
-    if index >= Slot::count(size) {
+    if index >= StackSlot::count(size) {
         return Err(OutOfMemory);
     }
     // Room for every slot that there is, so that giving one back cannot fail.
     let room = to_usize(index) + 1 - free.clean[size].len();
     free.clean[size].try_reserve(room).map_err(|_| OutOfMemory)?;
     USED[size].store(index + 1, Relaxed);
-    Ok(Slot { size, index })
+    Ok(StackSlot { size, index })
 }
 
 /// The place of the stack to which an address belongs, the guard page included.
-fn find(address: u64) -> Option<Extent> {
+fn find(address: u64) -> Option<StackBounds> {
     let start = START.load(Relaxed);
-    let slot = Slot::at(address.checked_sub(start)?).filter(|_| start != 0)?;
-    (slot.index < USED[slot.size].load(Relaxed)).then(|| slot.extent(start))
+    let slot = StackSlot::at(address.checked_sub(start)?).filter(|_| start != 0)?;
+    (slot.index < USED[slot.size].load(Relaxed)).then(|| slot.bounds(start))
 }
 
 /// Whether an address belongs to a stack, its guard page included.
@@ -159,7 +160,7 @@ pub(crate) fn contains(address: u64) -> bool {
 
 /// Whether an address is in the guard page of a stack.
 pub(crate) fn is_guard(address: u64) -> bool {
-    find(address).map_or_else(|| stacks::is_guard(address), |extent| address < extent.bottom)
+    find(address).map_or_else(|| stacks::is_guard(address), |bounds| address < bounds.bottom)
 }
 
 /// Puts memory behind an address of a stack.
@@ -169,9 +170,9 @@ pub(crate) fn is_guard(address: u64) -> bool {
 /// [`OutOfMemory`] if there is none, or if the address belongs to no stack.
 pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
     match find(address) {
-        Some(extent) if address >= extent.bottom => {
+        Some(bounds) if address >= bounds.bottom => {
             let page = address & !(PAGE_SIZE - 1);
-            let size = growth(extent, page);
+            let size = growth(bounds, page);
             paging::with(|memory| {
                 let block = memory.map_fresh_block(page + PAGE_SIZE - size, size);
                 // Where there is no memory for more, or something is there already, one page will do.
@@ -184,9 +185,9 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
 
 /// How many bytes from a page downwards get memory when it is the first of them that is touched: as many as lie above it, so
 /// that a stack that is used twice as much has faulted once more, within limits.
-fn growth(extent: Extent, page: u64) -> u64 {
-    let used = extent.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MOST_GROWTH);
-    let room = page + PAGE_SIZE - extent.bottom;
+fn growth(bounds: StackBounds, page: u64) -> u64 {
+    let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MOST_GROWTH);
+    let room = page + PAGE_SIZE - bounds.bottom;
     (1 << used.ilog2()).min(room)
 }
 
@@ -215,7 +216,7 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
         return None;
     }
     let mapped = match find(frame) {
-        Some(extent) => frame >= extent.bottom && frame + 16 <= extent.top && paging::is_mapped(frame),
+        Some(bounds) => frame >= bounds.bottom && frame + 16 <= bounds.top && paging::is_mapped(frame),
         None => stacks::contains(frame) && stacks::contains(frame + 15),
     };
     if !mapped {

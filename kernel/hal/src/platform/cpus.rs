@@ -3,7 +3,8 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_firmware::{MAX_CPUS, Machine};
+use hermit_firmware::Machine;
+use hermit_interface::MAX_CPUS;
 use spin::Once;
 
 use super::apic::{self, Command};

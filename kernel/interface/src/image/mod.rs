@@ -15,10 +15,8 @@ use elf::note::Note;
 use elf::section::SectionHeader;
 use elf::segment::ProgramHeader;
 
+use crate::address::PAGE_SIZE;
 use crate::note::{ABI_VERSION, OWNER, TYPE_ABI};
-
-/// Size of a page and smallest alignment of a segment.
-pub const PAGE_SIZE: u64 = 4096;
 
 /// Largest size of an image in memory.
 pub const MAX_SIZE: u64 = 1 << 30;

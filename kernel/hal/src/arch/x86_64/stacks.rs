@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 
 use super::segments::StackTops;

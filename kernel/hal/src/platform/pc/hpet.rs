@@ -1,5 +1,7 @@
 //! The high-precision event timer (IA-PC HPET specification 1.0a), of which only the counter is used.
 
+use hermit_interface::address::PAGE_SIZE;
+
 use super::reference::Reference;
 use crate::platform::cpus;
 use crate::platform::registers::Registers;
@@ -15,8 +17,6 @@ const ENABLE: u32 = 1 << 0;
 /// Femtoseconds in a second; and the longest tick that the specification allows, in femtoseconds.
 const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
 const LONGEST: u64 = 100_000_000;
-
-const PAGE_SIZE: u64 = 4096;
 
 static REGISTERS: Registers = Registers::new();
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-use hermit_interface::machine::MAX_CPUS;
+use hermit_interface::MAX_CPUS;
 use hermit_interface::process::{BUSY, Cpu, Cpus, LOOKING, WAITING};
 use spin::Once;
 
@@ -19,10 +19,10 @@ static CPUS: Once<&'static Cpus> = Once::new();
 const NEVER: u64 = u64::MAX;
 
 /// When the timer of each CPU is to expire for which Linux has not been asked yet. Only its CPU uses it.
-static DEADLINES: [AtomicU64; MAX_CPUS as usize] = [const { AtomicU64::new(NEVER) }; MAX_CPUS as usize];
+static DEADLINES: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(NEVER) }; MAX_CPUS];
 
 /// How long, in nanoseconds, a CPU with nothing to do looks for something before it sleeps; each CPU's own.
-static LOOKING_TIMES: [AtomicU64; MAX_CPUS as usize] = [const { AtomicU64::new(0) }; MAX_CPUS as usize];
+static LOOKING_TIMES: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 /// The shortest and the longest of those times, but for none.
 const LEAST_LOOKING: u64 = 5_000;

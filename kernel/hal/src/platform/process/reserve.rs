@@ -7,7 +7,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_interface::image::PAGE_SIZE;
+use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::process::SPARE_ADDRESSES;
 use hermit_paging::Access;
 

@@ -1,6 +1,6 @@
 //! A node of the tree, in the first words of the range it stands for.
 
-use crate::Words;
+use super::Words;
 
 /// Where its parts lie; together less than a cache line.
 const SIZE: u64 = 0;

@@ -1,24 +1,21 @@
 //! Free physical memory, recorded in the free memory itself.
 //!
-//! [`Extents`] is a balanced tree of all free ranges. A range's node lies in its own first words, so the record has
+//! [`ExtentAllocator`] is a balanced tree of all free ranges. A range's node lies in its own first words, so the record has
 //! room for any number of ranges, nothing is ever lost to fragmentation, and neither time nor memory is spent in
-//! advance on a machine that has much of it. [`Frames`] puts a small stack of single pages in front of the tree.
+//! advance on a machine that has much of it. [`FrameAllocator`] puts a small stack of single pages in front of the tree.
 //!
 //! How words in free memory are reached is the caller's matter: see [`Words`]. Whoever writes to memory that is free
 //! destroys the record.
-#![no_std]
-#![forbid(unsafe_code)]
 
+mod allocator;
 mod extents;
-mod frames;
 mod node;
 mod tree;
 
-pub use extents::Extents;
-pub use frames::Frames;
+pub use allocator::FrameAllocator;
+pub use extents::ExtentAllocator;
 
-/// The unit of everything here, in bytes. Each address, size and alignment is a multiple of it.
-pub const PAGE_SIZE: u64 = 4096;
+use hermit_interface::address::PAGE_SIZE;
 
 /// Words in free physical memory.
 ///

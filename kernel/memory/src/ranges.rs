@@ -2,27 +2,9 @@
 //!
 //! A sorted table of disjoint, never adjacent ranges with room for `N`. Its cost depends on how many pieces the
 //! free space is in, not on how large it is, and it needs no heap, so loader, hypervisor and kernel share it.
-#![no_std]
-#![forbid(unsafe_code)]
 
 use heapless::Vec;
-
-/// A range of numbers, from `start` up to but without `end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The first number.
-    pub start: u64,
-    /// The number after the last one.
-    pub end: u64,
-}
-
-impl Range {
-    /// How many numbers it holds.
-    #[must_use]
-    pub const fn size(self) -> u64 {
-        self.end.saturating_sub(self.start)
-    }
-}
+use hermit_interface::address::AddressRange;
 
 /// Why a range cannot be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,16 +14,16 @@ pub enum FreeError {
     NotAllocated,
     /// The free space is in too many pieces to be recorded; the range is lost.
     #[error("too many free ranges")]
-    TooManyPieces,
+    TableFull,
 }
 
 /// The free ranges, at most `N` of them.
 #[derive(Debug, Clone, Default)]
-pub struct Ranges<const N: usize> {
-    free: Vec<Range, N>,
+pub struct FreeRanges<const N: usize> {
+    free: Vec<AddressRange, N>,
 }
 
-impl<const N: usize> Ranges<N> {
+impl<const N: usize> FreeRanges<N> {
     /// Nothing is free.
     #[must_use]
     pub const fn new() -> Self {
@@ -50,7 +32,7 @@ impl<const N: usize> Ranges<N> {
 
     /// The free ranges in ascending order.
     #[must_use]
-    pub fn as_slice(&self) -> &[Range] {
+    pub fn as_slice(&self) -> &[AddressRange] {
         &self.free
     }
 
@@ -75,7 +57,7 @@ impl<const N: usize> Ranges<N> {
             let start = range.start.checked_next_multiple_of(align)?;
             (start.checked_add(size)? <= range.end).then_some(start)
         })?;
-        let taken = Range { start, end: start + size };
+        let taken = AddressRange { start, end: start + size };
         self.remove(taken).ok()?;
         Some(start)
     }
@@ -84,18 +66,18 @@ impl<const N: usize> Ranges<N> {
     ///
     /// # Errors
     ///
-    /// [`FreeError::TooManyPieces`] if the table is full; then nothing has changed.
-    pub fn remove(&mut self, taken: Range) -> Result<(), FreeError> {
+    /// [`FreeError::TableFull`] if the table is full; then nothing has changed.
+    pub fn remove(&mut self, taken: AddressRange) -> Result<(), FreeError> {
         let mut index = 0;
         while let Some(&range) = self.free.get(index) {
             let (before, after) = (
-                Range { end: range.end.min(taken.start), ..range },
-                Range { start: range.start.max(taken.end), ..range },
+                AddressRange { end: range.end.min(taken.start), ..range },
+                AddressRange { start: range.start.max(taken.end), ..range },
             );
             match (before.size() > 0, after.size() > 0) {
                 _ if range.end <= taken.start || range.start >= taken.end => index += 1,
                 (true, true) => {
-                    self.free.insert(index + 1, after).map_err(|_| FreeError::TooManyPieces)?;
+                    self.free.insert(index + 1, after).map_err(|_| FreeError::TableFull)?;
                     self.free[index] = before;
                     return Ok(());
                 }
@@ -112,7 +94,7 @@ impl<const N: usize> Ranges<N> {
     /// # Errors
     ///
     /// See [`FreeError`]; then nothing has changed.
-    pub fn free(&mut self, range: Range) -> Result<(), FreeError> {
+    pub fn free(&mut self, range: AddressRange) -> Result<(), FreeError> {
         if range.size() == 0 {
             return Ok(());
         }
@@ -126,7 +108,7 @@ impl<const N: usize> Ranges<N> {
             (Some(previous), true) => self.free[previous].end = self.free.remove(index).end,
             (Some(previous), false) => self.free[previous].end = range.end,
             (None, true) => self.free[index].start = range.start,
-            (None, false) => self.free.insert(index, range).map_err(|_| FreeError::TooManyPieces)?,
+            (None, false) => self.free.insert(index, range).map_err(|_| FreeError::TableFull)?,
         }
         Ok(())
     }
@@ -136,19 +118,19 @@ impl<const N: usize> Ranges<N> {
 mod tests {
     extern crate std;
 
-    use super::{FreeError, Range, Ranges};
+    use super::{AddressRange, FreeError, FreeRanges};
     use proptest::collection::vec;
     use proptest::prelude::any;
     use proptest::{prop_assert_eq, proptest};
     use std::vec::Vec;
 
-    fn range(start: u64, end: u64) -> Range {
-        Range { start, end }
+    fn range(start: u64, end: u64) -> AddressRange {
+        AddressRange { start, end }
     }
 
     #[test]
     fn neighbours_are_joined() {
-        let mut ranges = Ranges::<4>::new();
+        let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(0, 10)).unwrap();
         ranges.free(range(20, 30)).unwrap();
         ranges.free(range(10, 20)).unwrap();
@@ -157,7 +139,7 @@ mod tests {
 
     #[test]
     fn alignment_leaves_a_piece_in_front() {
-        let mut ranges = Ranges::<4>::new();
+        let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(3, 30)).unwrap();
         assert_eq!(ranges.allocate(8, 8), Some(8));
         assert_eq!(ranges.as_slice(), [range(3, 8), range(16, 30)]);
@@ -167,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_double_free_is_refused() {
-        let mut ranges = Ranges::<4>::new();
+        let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(0, 10)).unwrap();
         assert_eq!(ranges.free(range(5, 6)), Err(FreeError::NotAllocated));
         assert_eq!(ranges.free(range(9, 12)), Err(FreeError::NotAllocated));
@@ -175,16 +157,16 @@ mod tests {
 
     #[test]
     fn a_full_table_is_an_error_and_changes_nothing() {
-        let mut ranges = Ranges::<1>::new();
+        let mut ranges = FreeRanges::<1>::new();
         ranges.free(range(0, 10)).unwrap();
-        assert_eq!(ranges.free(range(20, 30)), Err(FreeError::TooManyPieces));
-        assert_eq!(ranges.remove(range(4, 5)), Err(FreeError::TooManyPieces));
+        assert_eq!(ranges.free(range(20, 30)), Err(FreeError::TableFull));
+        assert_eq!(ranges.remove(range(4, 5)), Err(FreeError::TableFull));
         assert_eq!(ranges.as_slice(), [range(0, 10)]);
     }
 
     #[test]
     fn the_end_of_the_number_range_is_no_trap() {
-        let mut ranges = Ranges::<4>::new();
+        let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(u64::MAX - 10, u64::MAX)).unwrap();
         assert_eq!(ranges.allocate(8, 1 << 40), None);
         assert_eq!(ranges.allocate(u64::MAX, 1), None);
@@ -194,7 +176,7 @@ mod tests {
         /// A bitmap of 256 numbers says the same after any sequence of operations.
         #[test]
         fn it_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_u64, 0..3_u8, 0..4_u32), 0..60)) {
-            let mut ranges = Ranges::<200>::new();
+            let mut ranges = FreeRanges::<200>::new();
             let mut bitmap = [false; 256];
             for (start, size, step, align) in steps {
                 let start = u64::from(start);

@@ -2,14 +2,14 @@
 
 extern crate std;
 
-use hermit_ranges::Range;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 use std::vec;
 use std::vec::Vec;
 
-use crate::{Extents, Frames, NotAllocated, PAGE_SIZE, Words};
+use super::{ExtentAllocator, FrameAllocator, NotAllocated, Words};
 
 /// Words that a node may take of a page.
 const WORDS: usize = 8;
@@ -77,19 +77,19 @@ impl Words for Memory {
     }
 }
 
-fn range(pages: &std::ops::Range<usize>) -> Range {
-    Range { start: pages.start as u64 * PAGE_SIZE, end: pages.end as u64 * PAGE_SIZE }
+fn range(pages: &std::ops::Range<usize>) -> AddressRange {
+    AddressRange { start: pages.start as u64 * PAGE_SIZE, end: pages.end as u64 * PAGE_SIZE }
 }
 
 /// Frees pages that are allocated.
-fn free(extents: &mut Extents, memory: &mut Memory, pages: std::ops::Range<usize>) {
+fn free(extents: &mut ExtentAllocator, memory: &mut Memory, pages: std::ops::Range<usize>) {
     memory.mark(pages.clone(), true);
     extents.free(memory, range(&pages)).unwrap();
 }
 
 #[test]
 fn page_zero_is_a_page() {
-    let (mut extents, mut memory) = (Extents::new(), Memory::new(8));
+    let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(8));
     free(&mut extents, &mut memory, 0..1);
     free(&mut extents, &mut memory, 2..4);
     assert_eq!(extents.allocate(&mut memory, PAGE_SIZE, PAGE_SIZE), Some(0));
@@ -99,7 +99,7 @@ fn page_zero_is_a_page() {
 
 #[test]
 fn what_is_no_page_is_refused() {
-    let (mut extents, mut memory) = (Extents::new(), Memory::new(8));
+    let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(8));
     free(&mut extents, &mut memory, 0..8);
     let refused = [(0, 4096), (1, 4096), (4097, 4096), (4096, 0), (4096, 3), (u64::MAX - 4095, 4096)];
     for (size, align) in refused {
@@ -109,15 +109,15 @@ fn what_is_no_page_is_refused() {
         assert!(!extents.allocate_at(&mut memory, start, size));
     }
     for (start, end) in [(1 << 20, (1 << 20) + 1), (4095, 4096), (0, 4096), (7 << 12, 9 << 12)] {
-        assert_eq!(extents.free(&mut memory, Range { start, end }), Err(NotAllocated));
+        assert_eq!(extents.free(&mut memory, AddressRange { start, end }), Err(NotAllocated));
     }
-    assert_eq!(Frames::new().free_frame(&mut memory, 1), Err(NotAllocated));
+    assert_eq!(FrameAllocator::new().free_frame(&mut memory, 1), Err(NotAllocated));
     assert_eq!(extents.total(), 8 * PAGE_SIZE);
 }
 
 #[test]
 fn an_aligned_request_does_not_try_every_range() {
-    let (mut extents, mut memory) = (Extents::new(), Memory::new(1024));
+    let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(1024));
     // A hundred pairs of pages, none aligned, then an aligned pair, and a long range.
     for pair in 0..100 {
         free(&mut extents, &mut memory, pair * 4 + 1..pair * 4 + 3);
@@ -139,7 +139,7 @@ fn the_tree_stays_flat() {
     // Up, down, and scattered: 7919 has no divisor in common with the number of ranges.
     let orders: [Order; 3] = [|at| at, |at| EXTENTS - 1 - at, |at| at * 7919 % EXTENTS];
     for order in orders {
-        let (mut extents, mut memory) = (Extents::new(), Memory::new(4 * EXTENTS));
+        let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(4 * EXTENTS));
         for at in (0..EXTENTS).map(order) {
             free(&mut extents, &mut memory, 4 * at..4 * at + 3);
         }
@@ -156,7 +156,7 @@ fn the_tree_stays_flat() {
 
 #[test]
 fn single_pages_come_back_in_reverse() {
-    let (mut frames, mut memory) = (Frames::new(), Memory::new(100));
+    let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(100));
     memory.mark(0..100, true);
     frames.free(&mut memory, range(&(0..100))).unwrap();
     let taken: Vec<u64> = (0..100).map(|_| frames.allocate_frame(&mut memory).unwrap()).collect();
@@ -172,7 +172,7 @@ fn single_pages_come_back_in_reverse() {
 
 #[test]
 fn pages_at_hand_do_not_stand_in_the_way() {
-    let (mut frames, mut memory) = (Frames::new(), Memory::new(64));
+    let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(64));
     memory.mark(0..64, true);
     frames.free(&mut memory, range(&(0..64))).unwrap();
     let frame = frames.allocate_frame(&mut memory).unwrap();
@@ -185,7 +185,7 @@ fn pages_at_hand_do_not_stand_in_the_way() {
 
 #[test]
 fn a_page_freed_twice_is_reported_and_given_out_once() {
-    let (mut frames, mut memory) = (Frames::new(), Memory::new(128));
+    let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(128));
     memory.mark(0..128, true);
     frames.free_frame(&mut memory, 0).unwrap();
     let results: Vec<_> = (0..100).map(|page| frames.free_frame(&mut memory, page * PAGE_SIZE)).collect();
@@ -203,7 +203,7 @@ fn pages_of((start, size, ..): Step) -> std::ops::Range<usize> {
 proptest! {
     #[test]
     fn extents_agree_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..4_u8, 0..4_u32), 0..200)) {
-        let (mut extents, mut memory) = (Extents::new(), Memory::new(256));
+        let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(256));
         for step in steps {
             let pages = pages_of(step);
             let part = range(&pages);
@@ -232,7 +232,7 @@ proptest! {
 
     #[test]
     fn frames_agree_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..8_u8, 0..4_u32), 0..300)) {
-        let (mut frames, mut memory) = (Frames::new(), Memory::new(256));
+        let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(256));
         for step in steps {
             let pages = pages_of(step);
             let part = range(&pages);

@@ -1,9 +1,9 @@
 //! Single pages in front of the ranges.
 
 use heapless::Vec;
-use hermit_ranges::Range;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
-use crate::{Extents, NotAllocated, PAGE_SIZE, Words, is_whole_pages};
+use super::{ExtentAllocator, NotAllocated, Words, is_whole_pages};
 
 /// How many pages are kept at hand.
 const KEPT: usize = 64;
@@ -15,16 +15,16 @@ const BATCH: usize = KEPT / 2;
 ///
 /// The page that was freed last is given out first: it may still be in the processor's cache.
 #[derive(Debug, Default)]
-pub struct Frames {
-    extents: Extents,
+pub struct FrameAllocator {
+    extents: ExtentAllocator,
     kept: Vec<u64, KEPT>,
 }
 
-impl Frames {
+impl FrameAllocator {
     /// Nothing is free.
     #[must_use]
     pub const fn new() -> Self {
-        Self { extents: Extents::new(), kept: Vec::new() }
+        Self { extents: ExtentAllocator::new(), kept: Vec::new() }
     }
 
     /// How many bytes are free in all.
@@ -64,7 +64,7 @@ impl Frames {
         }
     }
 
-    /// As [`Extents::allocate`]. If nothing fits, the pages at hand go into the tree first.
+    /// As [`ExtentAllocator::allocate`]. If nothing fits, the pages at hand go into the tree first.
     pub fn allocate(&mut self, words: &mut impl Words, size: u64, align: u64) -> Option<u64> {
         let found = self.extents.allocate(words, size, align);
         if found.is_some() || self.kept.is_empty() {
@@ -74,12 +74,12 @@ impl Frames {
         self.extents.allocate(words, size, align)
     }
 
-    /// As [`Extents::allocate_at`]. If not all of it is free, the pages at hand go into the tree first.
+    /// As [`ExtentAllocator::allocate_at`]. If not all of it is free, the pages at hand go into the tree first.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         if self.extents.allocate_at(words, start, size) {
             return true;
         }
-        let wanted = Range { start, end: start.saturating_add(size) };
+        let wanted = AddressRange { start, end: start.saturating_add(size) };
         if !self.keeps_any_of(wanted) {
             return false;
         }
@@ -87,19 +87,19 @@ impl Frames {
         self.extents.allocate_at(words, start, size)
     }
 
-    /// As [`Extents::free`].
+    /// As [`ExtentAllocator::free`].
     ///
     /// # Errors
     ///
     /// [`NotAllocated`]; then nothing has changed.
-    pub fn free(&mut self, words: &mut impl Words, range: Range) -> Result<(), NotAllocated> {
+    pub fn free(&mut self, words: &mut impl Words, range: AddressRange) -> Result<(), NotAllocated> {
         if self.keeps_any_of(range) {
             return Err(NotAllocated);
         }
         self.extents.free(words, range)
     }
 
-    fn keeps_any_of(&self, range: Range) -> bool {
+    fn keeps_any_of(&self, range: AddressRange) -> bool {
         self.kept.iter().any(|&frame| range.start <= frame && frame < range.end)
     }
 
@@ -142,6 +142,6 @@ impl Frames {
 }
 
 /// The page at an address.
-const fn page(start: u64) -> Range {
-    Range { start, end: start.saturating_add(PAGE_SIZE) }
+const fn page(start: u64) -> AddressRange {
+    AddressRange { start, end: start.saturating_add(PAGE_SIZE) }
 }

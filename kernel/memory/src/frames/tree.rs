@@ -4,10 +4,10 @@
 //! expected to be 2 ln n nodes long and is, with all but certainty, shorter than 5 ln n. Nodes know their parents, so
 //! nothing here recurses. A node keeps its priority when its range starts elsewhere, so that it can stay in its place.
 
-use hermit_ranges::Range;
+use hermit_interface::address::AddressRange;
 
-use crate::node::{Node, Side, largest};
-use crate::{NotAllocated, Words};
+use super::node::{Node, Side, largest};
+use super::{NotAllocated, Words};
 
 /// All free ranges in the order of their addresses.
 #[derive(Debug, Default)]
@@ -52,7 +52,11 @@ impl Tree {
     }
 
     /// What lies around `range`, of which nothing may be free.
-    pub(crate) fn neighbours(&self, words: &impl Words, range: Range) -> Result<Neighbours, NotAllocated> {
+    pub(crate) fn neighbours(
+        &self,
+        words: &impl Words,
+        range: AddressRange,
+    ) -> Result<Neighbours, NotAllocated> {
         let mut found = Neighbours { below: None, above: None };
         let mut next = self.root;
         // Each node on the way is nearer than the one before it on the same side.
@@ -71,7 +75,7 @@ impl Tree {
     }
 
     /// Adds a range between its neighbours.
-    pub(crate) fn insert(&mut self, words: &mut impl Words, range: Range, neighbours: Neighbours) {
+    pub(crate) fn insert(&mut self, words: &mut impl Words, range: AddressRange, neighbours: Neighbours) {
         // Of two neighbours one is below the other in the tree, so it has no child on the other's side.
         let free_below = neighbours.below.filter(|node| node.child(words, Side::Right).is_none());
         let parent = free_below.or(neighbours.above);
@@ -115,7 +119,7 @@ impl Tree {
     }
 
     /// Gives a range another start and size, between the same neighbours.
-    pub(crate) fn relocate(&mut self, words: &mut impl Words, node: Node, range: Range) {
+    pub(crate) fn relocate(&mut self, words: &mut impl Words, node: Node, range: AddressRange) {
         let new = Node(range.start);
         new.set_size(words, range.size());
         new.set_largest(words, node.largest(words));

@@ -4,8 +4,7 @@
 //! So an address says by itself in which slot it is. The first page of a slot is never mapped: it is the guard below the
 //! stack.
 
-/// Size of a page and of the guard.
-pub const PAGE_SIZE: u64 = 4096;
+use hermit_interface::address::PAGE_SIZE;
 
 /// Binary logarithm of the smallest slot's size.
 const SMALLEST: u32 = 14;
@@ -25,7 +24,7 @@ pub const ALIGN: u64 = 1 << REGION;
 
 /// The place of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct StackSlot {
     /// Which size it has.
     pub size: usize,
     /// Which of that size it is.
@@ -34,7 +33,7 @@ pub struct Slot {
 
 /// Where the guard of a slot starts, its stack, and where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct StackBounds {
     /// Start of the page that is never mapped.
     pub guard: u64,
     /// Lowest address of the stack.
@@ -57,7 +56,7 @@ pub const fn stack_size(size: usize) -> u64 {
     (1 << (SMALLEST as usize + size)) - PAGE_SIZE
 }
 
-impl Slot {
+impl StackSlot {
     /// How many slots of a size there are.
     #[must_use]
     pub const fn count(size: usize) -> u64 {
@@ -73,16 +72,16 @@ impl Slot {
 
     /// Where it lies, if all slots start at `start`.
     #[must_use]
-    pub const fn extent(self, start: u64) -> Extent {
+    pub const fn bounds(self, start: u64) -> StackBounds {
         let shift = SMALLEST as usize + self.size;
         let guard = start + ((self.size as u64) << REGION) + (self.index << shift);
-        Extent { guard, bottom: guard + PAGE_SIZE, top: guard + (1 << shift) }
+        StackBounds { guard, bottom: guard + PAGE_SIZE, top: guard + (1 << shift) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN, PAGE_SIZE, SIZES, Slot, TOTAL, size_for, stack_size};
+    use super::{ALIGN, PAGE_SIZE, SIZES, StackSlot, TOTAL, size_for, stack_size};
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
     const START: u64 = 150 * ALIGN;
@@ -99,11 +98,11 @@ mod tests {
     proptest! {
         #[test]
         fn an_address_knows_its_slot(offset in 0..TOTAL) {
-            let slot = Slot::at(offset).unwrap();
-            let extent = slot.extent(START);
-            prop_assert!(extent.guard <= START + offset && START + offset < extent.top);
-            prop_assert!(slot.index < Slot::count(slot.size));
-            prop_assert_eq!(extent.top - extent.bottom, stack_size(slot.size));
+            let slot = StackSlot::at(offset).unwrap();
+            let bounds = slot.bounds(START);
+            prop_assert!(bounds.guard <= START + offset && START + offset < bounds.top);
+            prop_assert!(slot.index < StackSlot::count(slot.size));
+            prop_assert_eq!(bounds.top - bounds.bottom, stack_size(slot.size));
         }
 
         #[test]
@@ -114,7 +113,7 @@ mod tests {
 
         #[test]
         fn what_is_outside_is_nobodys(offset in TOTAL..u64::MAX) {
-            prop_assert_eq!(Slot::at(offset), None);
+            prop_assert_eq!(StackSlot::at(offset), None);
         }
     }
 }

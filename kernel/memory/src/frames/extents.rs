@@ -1,10 +1,10 @@
 //! Ranges of free memory of any size.
 
-use hermit_ranges::Range;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
-use crate::node::{Node, Side};
-use crate::tree::{Neighbours, Tree, first, next};
-use crate::{NotAllocated, PAGE_SIZE, Words, is_whole_pages};
+use super::node::{Node, Side};
+use super::tree::{Neighbours, Tree, first, next};
+use super::{NotAllocated, Words, is_whole_pages};
 
 /// How many ranges are tried in the order of their addresses before an aligned request takes one that fits wherever it
 /// starts.
@@ -15,12 +15,12 @@ const TRIES: u32 = 64;
 /// Each call takes a time that grows with the logarithm of the number of ranges. Sizes and addresses are in bytes and
 /// multiples of [`PAGE_SIZE`].
 #[derive(Debug, Default)]
-pub struct Extents {
+pub struct ExtentAllocator {
     tree: Tree,
     total: u64,
 }
 
-impl Extents {
+impl ExtentAllocator {
     /// Nothing is free.
     #[must_use]
     pub const fn new() -> Self {
@@ -55,7 +55,7 @@ impl Extents {
             .search(words, size, align, TRIES)
             .or_else(|| fit(self.tree.first(words, certain)?, words, size, align))
             .or_else(|| self.search(words, size, align, u32::MAX))?;
-        self.take(words, node, Range { start, end: start + size });
+        self.take(words, node, AddressRange { start, end: start + size });
         Some(start)
     }
 
@@ -69,15 +69,15 @@ impl Extents {
         }
         let found = self.tree.containing(words, start).filter(|node| end <= node.end(words));
         if let Some(node) = found {
-            self.take(words, node, Range { start, end });
+            self.take(words, node, AddressRange { start, end });
         }
         found.is_some()
     }
 
     /// Takes the beginning of the lowest free range, at most `size` bytes of it.
-    pub(crate) fn allocate_up_to(&mut self, words: &mut impl Words, size: u64) -> Option<Range> {
+    pub(crate) fn allocate_up_to(&mut self, words: &mut impl Words, size: u64) -> Option<AddressRange> {
         let node = self.tree.first(words, PAGE_SIZE)?;
-        let range = Range { start: node.0, end: node.0 + node.size(words).min(size) };
+        let range = AddressRange { start: node.0, end: node.0 + node.size(words).min(size) };
         self.take(words, node, range);
         Some(range)
     }
@@ -87,7 +87,7 @@ impl Extents {
     /// # Errors
     ///
     /// [`NotAllocated`]; then nothing has changed.
-    pub fn free(&mut self, words: &mut impl Words, range: Range) -> Result<(), NotAllocated> {
+    pub fn free(&mut self, words: &mut impl Words, range: AddressRange) -> Result<(), NotAllocated> {
         if !is_whole_pages(range.start) || !is_whole_pages(range.end) {
             return Err(NotAllocated);
         }
@@ -105,7 +105,7 @@ impl Extents {
             }
             (Some(below), None) => self.tree.resize(words, below, range.end - below.0),
             (None, Some(above)) => {
-                let joined = Range { start: range.start, end: above.end(words) };
+                let joined = AddressRange { start: range.start, end: above.end(words) };
                 self.tree.relocate(words, above, joined);
             }
             (None, None) => self.tree.insert(words, range, neighbours),
@@ -127,9 +127,9 @@ impl Extents {
     }
 
     /// Takes a part of a free range.
-    fn take(&mut self, words: &mut impl Words, node: Node, part: Range) {
+    fn take(&mut self, words: &mut impl Words, node: Node, part: AddressRange) {
         let end = node.end(words);
-        let rest = Range { start: part.end, end };
+        let rest = AddressRange { start: part.end, end };
         match (part.start > node.0, rest.size() > 0) {
             (false, false) => self.tree.remove(words, node),
             (false, true) => self.tree.relocate(words, node, rest),
