@@ -12,17 +12,17 @@ use crate::setup::toolchain::Toolchain;
 use crate::workspace;
 
 /// The target of bare-metal code: the kernel and the loader.
-pub(crate) const BARE_TARGET: &str = "x86_64-unknown-none";
+pub const BARE_TARGET: &str = "x86_64-unknown-none";
 
 /// The target of programs.
-pub(crate) const GUEST_TARGET: &str = "x86_64-unknown-hermit";
+pub const GUEST_TARGET: &str = "x86_64-unknown-hermit";
 
 /// The target of programs without floating-point instructions: see [`soft_float`].
 pub(crate) const SOFT_TARGET: &str = "x86_64-unknown-hermit-softfloat";
 
 /// How a program computes with floating-point numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Float {
+pub enum Float {
     /// In the processor's vector registers.
     #[default]
     Hard,
@@ -32,7 +32,7 @@ pub(crate) enum Float {
 
 impl Float {
     /// The target that a program is built for.
-    pub(crate) fn target(self) -> &'static str {
+    pub fn target(self) -> &'static str {
         match self {
             Self::Hard => GUEST_TARGET,
             Self::Soft => SOFT_TARGET,
@@ -42,17 +42,17 @@ impl Float {
 
 /// Something that cargo built or found up to date.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Artifact {
+pub struct Artifact {
     /// Name of the library or binary.
-    pub(crate) name: String,
+    pub name: String,
     /// Its files.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// The file to execute, if it is a program.
-    pub(crate) executable: Option<PathBuf>,
+    pub executable: Option<PathBuf>,
 }
 
 /// Runs `cargo build` and lists what it made. Cargo's own messages go to standard error.
-pub(crate) fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
+pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
     let messages = process::output(cargo.arg("--message-format=json-render-diagnostics"))?;
     messages.lines().filter_map(|line| parse(line).transpose()).collect()
 }
@@ -75,7 +75,7 @@ fn parse(line: &str) -> Result<Option<Artifact>> {
 }
 
 /// Builds the loader; quick if it is up to date.
-pub(crate) fn loader() -> Result<PathBuf> {
+pub fn loader() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-loader"]);
     cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
@@ -84,11 +84,18 @@ pub(crate) fn loader() -> Result<PathBuf> {
 }
 
 /// Builds the hypervisor as it is shipped; quick if it is up to date.
-pub(crate) fn uhyve() -> Result<PathBuf> {
+pub fn uhyve() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "uhyve"]);
     cargo.args(["--profile", "hypervisor"]);
     executable(&mut cargo, "uhyve")
+}
+
+/// Builds this tool's program `xtask`, which is also the runner; quick if it is up to date.
+pub fn xtask() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "xtask"]);
+    executable(&mut cargo, "xtask")
 }
 
 fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
@@ -98,7 +105,7 @@ fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
 }
 
 /// Copies a program without its symbols and debugging information.
-pub(crate) fn strip(program: &Path, copy: &Path) -> Result<()> {
+pub fn strip(program: &Path, copy: &Path) -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let mut objcopy = Command::new(toolchain.host_tool("rust-objcopy")?);
     // It uses the LLVM library that rustc uses.
@@ -108,20 +115,20 @@ pub(crate) fn strip(program: &Path, copy: &Path) -> Result<()> {
 
 /// What to build for the guest, and how.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Options {
+pub struct Options {
     /// Optimised.
-    pub(crate) release: bool,
+    pub release: bool,
     /// Features to switch on, as cargo takes them.
-    pub(crate) features: Vec<String>,
+    pub features: Vec<String>,
     /// The program, if the crate has several.
-    pub(crate) bin: Option<String>,
+    pub bin: Option<String>,
     /// How it computes with floating-point numbers.
-    pub(crate) float: Float,
+    pub float: Float,
 }
 
 /// Builds the program of the crate in `folder` for the guest. A soft-float program comes into a folder of the
 /// workspace, whichever crate it is of, and std for it is built before if need be.
-pub(crate) fn guest_program(folder: &Path, options: &Options) -> Result<PathBuf> {
+pub fn guest_program(folder: &Path, options: &Options) -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(folder).args(["build", "--target", options.float.target()]);
     if options.float == Float::Soft {

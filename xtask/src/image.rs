@@ -21,8 +21,9 @@ const PAYLOAD_ADDRESS: u64 = 2 << 20;
 /// Starts the loader's record of a fused image; address and size follow.
 const PAYLOAD_MAGIC: &[u8; 8] = b"HRMTPLD1";
 
+/// Options of `image`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     program: Program,
     /// The file to write
@@ -30,7 +31,8 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+/// Writes the file that `arguments` describe.
+pub fn main(arguments: &Arguments) -> Result<()> {
     setup::ensure()?;
     let image = arguments.program.build()?;
     let payload = program::check(&image)?;
@@ -59,7 +61,7 @@ fn write(output: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// The loader's file with the image behind it.
-pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let header = FileHeader64::<LittleEndian>::parse(loader).context("the loader is no ELF file")?;
     let endian = LittleEndian;
     let segments = header.program_headers(endian, loader).context("the loader has no segments")?;
@@ -106,7 +108,7 @@ pub(crate) fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Starts the multiboot header.
-pub(crate) const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
+pub const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
 
 /// Has multiboot loaders copy all of the file: makes the header's end of the loaded part and of the zeroed part 0.
 fn load_whole_file(file: &mut [u8]) -> Result<()> {

@@ -2,27 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
-mod build;
-mod image;
-mod lint;
-mod network;
-mod process;
-mod program;
-mod qemu;
-mod run;
-mod runner;
-mod setup;
-mod temporary;
-mod test;
-mod uhyve;
-mod workspace;
-
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::{Parser, Subcommand};
-use hermit_interface::exit::NOT_STARTED;
+use xtask::{exit, image, process, run, runner, setup, temporary, workspace};
 
 /// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
@@ -41,58 +28,69 @@ enum Command {
     /// Make one file that boots with `qemu-system-x86_64 -kernel FILE`
     Image(image::Arguments),
     /// Run the tests: lints and all rings, or only the rings named
-    Test(test::Arguments),
+    #[command(disable_help_flag = true)]
+    Test(Forwarded),
     /// Measure what things cost
-    Bench(bench::Arguments),
+    #[command(disable_help_flag = true)]
+    Bench(Forwarded),
     /// Check formatting, clippy and the project's own rules
-    Lint(lint::Arguments),
+    #[command(disable_help_flag = true)]
+    Lint(Forwarded),
     /// Run a program as cargo's target runner does
     #[command(hide = true)]
     Runner(runner::Arguments),
     /// Measure the network, in a namespace that is made for it
-    #[command(hide = true)]
-    NetBench(bench::net::Plan),
+    #[command(hide = true, disable_help_flag = true)]
+    NetBench(Forwarded),
+}
+
+/// Arguments of a developers' command, which `xtask-dev` parses.
+#[derive(Debug, clap::Args)]
+struct Forwarded {
+    /// Arguments of the command, which `cargo xtask COMMAND --help` lists
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // What runs a guest may become that guest, and then has no end of its own. Without a folder of their own, files are where they
-    // would be otherwise, and may stay there.
-    let runs_guest = matches!(command, Command::Run(_) | Command::Runner(_));
-    let _temporary = (!runs_guest).then(temporary::prepare);
+    // Neither `run` nor a forwarded command needs a temporary folder of this process: it may become another program by exec,
+    // which drops nothing.
+    let _temporary = matches!(command, Command::Setup(_) | Command::Image(_)).then(temporary::prepare);
     match command {
-        Command::Setup(arguments) => succeed(setup::main(&arguments)),
-        Command::Run(arguments) => exit_with(run::main(&arguments)),
-        Command::Image(arguments) => succeed(image::main(&arguments)),
-        Command::Test(arguments) => succeed(test::main(&arguments)),
-        Command::Bench(arguments) => succeed(bench::main(&arguments)),
-        Command::Lint(arguments) => succeed(lint::main(&arguments)),
-        Command::NetBench(plan) => succeed(bench::net::inside(&plan)),
-        Command::Runner(arguments) => exit_with(runner::main(&arguments)),
-    }
-}
-
-/// The exit code of a command that succeeds or fails.
-fn succeed(result: Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+        Command::Setup(arguments) => exit::of_command(setup::main(&arguments)),
+        Command::Run(arguments) => exit::of_guest(run::main(&arguments)),
+        Command::Image(arguments) => exit::of_command(image::main(&arguments)),
+        Command::Runner(arguments) => exit::of_guest(runner::main(&arguments)),
+        Command::Test(_) | Command::Bench(_) | Command::Lint(_) | Command::NetBench(_) => {
+            exit::of_command(become_xtask_dev())
         }
     }
 }
 
-/// Exit code of a wrong command line, as clap has it.
-const MISUSED: u8 = 2;
+/// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be.
+fn become_xtask_dev() -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "--package", "xtask-dev", "--manifest-path"]);
+    cargo.arg(workspace::root().join("Cargo.toml")).arg("--").args(env::args_os().skip(1));
+    Err(Error::new(cargo.exec()).context("cannot start cargo"))
+}
 
-/// The exit code of a command that runs a guest: the guest's, or that of a guest that never ran.
-fn exit_with(result: Result<u8>) -> ExitCode {
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(if error.is::<run::Misuse>() { MISUSED } else { NOT_STARTED })
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn arguments_are_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn developer_commands_accept_any_argument() {
+        for words in [&["test", "--help"][..], &["bench", "net", "--net-platform", "qemu"], &["lint"]] {
+            assert!(Arguments::try_parse_from([&["xtask"], words].concat()).is_ok(), "{words:?}");
         }
+        assert!(Arguments::try_parse_from(["xtask", "run", "--unknown"]).is_err());
     }
 }

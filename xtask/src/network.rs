@@ -8,7 +8,7 @@ use hermit_interface::interface_name::InterfaceName;
 
 /// A port of the host that is passed on to the guest: `[ADDRESS:]HOST:GUEST[/udp]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Port {
+pub struct Port {
     /// The address of the host on which it is taken; all of them without one.
     address: Option<IpAddr>,
     /// The host's port.
@@ -70,7 +70,7 @@ impl Port {
 }
 
 /// Refuses what makes sense to neither uhyve nor QEMU. What is behind a comma is left to uhyve.
-pub(crate) fn check(net: Option<&str>, ports: &[Port]) -> Result<(), String> {
+pub fn check(net: Option<&str>, ports: &[Port]) -> Result<(), String> {
     let Some(net) = net else { return Ok(()) };
     let (kind, has_keys) = net.split_once(',').map_or((net, false), |(kind, _)| (kind, true));
     match kind.split_once('=') {
@@ -98,7 +98,7 @@ pub(crate) fn check(net: Option<&str>, ports: &[Port]) -> Result<(), String> {
 /// # Errors
 ///
 /// They make no sense, or only to uhyve.
-pub(crate) fn qemu(net: Option<&str>, ports: &[Port]) -> Result<Vec<String>, String> {
+pub fn qemu(net: Option<&str>, ports: &[Port]) -> Result<Vec<String>, String> {
     const UHYVE: &str = "use --platform kvm or process";
     check(net, ports)?;
     if let Some((_, keys)) = net.and_then(|net| net.split_once(',')) {

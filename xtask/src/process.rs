@@ -10,18 +10,18 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The cargo that runs us, else the one in `PATH`.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
 /// The program's place in `PATH`.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// Runs a command to its end. What it writes goes to our standard error: standard output is for results.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command.status().with_context(|| cannot_start(command))?;
     if !status.success() {
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command to its end and gives what it wrote to standard output; its standard error is ours.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().with_context(|| cannot_start(command))?;
     if !output.status.success() {
@@ -42,7 +42,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// The children of a process, as long as both run.
-pub(crate) fn children(parent: u32) -> Result<Vec<u32>> {
+pub fn children(parent: u32) -> Result<Vec<u32>> {
     let folder = format!("/proc/{parent}/task");
     let tasks = fs::read_dir(&folder).with_context(|| format!("cannot list {folder}"))?;
     let lists = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
@@ -52,7 +52,7 @@ pub(crate) fn children(parent: u32) -> Result<Vec<u32>> {
 }
 
 /// The command as one would type it.
-pub(crate) fn display(command: &Command) -> String {
+pub fn display(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(quote).collect::<Vec<_>>().join(" ")
 }

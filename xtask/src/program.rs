@@ -11,27 +11,27 @@ use crate::workspace;
 
 /// Options of every command that takes a program.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Program {
+pub struct Program {
     /// Name of an example, folder of a crate, or an image
     #[arg(value_name = "EXAMPLE_OR_PATH")]
-    pub(crate) name: PathBuf,
+    pub name: PathBuf,
     /// Build optimised
     #[arg(long)]
-    pub(crate) release: bool,
+    pub release: bool,
     /// Features of the crate to switch on
     #[arg(long, value_name = "FEATURES")]
-    pub(crate) features: Vec<String>,
+    pub features: Vec<String>,
     /// The program, if the crate has several
     #[arg(long, value_name = "NAME")]
-    pub(crate) bin: Option<String>,
+    pub bin: Option<String>,
     /// Build without floating-point instructions, for a KVM that merely emulates processors
     #[arg(long)]
-    pub(crate) soft_float: bool,
+    pub soft_float: bool,
 }
 
 impl Program {
     /// The image's file, built if it comes from a crate.
-    pub(crate) fn build(&self) -> Result<PathBuf> {
+    pub fn build(&self) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
                 let options = Options {
@@ -71,7 +71,7 @@ impl Program {
 }
 
 /// Refuses a file that is no image that the loader would boot.
-pub(crate) fn check(file: &Path) -> Result<Vec<u8>> {
+pub fn check(file: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     match image::check(&bytes) {
         Ok(_) => Ok(bytes),
@@ -80,6 +80,6 @@ pub(crate) fn check(file: &Path) -> Result<Vec<u8>> {
 }
 
 /// The name by which a program is called: that of its file.
-pub(crate) fn name_of(file: &Path) -> OsString {
+pub fn name_of(file: &Path) -> OsString {
     file.file_name().unwrap_or(file.as_os_str()).to_owned()
 }

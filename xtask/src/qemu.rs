@@ -21,17 +21,17 @@ use crate::setup;
 use hermit_interface::memory_size::MemorySize;
 
 /// QEMU's program.
-pub(crate) const QEMU: &str = "qemu-system-x86_64";
+pub const QEMU: &str = "qemu-system-x86_64";
 
 /// How often a running guest is looked at.
 const POLL: Duration = Duration::from_millis(2);
 
 /// Somebody pressed Ctrl-C.
-pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Which of QEMU's machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Board {
+pub enum Board {
     /// The smallest one, which starts fastest
     #[default]
     Microvm,
@@ -51,7 +51,7 @@ impl Board {
 
 /// What runs the processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Accelerator {
+pub enum Accelerator {
     /// QEMU translates the guest's code.
     #[default]
     Tcg,
@@ -71,38 +71,38 @@ impl Accelerator {
 
 /// What runs, on which machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Guest {
+pub struct Guest {
     /// What QEMU boots: the loader, or a loader fused with its image.
-    pub(crate) kernel: PathBuf,
+    pub kernel: PathBuf,
     /// The image for the loader.
-    pub(crate) image: Option<PathBuf>,
+    pub image: Option<PathBuf>,
     /// The kind of machine.
-    pub(crate) board: Board,
+    pub board: Board,
     /// What runs its processors.
-    pub(crate) accelerator: Accelerator,
+    pub accelerator: Accelerator,
     /// The machine's memory.
-    pub(crate) memory: MemorySize,
+    pub memory: MemorySize,
     /// The machine's CPUs.
-    pub(crate) cpus: u32,
+    pub cpus: u32,
     /// The name by which the program is called.
-    pub(crate) name: OsString,
+    pub name: OsString,
     /// The program's arguments.
-    pub(crate) arguments: Vec<OsString>,
+    pub arguments: Vec<OsString>,
     /// The program's environment, each `KEY=VALUE`.
-    pub(crate) environment: Vec<OsString>,
+    pub environment: Vec<OsString>,
     /// Kill the guest after so long.
-    pub(crate) timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// Print QEMU's command line.
-    pub(crate) verbose: bool,
+    pub verbose: bool,
     /// More options of QEMU.
-    pub(crate) more: Vec<String>,
+    pub more: Vec<String>,
     /// Words for the kernel, in front of what is for the program.
-    pub(crate) words: Vec<String>,
+    pub words: Vec<String>,
 }
 
 /// What the guest reads.
 #[derive(Debug, Clone)]
-pub(crate) enum Input {
+pub enum Input {
     /// What we read.
     Ours,
     /// These bytes.
@@ -111,7 +111,7 @@ pub(crate) enum Input {
 
 /// How a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// By itself, with this status.
     Exited(u8),
     /// It ran for too long and was killed.
@@ -124,7 +124,7 @@ pub(crate) enum End {
 
 impl Guest {
     /// A guest with the usual machine.
-    pub(crate) fn new(kernel: PathBuf, image: Option<PathBuf>, name: OsString) -> Self {
+    pub fn new(kernel: PathBuf, image: Option<PathBuf>, name: OsString) -> Self {
         Self {
             kernel,
             image,
@@ -143,19 +143,19 @@ impl Guest {
     }
 
     /// With more options of QEMU.
-    pub(crate) fn with_options(mut self, options: &[&str]) -> Self {
+    pub fn with_options(mut self, options: &[&str]) -> Self {
         self.more.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
     /// With a word for the kernel.
-    pub(crate) fn with_word(mut self, word: &str) -> Self {
+    pub fn with_word(mut self, word: &str) -> Self {
         self.words.push(word.to_owned());
         self
     }
 
     /// Runs the guest to its end; what it prints goes to our standard output.
-    pub(crate) fn run(&self, input: Input) -> Result<End> {
+    pub fn run(&self, input: Input) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let mut child = self.start(folder.path(), Stdio::inherit(), Stdio::inherit())?;
         feed(&mut child, input);
@@ -163,7 +163,7 @@ impl Guest {
     }
 
     /// Runs the guest to its end and returns what it printed, and what QEMU had to say.
-    pub(crate) fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
+    pub fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let mut child = self.start(folder.path(), Stdio::piped(), Stdio::piped())?;
         feed(&mut child, input);
@@ -178,7 +178,7 @@ impl Guest {
     }
 
     /// Runs the guest until it prints something and returns how long that took.
-    pub(crate) fn time_to_output(&self) -> Result<Duration> {
+    pub fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let start = Instant::now();
         let mut child = self.start(folder.path(), Stdio::piped(), Stdio::null())?;
@@ -205,7 +205,7 @@ impl Guest {
     }
 
     /// The way QEMU is called, with its files in `folder`. The last two devices are how the guest ends, see `hermit_interface::exit`.
-    pub(crate) fn command(&self, folder: &Path) -> Result<Command> {
+    pub fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
         qemu.args([
             "-accel",
@@ -285,7 +285,7 @@ impl Guest {
 }
 
 /// The status that a guest with files in `folder` gave before it ended, if it gave one.
-pub(crate) fn status(folder: &Path) -> Option<u8> {
+pub fn status(folder: &Path) -> Option<u8> {
     match fs::read(status_file(folder)).unwrap_or_default()[..] {
         [status] => Some(status),
         _ => None,
@@ -293,7 +293,7 @@ pub(crate) fn status(folder: &Path) -> Option<u8> {
 }
 
 /// All of a guest's input as its console expects it, with the mark of the end.
-pub(crate) fn quoted(mut bytes: &[u8]) -> Vec<u8> {
+pub fn quoted(mut bytes: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::new();
     // Memory takes all bytes.
     relay(&mut bytes, &mut quoted).unwrap_or_default();
@@ -301,7 +301,7 @@ pub(crate) fn quoted(mut bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The options that give a machine with PCI one more disk, written `FILE` or `FILE:ro`.
-pub(crate) fn disk(number: usize, disk: &str) -> [String; 4] {
+pub fn disk(number: usize, disk: &str) -> [String; 4] {
     let (file, read_only) = disk.strip_suffix(":ro").map_or((disk, "off"), |file| (file, "on"));
     let file = quote_commas(Path::new(file));
     [

@@ -25,16 +25,17 @@ const TIMED_OUT: u8 = 124;
 /// Exit code after Ctrl-C, as in a shell.
 const INTERRUPT: u8 = 128 + 2;
 
+/// Options of `run`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The guest's exit code is the command's. 2: the command line is wrong; 124: the time limit was reached; 125: the \
                   guest could not be started or ended without a status; 130: Ctrl-C."
 )]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     program: Program,
     #[command(flatten)]
-    pub(crate) machine: Machine,
+    machine: Machine,
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
 
 /// The machine, as `run` and the runner describe it.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Machine {
+pub struct Machine {
     /// Where to run it; auto takes the best that this host offers
     #[arg(long, value_enum, default_value_t)]
     platform: Platform,
@@ -113,7 +114,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text} seconds is no time limit"))
 }
 
-pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
+/// Runs the guest that `arguments` describe and returns its exit code.
+pub fn main(arguments: &Arguments) -> Result<u8> {
     arguments.machine.check()?;
     setup::ensure()?;
     // Before anything is built: what runs the guest may not be able to do what is wanted.
@@ -129,7 +131,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
 
 /// The command line is wrong, in a way that only shows when all of it is read.
 #[derive(Debug)]
-pub(crate) struct Misuse(String);
+pub struct Misuse(String);
 
 impl Display for Misuse {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -145,15 +147,16 @@ fn misuse(text: impl Into<String>) -> Error {
 
 /// What runs the guest.
 #[derive(Debug)]
-pub(crate) enum Monitor {
+pub enum Monitor {
     /// uhyve's command, as far as it says which engine.
     Uhyve(Command),
+    /// QEMU.
     Qemu,
 }
 
 impl Machine {
     /// Refuses what does not fit together, as far as that is known before it is clear what runs the guest.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let in_uhyve = matches!(self.platform, Platform::Kvm | Platform::Process);
         if in_uhyve && self.board.is_some() {
             return Err(misuse("--board is one of QEMU's machines: use --platform qemu"));
@@ -175,7 +178,7 @@ impl Machine {
     }
 
     /// What is to run the guest.
-    pub(crate) fn monitor(&self) -> Result<Monitor> {
+    pub fn monitor(&self) -> Result<Monitor> {
         match self.platform {
             Platform::Kvm => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
             Platform::Process => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
@@ -222,7 +225,7 @@ impl Machine {
     }
 
     /// Boots an image and returns the exit code.
-    pub(crate) fn boot(&self, monitor: Monitor, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
+    pub fn boot(&self, monitor: Monitor, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
         if !self.no_check {
             program::check(&image)?;
         }

@@ -12,8 +12,9 @@ use crate::run::Machine;
 /// Options of the machine, as for `run`, since cargo passes none.
 const OPTIONS: &str = "HERMIT_RUN_ARGS";
 
+/// Arguments that cargo passes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The image
     image: PathBuf,
     /// Arguments of the program
@@ -28,7 +29,8 @@ struct Options {
     machine: Machine,
 }
 
-pub(crate) fn main(arguments: &Arguments) -> Result<u8> {
+/// Runs the image and returns the exit code of the guest.
+pub fn main(arguments: &Arguments) -> Result<u8> {
     let options = env::var(OPTIONS).unwrap_or_default();
     let words = shlex::split(&options).with_context(|| format!("{OPTIONS} has an open quote"))?;
     let machine = Options::try_parse_from(words).with_context(|| format!("{OPTIONS}={options}"))?.machine;

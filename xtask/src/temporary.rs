@@ -13,7 +13,7 @@ const PREFIX: &str = "hermit-xtask-";
 
 /// The folder of a run.
 #[derive(Debug)]
-pub(crate) struct Temporary {
+pub struct Temporary {
     folder: TempDir,
     /// The folder, locked: so others know that the run is alive, and the system unlocks it whatever ends the run.
     _lock: File,
@@ -24,7 +24,7 @@ pub(crate) struct Temporary {
 /// # Errors
 ///
 /// Then they are made where they would be otherwise.
-pub(crate) fn prepare() -> io::Result<Temporary> {
+pub fn prepare() -> io::Result<Temporary> {
     let place = env::temp_dir();
     clean(&place)?;
     let own = Temporary::new(&place)?;

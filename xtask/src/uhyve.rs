@@ -14,7 +14,7 @@ const KVM: &str = "/dev/kvm";
 
 /// What runs a machine's processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub enum Engine {
     /// The host's kernel, which may need hardware for it.
     Kvm,
     /// A process that may do next to nothing.
@@ -33,18 +33,18 @@ impl fmt::Display for Engine {
 
 /// The program, and what it says about this host.
 #[derive(Debug)]
-pub(crate) struct Uhyve {
+pub struct Uhyve {
     /// Its file.
-    pub(crate) program: PathBuf,
+    pub program: PathBuf,
     /// Something runs guests at full speed.
-    pub(crate) is_fast: bool,
+    pub is_fast: bool,
     /// What it says about each engine, a line for each.
-    pub(crate) report: String,
+    pub report: String,
 }
 
 impl Uhyve {
     /// Builds it if need be, and asks it.
-    pub(crate) fn ask() -> Result<Self> {
+    pub fn ask() -> Result<Self> {
         let program = setup::uhyve()?;
         let mut command = Command::new(&program);
         command.arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
@@ -54,23 +54,23 @@ impl Uhyve {
     }
 
     /// What it says about an engine.
-    pub(crate) fn about(&self, engine: Engine) -> &str {
+    pub fn about(&self, engine: Engine) -> &str {
         about(&self.report, engine).unwrap_or("uhyve --check says nothing about it")
     }
 
     /// An engine runs guests at full speed.
-    pub(crate) fn works(&self, engine: Engine) -> bool {
+    pub fn works(&self, engine: Engine) -> bool {
         self.about(engine).starts_with("works")
     }
 
     /// Its command that runs a guest on an engine, whatever uhyve says about that one.
-    pub(crate) fn on(&self, engine: Engine) -> Command {
+    pub fn on(&self, engine: Engine) -> Command {
         command(&self.program, engine)
     }
 }
 
 /// uhyve's command that runs a guest on an engine.
-pub(crate) fn command(program: &Path, engine: Engine) -> Command {
+pub fn command(program: &Path, engine: Engine) -> Command {
     let mut command = Command::new(program);
     command.args(["--engine", &engine.to_string()]);
     command
@@ -82,7 +82,7 @@ fn about(report: &str, engine: Engine) -> Option<&str> {
 }
 
 /// There is KVM, and we may use it, even if it merely emulates.
-pub(crate) fn has_kvm() -> bool {
+pub fn has_kvm() -> bool {
     OpenOptions::new().read(true).write(true).open(KVM).is_ok()
 }
 

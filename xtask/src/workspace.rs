@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The folder of the workspace that this tool was built in.
-pub(crate) fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
 
 /// Where cargo puts what it builds from the workspace, and setup its own intermediate files.
-pub(crate) fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) if !dir.is_empty() => root().join(dir),
         _ => root().join("target"),
@@ -20,14 +20,14 @@ pub(crate) fn target_dir() -> PathBuf {
 }
 
 /// The folder of an example, if there is one of that name.
-pub(crate) fn example(name: &str) -> Option<PathBuf> {
+pub fn example(name: &str) -> Option<PathBuf> {
     let folder = root().join("examples").join(name);
     let plain = !name.is_empty() && !name.contains(['/', '.']);
     (plain && folder.join("Cargo.toml").is_file()).then_some(folder)
 }
 
 /// The names of all examples, sorted.
-pub(crate) fn examples() -> Result<Vec<String>> {
+pub fn examples() -> Result<Vec<String>> {
     let folder = root().join("examples");
     let entries = folder.read_dir().with_context(|| format!("cannot list {}", folder.display()))?;
     let mut names: Vec<String> = entries

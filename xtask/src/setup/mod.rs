@@ -8,13 +8,13 @@
 mod debian;
 mod files;
 mod library;
-pub(crate) mod packages;
+pub mod packages;
 mod patches;
 mod record;
-pub(crate) mod soft_float;
+pub mod soft_float;
 mod sources;
 mod stamp;
-pub(crate) mod toolchain;
+pub mod toolchain;
 mod tools;
 
 use std::fs;
@@ -31,16 +31,18 @@ use sources::Sources;
 use stamp::State;
 use toolchain::Toolchain;
 
-pub(crate) use tools::{loader, uhyve};
+pub use tools::{loader, uhyve};
 
+/// Options of `setup`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// Take out of the toolchain what setup put there
     #[arg(long)]
     remove: bool,
 }
 
-pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+/// Installs or removes what builds need.
+pub fn main(arguments: &Arguments) -> Result<()> {
     if arguments.remove {
         return remove();
     }
@@ -60,7 +62,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 }
 
 /// Makes sure that everything is installed that builds need, as every command does first.
-pub(crate) fn ensure() -> Result<()> {
+pub fn ensure() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     if !libraries_are_current(&toolchain)? {
         install_libraries(&toolchain, &Record::open(&toolchain)?)?;
@@ -118,7 +120,7 @@ fn forget_stale_builds(toolchain: &Toolchain, float: Float, folder: &Path, built
 }
 
 /// As [`ensure`], for commands that need QEMU.
-pub(crate) fn ensure_with_qemu() -> Result<()> {
+pub fn ensure_with_qemu() -> Result<()> {
     ensure()?;
     packages::QEMU.ensure()
 }

@@ -10,7 +10,7 @@ use crate::process;
 
 /// A program, and the package of Debian and Ubuntu that has it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Package {
+pub struct Package {
     program: &'static str,
     name: &'static str,
     /// How people call it.
@@ -18,17 +18,16 @@ pub(crate) struct Package {
 }
 
 /// Runs images where uhyve does not.
-pub(crate) const QEMU: Package =
-    Package { program: crate::qemu::QEMU, name: "qemu-system-x86", called: "QEMU" };
+pub const QEMU: Package = Package { program: crate::qemu::QEMU, name: "qemu-system-x86", called: "QEMU" };
 
 /// Connects uhyve's guests without rights.
-pub(crate) const PASST: Package = Package { program: "passt", name: "passt", called: "passt" };
+pub const PASST: Package = Package { program: "passt", name: "passt", called: "passt" };
 
 /// Makes taps and other network devices.
-pub(crate) const IPROUTE: Package = Package { program: "ip", name: "iproute2", called: "iproute2" };
+pub const IPROUTE: Package = Package { program: "ip", name: "iproute2", called: "iproute2" };
 
 /// Asks HTTP servers as often as goes.
-pub(crate) const WRK: Package = Package { program: "wrk", name: "wrk", called: "wrk" };
+pub const WRK: Package = Package { program: "wrk", name: "wrk", called: "wrk" };
 
 impl Package {
     /// Whether it is there.
@@ -37,7 +36,7 @@ impl Package {
     }
 
     /// What to say when it is not.
-    pub(crate) fn missing(self) -> Error {
+    pub fn missing(self) -> Error {
         let sudo = if is_root() { "" } else { "sudo " };
         let Self { program, name, .. } = self;
         anyhow!(
@@ -50,7 +49,7 @@ impl Package {
     /// # Errors
     ///
     /// It is not, and cannot be installed by this user or on this system: the error says what to do.
-    pub(crate) fn ensure(self) -> Result<()> {
+    pub fn ensure(self) -> Result<()> {
         if self.is_installed() {
             return Ok(());
         }

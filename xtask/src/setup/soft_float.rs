@@ -31,7 +31,7 @@ const ABI: &str = "softfloat";
 const SPECIFICATION: &str = "target.json";
 
 /// Makes sure that soft-float programs can be built here; the rest of setup has been done.
-pub(crate) fn ensure() -> Result<()> {
+pub fn ensure() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let state = || library::std_state(&toolchain, Float::Soft);
     if state()? != State::Current {

@@ -12,7 +12,7 @@ use crate::workspace;
 
 /// A Rust toolchain.
 #[derive(Debug)]
-pub(crate) struct Toolchain {
+pub struct Toolchain {
     /// Its folder.
     pub(crate) sysroot: PathBuf,
     /// What `rustc -vV` says: its full identity.
@@ -21,7 +21,7 @@ pub(crate) struct Toolchain {
 
 impl Toolchain {
     /// Asks the `rustc` that is used inside the workspace.
-    pub(crate) fn detect() -> Result<Self> {
+    pub fn detect() -> Result<Self> {
         let rustc = |args: &[&str]| {
             process::output(Command::new("rustc").args(args).current_dir(workspace::root())).context(
                 "install Rust 1.95.0 first: https://rustup.rs, then `rustup toolchain install 1.95.0`",
@@ -32,7 +32,7 @@ impl Toolchain {
     }
 
     /// The release, for instance `1.95.0`.
-    pub(crate) fn release(&self) -> &str {
+    pub fn release(&self) -> &str {
         self.field("release").unwrap_or("unknown")
     }
 
@@ -46,12 +46,12 @@ impl Toolchain {
     }
 
     /// The folder in which each target has its own.
-    pub(crate) fn rustlib(&self) -> PathBuf {
+    pub fn rustlib(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib")
     }
 
     /// The folder of a target.
-    pub(crate) fn target(&self, target: &str) -> PathBuf {
+    pub fn target(&self, target: &str) -> PathBuf {
         self.rustlib().join(target)
     }
 
@@ -68,7 +68,7 @@ impl Toolchain {
     }
 
     /// A command for rustup about this toolchain, if rustup manages it: `rustup WORDS... --toolchain NAME ITEM`.
-    pub(crate) fn rustup(&self, words: &[&str], item: &str) -> Option<Command> {
+    pub fn rustup(&self, words: &[&str], item: &str) -> Option<Command> {
         let rustup = process::find("rustup")?;
         let managed = rustup_home()?.join("toolchains").canonicalize().ok()?;
         let sysroot = self.sysroot.canonicalize().ok()?;

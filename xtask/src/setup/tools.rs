@@ -19,12 +19,12 @@ const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
 const UHYVE: &str = "uhyve";
 
-/// What the loader, uhyve and this tool are made of.
+/// The folders of the sources of the loader, uhyve and the runner.
 const SOURCES: [&str; 8] = [
     "hermit-abi",
     "hypervisor",
     "loader",
-    "xtask",
+    "xtask/src",
     "kernel/boot",
     "kernel/interface",
     "kernel/memory",
@@ -48,7 +48,7 @@ fn key(toolchain: &Toolchain) -> Result<String> {
             );
         }
     }
-    for file in ["Cargo.toml", "Cargo.lock"] {
+    for file in ["Cargo.toml", "Cargo.lock", "xtask/Cargo.toml"] {
         let bytes = fs::read(workspace::root().join(file));
         hash.update(bytes.with_context(|| format!("cannot read the workspace's {file}"))?);
     }
@@ -65,8 +65,7 @@ pub(crate) fn state(toolchain: &Toolchain) -> Result<State> {
 pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = folder(toolchain);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let own = env::current_exe().context("cannot find this program's file")?;
-    for (from, name) in [(build::loader()?, LOADER), (build::uhyve()?, UHYVE), (own, RUNNER)] {
+    for (from, name) in [(build::loader()?, LOADER), (build::uhyve()?, UHYVE), (build::xtask()?, RUNNER)] {
         // A file that runs cannot be overwritten, but another can take its place.
         let (partial, place) = (folder.join(format!("{name}.partial")), folder.join(name));
         fs::copy(&from, &partial)
@@ -78,7 +77,7 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
 }
 
 /// The loader: the one beside this program if this is the installed runner, else the installed one.
-pub(crate) fn loader() -> Result<PathBuf> {
+pub fn loader() -> Result<PathBuf> {
     match beside(LOADER)? {
         Some(loader) => Ok(loader),
         None => Ok(folder(&Toolchain::detect()?).join(LOADER)),
@@ -86,7 +85,7 @@ pub(crate) fn loader() -> Result<PathBuf> {
 }
 
 /// uhyve: the one beside this program if this is the installed runner, else that of the workspace, built if need be.
-pub(crate) fn uhyve() -> Result<PathBuf> {
+pub fn uhyve() -> Result<PathBuf> {
     beside(UHYVE)?.map_or_else(build::uhyve, Ok)
 }
 

@@ -1,0 +1,102 @@
+//! The suite `boot`: what it takes to get to the program's `main`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{COUNT_INSTRUCTIONS, RUNS, example, median, stripped_size};
+use hermit_interface::memory_size::MemorySize;
+use xtask::qemu::{Board, End, Guest, Input};
+use xtask::{program, setup};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Measures, prints and returns all figures.
+pub(super) fn main() -> Result<Value> {
+    let figures = Bench::prepare()?.boot()?;
+    for (name, value) in figures.as_object().into_iter().flatten() {
+        println!("{name:<44} {value:>12}");
+    }
+    Ok(figures)
+}
+
+/// The programs that are measured.
+#[derive(Debug)]
+struct Bench {
+    loader: PathBuf,
+    hello_world: PathBuf,
+    boot_mark: PathBuf,
+}
+
+impl Bench {
+    fn prepare() -> Result<Self> {
+        Ok(Self {
+            loader: setup::loader()?,
+            hello_world: example("hello_world")?,
+            boot_mark: example("boot_mark")?,
+        })
+    }
+
+    fn boot(&self) -> Result<Value> {
+        let size = stripped_size(&self.hello_world)?;
+        let memory = self.least_memory()?;
+        let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
+        let normal = MemorySize::default();
+        let instructions = |memory, board| measure(|| self.instructions(memory, board));
+        // Without an image the loader only says so: QEMU, firmware and the way into 64-bit mode alone.
+        let time = |image, board| measure(|| self.microseconds(image, board));
+        let image = Some(self.hello_world.as_path());
+        Ok(json!({
+            "hello_world, stripped (bytes)": size,
+            "least memory of hello_world (MiB)": memory,
+            "instructions, reset to main, microvm": instructions(normal, Board::Microvm)?,
+            "instructions, reset to main, pc": instructions(normal, Board::Pc)?,
+            "instructions, reset to main, pc, 4 GiB": instructions(large, Board::Pc)?,
+            "start to the loader's output, microvm (us)": time(None, Board::Microvm)?,
+            "start to the greeting, microvm (us)": time(image, Board::Microvm)?,
+            "start to the loader's output, pc (us)": time(None, Board::Pc)?,
+            "start to the greeting, pc (us)": time(image, Board::Pc)?,
+        }))
+    }
+
+    fn guest(&self, image: &Path) -> Guest {
+        Guest {
+            timeout: Some(LIMIT),
+            ..Guest::new(self.loader.clone(), Some(image.to_owned()), program::name_of(image))
+        }
+    }
+
+    /// The least memory in MiB with which hello_world exits with 0.
+    fn least_memory(&self) -> Result<u64> {
+        let boots = |mebibytes: &u64| {
+            let memory = MemorySize::unchecked_mebibytes(*mebibytes);
+            let guest =
+                Guest { memory, timeout: Some(Duration::from_secs(5)), ..self.guest(&self.hello_world) };
+            matches!(guest.capture(Input::Bytes(Vec::new())), Ok((End::Exited(0), _)))
+        };
+        (1..=64).find(boots).context("hello_world does not boot with 64 MiB")
+    }
+
+    /// Instructions from reset to `main`, counted by QEMU.
+    fn instructions(&self, memory: MemorySize, board: Board) -> Result<u64> {
+        let more = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
+        let guest = Guest { memory, board, more, ..self.guest(&self.boot_mark) };
+        let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
+        let text = String::from_utf8_lossy(&output);
+        ensure!(end == End::Exited(0), "boot_mark ended with {end:?}:\n{text}");
+        let number = text.lines().find_map(|line| line.strip_prefix("counter at main: "));
+        number.context("boot_mark printed no number")?.trim().parse().context("boot_mark printed no number")
+    }
+
+    /// Microseconds from the start of QEMU to the first byte of output.
+    fn microseconds(&self, image: Option<&Path>, board: Board) -> Result<u64> {
+        let guest = Guest { image: image.map(Path::to_owned), board, ..self.guest(&self.hello_world) };
+        Ok(u64::try_from(guest.time_to_output()?.as_micros())?)
+    }
+}
+
+fn measure(run: impl Fn() -> Result<u64>) -> Result<u64> {
+    (0..RUNS).map(|_| run()).collect::<Result<_>>().map(median)
+}

@@ -1,0 +1,111 @@
+//! All measurements of a system.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::figures::Figures;
+use super::plan::Plan;
+use super::server::{Program, Server};
+use super::system::System;
+use super::topic::Topic;
+use super::{http, net_bench, start};
+use xtask::process;
+
+/// How often a program at work is looked at.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Measures everything that is wanted once. What fails is noted, and the rest goes on.
+pub(super) fn all(plan: &Plan, system: System, figures: &mut Figures) {
+    let topics = net_bench::TOPICS.into_iter().filter(|(topic, _)| plan.choice.wants(*topic));
+    let words: Vec<&str> = topics.map(|(_, word)| word).collect();
+    if !words.is_empty()
+        && let Err(error) = with_net_bench(plan, system, &words, figures)
+    {
+        figures.fail(format!("{system}: {error:#}"));
+    }
+    if (plan.choice.wants(Topic::Http) || plan.choice.wants(Topic::Start))
+        && let Err(error) = with_httpd(plan, system, figures)
+    {
+        figures.fail(format!("{system}, HTTP: {error:#}"));
+    }
+}
+
+fn with_net_bench(plan: &Plan, system: System, words: &[&str], figures: &mut Figures) -> Result<()> {
+    let client = plan.programs.first().context("there is no client")?;
+    let server = Server::ready(plan, system, Program::NetBench)?;
+    for word in words {
+        if let Err(error) = net_bench::measure(client, &server, word, system, figures) {
+            figures.fail(format!("{system}, {word}: {error:#}; the server printed:\n{}", server.printed()));
+        }
+    }
+    Ok(())
+}
+
+fn with_httpd(plan: &Plan, system: System, figures: &mut Figures) -> Result<()> {
+    let mut server = Server::start(plan, system, Program::Httpd)?;
+    start::measure(&mut server, system, plan.choice.wants(Topic::Start), figures)?;
+    if plan.choice.wants(Topic::Http) {
+        http::measure(&server, system, figures)?;
+    }
+    Ok(())
+}
+
+/// What came of a program.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// What it printed.
+    pub(super) text: String,
+    /// Why it failed, if it did.
+    pub(super) result: Result<()>,
+}
+
+/// Runs a program, for so long at most. It must not print more than a pipe holds.
+pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Seen> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", process::display(command)))?;
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().context("cannot wait for a program")? {
+            Some(status) => break Some(status),
+            None if start.elapsed() > limit => break None,
+            None => thread::sleep(POLL),
+        }
+    };
+    if status.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    let mut text = String::new();
+    child.stdout.take().context("a program has no output")?.read_to_string(&mut text)?;
+    let result = match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(anyhow!("`{}` failed ({status})", process::display(command))),
+        None => Err(anyhow!("`{}` took longer than {} s", process::display(command), limit.as_secs())),
+    };
+    Ok(Seen { text, result })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::run;
+
+    #[test]
+    fn what_was_printed_before_a_failure_is_seen() {
+        let sh = |script: &str, seconds| {
+            run(Command::new("sh").args(["-c", script]), Duration::from_secs(seconds)).unwrap()
+        };
+        assert!(sh("echo hi", 30).result.is_ok());
+        let seen = sh("echo hi; exit 3", 30);
+        assert_eq!((seen.text.as_str(), seen.result.is_err()), ("hi\n", true));
+        let seen = sh("echo hi; exec sleep 60", 3);
+        assert_eq!(seen.text, "hi\n");
+        assert!(seen.result.unwrap_err().to_string().contains("longer"));
+    }
+}

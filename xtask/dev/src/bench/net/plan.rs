@@ -1,0 +1,205 @@
+//! What is to be measured, with which files.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use super::system::System;
+use super::topic::Topic;
+use crate::bench::cpio::{self, Kind};
+use crate::bench::debian_kernel::{self, Kernel};
+use crate::bench::{Platform, example, linux};
+use xtask::setup::packages::{IPROUTE, WRK};
+use xtask::uhyve::{Engine, Uhyve};
+use xtask::{build, setup};
+
+/// How often everything is measured; the median counts.
+const RUNS: u32 = 3;
+
+/// What the command line says about the suite.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Choice {
+    /// net: measure these systems only
+    #[arg(long = "system", value_enum, value_name = "SYSTEM", value_delimiter = ',')]
+    pub(super) systems: Vec<System>,
+    /// net: measure these topics only
+    #[arg(long = "topic", value_enum, value_name = "TOPIC", value_delimiter = ',')]
+    topics: Vec<Topic>,
+    /// net: measure so many times; the median counts
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) runs: u32,
+}
+
+impl Choice {
+    /// This is to be measured.
+    pub(super) fn wants(&self, topic: Topic) -> bool {
+        self.topics.is_empty() || self.topics.contains(&topic)
+    }
+}
+
+/// What is measured, and the files it takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// With all systems named.
+    #[command(flatten)]
+    pub(super) choice: Choice,
+    /// uhyve
+    #[arg(long)]
+    pub(super) uhyve: PathBuf,
+    /// What QEMU boots our images with
+    #[arg(long)]
+    pub(super) loader: PathBuf,
+    /// `net_bench` and `httpd` as images
+    #[arg(long)]
+    pub(super) images: Vec<PathBuf>,
+    /// Both for Linux, linked statically
+    #[arg(long)]
+    pub(super) programs: Vec<PathBuf>,
+    /// Linux
+    #[arg(long)]
+    pub(super) kernel: Option<PathBuf>,
+    /// Its first file system, with both programs
+    #[arg(long)]
+    pub(super) file_system: Option<PathBuf>,
+    /// Where the figures go
+    #[arg(long)]
+    pub(super) figures: PathBuf,
+}
+
+/// The programs that are servers.
+const PROGRAMS: [&str; 2] = ["net_bench", "httpd"];
+
+impl Plan {
+    /// Builds and fetches what is needed. What cannot be had is left out, and it is said why.
+    pub(super) fn prepare(choice: &Choice, platform: Option<Platform>, figures: &Path) -> Result<Self> {
+        IPROUTE.ensure()?;
+        if choice.wants(Topic::Http) {
+            WRK.ensure()?;
+        }
+        let uhyve = Uhyve::ask()?;
+        let mut plan = Self {
+            choice: choice.clone(),
+            loader: setup::loader()?,
+            images: PROGRAMS.into_iter().map(example).collect::<Result<_>>()?,
+            programs: PROGRAMS.into_iter().map(linux::native_static).collect::<Result<_>>()?,
+            kernel: None,
+            file_system: None,
+            figures: figures.to_owned(),
+            uhyve: uhyve.program.clone(),
+        };
+        let systems = System::ALL.into_iter();
+        let systems = systems.filter(|system| choice.systems.is_empty() || choice.systems.contains(system));
+        let is_on = |system: &System| platform.is_none_or(|platform| system.is_on(platform));
+        plan.choice.systems = systems.filter(is_on).collect();
+        if !uhyve.works(Engine::Process) {
+            plan.leave_out(&[System::Uhyve], uhyve.about(Engine::Process));
+        }
+        if plan.choice.systems.iter().any(|&system| is_linux(system))
+            && let Err(error) = plan.prepare_linux()
+        {
+            plan.leave_out(&[System::Linux, System::LinuxPlain], &format!("{error:#}"));
+        }
+        ensure!(!plan.choice.systems.is_empty(), "there is nothing left to measure");
+        Ok(plan)
+    }
+
+    fn leave_out(&mut self, systems: &[System], reason: &str) {
+        if self.choice.systems.iter().any(|system| systems.contains(system)) {
+            let names: Vec<_> = systems.iter().map(ToString::to_string).collect();
+            eprintln!("net: {} cannot be measured: {reason}", names.join(", "));
+        }
+        self.choice.systems.retain(|system| !systems.contains(system));
+    }
+
+    /// Makes a file system of our first process, the modules and the programs.
+    fn prepare_linux(&mut self) -> Result<()> {
+        let (kernel, folder) = (Kernel::get()?, debian_kernel::folder()?);
+        let read = |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
+        let stripped = |name: &str, program: &Path| {
+            let copy = folder.join(name);
+            build::strip(program, &copy).and_then(|()| read(&copy))
+        };
+        let mut files =
+            vec![("init".to_owned(), stripped("linux_init", &linux::native_static("linux_init")?)?)];
+        for (name, program) in PROGRAMS.into_iter().zip(&self.programs) {
+            files.push((name.to_owned(), stripped(name, program)?));
+        }
+        for module in &kernel.modules {
+            let name = module.file_name().unwrap_or_default().display();
+            files.push((format!("modules/{name}"), read(module)?));
+        }
+        let folders = [("dev", Kind::Folder), ("dev/console", linux::CONSOLE), ("modules", Kind::Folder)];
+        let files = files.iter().map(|(name, bytes)| (name.as_str(), Kind::Program(bytes)));
+        let entries: Vec<_> = folders.into_iter().chain(files).collect();
+        let archive = cpio::archive(&entries).context("a program is too large")?;
+        let file = folder.join("initramfs-net");
+        fs::write(&file, archive).with_context(|| format!("cannot write {}", file.display()))?;
+        (self.kernel, self.file_system) = (Some(kernel.image), Some(file));
+        Ok(())
+    }
+
+    /// The plan as arguments of the hidden command.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["--runs".into(), self.choice.runs.to_string().into()];
+        let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+        for topic in &self.choice.topics {
+            option("--topic", name_of(topic));
+        }
+        for system in &self.choice.systems {
+            option("--system", name_of(system));
+        }
+        self.images.iter().for_each(|image| option("--images", image.into()));
+        self.programs.iter().for_each(|program| option("--programs", program.into()));
+        option("--uhyve", (&self.uhyve).into());
+        option("--loader", (&self.loader).into());
+        option("--figures", (&self.figures).into());
+        self.kernel.iter().for_each(|kernel| option("--kernel", kernel.into()));
+        self.file_system.iter().for_each(|file| option("--file-system", file.into()));
+        arguments
+    }
+}
+
+fn is_linux(system: System) -> bool {
+    matches!(system, System::Linux | System::LinuxPlain)
+}
+
+/// How a value is written on the command line.
+fn name_of(value: &impl ValueEnum) -> OsString {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Choice, Plan};
+    use crate::bench::net::system::System;
+    use crate::bench::net::topic::Topic;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        plan: Plan,
+    }
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let systems = vec![System::LinuxPlain, System::Uhyve];
+        let choice = Choice { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
+        let plan = Plan {
+            choice,
+            uhyve: "/u".into(),
+            loader: "/l".into(),
+            images: vec!["/i 1".into(), "/i2".into()],
+            programs: vec!["/p1".into(), "/p2".into()],
+            kernel: Some("/k".into()),
+            file_system: None,
+            figures: "/g".into(),
+        };
+        let line = Line::parse_from(["xtask".into()].into_iter().chain(plan.arguments()));
+        assert_eq!(format!("{:?}", line.plan), format!("{plan:?}"));
+    }
+}

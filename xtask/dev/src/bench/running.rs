@@ -1,0 +1,69 @@
+//! A program at work whose output is timed.
+
+use std::io::{self, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use xtask::process;
+
+/// A monitor, or another program, that runs. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    start: Instant,
+    /// What it needs as long as it runs.
+    _files: Option<TempDir>,
+}
+
+impl Running {
+    pub(super) fn start(command: Command) -> Result<Self> {
+        Self::start_with(command, None)
+    }
+
+    /// Starts a program with files, which are there until it has ended.
+    pub(super) fn start_with(mut command: Command, files: Option<TempDir>) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let start = Instant::now();
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", process::display(&command)))?;
+        let output = child.stdout.take().context("the program has no output")?;
+        let input = child.stdin.take().context("the program has no input")?;
+        Ok(Self { child, input, output, start, _files: files })
+    }
+
+    /// The process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Hands bytes to its input, which does not end.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.input.write_all(bytes).context("the program reads nothing")
+    }
+
+    /// The time from the start to the first byte of output.
+    pub(super) fn first_byte(&mut self) -> Result<Duration> {
+        self.output.read_exact(&mut [0]).context("the program printed nothing")?;
+        Ok(self.start.elapsed())
+    }
+
+    /// The time from the start to the end.
+    pub(super) fn end(&mut self) -> Result<Duration> {
+        self.output.read_to_end(&mut Vec::new()).context("cannot read the program's output")?;
+        self.child.wait().context("cannot wait for the program")?;
+        Ok(self.start.elapsed())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to kill.
+        let _: io::Result<()> = self.child.kill();
+        let _: io::Result<ExitStatus> = self.child.wait();
+    }
+}

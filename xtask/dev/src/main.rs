@@ -1,0 +1,44 @@
+//! The developers' commands of `cargo xtask`: lint, test and bench. `cargo xtask` builds and starts this program for them.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod lint;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use xtask::{exit, temporary};
+
+/// Checks, tests and measures this workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the tests: lints and all rings, or only the rings named
+    Test(test::Arguments),
+    /// Measure what things cost
+    Bench(bench::Arguments),
+    /// Check formatting, clippy and the project's own rules
+    Lint(lint::Arguments),
+    /// Measure the network, in a namespace that is made for it
+    #[command(hide = true)]
+    NetBench(bench::net::Plan),
+}
+
+fn main() -> ExitCode {
+    let command = Arguments::parse().command;
+    let _temporary = temporary::prepare();
+    exit::of_command(match command {
+        Command::Test(arguments) => test::main(&arguments),
+        Command::Bench(arguments) => bench::main(&arguments),
+        Command::Lint(arguments) => lint::main(&arguments),
+        Command::NetBench(plan) => bench::net::inside(&plan),
+    })
+}

@@ -1,0 +1,119 @@
+//! Devices of QEMU's machines: disks, random numbers and a console, behind PCI and behind virtio-mmio registers.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::boards::{Qemu, expect};
+use super::report::Report;
+use xtask::qemu::{Board, Guest};
+
+/// Size of the disk.
+const SIZE: usize = 256 << 10;
+
+/// Where QEMU's microvm has the first of its virtio-mmio devices: it fills the places from the last one on. QEMU does not
+/// tell a kernel that is started by PVH.
+const FIRST_PLACE: &str = "virtio_mmio.device=512@0xfeb00e00:12";
+
+/// Disks as QEMU attaches them: what it is called, the board, and options.
+const DISKS: [(&str, Board, &[&str]); 4] = [
+    ("PCI with messages", Board::Pc, &["-device", "virtio-blk-pci,drive=disk"]),
+    ("PCI with a line", Board::Pc, &["-device", "virtio-blk-pci,drive=disk,vectors=0"]),
+    (
+        "PCI without the legacy interface",
+        Board::Pc,
+        &["-device", "virtio-blk-pci,drive=disk,disable-legacy=on"],
+    ),
+    (
+        "registers",
+        Board::Microvm,
+        &[
+            "-global",
+            "virtio-mmio.force-legacy=false",
+            "-device",
+            "virtio-blk-device,drive=disk",
+            // With it the devices raise lines of an I/O APIC.
+            "-machine",
+            "acpi=off",
+        ],
+    ),
+];
+
+pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) {
+    let disk = qemu.image("disk");
+    for (name, board, options) in DISKS {
+        report.check(&format!("devices: a disk, {name}"), || {
+            let folder = TempDir::new()?;
+            let file = folder.path().join("disk");
+            fs::write(&file, vec![0; SIZE])?;
+            let guest = Guest { board, ..with_disk(qemu, &disk, &file, &["check", "/dev/vda"]) };
+            let guest = guest.with_options(options).with_word(FIRST_PLACE);
+            expect(&guest, b"", 0, &["262144 bytes are as they were written"])?;
+            let zeros = fs::read(&file)?.iter().filter(|byte| **byte == 0).count();
+            ensure!(
+                zeros < SIZE / 16,
+                "{zeros} of the disk's {SIZE} bytes are zero: they were never written"
+            );
+            Ok(())
+        });
+    }
+    report.check("devices: a read-only disk stays as it is", || read_only(qemu, &disk));
+    report.check("devices: random bytes", || {
+        let guest = machine(qemu, &disk, &["random", "/dev/hwrng", "2000"]);
+        let guest = guest.with_options(&["-device", "virtio-rng-pci"]);
+        expect(&guest, b"", 0, &[" values"]).map(drop)
+    });
+    report.check("devices: a processor without random numbers", || no_randomness(qemu));
+    report.check("devices: the console is a device", || console(qemu));
+}
+
+/// A classic PC.
+fn machine(qemu: &Qemu<'_>, image: &Path, arguments: &[&str]) -> Guest {
+    Guest { board: Board::Pc, ..qemu.guest(image, arguments) }
+}
+
+fn with_disk(qemu: &Qemu<'_>, image: &Path, file: &Path, arguments: &[&str]) -> Guest {
+    let drive = format!("file={},format=raw,if=none,id=disk", file.display());
+    machine(qemu, image, arguments).with_options(&["-drive", &drive])
+}
+
+fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("disk");
+    fs::write(&file, b"contents".repeat(1024))?;
+    let drive = format!("file={},format=raw,if=none,id=disk,read-only=on", file.display());
+    let guest = |arguments: &[&str]| {
+        let guest = machine(qemu, disk, arguments);
+        guest.with_options(&["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"])
+    };
+    expect(&guest(&["write", "/dev/vda", "0"]), b"other", 1, &["Permission denied"])?;
+    expect(&guest(&["read", "/dev/vda", "8", "8"]), b"", 0, &["contents"])?;
+    expect(&guest(&["size", "/dev/vda"]), b"", 0, &["8192"])?;
+    ensure!(fs::read(&file)? == b"contents".repeat(1024), "the file has changed");
+    Ok(())
+}
+
+/// Random numbers come from the entropy device if there is one; if not, std says that there are none.
+fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
+    let guest = machine(qemu, &qemu.image("hello_world"), &[]);
+    let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
+    expect(&guest, b"", 134, &["failed to generate random data"])?;
+    expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["Hello, world!"]).map(drop)
+}
+
+/// Input and output go through the device, reports through the serial port.
+fn console(qemu: &Qemu<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("console");
+    let device = format!("file,id=device,path={}", file.display());
+    let options =
+        ["-device", "virtio-serial-pci", "-chardev", &device, "-device", "virtconsole,chardev=device"];
+    let guest =
+        machine(qemu, &qemu.image("hello_world"), &[]).with_options(&options).with_word("console=hvc0");
+    let serial = expect(&guest, b"", 0, &[])?;
+    let text = fs::read_to_string(&file).context("the console's file")?;
+    ensure!(text.contains("Hello, world!"), "the device got {text:?}, the serial port {serial:?}");
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! The two processes of the process engine: neither outlives the other.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use super::Ring;
+use crate::test::report::Report;
+use crate::test::running::Running;
+use xtask::process;
+
+/// How long a process may take to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
+    for signal in ["KILL", "TERM"] {
+        ring.check(report, &format!("the guest ends with uhyve, SIG{signal}"), || {
+            let (running, guest) = start(ring)?;
+            running.signal(signal)?;
+            running.end()?;
+            has_ended(guest)
+        });
+    }
+    ring.check(report, "uhyve ends with the guest", || {
+        let (running, guest) = start(ring)?;
+        process::run(Command::new("sh").args(["-c", &format!("kill -KILL {guest}")]))?;
+        running.end()?.check(125, &["uhyve: error: "])
+    });
+}
+
+/// A guest that waits, and its process.
+fn start(ring: &Ring<'_>) -> Result<(Running, u32)> {
+    let running = ring.machine("stdin", &[]).waits().start()?;
+    running.has_printed(b"READY")?;
+    match process::children(running.id())?[..] {
+        [guest] => Ok((running, guest)),
+        ref children => bail!("uhyve has not one child but {children:?}"),
+    }
+}
+
+/// Nothing of the process runs any more. Whether somebody has asked for its exit code does not matter.
+fn has_ended(process: u32) -> Result<()> {
+    let start = Instant::now();
+    while fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|state| !state.contains(") Z ")) {
+        ensure!(start.elapsed() < PATIENCE, "process {process} is still there");
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

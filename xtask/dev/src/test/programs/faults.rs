@@ -1,0 +1,133 @@
+//! Programs that fail, and what std promises: `examples/faults`.
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::test::host::{Guest, Host};
+use crate::test::report::Report;
+use xtask::build;
+
+/// What `examples/faults` is told, the exit code, and what it must print.
+const FAULTS: [(&str, i32, &[&str]); 24] = [
+    ("panic", 134, &["thread 'main'", "panicked at"]),
+    (
+        "null",
+        139,
+        &[
+            "on CPU 0, vector 14",
+            "thread 'main' wrote to 0x0, which is not mapped",
+            "backtrace",
+            " faults::faults::null+0x",
+            " hermit_kernel::start::",
+        ],
+    ),
+    ("null-read", 139, &["thread 'main' read from 0x0, which is not mapped"]),
+    ("divide", 136, &["thread 'main' divided by zero"]),
+    ("illegal", 132, &["thread 'main' executed an illegal instruction"]),
+    (
+        "recursion",
+        134,
+        &[
+            "thread 'main' has overflowed its stack",
+            "stack overflow",
+            " faults::faults::recursion::descend+0x",
+        ],
+    ),
+    ("allocate", 134, &["memory allocation of 107374182400 bytes failed"]),
+    ("try-allocate", 0, &["refused"]),
+    ("abort", 134, &[]),
+    ("write-code", 139, &["thread 'main' wrote to 0x", "read-only"]),
+    ("write-rodata", 139, &["thread 'main' wrote to 0x", "read-only"]),
+    ("execute-data", 139, &["thread 'main' jumped to 0x", "no code"]),
+    ("step", 0, &["ok"]),
+    ("float", 0, &["ok"]),
+    ("tls", 0, &["ok"]),
+    ("time", 0, &["ok"]),
+    ("entropy", 0, &["ok"]),
+    ("memory", 0, &["ok"]),
+    ("io-errors", 0, &["ok", "open: ", "bind: ", "spawn: "]),
+    ("thread-null", 139, &["thread 'worker' wrote to 0x0, which is not mapped"]),
+    ("thread-panic", 134, &["thread 'worker' ", "panicked at"]),
+    ("thread-long-name", 139, &["thread 'a name of which 29 bytes stay' wrote to 0x0"]),
+    ("no-such-fault", 2, &["usage"]),
+    ("exit", 2, &["usage"]),
+];
+
+/// The same for several threads and CPUs. There must be one report, however many threads are at fault.
+const THREAD_FAULTS: [(&str, i32, &str); 5] = [
+    ("thread-null-busy", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
+    ("thread-recursion", 134, "thread 'worker' has overflowed its stack"),
+    ("two-faults", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
+    ("nowhere-stack", 139, "thread 'main' wrote to 0x4ff8, which is not mapped"),
+    ("preempted-nowhere", 139, "thread 'worker' wrote to 0x"),
+];
+
+/// Out of these tables: what is also tested on a slow host.
+const ON_SLOW_HOSTS: [&str; 13] = [
+    "panic",
+    "null",
+    "divide",
+    "illegal",
+    "step",
+    "recursion",
+    "abort",
+    "write-code",
+    "execute-data",
+    "entropy",
+    "time",
+    "thread-null",
+    "two-faults",
+];
+
+pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+    let wanted = |fault: &str| !host.is_slow() || ON_SLOW_HOSTS.contains(&fault);
+    for (fault, code, texts) in FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
+        report.check(&format!("{host}: faults {fault}"), || {
+            host.guest("faults", &[fault]).expect(code, texts).map(drop)
+        });
+    }
+    for cpus in [1, 2] {
+        for (fault, code, text) in THREAD_FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
+            report.check(&format!("{host}, CPUs {cpus}: faults {fault}"), || {
+                one_report(&host.guest("faults", &[fault]).cpus(cpus), code, text)
+            });
+        }
+    }
+    report.check(&format!("{host}: random numbers differ from run to run"), || {
+        differs(&host.guest("faults", &["entropy"]), 0, "random number:")
+    });
+    report.check(&format!("{host}: addresses differ from run to run"), || {
+        differs(&host.guest("faults", &["null"]), 139, "image at")
+    });
+    report.check(&format!("{host}: a fault of an image without symbols"), || nameless(host));
+}
+
+/// A guest ends with one report of a fault, and no more.
+fn one_report(guest: &Guest<'_>, code: i32, text: &str) -> Result<()> {
+    let text = guest.expect(code, &[text, "backtrace"])?.text();
+    let reports = text.matches("backtrace").count();
+    ensure!(reports == 1, "there are {reports} reports\n{text}");
+    Ok(())
+}
+
+/// The line of the output that starts with `prefix` is another one in the next run.
+fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
+    let line = || {
+        let text = guest.expect(code, &[prefix])?.text();
+        let line = text.lines().find(|line| line.trim_start().starts_with(prefix));
+        line.map(str::to_owned).with_context(|| format!("no line starts with {prefix:?} in\n{text}"))
+    };
+    let (one, two) = (line()?, line()?);
+    ensure!(one != two, "twice {one}");
+    Ok(())
+}
+
+/// A stripped image prints numbers.
+fn nameless(host: &Host<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let stripped = folder.path().join("faults");
+    build::strip(&host.examples.image("faults"), &stripped)?;
+    let text = host.guest_of(&stripped, &["null"]).expect(139, &["backtrace", "   0: 0x"])?.text();
+    ensure!(!text.contains("faults::"), "a stripped image has names\n{text}");
+    Ok(())
+}

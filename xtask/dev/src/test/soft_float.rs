@@ -1,0 +1,58 @@
+//! Images without floating-point instructions: that there are none, and that they boot.
+
+use anyhow::{Result, ensure};
+use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64};
+
+use super::boards::{Qemu, expect};
+use super::examples::Examples;
+use super::instructions::{self, Places};
+use super::report::Report;
+use xtask::qemu::Guest;
+
+/// The examples that are looked through.
+const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
+
+/// Where the kernel looks after these units all the same: when it sets up a processor, and when it preempts a thread.
+/// XSAVE is there for other images; in these it is never switched on.
+const KERNEL: [(&str, &[Mnemonic]); 2] = [
+    ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
+    ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
+];
+
+pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) -> Result<()> {
+    let soft = Examples::build_soft()?;
+    for name in IMAGES {
+        report.check(&format!("soft-float: no such instruction in {name}"), || {
+            let found = strange(instructions::floating(&soft.image(name))?);
+            ensure!(found.is_empty(), "there are floating-point instructions: {found:?}");
+            Ok(())
+        });
+    }
+    report.check("soft-float: an ordinary image has such instructions", || {
+        let found = strange(instructions::floating(&qemu.image("hello_world"))?);
+        ensure!(!found.is_empty(), "none was found");
+        Ok(())
+    });
+    let greeting: &[&str] = &["Hello, world!", "hermit", "argument 1: one"];
+    report.check("soft-float: hello_world", || boots(qemu, &soft, "hello_world", &["one"], greeting));
+    report.check("soft-float: arithmetic", || boots(qemu, &soft, "faults", &["float"], &["ok"]));
+    for check in ["mutex", "tls"] {
+        report.check(&format!("soft-float: threads, {check}"), || {
+            boots(qemu, &soft, "threads", &[check], &["ok"])
+        });
+    }
+    Ok(())
+}
+
+/// What is not where the kernel is known to have it.
+fn strange(places: Places) -> Places {
+    let known = |(function, mnemonic): &(String, Mnemonic)| {
+        KERNEL.iter().any(|(name, mnemonics)| function == name && mnemonics.contains(mnemonic))
+    };
+    places.into_iter().filter(|place| !known(place)).collect()
+}
+
+fn boots(qemu: &Qemu<'_>, soft: &Examples, name: &str, arguments: &[&str], texts: &[&str]) -> Result<()> {
+    let guest = Guest { cpus: 2, ..qemu.guest(&soft.image(name), arguments) };
+    expect(&guest, b"", 0, texts).map(drop)
+}

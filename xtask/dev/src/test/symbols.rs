@@ -1,0 +1,103 @@
+//! What std needs is what `hermit-abi` declares is what the kernel exports.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use object::read::archive::ArchiveFile;
+use object::{Object, ObjectSymbol};
+
+use super::report::Report;
+use xtask::build::{BARE_TARGET, GUEST_TARGET};
+use xtask::setup::toolchain::Toolchain;
+use xtask::{process, workspace};
+
+pub(crate) fn test(report: &mut Report) {
+    report.check("symbols: the kernel exports what hermit-abi declares", exports);
+    report.check("symbols: std needs nothing else", std_needs);
+}
+
+fn declared() -> BTreeSet<String> {
+    hermit_abi::SYMBOLS.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// The kernel's global functions of the ABI are exactly the declared ones.
+fn exports() -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-kernel"]);
+    cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
+    process::run(&mut cargo)?;
+    let library = workspace::target_dir().join(BARE_TARGET).join("kernel/libhermit_kernel.a");
+    let defined = symbols(&library, |symbol| symbol.is_global() && symbol.is_definition())?;
+    let exported: BTreeSet<_> = defined.into_iter().filter(|name| name.starts_with("sys_")).collect();
+    compare("hermit-abi declares", &declared(), "the kernel exports", &exported)
+}
+
+/// Every symbol that std leaves open is declared, and the list of section 2 of the ABI's description is complete.
+fn std_needs() -> Result<()> {
+    let folder = Toolchain::detect()?.rustlib().join(GUEST_TARGET).join("lib");
+    let library = |prefix: &str| -> Result<PathBuf> {
+        let files = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        let names = files.flatten().map(|file| file.path());
+        let found = names.into_iter().find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(prefix) && name.ends_with(".rlib")
+        });
+        found.with_context(|| format!("{} has no {prefix}*.rlib", folder.display()))
+    };
+    let open = symbols(&library("libstd.")?, |symbol| symbol.is_undefined())?;
+    let needed: BTreeSet<_> = open.into_iter().filter(|name| name.starts_with("sys_")).collect();
+    ensure!(
+        needed.len() == NEEDED_BY_STD,
+        "std needs {} functions, not {NEEDED_BY_STD}: {needed:?}",
+        needed.len()
+    );
+    let unknown: Vec<_> = needed.difference(&declared()).cloned().collect();
+    ensure!(
+        unknown.is_empty(),
+        "std needs functions that hermit-abi does not declare: {}",
+        unknown.join(", ")
+    );
+    Ok(())
+}
+
+/// How many functions std 1.95.0 calls, with our patches; another number means that the ABI's description must be read again.
+const NEEDED_BY_STD: usize = 52;
+
+/// The names of the symbols in an archive's objects that `wanted` picks.
+fn symbols(archive: &Path, wanted: impl Fn(&object::Symbol<'_, '_>) -> bool) -> Result<BTreeSet<String>> {
+    let bytes = fs::read(archive).with_context(|| format!("cannot read {}", archive.display()))?;
+    let file = ArchiveFile::parse(bytes.as_slice())
+        .with_context(|| format!("{} is no archive", archive.display()))?;
+    let mut names = BTreeSet::new();
+    for member in file.members() {
+        let data = member?.data(bytes.as_slice())?;
+        // Members that are no objects hold the compiler's metadata.
+        let Ok(object) = object::File::parse(data) else { continue };
+        let picked = object.symbols().filter(|symbol| wanted(symbol));
+        names.extend(picked.filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
+    }
+    Ok(names)
+}
+
+fn compare(one: &str, left: &BTreeSet<String>, other: &str, right: &BTreeSet<String>) -> Result<()> {
+    let missing: Vec<_> = left.difference(right).cloned().collect();
+    let extra: Vec<_> = right.difference(left).cloned().collect();
+    ensure!(missing.is_empty() && extra.is_empty(), "only {one}: {missing:?}; only {other}: {extra:?}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn any_difference_is_an_error() {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+        assert!(compare("a", &set(&["x"]), "b", &set(&["x"])).is_ok());
+        assert!(compare("a", &set(&["x"]), "b", &set(&[])).is_err());
+        assert!(compare("a", &set(&[]), "b", &set(&["x"])).is_err());
+    }
+}

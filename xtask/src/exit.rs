@@ -1,0 +1,33 @@
+//! Exit codes of `cargo xtask`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hermit_interface::exit::NOT_STARTED;
+
+use crate::run::Misuse;
+
+/// Exit code of an invalid command line, as of clap.
+const USAGE: u8 = 2;
+
+/// Returns the exit code of a command that succeeds or fails, and prints its error.
+pub fn of_command(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the exit code of a command that runs a guest: that of the guest, or of a guest that never ran.
+pub fn of_guest(result: Result<u8>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if error.is::<Misuse>() { USAGE } else { NOT_STARTED })
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What `cargo xtask` does for users, and what the developers' commands in `xtask-dev` are built on.
+
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod exit;
+pub mod image;
+pub mod network;
+pub mod process;
+pub mod program;
+pub mod qemu;
+pub mod run;
+pub mod runner;
+pub mod setup;
+pub mod temporary;
+pub mod uhyve;
+pub mod workspace;
