@@ -1,36 +1,31 @@
-//! Random bytes for the program.
+//! The kernel's random number generator.
 
 use hermit_entropy::{Generator, SEED_SIZE};
 use hermit_hal::boot::Boot;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 
-use crate::devices;
-
 static GENERATOR: SpinLock<Option<Generator>> = SpinLock::new(None);
 
-/// Seeds the generator from the processor, and from the hypervisor if it gave a seed; without either from an entropy
-/// device. If there is none either, there is no generator.
-pub(crate) fn init(boot: &Boot) {
+/// Seeds the generator from the processor, else from the hypervisor's seed, else by `fill_from_device`, which returns `false` if it
+/// cannot. The hypervisor's seed is mixed in even if it is not the first. Without any source there is no generator.
+pub(crate) fn init(boot: &Boot, fill_from_device: impl FnOnce(&mut [u8]) -> bool) {
     let mut seed = [0; SEED_SIZE];
     let fixed = boot.info.fixed;
     let from_host = (fixed.seed_size as usize >= SEED_SIZE).then_some(fixed.seed);
     let from_processor = hermit_hal::entropy::fill(&mut seed).then_some(seed);
-    let known = from_processor.or(from_host);
-    let mut generator = known.or_else(from_device).map(Generator::new);
+    let from_device = || {
+        let mut seed = [0; SEED_SIZE];
+        fill_from_device(&mut seed).then_some(seed)
+    };
+    let mut generator = from_processor.or(from_host).or_else(from_device).map(Generator::new);
     if let (Some(generator), Some(seed)) = (&mut generator, from_host) {
         generator.reseed(&seed);
     }
     *GENERATOR.lock() = generator;
 }
 
-/// A seed from an entropy device.
-fn from_device() -> Option<[u8; SEED_SIZE]> {
-    let mut seed = [0; SEED_SIZE];
-    devices::seed(&mut seed).then_some(seed)
-}
-
-/// Fills `bytes`.
+/// Fills `bytes` with random numbers fit for cryptography.
 ///
 /// # Errors
 ///

@@ -6,16 +6,19 @@
 
 extern crate alloc;
 
+mod command_line;
+mod console;
 mod descriptors;
 mod devices;
 mod entropy;
 mod fallible;
 mod init;
+mod interrupts;
 mod net;
 mod panic;
+mod program;
 mod report;
 mod start;
+mod sync;
 mod syscalls;
 mod threads;
-mod turn;
-mod waiters;

@@ -14,11 +14,11 @@ use hermit_virtio::block::{Block, BlockError, Completion, SECTOR_SIZE};
 use hermit_virtio::bytes::{Bytes, Sectors, WriteError};
 use hermit_virtio::queue::Token;
 
-use super::{Driver, Pages, Transport, find, install};
+use super::{Pages, Transport, find, install};
 use crate::fallible;
+use crate::interrupts::Handler;
+use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
-use crate::turn::Turn;
-use crate::waiters::Waiters;
 
 /// Most disks that have names.
 const MAX_DISKS: usize = 26;
@@ -31,15 +31,15 @@ const REQUESTS: u16 = 1;
 struct Disk {
     driver: SpinLock<Block<Transport, Pages>>,
     /// Requests are served one after the other.
-    turn: Turn,
-    waiters: Waiters,
+    turn: Mutex,
+    waiters: WaitQueue,
 }
 
 /// The disks that have been opened.
 static DISKS: SpinLock<Vec<(usize, &'static Disk)>> = SpinLock::new(Vec::new());
 
 /// Held while a disk is taken into use.
-static OPENING: Turn = Turn::new();
+static OPENING: Mutex = Mutex::new();
 
 /// The number of a disk with this name.
 pub(super) fn number(name: &[u8]) -> Option<usize> {
@@ -52,7 +52,7 @@ pub(super) fn number(name: &[u8]) -> Option<usize> {
 /// The disk of this number, taken into use the first time.
 fn disk(number: usize) -> Option<&'static Disk> {
     let known = || DISKS.lock().iter().find(|(other, _)| *other == number).map(|(_, disk)| *disk);
-    OPENING.take(|| {
+    OPENING.with(|| {
         if let Some(disk) = known() {
             return Some(disk);
         }
@@ -61,7 +61,7 @@ fn disk(number: usize) -> Option<&'static Disk> {
         let driver =
             Block::new(transport, &Allocator, REQUESTS).inspect_err(|error| found.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
-        let disk = install(Disk { driver, turn: Turn::new(), waiters: Waiters::new() }, line)?;
+        let disk = install(Disk { driver, turn: Mutex::new(), waiters: WaitQueue::new() }, line)?;
         let mut disks = DISKS.lock();
         disks.try_reserve(1).ok()?;
         disks.push((number, disk));
@@ -86,7 +86,7 @@ pub(super) fn open(number: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> 
     Ok(file)
 }
 
-impl Driver for Disk {
+impl Handler for Disk {
     fn interrupt(&self) {
         // If it is broken, those who wait find out.
         let _: Result<_, _> = self.driver.lock().interrupt();
@@ -171,11 +171,11 @@ impl Storage for &'static Disk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
-        self.turn.take(|| self.bytes()?.read_at(offset, buffer))
+        self.turn.with(|| self.bytes()?.read_at(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
-        let written = self.turn.take(|| Ok(self.bytes()?.write_at(offset, bytes)))?;
+        let written = self.turn.with(|| Ok(self.bytes()?.write_at(offset, bytes)))?;
         written.map_err(|error| match error {
             WriteError::NoSpace => Errno::ENOSPC,
             WriteError::Device(errno) => errno,
@@ -183,7 +183,7 @@ impl Storage for &'static Disk {
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        self.turn.take(|| {
+        self.turn.with(|| {
             // Without a cache there is nothing to do.
             if !self.driver.lock().has_flush() {
                 return Ok(());

@@ -1,6 +1,6 @@
 //! The virtio console as the machine's console.
 
-use core::task::Poll;
+use core::task::{Context, Poll};
 
 use hermit_hal::clock;
 use hermit_hal::devices::Allocator;
@@ -12,11 +12,11 @@ use hermit_virtio::console::Console;
 use hermit_virtio::device::DeviceError;
 use spin::Once;
 
-use super::{Driver, Pages, Transport, find, install};
-use crate::descriptors;
+use super::{Pages, Transport, find, install};
+use crate::interrupts::Handler;
+use crate::sync::WaitQueue;
 use crate::threads::schedule;
 use crate::threads::wait::block_on;
-use crate::waiters::Waiters;
 
 /// How long a machine that ends waits for its output to be taken, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -25,7 +25,8 @@ const PATIENCE: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct VirtioConsole {
     driver: SpinLock<Console<Transport, Pages>>,
-    writers: Waiters,
+    readers: WaitQueue,
+    writers: WaitQueue,
 }
 
 static CONSOLE: Once<Option<&'static VirtioConsole>> = Once::new();
@@ -36,7 +37,8 @@ pub(super) fn init() {
         let found = find(Id::Console, 0)?;
         let (transport, line) = found.transport()?;
         let driver = Console::new(transport, &Allocator).inspect_err(|error| found.warn(error)).ok()?;
-        install(VirtioConsole { driver: SpinLock::new(driver), writers: Waiters::new() }, line)
+        let driver = SpinLock::new(driver);
+        install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
     });
 }
 
@@ -45,12 +47,12 @@ pub(crate) fn console() -> Option<&'static VirtioConsole> {
     CONSOLE.get().copied().flatten()
 }
 
-impl Driver for VirtioConsole {
+impl Handler for VirtioConsole {
     fn interrupt(&self) {
         // If it is broken, those who wait find out.
         let _: Result<_, DeviceError> = self.driver.lock().interrupt();
         self.writers.wake();
-        descriptors::input_arrived();
+        self.readers.wake();
     }
 }
 
@@ -83,6 +85,15 @@ impl VirtioConsole {
     /// Whether there is something to read.
     pub(crate) fn has_input(&self) -> bool {
         self.driver.lock().has_input().unwrap_or(true)
+    }
+
+    /// Wakes the polling task once there is input.
+    pub(crate) fn wake_on_input(&self, context: &Context<'_>) {
+        self.readers.add(context);
+        // Input that arrived before the task was in the queue raises no further interrupt.
+        if self.has_input() {
+            self.readers.wake();
+        }
     }
 
     /// Waits until the host has taken everything, but not for ever.

@@ -13,11 +13,11 @@ use hermit_virtio::Id;
 use hermit_virtio::entropy::{Entropy, EntropyError};
 use spin::Once;
 
-use super::{Driver, Pages, Transport, find, install};
+use super::{Pages, Transport, find, install};
 use crate::fallible;
+use crate::interrupts::Handler;
+use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
-use crate::turn::Turn;
-use crate::waiters::Waiters;
 
 /// Most bytes of one request.
 const PIECE: usize = 256;
@@ -32,8 +32,8 @@ const CHARACTER_DEVICE: u32 = 0o02_0400;
 #[derive(Debug)]
 struct Source {
     driver: SpinLock<Entropy<Transport, Pages>>,
-    turn: Turn,
-    waiters: Waiters,
+    turn: Mutex,
+    waiters: WaitQueue,
 }
 
 static SOURCE: Once<Option<&'static Source>> = Once::new();
@@ -45,11 +45,11 @@ fn source() -> Option<&'static Source> {
         let (transport, line) = found.transport()?;
         let driver = Entropy::new(transport, &Allocator).inspect_err(|error| found.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
-        install(Source { driver, turn: Turn::new(), waiters: Waiters::new() }, line)
+        install(Source { driver, turn: Mutex::new(), waiters: WaitQueue::new() }, line)
     })
 }
 
-impl Driver for Source {
+impl Handler for Source {
     fn interrupt(&self) {
         // If it is broken, those who wait find out.
         let _: Result<_, _> = self.driver.lock().interrupt();
@@ -60,7 +60,7 @@ impl Driver for Source {
 impl Source {
     /// Waits for some bytes; says how many.
     fn read(&self, bytes: &mut [u8]) -> Result<usize, EntropyError> {
-        self.turn.take(|| {
+        self.turn.with(|| {
             match self.driver.lock().request(bytes.len()) {
                 // The answer to a request that came too late for whoever made it.
                 Ok(()) | Err(EntropyError::Busy) => {}

@@ -11,8 +11,6 @@ use alloc::vec::Vec;
 
 use hermit_hal::boot::Boot;
 use hermit_hal::devices::Pages;
-use hermit_hal::interrupts;
-use hermit_hal::sync::SpinLock;
 use hermit_interface::command_line::CommandLine;
 use hermit_interface::{Errno, boot_info};
 use hermit_io::Object;
@@ -24,17 +22,10 @@ pub(crate) use entropy::seed;
 use found::{Found, Transport};
 pub(crate) use network::{init as init_network, network};
 
+use crate::interrupts::{self, Handler};
+
 /// Folder of the devices.
 const FOLDER: &[u8] = b"/dev/";
-
-/// What an interrupt is for.
-trait Driver: Sync {
-    /// The device may have raised its line.
-    fn interrupt(&self);
-}
-
-/// Drivers by the lines of their devices. Several devices may share a line.
-static DRIVERS: SpinLock<Vec<(u8, &'static dyn Driver)>> = SpinLock::new(Vec::new());
 
 /// What the loader said about devices.
 static ANNOUNCED: Once<Vec<boot_info::Device>> = Once::new();
@@ -59,29 +50,11 @@ fn find(kind: Id, number: usize) -> Option<&'static Found> {
     found.iter().filter(|found| found.kind() == kind).nth(number)
 }
 
-/// Puts a driver into place, where it stays, and lets its interrupts through.
-fn install<D: Driver>(driver: D, line: u8) -> Option<&'static D> {
+/// Moves a driver to where it stays for ever, and registers it as the handler of its device's interrupt line.
+fn install<D: Handler>(driver: D, line: u8) -> Option<&'static D> {
     let driver = hermit_hal::memory::leak(driver)?;
-    let mut drivers = DRIVERS.lock();
-    drivers.try_reserve(1).ok()?;
-    drivers.push((line, driver));
-    drop(drivers);
-    if line < interrupts::TIMER {
-        interrupts::enable_line(line);
-    }
+    interrupts::register(line, driver).ok()?;
     Some(driver)
-}
-
-/// Handles an interrupt; `false` if its line is no driver's. Interrupts are masked.
-pub(crate) fn interrupt(line: u8) -> bool {
-    // Drivers wake threads: not while the table is locked.
-    let driver = |number| DRIVERS.lock().get(number).copied();
-    let mut is_known = false;
-    for (_, driver) in (0..).map_while(driver).filter(|(other, _)| *other == line) {
-        driver.interrupt();
-        is_known = true;
-    }
-    is_known
 }
 
 /// Opens a device by its name in the file system.

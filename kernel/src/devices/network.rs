@@ -10,8 +10,9 @@ use hermit_virtio::Id;
 use hermit_virtio::net::{Checksum, MAX_FRAME, Net, Offload, Segment, Sizes, Version};
 use spin::Once;
 
-use super::{Driver, Pages, Transport, find, install};
-use crate::{entropy, net as sockets};
+use super::{Pages, Transport, find, install};
+use crate::entropy;
+use crate::interrupts::Handler;
 
 /// The device. Its calls mask interrupts meanwhile; the functions that they are given do not call it.
 #[derive(Debug)]
@@ -21,12 +22,14 @@ pub(crate) struct Network {
     is_untold: AtomicBool,
     /// The address if the device has none.
     chosen: [u8; 6],
+    /// Called after each interrupt of the device, with interrupts masked.
+    on_interrupt: fn(),
 }
 
 static NETWORK: Once<Option<&'static Network>> = Once::new();
 
-/// Takes the first network device into use, if there is one.
-pub(crate) fn init() {
+/// Takes the first network device into use, if there is one; `on_interrupt` is called after each of its interrupts.
+pub(crate) fn init(on_interrupt: fn()) {
     NETWORK.call_once(|| {
         let found = find(Id::Net, 0)?;
         let (transport, line) = found.transport()?;
@@ -34,7 +37,7 @@ pub(crate) fn init() {
             Net::new(transport, &Allocator, Sizes::default()).inspect_err(|error| found.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
         let is_untold = AtomicBool::new(true);
-        install(Network { driver, is_untold, chosen: choose_address() }, line)
+        install(Network { driver, is_untold, chosen: choose_address(), on_interrupt }, line)
     });
 }
 
@@ -53,11 +56,11 @@ fn choose_address() -> [u8; 6] {
     address
 }
 
-impl Driver for Network {
+impl Handler for Network {
     fn interrupt(&self) {
         // If it is broken, there are no more frames, as with a cable that is pulled.
         let _: Result<_, _> = self.driver.lock().interrupt();
-        sockets::device_interrupt();
+        (self.on_interrupt)();
     }
 }
 

@@ -13,13 +13,13 @@ use hermit_io::Waiters as _;
 use spin::Once;
 
 use super::stack::{Network, Stack};
+use crate::sync::WaitQueue;
 use crate::threads::wait::block_until;
-use crate::waiters::Waiters;
 
 /// How long is waited for an address, in nanoseconds: by everybody in all, since without a server there will be none.
 const PATIENCE: u64 = 10_000_000_000;
 
-static WAITERS: Waiters = Waiters::new();
+static WAITERS: WaitQueue = WaitQueue::new();
 
 /// The machine has no address yet, and asks for one.
 static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);

@@ -8,11 +8,11 @@ use hermit_interface::Errno;
 use hermit_io::Waiters as _;
 
 use crate::fallible;
-use crate::waiters::Waiters;
+use crate::sync::WaitQueue;
 
 static TABLE: SpinLock<Table> = SpinLock::new(Table { entries: Vec::new(), free: None });
 
-/// Waiters by cookie. Free entries are linked.
+/// Wait queues by cookie. Free entries are linked.
 #[derive(Debug)]
 struct Table {
     entries: Vec<Entry>,
@@ -29,8 +29,8 @@ enum Entry {
 /// Those who wait for something of a socket, or for an answer.
 #[derive(Debug)]
 struct Waiting {
-    all: Waiters,
-    takers: Waiters,
+    all: WaitQueue,
+    takers: WaitQueue,
 }
 
 /// A cookie, and those who are woken by it. It must not be in use with the stack any more when it is dropped.
@@ -47,7 +47,7 @@ impl Cookie {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self, Errno> {
-        let waiting = Waiting { all: Waiters::new(), takers: Waiters::new() };
+        let waiting = Waiting { all: WaitQueue::new(), takers: WaitQueue::new() };
         let waiting = fallible::arc(waiting).ok_or(Errno::ENOMEM)?;
         let entry = Entry::Used(Arc::clone(&waiting));
         let mut table = TABLE.lock();
@@ -73,7 +73,7 @@ impl Cookie {
     }
 
     /// Those who are all woken.
-    pub(super) fn waiters(&self) -> &Waiters {
+    pub(super) fn waiters(&self) -> &WaitQueue {
         &self.waiting.all
     }
 
@@ -81,7 +81,7 @@ impl Cookie {
     ///
     /// No wake-up is lost, for whoever is woken looks, takes what is there, and waits again only if nothing is: those who have been
     /// woken and have not looked yet are never fewer than what is there, as long as somebody waits.
-    pub(super) fn takers(&self) -> &Waiters {
+    pub(super) fn takers(&self) -> &WaitQueue {
         &self.waiting.takers
     }
 }

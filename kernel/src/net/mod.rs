@@ -37,10 +37,9 @@ use spin::Once;
 
 use self::services::SERVICES;
 use self::stack::{Network, Stack};
-use crate::turn::Turn;
-use crate::{devices, entropy, init};
+use crate::sync::Mutex;
+use crate::{command_line, devices, entropy};
 
-pub(crate) use leader::device_interrupt;
 pub(crate) use wind_up::wind_up;
 
 /// The part of the memory that is left when the network begins that buffers of connections may take.
@@ -57,11 +56,11 @@ static IS_COMPLETE: AtomicBool = AtomicBool::new(false);
 ///
 /// `ENOMEM`; `ENOSYS` without random numbers, which connections cannot do without.
 fn network() -> Result<&'static Network, Errno> {
-    static STARTING: Turn = Turn::new();
+    static STARTING: Mutex = Mutex::new();
     if let Some(network) = NETWORK.get().filter(|_| IS_COMPLETE.load(Acquire)) {
         return Ok(network);
     }
-    STARTING.take(|| {
+    STARTING.with(|| {
         let network = NETWORK.try_call_once(start)?;
         // If this fails, it is tried again when the network is asked for again: the stack cannot begin twice.
         if !IS_COMPLETE.load(Relaxed) {
@@ -75,14 +74,14 @@ fn network() -> Result<&'static Network, Errno> {
 
 fn start() -> Result<Network, Errno> {
     entropy::fill(&mut [0; 8])?;
-    let line = init::command_line();
+    let line = command_line::text();
     let settings = Box::new(Settings {
         now: clock::monotonic(),
         buffers: hermit_interface::to_usize(memory::available() / BUFFER_SHARE),
         command_line: line.as_ptr(),
         command_line_size: line.len(),
     });
-    devices::init_network();
+    devices::init_network(leader::device_interrupt);
     Network::start(&SERVICES, Box::leak(settings)).ok_or(Errno::ENOMEM)
 }
 

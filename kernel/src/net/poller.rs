@@ -10,10 +10,10 @@ use hermit_interface::Errno;
 use hermit_io::Waiters as _;
 
 use super::{NETWORK, leader, poll};
-use crate::threads::life::{self, Wanted};
+use crate::sync::WaitQueue;
+use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::schedule;
 use crate::threads::wait::block_until;
-use crate::waiters::Waiters;
 
 /// The stack of the thread: frames are handled on it.
 const STACK_SIZE: usize = 256 << 10;
@@ -26,7 +26,7 @@ const MOST_ROUNDS: u32 = 16;
 const PAUSE: u64 = 1_000_000;
 
 /// The thread, when it waits.
-static WAITER: Waiters = Waiters::new();
+static WAITER: WaitQueue = WaitQueue::new();
 
 /// The moment at which the thread will be there by itself; while it does not know, whoever knows one calls it.
 static WAKES: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -38,7 +38,7 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 pub(super) fn start() -> Result<(), Errno> {
     // What arrives does not wait for a program that computes.
     let priority = HIGH_PRIO.into();
-    life::spawn(&Wanted { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None }).map(drop)
+    lifecycle::spawn(&SpawnArgs { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None }).map(drop)
 }
 
 /// Has the thread drive the stack.

@@ -16,8 +16,8 @@ use super::stack::{Network, Stack};
 use super::waiting::{look, wait_until};
 use super::{act, configured, drive, network};
 use crate::fallible;
+use crate::sync::WaitQueue;
 use crate::threads::schedule;
-use crate::waiters::Waiters;
 
 /// A socket (`st_mode`).
 const SOCKET: u32 = 0o14_0777;
@@ -147,7 +147,7 @@ impl Socket {
     /// The same, for one of certain waiters.
     fn wait_among<R>(
         &self,
-        waiters: &Waiters,
+        waiters: &WaitQueue,
         direction: Direction,
         mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
     ) -> Result<R, Errno> {

@@ -11,7 +11,7 @@ use hermit_interface::net::{
 };
 use hermit_interface::{Errno, to_usize};
 
-use crate::turn::Turn;
+use crate::sync::Mutex;
 
 unsafe extern "C" {
     /// A [`hermit_interface::net::Start`].
@@ -21,7 +21,7 @@ unsafe extern "C" {
 /// The stack, which one thread after the other uses.
 #[derive(Debug)]
 pub(super) struct Network {
-    turn: Turn,
+    turn: Mutex,
     begun: &'static Begun,
 }
 
@@ -37,13 +37,13 @@ impl Network {
         let begun = unsafe { hermit_net_start(services, settings) };
         // SAFETY: null, or what lives for ever and does not change.
         let begun = unsafe { begun.as_ref() }?;
-        Some(Self { turn: Turn::new(), begun })
+        Some(Self { turn: Mutex::new(), begun })
     }
 
     /// Uses the stack when nobody else does.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut Stack) -> R) -> R {
-        self.turn.take_late(|is_late| {
+        self.turn.with_contention(|is_late| {
             let mut stack = Stack { begun: self.begun, now: clock::monotonic(), is_late };
             stack.advance();
             action(&mut stack)
@@ -54,7 +54,7 @@ impl Network {
 impl Network {
     /// The stack, for somebody who never gives it back.
     pub(super) fn seize(&self) -> Stack {
-        self.turn.take_for_good();
+        self.turn.lock_forever();
         Stack { begun: self.begun, now: clock::monotonic(), is_late: false }
     }
 }

@@ -9,9 +9,9 @@ use hermit_io::Waiters as _;
 
 use super::stack::{Network, Stack};
 use super::{act, leader};
+use crate::sync::WaitQueue;
 use crate::threads::schedule;
 use crate::threads::wait::block_until;
-use crate::waiters::Waiters;
 
 /// After so many rounds without an end others have their turn, and time limits are looked at: what arrives may keep the device
 /// from ever having nothing, though nothing of it is for who waits.
@@ -22,7 +22,7 @@ const MOST_ROUNDS: u32 = 16;
 /// Nobody who is among the waiters leaves without having looked once more, so that a wake-up meant for one of them is not lost.
 pub(super) fn wait_until<R>(
     network: &Network,
-    waiters: &Waiters,
+    waiters: &WaitQueue,
     deadline: Option<u64>,
     mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Result<R, Errno> {
@@ -36,7 +36,7 @@ pub(super) fn wait_until<R>(
 
 fn poll<R>(
     network: &Network,
-    waiters: &Waiters,
+    waiters: &WaitQueue,
     context: &mut Context<'_>,
     mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Poll<Result<R, Errno>> {
@@ -63,7 +63,7 @@ fn poll<R>(
 /// Takes a thread from those who wait, looks at what has arrived, and does something: what the thread finds itself need not wake it.
 pub(super) fn look<R>(
     network: &Network,
-    waiters: &Waiters,
+    waiters: &WaitQueue,
     context: &Context<'_>,
     action: impl FnOnce(&mut Stack) -> R,
 ) -> R {

@@ -8,10 +8,13 @@ use hermit_abi::{
 };
 use hermit_hal::clock;
 use hermit_interface::Errno;
+use hermit_io::EventFd;
 
-use super::{export, export_plain, failed, user};
-use crate::descriptors;
+use super::{export, export_plain, user};
+use crate::sync::WaitQueue;
+use crate::threads::errno;
 use crate::threads::wait::block_until;
+use crate::{descriptors, fallible};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
@@ -43,7 +46,7 @@ export_plain! {
         let entries = match unsafe { user::array_mut(fds, nfds) } {
             Ok(entries) => entries,
             Err(error) => {
-                failed(error);
+                errno::set(error);
                 return -1;
             }
         };
@@ -58,6 +61,8 @@ export! {
         if flags & !(EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC) != 0 || initval == u64::MAX {
             return Err(Errno::EINVAL);
         }
-        descriptors::open_eventfd(initval, flags & EFD_SEMAPHORE != 0, flags & EFD_NONBLOCK != 0)
+        let (semaphore, nonblocking) = (flags & EFD_SEMAPHORE != 0, flags & EFD_NONBLOCK != 0);
+        let object = fallible::arc(EventFd::new(initval, semaphore, nonblocking, WaitQueue::new()));
+        descriptors::open(object.ok_or(Errno::ENOMEM)?)
     }
 }

@@ -6,7 +6,7 @@ use hermit_abi::{O_CREAT, dirent64, stat};
 use hermit_interface::Errno;
 
 use super::{export, unsupported, user};
-use crate::descriptors;
+use crate::{descriptors, devices};
 
 /// Longest name, as on Linux.
 const PATH_MAX: usize = 4096;
@@ -24,7 +24,7 @@ export! {
     fn sys_open as open(name: *const c_char, flags: i32, _mode: i32) -> i32 {
         // SAFETY: the program passes a string.
         let name = unsafe { user::text(name, PATH_MAX) }?;
-        match descriptors::open(name, flags) {
+        match devices::open(name, flags).and_then(descriptors::open) {
             Err(Errno::ENOENT) if flags & O_CREAT != 0 => Err(Errno::EROFS),
             result => result,
         }

@@ -16,7 +16,7 @@ use hermit_interface::net::{Endpoint, V4, V6};
 use super::addresses::{Address, family_number};
 use super::{export, export_plain, user};
 use crate::net::lookup::resolve;
-use crate::threads::failed;
+use crate::threads::errno;
 
 /// Longest name.
 const NAME_MAX: usize = 256;
@@ -80,7 +80,7 @@ impl Question {
             Errno::ETIMEDOUT | Errno::ENETUNREACH => EAI_AGAIN,
             Errno::ENOMEM => EAI_MEMORY,
             error => {
-                failed(error);
+                errno::set(error);
                 EAI_SYSTEM
             }
         })?;
@@ -155,7 +155,7 @@ unsafe fn look_up(
     let list = list(question, addresses.get(..count).unwrap_or_default());
     // SAFETY: the program passes a place for the result.
     unsafe { user::write(result, list) }.map_err(|error| {
-        failed(error);
+        errno::set(error);
         EAI_SYSTEM
     })
 }

@@ -19,7 +19,7 @@ mod threads;
 mod time;
 mod user;
 
-use crate::threads::failed;
+use crate::threads::errno;
 
 /// How a function returns a failure: a negative number.
 trait Failure {
@@ -55,7 +55,7 @@ fn attempt<T>(
 
 /// Turns a call's result into what it returns, and notes the error for `get_errno`.
 fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
-    result.unwrap_or_else(|error| T::failure(failed(error)))
+    result.unwrap_or_else(|error| T::failure(errno::set(error)))
 }
 
 /// Defines functions of the ABI: the symbol, the name in `hermit-abi`, and a body that gives a `Result`.

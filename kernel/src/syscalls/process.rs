@@ -5,8 +5,9 @@ use hermit_hal::exit::exit;
 use hermit_interface::Errno;
 use hermit_interface::exit::ABORTED;
 
-use super::{export_plain, failed, user};
-use crate::{devices, entropy, net, threads};
+use super::{export_plain, user};
+use crate::threads::errno;
+use crate::{devices, entropy, net};
 
 /// The number of the only process.
 const PROCESS_ID: pid_t = 1;
@@ -33,11 +34,11 @@ export_plain! {
     }
 
     fn sys_get_errno as get_errno() -> i32 {
-        threads::errno()
+        errno::get()
     }
 
     fn sys_errno as errno() -> i32 {
-        threads::errno()
+        errno::get()
     }
 
     /// Fails with exactly -1, for which `std` looks.
@@ -46,7 +47,7 @@ export_plain! {
         match unsafe { random(buf, len, flags) } {
             Ok(()) => isize::try_from(len).unwrap_or(isize::MAX),
             Err(error) => {
-                failed(error);
+                errno::set(error);
                 -1
             }
         }

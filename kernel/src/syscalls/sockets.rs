@@ -143,7 +143,7 @@ export! {
     fn sys_socket as socket(domain: i32, type_: i32, protocol: i32) -> i32 {
         let family = family(domain)?;
         let socket = Socket::new(family, kind(type_, protocol)?, type_ & SOCK_NONBLOCK != 0)?;
-        descriptors::open_object(socket)
+        descriptors::open(socket)
     }
 
     fn sys_bind as bind(fd: i32, name: *const sockaddr, len: socklen_t) -> i32 {

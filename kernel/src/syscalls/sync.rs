@@ -9,7 +9,7 @@ use hermit_interface::Errno;
 
 use super::time::nanoseconds;
 use super::{export, user};
-use crate::threads::{announced, futex};
+use crate::threads::{deferred_block, futex};
 
 /// The moment of the monotonic clock at which a futex wait gives up; `None` never.
 ///
@@ -138,17 +138,17 @@ export! {
     }
 
     fn sys_add_queue as add_queue(id: usize, timeout_ns: i64) -> i32 {
-        announced::add(id, u64::try_from(timeout_ns).ok().filter(|&timeout| timeout != 0));
+        deferred_block::prepare_wait(id, u64::try_from(timeout_ns).ok().filter(|&timeout| timeout != 0));
         Ok(0)
     }
 
     fn sys_wait as wait(id: usize) -> i32 {
-        announced::wait(id).map(|()| 0)
+        deferred_block::wait(id).map(|()| 0)
     }
 
     /// Wakes all, whatever `count` says: those who wait look again.
     fn sys_notify as notify(id: usize, _count: i32) -> i32 {
-        announced::notify(id);
+        deferred_block::notify(id);
         Ok(0)
     }
 }

@@ -7,9 +7,9 @@ use hermit_hal::cpus;
 use hermit_interface::Errno;
 use hermit_sched::thread::Thread as _;
 
-use super::{export, export_plain, failed, user};
-use crate::threads::life::{self, Wanted};
-use crate::threads::{announced, name, schedule};
+use super::{export, export_plain, user};
+use crate::threads::lifecycle::{self, SpawnArgs};
+use crate::threads::{deferred_block, errno, name, schedule};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
@@ -30,7 +30,7 @@ fn spawn(
         ANY => None,
         core => Some(u32::try_from(core).map_err(|_| Errno::EINVAL)?),
     };
-    life::spawn(&Wanted { function: (function, argument), priority, stack_size, cpu })
+    lifecycle::spawn(&SpawnArgs { function: (function, argument), priority, stack_size, cpu })
 }
 
 export_plain! {
@@ -39,13 +39,13 @@ export_plain! {
         function: extern "C" fn(usize), argument: usize, priority: u8, stack_size: usize, core: isize
     ) -> Tid {
         spawn(function, argument, priority, stack_size, core).unwrap_or_else(|error| {
-            failed(error);
+            errno::set(error);
             0
         })
     }
 
     fn sys_yield as yield_now() {
-        schedule::yield_now();
+        deferred_block::yield_now();
     }
 
     fn sys_set_thread_name as set_thread_name(name: *const c_char) {
@@ -63,16 +63,16 @@ export_plain! {
     }
 
     fn sys_block_current_task as block_current_task() {
-        announced::block(None);
+        deferred_block::block(None);
     }
 
     fn sys_block_current_task_with_timeout as block_current_task_with_timeout(milliseconds: u64) {
-        announced::block(Some(milliseconds.saturating_mul(NANOSECONDS_PER_MILLISECOND)));
+        deferred_block::block(Some(milliseconds.saturating_mul(NANOSECONDS_PER_MILLISECOND)));
     }
 
     fn sys_wakeup_taskt as wakeup_task(id: Tid) {
-        if let Some(thread) = life::alive(id) {
-            announced::wake(thread);
+        if let Some(thread) = lifecycle::find_alive(id) {
+            deferred_block::wake(thread);
         }
     }
 }
@@ -86,7 +86,7 @@ extern "C" fn sys_get_priority() -> u8 {
 /// As [`sys_get_priority`].
 #[unsafe(no_mangle)]
 extern "C" fn sys_set_priority(id: Tid, priority: u8) {
-    if let Some(thread) = life::alive(id) {
+    if let Some(thread) = lifecycle::find_alive(id) {
         thread.entity().set_priority(priority);
     }
 }
@@ -104,6 +104,6 @@ export! {
     }
 
     fn sys_join as join(id: Tid) -> i32 {
-        life::join(id).map(|()| 0)
+        lifecycle::join(id).map(|()| 0)
     }
 }

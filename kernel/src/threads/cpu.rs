@@ -1,11 +1,11 @@
-//! One CPU: its queue of ready threads, its timers, its idle thread; and what its interrupts do.
+//! A CPU: its run queue, its timers and its idle thread; timer interrupt, reschedule IPI and preemption.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::atomic::AtomicCell;
 use hermit_hal::cpus::PerCpu;
-use hermit_hal::interrupts::{self, Handlers, KICK, Masked, TIMER};
+use hermit_hal::interrupts::{self, Masked};
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::MaskedLock;
 use hermit_hal::{clock, cpus, thread};
@@ -15,18 +15,16 @@ use hermit_sched::policy::Policy;
 use hermit_sched::sync::Lock;
 use hermit_sched::timers::Timers;
 
-use super::Thread;
-use super::schedule::same;
-use crate::{descriptors, devices};
+use super::thread::Thread;
 
 #[cfg(feature = "fair")]
-type ThePolicy = hermit_sched::policy::Fair<Thread>;
+type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
 #[cfg(all(feature = "fifo", not(feature = "fair")))]
-type ThePolicy = hermit_sched::policy::Fifo<Thread>;
+type SelectedPolicy = hermit_sched::policy::Fifo<Thread>;
 #[cfg(not(any(feature = "fair", feature = "fifo")))]
-type ThePolicy = hermit_sched::policy::RoundRobin<Thread>;
+type SelectedPolicy = hermit_sched::policy::RoundRobin<Thread>;
 
-/// A lock of the scheduler, which is only called with interrupts masked.
+/// A lock of the scheduler. Callers of the scheduler mask interrupts, so the lock does not.
 #[derive(Debug)]
 pub(super) struct QueueLock<T>(MaskedLock<T>);
 
@@ -43,55 +41,55 @@ impl<T: Send> Lock<T> for QueueLock<T> {
     }
 }
 
-/// All CPUs as the scheduler sees them.
-pub(super) static SYSTEM: Cpus<Thread, ThePolicy, QueueLock<ThePolicy>> = Cpus::new();
+/// The scheduler's state of all CPUs.
+pub(super) static SYSTEM: Cpus<Thread, SelectedPolicy, QueueLock<SelectedPolicy>> = Cpus::new();
 
-/// All CPUs that run, by number.
+/// Running CPUs, by number.
 static CPUS: [AtomicCell<Option<&'static Cpu>>; MAX_CPUS] = [const { AtomicCell::new(None) }; MAX_CPUS];
 
-/// No moment.
+/// A time that never comes.
 const NEVER: u64 = u64::MAX;
 
 /// A CPU.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    pub(super) sched: hermit_sched::cpu::Cpu<Thread, ThePolicy, QueueLock<ThePolicy>>,
-    /// Those who are to be woken by this CPU.
+    pub(super) sched: hermit_sched::cpu::Cpu<Thread, SelectedPolicy, QueueLock<SelectedPolicy>>,
+    /// Deadlines of sleeping threads that this CPU's timer wakes.
     pub(super) timers: MaskedLock<Timers<Thread>>,
     pub(super) idle: &'static Thread,
-    /// The moment for which the hardware's timer is set.
+    /// Time for which the hardware timer is set, or [`NEVER`].
     armed: AtomicU64,
-    /// When the slice is over that is running.
+    /// End of the running time slice, or [`NEVER`].
     slice_end: AtomicU64,
 }
 
-/// The CPU that runs this.
+/// The current CPU.
 static HERE: PerCpu<Cpu> = PerCpu::new();
 
-/// The CPU that runs this.
+/// The current CPU.
 #[inline]
 pub(crate) fn here(masked: &Masked) -> &'static Cpu {
-    HERE.get(masked).expect("a CPU says who it is before it runs threads")
+    HERE.get(masked).expect("a CPU is adopted before it runs threads")
 }
 
-/// As [`here`], but there may be no threads yet.
+/// The current CPU; `None` before [`adopt`].
 pub(super) fn try_here(masked: &Masked) -> Option<&'static Cpu> {
     HERE.get(masked)
 }
 
-/// The CPU of this number, if it runs.
+/// The CPU with a number, if it runs.
 #[inline]
 pub(super) fn get(number: u32) -> Option<&'static Cpu> {
     CPUS.get(number as usize)?.load()
 }
 
-/// Puts the CPU that runs this into the table. What it does now becomes its idle thread.
+/// Makes the current CPU known to the scheduler. The calling code becomes its idle thread.
 pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     let idle = Thread::allocate()?;
     idle.context.adopt_cpu(masked);
     let number = masked.cpu();
     let cpu = memory::leak(Cpu {
-        sched: hermit_sched::cpu::Cpu::new(number, idle, QueueLock::new(ThePolicy::default())),
+        sched: hermit_sched::cpu::Cpu::new(number, idle, QueueLock::new(SelectedPolicy::default())),
         timers: MaskedLock::new(Timers::new()),
         idle,
         armed: AtomicU64::new(NEVER),
@@ -104,8 +102,8 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     Ok(cpu)
 }
 
-/// What a CPU does when it has nothing to do: runs whatever becomes ready, for ever.
-pub(super) fn idle(masked: &Masked) -> ! {
+/// The idle loop: runs threads that become ready, and else waits for interrupts.
+pub(crate) fn idle(masked: &Masked) -> ! {
     loop {
         // An idle thread never leaves its CPU.
         let cpu = here(masked);
@@ -122,75 +120,74 @@ pub(super) fn idle(masked: &Masked) -> ! {
     }
 }
 
-/// Whether this CPU has nothing to do.
+/// Whether the current CPU runs its idle thread.
 pub(crate) fn is_idle() -> bool {
     here(&Masked::new()).is_idle()
 }
 
-/// Handles interrupts from here on.
-pub(super) fn handle_interrupts() {
-    interrupts::set_handlers(Handlers { raised, preempt });
+/// Handles an interrupt of the current CPU's timer.
+pub(crate) fn timer_interrupt(masked: &Masked) {
+    here(masked).timer_fired(masked);
 }
 
-fn raised(line: u8, masked: &Masked) {
-    match line {
-        TIMER => here(masked).timer_fired(masked),
-        KICK => here(masked).attend(masked),
-        _ if devices::interrupt(line) => {}
-        _ => descriptors::input_arrived(),
-    }
+/// Handles a reschedule IPI: another CPU has made a thread ready for this one.
+pub(crate) fn reschedule_interrupt(masked: &Masked) {
+    here(masked).check_ready(masked);
 }
 
-fn preempt(masked: &Masked) {
+/// Switches to another thread if the current one's time slice is over or a better one is ready.
+pub(crate) fn preempt(masked: &Masked) {
     let cpu = here(masked);
     if cpu.is_idle() {
         return;
     }
     let end = cpu.slice_end.load(Relaxed);
-    let over = end != NEVER && end <= clock::monotonic();
-    if over {
+    let is_over = end != NEVER && end <= clock::monotonic();
+    if is_over {
         cpu.end_slice();
     }
-    let next = cpu.sched.preempt(over, clock::monotonic);
+    let next = cpu.sched.preempt(is_over, clock::monotonic);
     cpu.start_slice_if_needed(masked);
     if let Some(next) = next {
-        tell(masked, SYSTEM.offer(&cpu.sched));
+        request_reschedule(masked, SYSTEM.offer(&cpu.sched));
         thread::switch(masked, &next.context);
     }
 }
 
-/// Does what has to be done because a thread is ready.
+/// Has a CPU look at its run queue, if the scheduler says that one must.
 #[inline]
-pub(super) fn tell(masked: &Masked, told: Told) {
+pub(super) fn request_reschedule(masked: &Masked, told: Told) {
     match told {
         Told::Nobody => {}
-        Told::Cpu(number) if number == masked.cpu() => here(masked).attend(masked),
+        Told::Cpu(number) if number == masked.cpu() => here(masked).check_ready(masked),
         Told::Cpu(number) => cpus::kick(masked, number),
     }
 }
 
 impl Cpu {
+    /// Whether the CPU runs its idle thread.
     pub(super) fn is_idle(&self) -> bool {
-        same(self.sched.current(), self.idle)
+        self.sched.current().is(self.idle)
     }
 
-    /// The current thread cannot go on: whom to switch to instead.
+    /// The thread to switch to from the current one, which is parked or has ended.
     #[inline]
     pub(super) fn next(&self) -> &'static Thread {
         self.sched.next(clock::monotonic).unwrap_or_else(|| self.sched.run_idle(self.idle))
     }
 
-    /// A thread has become ready here.
+    /// Starts a time slice or preempts the current thread, as a thread has become ready on this CPU.
     #[cold]
-    fn attend(&self, masked: &Masked) {
+    fn check_ready(&self, masked: &Masked) {
         self.start_slice_if_needed(masked);
         if !self.is_idle() {
             interrupts::reschedule(masked);
         }
     }
 
+    /// Starts a time slice if a thread waits for the CPU and none is running.
     #[inline]
-    pub(super) fn start_slice_if_needed(&self, masked: &Masked) {
+    fn start_slice_if_needed(&self, masked: &Masked) {
         if self.sched.needs_slice() && !self.is_idle() {
             self.start_slice(masked);
         }
@@ -198,12 +195,12 @@ impl Cpu {
 
     #[cold]
     fn start_slice(&self, masked: &Masked) {
-        let Some(slice) = ThePolicy::SLICE else { return };
+        let Some(slice) = SelectedPolicy::SLICE else { return };
         let end = clock::monotonic() + slice;
         self.sched.set_slice(true);
         self.slice_end.store(end, Relaxed);
-        self.arm(masked, end);
-        tell(masked, SYSTEM.offer(&self.sched));
+        self.arm_timer(masked, end);
+        request_reschedule(masked, SYSTEM.offer(&self.sched));
     }
 
     fn end_slice(&self) {
@@ -211,19 +208,20 @@ impl Cpu {
         self.slice_end.store(NEVER, Relaxed);
     }
 
-    /// Sets the timer, unless it fires before that anyway.
-    pub(super) fn arm(&self, masked: &Masked, moment: u64) {
-        if moment < self.armed.load(Relaxed) {
-            self.armed.store(moment, Relaxed);
-            clock::set_timer(masked, moment);
+    /// Sets the hardware timer to `deadline`, unless it is set to an earlier time.
+    pub(super) fn arm_timer(&self, masked: &Masked, deadline: u64) {
+        if deadline < self.armed.load(Relaxed) {
+            self.armed.store(deadline, Relaxed);
+            clock::set_timer(masked, deadline);
         }
     }
 
+    /// Wakes threads whose deadlines have passed, ends the time slice if it is over, and sets the timer again.
     fn timer_fired(&self, masked: &Masked) {
         self.armed.store(NEVER, Relaxed);
         let now = clock::monotonic();
         while let Some(due) = self.timers.with(masked, |timers| timers.pop_due(now)) {
-            tell(masked, SYSTEM.wake(due));
+            request_reschedule(masked, SYSTEM.wake(due));
         }
         if self.slice_end.load(Relaxed) <= now {
             if self.is_idle() || self.sched.ready_count() == 0 {
@@ -233,11 +231,11 @@ impl Cpu {
             }
         }
         let next = self.timers.with(masked, |timers| timers.next_deadline()).unwrap_or(NEVER);
-        // A slice that is over ends when the thread is preempted.
+        // If the slice is over, preemption of the thread ends it and starts the next.
         let slice_end = Some(self.slice_end.load(Relaxed)).filter(|&end| end > now).unwrap_or(NEVER);
-        let moment = next.min(slice_end);
-        if moment != NEVER {
-            self.arm(masked, moment);
+        let deadline = next.min(slice_end);
+        if deadline != NEVER {
+            self.arm_timer(masked, deadline);
         }
     }
 }

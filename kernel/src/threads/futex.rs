@@ -1,4 +1,4 @@
-//! Waiting for an address.
+//! Futexes: waiting for a value in memory to change.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
@@ -10,7 +10,8 @@ use hermit_sched::futex::{BUCKETS, Bucket, Table};
 use hermit_sched::thread::Thread as _;
 
 use super::cpu::{self, QueueLock, SYSTEM};
-use super::{Thread, schedule};
+use super::schedule;
+use super::thread::Thread;
 
 static TABLE: Table<QueueLock<Bucket<Thread>>> =
     Table::new([const { QueueLock::new(Bucket::new()) }; BUCKETS]);
@@ -19,11 +20,12 @@ fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64
 }
 
-/// Waits while the number is `expected`, until somebody wakes the thread or until a moment of the monotonic clock.
+/// Waits while the futex has the value `expected`, until a [`wake`] of its address or until `deadline`, a time of the monotonic
+/// clock.
 ///
 /// # Errors
 ///
-/// `EAGAIN` if the number is another, `ETIMEDOUT`.
+/// `EAGAIN` if the futex has another value, `ETIMEDOUT`.
 pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> Result<(), Errno> {
     let address = address(futex);
     let masked = Masked::new();
@@ -42,13 +44,13 @@ pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> R
     }
 }
 
-/// Wakes at most `count` threads that wait for an address, and returns how many.
+/// Wakes at most `count` threads that wait for an address, and returns their number.
 pub(crate) fn wake(address: u64, count: usize) -> usize {
     let masked = Masked::new();
-    TABLE.wake(address, count, |thread| cpu::tell(&masked, SYSTEM.wake(thread)))
+    TABLE.wake(address, count, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
 }
 
-/// Wakes everybody who waits for this.
+/// Wakes all threads that wait for a futex.
 pub(crate) fn wake_all(futex: &AtomicU32) {
     wake(address(futex), usize::MAX);
 }

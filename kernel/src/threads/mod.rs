@@ -1,37 +1,27 @@
-//! Threads: what connects the scheduler with the hardware.
+//! Threads: connects the scheduler (`hermit-sched`) with the hardware (`hermit-hal`).
+//!
+//! Each module uses only those above it in this table.
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`thread`] | one thread, and the table of all |
-//! | [`name`] | what a thread is called |
-//! | [`cpu`] | one CPU: its queue, its timers, its idle thread; what its interrupts do |
-//! | [`schedule`] | yielding, waiting, waking |
-//! | [`life`] | starting, ending and joining threads |
-//! | [`futex`] | waiting for an address |
-//! | [`announced`] | waiting in two steps |
-//! | [`wait`] | waiting for whatever can be polled |
+//! | [`name`] | name of a thread |
+//! | [`thread`] | a thread, and the table of all threads |
+//! | [`cpu`] | a CPU: its run queue, timers and idle thread; timer interrupt, reschedule IPI, preemption |
+//! | [`schedule`] | yield, sleep, wake up |
+//! | [`waker`] | the `Waker` of a thread |
+//! | [`errno`] | error number of a thread's last failed call |
+//! | [`futex`] | waiting for a value in memory to change |
+//! | [`wait`] | sleeping until a poll is ready |
+//! | [`deferred_block`] | waiting in two steps, as old functions of the ABI do |
+//! | [`lifecycle`] | creating, ending and joining threads |
 
-pub(crate) mod announced;
 pub(crate) mod cpu;
+pub(crate) mod deferred_block;
+pub(crate) mod errno;
 pub(crate) mod futex;
-pub(crate) mod life;
+pub(crate) mod lifecycle;
 pub(crate) mod name;
 pub(crate) mod schedule;
 pub(crate) mod thread;
 pub(crate) mod wait;
-
-pub(crate) use thread::Thread;
-
-use hermit_interface::Errno;
-
-/// The error of the thread's last failed call.
-pub(crate) fn errno() -> i32 {
-    schedule::current().errno()
-}
-
-/// Notes why a call failed, and returns it the way calls return errors.
-#[cold]
-pub(crate) fn failed(error: Errno) -> i32 {
-    schedule::current().set_errno(error);
-    -error.number()
-}
+mod waker;

@@ -1,9 +1,9 @@
 //! The name of a thread.
 
-/// Longest name, in bytes.
+/// Maximum length of a name in bytes.
 pub(crate) const MAX_LEN: usize = 31;
 
-/// A name; empty where there is none.
+/// A thread's name; empty if it has none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name {
     bytes: [u8; MAX_LEN],
@@ -11,22 +11,22 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// No name.
+    /// The empty name.
     pub(super) const NONE: Self = Self { bytes: [0; MAX_LEN], len: 0 };
 
-    /// The name that the bytes begin with: as many whole characters as there are and have room.
+    /// The longest prefix of `bytes` that is valid UTF-8 and has at most [`MAX_LEN`] bytes.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let bytes = bytes.get(..MAX_LEN).unwrap_or(bytes);
         let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let mut name = Self::NONE;
-        for (place, byte) in name.bytes.iter_mut().zip(text.bytes()) {
-            *place = byte;
+        for (to, from) in name.bytes.iter_mut().zip(text.bytes()) {
+            *to = from;
             name.len += 1;
         }
         name
     }
 
-    /// The name, if it is not empty.
+    /// The name as text, if it is not empty.
     pub(crate) fn text(&self) -> Option<&str> {
         let text = str::from_utf8(self.bytes.get(..self.len.into())?).ok()?;
         (!text.is_empty()).then_some(text)

@@ -1,9 +1,7 @@
-//! A thread, and the table of all of them.
+//! A thread, and the table of all threads.
 //!
-//! Threads are never freed: one that has ended is used again for the next, with its stack if that has the right size.
+//! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that has the right size.
 
-use alloc::sync::Arc;
-use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
@@ -17,26 +15,23 @@ use hermit_sched::thread::Entity;
 use spin::Once;
 
 use super::name::Name;
-use super::schedule;
-use crate::fallible;
 
-/// What a thread runs: the program's function and its argument.
+/// Function of a thread, and the argument with which it is called.
 pub(crate) type Function = (extern "C" fn(usize), usize);
 
-/// Most threads at a time.
+/// Maximum number of threads at a time.
 const MAX_THREADS: usize = 0xffff;
 
-/// A wait that a thread has announced, in the way of early versions of the ABI. Only the thread itself uses it, but for what says
-/// otherwise.
+/// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except for `woken`.
 #[derive(Debug, Default)]
-pub(super) struct Announced {
-    /// It waits when it next yields.
+pub(super) struct DeferredBlock {
+    /// The thread blocks when it next yields.
     pub(super) block: AtomicBool,
-    /// Another thread has woken it by its number since such a wait ended last. Any thread may set it.
+    /// Another thread has woken this one since its last deferred block ended. Any thread may set it.
     pub(super) woken: AtomicBool,
-    /// The count of the queue for which it waits.
+    /// Notification count of the queue that the thread waits for, at the time of `prepare_wait`.
     pub(super) count: AtomicU32,
-    /// When the wait ends, by the monotonic clock.
+    /// End of the wait by the monotonic clock, in nanoseconds.
     pub(super) deadline: AtomicU64,
 }
 
@@ -44,20 +39,22 @@ pub(super) struct Announced {
 #[derive(Debug)]
 pub(crate) struct Thread {
     entity: Entity<Self>,
+    /// Stack and saved registers.
     pub(super) context: Context,
-    /// The thread's number while it lives, else 0; those who join wait for this address.
-    life: AtomicU32,
-    /// The number that it had last.
+    /// Number of the thread while it is alive, else 0. A futex: threads that join this one wait for it to change.
+    alive_id: AtomicU32,
+    /// Number of the thread; kept after its end.
     id: AtomicU32,
-    /// How often it has begun.
+    /// Number of times that the thread has begun.
     generation: AtomicU32,
     errno: AtomicI32,
     name: SpinLock<Name>,
-    /// The CPU among whose timers it is.
+    /// CPU whose timer wakes the thread.
     pub(super) timer_cpu: AtomicU32,
-    /// What it has said it will wait for, and until when.
-    pub(super) announced: Announced,
+    pub(super) deferred_block: DeferredBlock,
+    /// What the thread runs, until it begins.
     pub(super) function: SpinLock<Option<Function>>,
+    /// Waker of the thread; an idle thread, which never sleeps, has none.
     waker: Once<Waker>,
 }
 
@@ -73,75 +70,65 @@ impl hermit_sched::thread::Thread for Thread {
     }
 }
 
-/// Wakes a thread.
-struct ThreadWaker(&'static Thread);
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        schedule::wake(self.0);
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        schedule::wake(self.0);
-    }
-}
-
 impl Thread {
     fn new() -> Self {
         Self {
             entity: Entity::new(),
             context: Context::new(),
-            life: AtomicU32::new(0),
+            alive_id: AtomicU32::new(0),
             id: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             errno: AtomicI32::new(0),
             name: SpinLock::new(Name::NONE),
             timer_cpu: AtomicU32::new(0),
-            announced: Announced::default(),
+            deferred_block: DeferredBlock::default(),
             function: SpinLock::new(None),
             waker: Once::new(),
         }
     }
 
-    /// A new thread that lives for ever.
+    /// A new thread without a number, which is never freed.
     pub(super) fn allocate() -> Result<&'static Self, OutOfMemory> {
-        let thread: &'static Self = memory::leak(Self::new()).ok_or(OutOfMemory)?;
-        let waker = fallible::arc(ThreadWaker(thread)).ok_or(OutOfMemory)?;
-        thread.waker.call_once(|| Waker::from(waker));
-        Ok(thread)
+        memory::leak(Self::new()).ok_or(OutOfMemory)
     }
 
-    /// The thread's number, which it keeps when it has ended; 0 for a CPU's idle thread.
+    /// Whether both are the same thread.
+    #[inline]
+    pub(super) fn is(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+
+    /// Number of the thread, also after its end; 0 for a CPU's idle thread.
     pub(crate) fn id(&self) -> u32 {
         self.id.load(Relaxed)
     }
 
-    /// The address that changes when the thread ends.
-    pub(super) fn life(&self) -> &AtomicU32 {
-        &self.life
+    /// The futex that changes when the thread ends: its value is the thread's number, then 0.
+    pub(super) fn end_futex(&self) -> &AtomicU32 {
+        &self.alive_id
     }
 
-    /// Whether it is the thread of this number, and has not ended.
+    /// Whether the thread has number `id` and has not ended.
     pub(super) fn is_alive(&self, id: u32) -> bool {
-        self.life.load(Acquire) == id
+        self.alive_id.load(Acquire) == id
     }
 
-    /// The thread begins under a new number.
+    /// Starts a new life of the thread, under a new number.
     pub(super) fn begin(&self) {
-        let generation = self.generation.fetch_add(1, Relaxed) & GENERATIONS;
-        let id = generation << PLACE.count_ones() | self.id() & PLACE;
+        let generation = self.generation.fetch_add(1, Relaxed) & GENERATION_MASK;
+        let id = generation << INDEX_MASK.count_ones() | self.id() & INDEX_MASK;
         self.entity.reset();
         self.errno.store(0, Relaxed);
         *self.name.lock() = Name::NONE;
-        self.announced.block.store(false, Relaxed);
-        self.announced.woken.store(false, Relaxed);
+        self.deferred_block.block.store(false, Relaxed);
+        self.deferred_block.woken.store(false, Relaxed);
         self.id.store(id, Relaxed);
-        self.life.store(id, Release);
+        self.alive_id.store(id, Release);
     }
 
-    /// The thread ends.
+    /// Marks the thread as ended.
     pub(super) fn end(&self) {
-        self.life.store(0, Release);
+        self.alive_id.store(0, Release);
     }
 
     pub(super) fn errno(&self) -> i32 {
@@ -152,50 +139,54 @@ impl Thread {
         self.errno.store(error.number(), Relaxed);
     }
 
-    /// Sets the name to what the bytes begin with.
+    /// Sets the name to as much of `bytes` as fits ([`Name::new`]).
     pub(crate) fn set_name(&self, bytes: &[u8]) {
         let name = Name::new(bytes);
         *self.name.lock() = name;
     }
 
-    /// The name; none if it just changes. Never waits.
+    /// Name of the thread; [`Name::NONE`] while another CPU changes it. Never waits, so that the fault handler can call it.
     pub(crate) fn name(&self) -> Name {
         self.name.try_lock().map_or(Name::NONE, |name| *name)
     }
 
-    /// Wakes the thread.
+    /// The waker that wakes the thread.
     pub(crate) fn waker(&'static self) -> &'static Waker {
         self.waker.get().unwrap_or(Waker::noop())
     }
 }
 
-/// All threads, by place.
+/// All threads but the idle threads, by index.
 static TABLE: SpinLock<Vec<&'static Thread>> = SpinLock::new(Vec::new());
 
-/// The lower half of a number is the place in the table, counted from 1; the upper half says how often the place was
-/// used before.
-const PLACE: u32 = 0xffff;
-const GENERATIONS: u32 = 0x7fff;
+/// Bits of a thread number with the index in [`TABLE`] plus 1. The bits above count how often the entry was used before, modulo
+/// [`GENERATION_MASK`] + 1, so that numbers are positive as `i32`.
+const INDEX_MASK: u32 = 0xffff;
+const GENERATION_MASK: u32 = 0x7fff;
 
-/// Enters a new thread into the table.
-pub(super) fn register() -> Result<&'static Thread, OutOfMemory> {
+/// Adds a new thread to the table, with the waker that `new_waker` makes for it.
+pub(super) fn register(
+    new_waker: fn(&'static Thread) -> Option<Waker>,
+) -> Result<&'static Thread, OutOfMemory> {
     let mut table = TABLE.lock();
     if table.len() >= MAX_THREADS {
         return Err(OutOfMemory);
     }
     table.try_reserve(1).map_err(|_| OutOfMemory)?;
     let thread = Thread::allocate()?;
+    let waker = new_waker(thread).ok_or(OutOfMemory)?;
+    thread.waker.call_once(|| waker);
     table.push(thread);
     thread.id.store(u32::try_from(table.len()).map_err(|_| OutOfMemory)?, Relaxed);
     Ok(thread)
 }
 
-/// The thread that has, or had last, this number.
+/// The thread that has, or had last, number `id`.
 pub(super) fn find(id: u32) -> Option<&'static Thread> {
-    let place = (id & PLACE).checked_sub(1)?;
-    let thread = TABLE.lock().get(place as usize).copied();
+    let index = (id & INDEX_MASK).checked_sub(1)?;
+    let thread = TABLE.lock().get(index as usize).copied();
     thread.filter(|thread| thread.id() == id)
 }
 
-/// The number of the main thread.
+/// Number of the main thread.
 pub(crate) const MAIN_ID: u32 = 1;

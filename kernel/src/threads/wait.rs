@@ -1,4 +1,4 @@
-//! Waiting for whatever can be polled.
+//! Sleeping until a poll is ready.
 
 use core::task::{Context, Poll};
 
@@ -6,7 +6,7 @@ use hermit_hal::clock;
 
 use super::schedule;
 
-/// Polls until there is a result, or until a moment of the monotonic clock if there is one: then there is none.
+/// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the monotonic clock.
 pub(crate) fn block_until<T>(
     deadline: Option<u64>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -24,7 +24,7 @@ pub(crate) fn block_until<T>(
     }
 }
 
-/// Polls until there is a result.
+/// Polls, and sleeps in between, until the poll is ready.
 pub(crate) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     loop {
         if let Some(result) = block_until(None, &mut poll) {

@@ -1,18 +1,18 @@
-//! Those who wait for an object of the kernel to change.
+//! The queue of tasks that wait for an object of the kernel to change.
 
 use alloc::vec::Vec;
 use core::task::{Context, Waker};
 
 use hermit_hal::sync::SpinLock;
 
-/// Wakers, each once.
+/// A wait queue: wakers in the order of their arrival, each once.
 #[derive(Debug)]
-pub(crate) struct Waiters(SpinLock<Wakers>);
+pub(crate) struct WaitQueue(SpinLock<Wakers>);
 
-/// Nearly always there is one, which needs no memory. In the order in which they came.
+/// The wakers of a queue. The first is stored in place, since most queues have one at a time: it needs no memory.
 #[derive(Debug)]
 struct Wakers {
-    /// There are no others without it.
+    /// `None` only if `others` is empty.
     first: Option<Waker>,
     others: Vec<Waker>,
 }
@@ -24,15 +24,13 @@ impl Wakers {
     }
 }
 
-impl Waiters {
-    /// Nobody waits.
+impl WaitQueue {
+    /// An empty queue.
     pub(crate) const fn new() -> Self {
         Self(SpinLock::new(Wakers { first: None, others: Vec::new() }))
     }
-}
 
-impl Waiters {
-    /// The one who polls does not wait any more.
+    /// Removes the waker of the polling task.
     pub(crate) fn remove(&self, context: &Context<'_>) {
         let is_other = |waker: &Waker| !waker.will_wake(context.waker());
         let mut wakers = self.0.lock();
@@ -43,7 +41,7 @@ impl Waiters {
         drop(removed);
     }
 
-    /// Wakes the one who has waited longest, and forgets it.
+    /// Removes the waker that has waited longest, and wakes it.
     pub(crate) fn wake_one(&self) {
         let first = self.0.lock().pop();
         if let Some(first) = first {
@@ -52,11 +50,11 @@ impl Waiters {
     }
 }
 
-impl hermit_io::Waiters for Waiters {
+impl hermit_io::Waiters for WaitQueue {
     fn add(&self, context: &Context<'_>) {
         let mut wakers = self.0.lock();
-        let is_known = |waker: &Waker| waker.will_wake(context.waker());
-        if wakers.first.as_ref().is_some_and(is_known) || wakers.others.iter().any(is_known) {
+        let is_queued = |waker: &Waker| waker.will_wake(context.waker());
+        if wakers.first.as_ref().is_some_and(is_queued) || wakers.others.iter().any(is_queued) {
             return;
         }
         if wakers.first.is_none() {
@@ -64,7 +62,7 @@ impl hermit_io::Waiters for Waiters {
         } else if wakers.others.try_reserve(1).is_ok() {
             wakers.others.push(context.waker().clone());
         } else {
-            // It will ask again.
+            // Without memory for the queue the task polls again at once instead of waiting.
             context.waker().wake_by_ref();
         }
     }

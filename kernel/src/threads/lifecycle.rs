@@ -1,0 +1,231 @@
+//! Creating, ending and joining threads.
+
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_hal::interrupts::{self, Masked};
+use hermit_hal::memory::{self, OutOfMemory};
+use hermit_hal::sync::SpinLock;
+use hermit_hal::{clock, cpus, thread};
+use hermit_interface::Errno;
+use hermit_sched::list::{List, Ready};
+use hermit_sched::thread::{MAX_PRIORITY, Thread as _};
+
+use super::cpu::{self, SYSTEM};
+use super::thread::{Function, Thread, find, register};
+use super::{futex, schedule, waker};
+
+/// Minimum stack size in bytes.
+const MIN_STACK_SIZE: usize = 16 << 10;
+
+/// Maximum number of ended threads that keep their stacks for the next ones.
+const MAX_KEPT_STACKS: usize = 64;
+
+/// Limit on waiting for a CPU to start, in nanoseconds.
+const CPU_START_TIMEOUT: u64 = 1_000_000_000;
+
+/// Interval of checks for a CPU's start, in nanoseconds.
+const CPU_START_POLL_INTERVAL: u64 = 1_000_000;
+
+/// Threads that have ended, to be used again.
+static ENDED: SpinLock<Ended> =
+    SpinLock::new(Ended { with_stack: List::new(), with_stack_count: 0, without_stack: List::new() });
+
+#[derive(Debug)]
+struct Ended {
+    with_stack: List<Thread, Ready>,
+    /// Length of `with_stack`.
+    with_stack_count: usize,
+    without_stack: List<Thread, Ready>,
+}
+
+/// Properties of a new thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpawnArgs {
+    pub(crate) function: Function,
+    pub(crate) priority: u8,
+    /// Stack size in bytes.
+    pub(crate) stack_size: usize,
+    /// CPU to which the thread is pinned, if any.
+    pub(crate) cpu: Option<u32>,
+}
+
+/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle thread: the main thread
+/// runs when it calls [`cpu::idle`].
+pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutOfMemory> {
+    cpu::adopt(masked)?;
+    let main = prepare(main_thread)?;
+    memory::set_reclaim(reclaim);
+    make_ready(masked, main);
+    Ok(())
+}
+
+/// Starts the other CPUs, once. The first `spawn` does so: a program without threads has no use for them.
+fn start_cpus() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if !STARTED.swap(true, Relaxed) {
+        cpus::start_others(secondary_cpu_main);
+    }
+}
+
+/// Entry function of the other CPUs.
+fn secondary_cpu_main(_number: u32) -> ! {
+    let masked = Masked::inherited();
+    match cpu::adopt(&masked) {
+        Ok(_) => cpu::idle(&masked),
+        // Without memory for its state the CPU runs no threads, but still answers TLB shootdowns.
+        Err(OutOfMemory) => loop {
+            interrupts::wait(&masked);
+        },
+    }
+}
+
+/// Creates a thread, and returns its number.
+///
+/// # Errors
+///
+/// `EINVAL` for a priority or a CPU that does not exist, `ENOMEM`.
+pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
+    if args.priority > MAX_PRIORITY || args.cpu.is_some_and(|cpu| cpu >= cpus::count()) {
+        return Err(Errno::EINVAL);
+    }
+    start_cpus();
+    if let Some(cpu) = args.cpu {
+        wait_for_cpu(cpu)?;
+    }
+    let thread = prepare(args).or_else(|OutOfMemory| {
+        reclaim();
+        prepare(args)
+    });
+    let thread = thread.map_err(|OutOfMemory| Errno::ENOMEM)?;
+    let id = thread.id();
+    let masked = Masked::new();
+    make_ready(&masked, thread);
+    Ok(id)
+}
+
+/// Waits until a CPU has started.
+fn wait_for_cpu(cpu: u32) -> Result<(), Errno> {
+    let start = clock::monotonic();
+    while SYSTEM.get(cpu).is_none() {
+        let now = clock::monotonic();
+        if now - start > CPU_START_TIMEOUT {
+            return Err(Errno::EINVAL);
+        }
+        schedule::sleep_until(now + CPU_START_POLL_INTERVAL);
+    }
+    Ok(())
+}
+
+fn make_ready(masked: &Masked, thread: &'static Thread) {
+    cpu::request_reschedule(masked, SYSTEM.make_ready(thread));
+}
+
+/// A thread, new or used again, that has a stack and begins with its function when it is made ready.
+fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
+    let thread = match take_ended() {
+        Some(thread) => thread,
+        None => register(waker::new)?,
+    };
+    // A thread that has just ended uses its stack until its CPU has switched away.
+    while thread.is_running() {
+        core::hint::spin_loop();
+    }
+    let stack_size = args.stack_size.max(MIN_STACK_SIZE);
+    if let Err(error) = thread.context.prepare(stack_size, begin) {
+        ENDED.lock().without_stack.push(thread);
+        return Err(error);
+    }
+    thread.begin();
+    *thread.function.lock() = Some(args.function);
+    let entity = thread.entity();
+    entity.set_priority(args.priority);
+    let here = Masked::new().cpu();
+    entity.place(args.cpu.unwrap_or(here), args.cpu.is_some());
+    Ok(thread)
+}
+
+fn take_ended() -> Option<&'static Thread> {
+    let mut ended = ENDED.lock();
+    let with_stack = ended.with_stack.pop();
+    if with_stack.is_some() {
+        ended.with_stack_count -= 1;
+    }
+    with_stack.or_else(|| ended.without_stack.pop())
+}
+
+/// Entry function of all threads: runs the thread's own function and ends the thread.
+extern "C" fn begin() -> ! {
+    let masked = Masked::inherited();
+    let thread = cpu::here(&masked).sched.current();
+    drop(masked);
+    let function = thread.function.lock().take();
+    if let Some((function, argument)) = function {
+        function(argument);
+    }
+    exit(thread)
+}
+
+/// Ends the current thread, `thread`.
+fn exit(thread: &'static Thread) -> ! {
+    release_stacks(MAX_KEPT_STACKS);
+    thread.end();
+    futex::wake_all(thread.end_futex());
+    let masked = Masked::new();
+    {
+        // From here on `prepare` may take the thread; it waits until this CPU has switched away.
+        let mut ended = ENDED.lock();
+        ended.with_stack.push(thread);
+        ended.with_stack_count += 1;
+    }
+    thread::finish(&masked, &cpu::here(&masked).next().context)
+}
+
+/// Frees stacks of ended threads until at most `max_kept` threads keep theirs.
+fn release_stacks(max_kept: usize) {
+    loop {
+        let mut ended = ENDED.lock();
+        if ended.with_stack_count <= max_kept {
+            return;
+        }
+        let Some(thread) = ended.with_stack.pop() else { return };
+        ended.with_stack_count -= 1;
+        drop(ended);
+        while thread.is_running() {
+            core::hint::spin_loop();
+        }
+        thread.context.release();
+        ENDED.lock().without_stack.push(thread);
+    }
+}
+
+/// The thread with number `id`, if it has not ended.
+pub(crate) fn find_alive(id: u32) -> Option<&'static Thread> {
+    find(id).filter(|thread| thread.is_alive(id))
+}
+
+/// Frees memory that is kept for later use: stacks of ended threads, and what the hal keeps.
+pub(crate) fn reclaim() {
+    release_stacks(0);
+    memory::reclaim();
+}
+
+/// Waits until the thread with number `id` has ended.
+///
+/// # Errors
+///
+/// `EINVAL` if there was no such thread, `EDEADLK` if it is the current one.
+pub(crate) fn join(id: u32) -> Result<(), Errno> {
+    let thread = find(id).ok_or(Errno::EINVAL)?;
+    if thread.is(schedule::current()) {
+        return Err(Errno::EDEADLK);
+    }
+    while thread.is_alive(id) {
+        match futex::wait(thread.end_futex(), id, None) {
+            // The futex has changed, or the wake-up was spurious.
+            Ok(()) | Err(Errno::EAGAIN) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
