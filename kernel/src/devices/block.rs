@@ -10,9 +10,9 @@ use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_io::{BlockFile, Object, Rights, Storage, Waiters as _};
 use hermit_virtio::Id;
+use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError};
 use hermit_virtio::block::{Block, BlockError, Completion, SECTOR_SIZE};
-use hermit_virtio::bytes::{Bytes, Sectors, WriteError};
-use hermit_virtio::queue::Token;
+use hermit_virtio::virtqueue::Token;
 
 use super::{Pages, Transport, find, install};
 use crate::fallible;
@@ -113,11 +113,11 @@ impl Disk {
     }
 
     /// Bytes of the disk, for its turn.
-    fn bytes(&'static self) -> Result<Bytes<InTurn>, Errno> {
+    fn bytes(&'static self) -> Result<ByteAccess<InTurn>, Errno> {
         let driver = self.driver.lock();
         let (block_size, max_transfer) = (driver.block_size(), driver.max_transfer());
         drop(driver);
-        Bytes::new(InTurn { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
+        ByteAccess::new(InTurn { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
     }
 }
 
@@ -136,14 +136,14 @@ impl InTurn {
     }
 }
 
-impl Sectors for InTurn {
+impl SectorDevice for InTurn {
     type Error = Errno;
 
     fn sector_size(&self) -> usize {
         self.block_size
     }
 
-    fn sectors(&self) -> u64 {
+    fn sector_count(&self) -> u64 {
         self.disk.driver.lock().capacity() / self.sectors_of(1).max(1)
     }
 

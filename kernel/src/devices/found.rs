@@ -10,7 +10,7 @@ use hermit_hal::devices::{Mapper, Ports, Window, message};
 use hermit_hal::interrupts::MESSAGES;
 use hermit_interface::boot_info;
 use hermit_virtio::transport::mmio::Mmio;
-use hermit_virtio::transport::pci::{Address, Function, MapRegisters as _, Pci, functions};
+use hermit_virtio::transport::pci::{Function, MapRegisters as _, Pci, PciAddress, functions};
 
 use crate::report;
 
@@ -28,7 +28,7 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Registers(boot_info::Device),
-    Pci(Address),
+    Pci(PciAddress),
 }
 
 /// The next line for messages.
@@ -56,7 +56,7 @@ fn mmio(device: &boot_info::Device) -> Option<Mmio<Window>> {
     let registers = Mapper.map(device.registers.start, device.registers.size)?;
     let mmio = Mmio::new(registers).ok()?;
     // Who knows what a device is has made it, and promises a line of its own.
-    Some(if device.kind == 0 { mmio } else { mmio.with_own_line() })
+    Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
 }
 
 /// Each device has a line of its own as long as there are some.
@@ -88,11 +88,11 @@ impl Found {
     }
 }
 
-fn pci(address: Address) -> Option<(Transport, u8)> {
+fn pci(address: PciAddress) -> Option<(Transport, u8)> {
     let ports = Ports::find()?;
     let function = Function::new(&ports, address)?;
     let line = message_line();
     let pci = Pci::new(&function, &Mapper, Some(message(line))).ok()?;
-    let line = if pci.has_message() { line } else { function.interrupt_line()? };
+    let line = if pci.uses_msix() { line } else { function.interrupt_line()? };
     Some((Box::new(pci), line))
 }

@@ -7,7 +7,9 @@ use hermit_hal::devices::{Allocator, Mirror};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::net::{self, Device};
 use hermit_virtio::Id;
-use hermit_virtio::net::{Checksum, MAX_FRAME, Net, Offload, Segment, Sizes, Version};
+use hermit_virtio::net::{
+    BufferSizes, ChecksumOffload, IpVersion, MAX_FRAME, Net, SegmentationOffload, TxOffload,
+};
 use spin::Once;
 
 use super::{Pages, Transport, find, install};
@@ -33,8 +35,9 @@ pub(crate) fn init(on_interrupt: fn()) {
     NETWORK.call_once(|| {
         let found = find(Id::Net, 0)?;
         let (transport, line) = found.transport()?;
-        let driver =
-            Net::new(transport, &Allocator, Sizes::default()).inspect_err(|error| found.warn(error)).ok()?;
+        let driver = Net::new(transport, &Allocator, BufferSizes::default())
+            .inspect_err(|error| found.warn(error))
+            .ok()?;
         let driver = SpinLock::new(driver);
         let is_untold = AtomicBool::new(true);
         install(Network { driver, is_untold, chosen: choose_address(), on_interrupt }, line)
@@ -72,15 +75,15 @@ impl Network {
         Device {
             address: info.mac.unwrap_or(self.chosen),
             mtu: info.mtu,
-            segments_v4: limit(info.segmentation.v4),
-            segments_v6: limit(info.segmentation.v6),
-            completes_checksums: info.transmit_checksum,
+            segments_v4: limit(info.tso.v4),
+            segments_v6: limit(info.tso.v6),
+            completes_checksums: info.tx_checksum,
         }
     }
 
     /// Has `take` use the next frame, of which it also learns whether its checksums need no check; `false` if there is none.
     pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
-        let received = self.driver.lock().receive(|frame, info| take(frame, info.checksum_good));
+        let received = self.driver.lock().receive(|frame, info| take(frame, info.checksum_valid));
         let is_received = matches!(received, Ok(Some(())));
         if is_received {
             self.is_untold.store(true, Relaxed);
@@ -101,12 +104,12 @@ impl Network {
 
     /// Whether the device still has frames to send. Then an interrupt comes when it has sent them.
     pub(crate) fn is_sending(&self) -> bool {
-        self.driver.lock().is_sending().unwrap_or(false)
+        self.driver.lock().arm_tx_empty().unwrap_or(false)
     }
 
     /// Whether the device has sent everything; a broken one never will.
     pub(crate) fn has_sent(&self) -> bool {
-        self.driver.lock().is_flushed().unwrap_or(true)
+        self.driver.lock().is_tx_empty().unwrap_or(true)
     }
 
     /// Tells the device of all that was sent, and of the room for what it receives.
@@ -114,22 +117,23 @@ impl Network {
         // Whoever has changed something calls this afterwards.
         if self.is_untold.load(Relaxed) {
             self.is_untold.store(false, Relaxed);
-            self.driver.lock().flush();
+            self.driver.lock().notify();
         }
     }
 
     /// Has the device interrupt when something arrives, or not; whether something has arrived already.
     pub(crate) fn receive_interrupts(&self, on: bool) -> bool {
-        self.driver.lock().receive_interrupts(on).unwrap_or(false)
+        self.driver.lock().set_rx_interrupt(on).unwrap_or(false)
     }
 }
 
-fn translate(offload: &net::Offload) -> Offload {
-    let checksum = Checksum { start: offload.checksum_start, offset: offload.checksum_offset };
-    let version = if offload.family == net::V4 { Version::V4 } else { Version::V6 };
-    let segment = Segment { version, header_size: offload.header_size, size: offload.segment_size };
-    Offload {
+fn translate(offload: &net::Offload) -> TxOffload {
+    let checksum = ChecksumOffload { start: offload.checksum_start, offset: offload.checksum_offset };
+    let version = if offload.family == net::V4 { IpVersion::V4 } else { IpVersion::V6 };
+    let segment =
+        SegmentationOffload { version, header_size: offload.header_size, mss: offload.segment_size };
+    TxOffload {
         checksum: (checksum.start != 0).then_some(checksum),
-        segment: (segment.size != 0).then_some(segment),
+        segment: (segment.mss != 0).then_some(segment),
     }
 }

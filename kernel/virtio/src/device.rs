@@ -5,9 +5,9 @@ mod tests;
 
 use virtio_spec::{DeviceStatus, F};
 
-use crate::memory::Dma;
-use crate::queue::{Chain, Queue, QueueError};
-use crate::transport::{Cause, Config, Transport, TransportError};
+use crate::dma::DmaAllocator;
+use crate::transport::{DeviceConfig, InterruptCause, Transport, TransportError};
+use crate::virtqueue::{DescriptorChain, QueueError, Virtqueue};
 
 /// How often the status is read until a reset has ended. Devices that are software have ended it when asked first.
 const RESET_READS: u32 = 1 << 16;
@@ -23,19 +23,19 @@ const FEATURE_WINDOWS: u32 = 2;
 pub enum InitError {
     /// It is another kind of device.
     #[error("not a device of the kind that the driver is for, but of kind {0}")]
-    OtherKind(u16),
+    WrongDeviceType(u16),
     /// A reset does not end.
     #[error("the device does not end its reset")]
-    NotReset,
+    ResetTimeout,
     /// It does not offer `VIRTIO_F_VERSION_1`.
     #[error("the device has only the legacy interface")]
-    Legacy,
+    LegacyOnly,
     /// It does not accept a part of the features that it offered.
     #[error("the device does not accept its own features")]
-    Features,
+    FeaturesRejected,
     /// Its configuration lacks fields, has values that cannot be, or changes all the time.
     #[error("the device's configuration makes no sense")]
-    Config,
+    InvalidConfig,
     /// There is no memory for queues or buffers.
     #[error("out of memory")]
     OutOfMemory,
@@ -66,7 +66,7 @@ pub enum DeviceError {
 pub struct Device<T: Transport> {
     transport: T,
     features: F,
-    is_running: bool,
+    is_driver_ok: bool,
     broken: Option<DeviceError>,
 }
 
@@ -74,7 +74,7 @@ impl<T: Transport> Device<T> {
     /// Resets a device, says that there is a driver and negotiates features (virtio 1.2, section 3.1.1, steps 1 to 6).
     ///
     /// `wanted` are features that the driver can use; `VIRTIO_F_VERSION_1` is required and `VIRTIO_F_EVENT_IDX`
-    /// wanted in any case. Queues and [`Device::run`] come next.
+    /// wanted in any case. Queues and [`Device::set_driver_ok`] come next.
     ///
     /// # Errors
     ///
@@ -94,14 +94,14 @@ impl<T: Transport> Device<T> {
         wanted: impl FnOnce(F) -> F,
     ) -> Result<Self, InitError> {
         if transport.id() != u16::from(u8::from(id)) {
-            return Err(InitError::OtherKind(transport.id()));
+            return Err(InitError::WrongDeviceType(transport.id()));
         }
-        let mut device = Self { transport, features: F::empty(), is_running: false, broken: None };
+        let mut device = Self { transport, features: F::empty(), is_driver_ok: false, broken: None };
         device.reset()?;
         device.add_status(DeviceStatus::ACKNOWLEDGE);
         device.add_status(DeviceStatus::DRIVER);
         device.negotiate(wanted)?;
-        device.transport.enable_interrupts()?;
+        device.transport.set_config_vector()?;
         Ok(device)
     }
 
@@ -114,7 +114,7 @@ impl<T: Transport> Device<T> {
         let offered = F::from_bits_retain(offered.into());
         self.features = offered & (wanted(offered) | F::VERSION_1 | F::EVENT_IDX);
         if !self.features.contains(F::VERSION_1) {
-            return Err(InitError::Legacy);
+            return Err(InitError::LegacyOnly);
         }
         let bytes = self.features.bits().to_le_bytes();
         for (window, features) in (0..FEATURE_WINDOWS).zip(bytes.as_chunks().0) {
@@ -122,7 +122,7 @@ impl<T: Transport> Device<T> {
         }
         self.add_status(DeviceStatus::FEATURES_OK);
         let accepted = self.transport.status().contains(DeviceStatus::FEATURES_OK);
-        accepted.then_some(()).ok_or(InitError::Features)
+        accepted.then_some(()).ok_or(InitError::FeaturesRejected)
     }
 
     /// What driver and device agreed on.
@@ -136,26 +136,26 @@ impl<T: Transport> Device<T> {
     /// # Errors
     ///
     /// The device has no such queue, or there is no memory.
-    pub fn queue<D: Dma, C: Chain>(
+    pub fn setup_queue<D: DmaAllocator, C: DescriptorChain>(
         &mut self,
         dma: &D,
         index: u16,
         size: u16,
-    ) -> Result<Queue<D::Memory, C>, InitError> {
+    ) -> Result<Virtqueue<D::Memory, C>, InitError> {
         let size = self.transport.max_queue_size(index).min(size);
         if size == 0 {
             return Err(TransportError::NoQueue.into());
         }
         let has_event_index = self.features.contains(F::EVENT_IDX);
-        let mut queue = Queue::new(dma, size, has_event_index).ok_or(InitError::OutOfMemory)?;
+        let mut queue = Virtqueue::new(dma, size, has_event_index).ok_or(InitError::OutOfMemory)?;
         queue.set_doorbell(self.transport.enable_queue(index, &queue.addresses())?);
         Ok(queue)
     }
 
     /// Says that the driver is ready: the device begins to work (step 8).
-    pub fn run(&mut self) {
+    pub fn set_driver_ok(&mut self) {
         self.add_status(DeviceStatus::DRIVER_OK);
-        self.is_running = true;
+        self.is_driver_ok = true;
     }
 
     /// Reads from the configuration until it did not change meanwhile (section 2.5.3).
@@ -163,15 +163,15 @@ impl<T: Transport> Device<T> {
     /// # Errors
     ///
     /// `read` gave `None` since a field is missing, or it changes all the time.
-    pub fn config<V>(&self, read: impl Fn(Config<'_>) -> Option<V>) -> Result<V, InitError> {
+    pub fn config<V>(&self, read: impl Fn(DeviceConfig<'_>) -> Option<V>) -> Result<V, InitError> {
         for _ in 0..CONFIG_READS {
-            let before = self.transport.generation();
-            let value = read(self.transport.config()).ok_or(InitError::Config)?;
-            if self.transport.generation() == before {
+            let before = self.transport.config_generation();
+            let value = read(self.transport.config()).ok_or(InitError::InvalidConfig)?;
+            if self.transport.config_generation() == before {
                 return Ok(value);
             }
         }
-        Err(InitError::Config)
+        Err(InitError::InvalidConfig)
     }
 
     /// The transport, to notify the device.
@@ -187,16 +187,16 @@ impl<T: Transport> Device<T> {
     /// # Errors
     ///
     /// The device has failed, now or earlier.
-    pub fn interrupt(&mut self, has_used: impl FnOnce() -> bool) -> Result<Cause, DeviceError> {
+    pub fn interrupt(&mut self, has_used: impl FnOnce() -> bool) -> Result<InterruptCause, DeviceError> {
         // A broken device's interrupt is acknowledged too, or its line would never be silent.
-        let cause = self.transport.acknowledge().unwrap_or_else(|| {
+        let cause = self.transport.acknowledge_interrupt().unwrap_or_else(|| {
             let queues = has_used();
-            Cause { queues, config: !queues }
+            InterruptCause { queues, config: !queues }
         });
         if cause.config {
             self.check_status()?;
         }
-        self.working().map(|()| cause)
+        self.ensure_usable().map(|()| cause)
     }
 
     /// Looks whether the device says that it has failed: for interrupts, and for those who have waited too long.
@@ -205,7 +205,7 @@ impl<T: Transport> Device<T> {
     ///
     /// It has failed, now or earlier.
     pub fn check_status(&mut self) -> Result<(), DeviceError> {
-        self.working()?;
+        self.ensure_usable()?;
         let has_failed = self.transport.status().contains(DeviceStatus::DEVICE_NEEDS_RESET);
         if has_failed { Err(self.fail(DeviceError::NeedsReset)) } else { Ok(()) }
     }
@@ -215,7 +215,7 @@ impl<T: Transport> Device<T> {
     /// # Errors
     ///
     /// It has failed.
-    pub fn working(&self) -> Result<(), DeviceError> {
+    pub fn ensure_usable(&self) -> Result<(), DeviceError> {
         self.broken.map_or(Ok(()), Err)
     }
 
@@ -247,13 +247,13 @@ impl<T: Transport> Device<T> {
             }
             core::hint::spin_loop();
         }
-        Err(InitError::NotReset)
+        Err(InitError::ResetTimeout)
     }
 }
 
 impl<T: Transport> Drop for Device<T> {
     fn drop(&mut self) {
-        if self.is_running {
+        if self.is_driver_ok {
             // Nothing is left to be done about a device that does not end its reset.
             let _stopped = self.reset();
         } else {

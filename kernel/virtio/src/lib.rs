@@ -1,28 +1,78 @@
-//! Virtio drivers of the guest (virtio 1.2): pure state machines that know neither hardware nor threads.
+//! Virtio 1.2 drivers of the guest, as state machines without hardware access, threads or `unsafe` code.
 //!
-//! | module | what | who calls it |
+//! The kernel finds a device, makes a [`transport`] for it, and owns the driver behind a lock. The hal implements the
+//! traits for register access and DMA memory; tests implement them over a device model in ordinary memory.
+//!
+//! | module | contents | used by |
 //! | --- | --- | --- |
-//! | [`registers`], [`memory`] | seams: device registers, memory for devices, [buffers](memory::Buffer) with one owner | the hal implements the traits |
-//! | [`memory::arena`] | seam: memory that is used in place, [spans](memory::arena::Span) with one owner | as above |
-//! | [`transport`] | how a device is reached: [`transport::mmio`], [`transport::pci`] with the seams to configuration space | the kernel makes one for each device that it finds |
-//! | [`device`] | what all devices have in common: start, features, failure, end | drivers |
-//! | [`queue`] | split virtqueues | drivers |
-//! | [`console`], [`entropy`], [`block`], [`net`] | drivers | the kernel, under a lock of its own |
-//! | [`bytes`] | bytes of a device that has only whole sectors | the kernel's block object |
+//! | [`registers`] | register access | implemented by the hal |
+//! | [`dma`] | DMA memory, copied in and out: [buffers](dma::DmaBuffer) with a single owner | implemented by the hal |
+//! | [`dma::mirrored`] | DMA memory, accessed in place: [spans](dma::mirrored::Span) with a single owner | implemented by the hal |
+//! | [`transport`] | [virtio-mmio](transport::mmio) and [virtio-pci](transport::pci) | the kernel makes one per device |
+//! | [`device`] | initialization, feature negotiation, failure and reset | drivers |
+//! | [`virtqueue`] | split virtqueues | drivers |
+//! | [`console`], [`entropy`], [`block`], [`net`] | drivers | the kernel, each behind a lock |
+//! | [`block::byte_access`] | reads and writes at any byte of a device with whole sectors | the kernel's disks |
 //!
-//! A driver never waits. Its calls say when there is nothing to be done yet, and an interrupt comes when that changes:
-//! whoever handles it calls the driver's `interrupt` and wakes those who wait. The order matters: call, find
-//! nothing, wait. What was found is what the last call before waiting said; an interrupt that comes after it wakes.
+//! A driver never waits. Its calls return what is ready, and an interrupt follows when that changes. The interrupt
+//! handler calls the driver's `interrupt` and wakes the waiting threads. A thread that waits calls the driver first, and
+//! blocks only if there was nothing ready; every change after that call raises an interrupt.
+//!
+//! # Example
+//!
+//! A sector device is read at any byte:
+//!
+//! ```
+//! use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice};
+//!
+//! #[derive(Debug)]
+//! struct RamDisk([u8; 1024]);
+//!
+//! impl SectorDevice for RamDisk {
+//!     type Error = std::io::Error;
+//!
+//!     fn sector_size(&self) -> usize {
+//!         512
+//!     }
+//!
+//!     fn sector_count(&self) -> u64 {
+//!         2
+//!     }
+//!
+//!     fn max_transfer(&self) -> usize {
+//!         1024
+//!     }
+//!
+//!     fn read(&mut self, sector: u64, buffer: &mut [u8]) -> Result<(), Self::Error> {
+//!         let start = sector as usize * 512;
+//!         buffer.copy_from_slice(&self.0[start..start + buffer.len()]);
+//!         Ok(())
+//!     }
+//!
+//!     fn write(&mut self, sector: u64, bytes: &[u8]) -> Result<(), Self::Error> {
+//!         let start = sector as usize * 512;
+//!         self.0[start..start + bytes.len()].copy_from_slice(bytes);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut disk = ByteAccess::new(RamDisk([0; 1024])).expect("valid sizes");
+//! // The bytes lie in both sectors: each is read, changed and written.
+//! assert_eq!(disk.write_at(510, b"abcd").ok(), Some(4));
+//! let mut bytes = [0; 2];
+//! assert_eq!(disk.read_at(511, &mut bytes).ok(), Some(2));
+//! assert_eq!(&bytes, b"bc");
+//! ```
 //!
 //! # Trust
 //!
-//! Devices are not trusted in what they write: any answer that cannot be breaks the device ([`device::DeviceError`])
-//! for good, and neither panics nor loops follow from one. But there is no IOMMU: where a device writes is up to it.
+//! Devices are untrusted: an invalid answer breaks the device permanently ([`device::DeviceError`]), and never causes a
+//! panic or an endless loop. But there is no IOMMU: a malicious device can write to any memory.
 //!
-//! # What there is not
+//! # Limits
 //!
-//! Legacy interfaces, packed virtqueues, indirect descriptors, several console ports, several block queues,
-//! several pairs of network queues and their control queue.
+//! Not supported are legacy interfaces, packed virtqueues, indirect descriptors, multiport consoles, block devices and
+//! network devices with several queues, and the network control queue.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -31,16 +81,15 @@ extern crate alloc;
 extern crate std;
 
 pub mod block;
-pub mod bytes;
 pub mod console;
 pub mod device;
+pub mod dma;
 pub mod entropy;
-pub mod memory;
 pub mod net;
-pub mod queue;
 pub mod registers;
 #[cfg(test)]
 mod testing;
 pub mod transport;
+pub mod virtqueue;
 
 pub use virtio_spec::Id;

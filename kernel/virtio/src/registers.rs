@@ -1,19 +1,19 @@
-//! The seam to a device's registers; the hal implements it.
+//! The interface to a device's registers; the hal implements it.
 
 use core::fmt::Debug;
 
-/// A window of device registers.
+/// A window of memory-mapped device registers.
 ///
-/// The transports call this; the hal implements it over mapped memory, without caching. Each call is one access of that
-/// width, neither left out nor merged nor moved across other accesses to registers. What was stored in [`DmaMemory`]
-/// before a call can be seen by the device before the access arrives there.
+/// The transports call it; the hal implements it over uncached mappings. Each call is one access of the named width,
+/// neither elided nor merged nor reordered with other register accesses. Stores to [`DmaMemory`] that precede a call
+/// are visible to the device before the access reaches it.
 ///
-/// Callers stay inside of the window and keep to natural alignment. An implementation need not do more than make sure
-/// that it touches nothing else if they do not: it may panic.
+/// Callers stay inside the window and align accesses naturally. For other offsets an implementation may panic, and
+/// must access nothing outside the window.
 ///
-/// [`DmaMemory`]: crate::memory::DmaMemory
-pub trait Registers: Debug {
-    /// Bytes of the window.
+/// [`DmaMemory`]: crate::dma::DmaMemory
+pub trait DeviceRegisters: Debug {
+    /// Size of the window in bytes.
     fn size(&self) -> usize;
 
     /// Reads one byte, `offset` bytes into the window.

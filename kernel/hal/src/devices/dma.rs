@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_virtio::memory::{Dma, DmaMemory};
+use hermit_virtio::dma::{DmaAllocator, DmaMemory};
 
 use crate::memory;
 
@@ -15,7 +15,7 @@ use crate::memory;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-impl Dma for Allocator {
+impl DmaAllocator for Allocator {
     type Memory = Pages;
 
     fn allocate(&self, size: usize) -> Option<Pages> {

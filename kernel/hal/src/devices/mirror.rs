@@ -4,15 +4,15 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use hermit_interface::to_usize;
-use hermit_virtio::memory::arena::{Arena, Arenas, Place};
+use hermit_virtio::dma::mirrored::{ExclusiveRange, MirroredAllocator, MirroredMemory};
 
 use super::Allocator;
 use crate::memory::{self, Twice};
 
-impl Arenas for Allocator {
-    type Arena = Mirror;
+impl MirroredAllocator for Allocator {
+    type Mirrored = Mirror;
 
-    fn arena(&self, size: usize) -> Option<Mirror> {
+    fn allocate_mirrored(&self, size: usize) -> Option<Mirror> {
         let pages = memory::map_twice(u64::try_from(size).ok()?).ok()?;
         let start = NonNull::new(with_exposed_provenance_mut(to_usize(pages.address)))?;
         Some(Mirror { pages, start, size })
@@ -33,7 +33,7 @@ unsafe impl Send for Mirror {}
 // SAFETY: as above.
 unsafe impl Sync for Mirror {}
 
-impl Arena for Mirror {
+impl MirroredMemory for Mirror {
     fn size(&self) -> usize {
         self.size
     }
@@ -42,8 +42,8 @@ impl Arena for Mirror {
         self.pages.physical
     }
 
-    fn with_bytes<R>(&self, place: Place<'_>, action: impl FnOnce(&mut [u8]) -> R) -> R {
-        let (start, length) = (place.start(), place.length());
+    fn with_bytes<R>(&self, range: ExclusiveRange<'_>, action: impl FnOnce(&mut [u8]) -> R) -> R {
+        let (start, length) = (range.start(), range.length());
         assert!(start < self.size && length <= self.size, "inside of the memory");
         // SAFETY: in the first copy (checked).
         let first = unsafe { self.start.add(start) };
@@ -53,7 +53,7 @@ impl Arena for Mirror {
         compiler_fence(Ordering::SeqCst);
         // SAFETY: mapped (it ends in the second copy at the latest); what is there are bytes, for the compiler knows nothing of
         // what was there before it was mapped. Nobody else uses them at either address: there is a place only for the owner of their span, who does not lend it to two, and spans
-        // do not overlap (`hermit_virtio::memory::arena`, which alone makes places). While the device has bytes, their span
+        // do not overlap (`hermit_virtio::dma::mirrored`, which alone makes places). While the device has bytes, their span
         // is in the queue; one that writes to bytes it has given back can write to any memory.
         let result = action(unsafe { bytes.as_mut() });
         compiler_fence(Ordering::SeqCst);

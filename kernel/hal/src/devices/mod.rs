@@ -7,7 +7,7 @@ mod mirror;
 mod pci;
 mod registers;
 
-use hermit_virtio::transport::pci::{MapRegisters, Message};
+use hermit_virtio::transport::pci::{MapRegisters, MsiMessage};
 
 pub use dma::{Allocator, Pages};
 pub use mirror::Mirror;
@@ -34,6 +34,6 @@ impl MapRegisters for Mapper {
 
 /// The message that raises a line of the first CPU.
 #[must_use]
-pub fn message(line: u8) -> Message {
-    Message { address: MESSAGES, data: u32::from(FIRST_LINE + line) }
+pub fn message(line: u8) -> MsiMessage {
+    MsiMessage { address: MESSAGES, data: u32::from(FIRST_LINE + line) }
 }

@@ -1,6 +1,6 @@
 //! The configuration space of PCI by ports (PCI Local Bus 3.0, section 3.2.2.3.2).
 
-use hermit_virtio::transport::pci::{Address, ConfigSpace};
+use hermit_virtio::transport::pci::{ConfigSpace, PciAddress};
 use x86_64::instructions::port::Port;
 
 use crate::platform;
@@ -36,7 +36,7 @@ impl Ports {
         (kept == ENABLE).then_some(Self(()))
     }
 
-    fn with_data<R>(address: Address, offset: u8, access: impl FnOnce(&mut Port<u32>) -> R) -> R {
+    fn with_data<R>(address: PciAddress, offset: u8, access: impl FnOnce(&mut Port<u32>) -> R) -> R {
         let _chosen = CHOSEN.lock();
         let function = u32::from(address.bus) << 16
             | u32::from(address.slot & 0x1f) << 11
@@ -48,12 +48,12 @@ impl Ports {
 }
 
 impl ConfigSpace for Ports {
-    fn read(&self, address: Address, offset: u8) -> u32 {
+    fn read(&self, address: PciAddress, offset: u8) -> u32 {
         // SAFETY: reading configuration space affects nothing.
         Self::with_data(address, offset, |data| unsafe { data.read() })
     }
 
-    fn write(&self, address: Address, offset: u8, value: u32) {
+    fn write(&self, address: PciAddress, offset: u8, value: u32) {
         // SAFETY: drivers write only to functions that are theirs, and move no device onto memory.
         Self::with_data(address, offset, |data| unsafe { data.write(value) });
     }

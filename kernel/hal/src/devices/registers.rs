@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use hermit_virtio::registers::Registers;
+use hermit_virtio::registers::DeviceRegisters;
 
 use crate::platform::process;
 
@@ -111,7 +111,7 @@ impl Window {
     }
 }
 
-impl Registers for Window {
+impl DeviceRegisters for Window {
     fn size(&self) -> usize {
         self.size
     }

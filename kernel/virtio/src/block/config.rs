@@ -52,7 +52,7 @@ impl Limits {
             || !(SECTOR_SIZE..=MAX_TRANSFER).contains(&block_size)
             || segment_size == 0
         {
-            return Err(InitError::Config);
+            return Err(InitError::InvalidConfig);
         }
         // Some devices say 0, by which they cannot mean that they transfer nothing.
         let limits = Self {
@@ -78,7 +78,7 @@ impl Limits {
         let bytes = self.segment_size.saturating_mul(segments.into()).min(MAX_TRANSFER);
         let max_transfer = bytes - bytes % self.block_size;
         if max_transfer == 0 {
-            return Err(InitError::Config);
+            return Err(InitError::InvalidConfig);
         }
         Ok(Self { segments, max_transfer, ..self })
     }

@@ -4,6 +4,7 @@
 //! that token. It has the data of a read, which can be copied out without holding the driver's lock, and goes back
 //! with [`Block::release`], for its buffers are those of a later request.
 
+pub mod byte_access;
 mod config;
 mod request;
 #[cfg(test)]
@@ -11,17 +12,17 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use virtio_spec::blk::T as Kind;
+use virtio_spec::blk::T as RequestType;
 use virtio_spec::{F, Id, blk};
 
 use self::config::Limits;
 pub use self::request::{Completion, RequestError};
-use self::request::{Request, Slot};
+use self::request::{Request, RequestBuffers};
 use crate::device::{Device, DeviceError, InitError};
-use crate::memory::{Dma, DmaMemory};
-pub use crate::queue::Token;
-use crate::queue::{Queue, SubmitError};
-use crate::transport::{Cause, Transport};
+use crate::dma::{DmaAllocator, DmaMemory};
+use crate::transport::{InterruptCause, Transport};
+pub use crate::virtqueue::Token;
+use crate::virtqueue::{SubmitError, Virtqueue};
 
 /// Bytes of a sector, the unit in which devices count, whatever their block size.
 pub const SECTOR_SIZE: usize = 512;
@@ -30,7 +31,7 @@ pub const SECTOR_SIZE: usize = 512;
 pub const MAX_TRANSFER: usize = 64 << 10;
 
 /// The number of the queue that is used (section 5.2.2).
-const REQUESTS: u16 = 0;
+const REQUESTQ: u16 = 0;
 
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,10 +60,10 @@ pub enum BlockError {
 #[derive(Debug)]
 pub struct Block<T: Transport, M> {
     device: Device<T>,
-    queue: Queue<M, Request<M>>,
+    queue: Virtqueue<M, Request<M>>,
     limits: Limits,
     /// Buffers that no request has.
-    free: Vec<Slot<M>>,
+    free: Vec<RequestBuffers<M>>,
 }
 
 impl<T: Transport, M: DmaMemory> Block<T, M> {
@@ -72,16 +73,16 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     /// # Errors
     ///
     /// It is no block device, does not behave, or there is no memory.
-    pub fn new(transport: T, dma: &impl Dma<Memory = M>, requests: u16) -> Result<Self, InitError> {
+    pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>, requests: u16) -> Result<Self, InitError> {
         let wanted = blk::F::SIZE_MAX | blk::F::SEG_MAX | blk::F::RO | blk::F::BLK_SIZE | blk::F::FLUSH;
         let mut device = Device::start(transport, Id::Block, F::from(wanted))?;
         let limits = Limits::read(&device)?;
         let size = limits.descriptors().saturating_mul(requests.max(1)).checked_next_power_of_two();
-        let queue: Queue<M, Request<M>> = device.queue(dma, REQUESTS, size.unwrap_or(u16::MAX))?;
+        let queue: Virtqueue<M, Request<M>> = device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
         let limits = limits.for_queue(queue.size())?;
-        let free = Slot::allocate(dma, requests.max(1), limits.max_transfer())?;
+        let free = RequestBuffers::allocate(dma, requests.max(1), limits.max_transfer())?;
         let mut block = Self { device, queue, limits, free };
-        block.device.run();
+        block.device.set_driver_ok();
         Ok(block)
     }
 
@@ -123,7 +124,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     pub fn submit_read(&mut self, sector: u64, count: usize) -> Result<Token, BlockError> {
         let length = count.checked_mul(SECTOR_SIZE).ok_or(BlockError::Size)?;
         self.limits.check(sector, length)?;
-        self.submit(Kind::In, sector, length, &[])
+        self.submit(RequestType::In, sector, length, &[])
     }
 
     /// Begins to write whole sectors. The bytes have been copied when this returns.
@@ -136,7 +137,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
             return Err(BlockError::ReadOnly);
         }
         self.limits.check(sector, bytes.len())?;
-        self.submit(Kind::Out, sector, bytes.len(), bytes)
+        self.submit(RequestType::Out, sector, bytes.len(), bytes)
     }
 
     /// Begins to make safe what has been written by requests that are complete.
@@ -148,7 +149,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         if !self.has_flush() {
             return Err(BlockError::Unsupported);
         }
-        self.submit(Kind::Flush, 0, 0, &[])
+        self.submit(RequestType::Flush, 0, 0, &[])
     }
 
     /// A request that the device is done with, if there is one. If not, an interrupt comes with the next.
@@ -157,7 +158,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     ///
     /// The device has failed: no request will be completed any more.
     pub fn complete(&mut self) -> Result<Option<Completion<M>>, DeviceError> {
-        self.device.working()?;
+        self.device.ensure_usable()?;
         let used = self.queue.complete_or_arm();
         let used = self.device.checked(used)?;
         Ok(used.map(|used| used.chain.finish(used.token, used.written)))
@@ -174,7 +175,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     /// # Errors
     ///
     /// The device has failed.
-    pub fn interrupt(&mut self) -> Result<Cause, DeviceError> {
+    pub fn interrupt(&mut self) -> Result<InterruptCause, DeviceError> {
         let queue = &self.queue;
         let cause = self.device.interrupt(|| queue.has_used())?;
         // A configuration that changes all the time is read at the next interrupt.
@@ -194,8 +195,14 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     }
 
     /// Submits a request with `length` bytes of data.
-    fn submit(&mut self, kind: Kind, sector: u64, length: usize, bytes: &[u8]) -> Result<Token, BlockError> {
-        self.device.working()?;
+    fn submit(
+        &mut self,
+        kind: RequestType,
+        sector: u64,
+        length: usize,
+        bytes: &[u8],
+    ) -> Result<Token, BlockError> {
+        self.device.ensure_usable()?;
         let slot = self.free.pop().ok_or(BlockError::Busy)?;
         let request = Request::new(slot, kind, sector, length, self.limits.segment_size).with_data(bytes);
         let token = self.queue.submit(request).map_err(|refused| {

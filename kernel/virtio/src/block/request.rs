@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 use core::iter;
 
-use virtio_spec::blk::{S as Status, T as Kind};
+use virtio_spec::blk::{S as Status, T as RequestType};
 
 use super::Token;
 use crate::device::InitError;
-use crate::memory::{Buffer, Dma, DmaMemory, Segment};
-use crate::queue::Chain;
+use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaSegment};
+use crate::virtqueue::DescriptorChain;
 
 /// Bytes of the header: kind, a reserved word, the first sector.
 const HEADER_SIZE: usize = 16;
@@ -17,7 +17,7 @@ const HEADER_SIZE: usize = 16;
 const STATUS: usize = HEADER_SIZE;
 
 /// Bytes of a buffer for header and status, and some to keep the next one aligned.
-const CONTROL_SIZE: usize = 32;
+const HEADER_BUFFER_SIZE: usize = 32;
 
 /// What the status is until the device writes it: none that there is.
 const NO_STATUS: u8 = 0xff;
@@ -35,25 +35,25 @@ pub enum RequestError {
 
 /// The buffers of a request.
 #[derive(Debug)]
-pub(super) struct Slot<M> {
-    control: Buffer<M>,
-    data: Buffer<M>,
+pub(super) struct RequestBuffers<M> {
+    control: DmaBuffer<M>,
+    data: DmaBuffer<M>,
 }
 
-impl<M: DmaMemory> Slot<M> {
+impl<M: DmaMemory> RequestBuffers<M> {
     /// Buffers for some requests with up to `size` bytes of data each.
     pub(super) fn allocate(
-        dma: &impl Dma<Memory = M>,
+        dma: &impl DmaAllocator<Memory = M>,
         requests: u16,
         size: usize,
     ) -> Result<Vec<Self>, InitError> {
         let count = usize::from(requests);
         let mut slots = Vec::new();
         slots.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
-        let controls = Buffer::allocate(dma, count * CONTROL_SIZE).ok_or(InitError::OutOfMemory)?;
-        for control in controls.split(CONTROL_SIZE) {
+        let controls = DmaBuffer::allocate(dma, count * HEADER_BUFFER_SIZE).ok_or(InitError::OutOfMemory)?;
+        for control in controls.split(HEADER_BUFFER_SIZE) {
             // One by one: that much contiguous memory can be rare.
-            let data = Buffer::allocate(dma, size).ok_or(InitError::OutOfMemory)?;
+            let data = DmaBuffer::allocate(dma, size).ok_or(InitError::OutOfMemory)?;
             slots.push(Self { control, data });
         }
         Ok(slots)
@@ -63,8 +63,8 @@ impl<M: DmaMemory> Slot<M> {
 /// A request and its buffers.
 #[derive(Debug)]
 pub(super) struct Request<M> {
-    slot: Slot<M>,
-    kind: Kind,
+    slot: RequestBuffers<M>,
+    kind: RequestType,
     /// Bytes of data.
     length: usize,
     /// Most of them that a descriptor describes.
@@ -73,7 +73,13 @@ pub(super) struct Request<M> {
 
 impl<M: DmaMemory> Request<M> {
     /// A request with `length` bytes of data, none of which is set.
-    pub(super) fn new(slot: Slot<M>, kind: Kind, sector: u64, length: usize, segment_size: usize) -> Self {
+    pub(super) fn new(
+        slot: RequestBuffers<M>,
+        kind: RequestType,
+        sector: u64,
+        length: usize,
+        segment_size: usize,
+    ) -> Self {
         let mut request = Self { slot, kind, length, segment_size };
         let mut header = [0; STATUS + 1];
         header[..4].copy_from_slice(&u32::from(kind).to_le_bytes());
@@ -90,7 +96,7 @@ impl<M: DmaMemory> Request<M> {
     }
 
     /// Its buffers.
-    pub(super) fn into_slot(self) -> Slot<M> {
+    pub(super) fn into_slot(self) -> RequestBuffers<M> {
         self.slot
     }
 
@@ -98,7 +104,7 @@ impl<M: DmaMemory> Request<M> {
     pub(super) fn finish(self, token: Token, written: u32) -> Completion<M> {
         let mut status = [NO_STATUS];
         self.slot.control.read(STATUS, &mut status);
-        let read = if self.kind == Kind::In { self.length } else { 0 };
+        let read = if self.kind == RequestType::In { self.length } else { 0 };
         // The status comes after the data: less than all of both, and what is in the buffers is old.
         let is_whole = usize::try_from(written).is_ok_and(|written| written > read);
         let result = match Status::try_from(status[0]) {
@@ -110,12 +116,12 @@ impl<M: DmaMemory> Request<M> {
     }
 }
 
-impl<M: DmaMemory> Chain for Request<M> {
-    fn segments(&self) -> impl Iterator<Item = Segment> {
-        let Slot { control, data } = &self.slot;
+impl<M: DmaMemory> DescriptorChain for Request<M> {
+    fn segments(&self) -> impl Iterator<Item = DmaSegment> {
+        let RequestBuffers { control, data } = &self.slot;
         let parts = (0..self.length).step_by(self.segment_size.max(1)).map(|start| {
             let range = start..self.length.min(start + self.segment_size);
-            if self.kind == Kind::In { data.writable(range) } else { data.readable(range) }
+            if self.kind == RequestType::In { data.writable(range) } else { data.readable(range) }
         });
         let header = iter::once(control.readable(0..HEADER_SIZE));
         header.chain(parts).chain(iter::once(control.writable(STATUS..STATUS + 1)))
@@ -128,7 +134,7 @@ impl<M: DmaMemory> Chain for Request<M> {
 pub struct Completion<M> {
     token: Token,
     result: Result<usize, RequestError>,
-    slot: Slot<M>,
+    slot: RequestBuffers<M>,
 }
 
 impl<M: DmaMemory> Completion<M> {
@@ -154,7 +160,7 @@ impl<M: DmaMemory> Completion<M> {
     }
 
     /// Its buffers.
-    pub(super) fn into_slot(self) -> Slot<M> {
+    pub(super) fn into_slot(self) -> RequestBuffers<M> {
         self.slot
     }
 }

@@ -7,8 +7,8 @@ use std::vec::Vec;
 
 use super::{Block, BlockError, Completion, MAX_TRANSFER, RequestError, Token};
 use crate::device::{DeviceError, InitError};
-use crate::queue::QueueError;
-use crate::testing::{FakeDma, FakeMemory, FakeTransport, Model, Received, Shared};
+use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice, TakenChain};
+use crate::virtqueue::QueueError;
 
 const SIZE_MAX: u64 = 1 << 1;
 const SEG_MAX: u64 = 1 << 2;
@@ -20,7 +20,7 @@ type Driver = Block<FakeTransport, FakeMemory>;
 
 /// The model with a disk: what the kind of request asks for is done when the test says so.
 struct Disk {
-    model: Shared,
+    model: SharedDevice,
     bytes: Vec<u8>,
     flushes: usize,
 }
@@ -28,7 +28,7 @@ struct Disk {
 impl Disk {
     /// A disk of so many sectors, with a configuration of these fields.
     fn new(features: u64, sectors: u64, [size_max, seg_max, block_size]: [u32; 3]) -> Self {
-        let model = Model::new(2, features, &[64]);
+        let model = DeviceModel::new(2, features, &[64]);
         let mut config = sectors.to_le_bytes().to_vec();
         for field in [size_max, seg_max, 0, block_size] {
             config.extend(field.to_le_bytes());
@@ -39,16 +39,16 @@ impl Disk {
     }
 
     fn open(&self, requests: u16) -> Result<Driver, InitError> {
-        let dma = FakeDma::new(&self.model.lock().unwrap().arena, 200);
+        let dma = FakeDma::new(&self.model.lock().unwrap().memory, 200);
         Block::new(FakeTransport::new(&self.model, true), &dma, requests)
     }
 
-    fn take(&self) -> Option<Received> {
+    fn take(&self) -> Option<TakenChain> {
         self.model.lock().unwrap().take(0)
     }
 
     /// Serves a request and returns it.
-    fn serve(&mut self, chain: &Received) {
+    fn serve(&mut self, chain: &TakenChain) {
         let mut model = self.model.lock().unwrap();
         let read = model.gather(chain);
         let kind = u32::from_le_bytes(read[..4].try_into().unwrap());
@@ -228,21 +228,21 @@ fn the_block_size_is_kept() {
 fn configurations_that_cannot_be_are_refused() {
     let open = |features, fields| Disk::new(features, 100, fields).open(2).map(|block| block.max_transfer());
     for block_size in [0, 1, 256, 513, 1 << 17, 1 << 31] {
-        assert_eq!(open(BLK_SIZE, [0, 0, block_size]), Err(InitError::Config), "{block_size}");
+        assert_eq!(open(BLK_SIZE, [0, 0, block_size]), Err(InitError::InvalidConfig), "{block_size}");
     }
-    assert_eq!(open(SIZE_MAX, [0; 3]), Err(InitError::Config));
+    assert_eq!(open(SIZE_MAX, [0; 3]), Err(InitError::InvalidConfig));
     // Not even one sector, or one block.
-    assert_eq!(open(SIZE_MAX | SEG_MAX, [255, 2, 0]), Err(InitError::Config));
-    assert_eq!(open(SIZE_MAX | SEG_MAX | BLK_SIZE, [1024, 3, 4096]), Err(InitError::Config));
+    assert_eq!(open(SIZE_MAX | SEG_MAX, [255, 2, 0]), Err(InitError::InvalidConfig));
+    assert_eq!(open(SIZE_MAX | SEG_MAX | BLK_SIZE, [1024, 3, 4096]), Err(InitError::InvalidConfig));
     assert_eq!(open(SIZE_MAX | SEG_MAX, [256, 2, 0]), Ok(512));
     assert_eq!(open(SEG_MAX, [0, 0, 0]), Ok(MAX_TRANSFER));
     // As many as the queue has room for: 62 of 16 bytes.
     assert_eq!(open(SIZE_MAX, [16, 0, 0]), Ok(512));
     let disk = plain(100);
     disk.model.lock().unwrap().queues[0].max = 2;
-    assert_eq!(disk.open(1).unwrap_err(), InitError::Config);
+    assert_eq!(disk.open(1).unwrap_err(), InitError::InvalidConfig);
     disk.model.lock().unwrap().config.truncate(7);
-    assert_eq!(disk.open(1).unwrap_err(), InitError::Config);
+    assert_eq!(disk.open(1).unwrap_err(), InitError::InvalidConfig);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn answered(status: Option<u8>, written: u32) -> Result<Option<Completion<FakeMe
     {
         let mut model = disk.model.lock().unwrap();
         if let Some(status) = status {
-            model.arena.write(chain.parts[2].0, &[status]);
+            model.memory.write(chain.parts[2].0, &[status]);
         }
         model.put(0, chain.head, written);
     }
@@ -354,7 +354,7 @@ proptest! {
                 Action::Read(sector, count) => block.submit_read(sector, count),
                 Action::Write(sector, count, byte) => block.submit_write(sector, &vec![byte; count * 512]),
                 Action::Serve(index) if !device.is_empty() => {
-                    let chain: Received = device.swap_remove(index % device.len());
+                    let chain: TakenChain = device.swap_remove(index % device.len());
                     disk.serve(&chain);
                     let room: u32 = chain.parts.iter().filter(|part| part.2).map(|part| part.1).sum();
                     let start: u64 = heads[&chain.head];

@@ -4,19 +4,21 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-use super::{Console, RECEIVE_BUFFERS, RECEIVE_SIZE, TRANSMIT_BUFFERS, TRANSMIT_SIZE};
+use super::Console;
+use super::rx::{RX_BUFFER_SIZE, RX_BUFFERS};
+use super::tx::{TX_BUFFER_SIZE, TX_BUFFERS};
 use crate::device::DeviceError;
-use crate::queue::QueueError;
-use crate::testing::{FakeDma, FakeMemory, FakeTransport, Model, Shared};
+use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
+use crate::virtqueue::QueueError;
 
-fn console() -> (Console<FakeTransport, FakeMemory>, Shared) {
-    let model = Model::new(3, 0, &[64, 64]);
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+fn console() -> (Console<FakeTransport, FakeMemory>, SharedDevice) {
+    let model = DeviceModel::new(3, 0, &[64, 64]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     (Console::new(FakeTransport::new(&model, true), &dma).unwrap(), model)
 }
 
 /// How many notifications and interrupts a queue had.
-fn counts(model: &Shared, queue: usize) -> (usize, usize) {
+fn counts(model: &SharedDevice, queue: usize) -> (usize, usize) {
     let model = model.lock().unwrap();
     (model.queues[queue].notified, model.queues[queue].interrupts)
 }
@@ -61,7 +63,7 @@ fn many_lines_are_one_notification_until_the_device_looks() {
 #[test]
 fn long_output_is_one_notification() {
     let (mut console, model) = console();
-    let text: Vec<u8> = (0..=255).cycle().take(TRANSMIT_SIZE * 5 + 3).collect();
+    let text: Vec<u8> = (0..=255).cycle().take(TX_BUFFER_SIZE * 5 + 3).collect();
     assert_eq!(console.write(&text), Ok(text.len()));
     assert_eq!(counts(&model, 1).0, 1);
     assert_eq!(model.lock().unwrap().drain(1), text);
@@ -70,7 +72,7 @@ fn long_output_is_one_notification() {
 #[test]
 fn a_writer_without_room_is_woken_once_there_is_some() {
     let (mut console, model) = console();
-    let room = TRANSMIT_SIZE * usize::from(TRANSMIT_BUFFERS);
+    let room = TX_BUFFER_SIZE * usize::from(TX_BUFFERS);
     assert_eq!(console.write(&vec![b'a'; room + 1]), Ok(room));
     assert_eq!(console.write(b"b"), Ok(0));
     assert_eq!(console.write(b""), Ok(0));
@@ -90,11 +92,11 @@ fn a_writer_without_room_is_woken_once_there_is_some() {
 #[test]
 fn a_device_that_makes_room_just_then_is_not_waited_for() {
     let (mut console, model) = console();
-    let room = TRANSMIT_SIZE * usize::from(TRANSMIT_BUFFERS);
+    let room = TX_BUFFER_SIZE * usize::from(TX_BUFFERS);
     assert_eq!(console.write(&vec![b'a'; room]), Ok(room));
     // It has looked for the driver's wish before that was stored: no interrupt.
     let device = model.clone();
-    model.lock().unwrap().arena.at_fence(move || {
+    model.lock().unwrap().memory.at_fence(move || {
         let mut device = device.lock().unwrap();
         assert_eq!(device.drain(1).len(), room);
         device.interrupt_status = 0;
@@ -104,19 +106,19 @@ fn a_device_that_makes_room_just_then_is_not_waited_for() {
 
 #[test]
 fn without_event_index_too_only_waiting_writers_are_interrupted() {
-    let model = Model::new(3, 0, &[64, 64]);
+    let model = DeviceModel::new(3, 0, &[64, 64]);
     model.lock().unwrap().offered = 1 << 32;
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     let mut console = Console::new(FakeTransport::new(&model, true), &dma).unwrap();
-    let room = TRANSMIT_SIZE * usize::from(TRANSMIT_BUFFERS);
+    let room = TX_BUFFER_SIZE * usize::from(TX_BUFFERS);
     for round in 1..3 {
         assert_eq!(console.write(&vec![b'a'; room]), Ok(room));
         assert_eq!(console.write(b"b"), Ok(0));
         assert_eq!(model.lock().unwrap().drain(1).len(), room);
-        assert_eq!(counts(&model, 1).1, usize::from(TRANSMIT_BUFFERS) * round);
+        assert_eq!(counts(&model, 1).1, usize::from(TX_BUFFERS) * round);
         assert_eq!(console.write(b"b"), Ok(1));
         assert_eq!(model.lock().unwrap().drain(1), b"b");
-        assert_eq!(counts(&model, 1).1, usize::from(TRANSMIT_BUFFERS) * round);
+        assert_eq!(counts(&model, 1).1, usize::from(TX_BUFFERS) * round);
     }
 }
 
@@ -154,7 +156,7 @@ fn buffers_for_input_are_posted_again() {
     let (mut console, model) = console();
     let mut expected = Vec::new();
     for round in 0..5000_u32 {
-        let input = round.to_le_bytes().repeat(RECEIVE_SIZE / 4);
+        let input = round.to_le_bytes().repeat(RX_BUFFER_SIZE / 4);
         assert!(model.lock().unwrap().answer(0, &input));
         expected.extend(input);
         if round % 7 == 0 {
@@ -164,7 +166,7 @@ fn buffers_for_input_are_posted_again() {
     // Until nobody reads: then there are no more than there are.
     assert_eq!(read_all(&mut console, 100), expected);
     let mut device = model.lock().unwrap();
-    assert_eq!((0..100).filter(|_| device.answer(0, b"x")).count(), usize::from(RECEIVE_BUFFERS));
+    assert_eq!((0..100).filter(|_| device.answer(0, b"x")).count(), usize::from(RX_BUFFERS));
 }
 
 #[test]
@@ -194,10 +196,10 @@ fn a_device_that_breaks_one_queue_is_broken() {
 
 #[test]
 fn a_device_with_small_queues_works_too() {
-    let model = Model::new(3, 0, &[1, 2]);
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+    let model = DeviceModel::new(3, 0, &[1, 2]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     let mut console = Console::new(FakeTransport::new(&model, false), &dma).unwrap();
-    assert_eq!(console.write(&[1; 5000]), Ok(2 * TRANSMIT_SIZE));
+    assert_eq!(console.write(&[1; 5000]), Ok(2 * TX_BUFFER_SIZE));
     assert!(model.lock().unwrap().answer(0, b"a"));
     assert!(!model.lock().unwrap().answer(0, b"b"));
     assert_eq!(console.read_byte(), Ok(Some(b'a')));
@@ -220,7 +222,7 @@ fn action() -> impl Strategy<Value = Action> {
         prop::collection::vec(any::<u8>(), 0..2000).prop_map(Action::Write),
         (0_usize..600).prop_map(Action::Read),
         Just(Action::Drain),
-        prop::collection::vec(any::<u8>(), 0..RECEIVE_SIZE).prop_map(Action::Type),
+        prop::collection::vec(any::<u8>(), 0..RX_BUFFER_SIZE).prop_map(Action::Type),
     ]
 }
 

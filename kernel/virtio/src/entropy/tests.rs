@@ -2,12 +2,12 @@
 
 use super::{Entropy, EntropyError, MAX_REQUEST};
 use crate::device::DeviceError;
-use crate::queue::QueueError;
-use crate::testing::{FakeDma, FakeMemory, FakeTransport, Model, Shared};
+use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
+use crate::virtqueue::QueueError;
 
-fn entropy() -> (Entropy<FakeTransport, FakeMemory>, Shared) {
-    let model = Model::new(4, 0, &[8]);
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 10);
+fn entropy() -> (Entropy<FakeTransport, FakeMemory>, SharedDevice) {
+    let model = DeviceModel::new(4, 0, &[8]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 10);
     (Entropy::new(FakeTransport::new(&model, false), &dma).unwrap(), model)
 }
 
@@ -50,7 +50,7 @@ fn less_than_asked_for_is_what_there_is() {
     assert_eq!(entropy.request(32), Ok(()));
     let mut device = model.lock().unwrap();
     let chain = device.take(0).unwrap();
-    assert_eq!(device.arena.read(chain.parts[0].0, 32), [0; 32]);
+    assert_eq!(device.memory.read(chain.parts[0].0, 32), [0; 32]);
 }
 
 #[test]

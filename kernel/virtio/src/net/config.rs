@@ -16,14 +16,14 @@ mod field {
 const DEFAULT_MTU: u16 = 1500;
 
 /// The least MTU that a device may have (section 5.1.4.1).
-const LEAST_MTU: u16 = 68;
+const MIN_MTU: u16 = 68;
 
 /// The bit in the first byte of an address that is a group's.
 const GROUP: u8 = 1;
 
 /// Which TCP segments the device cuts up, when they are larger than the network takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Segmentation {
+pub struct TsoSupport {
     /// Those over IPv4.
     pub v4: bool,
     /// Those over IPv6.
@@ -32,17 +32,17 @@ pub struct Segmentation {
 
 /// What a device can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Info {
+pub struct NetInfo {
     /// Its address; `None` if it has none, and then the driver's owner chooses one.
     pub mac: Option<[u8; 6]>,
     /// Most bytes of an IP packet on the network.
     pub mtu: u16,
-    /// Whether it checks checksums of received TCP and UDP packets: see [`ReceivedInfo`](super::ReceivedInfo).
-    pub receive_checksum: bool,
-    /// Whether it completes checksums of transmitted ones: see [`Offload`](super::Offload).
-    pub transmit_checksum: bool,
+    /// Whether it checks checksums of received TCP and UDP packets: see [`RxInfo`](super::RxInfo).
+    pub rx_checksum: bool,
+    /// Whether it completes checksums of transmitted ones: see [`TxOffload`](super::TxOffload).
+    pub tx_checksum: bool,
     /// What it cuts up: frames of up to [`MAX_FRAME`](super::MAX_FRAME) bytes.
-    pub segmentation: Segmentation,
+    pub tso: TsoSupport,
     /// Whether it is connected.
     pub link_up: bool,
 }
@@ -61,7 +61,7 @@ pub(super) fn wanted(offered: virtio_spec::F) -> F {
     wanted
 }
 
-impl Info {
+impl NetInfo {
     /// Reads the configuration; fields count only with their feature.
     pub(super) fn read<T: Transport>(device: &Device<T>) -> Result<Self, InitError> {
         let features = F::from(device.features());
@@ -71,17 +71,16 @@ impl Info {
         } else {
             DEFAULT_MTU
         };
-        if mtu < LEAST_MTU {
-            return Err(InitError::Config);
+        if mtu < MIN_MTU {
+            return Err(InitError::InvalidConfig);
         }
-        let segmentation =
-            Segmentation { v4: features.contains(F::HOST_TSO4), v6: features.contains(F::HOST_TSO6) };
+        let tso = TsoSupport { v4: features.contains(F::HOST_TSO4), v6: features.contains(F::HOST_TSO6) };
         Ok(Self {
             mac,
             mtu,
-            receive_checksum: features.contains(F::GUEST_CSUM),
-            transmit_checksum: features.contains(F::CSUM),
-            segmentation,
+            rx_checksum: features.contains(F::GUEST_CSUM),
+            tx_checksum: features.contains(F::CSUM),
+            tso,
             link_up: read_link(device)?,
         })
     }

@@ -2,7 +2,7 @@
 
 use virtio_spec::net::{F, HdrF, HdrGso};
 
-use super::{ETHERNET_HEADER, Info, MAX_FRAME, NetError};
+use super::{ETHERNET_HEADER, MAX_FRAME, NetError, NetInfo};
 
 /// Bytes of the header: the same for all devices that are not legacy ones.
 pub(super) const HEADER: usize = 12;
@@ -12,7 +12,7 @@ const CHECKSUM: usize = 2;
 
 /// A checksum for the device to complete: that of TCP or UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checksum {
+pub struct ChecksumOffload {
     /// Where in the frame the bytes begin that it is for; they go on to the frame's end.
     pub start: u16,
     /// Where in those bytes it is. The field holds the sum of the pseudo header, not complemented.
@@ -21,7 +21,7 @@ pub struct Checksum {
 
 /// The version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum IpVersion {
     /// IPv4.
     V4,
     /// IPv6.
@@ -30,41 +30,41 @@ pub enum Version {
 
 /// How the device is to cut up a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct SegmentationOffload {
     /// What the TCP header is behind of.
-    pub version: Version,
+    pub version: IpVersion,
     /// Bytes of all headers together, from the frame's first byte on; each part gets them.
     pub header_size: u16,
-    /// Most bytes of data in each part.
-    pub size: u16,
+    /// Maximum segment size: bytes of TCP payload in each segment.
+    pub mss: u16,
 }
 
 /// What the device is to do with a frame; the default is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offload {
+pub struct TxOffload {
     /// Complete a checksum.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<ChecksumOffload>,
     /// Cut it up; the checksum must be left to it, too.
-    pub segment: Option<Segment>,
+    pub segment: Option<SegmentationOffload>,
 }
 
 /// What the device says of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceivedInfo {
+pub struct RxInfo {
     /// Whether the checksum of TCP or UDP need not be checked: the device has done so, or it is a frame from a neighbour on
     /// the same host, which was never on a wire and whose checksum is incomplete.
-    pub checksum_good: bool,
+    pub checksum_valid: bool,
 }
 
-impl Offload {
+impl TxOffload {
     /// The header for a frame of so many bytes.
-    pub(super) fn header(&self, info: &Info, size: usize) -> Result<[u8; HEADER], NetError> {
+    pub(super) fn header(&self, info: &NetInfo, size: usize) -> Result<[u8; HEADER], NetError> {
         if !(ETHERNET_HEADER..=MAX_FRAME).contains(&size) {
             return Err(NetError::Size);
         }
         let mut header = [0; HEADER];
         if let Some(checksum) = self.checksum {
-            if !info.transmit_checksum || !is_inside(checksum.start, checksum.offset, size) {
+            if !info.tx_checksum || !is_inside(checksum.start, checksum.offset, size) {
                 return Err(NetError::Offload);
             }
             header[0] = HdrF::NEEDS_CSUM.bits();
@@ -73,16 +73,16 @@ impl Offload {
         }
         if let Some(segment) = self.segment {
             let (kind, possible) = match segment.version {
-                Version::V4 => (HdrGso::Tcpv4, info.segmentation.v4),
-                Version::V6 => (HdrGso::Tcpv6, info.segmentation.v6),
+                IpVersion::V4 => (HdrGso::Tcpv4, info.tso.v4),
+                IpVersion::V6 => (HdrGso::Tcpv6, info.tso.v6),
             };
-            let has_data = usize::from(segment.header_size) < size && segment.size > 0;
+            let has_data = usize::from(segment.header_size) < size && segment.mss > 0;
             if !possible || !has_data || self.checksum.is_none() {
                 return Err(NetError::Offload);
             }
             header[1] = kind.into();
             header[2..4].copy_from_slice(&segment.header_size.to_le_bytes());
-            header[4..6].copy_from_slice(&segment.size.to_le_bytes());
+            header[4..6].copy_from_slice(&segment.mss.to_le_bytes());
         }
         Ok(header)
     }
@@ -118,7 +118,7 @@ impl Header {
     }
 
     /// What there is to say about its frame of so many bytes; `None` if no such frame can come with these features.
-    pub(super) fn check(&self, features: F, size: usize) -> Option<ReceivedInfo> {
+    pub(super) fn check(&self, features: F, size: usize) -> Option<RxInfo> {
         let possible = match HdrGso::try_from(self.segmented & !u8::from(HdrGso::Ecn)) {
             Ok(HdrGso::None) => self.segmented == 0,
             Ok(HdrGso::Tcpv4) => features.contains(F::GUEST_TSO4),
@@ -133,7 +133,7 @@ impl Header {
         {
             return None;
         }
-        let checksum_good = verifies && (is_partial || self.flags.contains(HdrF::DATA_VALID));
-        Some(ReceivedInfo { checksum_good })
+        let checksum_valid = verifies && (is_partial || self.flags.contains(HdrF::DATA_VALID));
+        Some(RxInfo { checksum_valid })
     }
 }

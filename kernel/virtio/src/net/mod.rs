@@ -1,6 +1,6 @@
 //! The network device (virtio 1.2, section 5.1): one receive queue, one transmit queue, frames in place.
 //!
-//! Frames are read and written where the device writes and reads them: in two [arenas](crate::memory::arena), one for each
+//! Frames are read and written where the device writes and reads them: in two [arenas](crate::dma::mirrored), one for each
 //! direction. Nothing is copied, and nothing is allocated once the driver is made.
 //!
 //! - **Receiving.** The arena is cut into buffers, which the device has in their order. A frame in several buffers
@@ -11,32 +11,32 @@
 //!
 //! # Calls
 //!
-//! [`Net::receive`] and [`Net::transmit`] only queue; [`Net::flush`] tells the device, so it comes after the last call of
-//! a batch. Nobody is interrupted unless [`Net::receive_interrupts`] was switched on or [`Net::can_transmit`] said no. Who
-//! waits for frames calls `receive` until there is none, then `flush`, then `receive_interrupts(true)`, and waits if that is
+//! [`Net::receive`] and [`Net::transmit`] only queue; [`Net::notify`] tells the device, so it comes after the last call of
+//! a batch. Nobody is interrupted unless [`Net::set_rx_interrupt`] was switched on or [`Net::can_transmit`] said no. Who
+//! waits for frames calls `receive` until there is none, then `flush`, then `set_rx_interrupt(true)`, and waits if that is
 //! `false`.
 
+mod buffer_sizes;
 mod config;
 mod header;
-mod in_order;
-mod receive;
-mod sizes;
-mod transmit;
+mod reorder;
+mod rx;
+mod tx;
 
 #[cfg(test)]
 mod tests;
 
 use virtio_spec::{F, Id};
 
-pub use self::config::{Info, Segmentation};
-pub use self::header::{Checksum, Offload, ReceivedInfo, Segment, Version};
-use self::receive::Receive;
-pub use self::sizes::Sizes;
-use self::transmit::Transmit;
+pub use self::buffer_sizes::BufferSizes;
+pub use self::config::{NetInfo, TsoSupport};
+pub use self::header::{ChecksumOffload, IpVersion, RxInfo, SegmentationOffload, TxOffload};
+use self::rx::Rx;
+use self::tx::Tx;
 use crate::device::{Device, DeviceError, InitError};
-use crate::memory::arena::{Arena, Arenas};
-use crate::memory::{Dma, DmaMemory};
-use crate::transport::{Cause, Transport};
+use crate::dma::mirrored::{MirroredAllocator, MirroredMemory};
+use crate::dma::{DmaAllocator, DmaMemory};
+use crate::transport::{InterruptCause, Transport};
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: usize = 14;
@@ -46,8 +46,8 @@ pub const ETHERNET_HEADER: usize = 14;
 pub const MAX_FRAME: usize = 65_550;
 
 /// The numbers of the queues (section 5.1.2).
-const RECEIVE: u16 = 0;
-const TRANSMIT: u16 = 1;
+const RECEIVEQ: u16 = 0;
+const TRANSMITQ: u16 = 1;
 
 /// Why a frame was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,72 +70,69 @@ pub enum NetError {
 #[derive(Debug)]
 pub struct Net<T: Transport, M, A> {
     device: Device<T>,
-    receive: Receive<M, A>,
-    transmit: Transmit<M, A>,
-    info: Info,
+    rx: Rx<M, A>,
+    tx: Tx<M, A>,
+    info: NetInfo,
     /// Whether something was found in a queue since the last interrupt.
-    has_worked: bool,
+    has_completed: bool,
 }
 
-impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
+impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
     /// Takes the device into use. It receives from now on, but interrupts nobody.
     ///
     /// # Errors
     ///
     /// It is no network device, does not behave, or there is no memory.
-    pub fn new<D>(transport: T, dma: &D, sizes: Sizes) -> Result<Self, InitError>
+    pub fn new<D>(transport: T, dma: &D, sizes: BufferSizes) -> Result<Self, InitError>
     where
-        D: Dma<Memory = M> + Arenas<Arena = A>,
+        D: DmaAllocator<Memory = M> + MirroredAllocator<Mirrored = A>,
     {
         let mut device = Device::start_with(transport, Id::Net, |offered| F::from(config::wanted(offered)))?;
-        let info = Info::read(&device)?;
-        let buffer = sizes::least_buffer(device.features().into(), info.mtu);
-        let (receive_arena, transmit_arena) = sizes.allocate(dma, buffer)?;
-        let mut receive = Receive::new(&mut device, dma, receive_arena, buffer)?;
-        let transmit = Transmit::new(&mut device, dma, transmit_arena)?;
-        device.run();
-        receive.post();
-        receive.notify(&mut device);
-        Ok(Self { device, receive, transmit, info, has_worked: false })
+        let info = NetInfo::read(&device)?;
+        let buffer = buffer_sizes::min_buffer_size(device.features().into(), info.mtu);
+        let (rx_memory, tx_memory) = sizes.allocate(dma, buffer)?;
+        let mut rx = Rx::new(&mut device, dma, rx_memory, buffer)?;
+        let tx = Tx::new(&mut device, dma, tx_memory)?;
+        device.set_driver_ok();
+        rx.post();
+        rx.notify(&mut device);
+        Ok(Self { device, rx, tx, info, has_completed: false })
     }
 
     /// What the device can do. `link_up` may change: see [`Net::interrupt`].
     #[must_use]
-    pub const fn info(&self) -> Info {
+    pub const fn info(&self) -> NetInfo {
         self.info
     }
 
     /// Has `take` use the next frame, then gives its buffers back to the device; `None` if there is none.
     ///
-    /// What cannot be a frame is dropped ([`Net::dropped`]).
+    /// What cannot be a frame is rx_dropped ([`Net::rx_dropped`]).
     ///
     /// # Errors
     ///
     /// The device has failed, now or earlier.
-    pub fn receive<R>(
-        &mut self,
-        take: impl FnOnce(&[u8], ReceivedInfo) -> R,
-    ) -> Result<Option<R>, DeviceError> {
-        self.device.working()?;
-        let Some(frame) = self.receive.next(&mut self.device)? else { return Ok(None) };
-        self.has_worked = true;
-        let result = self.receive.with_frame(frame, take);
-        self.receive.release(&mut self.device);
+    pub fn receive<R>(&mut self, take: impl FnOnce(&[u8], RxInfo) -> R) -> Result<Option<R>, DeviceError> {
+        self.device.ensure_usable()?;
+        let Some(frame) = self.rx.next(&mut self.device)? else { return Ok(None) };
+        self.has_completed = true;
+        let result = self.rx.with_frame(frame, take);
+        self.rx.release(&mut self.device);
         Ok(result)
     }
 
-    /// How many received frames were dropped, since they could not be any, or were in buffers that are not in order.
+    /// How many received frames were rx_dropped, since they could not be any, or were in buffers that are not in order.
     #[must_use]
-    pub const fn dropped(&self) -> u64 {
-        self.receive.dropped()
+    pub const fn rx_dropped(&self) -> u64 {
+        self.rx.dropped()
     }
 
     /// Whether a frame of that size can be transmitted now. If not, what has been queued is flushed, and an interrupt comes
     /// once there is more room; with a device that has failed it never comes.
     ///
-    /// After this, and before any other call, [`Net::transmit`] of such a frame can fail only for its [`Offload`].
+    /// After this, and before any other call, [`Net::transmit`] of such a frame can fail only for its [`TxOffload`].
     pub fn can_transmit(&mut self, size: usize) -> bool {
-        self.device.working().is_ok() && self.transmit.make_room(&mut self.device, size).unwrap_or(false)
+        self.device.ensure_usable().is_ok() && self.tx.make_room(&mut self.device, size).unwrap_or(false)
     }
 
     /// Has `fill` write a frame of that many bytes, all of them, and queues it.
@@ -147,18 +144,18 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
     pub fn transmit<R>(
         &mut self,
         size: usize,
-        offload: Offload,
+        offload: TxOffload,
         fill: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, NetError> {
-        self.device.working()?;
+        self.device.ensure_usable()?;
         let header = offload.header(&self.info, size)?;
-        self.transmit.queue(size, &header, fill)
+        self.tx.queue(size, &header, fill)
     }
 
     /// Tells the device, once for each queue and only if it wants to know, of all that was queued.
-    pub fn flush(&mut self) {
-        self.receive.notify(&mut self.device);
-        self.transmit.notify(&mut self.device);
+    pub fn notify(&mut self) {
+        self.rx.notify(&mut self.device);
+        self.tx.notify(&mut self.device);
     }
 
     /// Whether the device still has frames to transmit. Then an interrupt comes when it is done with all of them.
@@ -166,9 +163,9 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
     /// # Errors
     ///
     /// The device has failed.
-    pub fn is_sending(&mut self) -> Result<bool, DeviceError> {
-        self.device.working()?;
-        self.transmit.is_sending(&mut self.device)
+    pub fn arm_tx_empty(&mut self) -> Result<bool, DeviceError> {
+        self.device.ensure_usable()?;
+        self.tx.arm_tx_empty(&mut self.device)
     }
 
     /// Whether the device has taken all that was transmitted. No interrupt comes when it has.
@@ -176,10 +173,10 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
     /// # Errors
     ///
     /// The device has failed.
-    pub fn is_flushed(&mut self) -> Result<bool, DeviceError> {
-        self.device.working()?;
-        self.transmit.reclaim(&mut self.device)?;
-        Ok(self.transmit.is_empty())
+    pub fn is_tx_empty(&mut self) -> Result<bool, DeviceError> {
+        self.device.ensure_usable()?;
+        self.tx.reclaim(&mut self.device)?;
+        Ok(self.tx.is_empty())
     }
 
     /// Switches interrupts for received frames on or off; whether there is a frame already, for which none may come.
@@ -190,9 +187,9 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
     /// # Errors
     ///
     /// The device has failed.
-    pub fn receive_interrupts(&mut self, on: bool) -> Result<bool, DeviceError> {
-        self.device.working()?;
-        self.receive.interrupts(&mut self.device, on)
+    pub fn set_rx_interrupt(&mut self, on: bool) -> Result<bool, DeviceError> {
+        self.device.ensure_usable()?;
+        self.rx.interrupts(&mut self.device, on)
     }
 
     /// Takes an interrupt: there may be frames, room for frames, or a change of the link.
@@ -200,10 +197,10 @@ impl<T: Transport, M: DmaMemory, A: Arena> Net<T, M, A> {
     /// # Errors
     ///
     /// The device has failed.
-    pub fn interrupt(&mut self) -> Result<Cause, DeviceError> {
-        let has_worked = core::mem::take(&mut self.has_worked);
-        let (receive, transmit) = (&self.receive, &self.transmit);
-        let cause = self.device.interrupt(|| has_worked || receive.has_used() || transmit.has_used())?;
+    pub fn interrupt(&mut self) -> Result<InterruptCause, DeviceError> {
+        let has_completed = core::mem::take(&mut self.has_completed);
+        let (rx, tx) = (&self.rx, &self.tx);
+        let cause = self.device.interrupt(|| has_completed || rx.has_used() || tx.has_used())?;
         if cause.config {
             self.info.update_link(&self.device);
         }

@@ -1,17 +1,19 @@
-//! What stands for the outside in tests: memory, a device that works off its queues, ways to reach it.
+//! Test doubles: DMA memory, a device model, and transports to it.
 //!
-//! Tests say when the device does what: nothing happens in the background.
+//! Tests decide when the device acts: nothing runs in the background.
 
-mod face;
-mod memory;
-mod mirror;
-mod model;
+mod device_model;
+mod dma;
+mod mirrored;
+mod mmio;
 mod pci;
+mod registers;
 mod transport;
 
-pub(crate) use face::{mmio, rubbish};
-pub(crate) use memory::{Event, FakeDma, FakeMemory};
-pub(crate) use mirror::{FakeMirror, SECRET};
-pub(crate) use model::{Model, Received, Shared};
-pub(crate) use pci::{CONFIG_VECTOR, FakePci, MESSAGE_ENTRY, MODERN, place};
-pub(crate) use transport::{FakeTransport, ModelRegisters};
+pub(crate) use device_model::{DeviceModel, SharedDevice, TakenChain};
+pub(crate) use dma::{Event, FakeDma, FakeMemory};
+pub(crate) use mirrored::{FakeMirrored, STALE_BYTE};
+pub(crate) use mmio::mmio_registers;
+pub(crate) use pci::{CONFIG_VECTOR, FakePci, MODERN, MSIX_ENTRY, virtio_capability};
+pub(crate) use registers::{ModelRegisters, random_registers};
+pub(crate) use transport::FakeTransport;

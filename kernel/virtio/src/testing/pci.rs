@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
-use super::face::Face;
-use super::model::Shared;
-use super::transport::ModelRegisters;
-use crate::transport::pci::{Address, ConfigSpace, MapRegisters};
+use super::device_model::SharedDevice;
+use super::registers::ModelRegisters;
+use super::registers::RegisterState;
+use crate::transport::pci::{ConfigSpace, MapRegisters, PciAddress};
 
 /// Where base address 4 (64 bits wide) leads; offsets of structures behind it are those that QEMU has.
 const BASE: u64 = 0x80_0000_4000;
@@ -19,7 +19,7 @@ const TABLE_BASE: u64 = 0xfebf_1000;
 const STRIDE: u32 = 4;
 
 /// The entry of MSI-X's table, after the device was taken into use: as the fake recorded it.
-pub(crate) const MESSAGE_ENTRY: u64 = TABLE_BASE + 0x40;
+pub(crate) const MSIX_ENTRY: u64 = TABLE_BASE + 0x40;
 
 /// Where the fake records what the configuration's vector was set to.
 pub(crate) const CONFIG_VECTOR: u64 = BASE + 0x10;
@@ -28,7 +28,7 @@ pub(crate) const CONFIG_VECTOR: u64 = BASE + 0x10;
 pub(crate) type Capability = (u8, Vec<u8>);
 
 /// A virtio capability for a structure.
-pub(crate) fn place(kind: u8, bar: u8, offset: u32, length: u32) -> Capability {
+pub(crate) fn virtio_capability(kind: u8, bar: u8, offset: u32, length: u32) -> Capability {
     let mut bytes = Vec::from([16, kind, bar, 0, 0, 0]);
     bytes.extend(offset.to_le_bytes());
     bytes.extend(length.to_le_bytes());
@@ -41,10 +41,18 @@ pub(crate) fn place(kind: u8, bar: u8, offset: u32, length: u32) -> Capability {
 
 /// The capabilities of a usual device: one of another kind, all structures (with one too many), MSI-X.
 pub(crate) const MODERN: fn() -> Vec<Capability> = || {
-    let mut capabilities = Vec::from([(1, Vec::from([0; 6])), place(5, 0, 0, 0), place(1, 0, 0, 0x1000)]);
-    capabilities.extend([place(1, 4, 0, 0x1000), place(3, 4, 0x1000, 0x1000), place(4, 4, 0x2000, 0x1000)]);
-    capabilities.extend([place(2, 4, 0x3000, 0x1000), place(1, 4, 0x8000, 0x1000)]);
-    let table = u32::try_from(MESSAGE_ENTRY - TABLE_BASE).unwrap() | 1;
+    let mut capabilities = Vec::from([
+        (1, Vec::from([0; 6])),
+        virtio_capability(5, 0, 0, 0),
+        virtio_capability(1, 0, 0, 0x1000),
+    ]);
+    capabilities.extend([
+        virtio_capability(1, 4, 0, 0x1000),
+        virtio_capability(3, 4, 0x1000, 0x1000),
+        virtio_capability(4, 4, 0x2000, 0x1000),
+    ]);
+    capabilities.extend([virtio_capability(2, 4, 0x3000, 0x1000), virtio_capability(1, 4, 0x8000, 0x1000)]);
+    let table = u32::try_from(MSIX_ENTRY - TABLE_BASE).unwrap() | 1;
     let mut msix = Vec::from([1, 0]);
     msix.extend(table.to_le_bytes());
     msix.extend([0; 4]);
@@ -55,8 +63,8 @@ pub(crate) const MODERN: fn() -> Vec<Capability> = || {
 /// The bus.
 #[derive(Debug)]
 pub(crate) struct FakePci {
-    pub(crate) model: Shared,
-    pub(crate) address: Address,
+    pub(crate) model: SharedDevice,
+    pub(crate) address: PciAddress,
     pub(crate) space: Mutex<[u8; 256]>,
     /// What was written to registers that the model does not know.
     pub(crate) written: Arc<Mutex<BTreeMap<u64, u32>>>,
@@ -66,7 +74,12 @@ pub(crate) struct FakePci {
 
 impl FakePci {
     /// The model, with these identifiers of device and subsystem and these capabilities.
-    pub(crate) fn new(model: &Shared, device: u16, subsystem: u16, capabilities: &[Capability]) -> Self {
+    pub(crate) fn new(
+        model: &SharedDevice,
+        device: u16,
+        subsystem: u16,
+        capabilities: &[Capability],
+    ) -> Self {
         let mut space = [0; 256];
         space[..2].copy_from_slice(&0x1af4_u16.to_le_bytes());
         space[2..4].copy_from_slice(&device.to_le_bytes());
@@ -84,7 +97,7 @@ impl FakePci {
             space[next + 2..next + 2 + bytes.len()].copy_from_slice(bytes);
             (link, next) = (next + 1, (next + 2 + bytes.len()).next_multiple_of(4));
         }
-        let address = Address { bus: 0, slot: 3, function: 0 };
+        let address = PciAddress { bus: 0, slot: 3, function: 0 };
         let written = Arc::default();
         Self { model: model.clone(), address, space: Mutex::new(space), written, has_vectors: true }
     }
@@ -101,7 +114,7 @@ impl FakePci {
 
     /// The common configuration.
     fn common(&self) -> impl FnMut(usize, u8, Option<u32>) -> u32 + Send + use<> {
-        let mut face = Face::new(&self.model);
+        let mut state = RegisterState::new(&self.model);
         let written = self.written.clone();
         // A device that takes no vectors shows none, whatever was written.
         let refused = if self.has_vectors { 0 } else { 0xffff };
@@ -114,8 +127,8 @@ impl FakePci {
                     written.lock().unwrap().insert(BASE + u64::try_from(offset).unwrap(), value);
                 }
                 (0x10 | 0x1a, None) => return vector,
-                (_, Some(value)) => common_write(&mut face, offset, value),
-                (_, None) => return common_read(&face, offset),
+                (_, Some(value)) => common_write(&mut state, offset, value),
+                (_, None) => return common_read(&state, offset),
             }
             0
         }
@@ -131,40 +144,40 @@ fn common_width(offset: usize) -> usize {
     }
 }
 
-fn common_write(face: &mut Face, offset: usize, value: u32) {
+fn common_write(state: &mut RegisterState, offset: usize, value: u32) {
     match offset {
-        0x0 => face.offered_window = value,
-        0x8 => face.accepted_window = value,
-        0xc => face.accept(value),
-        0x14 => face.model.lock().unwrap().set_status(value.try_into().unwrap()),
-        0x16 => face.queue = value.try_into().unwrap(),
-        0x18 => face.size = value,
-        0x1c => face.enable(),
-        0x20..0x38 => face.addresses[(offset - 0x20) / 4] = value,
+        0x0 => state.offered_window = value,
+        0x8 => state.accepted_window = value,
+        0xc => state.accept(value),
+        0x14 => state.model.lock().unwrap().set_status(value.try_into().unwrap()),
+        0x16 => state.queue = value.try_into().unwrap(),
+        0x18 => state.size = value,
+        0x1c => state.enable(),
+        0x20..0x38 => state.addresses[(offset - 0x20) / 4] = value,
         _ => panic!("write to {offset:#x}"),
     }
 }
 
-fn common_read(face: &Face, offset: usize) -> u32 {
+fn common_read(state: &RegisterState, offset: usize) -> u32 {
     match offset {
-        0x4 => face.offered(),
-        0x14 => face.model.lock().unwrap().status.into(),
-        0x15 => face.model.lock().unwrap().generation.into(),
-        0x18 => face.max_size(),
-        0x1c => face.is_enabled(),
+        0x4 => state.offered(),
+        0x14 => state.model.lock().unwrap().status.into(),
+        0x15 => state.model.lock().unwrap().generation.into(),
+        0x18 => state.max_size(),
+        0x1c => state.is_enabled(),
         // Not the queue's number: that would hide mistakes.
-        0x1e => u32::from(face.queue) + 2,
+        0x1e => u32::from(state.queue) + 2,
         _ => panic!("read from {offset:#x}"),
     }
 }
 
 impl ConfigSpace for FakePci {
-    fn read(&self, address: Address, offset: u8) -> u32 {
+    fn read(&self, address: PciAddress, offset: u8) -> u32 {
         assert_eq!(offset % 4, 0);
         if address == self.address { self.register(offset.into()) } else { u32::MAX }
     }
 
-    fn write(&self, address: Address, offset: u8, value: u32) {
+    fn write(&self, address: PciAddress, offset: u8, value: u32) {
         assert!(address == self.address && offset.is_multiple_of(4));
         let place = usize::from(offset);
         let mut value = value.to_le_bytes();
@@ -184,21 +197,21 @@ impl MapRegisters for FakePci {
     fn map(&self, address: u64, length: u64) -> Option<ModelRegisters> {
         assert!(self.register(4) & 2 != 0, "the function does not answer yet");
         let size = usize::try_from(length).unwrap();
-        let face = Face::new(&self.model);
+        let state = RegisterState::new(&self.model);
         let written = self.written.clone();
         Some(match address.checked_sub(BASE) {
             Some(0) => ModelRegisters::new(size, self.common()),
             Some(0x1000) => ModelRegisters::new(size, move |_, _, _| {
-                core::mem::take(&mut face.model.lock().unwrap().interrupt_status).into()
+                core::mem::take(&mut state.model.lock().unwrap().interrupt_status).into()
             }),
-            Some(0x2000) => ModelRegisters::new(size, move |offset, width, _| face.config(offset, width)),
+            Some(0x2000) => ModelRegisters::new(size, move |offset, width, _| state.config(offset, width)),
             Some(0x3000) => ModelRegisters::new(size, move |offset, width, value| {
                 let queue = u16::try_from(value.unwrap()).unwrap();
                 assert_eq!((offset, width), (usize::from(queue + 2) * 4, 2));
-                face.model.lock().unwrap().notify(queue);
+                state.model.lock().unwrap().notify(queue);
                 0
             }),
-            _ if address == MESSAGE_ENTRY => ModelRegisters::new(size, move |offset, _, value| {
+            _ if address == MSIX_ENTRY => ModelRegisters::new(size, move |offset, _, value| {
                 written.lock().unwrap().insert(address + u64::try_from(offset).unwrap(), value.unwrap());
                 0
             }),

@@ -5,8 +5,8 @@ mod tests;
 
 use virtio_spec::DeviceStatus;
 
-use super::{Cause, Config, Doorbell, QueueAddresses, Transport, TransportError};
-use crate::registers::Registers;
+use super::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
+use crate::registers::DeviceRegisters;
 
 /// Offsets of the registers (section 4.2.2). All are 32 bits wide, addresses are two of them.
 mod register {
@@ -58,10 +58,10 @@ pub struct Mmio<R> {
     registers: R,
     id: u16,
     /// Its line is edge-triggered and no other device's.
-    has_own_line: bool,
+    has_exclusive_line: bool,
 }
 
-impl<R: Registers> Mmio<R> {
+impl<R: DeviceRegisters> Mmio<R> {
     /// The device behind a window of registers.
     ///
     /// # Errors
@@ -77,19 +77,19 @@ impl<R: Registers> Mmio<R> {
         }
         match u16::try_from(registers.read_u32(register::DEVICE_ID)) {
             Ok(0) | Err(_) => Err(MmioError::NoDevice),
-            Ok(id) => Ok(Self { registers, id, has_own_line: false }),
+            Ok(id) => Ok(Self { registers, id, has_exclusive_line: false }),
         }
     }
 
     /// The device's line is edge-triggered and no other device's. Then interrupts are taken without asking the device, as
     /// messages are: that would cost more than all the rest where a hypervisor has to answer.
     #[must_use]
-    pub fn with_own_line(self) -> Self {
-        Self { has_own_line: true, ..self }
+    pub fn with_exclusive_line(self) -> Self {
+        Self { has_exclusive_line: true, ..self }
     }
 }
 
-impl<R: Registers> Transport for Mmio<R> {
+impl<R: DeviceRegisters> Transport for Mmio<R> {
     fn id(&self) -> u16 {
         self.id
     }
@@ -138,8 +138,8 @@ impl<R: Registers> Transport for Mmio<R> {
         self.registers.write_u32(doorbell.offset, doorbell.queue.into());
     }
 
-    fn acknowledge(&mut self) -> Option<Cause> {
-        if self.has_own_line {
+    fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {
+        if self.has_exclusive_line {
             return None;
         }
         let bits = self.registers.read_u32(register::INTERRUPT_STATUS);
@@ -147,14 +147,14 @@ impl<R: Registers> Transport for Mmio<R> {
             self.registers.write_u32(register::INTERRUPT_ACKNOWLEDGE, bits);
         }
         let [low, ..] = bits.to_le_bytes();
-        Some(Cause::from_bits(low))
+        Some(InterruptCause::from_bits(low))
     }
 
-    fn generation(&self) -> u32 {
+    fn config_generation(&self) -> u32 {
         self.registers.read_u32(register::GENERATION)
     }
 
-    fn config(&self) -> Config<'_> {
-        Config::new(&self.registers, register::CONFIG)
+    fn config(&self) -> DeviceConfig<'_> {
+        DeviceConfig::new(&self.registers, register::CONFIG)
     }
 }

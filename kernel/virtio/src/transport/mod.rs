@@ -11,9 +11,9 @@ use core::fmt::Debug;
 
 use virtio_spec::DeviceStatus;
 
-use crate::registers::Registers;
+use crate::registers::DeviceRegisters;
 
-/// Registers, status and queues of a device.
+/// DeviceRegisters, status and queues of a device.
 pub trait Transport: Debug {
     /// What kind of device it is (virtio 1.2, section 5).
     fn id(&self) -> u16;
@@ -35,7 +35,7 @@ pub trait Transport: Debug {
     /// # Errors
     ///
     /// The device does not take the vector.
-    fn enable_interrupts(&mut self) -> Result<(), TransportError> {
+    fn set_config_vector(&mut self) -> Result<(), TransportError> {
         Ok(())
     }
 
@@ -54,13 +54,13 @@ pub trait Transport: Debug {
 
     /// Takes an interrupt: why it came, after which its line is silent; `None` if the transport cannot tell, as with
     /// messages.
-    fn acknowledge(&mut self) -> Option<Cause>;
+    fn acknowledge_interrupt(&mut self) -> Option<InterruptCause>;
 
     /// Changes whenever the device configuration does (section 2.5).
-    fn generation(&self) -> u32;
+    fn config_generation(&self) -> u32;
 
     /// The device configuration.
-    fn config(&self) -> Config<'_>;
+    fn config(&self) -> DeviceConfig<'_>;
 }
 
 /// Any transport, for those who find out at run time which one it is.
@@ -85,8 +85,8 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).accept_features(window, features);
     }
 
-    fn enable_interrupts(&mut self) -> Result<(), TransportError> {
-        (**self).enable_interrupts()
+    fn set_config_vector(&mut self) -> Result<(), TransportError> {
+        (**self).set_config_vector()
     }
 
     fn max_queue_size(&mut self, queue: u16) -> u16 {
@@ -101,15 +101,15 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).notify(doorbell);
     }
 
-    fn acknowledge(&mut self) -> Option<Cause> {
-        (**self).acknowledge()
+    fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {
+        (**self).acknowledge_interrupt()
     }
 
-    fn generation(&self) -> u32 {
-        (**self).generation()
+    fn config_generation(&self) -> u32 {
+        (**self).config_generation()
     }
 
-    fn config(&self) -> Config<'_> {
+    fn config(&self) -> DeviceConfig<'_> {
         (**self).config()
     }
 }
@@ -137,14 +137,14 @@ pub struct Doorbell {
 
 /// Why an interrupt came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cause {
+pub struct InterruptCause {
     /// A queue has used buffers. Neither this nor `config`: it was another device's interrupt.
     pub queues: bool,
     /// The device configuration or the device status has changed.
     pub config: bool,
 }
 
-impl Cause {
+impl InterruptCause {
     /// What the bits of both transports' interrupt status mean (virtio 1.2, sections 4.1.4.5 and 4.2.2).
     pub(crate) const fn from_bits(bits: u8) -> Self {
         Self { queues: bits & 1 != 0, config: bits & 2 != 0 }
@@ -170,16 +170,16 @@ pub enum TransportError {
 
 /// The device configuration: fields whose places depend on the kind of device.
 #[derive(Clone, Copy, Debug)]
-pub struct Config<'transport> {
-    registers: &'transport dyn Registers,
+pub struct DeviceConfig<'transport> {
+    registers: &'transport dyn DeviceRegisters,
     start: usize,
     size: usize,
 }
 
-impl<'transport> Config<'transport> {
+impl<'transport> DeviceConfig<'transport> {
     /// The part of `registers` from `start` on.
     #[must_use]
-    pub fn new(registers: &'transport dyn Registers, start: usize) -> Self {
+    pub fn new(registers: &'transport dyn DeviceRegisters, start: usize) -> Self {
         Self { registers, start, size: registers.size().saturating_sub(start) }
     }
 
@@ -207,7 +207,7 @@ impl<'transport> Config<'transport> {
         self.place(offset, 4).map(|place| self.registers.read_u32(place))
     }
 
-    /// A field of eight bytes, read in two halves; see [`Transport::generation`].
+    /// A field of eight bytes, read in two halves; see [`Transport::config_generation`].
     #[must_use]
     pub fn read_u64(&self, offset: usize) -> Option<u64> {
         let (low, high) = (self.read_u32(offset)?, self.read_u32(offset.checked_add(4)?)?);

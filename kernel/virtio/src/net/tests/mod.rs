@@ -1,18 +1,20 @@
 //! The network device against one that behaves.
 
-mod cost;
-mod hostile;
-mod random;
-mod set_up;
-mod transmit;
+mod allocations;
+mod hostile_device;
+mod init;
+mod random_ops;
+mod tx;
 
 use std::vec;
 use std::vec::Vec;
 
 use super::header::HEADER;
-use super::{MAX_FRAME, Net, NetError, Offload, ReceivedInfo, Sizes};
+use super::{BufferSizes, MAX_FRAME, Net, NetError, RxInfo, TxOffload};
 use crate::device::InitError;
-use crate::testing::{FakeDma, FakeMemory, FakeMirror, FakeTransport, Model, Received, Shared};
+use crate::testing::{
+    DeviceModel, FakeDma, FakeMemory, FakeMirrored, FakeTransport, SharedDevice, TakenChain,
+};
 
 const CSUM: u64 = 1 << 0;
 const GUEST_CSUM: u64 = 1 << 1;
@@ -30,26 +32,26 @@ const ALL: u64 =
     CSUM | GUEST_CSUM | MTU | MAC | GUEST_TSO4 | GUEST_TSO6 | HOST_TSO4 | HOST_TSO6 | MRG_RXBUF | STATUS;
 
 /// The least memory that there is.
-const SMALL: Sizes = Sizes { receive: 0, transmit: 0 };
+const SMALL: BufferSizes = BufferSizes { receive: 0, transmit: 0 };
 
-type Driver = Net<FakeTransport, FakeMemory, FakeMirror>;
+type Driver = Net<FakeTransport, FakeMemory, FakeMirrored>;
 
 /// The model with a network: what comes and goes is as the test says.
 struct Nic {
-    model: Shared,
+    model: SharedDevice,
 }
 
 impl Nic {
     /// A device with these features and the largest queues of that many descriptors.
     fn new(features: u64, queue: u16) -> Self {
-        let model = Model::new(1, features, &[queue, queue]);
-        // Address, status, number of queues, MTU.
+        let model = DeviceModel::new(1, features, &[queue, queue]);
+        // PciAddress, status, number of queues, MTU.
         model.lock().unwrap().config = vec![2, 3, 4, 5, 6, 7, 1, 0, 1, 0, 0xdc, 5];
         Self { model }
     }
 
-    fn open(&self, sizes: Sizes) -> Result<Driver, InitError> {
-        let dma = FakeDma::new(&self.model.lock().unwrap().arena, 2000);
+    fn open(&self, sizes: BufferSizes) -> Result<Driver, InitError> {
+        let dma = FakeDma::new(&self.model.lock().unwrap().memory, 2000);
         Net::new(FakeTransport::new(&self.model, true), &dma, sizes)
     }
 
@@ -78,12 +80,12 @@ impl Nic {
     }
 
     /// Takes the next chain of the transmit queue.
-    fn take(&self) -> Option<Received> {
+    fn take(&self) -> Option<TakenChain> {
         self.model.lock().unwrap().take(1)
     }
 
     /// Transmits a frame: its header and bytes.
-    fn finish(&self, chain: &Received) -> (Vec<u8>, Vec<u8>) {
+    fn finish(&self, chain: &TakenChain) -> (Vec<u8>, Vec<u8>) {
         let mut model = self.model.lock().unwrap();
         let mut header = model.gather(chain);
         let frame = header.split_off(HEADER);
@@ -109,13 +111,13 @@ fn frame(size: usize, mark: usize) -> Vec<u8> {
 }
 
 /// Receives the next frame.
-fn receive(net: &mut Driver) -> Option<(Vec<u8>, ReceivedInfo)> {
+fn receive(net: &mut Driver) -> Option<(Vec<u8>, RxInfo)> {
     net.receive(|frame, info| (frame.to_vec(), info)).unwrap()
 }
 
 /// Transmits a frame.
 fn transmit(net: &mut Driver, bytes: &[u8]) -> Result<(), NetError> {
-    net.transmit(bytes.len(), Offload::default(), |room| room.copy_from_slice(bytes))
+    net.transmit(bytes.len(), TxOffload::default(), |room| room.copy_from_slice(bytes))
 }
 
 #[test]
@@ -129,10 +131,10 @@ fn frames_come_as_they_were_sent() {
             let sent = frame(14 + mark * 3 % 1500, mark);
             assert!(nic.deliver(&sent));
             let (received, info) = receive(&mut net).unwrap();
-            assert_eq!((received, info.checksum_good), (sent, false));
-            net.flush();
+            assert_eq!((received, info.checksum_valid), (sent, false));
+            net.notify();
         }
-        assert_eq!((receive(&mut net), net.dropped()), (None, 0));
+        assert_eq!((receive(&mut net), net.rx_dropped()), (None, 0));
     }
 }
 
@@ -169,24 +171,24 @@ fn a_batch_is_one_notification() {
         assert!(receive(&mut net).is_some());
     }
     assert_eq!(nic.counts(0).0, 1);
-    net.flush();
-    net.flush();
+    net.notify();
+    net.notify();
     assert_eq!(nic.counts(0).0, 2);
     for _ in 0..20 {
         transmit(&mut net, &frame(60, 1)).unwrap();
     }
     assert_eq!(nic.counts(1).0, 0);
-    net.flush();
-    net.flush();
+    net.notify();
+    net.notify();
     assert_eq!(nic.counts(1).0, 1);
     // A device that is awake need not be told.
     assert!(nic.take().is_some());
     transmit(&mut net, &frame(60, 1)).unwrap();
-    net.flush();
+    net.notify();
     assert_eq!(nic.counts(1).0, 1);
     assert_eq!(nic.sent().len(), 20);
     transmit(&mut net, &frame(60, 1)).unwrap();
-    net.flush();
+    net.notify();
     assert_eq!(nic.counts(1).0, 2);
 }
 
@@ -212,17 +214,17 @@ fn interrupts_come_only_if_somebody_waits() {
         assert!(nic.deliver(&frame(60, 1)));
         assert_eq!(nic.counts(0).1, 0);
         // What came before is told, for no interrupt was.
-        assert_eq!(net.receive_interrupts(true), Ok(true));
+        assert_eq!(net.set_rx_interrupt(true), Ok(true));
         assert!(receive(&mut net).is_some() && receive(&mut net).is_none());
-        assert_eq!(net.receive_interrupts(true), Ok(false));
+        assert_eq!(net.set_rx_interrupt(true), Ok(false));
         assert!(nic.deliver(&frame(60, 2)));
         assert_eq!(nic.counts(0).1, 1);
         assert_eq!(net.interrupt().map(|cause| cause.queues), Ok(true));
-        assert_eq!(net.receive_interrupts(false), Ok(true));
+        assert_eq!(net.set_rx_interrupt(false), Ok(true));
         assert!(receive(&mut net).is_some());
         assert!(nic.deliver(&frame(60, 3)) && nic.deliver(&frame(60, 4)));
         assert_eq!(nic.counts(0).1, 1);
-        assert_eq!(net.receive_interrupts(true), Ok(true));
+        assert_eq!(net.set_rx_interrupt(true), Ok(true));
     }
 }
 
@@ -230,9 +232,9 @@ fn interrupts_come_only_if_somebody_waits() {
 fn a_frame_that_comes_just_when_interrupts_are_switched_on_is_told() {
     let nic = Nic::new(ALL, 256);
     let mut net = nic.open(SMALL).unwrap();
-    let (model, arena) = (nic.model.clone(), nic.model.lock().unwrap().arena.clone());
-    arena.at_fence(move || assert!(Nic { model }.deliver(&frame(60, 1))));
-    assert_eq!(net.receive_interrupts(true), Ok(true));
+    let (model, memory) = (nic.model.clone(), nic.model.lock().unwrap().memory.clone());
+    memory.at_fence(move || assert!(Nic { model }.deliver(&frame(60, 1))));
+    assert_eq!(net.set_rx_interrupt(true), Ok(true));
     assert!(receive(&mut net).is_some());
 }
 
@@ -260,5 +262,5 @@ fn buffers_used_in_another_order_lose_nothing_but_frames_of_several() {
         assert!(nic.deliver(&large));
         assert_eq!(receive(&mut net).unwrap().0, large);
     }
-    assert_eq!(net.dropped(), 0);
+    assert_eq!(net.rx_dropped(), 0);
 }

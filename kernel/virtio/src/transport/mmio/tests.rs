@@ -7,10 +7,10 @@ use crate::block::Block;
 use crate::console::Console;
 use crate::device::InitError;
 use crate::entropy::Entropy;
-use crate::testing::{FakeDma, Model, ModelRegisters, mmio, rubbish};
-use crate::transport::{Cause, TransportError};
+use crate::testing::{DeviceModel, FakeDma, ModelRegisters, mmio_registers, random_registers};
+use crate::transport::{InterruptCause, TransportError};
 
-/// Registers of which the first three are these.
+/// DeviceRegisters of which the first three are these.
 fn window(size: usize, first: [u32; 3]) -> ModelRegisters {
     ModelRegisters::new(size, move |offset, _, _| first[offset / 4])
 }
@@ -29,38 +29,38 @@ fn only_usable_devices_are_taken() {
 
 #[test]
 fn a_console_works() {
-    let model = Model::new(3, 0, &[64, 64]);
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
-    let mut console = Console::new(Mmio::new(mmio(&model)).unwrap(), &dma).unwrap();
+    let model = DeviceModel::new(3, 0, &[64, 64]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
+    let mut console = Console::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma).unwrap();
     assert_eq!(console.write(b"hello"), Ok(5));
     assert_eq!(model.lock().unwrap().drain(1), b"hello");
     assert_eq!(console.has_input(), Ok(false));
-    assert_eq!(console.interrupt(), Ok(Cause::default()));
+    assert_eq!(console.interrupt(), Ok(InterruptCause::default()));
     assert!(model.lock().unwrap().answer(0, b"x"));
-    assert_eq!(console.interrupt(), Ok(Cause { queues: true, config: false }));
-    assert_eq!(console.interrupt(), Ok(Cause::default()));
+    assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
+    assert_eq!(console.interrupt(), Ok(InterruptCause::default()));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
 }
 
 #[test]
 fn a_device_with_its_own_line_is_not_asked() {
-    let model = Model::new(3, 0, &[64, 64]);
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
-    let transport = Mmio::new(mmio(&model)).unwrap().with_own_line();
+    let model = DeviceModel::new(3, 0, &[64, 64]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
+    let transport = Mmio::new(mmio_registers(&model)).unwrap().with_exclusive_line();
     let mut console = Console::new(transport, &dma).unwrap();
     assert!(model.lock().unwrap().answer(0, b"x"));
-    assert_eq!(console.interrupt(), Ok(Cause { queues: true, config: false }));
+    assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
     // Without anything in a queue it may have been the configuration.
-    assert_eq!(console.interrupt(), Ok(Cause { queues: false, config: true }));
+    assert_eq!(console.interrupt(), Ok(InterruptCause { queues: false, config: true }));
 }
 
 #[test]
 fn a_block_device_tells_its_capacity() {
-    let model = Model::new(2, 0, &[64]);
+    let model = DeviceModel::new(2, 0, &[64]);
     model.lock().unwrap().config = 0x12_3456_789a_u64.to_le_bytes().to_vec();
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
-    let block = Block::new(Mmio::new(mmio(&model)).unwrap(), &dma, 2).unwrap();
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
+    let block = Block::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma, 2).unwrap();
     assert_eq!(block.capacity(), 0x12_3456_789a);
 }
 
@@ -73,8 +73,8 @@ fn a_queue_that_is_in_use_is_refused() {
         (0x70, None) => status,
         _ => right.iter().find(|(place, _)| *place == offset).map_or(0, |(_, value)| *value),
     });
-    let model = Model::new(4, 0, &[]);
-    let dma = FakeDma::new(&model.lock().unwrap().arena, 10);
+    let model = DeviceModel::new(4, 0, &[]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 10);
     let error = Entropy::new(Mmio::new(registers).unwrap(), &dma).unwrap_err();
     assert_eq!(error, InitError::Transport(TransportError::QueueInUse));
 }
@@ -88,10 +88,10 @@ proptest! {
             &[(0, 0x7472_6976), (4, 2), (8, 4), (0x10, u32::MAX), (0x44, 0)],
         ];
         let [block, console, entropy] = RIGHT.map(|right| {
-            let random = rubbish(0x200, seed, right);
+            let random = random_registers(0x200, seed, right);
             let mut status = 0;
             Mmio::new(ModelRegisters::new(0x200, move |offset, width, value| {
-                use crate::registers::Registers;
+                use crate::registers::DeviceRegisters;
                 match (offset, value) {
                     (0x70, Some(value)) if resets => core::mem::replace(&mut status, value),
                     (0x70, None) if resets => status,
@@ -100,8 +100,8 @@ proptest! {
                 }
             })).unwrap()
         });
-        let model = Model::new(4, 0, &[]);
-        let dma = FakeDma::new(&model.lock().unwrap().arena, 2000);
+        let model = DeviceModel::new(4, 0, &[]);
+        let dma = FakeDma::new(&model.lock().unwrap().memory, 2000);
         if let Ok(mut block) = Block::new(block, &dma, 3) {
             prop_assert!(block.max_transfer().is_multiple_of(block.block_size()));
             let _token = block.submit_read(0, block.max_transfer() / 512);

@@ -3,10 +3,10 @@
 //! The list is the device's word: it may lead anywhere, in circles too. What it says is only a claim until the hal
 //! maps it.
 
-use super::config::{ConfigSpace, Function, register};
+use super::config_space::{ConfigSpace, Function, register};
 
 /// Capabilities are behind the header and at multiples of 4, so there cannot be more than this.
-const MOST: usize = (256 - 0x40) / 4;
+const MAX_CAPABILITIES: usize = (256 - 0x40) / 4;
 
 /// Bit of the status register: there are capabilities.
 const HAS_CAPABILITIES: u32 = 1 << (16 + 4);
@@ -27,7 +27,7 @@ mod kind {
 
 /// Where registers are: in the memory of a base address register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct StructureLocation {
     pub(super) bar: u8,
     pub(super) offset: u32,
     pub(super) length: u32,
@@ -36,12 +36,12 @@ pub(super) struct Place {
 /// What the list says. Of several of one kind the first counts that can be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capabilities {
-    pub(super) common: Option<Place>,
-    pub(super) notify: Option<Place>,
+    pub(super) common: Option<StructureLocation>,
+    pub(super) notify: Option<StructureLocation>,
     /// Bytes from one queue's register for notifications to the next.
     pub(super) notify_multiplier: u32,
-    pub(super) isr: Option<Place>,
-    pub(super) device: Option<Place>,
+    pub(super) isr: Option<StructureLocation>,
+    pub(super) device: Option<StructureLocation>,
     pub(super) msix: Option<Msix>,
 }
 
@@ -63,7 +63,7 @@ impl Capabilities {
             return found;
         }
         let [mut next, ..] = function.read(register::CAPABILITIES).to_le_bytes();
-        for _ in 0..MOST {
+        for _ in 0..MAX_CAPABILITIES {
             let offset = next & !3;
             if offset < 0x40 {
                 break;
@@ -101,8 +101,8 @@ impl Capabilities {
             kind::DEVICE => &mut self.device,
             _ => return,
         };
-        let Some(place) = Place::read(function, offset) else { return };
-        // Registers that are not in memory can stand beside others that are (section 4.1.4).
+        let Some(place) = StructureLocation::read(function, offset) else { return };
+        // DeviceRegisters that are not in memory can stand beside others that are (section 4.1.4).
         if slot.is_some()
             || (kind != kind::ISR && place.offset % 4 != 0)
             || function.base_address(place.bar).is_none()
@@ -117,7 +117,7 @@ impl Capabilities {
     }
 }
 
-impl Place {
+impl StructureLocation {
     /// What a capability of virtio says (section 4.1.4).
     fn read<S: ConfigSpace>(function: &Function<'_, S>, capability: u8) -> Option<Self> {
         let [bar, ..] = word(function, capability, 1)?.to_le_bytes();

@@ -1,22 +1,22 @@
 //! Virtio over PCI, the modern interface (virtio 1.2, section 4.1), which transitional devices have too.
 //!
-//! [`functions`] finds devices; [`Pci::new`] takes one into use. Who handles interrupts chooses between a [`Message`]
+//! [`functions`] finds devices; [`Pci::new`] takes one into use. Who handles interrupts chooses between a [`MsiMessage`]
 //! for everything that the device has to say (MSI-X with one vector) and the function's interrupt line. With a
 //! message an interrupt costs no access to the device, but does not say why it came.
 
 mod capability;
-mod config;
+mod config_space;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Address, ConfigSpace, Function, MapRegisters, functions};
+pub use config_space::{ConfigSpace, Function, MapRegisters, PciAddress, functions};
 
 use virtio_spec::DeviceStatus;
 
-use self::capability::{Capabilities, Msix, Place};
-use self::config::command;
-use super::{Cause, Config, Doorbell, QueueAddresses, Transport, TransportError};
-use crate::registers::Registers;
+use self::capability::{Capabilities, Msix, StructureLocation};
+use self::config_space::command;
+use super::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
+use crate::registers::DeviceRegisters;
 
 /// Offsets in the common configuration (section 4.1.4.3).
 mod register {
@@ -39,7 +39,7 @@ mod register {
 }
 
 /// Offsets in an entry of the MSI-X table (PCI Local Bus 3.0, section 6.8.2).
-mod entry {
+mod msix_entry {
     pub(super) const ADDRESS: usize = 0x0;
     pub(super) const DATA: usize = 0x8;
     pub(super) const CONTROL: usize = 0xc;
@@ -53,11 +53,11 @@ const VECTOR: u16 = 0;
 const NO_VECTOR: u16 = 0xffff;
 
 /// No more than this is mapped of any structure, in bytes; larger ones are for queues that drivers do not use.
-const MOST_MAPPED: u32 = 64 << 10;
+const MAX_MAPPED: u32 = 64 << 10;
 
 /// What a device writes where to raise an interrupt; for the local APIC see Intel SDM volume 3, section 11.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct MsiMessage {
     /// The physical address, a multiple of 4.
     pub address: u64,
     /// The value.
@@ -69,7 +69,7 @@ pub struct Message {
 pub enum PciError {
     /// Its capabilities do not lead to all registers, as with devices that have only the legacy interface.
     #[error("the device has no modern interface")]
-    NoInterface,
+    NoModernInterface,
     /// Its registers cannot be mapped.
     #[error("the device's registers cannot be mapped")]
     NotMapped,
@@ -84,13 +84,13 @@ pub struct Pci<R> {
     notify_multiplier: u32,
     isr: R,
     device: Option<R>,
-    has_message: bool,
+    uses_msix: bool,
 }
 
-impl<R: Registers> Pci<R> {
+impl<R: DeviceRegisters> Pci<R> {
     /// Takes a function into use: it answers at its addresses and may access memory.
     ///
-    /// With a message, all interrupts come as that, if the function has MSI-X ([`Pci::has_message`]); otherwise by its
+    /// With a message, all interrupts come as that, if the function has MSI-X ([`Pci::uses_msix`]); otherwise by its
     /// [line](Function::interrupt_line).
     ///
     /// # Errors
@@ -99,14 +99,14 @@ impl<R: Registers> Pci<R> {
     pub fn new<S: ConfigSpace>(
         function: &Function<'_, S>,
         mapper: &impl MapRegisters<Registers = R>,
-        message: Option<Message>,
+        message: Option<MsiMessage>,
     ) -> Result<Self, PciError> {
         let capabilities = Capabilities::read(function);
         function.command(0, command::MEMORY | command::MASTER);
-        let map = |place: Option<Place>, least| {
-            let place = place.filter(|place| place.length >= least).ok_or(PciError::NoInterface)?;
-            let length = place.length.min(MOST_MAPPED);
-            map(function, mapper, Place { length, ..place })
+        let map = |place: Option<StructureLocation>, least| {
+            let place = place.filter(|place| place.length >= least).ok_or(PciError::NoModernInterface)?;
+            let length = place.length.min(MAX_MAPPED);
+            map(function, mapper, StructureLocation { length, ..place })
         };
         let device = capabilities.device.map(|place| map(Some(place), 1)).transpose()?;
         let mut pci = Self {
@@ -116,24 +116,24 @@ impl<R: Registers> Pci<R> {
             notify_multiplier: capabilities.notify_multiplier,
             isr: map(capabilities.isr, 1)?,
             device,
-            has_message: false,
+            uses_msix: false,
         };
-        pci.has_message = enable_message(function, mapper, capabilities.msix, message)?;
+        pci.uses_msix = enable_msix(function, mapper, capabilities.msix, message)?;
         Ok(pci)
     }
 
     /// Whether interrupts come as the message that was given.
     #[must_use]
-    pub const fn has_message(&self) -> bool {
-        self.has_message
+    pub const fn uses_msix(&self) -> bool {
+        self.uses_msix
     }
 
     /// Sets a register to the vector in use.
     fn set_vector(&self, register: usize) -> Result<(), TransportError> {
-        let vector = if self.has_message { VECTOR } else { NO_VECTOR };
+        let vector = if self.uses_msix { VECTOR } else { NO_VECTOR };
         self.common.write_u16(register, vector);
         // A device that is short of resources refuses vectors (section 4.1.5.1.2.1).
-        let taken = !self.has_message || self.common.read_u16(register) == vector;
+        let taken = !self.uses_msix || self.common.read_u16(register) == vector;
         taken.then_some(()).ok_or(TransportError::NoVector)
     }
 
@@ -153,7 +153,7 @@ impl<R: Registers> Pci<R> {
 fn map<S: ConfigSpace, M: MapRegisters>(
     function: &Function<'_, S>,
     mapper: &M,
-    place: Place,
+    place: StructureLocation,
 ) -> Result<M::Registers, PciError> {
     let base = function.base_address(place.bar).ok_or(PciError::NotMapped)?;
     let address = base.checked_add(place.offset.into()).ok_or(PciError::NotMapped)?;
@@ -163,11 +163,11 @@ fn map<S: ConfigSpace, M: MapRegisters>(
 }
 
 /// Makes all interrupts of a function come as a message; whether it does that.
-fn enable_message<S: ConfigSpace>(
+fn enable_msix<S: ConfigSpace>(
     function: &Function<'_, S>,
     mapper: &impl MapRegisters,
     msix: Option<Msix>,
-    message: Option<Message>,
+    message: Option<MsiMessage>,
 ) -> Result<bool, PciError> {
     let (Some(msix), Some(message)) = (msix, message) else {
         if let Some(msix) = msix {
@@ -176,17 +176,17 @@ fn enable_message<S: ConfigSpace>(
         function.command(command::NO_LINE, 0);
         return Ok(false);
     };
-    let place = Place { bar: msix.bar, offset: msix.table, length: entry::SIZE };
+    let place = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
     let entry = map(function, mapper, place)?;
-    entry.write_u64(entry::ADDRESS, message.address);
-    entry.write_u32(entry::DATA, message.data);
-    entry.write_u32(entry::CONTROL, 0);
+    entry.write_u64(msix_entry::ADDRESS, message.address);
+    entry.write_u32(msix_entry::DATA, message.data);
+    entry.write_u32(msix_entry::CONTROL, 0);
     function.command(0, command::NO_LINE);
     msix.enable(function, true);
     Ok(true)
 }
 
-impl<R: Registers> Transport for Pci<R> {
+impl<R: DeviceRegisters> Transport for Pci<R> {
     fn id(&self) -> u16 {
         self.id
     }
@@ -209,7 +209,7 @@ impl<R: Registers> Transport for Pci<R> {
         self.common.write_u32(register::DRIVER_FEATURES, features);
     }
 
-    fn enable_interrupts(&mut self) -> Result<(), TransportError> {
+    fn set_config_vector(&mut self) -> Result<(), TransportError> {
         self.set_vector(register::CONFIG_VECTOR)
     }
 
@@ -240,20 +240,20 @@ impl<R: Registers> Transport for Pci<R> {
         self.notify.write_u16(doorbell.offset, doorbell.queue);
     }
 
-    fn acknowledge(&mut self) -> Option<Cause> {
+    fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {
         // Reading it clears it and silences the line; with MSI-X it means nothing (section 4.1.4.5).
-        (!self.has_message).then(|| Cause::from_bits(self.isr.read_u8(0)))
+        (!self.uses_msix).then(|| InterruptCause::from_bits(self.isr.read_u8(0)))
     }
 
-    fn generation(&self) -> u32 {
+    fn config_generation(&self) -> u32 {
         self.common.read_u8(register::GENERATION).into()
     }
 
-    fn config(&self) -> Config<'_> {
+    fn config(&self) -> DeviceConfig<'_> {
         // Devices without configuration have no such structure: an empty window of another one stands for it.
         match &self.device {
-            Some(device) => Config::new(device, 0),
-            None => Config::new(&self.common, usize::MAX),
+            Some(device) => DeviceConfig::new(device, 0),
+            None => DeviceConfig::new(&self.common, usize::MAX),
         }
     }
 }

@@ -3,26 +3,27 @@
 use proptest::prelude::*;
 use std::vec::Vec;
 
-use super::capability::{Capabilities, Place};
-use super::{Address, ConfigSpace, Function, MapRegisters, Message, Pci, PciError, functions};
+use super::capability::{Capabilities, StructureLocation};
+use super::{ConfigSpace, Function, MapRegisters, MsiMessage, Pci, PciAddress, PciError, functions};
 use crate::console::Console;
 use crate::device::InitError;
 use crate::testing::{
-    CONFIG_VECTOR, FakeDma, FakePci, MESSAGE_ENTRY, MODERN, Model, ModelRegisters, Shared, place, rubbish,
+    CONFIG_VECTOR, DeviceModel, FakeDma, FakePci, MODERN, MSIX_ENTRY, ModelRegisters, SharedDevice,
+    random_registers, virtio_capability,
 };
-use crate::transport::{Cause, Transport, TransportError};
+use crate::transport::{InterruptCause, Transport, TransportError};
 
-const MESSAGE: Message = Message { address: 0xfee0_0000, data: 0x41 };
+const MESSAGE: MsiMessage = MsiMessage { address: 0xfee0_0000, data: 0x41 };
 
-fn console() -> Shared {
-    Model::new(3, 0, &[64, 64])
+fn console() -> SharedDevice {
+    DeviceModel::new(3, 0, &[64, 64])
 }
 
 fn bus(capabilities: &[(u8, Vec<u8>)]) -> FakePci {
     FakePci::new(&console(), 0x1043, 0, capabilities)
 }
 
-fn open(bus: &FakePci, message: Option<Message>) -> Result<Pci<ModelRegisters>, PciError> {
+fn open(bus: &FakePci, message: Option<MsiMessage>) -> Result<Pci<ModelRegisters>, PciError> {
     Pci::new(&functions(bus).next().unwrap(), bus, message)
 }
 
@@ -57,12 +58,12 @@ fn other_vendors_and_bridges_are_none() {
 /// A bus on which every function of every slot answers, and which records who was asked.
 #[derive(Debug, Default)]
 struct Crowded {
-    asked: std::sync::Mutex<Vec<Address>>,
+    asked: std::sync::Mutex<Vec<PciAddress>>,
     single: bool,
 }
 
 impl ConfigSpace for Crowded {
-    fn read(&self, address: Address, offset: u8) -> u32 {
+    fn read(&self, address: PciAddress, offset: u8) -> u32 {
         let mut asked = self.asked.lock().unwrap();
         if asked.last() != Some(&address) {
             asked.push(address);
@@ -74,7 +75,7 @@ impl ConfigSpace for Crowded {
         }
     }
 
-    fn write(&self, _address: Address, _offset: u8, _value: u32) {}
+    fn write(&self, _address: PciAddress, _offset: u8, _value: u32) {}
 }
 
 #[test]
@@ -89,8 +90,8 @@ fn functions_beyond_the_first_are_looked_at_only_where_there_are_some() {
 fn the_first_usable_structure_of_a_kind_counts() {
     let bus = bus(&MODERN());
     let found = Capabilities::read(&functions(&bus).next().unwrap());
-    assert_eq!(found.common, Some(Place { bar: 4, offset: 0, length: 0x1000 }));
-    assert_eq!(found.device, Some(Place { bar: 4, offset: 0x2000, length: 0x1000 }));
+    assert_eq!(found.common, Some(StructureLocation { bar: 4, offset: 0, length: 0x1000 }));
+    assert_eq!(found.device, Some(StructureLocation { bar: 4, offset: 0x2000, length: 0x1000 }));
     assert_eq!((found.notify.map(|place| place.offset), found.notify_multiplier), (Some(0x3000), 4));
     assert_eq!(found.msix.map(|msix| (msix.bar, msix.table)), Some((1, 0x40)));
 }
@@ -100,12 +101,12 @@ fn a_console_works_with_a_message() {
     let bus = bus(&MODERN());
     bus.space.lock().unwrap()[7] = 0xf9;
     let pci = open(&bus, Some(MESSAGE)).unwrap();
-    assert!(pci.has_message());
-    let entry = |offset| bus.written(MESSAGE_ENTRY + offset);
+    assert!(pci.uses_msix());
+    let entry = |offset| bus.written(MSIX_ENTRY + offset);
     assert_eq!([0, 4, 8, 12].map(entry), [Some(0xfee0_0000), Some(0), Some(0x41), Some(0)]);
     // Memory, bus master, no line; ones in the status half would clear it.
     assert_eq!(bus.register(4), 0xf910_0000 | 1 << 1 | 1 << 2 | 1 << 10);
-    let dma = FakeDma::new(&bus.model.lock().unwrap().arena, 100);
+    let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
     let mut console = Console::new(pci, &dma).unwrap();
     assert_eq!(bus.written(CONFIG_VECTOR), Some(0));
     assert_eq!(bus.written(CONFIG_VECTOR + 0xa), Some(0));
@@ -113,9 +114,9 @@ fn a_console_works_with_a_message() {
     assert_eq!(bus.model.lock().unwrap().drain(1), b"hello");
     assert_eq!(console.has_input(), Ok(false));
     assert!(bus.model.lock().unwrap().answer(0, b"x"));
-    assert_eq!(console.interrupt(), Ok(Cause { queues: true, config: false }));
+    assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
-    assert_eq!(console.interrupt(), Ok(Cause { queues: false, config: true }));
+    assert_eq!(console.interrupt(), Ok(InterruptCause { queues: false, config: true }));
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn msix_is_switched_on_only_with_a_message() {
     let bus = bus(&MODERN());
     assert!(open(&bus, Some(MESSAGE)).is_ok());
     assert_eq!(control(&bus), 0b10);
-    assert!(!open(&bus, None).unwrap().has_message());
+    assert!(!open(&bus, None).unwrap().uses_msix());
     assert_eq!(control(&bus), 0);
     assert_eq!(bus.register(4) & 1 << 10, 0);
 }
@@ -138,15 +139,15 @@ fn a_console_works_with_a_line() {
     capabilities.retain(|(id, _)| *id != 0x11);
     let bus = bus(&capabilities);
     let pci = open(&bus, Some(MESSAGE)).unwrap();
-    assert!(!pci.has_message());
+    assert!(!pci.uses_msix());
     assert_eq!(functions(&bus).next().unwrap().interrupt_line(), Some(11));
-    let dma = FakeDma::new(&bus.model.lock().unwrap().arena, 100);
+    let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
     let mut console = Console::new(pci, &dma).unwrap();
     assert_eq!(console.has_input(), Ok(false));
-    assert_eq!(console.interrupt(), Ok(Cause::default()));
+    assert_eq!(console.interrupt(), Ok(InterruptCause::default()));
     assert!(bus.model.lock().unwrap().answer(0, b"x"));
-    assert_eq!(console.interrupt(), Ok(Cause { queues: true, config: false }));
-    assert_eq!(console.interrupt(), Ok(Cause::default()));
+    assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
+    assert_eq!(console.interrupt(), Ok(InterruptCause::default()));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
 }
 
@@ -154,7 +155,7 @@ fn a_console_works_with_a_line() {
 fn a_device_that_takes_no_vector_is_refused() {
     let mut bus = bus(&MODERN());
     bus.has_vectors = false;
-    let dma = FakeDma::new(&bus.model.lock().unwrap().arena, 100);
+    let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
     let error = Console::new(open(&bus, Some(MESSAGE)).unwrap(), &dma).unwrap_err();
     assert_eq!(error, InitError::Transport(TransportError::NoVector));
     assert!(Console::new(open(&bus, None).unwrap(), &dma).is_ok());
@@ -162,17 +163,25 @@ fn a_device_that_takes_no_vector_is_refused() {
 
 #[test]
 fn legacy_devices_and_short_structures_are_refused() {
-    assert_eq!(open(&bus(&[]), None).unwrap_err(), PciError::NoInterface);
+    assert_eq!(open(&bus(&[]), None).unwrap_err(), PciError::NoModernInterface);
     for missing in [1, 2, 3] {
         let mut capabilities = MODERN();
         capabilities.retain(|(id, bytes)| *id != 9 || bytes[1] != missing);
-        assert_eq!(open(&bus(&capabilities), None).unwrap_err(), PciError::NoInterface);
+        assert_eq!(open(&bus(&capabilities), None).unwrap_err(), PciError::NoModernInterface);
     }
-    let short = [place(1, 4, 0, 0x37), place(2, 4, 0x3000, 8), place(3, 4, 0x1000, 1)];
-    assert_eq!(open(&bus(&short), None).unwrap_err(), PciError::NoInterface);
+    let short = [
+        virtio_capability(1, 4, 0, 0x37),
+        virtio_capability(2, 4, 0x3000, 8),
+        virtio_capability(3, 4, 0x1000, 1),
+    ];
+    assert_eq!(open(&bus(&short), None).unwrap_err(), PciError::NoModernInterface);
     // What the hal does not map, or what would be behind the end of all addresses.
     for offset in [0x7000, 0xffff_fffc] {
-        let wrong = [place(1, 4, offset, 0x38), place(2, 4, 0x3000, 8), place(3, 4, 0x1000, 1)];
+        let wrong = [
+            virtio_capability(1, 4, offset, 0x38),
+            virtio_capability(2, 4, 0x3000, 8),
+            virtio_capability(3, 4, 0x1000, 1),
+        ];
         assert_eq!(open(&bus(&wrong), None).unwrap_err(), PciError::NotMapped);
     }
 }
@@ -180,10 +189,16 @@ fn legacy_devices_and_short_structures_are_refused() {
 #[test]
 fn a_doorbell_outside_of_its_structure_is_refused() {
     // The second queue's is at 12.
-    let capabilities = |length| [place(1, 4, 0, 0x38), place(2, 4, 0x3000, length), place(3, 4, 0x1000, 1)];
+    let capabilities = |length| {
+        [
+            virtio_capability(1, 4, 0, 0x38),
+            virtio_capability(2, 4, 0x3000, length),
+            virtio_capability(3, 4, 0x1000, 1),
+        ]
+    };
     let start = |length| {
         let bus = bus(&capabilities(length));
-        let dma = FakeDma::new(&bus.model.lock().unwrap().arena, 100);
+        let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
         Console::new(open(&bus, None).unwrap(), &dma).map(|_| ())
     };
     assert_eq!(start(14), Ok(()));
@@ -192,8 +207,15 @@ fn a_doorbell_outside_of_its_structure_is_refused() {
 
 #[test]
 fn devices_without_configuration_have_an_empty_one() {
-    let pci =
-        open(&bus(&[place(1, 4, 0, 0x38), place(2, 4, 0x3000, 64), place(3, 4, 0x1000, 1)]), None).unwrap();
+    let pci = open(
+        &bus(&[
+            virtio_capability(1, 4, 0, 0x38),
+            virtio_capability(2, 4, 0x3000, 64),
+            virtio_capability(3, 4, 0x1000, 1),
+        ]),
+        None,
+    )
+    .unwrap();
     assert_eq!((pci.config().read_u8(0), pci.config().read_u64(0)), (None, None));
     assert_eq!(pci.config().read_u32(usize::MAX), None);
 }
@@ -207,14 +229,14 @@ struct Hostile {
 }
 
 impl ConfigSpace for Hostile {
-    fn read(&self, _address: Address, offset: u8) -> u32 {
+    fn read(&self, _address: PciAddress, offset: u8) -> u32 {
         assert_eq!(offset % 4, 0);
         *self.reads.lock().unwrap() += 1;
         let place = usize::from(offset);
         u32::from_le_bytes(self.space[place..place + 4].try_into().unwrap())
     }
 
-    fn write(&self, _address: Address, offset: u8, _value: u32) {
+    fn write(&self, _address: PciAddress, offset: u8, _value: u32) {
         assert_eq!(offset % 4, 0);
     }
 }
@@ -225,7 +247,7 @@ impl MapRegisters for Hostile {
     fn map(&self, address: u64, length: u64) -> Option<ModelRegisters> {
         assert!(address.is_multiple_of(4) || length < 64 << 10);
         assert!(length <= 64 << 10);
-        Some(rubbish(usize::try_from(length).unwrap(), self.seed ^ address, &[]))
+        Some(random_registers(usize::try_from(length).unwrap(), self.seed ^ address, &[]))
     }
 }
 
@@ -250,13 +272,13 @@ proptest! {
     #[test]
     fn rubbish_in_configuration_space_does_no_harm(space in space(), seed: u64) {
         let bus = Hostile { space, seed, reads: std::sync::Mutex::new(0) };
-        let function = Function::new(&bus, Address { bus: 0, slot: 0, function: 0 }).unwrap();
+        let function = Function::new(&bus, PciAddress { bus: 0, slot: 0, function: 0 }).unwrap();
         let before = *bus.reads.lock().unwrap();
         let _found = Capabilities::read(&function);
         prop_assert!(*bus.reads.lock().unwrap() - before < 48 * 8 + 8);
         let Ok(pci) = Pci::new(&function, &bus, Some(MESSAGE)) else { return Ok(()) };
         let model = console();
-        let dma = FakeDma::new(&model.lock().unwrap().arena, 100);
+        let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
         if let Ok(mut console) = Console::new(pci, &dma) {
             let _written = console.write(b"hello");
             let _cause = console.interrupt();
@@ -272,7 +294,7 @@ proptest! {
         space[usize::from(at) + 1] = next;
         space[usize::from(next & !3) + 1] = at;
         let bus = Hostile { space, seed: 0, reads: std::sync::Mutex::new(0) };
-        let function = Function::new(&bus, Address { bus: 0, slot: 0, function: 0 }).unwrap();
+        let function = Function::new(&bus, PciAddress { bus: 0, slot: 0, function: 0 }).unwrap();
         prop_assert_eq!(Capabilities::read(&function), Capabilities::default());
     }
 }

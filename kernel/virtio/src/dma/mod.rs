@@ -1,0 +1,141 @@
+//! Memory that driver and device share (DMA), and buffers in it with a single owner; the hal implements the traits.
+
+pub mod mirrored;
+
+use alloc::sync::Arc;
+use core::fmt::Debug;
+use core::ops::Range;
+use core::sync::atomic::{Ordering, fence};
+
+/// DMA memory that the device may read and change at any time: bytes are copied in and out, no references to them exist.
+///
+/// The hal implements it over physically contiguous pages. It must be sound whatever the device writes and from whatever
+/// thread it is called: a copy that races with the device, or with another copy, yields arbitrary bytes, but no undefined
+/// behaviour.
+///
+/// Callers stay inside the memory. For other offsets an implementation may panic, and must access nothing outside the
+/// memory. Drivers can move between threads if the memory is `Send` and `Sync`.
+///
+/// The pages may be reused once the value is dropped; drivers reset the device before they drop it.
+pub trait DmaMemory: Debug {
+    /// Size in bytes.
+    fn size(&self) -> usize;
+
+    /// DMA address of the first byte. There is no IOMMU: it is the physical address.
+    fn device_address(&self) -> u64;
+
+    /// Copies bytes out of the memory, with accesses of any width.
+    fn read(&self, offset: usize, bytes: &mut [u8]);
+
+    /// Copies bytes into the memory, with accesses of any width.
+    fn write(&self, offset: usize, bytes: &[u8]);
+
+    /// Loads 16 bits, little-endian, in one access with acquire ordering.
+    ///
+    /// `offset` is even.
+    fn load_acquire(&self, offset: usize) -> u16;
+
+    /// Stores 16 bits, little-endian, in one access with release ordering.
+    ///
+    /// `offset` is even.
+    fn store_release(&self, offset: usize, value: u16);
+
+    /// Full memory barrier: orders earlier stores before later loads, too.
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Allocates DMA memory. The hal implements it; drivers call it only during initialization.
+pub trait DmaAllocator {
+    /// The allocated memory.
+    type Memory: DmaMemory;
+
+    /// Allocates at least `size` bytes: zeroed, physically contiguous, page-aligned; `None` if there is no such memory.
+    fn allocate(&self, size: usize) -> Option<Self::Memory>;
+}
+
+/// A part of [`DmaMemory`] with a single owner.
+///
+/// Only the owner accesses its bytes. To pass the bytes to the device, the driver moves the value into a
+/// [`Virtqueue`](crate::virtqueue::Virtqueue), and gets it back when the device has used them: an access while the device
+/// owns the buffer does not compile.
+#[derive(Debug)]
+pub struct DmaBuffer<M> {
+    memory: Arc<M>,
+    start: usize,
+    size: usize,
+}
+
+impl<M: DmaMemory> DmaBuffer<M> {
+    /// Allocates a zeroed buffer; `None` if there is no memory, or for 4 GiB and more, which no descriptor can describe.
+    pub fn allocate(dma: &impl DmaAllocator<Memory = M>, size: usize) -> Option<Self> {
+        u32::try_from(size).ok()?;
+        let memory = dma.allocate(size).filter(|memory| memory.size() >= size)?;
+        Some(Self { memory: Arc::new(memory), start: 0, size })
+    }
+
+    /// Splits the buffer into parts of `size` bytes; a smaller remainder at the end is lost.
+    ///
+    /// # Panics
+    ///
+    /// If `size` is 0.
+    pub fn split(self, size: usize) -> impl ExactSizeIterator<Item = Self> {
+        let Self { memory, start, size: whole } = self;
+        (0..whole / size).map(move |index| Self { memory: memory.clone(), start: start + index * size, size })
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Copies bytes out, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes copied.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
+        let length = bytes.len().min(self.size.saturating_sub(offset));
+        if let Some(bytes) = bytes.get_mut(..length).filter(|bytes| !bytes.is_empty()) {
+            self.memory.read(self.start + offset, bytes);
+        }
+        length
+    }
+
+    /// Copies bytes in, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes copied.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
+        let length = bytes.len().min(self.size.saturating_sub(offset));
+        if let Some(bytes) = bytes.get(..length).filter(|bytes| !bytes.is_empty()) {
+            self.memory.write(self.start + offset, bytes);
+        }
+        length
+    }
+
+    /// Device-readable segment of the buffer, clamped to its end.
+    #[must_use]
+    pub fn readable(&self, range: Range<usize>) -> DmaSegment {
+        self.segment(range, false)
+    }
+
+    /// Device-writable segment of the buffer, clamped to its end.
+    #[must_use]
+    pub fn writable(&self, range: Range<usize>) -> DmaSegment {
+        self.segment(range, true)
+    }
+
+    fn segment(&self, range: Range<usize>, writable: bool) -> DmaSegment {
+        let end = range.end.min(self.size);
+        let start = range.start.min(end);
+        // Neither conversion fails: `allocate` refuses 4 GiB and more.
+        let offset = u64::try_from(self.start + start).unwrap_or_default();
+        let length = u32::try_from(end - start).unwrap_or_default();
+        DmaSegment { address: self.memory.device_address() + offset, length, writable }
+    }
+}
+
+/// Contents of one descriptor: a contiguous part of a [`DmaBuffer`] or a [`Span`](mirrored::Span), and the direction of the
+/// transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaSegment {
+    pub(crate) address: u64,
+    pub(crate) length: u32,
+    pub(crate) writable: bool,
+}

@@ -1,0 +1,32 @@
+//! What a frame costs: nothing is allocated.
+
+use allocation_counter::measure;
+
+use super::{ALL, Nic, SMALL, frame};
+use crate::net::TxOffload;
+
+#[test]
+fn frames_allocate_nothing() {
+    let nic = Nic::new(ALL, 256);
+    let mut net = nic.open(SMALL).unwrap();
+    let large = frame(60_000, 1);
+    for _ in 0..300 {
+        while nic.deliver(&frame(1514, 2)) {}
+        nic.model.lock().unwrap().memory.make_room_for_events();
+        let driver = measure(|| {
+            assert_eq!(net.set_rx_interrupt(true), Ok(true));
+            assert!(net.interrupt().is_ok());
+            while net.receive(|frame, _| assert!(!frame.is_empty())).unwrap().is_some() {}
+            while net.can_transmit(large.len()) {
+                net.transmit(large.len(), TxOffload::default(), |bytes| bytes.copy_from_slice(&large))
+                    .unwrap();
+            }
+            net.notify();
+            assert_eq!(net.set_rx_interrupt(true), Ok(false));
+        });
+        assert_eq!(driver.count_total, 0);
+        nic.sent();
+    }
+    // It does count.
+    assert_eq!(measure(|| drop(frame(60, 1))).count_total, 1);
+}

@@ -1,0 +1,230 @@
+//! A device: status, features, configuration, and queues that tests work off one chain at a time.
+
+use std::sync::{Arc, Mutex};
+use std::vec::Vec;
+
+use virtio_spec::{DeviceStatus, F};
+
+use super::dma::{Event, GuestMemory};
+use crate::transport::{QueueAddresses, TransportError};
+
+/// A device that a transport and a test share.
+pub(crate) type SharedDevice = Arc<Mutex<DeviceModel>>;
+
+/// A queue, as the device sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ModelQueue {
+    /// The largest size.
+    pub(crate) max: u16,
+    pub(crate) addresses: Option<QueueAddresses>,
+    taken: u16,
+    pub(crate) used: u16,
+    /// How many notifications came, and how many interrupts there were.
+    pub(crate) notified: usize,
+    pub(crate) interrupts: usize,
+}
+
+/// A chain that the device took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TakenChain {
+    pub(crate) head: u16,
+    /// Addresses, lengths, and whether the device is to write.
+    pub(crate) parts: Vec<(u64, u32, bool)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DeviceModel {
+    pub(crate) memory: GuestMemory,
+    pub(crate) id: u16,
+    pub(crate) offered: u64,
+    pub(crate) accepted: u64,
+    pub(crate) status: u8,
+    /// Status bits that the driver cannot set (or, for a reset, that stay).
+    pub(crate) stuck_clear: u8,
+    pub(crate) stuck_set: u8,
+    pub(crate) queues: Vec<ModelQueue>,
+    pub(crate) config: Vec<u8>,
+    pub(crate) generation: u8,
+    /// How many reads of the configuration will find that it changes meanwhile.
+    pub(crate) changes: u32,
+    pub(crate) interrupt_status: u8,
+}
+
+impl DeviceModel {
+    /// A device with queues of these sizes that offers these features and what every device must.
+    pub(crate) fn new(id: u16, features: u64, queues: &[u16]) -> SharedDevice {
+        let queues = queues.iter().map(|max| ModelQueue { max: *max, ..ModelQueue::default() }).collect();
+        let offered = features | u64::try_from((F::VERSION_1 | F::EVENT_IDX).bits().to_ne()).unwrap();
+        Arc::new(Mutex::new(Self {
+            memory: GuestMemory::default(),
+            id,
+            offered,
+            accepted: 0,
+            status: 0,
+            stuck_clear: 0,
+            stuck_set: 0,
+            queues,
+            config: Vec::new(),
+            generation: 0,
+            changes: 0,
+            interrupt_status: 0,
+        }))
+    }
+
+    fn has_event_index(&self) -> bool {
+        u128::from(self.accepted) & F::EVENT_IDX.bits().to_ne() != 0
+    }
+
+    pub(crate) fn set_status(&mut self, status: u8) {
+        self.memory.log(Event::Status(status));
+        self.status = status & !self.stuck_clear | self.stuck_set;
+        if status == 0 {
+            self.accepted = 0;
+            self.interrupt_status = 0;
+            for queue in &mut self.queues {
+                *queue = ModelQueue { max: queue.max, ..ModelQueue::default() };
+            }
+        }
+    }
+
+    pub(crate) fn max_queue_size(&self, queue: u16) -> u16 {
+        self.queues.get(usize::from(queue)).map_or(0, |queue| queue.max)
+    }
+
+    pub(crate) fn enable_queue(
+        &mut self,
+        queue: u16,
+        addresses: QueueAddresses,
+    ) -> Result<(), TransportError> {
+        let queue = self.queues.get_mut(usize::from(queue)).ok_or(TransportError::NoQueue)?;
+        assert!(queue.addresses.is_none() && addresses.size <= queue.max && addresses.size.is_power_of_two());
+        assert_eq!((addresses.descriptors % 16, addresses.driver % 2, addresses.device % 4), (0, 0, 0));
+        queue.addresses = Some(addresses);
+        Ok(())
+    }
+
+    pub(crate) fn notify(&mut self, queue: u16) {
+        assert!(self.status & DeviceStatus::DRIVER_OK.bits() != 0, "notified too early");
+        self.memory.log(Event::Notified(queue));
+        self.queues[usize::from(queue)].notified += 1;
+    }
+
+    fn addresses(&self, queue: u16) -> QueueAddresses {
+        self.queues[usize::from(queue)].addresses.unwrap()
+    }
+
+    /// The next chain, or `None`, and then the device will have to be notified.
+    pub(crate) fn take(&mut self, queue: u16) -> Option<TakenChain> {
+        let addresses = self.addresses(queue);
+        let state = &mut self.queues[usize::from(queue)];
+        if self.memory.read_u16(addresses.driver + 2) == state.taken {
+            let event = addresses.device + 4 + 8 * u64::from(addresses.size);
+            self.memory.write_u16(event, state.taken);
+            return None;
+        }
+        let slot = u64::from(state.taken % addresses.size);
+        let head = self.memory.read_u16(addresses.driver + 4 + 2 * slot);
+        state.taken = state.taken.wrapping_add(1);
+        Some(TakenChain { head, parts: self.parts(addresses, head) })
+    }
+
+    /// The parts of a chain, which must be in order and end.
+    fn parts(&self, addresses: QueueAddresses, head: u16) -> Vec<(u64, u32, bool)> {
+        let mut parts: Vec<(u64, u32, bool)> = Vec::new();
+        let mut next = Some(head);
+        while let Some(index) = next {
+            assert!(index < addresses.size && parts.len() < usize::from(addresses.size));
+            let bytes = self.memory.read(addresses.descriptors + 16 * u64::from(index), 16);
+            let flags = u16::from_le_bytes(bytes[12..14].try_into().unwrap());
+            let part = (
+                u64::from_le_bytes(bytes[..8].try_into().unwrap()),
+                u32::from_le_bytes(bytes[8..12].try_into().unwrap()),
+                flags & 2 != 0,
+            );
+            assert!(part.2 || parts.iter().all(|part| !part.2), "readable after writable");
+            parts.push(part);
+            next = (flags & 1 != 0).then(|| u16::from_le_bytes(bytes[14..].try_into().unwrap()));
+        }
+        parts
+    }
+
+    /// What the driver wants the device to read.
+    pub(crate) fn gather(&self, chain: &TakenChain) -> Vec<u8> {
+        let parts = chain.parts.iter().filter(|part| !part.2);
+        parts.flat_map(|part| self.memory.read(part.0, usize::try_from(part.1).unwrap())).collect()
+    }
+
+    /// Writes what the driver is to get; how many bytes fit.
+    pub(crate) fn scatter(&self, chain: &TakenChain, bytes: &[u8]) -> u32 {
+        let mut rest = bytes;
+        for part in chain.parts.iter().filter(|part| part.2) {
+            let (now, later) = rest.split_at(rest.len().min(usize::try_from(part.1).unwrap()));
+            self.memory.write(part.0, now);
+            rest = later;
+        }
+        u32::try_from(bytes.len() - rest.len()).unwrap()
+    }
+
+    /// Writes an element of the used ring, whatever it says, where the next one belongs.
+    pub(crate) fn set_used_element(&self, queue: u16, ahead: u16, id: u32, length: u32) {
+        let addresses = self.addresses(queue);
+        let index = self.queues[usize::from(queue)].used.wrapping_add(ahead);
+        let place = addresses.device + 4 + 8 * u64::from(index % addresses.size);
+        self.memory.write(place, &id.to_le_bytes());
+        self.memory.write(place + 4, &length.to_le_bytes());
+    }
+
+    /// Says how many chains were used, whatever that means.
+    pub(crate) fn set_used_index(&self, queue: u16, index: u16) {
+        self.memory.write_u16(self.addresses(queue).device + 2, index);
+    }
+
+    /// Returns a chain, with an interrupt if the driver wants one.
+    pub(crate) fn put(&mut self, queue: u16, head: u16, written: u32) {
+        self.set_used_element(queue, 0, head.into(), written);
+        let addresses = self.addresses(queue);
+        let before = self.queues[usize::from(queue)].used;
+        let after = before.wrapping_add(1);
+        self.queues[usize::from(queue)].used = after;
+        self.set_used_index(queue, after);
+        let wanted = if self.has_event_index() {
+            // The index goes up by one: it passes exactly what it was.
+            self.memory.read_u16(addresses.driver + 4 + 2 * u64::from(addresses.size)) == before
+        } else {
+            self.memory.read_u16(addresses.driver) & 1 == 0
+        };
+        if wanted {
+            self.queues[usize::from(queue)].interrupts += 1;
+            self.interrupt_status |= 1;
+        }
+    }
+
+    /// Takes a chain, fills it with `bytes`, returns it; whether there was one.
+    pub(crate) fn answer(&mut self, queue: u16, bytes: &[u8]) -> bool {
+        let Some(chain) = self.take(queue) else { return false };
+        let written = self.scatter(&chain, bytes);
+        self.put(queue, chain.head, written);
+        true
+    }
+
+    /// Takes all chains and returns them; what the driver wrote.
+    pub(crate) fn drain(&mut self, queue: u16) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(chain) = self.take(queue) {
+            bytes.extend(self.gather(&chain));
+            self.put(queue, chain.head, 0);
+        }
+        bytes
+    }
+
+    /// Reads the configuration, which may change just then.
+    pub(crate) fn read_config<const N: usize>(&mut self, offset: usize) -> [u8; N] {
+        let bytes = self.config[offset..offset + N].try_into().unwrap();
+        if let Some(left) = self.changes.checked_sub(1) {
+            self.changes = left;
+            self.generation = self.generation.wrapping_add(1);
+            self.config.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+        }
+        bytes
+    }
+}

@@ -1,0 +1,174 @@
+//! Memory for devices: pieces of one vector of bytes, whose addresses start far from 0.
+
+use core::fmt::{self, Debug, Formatter};
+use std::boxed::Box;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::vec::Vec;
+
+use crate::dma::{DmaAllocator, DmaMemory};
+
+/// The address of the first byte.
+const BASE: u64 = 0x1_2345_0000;
+
+const PAGE: usize = 4096;
+
+/// What happened, in order: for tests of what may only happen after something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Status(u8),
+    Freed,
+    Fence,
+    Notified(u16),
+}
+
+/// What the device does at the driver's next fence: just between its store and its load.
+#[derive(Default)]
+struct AtFence(Option<Box<dyn FnOnce() + Send>>);
+
+impl Debug for AtFence {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "AtFence({})", self.0.is_some())
+    }
+}
+
+/// All memory that the device can access.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GuestMemory {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    events: Arc<Mutex<Vec<Event>>>,
+    at_fence: Arc<Mutex<AtFence>>,
+}
+
+impl GuestMemory {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap()
+    }
+
+    pub(crate) fn log(&self, event: Event) {
+        self.events.lock().unwrap().push(event);
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        core::mem::take(&mut self.events.lock().unwrap())
+    }
+
+    /// Makes sure that noting what happens allocates nothing for a while.
+    pub(crate) fn make_room_for_events(&self) {
+        let mut events = self.events.lock().unwrap();
+        events.clear();
+        events.reserve(4096);
+    }
+
+    /// Does something at the driver's next fence.
+    pub(crate) fn at_fence(&self, action: impl FnOnce() + Send + 'static) {
+        self.at_fence.lock().unwrap().0 = Some(Box::new(action));
+    }
+
+    pub(crate) fn read(&self, address: u64, length: usize) -> Vec<u8> {
+        let start = usize::try_from(address - BASE).unwrap();
+        self.bytes()[start..start + length].to_vec()
+    }
+
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) {
+        let start = usize::try_from(address - BASE).unwrap();
+        self.bytes()[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub(crate) fn read_u16(&self, address: u64) -> u16 {
+        u16::from_le_bytes(self.read(address, 2).try_into().unwrap())
+    }
+
+    pub(crate) fn write_u16(&self, address: u64, value: u16) {
+        self.write(address, &value.to_le_bytes());
+    }
+}
+
+/// Gives out pages of the arena, at most `pages` at a time.
+#[derive(Debug)]
+pub(crate) struct FakeDma {
+    pub(crate) memory: GuestMemory,
+    pages: Arc<Mutex<usize>>,
+}
+
+impl FakeDma {
+    pub(crate) fn new(memory: &GuestMemory, pages: usize) -> Self {
+        Self { memory: memory.clone(), pages: Arc::new(Mutex::new(pages)) }
+    }
+}
+
+impl DmaAllocator for FakeDma {
+    type Memory = FakeMemory;
+
+    fn allocate(&self, size: usize) -> Option<FakeMemory> {
+        let needed = size.div_ceil(PAGE);
+        let mut pages = self.pages.lock().unwrap();
+        *pages = pages.checked_sub(needed)?;
+        let mut bytes = self.memory.bytes();
+        let start = bytes.len();
+        bytes.resize(start + needed * PAGE, 0);
+        Some(FakeMemory { memory: self.memory.clone(), left: self.pages.clone(), start, size: needed * PAGE })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeMemory {
+    memory: GuestMemory,
+    /// Pages that can be given out.
+    left: Arc<Mutex<usize>>,
+    start: usize,
+    size: usize,
+}
+
+impl FakeMemory {
+    /// Where an access goes; the driver must not leave the memory.
+    fn place(&self, offset: usize, length: usize) -> core::ops::Range<usize> {
+        assert!(offset + length <= self.size, "{offset}+{length} is outside");
+        self.start + offset..self.start + offset + length
+    }
+}
+
+impl DmaMemory for FakeMemory {
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn device_address(&self) -> u64 {
+        BASE + u64::try_from(self.start).unwrap()
+    }
+
+    fn read(&self, offset: usize, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.memory.bytes()[self.place(offset, bytes.len())]);
+    }
+
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        self.memory.bytes()[self.place(offset, bytes.len())].copy_from_slice(bytes);
+    }
+
+    fn load_acquire(&self, offset: usize) -> u16 {
+        assert_eq!(offset % 2, 0);
+        let mut bytes = [0; 2];
+        self.read(offset, &mut bytes);
+        u16::from_le_bytes(bytes)
+    }
+
+    fn store_release(&self, offset: usize, value: u16) {
+        assert_eq!(offset % 2, 0);
+        self.write(offset, &value.to_le_bytes());
+    }
+
+    fn fence(&self) {
+        self.memory.log(Event::Fence);
+        let action = self.memory.at_fence.lock().unwrap().0.take();
+        if let Some(action) = action {
+            action();
+        }
+    }
+}
+
+impl Drop for FakeMemory {
+    fn drop(&mut self) {
+        *self.left.lock().unwrap() += self.size / PAGE;
+        self.memory.log(Event::Freed);
+    }
+}

@@ -1,0 +1,55 @@
+//! Memory that is used in place: what the driver uses is copied out and back, since here the device's memory is a vector.
+
+use std::sync::Mutex;
+use std::vec;
+use std::vec::Vec;
+
+use super::dma::{FakeDma, FakeMemory};
+use crate::dma::mirrored::{ExclusiveRange, MirroredAllocator, MirroredMemory};
+use crate::dma::{DmaAllocator, DmaMemory};
+
+/// What is in memory before anything is.
+pub(crate) const STALE_BYTE: u8 = 0xa5;
+
+#[derive(Debug)]
+pub(crate) struct FakeMirrored {
+    memory: FakeMemory,
+    /// What is being used; made once, so that nothing allocates later.
+    used: Mutex<Vec<u8>>,
+}
+
+impl MirroredAllocator for FakeDma {
+    type Mirrored = FakeMirrored;
+
+    fn allocate_mirrored(&self, size: usize) -> Option<FakeMirrored> {
+        assert!(size.is_power_of_two() && size >= 4096);
+        let memory = self.allocate(size)?;
+        memory.write(0, &vec![STALE_BYTE; size]);
+        Some(FakeMirrored { memory, used: Mutex::new(vec![0; size]) })
+    }
+}
+
+impl MirroredMemory for FakeMirrored {
+    fn size(&self) -> usize {
+        self.memory.size()
+    }
+
+    fn device_address(&self) -> u64 {
+        self.memory.device_address()
+    }
+
+    fn with_bytes<R>(&self, range: ExclusiveRange<'_>, action: impl FnOnce(&mut [u8]) -> R) -> R {
+        let (start, length) = (range.start(), range.length());
+        assert!(start < self.size() && length <= self.size());
+        let mut used = self.used.lock().unwrap();
+        let bytes = &mut used[..length];
+        let (first, second) = bytes.split_at_mut(length.min(self.size() - start));
+        self.memory.read(start, first);
+        self.memory.read(0, second);
+        let result = action(bytes);
+        let (first, second) = bytes.split_at(length.min(self.size() - start));
+        self.memory.write(start, first);
+        self.memory.write(0, second);
+        result
+    }
+}
