@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+pub mod cargo;
 pub mod exit;
 pub mod image;
 pub mod network;
@@ -12,6 +13,8 @@ pub mod qemu;
 pub mod run;
 pub mod runner;
 pub mod setup;
+pub mod target;
 pub mod temporary;
+pub mod toolchain;
 pub mod uhyve;
 pub mod workspace;

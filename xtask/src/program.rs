@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use hermit_interface::image;
 
-use crate::build::{self, Float, Options};
+use crate::build::{self, BuildOptions};
+use crate::target::FloatAbi;
 use crate::workspace;
 
 /// Options of every command that takes a program.
@@ -34,11 +35,11 @@ impl Program {
     pub fn build(&self) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
-                let options = Options {
+                let options = BuildOptions {
                     release: self.release,
                     features: self.features.clone(),
                     bin: self.bin.clone(),
-                    float: if self.soft_float { Float::Soft } else { Float::Hard },
+                    float: if self.soft_float { FloatAbi::Soft } else { FloatAbi::Hard },
                 };
                 build::guest_program(&folder, &options)
             }

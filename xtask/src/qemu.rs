@@ -17,11 +17,11 @@ use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use tempfile::TempDir;
 
 use crate::process;
-use crate::setup;
+use crate::setup::packages;
 use hermit_interface::memory_size::MemorySize;
 
 /// QEMU's program.
-pub const QEMU: &str = "qemu-system-x86_64";
+pub const QEMU: &str = packages::QEMU.program;
 
 /// How often a running guest is looked at.
 const POLL: Duration = Duration::from_millis(2);
@@ -199,7 +199,7 @@ impl Guest {
             eprintln!("{}", process::display(&command));
         }
         command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => setup::packages::QEMU.missing(),
+            io::ErrorKind::NotFound => packages::QEMU.missing(),
             _ => anyhow::Error::new(error).context(format!("cannot start {QEMU}")),
         })
     }

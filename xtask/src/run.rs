@@ -211,7 +211,7 @@ impl Machine {
         let reason = if self.needs_qemu() {
             "the options are for it".to_owned()
         } else {
-            match Uhyve::ask() {
+            match setup::uhyve().and_then(Uhyve::check) {
                 Ok(uhyve) if uhyve.is_fast => return Ok(Monitor::Uhyve(Command::new(uhyve.program))),
                 Ok(uhyve) => format!("uhyve finds nothing that runs code at full speed\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),

@@ -7,8 +7,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::setup;
-
 /// The device by which KVM is reached.
 const KVM: &str = "/dev/kvm";
 
@@ -43,9 +41,8 @@ pub struct Uhyve {
 }
 
 impl Uhyve {
-    /// Builds it if need be, and asks it.
-    pub fn ask() -> Result<Self> {
-        let program = setup::uhyve()?;
+    /// Runs `uhyve --check` and keeps its report.
+    pub fn check(program: PathBuf) -> Result<Self> {
         let mut command = Command::new(&program);
         command.arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;

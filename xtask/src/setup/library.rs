@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
@@ -13,9 +14,9 @@ use super::record::{self, Addition, Record};
 use super::soft_float;
 use super::sources::{self, Sources};
 use super::stamp::{Stamp, State};
-use super::toolchain::{Toolchain, file_names};
-use crate::build::{self, BARE_TARGET, Float};
-use crate::process;
+use crate::target::{BARE_TARGET, FloatAbi};
+use crate::toolchain::{Toolchain, file_names};
+use crate::{cargo, process};
 
 /// Raised when the way of building changes, so that what an older setup installed is built again.
 const VERSION: u32 = 2;
@@ -24,20 +25,20 @@ const VERSION: u32 = 2;
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
 
 /// Everything that std is made from, as one word.
-fn std_key(toolchain: &Toolchain, float: Float) -> Result<String> {
+fn std_key(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     let (abi, patches) = (sources::abi_digest()?, patches::digest());
     let mut inputs = format!("{VERSION}\n{}\n{abi}\n{patches}", toolchain.identity);
-    if float == Float::Soft {
+    if float == FloatAbi::Soft {
         inputs.extend(["\n", soft_float::FEATURES]);
     }
     Ok(sources::hex(&Sha256::digest(inputs)))
 }
 
 /// The part of setup that a std is.
-fn std_part(float: Float) -> &'static str {
+fn std_part(float: FloatAbi) -> &'static str {
     match float {
-        Float::Hard => "std",
-        Float::Soft => "std-softfloat",
+        FloatAbi::Hard => "std",
+        FloatAbi::Soft => "std-softfloat",
     }
 }
 
@@ -46,7 +47,7 @@ fn bare_key(toolchain: &Toolchain) -> String {
 }
 
 /// Whether std for programs is installed.
-pub(crate) fn std_state(toolchain: &Toolchain, float: Float) -> Result<State> {
+pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), std_part(float));
     Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
@@ -58,7 +59,7 @@ pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
 }
 
 /// Which installation of the libraries for a program this is: when they were installed, as text.
-pub(crate) fn installation(toolchain: &Toolchain, float: Float) -> Result<String> {
+pub(crate) fn installation(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     let installed = |part: &str| {
         let stamp = record::stamp(&toolchain.records(), part);
         let time = fs::metadata(&stamp).and_then(|data| data.modified());
@@ -73,7 +74,7 @@ pub(crate) fn install_std(
     toolchain: &Toolchain,
     record: &Record,
     sources: &Sources,
-    float: Float,
+    float: FloatAbi,
 ) -> Result<()> {
     let key = std_key(toolchain, float)?;
     let target = float.target();
@@ -87,8 +88,8 @@ pub(crate) fn install_std(
     let manifest = sources.library().join("sysroot/Cargo.toml");
     record.add(Addition::Folder(target))?;
     let specification = match float {
-        Float::Hard => None,
-        Float::Soft => Some(soft_float::specify(toolchain)?),
+        FloatAbi::Hard => None,
+        FloatAbi::Soft => Some(soft_float::specify(toolchain)?),
     };
     let built = compile(toolchain, sources, &manifest, target, "panic-unwind,compiler-builtins-mem")?;
     install(&folder, &built, specification, key, &record.stamp(std_part(float)))
@@ -198,11 +199,11 @@ fn compile(
     if let Some(home) = cargo_home() {
         remap.push((home.join("registry/src"), "/rust/deps".to_owned()));
     }
-    let mut cargo = build::library_cargo(toolchain, &remap);
-    cargo.args(["build", "--locked", "--release", "--target", target, "--features", features]);
-    cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
-    cargo.current_dir(sources.library());
-    let artifacts = build::artifacts(&mut cargo).with_context(|| {
+    let mut command = library_cargo(toolchain, &remap);
+    command.args(["build", "--locked", "--release", "--target", target, "--features", features]);
+    command.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
+    command.current_dir(sources.library());
+    let artifacts = cargo::artifacts(&mut command).with_context(|| {
         format!(
             "cannot build the standard library for {target}; \
              if a download failed: its few dependencies come from crates.io, which must be reachable once"
@@ -216,6 +217,34 @@ fn compile(
         bail!("cargo built no library for {target} in {}", output.display());
     }
     Ok(files)
+}
+
+/// Returns a cargo command for the libraries of the toolchain, without the user's flags and profile settings.
+fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
+    let mut cargo = process::cargo();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let setting = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_INCREMENTAL", "RUSTFLAGS"];
+        if setting.iter().any(|prefix| name.starts_with(prefix)) {
+            cargo.env_remove(name);
+        }
+    }
+    // Backtraces need frame pointers; leaf functions, and those that only end in a call, do without.
+    let mut flags = [
+        "-Zforce-unstable-if-unmarked",
+        "-Cembed-bitcode=yes",
+        "-Zunstable-options",
+        "-Cforce-frame-pointers=non-leaf",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    flags.extend(remaps);
+    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // std must be built by the compiler that will use it, not by the one that rustup selects for the folder.
+    cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
+    cargo.current_dir(&toolchain.sysroot);
+    cargo
 }
 
 /// The files of one library under one name: the copy of a library that cargo makes for users has a shorter name than

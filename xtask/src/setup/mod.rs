@@ -14,7 +14,6 @@ mod record;
 pub mod soft_float;
 mod sources;
 mod stamp;
-pub mod toolchain;
 mod tools;
 
 use std::fs;
@@ -22,14 +21,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::build::{BARE_TARGET, Float, GUEST_TARGET, SOFT_TARGET};
-use crate::process;
+use crate::target::{BARE_TARGET, FloatAbi, GUEST_TARGET, SOFT_FLOAT_TARGET};
+use crate::toolchain::Toolchain;
 use crate::uhyve::Uhyve;
-use crate::workspace;
+use crate::{process, workspace};
 use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
-use toolchain::Toolchain;
 
 pub use tools::{loader, uhyve};
 
@@ -47,7 +45,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         return remove();
     }
     ensure()?;
-    match Uhyve::ask() {
+    match Uhyve::check(uhyve()?) {
         Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
         _ if packages::QEMU.is_installed() => {}
         _ => {
@@ -68,7 +66,7 @@ pub fn ensure() -> Result<()> {
         install_libraries(&toolchain, &Record::open(&toolchain)?)?;
     }
     let built = [GUEST_TARGET, BARE_TARGET].map(|target| workspace::target_dir().join(target));
-    forget_stale_builds(&toolchain, Float::Hard, &workspace::target_dir(), &built)?;
+    forget_stale_builds(&toolchain, FloatAbi::Hard, &workspace::target_dir(), &built)?;
     if tools::state(&toolchain)? != State::Current {
         let record = Record::open(&toolchain)?;
         // Another set-up may have done it while this one waited.
@@ -83,7 +81,7 @@ pub fn ensure() -> Result<()> {
 
 fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
     Ok(library::bare_state(toolchain) == State::Current
-        && library::std_state(toolchain, Float::Hard)? == State::Current)
+        && library::std_state(toolchain, FloatAbi::Hard)? == State::Current)
 }
 
 fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
@@ -93,11 +91,11 @@ fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
         eprintln!("[1/3] core and alloc for {BARE_TARGET}: {bare}");
         library::install_bare(toolchain, record)?;
     }
-    let std = library::std_state(toolchain, Float::Hard)?;
+    let std = library::std_state(toolchain, FloatAbi::Hard)?;
     if std != State::Current {
         eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
         let sources = Sources::prepare(toolchain, record)?;
-        library::install_std(toolchain, record, &sources, Float::Hard)?;
+        library::install_std(toolchain, record, &sources, FloatAbi::Hard)?;
     }
     Ok(())
 }
@@ -105,7 +103,12 @@ fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
 /// Removes the folders `built` if libraries that were used for them have been replaced since, from here or from
 /// another workspace: cargo does not notice, and old and new do not fit each other. Which libraries they were is noted
 /// in `folder`.
-fn forget_stale_builds(toolchain: &Toolchain, float: Float, folder: &Path, built: &[PathBuf]) -> Result<()> {
+fn forget_stale_builds(
+    toolchain: &Toolchain,
+    float: FloatAbi,
+    folder: &Path,
+    built: &[PathBuf],
+) -> Result<()> {
     let mark = folder.join("hermit-libraries");
     let current = library::installation(toolchain, float)?;
     if fs::read_to_string(&mark).is_ok_and(|text| text == current) {
@@ -119,6 +122,24 @@ fn forget_stale_builds(toolchain: &Toolchain, float: Float, folder: &Path, built
         .with_context(|| format!("cannot write {}", mark.display()))
 }
 
+/// Makes sure that std for soft-float programs is installed. [`ensure`] has run before.
+pub(crate) fn ensure_soft_float() -> Result<()> {
+    let toolchain = Toolchain::detect()?;
+    let state = || library::std_state(&toolchain, FloatAbi::Soft);
+    if state()? != State::Current {
+        let record = Record::open(&toolchain)?;
+        // Another process may have installed it while this one waited for the lock.
+        let state = state()?;
+        if state != State::Current {
+            eprintln!("std for {SOFT_FLOAT_TARGET}: {state}; building it takes about a minute");
+            let sources = Sources::prepare(&toolchain, &record)?;
+            library::install_std(&toolchain, &record, &sources, FloatAbi::Soft)?;
+        }
+    }
+    let folder = soft_float::target_dir();
+    forget_stale_builds(&toolchain, FloatAbi::Soft, &folder, std::slice::from_ref(&folder))
+}
+
 /// As [`ensure`], for commands that need QEMU.
 pub fn ensure_with_qemu() -> Result<()> {
     ensure()?;
@@ -129,7 +150,7 @@ pub fn ensure_with_qemu() -> Result<()> {
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
-    for target in [GUEST_TARGET, SOFT_TARGET, BARE_TARGET] {
+    for target in [GUEST_TARGET, SOFT_FLOAT_TARGET, BARE_TARGET] {
         if record.has(Addition::Folder(target)) {
             eprintln!("removing {}", toolchain.target(target).display());
             files::remove_dir(&toolchain.target(target))?;

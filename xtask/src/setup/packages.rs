@@ -5,20 +5,21 @@ use std::process::Command;
 use anyhow::{Error, Result, anyhow};
 
 use super::record::{Addition, Record};
-use super::toolchain::Toolchain;
 use crate::process;
+use crate::toolchain::Toolchain;
 
 /// A program, and the package of Debian and Ubuntu that has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
-    program: &'static str,
+    /// Name of its program.
+    pub(crate) program: &'static str,
     name: &'static str,
     /// How people call it.
     called: &'static str,
 }
 
 /// Runs images where uhyve does not.
-pub const QEMU: Package = Package { program: crate::qemu::QEMU, name: "qemu-system-x86", called: "QEMU" };
+pub const QEMU: Package = Package { program: "qemu-system-x86_64", name: "qemu-system-x86", called: "QEMU" };
 
 /// Connects uhyve's guests without rights.
 pub const PASST: Package = Package { program: "passt", name: "passt", called: "passt" };

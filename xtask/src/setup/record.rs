@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::toolchain::Toolchain;
+use crate::toolchain::Toolchain;
 
 /// Something that setup added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
-use super::library;
-use super::record::Record;
-use super::sources::Sources;
-use super::stamp::State;
-use super::toolchain::Toolchain;
-use crate::build::{Float, GUEST_TARGET, SOFT_TARGET};
+use crate::target::{GUEST_TARGET, SOFT_FLOAT_TARGET};
+use crate::toolchain::Toolchain;
 use crate::{process, workspace};
 
 /// What the compiler may use of the processor: that of rustc's own soft-float target, `x86_64-unknown-none`.
@@ -30,32 +26,15 @@ const ABI: &str = "softfloat";
 /// The file of a target's folder in which rustc looks for its specification.
 const SPECIFICATION: &str = "target.json";
 
-/// Makes sure that soft-float programs can be built here; the rest of setup has been done.
-pub fn ensure() -> Result<()> {
-    let toolchain = Toolchain::detect()?;
-    let state = || library::std_state(&toolchain, Float::Soft);
-    if state()? != State::Current {
-        let record = Record::open(&toolchain)?;
-        // Another set-up may have done it while this one waited.
-        let state = state()?;
-        if state != State::Current {
-            eprintln!("std for {SOFT_TARGET}: {state}; building it takes about a minute");
-            let sources = Sources::prepare(&toolchain, &record)?;
-            library::install_std(&toolchain, &record, &sources, Float::Soft)?;
-        }
-    }
-    let folder = folder();
-    super::forget_stale_builds(&toolchain, Float::Soft, &folder, std::slice::from_ref(&folder))
-}
-
 /// Has cargo build for the target, in a folder for that alone: what build scripts see differs from that in others.
 /// The user's own flags for rustc do not count.
 pub(crate) fn configure(cargo: &mut Command) {
-    cargo.arg("--target-dir").arg(folder());
+    cargo.arg("--target-dir").arg(target_dir());
     cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
 }
 
-fn folder() -> PathBuf {
+/// The target directory of soft-float builds.
+pub(super) fn target_dir() -> PathBuf {
     workspace::target_dir().join("soft-float")
 }
 
@@ -65,7 +44,7 @@ pub(super) fn specify(toolchain: &Toolchain) -> Result<PathBuf> {
     rustc.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--print", "target-spec-json"]);
     let hard = process::output(rustc.args(["--target", GUEST_TARGET]))?;
     let soft = soften(&hard).with_context(|| format!("rustc's specification of {GUEST_TARGET}"))?;
-    let folder = toolchain.target(SOFT_TARGET);
+    let folder = toolchain.target(SOFT_FLOAT_TARGET);
     let file = folder.join(SPECIFICATION);
     fs::create_dir_all(&folder)
         .and_then(|()| fs::write(&file, soft))

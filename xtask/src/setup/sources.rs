@@ -10,9 +10,8 @@ use super::debian;
 use super::files;
 use super::patches;
 use super::record::{Addition, Record};
-use super::toolchain::Toolchain;
-use crate::process;
-use crate::workspace;
+use crate::toolchain::Toolchain;
+use crate::{process, workspace};
 
 /// Rustup's name for the sources.
 pub(super) const COMPONENT: &str = "rust-src";

@@ -11,9 +11,9 @@ use super::files;
 use super::record::{self, Record};
 use super::sources::hex;
 use super::stamp::{Stamp, State};
-use super::toolchain::Toolchain;
-use crate::build::{self, GUEST_TARGET};
-use crate::workspace;
+use crate::target::GUEST_TARGET;
+use crate::toolchain::Toolchain;
+use crate::{cargo, workspace};
 
 const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
@@ -65,7 +65,9 @@ pub(crate) fn state(toolchain: &Toolchain) -> Result<State> {
 pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = folder(toolchain);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (from, name) in [(build::loader()?, LOADER), (build::uhyve()?, UHYVE), (build::xtask()?, RUNNER)] {
+    for (from, name) in
+        [(cargo::build_loader()?, LOADER), (cargo::build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
+    {
         // A file that runs cannot be overwritten, but another can take its place.
         let (partial, place) = (folder.join(format!("{name}.partial")), folder.join(name));
         fs::copy(&from, &partial)
@@ -86,7 +88,7 @@ pub fn loader() -> Result<PathBuf> {
 
 /// uhyve: the one beside this program if this is the installed runner, else that of the workspace, built if need be.
 pub fn uhyve() -> Result<PathBuf> {
-    beside(UHYVE)?.map_or_else(build::uhyve, Ok)
+    beside(UHYVE)?.map_or_else(cargo::build_uhyve, Ok)
 }
 
 /// The tool of this name beside this program, if this is the installed runner.

@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 use super::running::Running;
 use super::{RUNS, example_with, median, stripped_size};
-use xtask::build::Float;
 use xtask::qemu::{Accelerator, Guest, QEMU};
+use xtask::target::FloatAbi;
 use xtask::uhyve::{self, Engine, Uhyve};
 use xtask::{process, program, setup};
 
@@ -80,7 +80,7 @@ pub(super) fn main() -> Result<Value> {
         println!("{name:<48} {uhyve:>11} {kvm:>11} {tcg:>11}");
         all.insert(name.to_owned(), json!({ "uhyve, KVM": uhyve, "QEMU, KVM": kvm, "QEMU, TCG": tcg }));
     }
-    all.insert("soft-float images".to_owned(), json!(bench.float == Float::Soft));
+    all.insert("soft-float images".to_owned(), json!(bench.float == FloatAbi::Soft));
     Ok(Value::Object(all))
 }
 
@@ -91,15 +91,15 @@ struct Bench {
     loader: PathBuf,
     hello_world: PathBuf,
     threads: PathBuf,
-    float: Float,
+    float: FloatAbi,
     /// Holds [`ENTRY`] and [`FIRMWARE`].
     folder: TempDir,
 }
 
 impl Bench {
     fn prepare() -> Result<Self> {
-        let uhyve = Uhyve::ask()?;
-        let float = if uhyve.works(Engine::Kvm) { Float::Hard } else { Float::Soft };
+        let uhyve = Uhyve::check(setup::uhyve()?)?;
+        let float = if uhyve.works(Engine::Kvm) { FloatAbi::Hard } else { FloatAbi::Soft };
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let hello_world = example_with("hello_world", float)?;
         fs::write(folder.path().join(ENTRY), with_sign_of_life(&hello_world)?)?;

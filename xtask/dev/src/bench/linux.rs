@@ -13,7 +13,7 @@ use super::core::{LIMIT, MEMORY};
 use super::cpio::{self, Kind};
 use super::debian_kernel::{self, Kernel};
 use xtask::qemu::{End, Guest, Input};
-use xtask::{build, process, workspace};
+use xtask::{build, cargo, process, workspace};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -80,7 +80,7 @@ fn native_with(name: &str, flags: &str) -> Result<PathBuf> {
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", name]);
     cargo.args(["--release", "--target", TARGET]);
     cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", flags);
-    let artifacts = build::artifacts(&mut cargo).with_context(|| format!("cannot build {name} for Linux"))?;
+    let artifacts = cargo::artifacts(&mut cargo).with_context(|| format!("cannot build {name} for Linux"))?;
     let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
     executable.with_context(|| format!("cargo built {name}, but names no executable"))
 }

@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 
-use xtask::build::{self, Float, Options};
+use xtask::build::{self, BuildOptions};
+use xtask::target::FloatAbi;
 use xtask::uhyve::Engine;
 use xtask::{setup, workspace};
 
@@ -130,12 +131,12 @@ fn net(arguments: &Arguments) -> Result<Value> {
 
 /// Builds an example for the guest.
 fn example(name: &str) -> Result<PathBuf> {
-    example_with(name, Float::Hard)
+    example_with(name, FloatAbi::Hard)
 }
 
-fn example_with(name: &str, float: Float) -> Result<PathBuf> {
+fn example_with(name: &str, float: FloatAbi) -> Result<PathBuf> {
     let folder = workspace::example(name).with_context(|| format!("there is no example {name}"))?;
-    build::guest_program(&folder, &Options { release: true, float, ..Options::default() })
+    build::guest_program(&folder, &BuildOptions { release: true, float, ..BuildOptions::default() })
 }
 
 /// The size of a file without symbols and debugging information.

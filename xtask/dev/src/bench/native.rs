@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::core::{LIMIT, MEMORY, parse};
 use super::{example, linux};
-use xtask::process;
 use xtask::uhyve::{Engine, Uhyve};
+use xtask::{process, setup};
 
 /// How often each of the three runs. In each run the program takes the median of five rounds by itself.
 const RUNS: usize = 11;
@@ -52,7 +52,7 @@ type Figures = BTreeMap<(Place, String), Vec<f64>>;
 
 /// Measures, prints and returns all figures; nothing where the engine does not run code at full speed.
 pub(super) fn main(engine: Engine) -> Result<Value> {
-    let uhyve = Uhyve::ask()?;
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {
         eprintln!("core, {engine}: not available: {}", uhyve.about(engine));
         return Ok(Value::Null);

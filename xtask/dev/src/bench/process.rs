@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::running::Running;
 use super::{example, linux, median};
-use xtask::process;
 use xtask::uhyve::{Engine, Uhyve};
+use xtask::{process, setup};
 
 /// Starts of which the median counts.
 const STARTS: usize = 31;
@@ -43,7 +43,7 @@ type Row = [u64; PLACES.len()];
 
 /// Measures, prints and returns all figures; nothing where this host has no such engine.
 pub(super) fn main() -> Result<Value> {
-    let uhyve = Uhyve::ask()?;
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(Engine::Process) {
         eprintln!("process engine: not available: {}", uhyve.about(Engine::Process));
         return Ok(Value::Null);

@@ -8,7 +8,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use xtask::build::{BARE_TARGET, GUEST_TARGET};
+use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::{process, setup, workspace};
 
 /// Packages that only exist on a target of their own, and the arguments that select them. Kernel and loader are

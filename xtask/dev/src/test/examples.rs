@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use xtask::build::{self, Float, Options};
+use xtask::build::{self, BuildOptions};
+use xtask::target::FloatAbi;
 use xtask::workspace;
 
 /// The policies other than the usual one by which threads share CPUs: features of `hermit-sys`.
@@ -28,14 +29,14 @@ impl Examples {
     /// Builds all of them optimised, `hello_world` also otherwise, and `threads` with every policy.
     pub(super) fn build() -> Result<Self> {
         let examples = Self::new()?;
-        let release = Options { release: true, ..Options::default() };
+        let release = BuildOptions { release: true, ..BuildOptions::default() };
         for name in ALWAYS.iter().chain(&ORDINARY) {
             examples.add(name, name, &release)?;
         }
-        examples.add("hello_world", "debug", &Options::default())?;
+        examples.add("hello_world", "debug", &BuildOptions::default())?;
         for policy in POLICIES {
             let features = vec![format!("hermit-sys/{policy}")];
-            examples.add("threads", policy, &Options { features, ..release.clone() })?;
+            examples.add("threads", policy, &BuildOptions { features, ..release.clone() })?;
         }
         Ok(examples)
     }
@@ -44,7 +45,7 @@ impl Examples {
     /// 1.8 million instructions a second, so what is to run there is better optimised.
     pub(super) fn build_soft() -> Result<Self> {
         let examples = Self::new()?;
-        let options = Options { release: true, float: Float::Soft, ..Options::default() };
+        let options = BuildOptions { release: true, float: FloatAbi::Soft, ..BuildOptions::default() };
         for name in ALWAYS {
             examples.add(name, name, &options)?;
         }
@@ -55,7 +56,7 @@ impl Examples {
         Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")? })
     }
 
-    fn add(&self, example: &str, name: &str, options: &Options) -> Result<()> {
+    fn add(&self, example: &str, name: &str, options: &BuildOptions) -> Result<()> {
         let source = workspace::example(example).with_context(|| format!("there is no example {example}"))?;
         let image = build::guest_program(&source, options)?;
         fs::copy(&image, self.image(name)).with_context(|| format!("cannot copy {}", image.display()))?;

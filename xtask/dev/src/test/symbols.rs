@@ -9,8 +9,8 @@ use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 
 use super::report::Report;
-use xtask::build::{BARE_TARGET, GUEST_TARGET};
-use xtask::setup::toolchain::Toolchain;
+use xtask::target::{BARE_TARGET, GUEST_TARGET};
+use xtask::toolchain::Toolchain;
 use xtask::{process, workspace};
 
 pub(crate) fn test(report: &mut Report) {

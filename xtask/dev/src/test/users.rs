@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use super::examples::Examples;
 use super::host::Host;
 use super::report::Report;
-use xtask::build::{self, GUEST_TARGET};
+use xtask::cargo;
+use xtask::target::GUEST_TARGET;
 use xtask::{process, workspace};
 
 /// The variable with options of the machine for the runner.
@@ -74,7 +75,7 @@ pub(super) fn xtask(arguments: &[&str]) -> Result<Command> {
 fn xtask_program() -> Result<&'static Path> {
     if XTASK.get().is_none() {
         // Another thread may have stored the same path meanwhile.
-        let _: Result<(), PathBuf> = XTASK.set(build::xtask()?);
+        let _: Result<(), PathBuf> = XTASK.set(cargo::build_xtask()?);
     }
     XTASK.get().map(PathBuf::as_path).context("the program `xtask` was not built")
 }

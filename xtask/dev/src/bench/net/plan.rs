@@ -79,7 +79,7 @@ impl Plan {
         if choice.wants(Topic::Http) {
             WRK.ensure()?;
         }
-        let uhyve = Uhyve::ask()?;
+        let uhyve = Uhyve::check(setup::uhyve()?)?;
         let mut plan = Self {
             choice: choice.clone(),
             loader: setup::loader()?,

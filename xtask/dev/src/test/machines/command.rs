@@ -9,8 +9,8 @@ use super::Ring;
 use crate::test::report::Report;
 use crate::test::running::Input;
 use crate::test::users;
-use xtask::process;
 use xtask::uhyve::{Engine, Uhyve};
+use xtask::{process, setup};
 
 pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
     ring.check(report, "--check", || check(ring));
@@ -52,7 +52,7 @@ fn check(ring: &Ring<'_>) -> Result<()> {
 
 /// Unless it is told, uhyve takes what runs code at full speed, and says so in one line if that is not KVM. `run` adds nothing.
 fn auto(ring: &Ring<'_>) -> Result<()> {
-    let uhyve = Uhyve::ask()?;
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
     let machine = ring.any_machine("hello_world");
     if !uhyve.is_fast {
         return machine.expect(125, &["uhyve: error: "]).map(drop);

@@ -21,7 +21,7 @@ use super::host::{Host, Monitor};
 use super::report::Report;
 use super::{PROPERTY_SEED, programs, users};
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
-use xtask::{process, workspace};
+use xtask::{process, setup, workspace};
 
 pub(super) use machine::Machine;
 
@@ -79,7 +79,7 @@ impl Ring<'_> {
 /// Runs the ring of an engine. A host without it is an error if it is asked for; otherwise the ring is skipped.
 /// `ordinary` are the images for everything that is not slow.
 pub(super) fn test(report: &mut Report, ordinary: &mut Option<Examples>, plan: &Plan) -> Result<()> {
-    let uhyve = Uhyve::ask()?;
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
     let Plan { engine, .. } = *plan;
     let is_native = uhyve.works(engine);
     if !is_native && (engine == Engine::Process || !has_kvm()) {

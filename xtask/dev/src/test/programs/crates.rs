@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::MUCH_MEMORY;
 use crate::test::host::Host;
 use crate::test::report::Report;
-use xtask::{build, process, workspace};
+use xtask::{cargo, process, workspace};
 
 /// Every crate gives in a guest what it gives here.
 pub(super) fn test(report: &mut Report, host: &Host<'_>) -> Result<()> {
@@ -26,7 +26,7 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>) -> Result<()> {
 fn digests_here() -> Result<String> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--release", "--package", "third_party"]);
-    let artifacts = build::artifacts(&mut cargo).context("cannot build third_party for this machine")?;
+    let artifacts = cargo::artifacts(&mut cargo).context("cannot build third_party for this machine")?;
     let program = artifacts.into_iter().find_map(|artifact| artifact.executable);
     process::output(Command::new(program.context("cargo built no third_party")?).arg("all"))
 }

@@ -1,0 +1,92 @@
+//! Builds with cargo, and the files that they produce.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::target::BARE_TARGET;
+use crate::{process, workspace};
+
+/// A library or program that cargo built or found up to date.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Artifact {
+    /// Name of the library or binary.
+    pub name: String,
+    /// Output files.
+    pub files: Vec<PathBuf>,
+    /// The executable file, if the artifact is a program.
+    pub executable: Option<PathBuf>,
+}
+
+/// Runs `cargo build` and returns the artifacts. Cargo's diagnostics go to standard error.
+pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
+    let messages = process::output(cargo.arg("--message-format=json-render-diagnostics"))?;
+    messages.lines().filter_map(|line| parse(line).transpose()).collect()
+}
+
+/// Parses one of cargo's JSON messages; `None` if it does not report an artifact.
+fn parse(line: &str) -> Result<Option<Artifact>> {
+    if !line.starts_with('{') {
+        return Ok(None);
+    }
+    let message: Value = serde_json::from_str(line).context("cannot understand cargo's messages")?;
+    if message["reason"] != "compiler-artifact" {
+        return Ok(None);
+    }
+    let path = |value: &Value| value.as_str().map(PathBuf::from);
+    Ok(Some(Artifact {
+        name: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
+        files: message["filenames"].as_array().into_iter().flatten().filter_map(path).collect(),
+        executable: path(&message["executable"]),
+    }))
+}
+
+/// Builds the loader and returns its file. Quick if it is up to date.
+pub(crate) fn build_loader() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-loader"]);
+    cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    executable(&mut cargo, "the loader")
+}
+
+/// Builds uhyve with the profile of its releases and returns its file. Quick if it is up to date.
+pub(crate) fn build_uhyve() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "uhyve"]);
+    cargo.args(["--profile", "hypervisor"]);
+    executable(&mut cargo, "uhyve")
+}
+
+/// Builds the program `xtask`, which is also the runner, and returns its file. Quick if it is up to date.
+pub fn build_xtask() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "xtask"]);
+    executable(&mut cargo, "xtask")
+}
+
+fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
+    let artifacts = artifacts(cargo).with_context(|| format!("cannot build {name}"))?;
+    let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
+    executable.with_context(|| format!("cargo built {name}, but names no executable"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Artifact, parse};
+
+    #[test]
+    fn artifacts_are_read_from_messages() {
+        let line = r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"x"},
+            "filenames":["/t/x"],"executable":"/t/x","fresh":true}"#
+            .replace('\n', "");
+        let expected =
+            Artifact { name: "x".into(), files: vec!["/t/x".into()], executable: Some("/t/x".into()) };
+        assert_eq!(parse(&line).unwrap(), Some(expected));
+        assert_eq!(parse(r#"{"reason":"build-finished","success":true}"#).unwrap(), None);
+        assert_eq!(parse("something a build script printed").unwrap(), None);
+        assert!(parse("{ broken").is_err());
+    }
+}

@@ -1,0 +1,32 @@
+//! The targets that code is built for.
+
+/// The target of bare-metal code: the kernel and the loader.
+pub const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// The target of programs.
+pub const GUEST_TARGET: &str = "x86_64-unknown-hermit";
+
+/// The target of programs without floating-point instructions, which [`crate::setup::soft_float`] specifies.
+pub const SOFT_FLOAT_TARGET: &str = "x86_64-unknown-hermit-softfloat";
+
+/// The floating-point ABI of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FloatAbi {
+    /// Floating-point numbers are computed in vector registers.
+    #[default]
+    Hard,
+    /// Floating-point numbers are computed by integer code: program, std and all libraries contain no SSE, x87 or MMX
+    /// instruction.
+    Soft,
+}
+
+impl FloatAbi {
+    /// Returns the target of programs with this ABI.
+    #[must_use]
+    pub fn target(self) -> &'static str {
+        match self {
+            Self::Hard => GUEST_TARGET,
+            Self::Soft => SOFT_FLOAT_TARGET,
+        }
+    }
+}
