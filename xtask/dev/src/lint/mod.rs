@@ -1,8 +1,10 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
 
+mod documents;
 mod rules;
 mod scan;
 mod unsafe_code;
+mod words;
 
 use std::fs;
 
@@ -64,6 +66,9 @@ pub(crate) struct Arguments {
     /// Check nothing; print which crates use unsafe code and what share of the kernel they are
     #[arg(long = "unsafe")]
     measure_unsafe: bool,
+    /// Check only the rules that need no compiler: files, words, documents
+    #[arg(long, conflicts_with = "measure_unsafe")]
+    text: bool,
 }
 
 /// Does what the command line asks for.
@@ -71,6 +76,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.measure_unsafe {
         print!("{}", unsafe_code::report(&known("*Cargo.toml")?, &known_rust()?));
         return Ok(());
+    }
+    if arguments.text {
+        return own_rules();
     }
     setup::ensure()?;
     check()
@@ -94,10 +102,23 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Checks every Rust file.
+/// Checks every Rust file, document and manifest against the project's rules and its list of words.
 fn own_rules() -> Result<()> {
-    let files = known_rust()?;
-    let violations: Vec<_> = files.iter().flat_map(|(file, text)| rules::check(file, text)).collect();
+    let (rust, documents, manifests) = (known_rust()?, known_text("*.md")?, known_text("*Cargo.toml")?);
+    let glossary = documents.iter().find(|(file, _)| file == words::GLOSSARY);
+    let (_, glossary) = glossary.with_context(|| format!("{} is missing", words::GLOSSARY))?;
+    let banned = words::banned(glossary);
+    let mut violations: Vec<String> = rust
+        .iter()
+        .flat_map(|(file, text)| rules::check(file, text))
+        .map(|found| found.to_string())
+        .collect();
+    let root = workspace::root();
+    let in_documents = documents.iter().flat_map(|(file, text)| documents::check(root, file, text));
+    violations.extend(in_documents.map(|found| found.to_string()));
+    let all = rust.iter().chain(&documents).chain(&manifests);
+    let in_all = all.flat_map(|(file, text)| words::check(file, text, &banned));
+    violations.extend(in_all.map(|found| found.to_string()));
     for violation in &violations {
         eprintln!("{violation}");
     }
@@ -109,7 +130,12 @@ fn own_rules() -> Result<()> {
 
 /// Every Rust file with its content.
 fn known_rust() -> Result<Vec<(String, String)>> {
-    let files = known("*.rs")?.into_iter();
+    known_text("*.rs")
+}
+
+/// Every file of this kind with its content.
+fn known_text(pattern: &str) -> Result<Vec<(String, String)>> {
+    let files = known(pattern)?.into_iter();
     // A file that git knows may be deleted in the working tree.
     let read = |file: String| fs::read_to_string(workspace::root().join(&file)).ok().map(|text| (file, text));
     Ok(files.filter_map(read).collect())

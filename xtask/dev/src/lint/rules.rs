@@ -35,6 +35,13 @@ pub(crate) struct Violation {
     message: String,
 }
 
+impl Violation {
+    /// A violation in the line of this index, which starts at 0.
+    pub(super) fn new(file: &str, index: usize, message: String) -> Self {
+        Self { file: file.to_owned(), line: index + 1, message }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}: {}", self.file, self.line, self.message)
@@ -45,7 +52,7 @@ impl fmt::Display for Violation {
 pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut report = |line: usize, message: &str| {
-        found.push(Violation { file: file.to_owned(), line: line + 1, message: message.to_owned() });
+        found.push(Violation::new(file, line, message.to_owned()));
     };
     if !text.starts_with("//!") {
         report(0, "a file opens with `//!` and says what it is for");
@@ -73,6 +80,9 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
             report(number, "`target_arch` belongs into hal's arch folder");
         }
     }
+    for (number, _) in text.lines().enumerate().filter(|(_, line)| refers_elsewhere(line)) {
+        report(number, "a SAFETY comment argues: which invariant, who keeps it, why it holds here");
+    }
     for (number, line) in text.lines().enumerate().filter(|(_, line)| is_commented_code(line)) {
         let _: &str = line;
         report(number, "no commented-out code: git remembers");
@@ -85,6 +95,15 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let before_tests = |line: &&str| *line != "#[cfg(test)]";
     let lines = text.lines().take_while(before_tests).enumerate();
     lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
+}
+
+/// Whether a SAFETY comment only refers to another place.
+fn refers_elsewhere(line: &str) -> bool {
+    let Some(argument) = line.trim().strip_prefix("// SAFETY: ") else { return false };
+    let argument = argument.trim_end_matches('.');
+    ["the caller's promise", "see above", "as above", "the same", "as before"].contains(&argument)
+        || argument.starts_with("as for ")
+        || argument.starts_with("as in ")
 }
 
 /// Whether a comment looks like a statement that was put aside.
@@ -116,6 +135,7 @@ mod tests {
             ("a/src/b.rs", "//! X.\nstatic mut A: u8 = 0;", "a/src/b.rs:2: no `static mut`"),
             ("a/src/b.rs", "//! X.\n#[cfg(target_arch = \"x86_64\")]", "a/src/b.rs:2: `target_arch`"),
             ("a/src/b.rs", "//! X.\n    // let a = 1;", "a/src/b.rs:2: no commented-out code"),
+            ("a/src/b.rs", "//! X.\n// SAFETY: as above.", "a/src/b.rs:2: a SAFETY comment argues"),
             ("kernel/io/src/lib.rs", "//! X.", "kernel/io/src/lib.rs:1: this crate must say"),
         ];
         for (file, text, expected) in cases {

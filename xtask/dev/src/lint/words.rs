@@ -1,0 +1,124 @@
+//! The words that are not used: read from the glossary, searched in code, comments and documents.
+
+use std::fmt;
+
+/// The file that lists the words, from the repository's root.
+pub(super) const GLOSSARY: &str = "docs/glossary.md";
+
+/// Heading of the list in the glossary.
+const HEADING: &str = "## Words not used";
+
+/// Folders that are excepted until the network stack is laid out anew, and files that name the words to test for them.
+const EXCEPTED: [&str; 4] =
+    ["hermit-sys/net/stack/", "kernel/src/net/", "xtask/dev/src/lint/words.rs", GLOSSARY];
+
+/// A word or phrase that is not used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Banned {
+    /// In lower case. With `_` at its end it is the beginning of an identifier.
+    word: String,
+    /// What to write instead.
+    instead: String,
+}
+
+/// An occurrence of a banned word.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    file: String,
+    line: usize,
+    word: String,
+    instead: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, word, instead } = self;
+        write!(out, "{file}:{line}: \"{word}\" is not used here ({GLOSSARY}): {instead}")
+    }
+}
+
+/// The list in the glossary: the rows of the table behind [`HEADING`].
+pub(super) fn banned(glossary: &str) -> Vec<Banned> {
+    let table = glossary.lines().skip_while(|line| *line != HEADING);
+    // The table's heading and the line below it.
+    let rows = table.filter(|line| line.starts_with('|')).skip(2);
+    rows.filter_map(|row| {
+        let mut cells = row.trim_matches('|').split('|').map(str::trim);
+        let (word, instead) = (cells.next()?, cells.next()?);
+        Some(Banned { word: word.to_lowercase(), instead: instead.to_owned() })
+    })
+    .collect()
+}
+
+/// Searches a file for the banned words.
+pub(super) fn check(file: &str, text: &str, banned: &[Banned]) -> Vec<Violation> {
+    if EXCEPTED.iter().any(|excepted| file.starts_with(excepted)) {
+        return Vec::new();
+    }
+    let lines = (1..).zip(text.lines());
+    lines
+        .flat_map(|(number, line)| {
+            let line = line.to_lowercase();
+            banned.iter().filter(move |banned| contains(&line, &banned.word)).map(move |banned| Violation {
+                file: file.to_owned(),
+                line: number,
+                word: banned.word.clone(),
+                instead: banned.instead.clone(),
+            })
+        })
+        .collect()
+}
+
+/// Whether a line contains a word that is not a part of a longer one; `_` separates words.
+fn contains(line: &str, word: &str) -> bool {
+    let is_letter = |text: Option<char>| text.is_some_and(char::is_alphanumeric);
+    line.match_indices(word).any(|(start, _)| {
+        let before = line[..start].chars().next_back();
+        let after = line[start + word.len()..].chars().next();
+        !is_letter(before) && (word.ends_with('_') || !is_letter(after))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Banned, banned, check, contains};
+
+    const SAMPLE: &str = "# G\n\n| a | b |\n| --- | --- |\n| term | meaning |\n\n## Words not used\n\ntext\n\n\
+                          | word | instead |\n| --- | --- |\n| Nobody | no thread |\n| most_ | MAX_ |\n";
+
+    #[test]
+    fn glossary_table_behind_the_heading_is_the_list() {
+        let list = banned(SAMPLE);
+        let row = |word: &str, instead: &str| Banned { word: word.into(), instead: instead.into() };
+        assert_eq!(list, [row("nobody", "no thread"), row("most_", "MAX_")]);
+    }
+
+    #[test]
+    fn committed_glossary_has_a_list() {
+        let list = banned(include_str!("../../../../docs/glossary.md"));
+        assert!(list.len() > 10, "{list:?}");
+    }
+
+    #[test]
+    fn words_match_whole_words_and_identifier_parts() {
+        for (line, word, expected) in [
+            ("nobody waits", "nobody", true),
+            ("const nobody_left: u8", "nobody", true),
+            ("nobodyelse", "nobody", false),
+            ("almost_done", "most_", false),
+            ("const most_rounds: u32", "most_", true),
+            ("it makes no sense.", "makes no sense", true),
+        ] {
+            assert_eq!(contains(line, word), expected, "{line} / {word}");
+        }
+    }
+
+    #[test]
+    fn violation_names_file_line_and_replacement() {
+        let list = banned(SAMPLE);
+        let found = check("a/src/b.rs", "//! A.\n// Nobody waits.\n", &list);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().starts_with("a/src/b.rs:2: \"nobody\""), "{}", found[0]);
+        assert!(check("kernel/src/net/a.rs", "// nobody", &list).is_empty());
+    }
+}
