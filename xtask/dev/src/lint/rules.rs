@@ -8,6 +8,9 @@ const MAX_LINES: usize = 400;
 /// The only folder that knows of processors.
 const ARCH: &str = "kernel/hal/src/arch/";
 
+/// The folder whose SAFETY comments are left until the network stack is laid out anew.
+const NET_SHIMS: &str = "kernel/src/net/";
+
 /// Crates that must stay free of unsafe code.
 const SAFE_CRATES: [&str; 15] = [
     "kernel/boot/",
@@ -80,7 +83,8 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
             report(number, "`target_arch` belongs into hal's arch folder");
         }
     }
-    for (number, _) in text.lines().enumerate().filter(|(_, line)| refers_elsewhere(line)) {
+    let argues = |line: &str| file.starts_with(NET_SHIMS) || !refers_elsewhere(line);
+    for (number, _) in text.lines().enumerate().filter(|(_, line)| !argues(line)) {
         report(number, "a SAFETY comment argues: which invariant, who keeps it, why it holds here");
     }
     for (number, line) in text.lines().enumerate().filter(|(_, line)| is_commented_code(line)) {
