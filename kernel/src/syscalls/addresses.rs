@@ -6,32 +6,27 @@ use hermit_abi::{AF_INET, AF_INET6, sockaddr, sockaddr_in, sockaddr_in6, socklen
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 
-use super::user;
+use super::user::{UserResult, UserSlice};
 
-/// The shortest address of IPv6: without the scope, as Linux takes it.
-const SHORTEST_V6: usize = offset_of!(sockaddr_in6, sin6_scope_id);
+/// Minimum size of an IPv6 address in bytes: Linux takes it without `sin6_scope_id`, which is the last field.
+const MIN_V6_SIZE: usize = offset_of!(sockaddr_in6, sin6_scope_id);
 
-/// An address family as the ABI has it.
+/// The `AF_` number of an address family.
 pub(super) const fn family_number(family: u16) -> i32 {
     if family == V4 { AF_INET } else { AF_INET6 }
 }
 
-/// The bytes of an address, whose family is known then.
-const HEAD: usize = 2;
+/// Number of bytes of an address that end with its family.
+const HEADER_SIZE: usize = 2;
 
 /// Reads an address.
 ///
 /// # Errors
 ///
 /// `EINVAL` if it is too short, `EAFNOSUPPORT` if it is of another family, `EFAULT`.
-///
-/// # Safety
-///
-/// Null, or valid for reads of `size` bytes that do not change meanwhile.
-pub(super) unsafe fn read(address: *const sockaddr, size: socklen_t) -> Result<Endpoint, Errno> {
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { user::bytes(address.cast(), size as usize) }?;
-    if bytes.len() < HEAD {
+pub(super) fn read(address: &UserSlice<'_, u8>) -> Result<Endpoint, Errno> {
+    let bytes = address.get()?;
+    if bytes.len() < HEADER_SIZE {
         return Err(Errno::EINVAL);
     }
     let family = bytes.get(offset_of!(sockaddr, sa_family)).copied().map(i32::from);
@@ -43,8 +38,8 @@ pub(super) unsafe fn read(address: *const sockaddr, size: socklen_t) -> Result<E
     .ok_or(Errno::EINVAL)
 }
 
-/// The bytes of a field, if they are all there.
-fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+/// The bytes of a field, if the structure has all of them.
+pub(super) fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }
 
@@ -53,26 +48,26 @@ fn v4(bytes: &[u8]) -> Option<Endpoint> {
     let (octets, _) = address.split_first_chunk_mut::<4>()?;
     *octets = field(bytes, offset_of!(sockaddr_in, sin_addr))?;
     let port = u16::from_be_bytes(field(bytes, offset_of!(sockaddr_in, sin_port))?);
-    // The whole structure must be there.
+    // Linux requires the whole structure.
     let _: [u8; 8] = field(bytes, offset_of!(sockaddr_in, sin_zero))?;
     Some(Endpoint { family: V4, port, address, ..Endpoint::default() })
 }
 
 fn v6(bytes: &[u8]) -> Option<Endpoint> {
-    if bytes.len() < SHORTEST_V6 {
+    if bytes.len() < MIN_V6_SIZE {
         return None;
     }
     let number = |offset| field(bytes, offset).map_or(0, u32::from_ne_bytes);
     Some(Endpoint {
         family: V6,
         port: u16::from_be_bytes(field(bytes, offset_of!(sockaddr_in6, sin6_port))?),
-        scope: number(SHORTEST_V6),
+        scope: number(MIN_V6_SIZE),
         flow: number(offset_of!(sockaddr_in6, sin6_flowinfo)),
         address: field(bytes, offset_of!(sockaddr_in6, sin6_addr))?,
     })
 }
 
-/// An address as the ABI has it: a `sockaddr_in` or a `sockaddr_in6`.
+/// A `sockaddr_in` or a `sockaddr_in6`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(super) struct Address {
@@ -81,28 +76,28 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The same address; nothing if it is none.
+    /// The address of an endpoint; empty if the endpoint has no family.
     pub(super) fn new(endpoint: &Endpoint) -> Self {
         let [a, b, c, d, ..] = endpoint.address;
         let mut address = Self { bytes: [0; size_of::<sockaddr_in6>()], size: 0 };
         match endpoint.family {
             V4 => {
-                address.begin(size_of::<sockaddr_in>(), AF_INET, endpoint.port);
+                address.write_header(size_of::<sockaddr_in>(), AF_INET, endpoint.port);
                 address.put(offset_of!(sockaddr_in, sin_addr), &[a, b, c, d]);
             }
             V6 => {
-                address.begin(size_of::<sockaddr_in6>(), AF_INET6, endpoint.port);
+                address.write_header(size_of::<sockaddr_in6>(), AF_INET6, endpoint.port);
                 address.put(offset_of!(sockaddr_in6, sin6_flowinfo), &endpoint.flow.to_ne_bytes());
                 address.put(offset_of!(sockaddr_in6, sin6_addr), &endpoint.address);
-                address.put(SHORTEST_V6, &endpoint.scope.to_ne_bytes());
+                address.put(MIN_V6_SIZE, &endpoint.scope.to_ne_bytes());
             }
             _ => {}
         }
         address
     }
 
-    /// Writes what both have alike: length, family, port.
-    fn begin(&mut self, size: usize, family: i32, port: u16) {
+    /// Writes the fields that both families have: length, family, port.
+    fn write_header(&mut self, size: usize, family: i32, port: u16) {
         self.size = size;
         self.put(offset_of!(sockaddr, sa_len), &size.to_le_bytes()[..1]);
         self.put(offset_of!(sockaddr, sa_family), &family.to_le_bytes()[..1]);
@@ -115,71 +110,37 @@ impl Address {
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the address.
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.size).unwrap_or_default()
     }
 
-    /// How many bytes it has.
+    /// Size of the address in bytes.
     pub(super) fn size(&self) -> socklen_t {
         // 28 at most.
         socklen_t::try_from(self.size).unwrap_or(0)
     }
 
-    /// Where it lies.
-    pub(super) const fn place(&mut self) -> *mut sockaddr {
+    /// Pointer to the address.
+    pub(super) const fn as_mut_ptr(&mut self) -> *mut sockaddr {
         (&raw mut self.bytes).cast()
     }
 }
 
-/// Stores an address, as much of it as there is room for, and how long it is.
+/// Stores an address and its length, as much of the address as there is room for.
 ///
 /// # Errors
 ///
-/// `EFAULT`; `EINVAL` if there is less than no room.
-///
-/// # Safety
-///
-/// `size` is null, or valid for a read and a write; `place` is null, or valid for writes of as many bytes as `size` says.
-pub(super) unsafe fn write(
-    endpoint: &Endpoint,
-    place: *mut sockaddr,
-    size: *mut socklen_t,
-) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
-    let room = unsafe { user::read(size.cast_const()) }?;
-    if room.cast_signed() < 0 {
-        return Err(Errno::EINVAL);
-    }
-    let address = Address::new(endpoint);
-    let bytes = address.bytes();
-    // SAFETY: the caller's promise.
-    let buffer = unsafe { user::buffer(place.cast(), room as usize) }?;
-    let count = bytes.len().min(buffer.len());
-    for (to, from) in buffer.iter_mut().zip(bytes.iter().take(count)) {
-        to.write(*from);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { user::write(size, address.size()) }
+/// `EFAULT`; `EINVAL` if the room is negative.
+pub(super) fn write(endpoint: &Endpoint, out: UserResult<'_>) -> Result<(), Errno> {
+    out.write_truncated(Address::new(endpoint).bytes())
 }
 
-/// As [`write`], unless the program does not want to know.
+/// [`write()`], unless the program has passed null.
 ///
 /// # Errors
 ///
-/// As [`write`].
-///
-/// # Safety
-///
-/// As for [`write`].
-pub(super) unsafe fn write_if_wanted(
-    endpoint: &Endpoint,
-    place: *mut sockaddr,
-    size: *mut socklen_t,
-) -> Result<(), Errno> {
-    if place.is_null() || size.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    unsafe { write(endpoint, place, size) }
+/// As [`write()`].
+pub(super) fn write_if_wanted(endpoint: &Endpoint, out: UserResult<'_>) -> Result<(), Errno> {
+    if out.is_null() { Ok(()) } else { write(endpoint, out) }
 }

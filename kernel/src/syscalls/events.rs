@@ -1,4 +1,4 @@
-//! Waiting for descriptors, and the descriptors by which threads wake each other.
+//! `poll`, and event counters (`eventfd`).
 
 use core::task::{Context, Poll};
 
@@ -10,7 +10,7 @@ use hermit_hal::clock;
 use hermit_interface::Errno;
 use hermit_io::EventFd;
 
-use super::{export, export_plain, user};
+use super::{export, export_plain};
 use crate::sync::WaitQueue;
 use crate::threads::errno;
 use crate::threads::wait::block_until;
@@ -18,7 +18,7 @@ use crate::{descriptors, fallible};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// Fills in what each descriptor is ready for and returns how many are ready for something, if any is.
+/// Fills in the events of each descriptor, and returns the number of those that have any; pending if none has.
 fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> {
     let mut count = 0;
     for entry in descriptors {
@@ -31,27 +31,27 @@ fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> 
 fn events(context: &mut Context<'_>, entry: &pollfd) -> i16 {
     let Ok(object) = descriptors::get(entry.fd) else { return POLLNVAL };
     let readiness = object.poll_ready(context);
-    let bits = |is_so: bool, events: i16| if is_so { events } else { 0 };
-    let asked = bits(readiness.read, POLLIN | POLLRDNORM)
+    let bits = |is_set: bool, events: i16| if is_set { events } else { 0 };
+    let requested = bits(readiness.read, POLLIN | POLLRDNORM)
         | bits(readiness.write, POLLOUT | POLLWRNORM)
         | bits(readiness.read_hang_up, POLLRDHUP);
-    // These are told to whoever asks for anything.
-    entry.events & asked | bits(readiness.hang_up, POLLHUP) | bits(readiness.error, POLLERR)
+    // Hang-up and error are reported even if they are not requested.
+    entry.events & requested | bits(readiness.hang_up, POLLHUP) | bits(readiness.error, POLLERR)
 }
 
 export_plain! {
-    /// Fails with exactly -1, for which `std` looks.
-    fn sys_poll as poll(fds: *mut pollfd, nfds: nfds_t, timeout: i32) -> i32 {
-        // SAFETY: the program passes as many entries, which nobody else uses during the call.
-        let entries = match unsafe { user::array_mut(fds, nfds) } {
+    /// Returns -1 on failure, not `-errno`: std compares with it.
+    fn sys_poll as poll(fds: *mut pollfd, nfds: nfds_t, timeout: i32) -> i32
+    where entries: UserSliceMut::new(fds, nfds) {
+        let entries = match entries.get() {
             Ok(entries) => entries,
             Err(error) => {
                 errno::set(error);
                 return -1;
             }
         };
-        let wait = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
-        let deadline = wait.map(|wait| clock::monotonic().saturating_add(wait));
+        let timeout_ns = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
+        let deadline = timeout_ns.map(|timeout_ns| clock::monotonic().saturating_add(timeout_ns));
         block_until(deadline, |context| poll_all(context, entries)).unwrap_or(0)
     }
 }

@@ -1,4 +1,4 @@
-//! Looking up names.
+//! Name resolution: `getaddrinfo`.
 
 use alloc::boxed::Box;
 use core::ffi::c_char;
@@ -14,28 +14,29 @@ use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 
 use super::addresses::{Address, family_number};
-use super::{export, export_plain, user};
+use super::user::{UserOut, UserPtr, UserText};
+use super::{export, export_plain};
 use crate::net::lookup::resolve;
 use crate::threads::errno;
 
-/// Longest name.
-const NAME_MAX: usize = 256;
+/// Maximum length of a host or service name in bytes.
+const MAX_NAME_LEN: usize = 256;
 
-/// Most addresses of a name.
-const ADDRESSES_MAX: usize = 32;
+/// Maximum number of addresses returned for a name.
+const MAX_ADDRESSES: usize = 32;
 
-/// One answer with its address, so that both go at once.
+/// An entry of the result list, allocated together with its address.
 #[derive(Debug)]
 #[repr(C)]
-struct Answer {
-    /// First: the program has its address.
+struct ResultEntry {
+    /// First field: the program has a pointer to it, which is also that of the entry.
     info: addrinfo,
     address: Address,
 }
 
-/// What is asked for.
+/// The arguments of a lookup.
 #[derive(Clone, Copy, Debug)]
-struct Question {
+struct Lookup {
     /// [`V4`], [`V6`] or 0.
     family: u16,
     socket_type: i32,
@@ -43,11 +44,11 @@ struct Question {
     port: u16,
 }
 
-/// Why there is no answer, as `EAI_` number.
-type Failure = i32;
+/// An `EAI_` number.
+type GaiError = i32;
 
-impl Question {
-    fn new(hints: &addrinfo, service: Option<&[u8]>) -> Result<Self, Failure> {
+impl Lookup {
+    fn new(hints: &addrinfo, service: Option<&[u8]>) -> Result<Self, GaiError> {
         let family = match hints.ai_family {
             AF_UNSPEC => 0,
             AF_INET => V4,
@@ -60,14 +61,14 @@ impl Question {
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => IPPROTO_UDP,
             _ => return Err(EAI_SOCKTYPE),
         };
-        // There is no table of services: they are numbers.
+        // There is no `/etc/services`: services are port numbers.
         let number = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok();
         let port = service.map_or(Ok(0), |text| number(text).ok_or(EAI_SERVICE))?;
         Ok(Self { family, socket_type: hints.ai_socktype, protocol, port })
     }
 
-    /// The addresses of a name, or those of this machine.
-    fn addresses(&self, name: Option<&[u8]>, found: &mut [Endpoint]) -> Result<usize, Failure> {
+    /// Writes the addresses of `name`, or loopback addresses without a name, to `found`; returns their number.
+    fn addresses(&self, name: Option<&[u8]>, found: &mut [Endpoint]) -> Result<usize, GaiError> {
         let Some(name) = name else { return Ok(self.loopback(found)) };
         if name.is_empty() {
             return Err(EAI_NONAME);
@@ -87,7 +88,8 @@ impl Question {
         if count == 0 { Err(EAI_NODATA) } else { Ok(count) }
     }
 
-    fn literal(&self, address: IpAddr, found: &mut [Endpoint]) -> Result<usize, Failure> {
+    /// The address that the name is the text of.
+    fn literal(&self, address: IpAddr, found: &mut [Endpoint]) -> Result<usize, GaiError> {
         let endpoint = Endpoint::from(address);
         if self.family != 0 && self.family != endpoint.family {
             return Err(EAI_NONAME);
@@ -102,65 +104,56 @@ impl Question {
     }
 }
 
-/// Puts addresses into the places; how many.
-fn put(places: &mut [Endpoint], addresses: impl Iterator<Item = Endpoint>) -> usize {
-    places.iter_mut().zip(addresses).map(|(place, address)| *place = address).count()
+/// Writes addresses to the start of `found`; returns their number.
+fn put(found: &mut [Endpoint], addresses: impl Iterator<Item = Endpoint>) -> usize {
+    found.iter_mut().zip(addresses).map(|(slot, address)| *slot = address).count()
 }
 
-/// Makes the list that the program gets, from its end on.
-fn list(question: Question, addresses: &[Endpoint]) -> *mut addrinfo {
+/// Allocates the linked list that the program gets, from its end on.
+fn list(lookup: Lookup, addresses: &[Endpoint]) -> *mut addrinfo {
     addresses.iter().rev().fold(ptr::null_mut(), |next, endpoint| {
-        let address = Address::new(&Endpoint { port: question.port, ..*endpoint });
+        let address = Address::new(&Endpoint { port: lookup.port, ..*endpoint });
         let info = addrinfo {
             ai_flags: 0,
             ai_family: family_number(endpoint.family),
-            ai_socktype: question.socket_type,
-            ai_protocol: question.protocol,
+            ai_socktype: lookup.socket_type,
+            ai_protocol: lookup.protocol,
             ai_addrlen: address.size(),
             ai_canonname: ptr::null_mut(),
             ai_addr: ptr::null_mut(),
             ai_next: next,
         };
-        let answer = Box::leak(Box::new(Answer { info, address }));
-        answer.info.ai_addr = answer.address.place();
-        (&raw mut *answer).cast()
+        let entry = Box::leak(Box::new(ResultEntry { info, address }));
+        entry.info.ai_addr = entry.address.as_mut_ptr();
+        (&raw mut *entry).cast()
     })
 }
 
-/// Looks up a name.
-///
-/// # Safety
-///
-/// As for the call.
-unsafe fn look_up(
-    node: *const c_char,
-    service: *const c_char,
-    hints: *const addrinfo,
-    result: *mut *mut addrinfo,
-) -> Result<(), Failure> {
-    let text = |pointer: *const c_char| {
-        // SAFETY: the program passes texts, or null.
-        (!pointer.is_null()).then(|| unsafe { user::text(pointer, NAME_MAX) }).transpose()
+/// The body of `getaddrinfo`.
+fn look_up(
+    node: UserText<'_>,
+    service: UserText<'_>,
+    hints: UserPtr<'_, addrinfo>,
+    out: UserOut<'_, *mut addrinfo>,
+) -> Result<(), GaiError> {
+    let system_error = |error| {
+        errno::set(error);
+        EAI_SYSTEM
     };
-    let name = text(node).map_err(|_| EAI_NONAME)?;
-    let service = text(service).map_err(|_| EAI_SERVICE)?;
+    let name = node.get_if_some(MAX_NAME_LEN).map_err(|_| EAI_NONAME)?;
+    let service = service.get_if_some(MAX_NAME_LEN).map_err(|_| EAI_SERVICE)?;
     if name.is_none() && service.is_none() {
         return Err(EAI_NONAME);
     }
-    // SAFETY: the program passes hints, or null.
-    let hints = unsafe { hints.as_ref() }.copied().unwrap_or(NO_HINTS);
-    let question = Question::new(&hints, service)?;
-    let mut addresses = [Endpoint::default(); ADDRESSES_MAX];
-    let count = question.addresses(name, &mut addresses)?;
-    let list = list(question, addresses.get(..count).unwrap_or_default());
-    // SAFETY: the program passes a place for the result.
-    unsafe { user::write(result, list) }.map_err(|error| {
-        errno::set(error);
-        EAI_SYSTEM
-    })
+    let hints = if hints.is_null() { NO_HINTS } else { hints.read().map_err(system_error)? };
+    let lookup = Lookup::new(&hints, service)?;
+    let mut addresses = [Endpoint::default(); MAX_ADDRESSES];
+    let count = lookup.addresses(name, &mut addresses)?;
+    let list = list(lookup, addresses.get(..count).unwrap_or_default());
+    out.write(list).map_err(system_error)
 }
 
-/// Whatever there is.
+/// Hints for a lookup without any: all families, types and protocols.
 const NO_HINTS: addrinfo = addrinfo {
     ai_flags: 0,
     ai_family: AF_UNSPEC,
@@ -173,40 +166,40 @@ const NO_HINTS: addrinfo = addrinfo {
 };
 
 export_plain! {
-    /// Its errors are `EAI_*`, not `errno`.
+    /// Returns an `EAI_` number on failure, not `-errno`.
     fn sys_getaddrinfo as getaddrinfo(
         node: *const c_char, service: *const c_char, hints: *const addrinfo, result: *mut *mut addrinfo
-    ) -> i32 {
-        // SAFETY: the program passes texts, hints and a place for the result.
-        unsafe { look_up(node, service, hints, result) }.err().unwrap_or(0)
+    ) -> i32
+    where node: UserText::new(node), service: UserText::new(service), hints: UserPtr::new(hints),
+        out: UserOut::new(result) {
+        look_up(node, service, hints, out).err().unwrap_or(0)
     }
 
     fn sys_freeaddrinfo as freeaddrinfo(list: *mut addrinfo) {
         let mut next = list;
         while !next.is_null() {
-            // SAFETY: the program passes what `getaddrinfo` has given: each is an `Answer` that was leaked.
-            let answer = unsafe { Box::from_raw(next.cast::<Answer>()) };
-            next = answer.info.ai_next;
+            // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo` of it is the first
+            // field of a `ResultEntry` that `list` has leaked from a box.
+            let entry = unsafe { Box::from_raw(next.cast::<ResultEntry>()) };
+            next = entry.info.ai_next;
         }
     }
 }
 
 export! {
-    fn sys_getaddrbyname as getaddrbyname(name: *const c_char, address: *mut u8, len: usize) -> i32 {
-        // SAFETY: the program passes a text.
-        let name = unsafe { user::text(name, NAME_MAX) }?;
+    fn sys_getaddrbyname as getaddrbyname(name: *const c_char, address: *mut u8, len: usize) -> i32
+    where name: UserText::new(name), buffer: UserBuffer::buffer(address, len) {
+        let name = name.get(MAX_NAME_LEN)?;
         let family = match len {
             4 => V4,
             16 => V6,
             _ => return Err(Errno::EINVAL),
         };
-        let question = Question { family, socket_type: 0, protocol: 0, port: 0 };
+        let lookup = Lookup { family, socket_type: 0, protocol: 0, port: 0 };
         let mut found = [Endpoint::default()];
-        question.addresses(Some(name), &mut found).map_err(|_| Errno::ENOENT)?;
+        lookup.addresses(Some(name), &mut found).map_err(|_| Errno::ENOENT)?;
         let [endpoint] = found;
-        // SAFETY: the program passes a buffer of this length that nobody else uses during the call.
-        let buffer = unsafe { user::buffer(address, len) }?;
-        for (to, from) in buffer.iter_mut().zip(endpoint.address) {
+        for (to, from) in buffer.get()?.iter_mut().zip(endpoint.address) {
             to.write(from);
         }
         Ok(0)

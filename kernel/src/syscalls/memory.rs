@@ -1,4 +1,4 @@
-//! Memory: the heap, and whole pages.
+//! Memory: the heap, and mappings of whole pages.
 
 use core::ptr;
 
@@ -23,17 +23,20 @@ export_plain! {
     }
 
     fn sys_realloc as realloc(pointer: *mut u8, size: usize, align: usize, new_size: usize) -> *mut u8 {
-        // SAFETY: the program got the pointer from this heap with this size and alignment.
+        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size and alignment, and that it
+        // is not used any more if the result is not null.
         unsafe { memory::reallocate(pointer, size, align, new_size) }
     }
 
     fn sys_free as free(pointer: *mut u8, size: usize, align: usize) {
-        // SAFETY: the program got the pointer from this heap with this size and alignment.
+        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size and alignment, and that it
+        // is not used any more.
         unsafe { memory::deallocate(pointer, size, align) }
     }
 
     fn sys_dealloc as dealloc(pointer: *mut u8, size: usize, align: usize) {
-        // SAFETY: the program got the pointer from this heap with this size and alignment.
+        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size and alignment, and that it
+        // is not used any more.
         unsafe { memory::deallocate(pointer, size, align) }
     }
 
@@ -46,7 +49,7 @@ export_plain! {
     }
 }
 
-/// What the bits allow. Memory that is both written and executed there is not.
+/// The access that `PROT_` bits stand for; `EACCES` for memory that is writable and executable.
 fn access(bits: u32) -> Result<Access, Errno> {
     if bits & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
         return Err(Errno::EINVAL);
@@ -79,7 +82,7 @@ export! {
     }
 
     fn sys_munmap as munmap(ptr: *mut u8, size: usize) -> i32 {
-        // SAFETY: the program does not use the memory any more.
+        // SAFETY: the ABI requires of the caller that the memory is not used any more.
         unsafe { mapping::unmap(ptr.addr() as u64, size as u64) }.map_err(mapping_error)?;
         Ok(0)
     }

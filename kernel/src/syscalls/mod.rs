@@ -1,8 +1,18 @@
-//! The ABI's functions, a file per family.
+//! The ABI's functions (system calls), a file per family.
 //!
-//! A call is an ordinary function call. Each function here turns raw arguments into checked, safe types, calls a
-//! service, and turns its error into `-errno` ([`export`]); a symbol that is not declared alike in `hermit-abi`
-//! does not compile. What this kernel does not have yet fails with the error that says so.
+//! A system call is an ordinary function call. Each function here is a shim: it turns raw arguments into checked, safe types, calls a
+//! service, and turns its error into `-errno` ([`export`]). A function whose type differs from its declaration in `hermit-abi` does
+//! not compile. Calls that this kernel does not support fail ([`unsupported`]).
+//!
+//! Pointers of the program are wrapped by a `where` clause:
+//!
+//! ```text
+//! fn sys_write as write(fd: i32, buf: *const u8, len: usize) -> isize
+//! where bytes: UserSlice::new(buf, len) {
+//! ```
+//!
+//! The clause calls an unsafe constructor. It states that the declaration in `hermit-abi` requires of the caller what the constructor
+//! requires of the arguments ([`user`]).
 #![expect(unsafe_code, reason = "the ABI passes raw pointers and its symbols are known to the linker alone")]
 
 mod addresses;
@@ -18,12 +28,16 @@ mod sync;
 mod threads;
 mod time;
 mod user;
+mod vectors;
+
+use user::{UserAtomic, UserBuffer, UserOut, UserPtr, UserResult, UserSlice, UserSliceMut, UserText};
+use vectors::{UserVectors, UserVectorsMut};
 
 use crate::threads::errno;
 
-/// How a function returns a failure: a negative number.
+/// Result type of a call, which returns `-errno` on failure.
 trait Failure {
-    /// From the negative number.
+    /// The result for a negated error number.
     fn failure(number: i32) -> Self;
 }
 
@@ -45,7 +59,7 @@ impl Failure for isize {
     }
 }
 
-/// Runs a call's body, in which `?` works.
+/// Runs the body of a call, in which `?` works.
 #[inline]
 fn attempt<T>(
     body: impl FnOnce() -> Result<T, hermit_interface::Errno>,
@@ -53,14 +67,15 @@ fn attempt<T>(
     body()
 }
 
-/// Turns a call's result into what it returns, and notes the error for `get_errno`.
+/// The value that a call returns for a result; sets the thread's error number on failure.
 fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
     result.unwrap_or_else(|error| T::failure(errno::set(error)))
 }
 
-/// Defines functions of the ABI: the symbol, the name in `hermit-abi`, and a body that gives a `Result`.
+/// Defines functions of the ABI that return `-errno` on failure: symbol, name in `hermit-abi`, and a body of type `Result`.
 macro_rules! export {
-    ($($(#[$meta:meta])* fn $symbol:ident as $name:ident($($arg:ident: $type:ty),*) -> $result:ty $body:block)*) => {$(
+    ($($(#[$meta:meta])* fn $symbol:ident as $name:ident($($arg:ident: $type:ty),*) -> $result:ty
+        $(where $($user:ident: $kind:ident::$new:ident($($part:ident),*)),+)? $body:block)*) => {$(
         #[expect(clippy::allow_attributes, reason = "some functions are deprecated, others are not")]
         #[allow(deprecated, reason = "deprecated functions are part of the ABI")]
         const _: [unsafe extern "C" fn($($type),*) -> $result; 2] = [hermit_abi::$name, $symbol];
@@ -68,25 +83,44 @@ macro_rules! export {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $symbol($($arg: $type),*) -> $result {
+            $(
+                let call = $crate::syscalls::user::Call;
+                $(
+                    // SAFETY: this function is unsafe: its caller keeps the contract of the declaration in `hermit-abi`, which
+                    // requires that the pointers are null or valid until the function returns, as the constructor does.
+                    let $user = unsafe { $crate::syscalls::$kind::$new(&call, $($part),*) };
+                )+
+            )?
             $crate::syscalls::returned($crate::syscalls::attempt(|| $body))
         }
     )*};
 }
 
-/// Defines functions of the ABI that return no error.
+/// Defines functions of the ABI that do not return `-errno`.
 macro_rules! export_plain {
-    ($($(#[$meta:meta])* fn $symbol:ident as $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
+    ($($(#[$meta:meta])* fn $symbol:ident as $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?
+        $(where $($user:ident: $kind:ident::$new:ident($($part:ident),*)),+)? $body:block)*) => {$(
         #[expect(clippy::allow_attributes, reason = "some functions are deprecated, others are not")]
         #[allow(deprecated, reason = "deprecated functions are part of the ABI")]
         const _: [unsafe extern "C" fn($($type),*) $(-> $result)?; 2] = [hermit_abi::$name, $symbol];
 
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $symbol($($arg: $type),*) $(-> $result)? $body
+        unsafe extern "C" fn $symbol($($arg: $type),*) $(-> $result)? {
+            $(
+                let call = $crate::syscalls::user::Call;
+                $(
+                    // SAFETY: this function is unsafe: its caller keeps the contract of the declaration in `hermit-abi`, which
+                    // requires that the pointers are null or valid until the function returns, as the constructor does.
+                    let $user = unsafe { $crate::syscalls::$kind::$new(&call, $($part),*) };
+                )+
+            )?
+            $body
+        }
     )*};
 }
 
-/// Defines functions that this kernel does not have: they fail with the error named.
+/// Defines functions of the ABI that this kernel does not support: they fail with the error named.
 macro_rules! unsupported {
     ($error:ident; $($symbol:ident as $name:ident($($type:ty),*) -> $result:ty,)*) => {$(
         #[expect(clippy::allow_attributes, reason = "some functions are deprecated, others are not")]

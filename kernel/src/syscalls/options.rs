@@ -1,42 +1,43 @@
-//! Options of sockets.
+//! Socket options.
 
-use core::ffi::c_void;
+use core::mem::offset_of;
 use core::net::IpAddr;
 
 use hermit_abi::{
     IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP, IP_MULTICAST_LOOP, IP_MULTICAST_TTL, IP_TOS, IP_TTL, IPPROTO_IP,
     IPPROTO_IPV6, IPPROTO_TCP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_MULTICAST_LOOP, IPV6_V6ONLY,
     SO_BROADCAST, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_RCVTIMEO, SO_REUSEADDR, SO_SNDBUF,
-    SO_SNDTIMEO, SOL_SOCKET, TCP_NODELAY, ip_mreq, ipv6_mreq, linger, socklen_t, timeval,
+    SO_SNDTIMEO, SOL_SOCKET, TCP_NODELAY, ip_mreq, ipv6_mreq, linger, timeval,
 };
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, OptionName, SocketOption, V4, V6};
 
-use super::user;
+use super::addresses::field;
+use super::user::{UserResult, UserSlice};
 use crate::net::socket::{Direction, Kind, Socket};
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 const MICROSECONDS_PER_SECOND: i32 = 1_000_000;
 
-/// An option, by what its value is.
+/// An option, by the type of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// A number.
+    /// An `int`.
     Number(OptionName),
-    /// Yes or no.
+    /// An `int` that is a boolean.
     Switch(OptionName),
-    /// A group of IPv4.
+    /// An `ip_mreq`: IPv4 multicast group and interface.
     GroupV4(OptionName),
-    /// A group of IPv6.
+    /// An `ipv6_mreq`: IPv6 multicast group and interface.
     GroupV6(OptionName),
-    /// How long is waited.
+    /// A `timeval`: limit on waiting in a direction.
     TimeLimit(Direction),
-    /// What closing does.
+    /// A `linger`: limit on waiting for delivery when the socket is closed.
     Linger,
 }
 
-/// Whether the options of a level are a socket's. Linux has other errors where they are not when it is asked for one.
+/// Whether a socket has the options of a level. If not, Linux's errors differ between `getsockopt` and `setsockopt`.
 fn has_level(socket: &Socket, level: i32) -> bool {
     match level {
         IPPROTO_TCP => socket.kind() == Kind::Stream,
@@ -72,33 +73,25 @@ fn known(level: i32, name: i32) -> Result<Known, Errno> {
     })
 }
 
-/// What the program has passed, if it is large enough.
-///
-/// # Safety
-///
-/// Null, or valid for reads of `size` bytes.
-unsafe fn value<T: Copy>(place: *const c_void, size: socklen_t) -> Result<T, Errno> {
-    if (size as usize) < size_of::<T>() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { user::read(place.cast()) }
+/// The bytes of a value; `EINVAL` if there are fewer than `size`.
+fn value<'a>(argument: &UserSlice<'a, u8>, size: usize) -> Result<&'a [u8], Errno> {
+    if argument.len() < size { Err(Errno::EINVAL) } else { argument.get() }
+}
+
+/// The `int` at an offset of a value.
+fn int(bytes: &[u8], offset: usize) -> Result<i32, Errno> {
+    field(bytes, offset).map(i32::from_ne_bytes).ok_or(Errno::EINVAL)
 }
 
 /// Sets an option.
 ///
 /// # Errors
 ///
-/// `ENOPROTOOPT` if there is none, `EINVAL` for a value that cannot be, `EDOM`, `EFAULT`, or what the stack says.
-///
-/// # Safety
-///
-/// `place` is null, or valid for reads of `size` bytes.
-pub(super) unsafe fn set(
+/// `ENOPROTOOPT` for an unknown option, `EINVAL` for an invalid value, `EDOM`, `EFAULT`, or the error of the stack.
+pub(super) fn set(
     socket: &Socket,
     (level, name): (i32, i32),
-    place: *const c_void,
-    size: socklen_t,
+    argument: &UserSlice<'_, u8>,
 ) -> Result<(), Errno> {
     let known = known(level, name)?;
     if !has_level(socket, level) {
@@ -106,68 +99,77 @@ pub(super) unsafe fn set(
     }
     let option = match known {
         Known::Number(name) => {
-            // SAFETY: the caller's promise.
-            let value = unsafe { value::<i32>(place, size) }?;
+            let value = int(value(argument, size_of::<i32>())?, 0)?;
             if name == OptionName::Error {
                 return Err(Errno::ENOPROTOOPT);
             }
             SocketOption { name: name as u32, value: value.cast_unsigned(), ..SocketOption::default() }
         }
         Known::Switch(name) => {
-            // SAFETY: the caller's promise.
-            let value = unsafe { value::<i32>(place, size) }?;
+            let value = int(value(argument, size_of::<i32>())?, 0)?;
             SocketOption { name: name as u32, value: u32::from(value != 0), ..SocketOption::default() }
         }
-        // SAFETY: the caller's promise.
-        Known::GroupV4(name) => group_v4(name, &unsafe { value::<ip_mreq>(place, size) }?),
-        // SAFETY: the caller's promise.
-        Known::GroupV6(name) => group_v6(name, &unsafe { value::<ipv6_mreq>(place, size) }?),
+        Known::GroupV4(name) => group_v4(name, value(argument, size_of::<ip_mreq>())?)?,
+        Known::GroupV6(name) => group_v6(name, value(argument, size_of::<ipv6_mreq>())?)?,
         Known::TimeLimit(direction) => {
-            // SAFETY: the caller's promise.
-            let limit = nanoseconds(&unsafe { value::<timeval>(place, size) }?)?;
+            let bytes = value(argument, size_of::<timeval>())?;
+            let seconds = field(bytes, offset_of!(timeval, tv_sec)).map(i64::from_ne_bytes);
+            let limit = nanoseconds(&timeval {
+                tv_sec: seconds.ok_or(Errno::EINVAL)?,
+                tv_usec: int(bytes, offset_of!(timeval, tv_usec))?,
+            })?;
             socket.set_time_limit(direction, limit);
             return Ok(());
         }
         Known::Linger => {
-            // SAFETY: the caller's promise.
-            let linger = unsafe { value::<linger>(place, size) }?;
-            socket.set_linger((linger.l_onoff != 0).then_some(linger.l_linger.max(0)));
+            let bytes = value(argument, size_of::<linger>())?;
+            let is_on = int(bytes, offset_of!(linger, l_onoff))? != 0;
+            let seconds = int(bytes, offset_of!(linger, l_linger))?;
+            socket.set_linger(is_on.then_some(seconds.max(0)));
             return Ok(());
         }
     };
     socket.set_option(&option)
 }
 
-fn group_v4(name: OptionName, group: &ip_mreq) -> SocketOption {
-    let endpoint = |address: u32| Endpoint::from(IpAddr::from(address.to_ne_bytes()));
-    SocketOption {
+/// An option with an `ip_mreq`.
+fn group_v4(name: OptionName, bytes: &[u8]) -> Result<SocketOption, Errno> {
+    let endpoint = |offset| {
+        let octets: [u8; 4] = field(bytes, offset).ok_or(Errno::EINVAL)?;
+        Ok(Endpoint::from(IpAddr::from(octets)))
+    };
+    Ok(SocketOption {
         name: name as u32,
         value: 0,
-        group: endpoint(group.imr_multiaddr.s_addr),
-        interface: endpoint(group.imr_interface.s_addr),
-    }
+        group: endpoint(offset_of!(ip_mreq, imr_multiaddr))?,
+        interface: endpoint(offset_of!(ip_mreq, imr_interface))?,
+    })
 }
 
-fn group_v6(name: OptionName, group: &ipv6_mreq) -> SocketOption {
-    SocketOption {
+/// An option with an `ipv6_mreq`.
+fn group_v6(name: OptionName, bytes: &[u8]) -> Result<SocketOption, Errno> {
+    let group: [u8; 16] = field(bytes, offset_of!(ipv6_mreq, ipv6mr_multiaddr)).ok_or(Errno::EINVAL)?;
+    Ok(SocketOption {
         name: name as u32,
-        value: group.ipv6mr_interface,
-        group: IpAddr::from(group.ipv6mr_multiaddr.s6_addr).into(),
+        value: int(bytes, offset_of!(ipv6_mreq, ipv6mr_interface))?.cast_unsigned(),
+        group: IpAddr::from(group).into(),
         interface: Endpoint::default(),
-    }
+    })
 }
 
+/// A limit on waiting in nanoseconds; `EDOM` if `tv_usec` is not below a second.
 fn nanoseconds(time: &timeval) -> Result<u64, Errno> {
     let microseconds = u64::try_from(time.tv_usec).map_err(|_| Errno::EDOM)?;
     if time.tv_usec >= MICROSECONDS_PER_SECOND {
         return Err(Errno::EDOM);
     }
-    // As on Linux: less than no time is no time at all.
+    // As on Linux, a negative limit expires at once. A limit of 0 would be none.
     let Ok(seconds) = u64::try_from(time.tv_sec) else { return Ok(1) };
     let whole = seconds.saturating_mul(NANOSECONDS_PER_SECOND);
     Ok(whole.saturating_add(microseconds * NANOSECONDS_PER_MICROSECOND))
 }
 
+/// The `timeval` of a limit in nanoseconds.
 fn time(nanoseconds: u64) -> timeval {
     let microseconds = nanoseconds % NANOSECONDS_PER_SECOND / NANOSECONDS_PER_MICROSECOND;
     timeval {
@@ -176,58 +178,24 @@ fn time(nanoseconds: u64) -> timeval {
     }
 }
 
-/// Stores a value, and how long it is.
-///
-/// # Safety
-///
-/// `size` is null, or valid for a read and a write; `place` is null, or valid for writes of as many bytes as `size` says.
-unsafe fn store<T>(value: T, place: *mut c_void, size: *mut socklen_t) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
-    let room = unsafe { user::read(size.cast_const()) }?;
-    if (room as usize) < size_of::<T>() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { user::write(place.cast(), value) }?;
-    let length = socklen_t::try_from(size_of::<T>()).map_err(|_| Errno::EOVERFLOW)?;
-    // SAFETY: the caller's promise.
-    unsafe { user::write(size, length) }
-}
-
-/// Stores the value of an option.
+/// Stores the value of an option, and its size.
 ///
 /// # Errors
 ///
-/// `ENOPROTOOPT` if there is none, `EINVAL` without room for it, `EFAULT`.
-///
-/// # Safety
-///
-/// As for [`store`].
-pub(super) unsafe fn get(
-    socket: &Socket,
-    (level, name): (i32, i32),
-    place: *mut c_void,
-    size: *mut socklen_t,
-) -> Result<(), Errno> {
+/// `ENOPROTOOPT` for an unknown option, `EINVAL` without room for the value, `EFAULT`.
+pub(super) fn get(socket: &Socket, (level, name): (i32, i32), out: UserResult<'_>) -> Result<(), Errno> {
     let known = known(level, name)?;
     if !has_level(socket, level) {
         let is_v4 = socket.family() == V4;
         return Err(if is_v4 { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT });
     }
     match known {
-        Known::Number(name) | Known::Switch(name) => {
-            let value = socket.option(name)?.cast_signed();
-            // SAFETY: the caller's promise.
-            unsafe { store(value, place, size) }
-        }
+        Known::Number(name) | Known::Switch(name) => out.write(socket.option(name)?.cast_signed()),
         Known::GroupV4(_) | Known::GroupV6(_) => Err(Errno::ENOPROTOOPT),
-        // SAFETY: the caller's promise.
-        Known::TimeLimit(direction) => unsafe { store(time(socket.time_limit(direction)), place, size) },
+        Known::TimeLimit(direction) => out.write(time(socket.time_limit(direction))),
         Known::Linger => {
             let seconds = socket.linger();
-            let value = linger { l_onoff: seconds.is_some().into(), l_linger: seconds.unwrap_or(0) };
-            // SAFETY: the caller's promise.
-            unsafe { store(value, place, size) }
+            out.write(linger { l_onoff: seconds.is_some().into(), l_linger: seconds.unwrap_or(0) })
         }
     }
 }

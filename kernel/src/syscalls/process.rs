@@ -1,19 +1,20 @@
-//! The program as a whole: its end, its number, its errors, its random bytes.
+//! The process as a whole: exit, process ID, `errno`, random bytes.
 
 use hermit_abi::pid_t;
 use hermit_hal::exit::exit;
 use hermit_interface::Errno;
 use hermit_interface::exit::ABORTED;
 
-use super::{export_plain, user};
+use super::export_plain;
+use super::user::UserBuffer;
 use crate::threads::errno;
 use crate::{devices, entropy, net};
 
-/// The number of the only process.
+/// Process ID of the only process.
 const PROCESS_ID: pid_t = 1;
 
 export_plain! {
-    /// As on Linux, the low eight bits are the status.
+    /// As on Linux, the exit status is the low eight bits.
     fn sys_exit as exit(status: i32) -> ! {
         net::wind_up();
         if let Some(console) = devices::console() {
@@ -41,10 +42,10 @@ export_plain! {
         errno::get()
     }
 
-    /// Fails with exactly -1, for which `std` looks.
-    fn sys_read_entropy as read_entropy(buf: *mut u8, len: usize, flags: u32) -> isize {
-        // SAFETY: the program passes a buffer of this length that nobody else uses during the call.
-        match unsafe { random(buf, len, flags) } {
+    /// Returns -1 on failure, not `-errno`: std compares with it.
+    fn sys_read_entropy as read_entropy(buf: *mut u8, len: usize, flags: u32) -> isize
+    where buffer: UserBuffer::buffer(buf, len) {
+        match fill_random(buffer, flags) {
             Ok(()) => isize::try_from(len).unwrap_or(isize::MAX),
             Err(error) => {
                 errno::set(error);
@@ -54,15 +55,11 @@ export_plain! {
     }
 }
 
-/// # Safety
-///
-/// As for [`user::buffer`].
-unsafe fn random(buf: *mut u8, len: usize, flags: u32) -> Result<(), Errno> {
+fn fill_random(buffer: UserBuffer<'_>, flags: u32) -> Result<(), Errno> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: the caller's promise.
-    let buffer = unsafe { user::buffer(buf, len) }?;
+    let buffer = buffer.get()?;
     let mut chunk = [0; 256];
     for part in buffer.chunks_mut(chunk.len()) {
         let chunk = &mut chunk[..part.len()];

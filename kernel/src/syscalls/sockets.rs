@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::ffi::c_void;
+use core::mem::offset_of;
 use core::net::Ipv4Addr;
 
 use alloc::sync::Arc;
@@ -14,17 +15,18 @@ use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 use hermit_io::{Object, ReadBuffer};
 
-use super::{addresses, export, options, user};
+use super::user::{UserBuffer, UserSlice};
+use super::{addresses, export, options};
 use crate::descriptors;
 use crate::net::socket::{Kind, Socket};
 
-/// A protocol that the program leaves open.
-const ANY_PROTOCOL: i32 = 0;
+/// Selects the default protocol of a socket type.
+const DEFAULT_PROTOCOL: i32 = 0;
 
-/// The object of a socket's descriptor.
-struct Found(Arc<dyn Object>);
+/// The object of a descriptor that should be a socket's.
+struct SocketRef(Arc<dyn Object>);
 
-impl Found {
+impl SocketRef {
     fn new(fd: i32) -> Result<Self, Errno> {
         descriptors::get(fd).map(Self)
     }
@@ -35,9 +37,9 @@ impl Found {
     }
 }
 
-/// Calls something of the socket behind a descriptor.
-fn with<R>(fd: i32, action: impl FnOnce(&Socket) -> Result<R, Errno>) -> Result<R, Errno> {
-    action(Found::new(fd)?.socket()?)
+/// Calls `action` with the socket of a descriptor.
+fn with_socket<R>(fd: i32, action: impl FnOnce(&Socket) -> Result<R, Errno>) -> Result<R, Errno> {
+    action(SocketRef::new(fd)?.socket()?)
 }
 
 fn family(domain: i32) -> Result<u16, Errno> {
@@ -50,81 +52,55 @@ fn family(domain: i32) -> Result<u16, Errno> {
 
 fn kind(type_: i32, protocol: i32) -> Result<Kind, Errno> {
     match (type_ & !(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol) {
-        (SOCK_STREAM, ANY_PROTOCOL | IPPROTO_TCP) => Ok(Kind::Stream),
-        (SOCK_DGRAM, ANY_PROTOCOL | IPPROTO_UDP) => Ok(Kind::Datagram),
+        (SOCK_STREAM, DEFAULT_PROTOCOL | IPPROTO_TCP) => Ok(Kind::Stream),
+        (SOCK_DGRAM, DEFAULT_PROTOCOL | IPPROTO_UDP) => Ok(Kind::Datagram),
         (SOCK_STREAM | SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
-        // There is no other kind.
+        // Linux: unknown or unsupported socket type.
         _ => Err(Errno::EINVAL),
     }
 }
 
-/// The address of a call. An address of IPv4 is to a datagram socket of IPv6 as if it were mapped, where Linux has it so.
-///
-/// # Safety
-///
-/// As for [`addresses::read`].
-unsafe fn address(
-    socket: &Socket,
-    name: *const sockaddr,
-    len: socklen_t,
-    may_be_mapped: bool,
-) -> Result<Endpoint, Errno> {
-    // SAFETY: the caller's promise.
-    let address = unsafe { addresses::read(name, len) }?;
+/// Reads an address for a socket. With `map_v4`, a UDP socket of IPv6 takes IPv4 addresses as IPv4-mapped ones, as Linux does in some
+/// calls.
+fn address(socket: &Socket, name: &UserSlice<'_, u8>, map_v4: bool) -> Result<Endpoint, Errno> {
+    let address = addresses::read(name)?;
     match (socket.family(), address.family) {
-        (V6, V4) if may_be_mapped && socket.kind() == Kind::Datagram => Ok(mapped(&address)),
-        // It is too short for one of IPv6.
+        (V6, V4) if map_v4 && socket.kind() == Kind::Datagram => Ok(mapped(&address)),
+        // Linux finds the address too short for IPv6.
         (V6, V4) => Err(Errno::EINVAL),
         (V4, V6) => Err(Errno::EAFNOSUPPORT),
         _ => Ok(address),
     }
 }
 
-/// An address of IPv4 as one of IPv6.
+/// The IPv4-mapped IPv6 address of an IPv4 address.
 fn mapped(address: &Endpoint) -> Endpoint {
     let [a, b, c, d, ..] = address.address;
     let mapped = Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
     Endpoint { family: V6, address: mapped, ..*address }
 }
 
-/// Whether an address stands for none: connecting to it ends a connection of datagrams.
-///
-/// # Safety
-///
-/// As for [`addresses::read`].
-unsafe fn is_none(name: *const sockaddr, len: socklen_t) -> Result<bool, Errno> {
-    if (len as usize) < size_of::<sockaddr>() {
+/// Whether the family of an address is `AF_UNSPEC`: connecting a UDP socket to it dissolves the association with its peer.
+fn is_unspecified(name: &UserSlice<'_, u8>) -> Result<bool, Errno> {
+    if name.len() < size_of::<sockaddr>() {
         return Ok(false);
     }
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { user::bytes(name.cast(), len as usize) }?;
-    Ok(bytes.get(1).copied().map(i32::from) == Some(AF_UNSPEC))
+    Ok(name.get()?.get(offset_of!(sockaddr, sa_family)).copied().map(i32::from) == Some(AF_UNSPEC))
 }
 
-/// Sends bytes.
-///
-/// # Safety
-///
-/// `mem` is null, or valid for reads of `len` bytes that do not change meanwhile.
-unsafe fn send(fd: i32, mem: *const c_void, len: usize, to: Option<&Endpoint>) -> Result<isize, Errno> {
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { user::bytes(mem.cast(), len) }?;
-    let sent = with(fd, |socket| socket.send(bytes, to))?;
+fn send(fd: i32, bytes: &UserSlice<'_, u8>, to: Option<&Endpoint>) -> Result<isize, Errno> {
+    let bytes = bytes.get()?;
+    let sent = with_socket(fd, |socket| socket.send(bytes, to))?;
     isize::try_from(sent).map_err(|_| Errno::EOVERFLOW)
 }
 
-/// Receives bytes, and says from where.
-///
-/// # Safety
-///
-/// `buf` is null, or valid for writes of `len` bytes that nobody else uses meanwhile.
-unsafe fn receive(fd: i32, buf: *mut u8, len: usize, flags: i32) -> Result<(isize, Endpoint), Errno> {
+/// Receives bytes; returns their number and the sender.
+fn receive(fd: i32, buffer: UserBuffer<'_>, flags: i32) -> Result<(isize, Endpoint), Errno> {
     if flags & !MSG_PEEK != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    // SAFETY: the caller's promise.
-    let mut buffer = ReadBuffer::new(unsafe { user::buffer(buf, len) }?);
-    let from = with(fd, |socket| socket.receive(&mut buffer, flags & MSG_PEEK != 0))?;
+    let mut buffer = ReadBuffer::new(buffer.get()?);
+    let from = with_socket(fd, |socket| socket.receive(&mut buffer, flags & MSG_PEEK != 0))?;
     Ok((isize::try_from(buffer.len()).map_err(|_| Errno::EOVERFLOW)?, from))
 }
 
@@ -132,7 +108,7 @@ fn shutdown(fd: i32, how: i32) -> Result<i32, Errno> {
     if !(0..=SHUT_RDWR).contains(&how) {
         return Err(Errno::EINVAL);
     }
-    with(fd, |socket| socket.shutdown(how)).map(|()| 0)
+    with_socket(fd, |socket| socket.shutdown(how)).map(|()| 0)
 }
 
 export! {
@@ -146,68 +122,62 @@ export! {
         descriptors::open(socket)
     }
 
-    fn sys_bind as bind(fd: i32, name: *const sockaddr, len: socklen_t) -> i32 {
-        with(fd, |socket| {
-            // SAFETY: the program passes an address.
-            socket.bind(&unsafe { address(socket, name, len, false) }?)
-        }).map(|()| 0)
+    fn sys_bind as bind(fd: i32, name: *const sockaddr, len: socklen_t) -> i32
+    where name: UserSlice::sized(name, len) {
+        with_socket(fd, |socket| socket.bind(&address(socket, &name, false)?)).map(|()| 0)
     }
 
     fn sys_listen as listen(fd: i32, backlog: i32) -> i32 {
-        with(fd, |socket| socket.listen(backlog)).map(|()| 0)
+        with_socket(fd, |socket| socket.listen(backlog)).map(|()| 0)
     }
 
-    fn sys_accept as accept(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32 {
-        // Who waits in the queue stays there if there is no descriptor for it.
+    fn sys_accept as accept(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32
+    where out: UserResult::new(name, len) {
+        // Without a free descriptor the connection stays in the listener's queue.
         let (listener, reserved) = descriptors::get_and_reserve(fd)?;
-        let (socket, from) = Found(listener).socket()?.accept()?;
-        // SAFETY: the program passes a place for an address and its length, or null.
-        unsafe { addresses::write_if_wanted(&from, name, len) }?;
+        let (socket, from) = SocketRef(listener).socket()?.accept()?;
+        addresses::write_if_wanted(&from, out)?;
         reserved.open(socket)
     }
 
-    fn sys_connect as connect(fd: i32, name: *const sockaddr, len: socklen_t) -> i32 {
-        with(fd, |socket| {
-            // SAFETY: the program passes an address.
-            if socket.kind() == Kind::Datagram && unsafe { is_none(name, len) }? {
+    fn sys_connect as connect(fd: i32, name: *const sockaddr, len: socklen_t) -> i32
+    where name: UserSlice::sized(name, len) {
+        with_socket(fd, |socket| {
+            if socket.kind() == Kind::Datagram && is_unspecified(&name)? {
                 return socket.connect(&Endpoint::default());
             }
-            // SAFETY: as above.
-            socket.connect(&unsafe { address(socket, name, len, true) }?)
+            socket.connect(&address(socket, &name, true)?)
         }).map(|()| 0)
     }
 
-    /// Flags have no meaning: `SIGPIPE` does not exist.
-    fn sys_send as send(fd: i32, mem: *const c_void, len: usize, _flags: i32) -> isize {
-        // SAFETY: the program passes so many bytes.
-        unsafe { send(fd, mem, len, None) }
+    /// Ignores the flags; `MSG_NOSIGNAL`, which std sets, is what always happens: there is no `SIGPIPE`.
+    fn sys_send as send(fd: i32, mem: *const c_void, len: usize, _flags: i32) -> isize
+    where bytes: UserSlice::bytes(mem, len) {
+        send(fd, &bytes, None)
     }
 
     fn sys_sendto as sendto(
         fd: i32, mem: *const c_void, len: usize, _flags: i32, to: *const sockaddr, to_len: socklen_t
-    ) -> isize {
+    ) -> isize
+    where bytes: UserSlice::bytes(mem, len), peer: UserSlice::sized(to, to_len) {
         if to.is_null() {
-            // SAFETY: the program passes so many bytes.
-            return unsafe { send(fd, mem, len, None) };
+            return send(fd, &bytes, None);
         }
-        // SAFETY: the program passes an address.
-        let to = with(fd, |socket| unsafe { address(socket, to, to_len, true) })?;
-        // SAFETY: the program passes so many bytes.
-        unsafe { send(fd, mem, len, Some(&to)) }
+        let peer = with_socket(fd, |socket| address(socket, &peer, true))?;
+        send(fd, &bytes, Some(&peer))
     }
 
-    fn sys_recv as recv(fd: i32, buf: *mut u8, len: usize, flags: i32) -> isize {
-        // SAFETY: the program passes a buffer of this length that nobody else uses during the call.
-        unsafe { receive(fd, buf, len, flags) }.map(|(count, _)| count)
+    fn sys_recv as recv(fd: i32, buf: *mut u8, len: usize, flags: i32) -> isize
+    where buffer: UserBuffer::buffer(buf, len) {
+        receive(fd, buffer, flags).map(|(count, _)| count)
     }
 
     fn sys_recvfrom as recvfrom(
         fd: i32, buf: *mut u8, len: usize, flags: i32, from: *mut sockaddr, from_len: *mut socklen_t
-    ) -> isize {
-        // SAFETY: the program passes a buffer of this length that nobody else uses during the call.
-        let (count, sender) = unsafe { receive(fd, buf, len, flags) }?;
-        // SAFETY: the program passes a place for an address and its length, or null.
-        unsafe { addresses::write_if_wanted(&sender, from, from_len) }?;
+    ) -> isize
+    where buffer: UserBuffer::buffer(buf, len), out: UserResult::new(from, from_len) {
+        let (count, sender) = receive(fd, buffer, flags)?;
+        addresses::write_if_wanted(&sender, out)?;
         Ok(count)
     }
 
@@ -219,29 +189,27 @@ export! {
         shutdown(fd, how)
     }
 
-    fn sys_getsockname as getsockname(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32 {
-        let address = with(fd, Socket::local)?;
-        // SAFETY: the program passes a place for an address and its length.
-        unsafe { addresses::write(&address, name, len) }.map(|()| 0)
+    fn sys_getsockname as getsockname(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32
+    where out: UserResult::new(name, len) {
+        addresses::write(&with_socket(fd, Socket::local)?, out).map(|()| 0)
     }
 
-    fn sys_getpeername as getpeername(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32 {
-        let address = with(fd, Socket::remote)?;
-        // SAFETY: the program passes a place for an address and its length.
-        unsafe { addresses::write(&address, name, len) }.map(|()| 0)
+    fn sys_getpeername as getpeername(fd: i32, name: *mut sockaddr, len: *mut socklen_t) -> i32
+    where out: UserResult::new(name, len) {
+        addresses::write(&with_socket(fd, Socket::remote)?, out).map(|()| 0)
     }
 
     fn sys_getsockopt as getsockopt(
         fd: i32, level: i32, name: i32, value: *mut c_void, len: *mut socklen_t
-    ) -> i32 {
-        // SAFETY: the program passes a place for a value of that length.
-        with(fd, |socket| unsafe { options::get(socket, (level, name), value, len) }).map(|()| 0)
+    ) -> i32
+    where out: UserResult::new(value, len) {
+        with_socket(fd, |socket| options::get(socket, (level, name), out)).map(|()| 0)
     }
 
     fn sys_setsockopt as setsockopt(
         fd: i32, level: i32, name: i32, value: *const c_void, len: socklen_t
-    ) -> i32 {
-        // SAFETY: the program passes a value of that length.
-        with(fd, |socket| unsafe { options::set(socket, (level, name), value, len) }).map(|()| 0)
+    ) -> i32
+    where value: UserSlice::sized(value, len) {
+        with_socket(fd, |socket| options::set(socket, (level, name), &value)).map(|()| 0)
     }
 }

@@ -7,48 +7,29 @@ use hermit_abi::{FUTEX_RELATIVE_TIMEOUT, sem_t, timespec};
 use hermit_hal::clock;
 use hermit_interface::Errno;
 
+use super::export;
 use super::time::nanoseconds;
-use super::{export, user};
+use super::user::UserPtr;
 use crate::threads::{deferred_block, futex};
 
-/// The moment of the monotonic clock at which a futex wait gives up; `None` never.
-///
-/// # Safety
-///
-/// `timeout` is null or valid for a read.
-unsafe fn deadline(timeout: *const timespec, flags: u32) -> Result<Option<u64>, Errno> {
+/// Deadline of a futex wait by the monotonic clock; `None` for a null `timeout`.
+fn deadline(timeout: UserPtr<'_, timespec>, flags: u32) -> Result<Option<u64>, Errno> {
     if flags & !FUTEX_RELATIVE_TIMEOUT != 0 {
         return Err(Errno::EINVAL);
     }
     if timeout.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's promise.
-    let timeout = nanoseconds(unsafe { user::read(timeout) }?)?;
+    let timeout = nanoseconds(timeout.read()?)?;
     let start = if flags & FUTEX_RELATIVE_TIMEOUT != 0 { clock::monotonic() } else { 0 };
     Ok(Some(start.saturating_add(timeout)))
 }
 
-/// The number at an address.
-///
-/// # Safety
-///
-/// Null, or valid for atomic accesses as long as the result lives.
-unsafe fn number<'a>(address: *mut u32) -> Result<&'a AtomicU32, Errno> {
-    if address.is_null() || !address.is_aligned() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: the caller's promise; aligned (checked).
-    Ok(unsafe { AtomicU32::from_ptr(address) })
-}
-
 export! {
-    fn sys_futex_wait as futex_wait(address: *mut u32, expected: u32, timeout: *const timespec, flags: u32) -> i32 {
-        // SAFETY: the program passes null or a timeout.
-        let deadline = unsafe { deadline(timeout, flags) }?;
-        // SAFETY: the program passes the address of a futex, which is only accessed atomically.
-        let futex = unsafe { number(address) }?;
-        futex::wait(futex, expected, deadline).map(|()| 0)
+    fn sys_futex_wait as futex_wait(address: *mut u32, expected: u32, timeout: *const timespec, flags: u32) -> i32
+    where futex: UserAtomic::new(address), timeout: UserPtr::new(timeout) {
+        let deadline = deadline(timeout, flags)?;
+        futex::wait(futex.get()?, expected, deadline).map(|()| 0)
     }
 
     fn sys_futex_wake as futex_wake(address: *mut u32, count: i32) -> i32 {
@@ -61,67 +42,57 @@ export! {
     }
 }
 
-/// A semaphore is its count, which lies where the program has its handle; who has to wait waits for that address.
-///
-/// # Safety
-///
-/// As for [`number`].
-unsafe fn semaphore<'a>(semaphore: *mut sem_t) -> Result<&'a AtomicU32, Errno> {
-    // SAFETY: the caller's promise.
-    unsafe { number(semaphore.cast()) }
-}
-
-/// Takes one, if there is one.
-fn take(count: &AtomicU32) -> Result<(), Errno> {
+/// Decrements a semaphore's count; `EAGAIN` if it is 0.
+fn decrement(count: &AtomicU32) -> Result<(), Errno> {
     let taken = count.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1));
     taken.map(drop).map_err(|_| Errno::EAGAIN)
 }
 
+// A semaphore is its count, stored in place of the program's handle. Waiters use the count as a futex.
 export! {
-    fn sys_sem_init as sem_init(sem: *mut sem_t, pshared: i32, value: u32) -> i32 {
+    fn sys_sem_init as sem_init(sem: *mut sem_t, pshared: i32, value: u32) -> i32
+    where count: UserAtomic::new(sem) {
         if pshared != 0 {
             return Err(Errno::ENOSYS);
         }
         if i32::try_from(value).is_err() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the program passes a place for a semaphore.
-        unsafe { semaphore(sem) }?.store(value, SeqCst);
+        count.get()?.store(value, SeqCst);
         Ok(0)
     }
 
-    fn sys_sem_destroy as sem_destroy(sem: *mut sem_t) -> i32 {
-        // SAFETY: the program passes a semaphore.
-        unsafe { semaphore(sem) }.map(|_| 0)
+    fn sys_sem_destroy as sem_destroy(sem: *mut sem_t) -> i32
+    where count: UserAtomic::new(sem) {
+        count.get().map(|_| 0)
     }
 
-    fn sys_sem_post as sem_post(sem: *mut sem_t) -> i32 {
-        // SAFETY: the program passes a semaphore.
-        let count = unsafe { semaphore(sem) }?;
-        let more = |count: u32| count.checked_add(1).filter(|&count| i32::try_from(count).is_ok());
-        count.fetch_update(SeqCst, SeqCst, more).map_err(|_| Errno::EOVERFLOW)?;
+    fn sys_sem_post as sem_post(sem: *mut sem_t) -> i32
+    where count: UserAtomic::new(sem) {
+        let increment = |count: u32| count.checked_add(1).filter(|&count| i32::try_from(count).is_ok());
+        count.get()?.fetch_update(SeqCst, SeqCst, increment).map_err(|_| Errno::EOVERFLOW)?;
         futex::wake(sem.addr() as u64, 1);
         Ok(0)
     }
 
-    fn sys_sem_trywait as sem_trywait(sem: *mut sem_t) -> i32 {
-        // SAFETY: the program passes a semaphore.
-        take(unsafe { semaphore(sem) }?).map(|()| 0)
+    fn sys_sem_trywait as sem_trywait(sem: *mut sem_t) -> i32
+    where count: UserAtomic::new(sem) {
+        decrement(count.get()?).map(|()| 0)
     }
 
-    fn sys_sem_timedwait as sem_timedwait(sem: *mut sem_t, abs_timeout: *const timespec) -> i32 {
-        // SAFETY: the program passes a semaphore.
-        let count = unsafe { semaphore(sem) }?;
-        let deadline = if abs_timeout.is_null() {
+    /// The timeout is a time of the wall clock; null for none.
+    fn sys_sem_timedwait as sem_timedwait(sem: *mut sem_t, abs_timeout: *const timespec) -> i32
+    where count: UserAtomic::new(sem), timeout: UserPtr::new(abs_timeout) {
+        let count = count.get()?;
+        let deadline = if timeout.is_null() {
             None
         } else {
-            // SAFETY: the program passes null or a moment of the wall clock.
-            let moment = nanoseconds(unsafe { user::read(abs_timeout) }?)?;
-            Some(clock::monotonic().saturating_add(moment.saturating_sub(clock::wall_clock())))
+            let time = nanoseconds(timeout.read()?)?;
+            Some(clock::monotonic().saturating_add(time.saturating_sub(clock::wall_clock())))
         };
-        while take(count).is_err() {
+        while decrement(count).is_err() {
             match futex::wait(count, 0, deadline) {
-                // The count has changed.
+                // The count has changed, or the wake-up was spurious.
                 Ok(()) | Err(Errno::EAGAIN) => {}
                 Err(error) => return Err(error),
             }
@@ -146,7 +117,7 @@ export! {
         deferred_block::wait(id).map(|()| 0)
     }
 
-    /// Wakes all, whatever `count` says: those who wait look again.
+    /// Wakes all waiters whatever `count` is: they check their condition again.
     fn sys_notify as notify(id: usize, _count: i32) -> i32 {
         deferred_block::notify(id);
         Ok(0)

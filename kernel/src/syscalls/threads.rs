@@ -1,4 +1,4 @@
-//! Threads: starting, joining and scheduling them.
+//! Threads: creating, joining and scheduling them.
 
 use core::ffi::c_char;
 
@@ -7,17 +7,17 @@ use hermit_hal::cpus;
 use hermit_interface::Errno;
 use hermit_sched::thread::Thread as _;
 
-use super::{export, export_plain, user};
+use super::{export, export_plain};
 use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::{deferred_block, errno, name, schedule};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// The stack of threads that do not say how large it is to be: that of a thread of std.
-const DEFAULT_STACK: usize = 1 << 20;
+/// Stack size in bytes of threads created by `sys_spawn`, which does not take one: the same as std's default on Hermit.
+const DEFAULT_STACK_SIZE: usize = 1 << 20;
 
-/// Any processor.
-const ANY: isize = -1;
+/// The thread may run on any CPU.
+const ANY_CPU: isize = -1;
 
 fn spawn(
     function: extern "C" fn(usize),
@@ -27,14 +27,14 @@ fn spawn(
     core: isize,
 ) -> Result<Tid, Errno> {
     let cpu = match core {
-        ANY => None,
+        ANY_CPU => None,
         core => Some(u32::try_from(core).map_err(|_| Errno::EINVAL)?),
     };
     lifecycle::spawn(&SpawnArgs { function: (function, argument), priority, stack_size, cpu })
 }
 
 export_plain! {
-    /// Fails with 0.
+    /// Returns 0 on failure.
     fn sys_spawn2 as spawn2(
         function: extern "C" fn(usize), argument: usize, priority: u8, stack_size: usize, core: isize
     ) -> Tid {
@@ -48,10 +48,9 @@ export_plain! {
         deferred_block::yield_now();
     }
 
-    fn sys_set_thread_name as set_thread_name(name: *const c_char) {
-        // SAFETY: the program passes null or a text that ends with 0.
-        let name = unsafe { user::text(name, name::MAX_LEN) };
-        schedule::current().set_name(name.unwrap_or_default());
+    fn sys_set_thread_name as set_thread_name(name: *const c_char)
+    where name: UserText::new(name) {
+        schedule::current().set_name(name.get(name::MAX_LEN).unwrap_or_default());
     }
 
     fn sys_available_parallelism as available_parallelism() -> usize {
@@ -77,13 +76,13 @@ export_plain! {
     }
 }
 
-/// Reached through a function of `hermit-abi` with a type of its own for priorities.
+/// Called by `hermit_abi::get_priority`, which has a type of its own for priorities.
 #[unsafe(no_mangle)]
 extern "C" fn sys_get_priority() -> u8 {
     schedule::current().entity().priority()
 }
 
-/// As [`sys_get_priority`].
+/// Called by `hermit_abi::set_priority`.
 #[unsafe(no_mangle)]
 extern "C" fn sys_set_priority(id: Tid, priority: u8) {
     if let Some(thread) = lifecycle::find_alive(id) {
@@ -94,11 +93,11 @@ extern "C" fn sys_set_priority(id: Tid, priority: u8) {
 export! {
     fn sys_spawn as spawn(
         id: *mut Tid, function: extern "C" fn(usize), argument: usize, priority: u8, core: isize
-    ) -> i32 {
-        let tid = spawn(function, argument, priority, DEFAULT_STACK, core)?;
-        if !id.is_null() {
-            // SAFETY: the program passes null or a place for the result.
-            unsafe { user::write(id, tid) }?;
+    ) -> i32
+    where out: UserOut::new(id) {
+        let tid = spawn(function, argument, priority, DEFAULT_STACK_SIZE, core)?;
+        if !out.is_null() {
+            out.write(tid)?;
         }
         Ok(0)
     }

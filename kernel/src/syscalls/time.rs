@@ -5,12 +5,12 @@ use hermit_clock::NANOSECONDS;
 use hermit_hal::clock;
 use hermit_interface::Errno;
 
-use super::{export, export_plain, user};
+use super::{export, export_plain};
 use crate::threads::schedule;
 
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
-/// A duration, or a moment, as nanoseconds; as many as fit.
+/// A duration or time in nanoseconds, saturating; `EINVAL` if it is negative or `tv_nsec` is not below a second.
 pub(super) fn nanoseconds(time: timespec) -> Result<u64, Errno> {
     let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::EINVAL)?;
     let rest = u64::try_from(time.tv_nsec).ok().filter(|&rest| rest < NANOSECONDS).ok_or(Errno::EINVAL)?;
@@ -22,23 +22,23 @@ fn sleep(nanoseconds: u64) {
 }
 
 export! {
-    fn sys_clock_gettime as clock_gettime(clock: clockid_t, time: *mut timespec) -> i32 {
+    fn sys_clock_gettime as clock_gettime(clock: clockid_t, time: *mut timespec) -> i32
+    where out: UserOut::new(time) {
         let now = match clock {
             CLOCK_MONOTONIC => clock::monotonic(),
             CLOCK_REALTIME => clock::wall_clock(),
             _ => return Err(Errno::EINVAL),
         };
-        let time_now = timespec {
+        out.write(timespec {
             tv_sec: i64::try_from(now / NANOSECONDS).map_err(|_| Errno::EOVERFLOW)?,
             tv_nsec: i32::try_from(now % NANOSECONDS).map_err(|_| Errno::EOVERFLOW)?,
-        };
-        // SAFETY: the program passes a place for the result.
-        unsafe { user::write(time, time_now) }.map(|()| 0)
+        })?;
+        Ok(0)
     }
 
-    fn sys_nanosleep as nanosleep(duration: *const timespec) -> i32 {
-        // SAFETY: the program passes a duration.
-        sleep(nanoseconds(unsafe { user::read(duration) }?)?);
+    fn sys_nanosleep as nanosleep(duration: *const timespec) -> i32
+    where duration: UserPtr::new(duration) {
+        sleep(nanoseconds(duration.read()?)?);
         Ok(0)
     }
 }

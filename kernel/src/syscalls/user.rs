@@ -1,109 +1,330 @@
-//! What the program's pointers point at.
+//! Pointers that the program passes to system calls, and what they point at.
 //!
-//! Program and kernel share the address space, so a pointer can only be checked for what is wrong with it in
-//! itself; that it is valid as the ABI says is the program's promise, as with any `unsafe` function.
+//! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a length for overflow; that
+//! the memory is valid is the contract of the ABI's functions (`# Safety` in `hermit-abi`), which are `unsafe` for their callers.
+//!
+//! The types of this module carry that contract. The macros of the shims wrap each pointer in the type that a `where` clause names,
+//! at no run-time cost; from there on, using it is safe code. What it points at is borrowed until the call returns ([`Call`]).
 
-use core::ffi::c_char;
+use core::ffi::{c_char, c_void};
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::slice;
+use core::sync::atomic::AtomicU32;
 
+use hermit_abi::socklen_t;
 use hermit_interface::Errno;
 
-/// The program's bytes, to be read.
-///
-/// # Safety
-///
-/// Null, or valid for reads of `len` bytes that do not change as long as the result lives.
-pub(super) unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Result<&'a [u8], Errno> {
-    check(pointer, len)?;
-    if len == 0 {
-        return Ok(&[]);
+/// A system call in progress: the lifetime of what the program's pointers refer to.
+#[derive(Debug)]
+pub(super) struct Call;
+
+/// Pointer to an argument.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UserPtr<'a, T> {
+    pointer: *const T,
+    call: PhantomData<&'a Call>,
+}
+
+impl<'a, T> UserPtr<'a, T> {
+    /// # Safety
+    ///
+    /// `pointer` is null, or valid for reads of a `T` during the call.
+    #[inline]
+    pub(super) const unsafe fn new(_: &'a Call, pointer: *const T) -> Self {
+        Self { pointer, call: PhantomData }
     }
-    // SAFETY: the caller's promise; not null and not too long (checked).
-    Ok(unsafe { slice::from_raw_parts(pointer, len) })
-}
 
-/// The first `limit` bytes, at most, of the program's text, which ends with 0. Nothing behind its end is read.
-///
-/// # Safety
-///
-/// Null, or valid for reads up to the end or of `limit` bytes, which do not change as long as the result lives.
-pub(super) unsafe fn text<'a>(pointer: *const c_char, limit: usize) -> Result<&'a [u8], Errno> {
-    check(pointer, limit)?;
-    let start = pointer.cast::<u8>();
-    // SAFETY: the caller's promise: no byte before this one was the end.
-    let is_end = |index: &usize| unsafe { start.wrapping_add(*index).read() } == 0;
-    let len = (0..limit).find(is_end).unwrap_or(limit);
-    // SAFETY: the caller's promise: so much was just read.
-    unsafe { bytes(start, len) }
-}
-
-/// The program's memory, to be filled; it need not be initialised.
-///
-/// # Safety
-///
-/// Null, or valid for writes of `len` bytes that nobody else accesses as long as the result lives.
-pub(super) unsafe fn buffer<'a>(pointer: *mut u8, len: usize) -> Result<&'a mut [MaybeUninit<u8>], Errno> {
-    check(pointer, len)?;
-    if len == 0 {
-        return Ok(&mut []);
+    pub(super) const fn is_null(&self) -> bool {
+        self.pointer.is_null()
     }
-    // SAFETY: the caller's promise; not null and not too long (checked).
-    Ok(unsafe { slice::from_raw_parts_mut(pointer.cast::<MaybeUninit<u8>>(), len) })
-}
 
-/// The program's array, to be read.
-///
-/// # Safety
-///
-/// Null, or valid for reads of `len` values that do not change as long as the result lives.
-pub(super) unsafe fn array<'a, T>(pointer: *const T, len: usize) -> Result<&'a [T], Errno> {
-    check(pointer, len)?;
-    if len == 0 {
-        return Ok(&[]);
+    /// The value; `EFAULT` if the pointer is null or misaligned.
+    #[inline]
+    pub(super) fn read(&self) -> Result<T, Errno>
+    where
+        T: Copy,
+    {
+        check(self.pointer, 1)?;
+        // SAFETY: not null and aligned (checked), so valid for a read by the contract of `new`.
+        Ok(unsafe { self.pointer.read() })
     }
-    // SAFETY: the caller's promise; not null, aligned and not too long (checked).
-    Ok(unsafe { slice::from_raw_parts(pointer, len) })
 }
 
-/// The program's array, to be read and written.
-///
-/// # Safety
-///
-/// Null, or valid for reads and writes of `len` values that nobody else accesses as long as the result lives.
-pub(super) unsafe fn array_mut<'a, T>(pointer: *mut T, len: usize) -> Result<&'a mut [T], Errno> {
-    check(pointer, len)?;
-    if len == 0 {
-        return Ok(&mut []);
+/// Pointer to a place for a result.
+#[derive(Debug)]
+pub(super) struct UserOut<'a, T> {
+    pointer: *mut T,
+    call: PhantomData<&'a mut Call>,
+}
+
+impl<'a, T> UserOut<'a, T> {
+    /// # Safety
+    ///
+    /// `pointer` is null, or valid for writes of a `T` during the call.
+    #[inline]
+    pub(super) const unsafe fn new(_: &'a Call, pointer: *mut T) -> Self {
+        Self { pointer, call: PhantomData }
     }
-    // SAFETY: the caller's promise; not null, aligned and not too long (checked).
-    Ok(unsafe { slice::from_raw_parts_mut(pointer, len) })
+
+    pub(super) const fn is_null(&self) -> bool {
+        self.pointer.is_null()
+    }
+
+    /// Stores the result; `EFAULT` if the pointer is null or misaligned.
+    #[inline]
+    pub(super) fn write(self, value: T) -> Result<(), Errno> {
+        check(self.pointer, 1)?;
+        // SAFETY: not null and aligned (checked), so valid for a write by the contract of `new`.
+        unsafe { self.pointer.write(value) };
+        Ok(())
+    }
 }
 
-/// Reads the program's value.
-///
-/// # Safety
-///
-/// Null, or valid for a read.
-pub(super) unsafe fn read<T: Copy>(pointer: *const T) -> Result<T, Errno> {
-    check(pointer, 1)?;
-    // SAFETY: the caller's promise; not null and aligned (checked).
-    Ok(unsafe { pointer.read() })
+/// Array to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UserSlice<'a, T> {
+    start: *const T,
+    len: usize,
+    call: PhantomData<&'a Call>,
 }
 
-/// Stores a value for the program.
-///
-/// # Safety
-///
-/// Null, or valid for a write.
-pub(super) unsafe fn write<T>(pointer: *mut T, value: T) -> Result<(), Errno> {
-    check(pointer.cast_const(), 1)?;
-    // SAFETY: the caller's promise; not null and aligned (checked).
-    unsafe { pointer.write(value) };
-    Ok(())
+impl<'a, T> UserSlice<'a, T> {
+    /// # Safety
+    ///
+    /// `start` is null, or valid for reads of `len` values that do not change during the call.
+    #[inline]
+    pub(super) const unsafe fn new(_: &'a Call, start: *const T, len: usize) -> Self {
+        Self { start, len, call: PhantomData }
+    }
+
+    /// Number of values.
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size overflows.
+    #[inline]
+    pub(super) fn get(&self) -> Result<&'a [T], Errno> {
+        check(self.start, self.len)?;
+        if self.len == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid for reads and unchanged during the call, which
+        // is `'a`, by the contract of `new`.
+        Ok(unsafe { slice::from_raw_parts(self.start, self.len) })
+    }
 }
 
-fn check<T>(pointer: *const T, len: usize) -> Result<(), Errno> {
+impl<'a> UserSlice<'a, u8> {
+    /// The bytes behind an untyped pointer.
+    ///
+    /// # Safety
+    ///
+    /// `start` is null, or valid for reads of `len` bytes that do not change during the call.
+    #[inline]
+    pub(super) const unsafe fn bytes(call: &'a Call, start: *const c_void, len: usize) -> Self {
+        // SAFETY: the requirement is the same.
+        unsafe { Self::new(call, start.cast(), len) }
+    }
+
+    /// The bytes of a structure that comes with its size: a socket address, or the value of an option.
+    ///
+    /// # Safety
+    ///
+    /// `start` is null, or valid for reads of `size` bytes that do not change during the call.
+    #[inline]
+    pub(super) const unsafe fn sized<T>(call: &'a Call, start: *const T, size: socklen_t) -> Self {
+        // SAFETY: the requirement is the same.
+        unsafe { Self::new(call, start.cast(), size as usize) }
+    }
+}
+
+/// Array to be read and written.
+#[derive(Debug)]
+pub(super) struct UserSliceMut<'a, T> {
+    start: *mut T,
+    len: usize,
+    call: PhantomData<&'a mut Call>,
+}
+
+impl<'a, T> UserSliceMut<'a, T> {
+    /// # Safety
+    ///
+    /// `start` is null, or valid for reads and writes of `len` values that no other code accesses during the call.
+    #[inline]
+    pub(super) const unsafe fn new(_: &'a Call, start: *mut T, len: usize) -> Self {
+        Self { start, len, call: PhantomData }
+    }
+
+    /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size overflows.
+    #[inline]
+    pub(super) fn get(self) -> Result<&'a mut [T], Errno> {
+        check(self.start.cast_const(), self.len)?;
+        if self.len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during the call,
+        // which is `'a`, by the contract of `new`. `self` is consumed, so there is no second reference.
+        Ok(unsafe { slice::from_raw_parts_mut(self.start, self.len) })
+    }
+}
+
+/// Bytes to be written; they need not be initialised.
+pub(super) type UserBuffer<'a> = UserSliceMut<'a, MaybeUninit<u8>>;
+
+impl<'a> UserBuffer<'a> {
+    /// [`UserSliceMut::new`] for bytes.
+    ///
+    /// # Safety
+    ///
+    /// `start` is null, or valid for writes of `len` bytes that no other code accesses during the call.
+    #[inline]
+    pub(super) const unsafe fn buffer(call: &'a Call, start: *mut u8, len: usize) -> Self {
+        // SAFETY: memory that is valid for writes is valid for reads as uninitialised bytes.
+        unsafe { Self::new(call, start.cast(), len) }
+    }
+}
+
+/// Text that ends with a zero byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UserText<'a> {
+    start: *const u8,
+    call: PhantomData<&'a Call>,
+}
+
+impl<'a> UserText<'a> {
+    /// # Safety
+    ///
+    /// `start` is null, or valid for reads up to a zero byte, and they do not change during the call.
+    #[inline]
+    pub(super) const unsafe fn new(_: &'a Call, start: *const c_char) -> Self {
+        Self { start: start.cast(), call: PhantomData }
+    }
+
+    /// [`Self::get`]; `None` if the pointer is null.
+    pub(super) fn get_if_some(&self, max_len: usize) -> Result<Option<&'a [u8]>, Errno> {
+        if self.start.is_null() { Ok(None) } else { self.get(max_len).map(Some) }
+    }
+
+    /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing behind the zero byte.
+    pub(super) fn get(&self, max_len: usize) -> Result<&'a [u8], Errno> {
+        check(self.start, max_len)?;
+        // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes before this one are part
+        // of the text, and the byte is part of it or its end: valid for a read by the contract of `new`.
+        let is_end = |index: &usize| unsafe { self.start.wrapping_add(*index).read() } == 0;
+        let len = (0..max_len).find(is_end).unwrap_or(max_len);
+        if len == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: not null and not too long (checked); all of these bytes have just been read, and they do not change during the
+        // call, which is `'a`, by the contract of `new`.
+        Ok(unsafe { slice::from_raw_parts(self.start, len) })
+    }
+}
+
+/// Pointer to a 32-bit word that threads access atomically: a futex or a semaphore.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UserAtomic<'a> {
+    pointer: *mut u32,
+    call: PhantomData<&'a Call>,
+}
+
+impl<'a> UserAtomic<'a> {
+    /// # Safety
+    ///
+    /// `pointer` is null or misaligned, or valid for atomic reads and writes of 4 bytes during the call, and all other accesses
+    /// meanwhile are atomic, too.
+    #[inline]
+    pub(super) const unsafe fn new<T>(_: &'a Call, pointer: *mut T) -> Self {
+        Self { pointer: pointer.cast(), call: PhantomData }
+    }
+
+    /// The word; `EINVAL` if the pointer is null or misaligned.
+    #[inline]
+    pub(super) fn get(&self) -> Result<&'a AtomicU32, Errno> {
+        if self.pointer.is_null() || !self.pointer.is_aligned() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: aligned (checked), so valid for atomic accesses only during the call, which is `'a`, by the contract of `new`.
+        Ok(unsafe { AtomicU32::from_ptr(self.pointer) })
+    }
+}
+
+/// A value-result argument: a place for a result, and a pointer to its size, which the call replaces by that of the result.
+#[derive(Debug)]
+pub(super) struct UserResult<'a> {
+    place: *mut c_void,
+    size: *mut socklen_t,
+    call: PhantomData<&'a mut Call>,
+}
+
+impl<'a> UserResult<'a> {
+    /// # Safety
+    ///
+    /// `size` is null, or valid for reads and writes during the call; `place` is null, or valid for writes of `*size` bytes. No other
+    /// code accesses either.
+    #[inline]
+    pub(super) const unsafe fn new<T>(_: &'a Call, place: *mut T, size: *mut socklen_t) -> Self {
+        Self { place: place.cast(), size, call: PhantomData }
+    }
+
+    /// Whether the program does not ask for the result.
+    pub(super) const fn is_null(&self) -> bool {
+        self.place.is_null() || self.size.is_null()
+    }
+
+    fn room(&self) -> Result<socklen_t, Errno> {
+        check(self.size.cast_const(), 1)?;
+        // SAFETY: not null and aligned (checked), so valid for a read by the contract of `new`.
+        Ok(unsafe { self.size.read() })
+    }
+
+    fn set_size(&self, size: usize) -> Result<(), Errno> {
+        let size = socklen_t::try_from(size).map_err(|_| Errno::EOVERFLOW)?;
+        // SAFETY: `room`, which both callers have called before, has found the pointer not null and aligned, so it is valid for a
+        // write by the contract of `new`.
+        unsafe { self.size.write(size) };
+        Ok(())
+    }
+
+    /// Stores as many of the bytes as there is room for, and how many there are; `EINVAL` if the size is negative as an `i32`, `EFAULT`
+    /// if a pointer is null.
+    pub(super) fn write_truncated(self, bytes: &[u8]) -> Result<(), Errno> {
+        let room = self.room()?;
+        if room.cast_signed() < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let place: *mut MaybeUninit<u8> = self.place.cast();
+        check(place.cast_const(), room as usize)?;
+        let count = bytes.len().min(room as usize);
+        if count > 0 {
+            // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not accessed otherwise, by the
+            // contract of `new`. `self` is consumed, so there is no second reference.
+            let place = unsafe { slice::from_raw_parts_mut(place, count) };
+            place.write_copy_of_slice(bytes.get(..count).unwrap_or_default());
+        }
+        self.set_size(bytes.len())
+    }
+
+    /// Stores a value and its size; `EINVAL` without room for all of it, `EFAULT` if a pointer is null or misaligned.
+    pub(super) fn write<T>(self, value: T) -> Result<(), Errno> {
+        if (self.room()? as usize) < size_of::<T>() {
+            return Err(Errno::EINVAL);
+        }
+        let place: *mut T = self.place.cast();
+        check(place.cast_const(), 1)?;
+        // SAFETY: not null and aligned (checked); valid for writes of as many bytes as `room` says, which are enough (checked), by the
+        // contract of `new`.
+        unsafe { place.write(value) };
+        self.set_size(size_of::<T>())
+    }
+}
+
+/// Checks a pointer to `len` values: `EINVAL` if their size exceeds `isize::MAX`, `EFAULT` if there are any and the pointer is null or
+/// misaligned.
+#[inline]
+pub(super) fn check<T>(pointer: *const T, len: usize) -> Result<(), Errno> {
     let fits = len.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());
     if !fits {
         return Err(Errno::EINVAL);
