@@ -6,13 +6,14 @@
 //! | `read OFFSET LENGTH` | copies bytes to standard output |
 //! | `write OFFSET` | copies standard input to the file, and has it stay |
 //! | `check` | fills the file with numbers in pieces of odd sizes, reads them back in others, and has them stay |
+//! | `stat` | prints kind and length as `metadata` has them; those of the path and of the open file must agree |
 //! | `random LENGTH` | reads a device of random bytes and prints how many of 256 values occur |
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
 
 use std::env;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::process::ExitCode;
 
@@ -24,10 +25,12 @@ fn main() -> ExitCode {
         ["read", file, offset, length] => number(offset).and_then(|at| read(file, at, number(length)?)),
         ["write", file, offset] => number(offset).and_then(|at| write(file, at)),
         ["check", file] => check(file),
+        ["stat", file] => stat(file),
         ["random", file, length] => number(length).and_then(|length| random(file, length)),
-        _ => {
-            Err(io::Error::new(ErrorKind::InvalidInput, "usage: disk size|read|write|check|random FILE ..."))
-        }
+        _ => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "usage: disk size|read|write|check|stat|random FILE ...",
+        )),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,6 +101,25 @@ fn check(file: &str) -> io::Result<()> {
     }
     assert_eq!(file.read(&mut [0; 16])?, 0, "the end is the end");
     println!("{size} bytes are as they were written");
+    Ok(())
+}
+
+fn stat(file: &str) -> io::Result<()> {
+    let describe = |metadata: Metadata| {
+        let file_type = metadata.file_type();
+        let kind = match (file_type.is_file(), file_type.is_dir(), file_type.is_symlink()) {
+            (true, _, _) => "file",
+            (_, true, _) => "directory",
+            (_, _, true) => "link",
+            _ => "device",
+        };
+        format!("{kind} of length {}", metadata.len())
+    };
+    let of_path = describe(fs::metadata(file)?);
+    for other in [fs::symlink_metadata(file)?, File::open(file)?.metadata()?] {
+        assert_eq!(describe(other), of_path, "metadata of the same file");
+    }
+    println!("{of_path}");
     Ok(())
 }
 

@@ -91,6 +91,8 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
     expect(&guest(&["write", "/dev/vda", "0"]), b"other", 1, &["Permission denied"])?;
     expect(&guest(&["read", "/dev/vda", "8", "8"]), b"", 0, &["contents"])?;
     expect(&guest(&["size", "/dev/vda"]), b"", 0, &["8192"])?;
+    expect(&guest(&["stat", "/dev/vda"]), b"", 0, &["device of length 0"])?;
+    expect(&guest(&["stat", "/dev/vdb"]), b"", 1, &["disk: "])?;
     ensure!(fs::read(&file)? == b"contents".repeat(1024), "the file has changed");
     Ok(())
 }

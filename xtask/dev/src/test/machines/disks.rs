@@ -100,6 +100,10 @@ fn two(ring: &Ring<'_>) -> Result<()> {
     machine(&["size", DISK]).expect(0, &["65536\n"])?;
     machine(&["size", "/dev/vdb"]).expect(0, &["4096\n"])?;
     machine(&["read", "/dev/vdb", "0", "6"]).expect(0, &["second"])?;
+    machine(&["stat", "/dev/vdb"]).expect(0, &["device of length 0"])?;
+    machine(&["stat", "/dev/hwrng"]).expect(0, &["device of length 0"])?;
+    machine(&["stat", "/dev/vdc"]).expect(1, &["disk: "])?;
+    machine(&["stat", "/no/such/file"]).expect(1, &["disk: "])?;
     machine(&["size", "/dev/vdc"]).expect(1, &["disk: "]).map(drop)
 }
 
