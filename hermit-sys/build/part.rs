@@ -51,7 +51,7 @@ impl Part {
 
     /// Compiles the part into a static library and returns its path.
     pub(crate) fn compile(&self, out: &Path) -> Result<PathBuf, String> {
-        let target_dir = out.join("target");
+        let target_dir = self.target_dir(out)?;
         let mut cargo = Command::new(variable("CARGO")?);
         cargo.arg("build").arg("--manifest-path").arg(&self.manifest);
         cargo.args(["--package", self.package, "--target", &self.target, "--profile", "kernel"]);
@@ -83,6 +83,15 @@ impl Part {
         }
         let library = format!("lib{}.a", self.package.replace('-', "_"));
         Ok(target_dir.join(&self.target).join("kernel").join(library))
+    }
+
+    /// The target folder of the inner build: one for each set of features, which all profiles of the program share.
+    /// It lies in the program's own folder for the target, so that it is removed together with that.
+    fn target_dir(&self, out: &Path) -> Result<PathBuf, String> {
+        let target = variable("TARGET")?;
+        let of_target = out.ancestors().find(|folder| folder.ends_with(&target)).unwrap_or(out);
+        let name = [&[self.package], self.features.as_slice()].concat().join("-");
+        Ok(of_target.join("hermit-sys").join(name))
     }
 
     /// What to do about an error, where that is known.

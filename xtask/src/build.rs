@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, soft_float};
 use crate::target::FloatAbi;
 use crate::toolchain::Toolchain;
-use crate::{cargo, process};
+use crate::{cargo, process, workspace};
 
 /// Copies a program without its symbols and debug information.
 pub fn strip(program: &Path, copy: &Path) -> Result<()> {
@@ -35,8 +35,32 @@ pub struct BuildOptions {
 /// Builds the program of the crate in `folder` for the guest and returns its file. The output of a soft-float program goes to
 /// the target directory of this workspace, whichever crate it belongs to; std for it is built first if it is not installed.
 pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
+    let mut command = guest_cargo(options)?;
+    let programs = programs(command.current_dir(folder))
+        .with_context(|| format!("cannot build {}", folder.display()))?;
+    only_program(programs, folder)
+}
+
+/// Builds examples of the workspace for the guest with one run of cargo; returns their names and images.
+pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, PathBuf)>> {
+    let mut command = guest_cargo(options)?;
+    command.current_dir(workspace::root()).arg("--quiet");
+    command.args(names.iter().flat_map(|name| ["--package", name]));
+    let programs = programs(&mut command).context("cannot build the examples")?;
+    ensure!(programs.len() == names.len(), "cargo built {} programs of {names:?}", programs.len());
+    Ok(programs)
+}
+
+/// Runs `cargo build` and returns the programs that it built, with their names.
+fn programs(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
+    let artifacts = cargo::artifacts(command)?.into_iter();
+    Ok(artifacts.filter_map(|artifact| Some((artifact.name, artifact.executable?))).collect())
+}
+
+/// `cargo build` for the guest, with all options but the selection of packages.
+fn guest_cargo(options: &BuildOptions) -> Result<Command> {
     let mut command = process::cargo();
-    command.current_dir(folder).args(["build", "--target", options.float.target()]);
+    command.args(["build", "--target", options.float.target()]);
     if options.float == FloatAbi::Soft {
         setup::ensure_soft_float()?;
         soft_float::configure(&mut command);
@@ -50,10 +74,7 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     if let Some(bin) = &options.bin {
         command.args(["--bin", bin]);
     }
-    let artifacts =
-        cargo::artifacts(&mut command).with_context(|| format!("cannot build {}", folder.display()))?;
-    let programs = artifacts.into_iter().filter_map(|artifact| Some((artifact.name, artifact.executable?)));
-    only_program(programs.collect(), folder)
+    Ok(command)
 }
 
 fn only_program(mut programs: Vec<(String, PathBuf)>, folder: &Path) -> Result<PathBuf> {

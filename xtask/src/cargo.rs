@@ -18,6 +18,10 @@ pub struct Artifact {
     pub files: Vec<PathBuf>,
     /// The executable file, if the artifact is a program.
     pub executable: Option<PathBuf>,
+    /// Folder of the package.
+    pub folder: PathBuf,
+    /// The program runs tests.
+    pub is_test: bool,
 }
 
 /// Runs `cargo build` and returns the artifacts. Cargo's diagnostics go to standard error.
@@ -40,6 +44,10 @@ fn parse(line: &str) -> Result<Option<Artifact>> {
         name: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
         files: message["filenames"].as_array().into_iter().flatten().filter_map(path).collect(),
         executable: path(&message["executable"]),
+        folder: path(&message["manifest_path"])
+            .and_then(|manifest| Some(manifest.parent()?.to_owned()))
+            .unwrap_or_default(),
+        is_test: message["profile"]["test"] == true,
     }))
 }
 
@@ -80,10 +88,16 @@ mod tests {
     #[test]
     fn artifacts_are_read_from_messages() {
         let line = r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"x"},
-            "filenames":["/t/x"],"executable":"/t/x","fresh":true}"#
+            "filenames":["/t/x"],"executable":"/t/x","manifest_path":"/s/Cargo.toml",
+            "profile":{"test":true},"fresh":true}"#
             .replace('\n', "");
-        let expected =
-            Artifact { name: "x".into(), files: vec!["/t/x".into()], executable: Some("/t/x".into()) };
+        let expected = Artifact {
+            name: "x".into(),
+            files: vec!["/t/x".into()],
+            executable: Some("/t/x".into()),
+            folder: "/s".into(),
+            is_test: true,
+        };
         assert_eq!(parse(&line).unwrap(), Some(expected));
         assert_eq!(parse(r#"{"reason":"build-finished","success":true}"#).unwrap(), None);
         assert_eq!(parse("something a build script printed").unwrap(), None);

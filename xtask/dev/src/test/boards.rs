@@ -9,7 +9,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use super::examples::Examples;
 use super::host::LIMIT;
-use super::report::Report;
+use super::schedule::Tests;
 use xtask::qemu::{Board, End, Guest, Input};
 use xtask::{program, setup};
 
@@ -60,24 +60,24 @@ pub(super) fn expect(guest: &Guest, input: &[u8], status: u8, texts: &[&str]) ->
     Ok(output)
 }
 
-pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
     let cases: [(&str, &[&str], &str, &str); 3] = [
         ("hello_world", &[], "", "Hello, world!"),
         ("stdin", &[], "hello", "HELLO"),
         ("faults", &["time"], "", "ok"),
     ];
     for (name, arguments, input, text) in cases {
-        report.check(&format!("qemu, the classic PC: {name}"), || {
+        tests.add(format!("qemu, the classic PC: {name}"), move || {
             let guest = Guest { board: Board::Pc, ..qemu.example(name, arguments) };
             expect(&guest, input.as_bytes(), 0, &[text]).map(drop)
         });
     }
-    report.check("qemu: tables of the firmware above 1 GiB", || {
+    tests.add("qemu: tables of the firmware above 1 GiB", move || {
         let memory = "3G".parse().map_err(anyhow::Error::msg)?;
         let guest = qemu.example("threads", &["parallel", "--cpus-expected", "4"]);
         expect(&Guest { memory, cpus: 4, ..guest }, b"", 0, &["ok"]).map(drop)
     });
-    report.check("qemu: the loader misses an image", || {
+    tests.add("qemu: the loader misses an image", move || {
         let guest = Guest { image: None, ..qemu.example("hello_world", &[]) };
         expect(&guest, b"", NOT_STARTED, &["hermit-loader: error: no image"]).map(drop)
     });

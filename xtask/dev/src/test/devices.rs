@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::boards::{Qemu, expect};
-use super::report::Report;
+use super::schedule::Tests;
 use xtask::qemu::{Board, Guest};
 
 /// Size of the disk.
@@ -41,14 +41,14 @@ const DISKS: [(&str, Board, &[&str]); 4] = [
     ),
 ];
 
-pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) {
-    let disk = qemu.image("disk");
+pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
     for (name, board, options) in DISKS {
-        report.check(&format!("devices: a disk, {name}"), || {
+        tests.add(format!("devices: a disk, {name}"), move || {
             let folder = TempDir::new()?;
             let file = folder.path().join("disk");
             fs::write(&file, vec![0; SIZE])?;
-            let guest = Guest { board, ..with_disk(qemu, &disk, &file, &["check", "/dev/vda"]) };
+            let guest =
+                Guest { board, ..with_disk(qemu, &qemu.image("disk"), &file, &["check", "/dev/vda"]) };
             let guest = guest.with_options(options).with_word(FIRST_PLACE);
             expect(&guest, b"", 0, &["262144 bytes are as they were written"])?;
             let zeros = fs::read(&file)?.iter().filter(|byte| **byte == 0).count();
@@ -59,14 +59,14 @@ pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) {
             Ok(())
         });
     }
-    report.check("devices: a read-only disk stays as it is", || read_only(qemu, &disk));
-    report.check("devices: random bytes", || {
-        let guest = machine(qemu, &disk, &["random", "/dev/hwrng", "2000"]);
+    tests.add("devices: a read-only disk stays as it is", move || read_only(qemu, &qemu.image("disk")));
+    tests.add("devices: random bytes", move || {
+        let guest = machine(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
         let guest = guest.with_options(&["-device", "virtio-rng-pci"]);
         expect(&guest, b"", 0, &[" values"]).map(drop)
     });
-    report.check("devices: a processor without random numbers", || no_randomness(qemu));
-    report.check("devices: the console is a device", || console(qemu));
+    tests.add("devices: a processor without random numbers", move || no_randomness(qemu));
+    tests.add("devices: the console is a device", move || console(qemu));
 }
 
 /// A classic PC.

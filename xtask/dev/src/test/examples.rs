@@ -2,22 +2,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use xtask::build::{self, BuildOptions};
 use xtask::target::FloatAbi;
-use xtask::workspace;
 
 /// The policies other than the usual one by which threads share CPUs: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
-/// What is built in every way.
+/// Examples that are built with and without floating-point instructions.
 const ALWAYS: [&str; 7] = ["disk", "faults", "hello_world", "httpd", "net_calls", "stdin", "threads"];
 
-/// What is not built without floating-point instructions: it is not for hosts that merely emulate.
-const ORDINARY: [&str; 6] = ["abi_calls", "http_client", "poll_server", "third_party", "udp_echo", "web"];
+/// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
+const HARD_FLOAT_ONLY: [&str; 6] =
+    ["abi_calls", "http_client", "poll_server", "third_party", "udp_echo", "web"];
 
 /// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
 #[derive(Debug)]
@@ -30,14 +31,12 @@ impl Examples {
     pub(super) fn build() -> Result<Self> {
         let examples = Self::new()?;
         let release = BuildOptions { release: true, ..BuildOptions::default() };
-        for name in ALWAYS.iter().chain(&ORDINARY) {
-            examples.add(name, name, &release)?;
-        }
-        examples.add("hello_world", "debug", &BuildOptions::default())?;
+        examples.add_all(&[ALWAYS.as_slice(), &HARD_FLOAT_ONLY].concat(), &release)?;
         for policy in POLICIES {
             let features = vec![format!("hermit-sys/{policy}")];
             examples.add("threads", policy, &BuildOptions { features, ..release.clone() })?;
         }
+        examples.add("hello_world", "debug", &BuildOptions::default())?;
         Ok(examples)
     }
 
@@ -45,10 +44,10 @@ impl Examples {
     /// 1.8 million instructions a second, so what is to run there is better optimised.
     pub(super) fn build_soft() -> Result<Self> {
         let examples = Self::new()?;
-        let options = BuildOptions { release: true, float: FloatAbi::Soft, ..BuildOptions::default() };
-        for name in ALWAYS {
-            examples.add(name, name, &options)?;
-        }
+        examples.add_all(
+            &ALWAYS,
+            &BuildOptions { release: true, float: FloatAbi::Soft, ..BuildOptions::default() },
+        )?;
         Ok(examples)
     }
 
@@ -56,10 +55,21 @@ impl Examples {
         Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")? })
     }
 
+    /// Builds examples and copies their images.
+    fn add_all(&self, examples: &[&str], options: &BuildOptions) -> Result<()> {
+        for (example, image) in build::examples(examples, options)? {
+            self.copy(&image, &example)?;
+        }
+        Ok(())
+    }
+
+    /// Builds an example and copies its image under a name.
     fn add(&self, example: &str, name: &str, options: &BuildOptions) -> Result<()> {
-        let source = workspace::example(example).with_context(|| format!("there is no example {example}"))?;
-        let image = build::guest_program(&source, options)?;
-        fs::copy(&image, self.image(name)).with_context(|| format!("cannot copy {}", image.display()))?;
+        build::examples(&[example], options)?.iter().try_for_each(|(_, image)| self.copy(image, name))
+    }
+
+    fn copy(&self, image: &Path, name: &str) -> Result<()> {
+        fs::copy(image, self.image(name)).with_context(|| format!("cannot copy {}", image.display()))?;
         Ok(())
     }
 
@@ -71,5 +81,28 @@ impl Examples {
     /// The image of an example, `debug` for the `hello_world` that is not optimised, or a policy's `threads`.
     pub(super) fn image(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+}
+
+/// Something that a step of the test run builds for later steps.
+#[derive(Debug)]
+pub(super) struct Built<T>(Mutex<Option<T>>);
+
+impl<T> Built<T> {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Builds it and keeps it.
+    pub(super) fn build(&self, build: impl FnOnce() -> Result<T>) -> Result<()> {
+        let built = build()?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(built);
+        Ok(())
+    }
+
+    /// What was built, if that succeeded.
+    pub(super) fn get(self) -> Option<T> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::report::Report;
+use super::schedule::Tests;
 use xtask::{process, workspace};
 
 /// Sanitizers are for a target that is named, or build scripts would have them too.
@@ -29,9 +30,12 @@ pub(super) fn test(report: &mut Report, seconds: u32) -> Result<()> {
     let folder = workspace::root().join("hypervisor/fuzz");
     let output = workspace::root().join("target/fuzz");
     build(&folder, &output)?;
-    for name in targets(&folder)? {
-        report.check(&format!("fuzz {name}"), || run(&folder, &output, &name, seconds));
+    let mut tests = Tests::default();
+    let (folder, output) = (&folder, &output);
+    for name in targets(folder)? {
+        tests.add(format!("fuzz {name}"), move || run(folder, output, &name, seconds));
     }
+    report.run(tests);
     Ok(())
 }
 

@@ -1,21 +1,19 @@
 //! What users get wrong, and what the build tool then says.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::examples::Examples;
-use super::report::Report;
+use super::schedule::Tests;
 use super::users::{expect, xtask};
 
-pub(super) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
-    let folder = TempDir::new().context("cannot make a temporary folder")?;
+pub(super) fn test<'a>(tests: &mut Tests<'a>, examples: &'a Examples) -> Result<()> {
     let image = examples.image("hello_world").display().to_string();
     let own = std::env::current_exe()?.display().to_string();
-    let empty: PathBuf = folder.path().join("empty");
-    fs::create_dir(&empty)?;
+    let empty = examples.folder().join("empty");
+    fs::create_dir_all(&empty)?;
     let empty = empty.display().to_string();
     let in_process = ["run", &image, "--platform", "process"];
     let with_board = [in_process.as_slice(), &["--board", "pc"]].concat();
@@ -45,15 +43,17 @@ pub(super) fn test(report: &mut Report, examples: &Examples) -> Result<()> {
         ("an unknown command", &["fly"], 2, "fly"),
     ];
     for (name, arguments, code, text) in cases {
-        report.check(&format!("mistake: {name}"), || expect(&mut xtask(arguments)?, code, text).map(drop));
+        let mut command = xtask(arguments)?;
+        tests.add(format!("mistake: {name}"), move || expect(&mut command, code, text).map(drop));
     }
-    report.check("mistake: QEMU is missing", || {
+    tests.add("mistake: QEMU is missing", move || {
         // The runner needs no other program, and does not install anything.
         let mut command = xtask(&["runner", &image])?;
         command.env("HERMIT_RUN_ARGS", "--platform qemu");
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
     });
-    report.check("user: image writes a file that boots", || {
+    tests.add("user: image writes a file that boots", move || {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
         let file = folder.path().join("fused");
         let path = file.display().to_string();
         expect(&mut xtask(&["image", "hello_world", "--release", "-o", &path])?, 0, "qemu-system-x86_64")?;

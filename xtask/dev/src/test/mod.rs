@@ -1,15 +1,15 @@
-//! `cargo xtask test`: everything that says whether the system works.
+//! `cargo xtask test`: all tests of the system.
 //!
-//! | ring | what |
+//! | ring | tests |
 //! | --- | --- |
-//! | `host` | unit, property and integration tests of everything that runs on the development machine; models |
-//! | `process` | programs in machines of our hypervisor, each a process of the host, and the hypervisor's tests with images |
-//! | `qemu` | programs in virtual machines of QEMU, its devices, bad images, and users' mistakes |
-//! | `kvm` | as `process`, in virtual machines on KVM |
-//! | `fuzz` | the hypervisor's fuzz targets; only if it is named or with `--long` |
+//! | `host` | unit, property and integration tests of the crates that run on the development machine; loom models |
+//! | `process` | programs under uhyve's process engine, and uhyve's tests that need images |
+//! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
+//! | `kvm` | as `process`, with uhyve's KVM engine |
+//! | `fuzz` | uhyve's fuzz targets; only if it is named or with `--long` |
 //!
-//! Without a ring: the lints and all other rings in this order, which is what CI needs. A ring of an engine that the host does
-//! not have is then skipped.
+//! Without a ring: the lints and all other rings in this order, as CI runs them. A ring whose engine the host lacks is then
+//! skipped.
 
 mod boards;
 mod cable;
@@ -17,6 +17,7 @@ mod devices;
 mod examples;
 mod fuzz;
 mod host;
+mod host_tests;
 mod images;
 mod instructions;
 mod machines;
@@ -24,27 +25,32 @@ mod mistakes;
 mod programs;
 mod report;
 mod running;
+mod schedule;
 mod soft_float;
 mod symbols;
 mod users;
+
+use std::fmt;
 
 use anyhow::Result;
 
 use crate::lint;
 use boards::Qemu;
-use examples::Examples;
+use examples::{Built, Examples};
 use host::{Host, Monitor};
+use host_tests::HostTests;
 use machines::Plan;
 use report::Report;
-use xtask::uhyve::Engine;
-use xtask::{process, setup, workspace};
+use schedule::Tests;
+use xtask::setup;
+use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to test; nothing named: lints and all rings
     #[arg(value_enum, value_name = "RING")]
     rings: Vec<Ring>,
-    /// Also run what takes minutes; property tests begin somewhere new
+    /// Also run what takes minutes; property tests start from a random seed
     #[arg(long)]
     long: bool,
     /// How long each fuzz target runs
@@ -66,92 +72,118 @@ enum Ring {
     Fuzz,
 }
 
-/// Where property tests begin: always the same, so that no change is blamed for what another one did. With `--long` it is
-/// somewhere new.
-const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
+impl fmt::Display for Ring {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Host => "host",
+            Self::Process => "process",
+            Self::Qemu => "qemu",
+            Self::Kvm => "kvm",
+            Self::Fuzz => "fuzz",
+        })
+    }
+}
 
 impl Arguments {
-    fn wants(&self, ring: Ring) -> bool {
-        self.rings.is_empty() || self.rings.contains(&ring)
-    }
-
-    fn plan(&self, engine: Engine, ring: Ring) -> Option<Plan> {
-        let plan = Plan { engine, is_asked_for: self.rings.contains(&ring), long: self.long };
-        self.wants(ring).then_some(plan)
+    /// The rings to run, in their order.
+    fn chosen(&self) -> Vec<Ring> {
+        let is_default = |ring: &Ring| self.rings.is_empty() && (*ring != Ring::Fuzz || self.long);
+        let all = [Ring::Host, Ring::Process, Ring::Qemu, Ring::Kvm, Ring::Fuzz];
+        all.into_iter().filter(|ring| is_default(ring) || self.rings.contains(ring)).collect()
     }
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    if arguments.wants(Ring::Qemu) {
-        setup::ensure_with_qemu()?;
-    } else if arguments.rings != [Ring::Fuzz] {
-        setup::ensure()?;
-    }
-    let mut report = Report::default();
-    if arguments.rings.is_empty() {
-        report.check("lint", lint::check);
-    }
-    if arguments.wants(Ring::Host) {
-        report.check("host tests", || host(arguments.long));
-        report.check("loom models of the scheduler", models);
-    }
-    // Built when the first ring needs them.
-    let mut examples = None;
-    if let Some(plan) = arguments.plan(Engine::Process, Ring::Process) {
-        machines::test(&mut report, &mut examples, &plan)?;
-    }
-    if arguments.wants(Ring::Qemu) {
-        qemu(&mut report, ordinary(&mut examples)?, arguments.long)?;
-    }
-    if let Some(plan) = arguments.plan(Engine::Kvm, Ring::Kvm) {
-        machines::test(&mut report, &mut examples, &plan)?;
-    }
-    if arguments.rings.contains(&Ring::Fuzz) || (arguments.rings.is_empty() && arguments.long) {
-        fuzz::test(&mut report, arguments.seconds)?;
+    let rings = arguments.chosen();
+    let mut report = Report::new(2 + rings.len());
+    report.step("setup", |_| prepare(&rings))?;
+    let builds = report.step("lints and builds", |report| Builds::run(report, arguments, &rings))?;
+    for ring in rings {
+        report.step(&format!("ring {ring}"), |report| test(report, ring, &builds, arguments))?;
     }
     report.finish()
 }
 
-/// The ordinary images, built if they are not yet.
-fn ordinary(examples: &mut Option<Examples>) -> Result<&Examples> {
-    let built = match examples.take() {
-        Some(built) => built,
-        None => Examples::build()?,
-    };
-    Ok(examples.insert(built))
-}
-
-fn host(long: bool) -> Result<()> {
-    let mut cargo = process::cargo();
-    if !long {
-        cargo.envs([PROPERTY_SEED]);
+/// Installs what the rings need.
+fn prepare(rings: &[Ring]) -> Result<()> {
+    if rings.contains(&Ring::Qemu) {
+        setup::ensure_with_qemu()
+    } else if rings == [Ring::Fuzz] {
+        Ok(())
+    } else {
+        setup::ensure()
     }
-    process::run(cargo.current_dir(workspace::root()).arg("test"))
 }
 
-/// Every order in which CPUs can do their steps: see `kernel/sched/src/models`.
-fn models() -> Result<()> {
-    let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).env("RUSTFLAGS", "--cfg loom");
-    process::run(cargo.args([
-        "test",
-        "--release",
-        "--package",
-        "hermit-sched",
-        "--target-dir",
-        "target/loom",
-    ]))
+/// What the rings share: each part is built once. A part that is missing is not needed, or its build failed.
+#[derive(Debug)]
+struct Builds {
+    host_tests: Option<HostTests>,
+    images: Option<Examples>,
+    /// Images without floating-point instructions.
+    soft_images: Option<Examples>,
 }
 
-fn qemu(report: &mut Report, examples: &Examples, long: bool) -> Result<()> {
+impl Builds {
+    /// Builds what these rings need, and runs the lints if everything is tested.
+    fn run(report: &mut Report, arguments: &Arguments, rings: &[Ring]) -> Result<Self> {
+        let runs_uhyve = rings.contains(&Ring::Process) || rings.contains(&Ring::Kvm);
+        let is_native = |engine| Uhyve::check(setup::uhyve()?).map(|uhyve| uhyve.works(engine));
+        let slow_kvm = rings.contains(&Ring::Kvm) && has_kvm() && !is_native(Engine::Kvm)?;
+        let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
+        let mut tests = Tests::default();
+        if runs_uhyve || rings.contains(&Ring::Qemu) {
+            tests.add("build: images", || images.build(Examples::build));
+        }
+        if arguments.rings.is_empty() {
+            tests.add("lint", lint::check);
+        }
+        if slow_kvm || rings.contains(&Ring::Qemu) {
+            tests.add("build: images without floating-point instructions", || {
+                soft_images.build(Examples::build_soft)
+            });
+        }
+        if runs_uhyve || rings.contains(&Ring::Host) {
+            tests.add("build: host tests", || host_tests.build(|| HostTests::build(arguments.long)));
+        }
+        report.run(tests);
+        Ok(Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() })
+    }
+}
+
+/// Runs a ring; one whose parts could not be built has failed already.
+fn test(report: &mut Report, ring: Ring, builds: &Builds, arguments: &Arguments) -> Result<()> {
+    let is_asked_for = arguments.rings.contains(&ring);
+    let plan = |engine| Plan { engine, is_asked_for, long: arguments.long };
+    match ring {
+        Ring::Host => {
+            let mut tests = Tests::default();
+            builds.host_tests.iter().for_each(|host_tests| host_tests.add(&mut tests));
+            report.run(tests);
+            Ok(())
+        }
+        Ring::Process => machines::test(report, builds, &plan(Engine::Process)),
+        Ring::Qemu => match (&builds.images, &builds.soft_images) {
+            (Some(images), Some(soft_images)) => qemu(report, images, soft_images, arguments.long),
+            _ => Ok(()),
+        },
+        Ring::Kvm => machines::test(report, builds, &plan(Engine::Kvm)),
+        Ring::Fuzz => fuzz::test(report, arguments.seconds),
+    }
+}
+
+fn qemu(report: &mut Report, examples: &Examples, soft: &Examples, long: bool) -> Result<()> {
     let qemu = Qemu::new(examples)?;
     let host = Host { monitor: Monitor::Qemu(qemu.loader.clone()), examples };
-    symbols::test(report);
-    programs::test(report, &host, long)?;
-    boards::test(report, &qemu);
-    devices::test(report, &qemu);
-    images::test(report, &qemu)?;
-    soft_float::test(report, &qemu)?;
-    users::test(report, &host);
-    mistakes::test(report, examples)
+    let mut tests = Tests::default();
+    programs::test(&mut tests, &host, long)?;
+    boards::test(&mut tests, &qemu);
+    devices::test(&mut tests, &qemu);
+    images::test(&mut tests, &qemu)?;
+    symbols::test(&mut tests, examples);
+    soft_float::test(&mut tests, &qemu, soft);
+    users::test(&mut tests, &host);
+    mistakes::test(&mut tests, examples)?;
+    report.run(tests);
+    Ok(())
 }

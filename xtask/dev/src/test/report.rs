@@ -1,78 +1,158 @@
-//! Which tests passed.
+//! Results of tests: printed as they come, summed up at the end.
 
-use std::time::Instant;
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Counts tests and prints a line for each.
-#[derive(Debug, Default)]
+use super::schedule::{Finished, Tests};
+
+/// Number of tests in the table of the slowest ones.
+const SLOWEST: usize = 30;
+
+thread_local! {
+    /// Notes of the test that runs on this thread.
+    static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Adds a line to the report of the test that calls it, below its result.
+pub(super) fn note(text: impl Into<String>) {
+    NOTES.with_borrow_mut(|notes| notes.push(text.into()));
+}
+
+/// Removes and returns the notes of the test that has run on this thread.
+pub(super) fn take_notes() -> Vec<String> {
+    NOTES.take()
+}
+
+/// Results of a run of `cargo xtask test`, which consists of steps with tests.
+#[derive(Debug)]
 pub(crate) struct Report {
-    passed: usize,
+    /// Number of steps of the run.
+    steps: usize,
+    /// Names of the steps so far, and how long each one took.
+    step_times: Vec<(String, Duration)>,
+    /// Names of the tests that ran, and how long each one took.
+    test_times: Vec<(String, Duration)>,
     failed: Vec<String>,
     skipped: Vec<String>,
 }
 
 impl Report {
-    /// Runs a test.
-    pub(crate) fn check(&mut self, name: &str, test: impl FnOnce() -> Result<()>) {
-        let start = Instant::now();
-        let result = test();
-        let time = start.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                println!("ok      {name} ({time:.2} s)");
-                self.passed += 1;
-            }
-            Err(error) => {
-                println!("FAILED  {name} ({time:.2} s)\n{error:#}\n");
-                self.failed.push(name.to_owned());
-            }
-        }
+    /// A report of a run with this many steps.
+    pub(crate) fn new(steps: usize) -> Self {
+        let (step_times, test_times) = (Vec::new(), Vec::new());
+        Self { steps, step_times, test_times, failed: Vec::new(), skipped: Vec::new() }
     }
 
-    /// Notes what this machine cannot test.
+    /// Announces a step, runs it, and records its time.
+    pub(crate) fn step<T>(&mut self, name: &str, step: impl FnOnce(&mut Self) -> T) -> T {
+        println!("[{}/{}] {name}", self.step_times.len() + 1, self.steps);
+        let (start, index) = (Instant::now(), self.step_times.len());
+        self.step_times.push((name.to_owned(), Duration::ZERO));
+        let result = step(self);
+        self.step_times[index].1 = start.elapsed();
+        result
+    }
+
+    /// Runs tests, and prints their results in the order in which they were added.
+    pub(super) fn run(&mut self, tests: Tests<'_>) {
+        for (name, reason) in &tests.skipped {
+            self.skip(name, reason);
+        }
+        tests.run(|finished| self.record(finished));
+    }
+
+    fn record(&mut self, finished: Finished) {
+        let Finished { name, time, notes, result } = finished;
+        let verdict = if result.is_ok() { "ok     " } else { "FAILED " };
+        println!("{verdict} {name} ({:.2} s)", time.as_secs_f64());
+        for note in notes {
+            println!("        {note}");
+        }
+        if let Err(error) = result {
+            println!("{error:#}\n");
+            self.failed.push(name.clone());
+        }
+        self.test_times.push((name, time));
+    }
+
+    /// Records a test that this machine cannot run.
     pub(crate) fn skip(&mut self, name: &str, reason: &str) {
         println!("skipped {name}: {reason}");
         self.skipped.push(format!("{name}: {reason}"));
     }
 
-    /// Prints the sum; an error if a test failed.
-    pub(crate) fn finish(self) -> Result<()> {
-        println!();
+    /// Prints times and the totals; an error if a test failed.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        print!("{}", self.times());
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
         }
         for name in &self.failed {
             println!("failed: {name}");
         }
-        println!("{} passed, {} failed", self.passed, self.failed.len());
+        println!("{} passed, {} failed", self.test_times.len() - self.failed.len(), self.failed.len());
         if !self.failed.is_empty() {
             bail!("{} tests failed", self.failed.len());
         }
         Ok(())
     }
+
+    /// The time of each step, and a table of the slowest tests.
+    fn times(&mut self) -> String {
+        let mut text = "\nsteps:\n".to_owned();
+        let mut row = |name: &str, time: Duration| {
+            // A `String` takes all that is written to it.
+            writeln!(text, "{:9.2} s  {name}", time.as_secs_f64()).unwrap_or_default();
+        };
+        self.step_times.iter().for_each(|(name, time)| row(name, *time));
+        row("in all", self.step_times.iter().map(|(_, time)| *time).sum());
+        self.test_times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        let slowest = self.test_times.iter().take(SLOWEST);
+        let rows = slowest.map(|(name, time)| format!("{:9.2} s  {name}\n", time.as_secs_f64()));
+        text.push_str("\nslowest tests:\n");
+        text.extend(rows);
+        text.push('\n');
+        text
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Report;
+    use super::{Report, Tests};
+    use std::time::Duration;
 
     #[test]
-    fn a_failure_is_counted() {
-        let mut report = Report::default();
-        report.check("good", || Ok(()));
-        assert_eq!((report.passed, report.failed.len()), (1, 0));
-        report.check("bad", || anyhow::bail!("as expected"));
-        assert_eq!((report.passed, report.failed.as_slice()), (1, &["bad".to_owned()][..]));
+    fn failures_are_counted() {
+        let mut report = Report::new(1);
+        let mut tests = Tests::default();
+        tests.add("good", || Ok(()));
+        tests.add("bad", || anyhow::bail!("as expected"));
+        report.run(tests);
+        assert_eq!((report.test_times.len(), report.failed.as_slice()), (2, &["bad".to_owned()][..]));
         assert!(report.finish().is_err());
     }
 
     #[test]
-    fn what_is_skipped_does_not_count() {
-        let mut report = Report::default();
+    fn skipped_tests_do_not_count() {
+        let mut report = Report::new(1);
         report.skip("a ring", "there is no such device");
-        assert_eq!((report.passed, report.failed.len(), report.skipped.len()), (0, 0, 1));
+        assert_eq!((report.test_times.len(), report.failed.len(), report.skipped.len()), (0, 0, 1));
         assert!(report.finish().is_ok());
-        assert!(Report::default().finish().is_ok());
+        assert!(Report::new(0).finish().is_ok());
+    }
+
+    #[test]
+    fn slowest_tests_come_first() {
+        let mut report = Report::new(2);
+        report.step("first step", |_| ());
+        report.test_times = vec![("a".to_owned(), Duration::from_secs(1)); 40];
+        report.test_times.push(("slow".to_owned(), Duration::from_millis(2500)));
+        let text = report.times();
+        assert!(text.contains("slowest tests:\n     2.50 s  slow\n     1.00 s  a\n"), "{text}");
+        assert!(text.starts_with("\nsteps:\n     0.00 s  first step\n     0.00 s  in all\n"), "{text}");
+        assert_eq!(text.matches(" s  a\n").count(), 29);
     }
 }

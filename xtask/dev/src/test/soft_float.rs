@@ -6,7 +6,7 @@ use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64};
 use super::boards::{Qemu, expect};
 use super::examples::Examples;
 use super::instructions::{self, Places};
-use super::report::Report;
+use super::schedule::Tests;
 use xtask::qemu::Guest;
 
 /// The examples that are looked through.
@@ -19,29 +19,27 @@ const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
 ];
 
-pub(super) fn test(report: &mut Report, qemu: &Qemu<'_>) -> Result<()> {
-    let soft = Examples::build_soft()?;
+pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Examples) {
     for name in IMAGES {
-        report.check(&format!("soft-float: no such instruction in {name}"), || {
+        tests.add(format!("soft-float: no such instruction in {name}"), move || {
             let found = strange(instructions::floating(&soft.image(name))?);
             ensure!(found.is_empty(), "there are floating-point instructions: {found:?}");
             Ok(())
         });
     }
-    report.check("soft-float: an ordinary image has such instructions", || {
+    tests.add("soft-float: an ordinary image has such instructions", move || {
         let found = strange(instructions::floating(&qemu.image("hello_world"))?);
         ensure!(!found.is_empty(), "none was found");
         Ok(())
     });
     let greeting: &[&str] = &["Hello, world!", "hermit", "argument 1: one"];
-    report.check("soft-float: hello_world", || boots(qemu, &soft, "hello_world", &["one"], greeting));
-    report.check("soft-float: arithmetic", || boots(qemu, &soft, "faults", &["float"], &["ok"]));
+    tests.add("soft-float: hello_world", move || boots(qemu, soft, "hello_world", &["one"], greeting));
+    tests.add("soft-float: arithmetic", move || boots(qemu, soft, "faults", &["float"], &["ok"]));
     for check in ["mutex", "tls"] {
-        report.check(&format!("soft-float: threads, {check}"), || {
-            boots(qemu, &soft, "threads", &[check], &["ok"])
+        tests.add(format!("soft-float: threads, {check}"), move || {
+            boots(qemu, soft, "threads", &[check], &["ok"])
         });
     }
-    Ok(())
 }
 
 /// What is not where the kernel is known to have it.

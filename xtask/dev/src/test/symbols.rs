@@ -8,15 +8,20 @@ use anyhow::{Context, Result, ensure};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 
-use super::report::Report;
+use super::examples::Examples;
+use super::schedule::Tests;
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::toolchain::Toolchain;
-use xtask::{process, workspace};
+use xtask::workspace;
 
-pub(crate) fn test(report: &mut Report) {
-    report.check("symbols: the kernel exports what hermit-abi declares", exports);
-    report.check("symbols: std needs nothing else", std_needs);
+pub(super) fn test<'a>(tests: &mut Tests<'a>, examples: &'a Examples) {
+    tests.add("symbols: the kernel exports what hermit-abi declares", exports);
+    tests.add("symbols: std needs nothing else", std_needs);
+    tests.add("symbols: only programs with sockets contain the network stack", || network(examples));
 }
+
+/// Parts of the names of the network stack's crates.
+const NETWORK: [&str; 3] = ["smoltcp", "hermit_net", "hermit_net_stack"];
 
 fn declared() -> BTreeSet<String> {
     hermit_abi::SYMBOLS.iter().map(|&name| name.to_owned()).collect()
@@ -24,14 +29,29 @@ fn declared() -> BTreeSet<String> {
 
 /// The kernel's global functions of the ABI are exactly the declared ones.
 fn exports() -> Result<()> {
-    let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-kernel"]);
-    cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
-    process::run(&mut cargo)?;
-    let library = workspace::target_dir().join(BARE_TARGET).join("kernel/libhermit_kernel.a");
+    // `hermit-sys` has built it for the images.
+    let library = workspace::target_dir().join(GUEST_TARGET).join("hermit-sys/hermit-kernel");
+    let library = library.join(BARE_TARGET).join("kernel/libhermit_kernel.a");
     let defined = symbols(&library, |symbol| symbol.is_global() && symbol.is_definition())?;
     let exported: BTreeSet<_> = defined.into_iter().filter(|name| name.starts_with("sys_")).collect();
     compare("hermit-abi declares", &declared(), "the kernel exports", &exported)
+}
+
+/// The network stack is linked into a program that calls sockets, and no part of it into one that does not.
+fn network(examples: &Examples) -> Result<()> {
+    let of_network = |example: &str| -> Result<Vec<String>> {
+        let path = examples.image(example);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let image = object::File::parse(bytes.as_slice())?;
+        let symbols = image.symbols().filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+        let symbols: Vec<_> = symbols.collect();
+        ensure!(symbols.iter().any(|symbol| symbol.contains("hermit_kernel")), "{example} has no symbols");
+        Ok(symbols.into_iter().filter(|symbol| NETWORK.iter().any(|name| symbol.contains(name))).collect())
+    };
+    let symbols = of_network("hello_world")?;
+    ensure!(symbols.is_empty(), "hello_world contains {}", symbols.join(", "));
+    ensure!(!of_network("httpd")?.is_empty(), "httpd does not contain the network stack");
+    Ok(())
 }
 
 /// Every symbol that std leaves open is declared, and the list of section 2 of the ABI's description is complete.

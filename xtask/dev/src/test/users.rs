@@ -9,13 +9,16 @@ use anyhow::{Context, Result, ensure};
 
 use super::examples::Examples;
 use super::host::Host;
-use super::report::Report;
+use super::schedule::Tests;
 use xtask::cargo;
 use xtask::target::GUEST_TARGET;
 use xtask::{process, workspace};
 
 /// The variable with options of the machine for the runner.
 const OPTIONS: &str = "HERMIT_RUN_ARGS";
+
+/// The program `xtask`, built if need be.
+static XTASK: OnceLock<PathBuf> = OnceLock::new();
 
 /// A program of somebody else, with a test.
 const PROGRAM: &str = r#"
@@ -37,32 +40,30 @@ mod tests {
 "#;
 
 /// Runs programs on a platform of `run`, whose name is the host's.
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
-    let (platform, examples) = (host.to_string(), host.examples);
-    report.check(&format!("{host}: run passes on input, output and the exit code"), || {
-        runs(&platform, &examples.image("hello_world"))
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    tests.add(format!("{host}: run passes on input, output and the exit code"), move || {
+        runs(&host.to_string(), &host.examples.image("hello_world"))
     });
-    report.check(&format!("{host}: run with a disk"), || disk(&platform, examples));
+    tests.add(format!("{host}: run with a disk"), move || disk(&host.to_string(), host.examples));
     if host.is_slow() {
         // What follows builds images that have floating-point instructions.
         return;
     }
-    report
-        .check(&format!("{host}: run with a time limit"), || time_limit(&platform, &examples.image("stdin")));
-    let machine = format!("--platform {platform} --timeout 60 --memory 32M");
-    report.check(&format!("{host}: cargo run in the workspace"), || {
+    tests.add(format!("{host}: run with a time limit"), move || {
+        time_limit(&host.to_string(), &host.examples.image("stdin"))
+    });
+    let machine = format!("--platform {host} --timeout 60 --memory 32M");
+    let options = machine.clone();
+    tests.add(format!("{host}: cargo run in the workspace"), move || {
         let mut cargo = process::cargo();
-        cargo.current_dir(workspace::root()).env(OPTIONS, &machine).stdin(Stdio::null());
+        cargo.current_dir(workspace::root()).env(OPTIONS, &options).stdin(Stdio::null());
         cargo.args(["run", "--quiet", "--release", "--package", "hello_world", "--target", GUEST_TARGET]);
         expect(cargo.args(["--", "--exit-code", "7"]), 7, "operating system: hermit").map(drop)
     });
-    report.check(&format!("{host}: a crate outside the workspace"), || {
-        outside_crate(&platform, &machine, &examples.folder().join("another folder"))
+    tests.add(format!("{host}: a crate outside the workspace"), move || {
+        outside_crate(&host.to_string(), &machine, &host.examples.folder().join("another folder"))
     });
 }
-
-/// The program `xtask`, built if need be.
-static XTASK: OnceLock<PathBuf> = OnceLock::new();
 
 /// The command `xtask` with arguments.
 pub(super) fn xtask(arguments: &[&str]) -> Result<Command> {

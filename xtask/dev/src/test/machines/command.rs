@@ -6,38 +6,38 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::Ring;
-use crate::test::report::Report;
 use crate::test::running::Input;
+use crate::test::schedule::Tests;
 use crate::test::users;
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
-    ring.check(report, "--check", || check(ring));
-    ring.check(report, "--help", || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    ring.add(tests, "--check", move || check(ring));
+    ring.add(tests, "--help", move || {
         let help = process::output(Command::new(&ring.program).arg("--help"))?;
         ensure!(help.contains("Usage: uhyve") && help.contains("--block"), "{help}");
         Ok(())
     });
-    ring.check(report, "--stats", || {
+    ring.add(tests, "--stats", move || {
         let outcome = ring.machine("hello_world", &[]).options(&["--stats"]).expect(0, &[])?;
         let errors = String::from_utf8_lossy(&outcome.errors).into_owned();
         ensure!(errors.starts_with("uhyve: ran for ") && errors.contains("register writes"), "{errors}");
         Ok(())
     });
-    ring.check(report, "a time limit", || {
+    ring.add(tests, "a time limit", move || {
         let machine =
             ring.machine("stdin", &[]).reads(Input::Open(Vec::new())).limit(Duration::from_millis(500));
         machine.expect(124, &["more than 0.5 s and was ended"]).map(drop)
     });
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         for (name, arguments) in [("stdin", [].as_slice()), ("threads", &["tick"])] {
-            ring.check(report, &format!("SIG{signal} while {name} runs"), || {
+            ring.add(tests, &format!("SIG{signal} while {name} runs"), move || {
                 told_to_end(ring, (name, arguments), signal, code)
             });
         }
     }
-    ring.check(report, "`auto`", || auto(ring));
+    ring.add(tests, "`auto`", move || auto(ring));
 }
 
 /// The exit code says whether a guest would run at full speed.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::Ring;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// Machines at the same time.
 const AT_ONCE: u8 = 100;
@@ -11,9 +11,9 @@ const AT_ONCE: u8 = 100;
 /// Machines one after the other.
 const IN_A_ROW: u32 = 1_000;
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
-    ring.check(report, &format!("{AT_ONCE} machines at once"), || at_once(ring));
-    ring.check(report, &format!("{IN_A_ROW} machines in a row"), || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    ring.add(tests, &format!("{AT_ONCE} machines at once"), move || at_once(ring));
+    ring.add(tests, &format!("{IN_A_ROW} machines in a row"), move || {
         (0..IN_A_ROW).try_for_each(|number| {
             let outcome = ring.machine("hello_world", &[]).expect(0, &["Hello, world!"]);
             outcome.map(drop).with_context(|| format!("machine {number}"))

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
 use super::Ring;
-use crate::test::report::Report;
 use crate::test::running::Input;
+use crate::test::schedule::Tests;
 
 /// The size of a disk.
 const SIZE: usize = 64 * 1024;
@@ -15,14 +16,14 @@ const SIZE: usize = 64 * 1024;
 /// The first disk, as guests see it.
 const DISK: &str = "/dev/vda";
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
-    ring.check(report, "a disk keeps what is written", || check(ring));
-    ring.check(report, "bytes of a disk are read and written", || bytes(ring));
-    ring.check(report, "a disk that cannot be written", || read_only(ring));
-    ring.check(report, "a disk that ends within a sector", || odd_size(ring));
-    ring.check(report, "two disks", || two(ring));
-    ring.check(report, "a disk of two machines", || shared(ring));
-    ring.check(report, "/dev/hwrng", || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    ring.add(tests, "a disk keeps what is written", move || check(ring));
+    ring.add(tests, "bytes of a disk are read and written", move || bytes(ring));
+    ring.add(tests, "a disk that cannot be written", move || read_only(ring));
+    ring.add(tests, "a disk that ends within a sector", move || odd_size(ring));
+    ring.add(tests, "two disks", move || two(ring));
+    ring.add(tests, "a disk of two machines", move || shared(ring));
+    ring.add(tests, "/dev/hwrng", move || {
         // That one of 256 values is missing among 2000 has a probability of about 1 in 10.
         let outcome = ring.machine("disk", &["random", "/dev/hwrng", "2000"]).expect(0, &[" values"])?;
         let text = outcome.text();
@@ -33,12 +34,13 @@ pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
     });
 }
 
-/// A new disk of zeros.
-fn disk(ring: &Ring<'_>, size: usize) -> Result<(PathBuf, String)> {
-    let path = ring.host.examples.folder().join("disk.img");
+/// A new disk of zeros, in a folder of its own that is removed with the first value.
+fn disk(size: usize) -> Result<(TempDir, PathBuf, String)> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let path = folder.path().join("disk.img");
     fs::write(&path, vec![0; size]).context("cannot write a disk")?;
     let name = path.display().to_string();
-    Ok((path, name))
+    Ok((folder, path, name))
 }
 
 /// What `examples/disk` writes to each place.
@@ -48,7 +50,7 @@ fn pattern(offset: u64) -> u8 {
 }
 
 fn check(ring: &Ring<'_>) -> Result<()> {
-    let (path, name) = disk(ring, SIZE)?;
+    let (_folder, path, name) = disk(SIZE)?;
     ring.machine("disk", &["check", DISK])
         .disk(&name)
         .expect(0, &["65536 bytes are as they were written"])?;
@@ -62,7 +64,7 @@ fn check(ring: &Ring<'_>) -> Result<()> {
 }
 
 fn bytes(ring: &Ring<'_>) -> Result<()> {
-    let (path, name) = disk(ring, SIZE)?;
+    let (_folder, path, name) = disk(SIZE)?;
     let bytes = b"within sectors".repeat(100);
     let machine = ring.machine("disk", &["write", DISK, "700"]).disk(&name);
     machine.reads(Input::Bytes(bytes.clone())).expect(0, &[])?;
@@ -73,7 +75,7 @@ fn bytes(ring: &Ring<'_>) -> Result<()> {
 }
 
 fn read_only(ring: &Ring<'_>) -> Result<()> {
-    let (path, name) = disk(ring, SIZE)?;
+    let (_folder, path, name) = disk(SIZE)?;
     let name = format!("{name}:ro");
     let machine = ring.machine("disk", &["write", DISK, "0"]).disk(&name);
     machine.reads(Input::Bytes(b"x".to_vec())).expect(1, &["disk: "])?;
@@ -83,7 +85,7 @@ fn read_only(ring: &Ring<'_>) -> Result<()> {
 
 /// A guest sees whole sectors only, and what comes behind them stays.
 fn odd_size(ring: &Ring<'_>) -> Result<()> {
-    let (path, name) = disk(ring, 1000)?;
+    let (_folder, path, name) = disk(1000)?;
     ring.machine("disk", &["check", DISK]).disk(&name).expect(0, &["512 bytes are as they were written"])?;
     let mut expected: Vec<u8> = (0..512).map(pattern).collect();
     expected.resize(1000, 0);
@@ -92,8 +94,8 @@ fn odd_size(ring: &Ring<'_>) -> Result<()> {
 }
 
 fn two(ring: &Ring<'_>) -> Result<()> {
-    let (_, first) = disk(ring, SIZE)?;
-    let second = ring.host.examples.folder().join("second.img");
+    let (folder, _, first) = disk(SIZE)?;
+    let second = folder.path().join("second.img");
     fs::write(&second, [b"second".as_slice(), &[0; 4090]].concat())?;
     let second = second.display().to_string();
     let machine = |words: &[&str]| ring.machine("disk", words).disk(&first).disk(&second);
@@ -109,7 +111,7 @@ fn two(ring: &Ring<'_>) -> Result<()> {
 
 /// Only one machine at a time may have a disk that it can write; any number may have one that they only read.
 fn shared(ring: &Ring<'_>) -> Result<()> {
-    let (_, name) = disk(ring, SIZE)?;
+    let (_folder, _, name) = disk(SIZE)?;
     let read_only = format!("{name}:ro");
     let in_use: (i32, &[&str]) = (125, &["is in use by another machine"]);
     let cases =

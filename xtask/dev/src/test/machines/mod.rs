@@ -16,12 +16,13 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::examples::Examples;
 use super::host::{Host, Monitor};
+use super::host_tests::HostTests;
 use super::report::Report;
-use super::{PROPERTY_SEED, programs, users};
+use super::schedule::Tests;
+use super::{Builds, programs, users};
+use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
-use xtask::{process, setup, workspace};
 
 pub(super) use machine::Machine;
 
@@ -30,6 +31,9 @@ const IMAGES_VARIABLE: &str = "HERMIT_TEST_IMAGES";
 
 /// The variable by which they learn what is to run them.
 const ENGINE_VARIABLE: &str = "HERMIT_TEST_ENGINE";
+
+/// The hypervisor's integration tests that need images.
+const WITH_IMAGES: [&str; 2] = ["gdb", "sandbox"];
 
 /// Whether, and how, the tests of an engine run.
 #[derive(Debug)]
@@ -70,15 +74,14 @@ impl Ring<'_> {
         Machine::new(Command::new(&self.program), &self.image(name), &[])
     }
 
-    /// Runs a test with a name of its own.
-    fn check(&self, report: &mut Report, name: &str, test: impl FnOnce() -> Result<()>) {
-        report.check(&format!("{}: {name}", self.host), test);
+    /// Adds a test whose name starts with the engine.
+    fn add<'a>(&self, tests: &mut Tests<'a>, name: &str, test: impl FnOnce() -> Result<()> + Send + 'a) {
+        tests.add(format!("{}: {name}", self.host), test);
     }
 }
 
-/// Runs the ring of an engine. A host without it is an error if it is asked for; otherwise the ring is skipped.
-/// `ordinary` are the images for everything that is not slow.
-pub(super) fn test(report: &mut Report, ordinary: &mut Option<Examples>, plan: &Plan) -> Result<()> {
+/// Runs the ring of an engine. A host without the engine is an error if the ring is named; otherwise the ring is skipped.
+pub(super) fn test(report: &mut Report, builds: &Builds, plan: &Plan) -> Result<()> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     let Plan { engine, .. } = *plan;
     let is_native = uhyve.works(engine);
@@ -90,38 +93,37 @@ pub(super) fn test(report: &mut Report, ordinary: &mut Option<Examples>, plan: &
         report.skip(&engine.to_string(), reason);
         return Ok(());
     }
-    if is_native {
-        let examples = super::ordinary(ordinary)?;
-        machines(report, examples, uhyve, plan)
-    } else {
-        machines(report, &Examples::build_soft()?, uhyve, plan)
-    }
-}
-
-fn machines(report: &mut Report, examples: &Examples, uhyve: Uhyve, plan: &Plan) -> Result<()> {
-    let Plan { engine, long, .. } = *plan;
+    let examples = if is_native { &builds.images } else { &builds.soft_images };
+    // What could not be built has failed already.
+    let (Some(examples), Some(host_tests)) = (examples, &builds.host_tests) else { return Ok(()) };
     let program = uhyve.program.clone();
     let ring = Ring { host: Host { monitor: Monitor::Uhyve(uhyve, engine), examples }, program, engine };
-    programs::test(report, &ring.host, long)?;
-    streams::test(report, &ring);
-    output::test(report, &ring);
-    disks::test(report, &ring);
-    command::test(report, &ring);
-    refusals::test(report, &ring);
-    if engine == Engine::Process {
-        processes::test(report, &ring);
-    }
-    if ring.host.is_native() {
-        crowd::test(report, &ring);
-    }
-    users::test(report, &ring.host);
-    ring.check(report, "tests of the hypervisor with images", || hypervisor(&ring));
+    let mut tests = Tests::default();
+    add(&mut tests, &ring, host_tests, plan)?;
+    report.run(tests);
     Ok(())
 }
 
-fn hypervisor(ring: &Ring<'_>) -> Result<()> {
-    let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).env(IMAGES_VARIABLE, ring.host.examples.folder());
-    cargo.env(ENGINE_VARIABLE, ring.engine.to_string()).envs([PROPERTY_SEED]);
-    process::run(cargo.args(["test", "--quiet", "--release", "--package", "uhyve"]))
+fn add<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>, host_tests: &'a HostTests, plan: &Plan) -> Result<()> {
+    programs::test(tests, &ring.host, plan.long)?;
+    streams::test(tests, ring);
+    output::test(tests, ring);
+    disks::test(tests, ring);
+    command::test(tests, ring);
+    refusals::test(tests, ring);
+    if plan.engine == Engine::Process {
+        processes::test(tests, ring);
+    }
+    if ring.host.is_native() {
+        crowd::test(tests, ring);
+    }
+    users::test(tests, &ring.host);
+    for test in WITH_IMAGES {
+        ring.add(tests, &format!("uhyve's tests `{test}`"), move || {
+            let folder = ring.host.examples.folder().display().to_string();
+            let variables = [(IMAGES_VARIABLE, folder), (ENGINE_VARIABLE, ring.engine.to_string())];
+            host_tests.run_integration_test("hypervisor", test, &variables)
+        });
+    }
+    Ok(())
 }

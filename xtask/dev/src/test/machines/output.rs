@@ -3,15 +3,15 @@
 use anyhow::{Result, ensure};
 
 use super::Ring;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
-    ring.check(report, "output comes before the report of a fault", || order(ring));
-    ring.check(report, "standard output, closed", || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    ring.add(tests, "output comes before the report of a fault", move || order(ring));
+    ring.add(tests, "standard output, closed", move || {
         let machine = ring.machine("hello_world", &["--exit-code", "3"]);
         machine.started_by(&["sh", "-c", "exec \"$@\" >&-", "sh"]).expect(3, &[]).map(drop)
     });
-    ring.check(report, "standard output that nobody reads", || {
+    ring.add(tests, "standard output that nobody reads", move || {
         // The pipe's reader ends before uhyve starts; the exit code goes by way of standard error.
         let script = "{ sleep 0.1; \"$@\"; echo \"code $?\" >&2; } | true";
         let machine = ring.machine("hello_world", &["--exit-code", "3"]);

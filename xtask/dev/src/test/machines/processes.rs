@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use super::Ring;
-use crate::test::report::Report;
 use crate::test::running::Running;
+use crate::test::schedule::Tests;
 use xtask::process;
 
 /// How long a process may take to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
     for signal in ["KILL", "TERM"] {
-        ring.check(report, &format!("the guest ends with uhyve, SIG{signal}"), || {
+        ring.add(tests, &format!("the guest ends with uhyve, SIG{signal}"), move || {
             let (running, guest) = start(ring)?;
             running.signal(signal)?;
             running.end()?;
             has_ended(guest)
         });
     }
-    ring.check(report, "uhyve ends with the guest", || {
+    ring.add(tests, "uhyve ends with the guest", move || {
         let (running, guest) = start(ring)?;
         process::run(Command::new("sh").args(["-c", &format!("kill -KILL {guest}")]))?;
         running.end()?.check(125, &["uhyve: error: "])

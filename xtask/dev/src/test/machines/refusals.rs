@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::Ring;
 use super::machine::Machine;
 use crate::test::images::of_another_abi;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 use xtask::uhyve::Engine;
 
 /// Starts a program without the rights of anybody.
@@ -21,56 +21,70 @@ const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--cl
 const WITHOUT_DEVICES: [&str; 6] =
     ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /dev && exec \"$@\"", "sh"];
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
-    images(report, ring);
-    options(report, ring);
-    ring.check(report, "a missing disk", || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    images(tests, ring);
+    options(tests, ring);
+    ring.add(tests, "a missing disk", move || {
         let machine = ring.machine("disk", &["size", "/dev/vda"]).disk("/no/such/disk");
         machine.expect(125, &["cannot open the disk /no/such/disk"]).map(drop)
     });
     if ring.engine == Engine::Kvm {
-        devices(report, ring);
+        devices(tests, ring);
     }
 }
 
 /// What a host may lack.
-fn devices(report: &mut Report, ring: &Ring<'_>) {
+fn devices<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
     let no_device: [(&str, &[&str], &str); 2] = [
         ("no permission for /dev/kvm", &AS_NOBODY, "usermod -aG kvm"),
         ("no /dev/kvm", &WITHOUT_DEVICES, "there is no /dev/kvm"),
     ];
     for (name, starter, text) in no_device {
         if can_start(starter) {
-            ring.check(report, name, || without_kvm(ring, starter, text));
+            ring.add(tests, name, move || without_kvm(ring, starter, text));
         } else {
-            report.skip(&format!("{}: {name}", ring.host), &format!("`{}` does not work here", starter[0]));
+            tests.skip(format!("{}: {name}", ring.host), format!("`{}` does not work here", starter[0]));
         }
     }
 }
 
-/// Each must be refused with one line.
-fn images(report: &mut Report, ring: &Ring<'_>) {
-    let image = |bytes: Vec<u8>| {
-        let file = ring.host.examples.folder().join("bad");
-        fs::write(&file, bytes).map(|()| file).context("cannot write a bad image")
-    };
-    let good = || fs::read(ring.image("hello_world")).context("cannot read an image");
-    type Make<'a> = &'a dyn Fn() -> Result<PathBuf>;
-    let cases: [(&str, Make<'_>, &str); 6] = [
-        ("a Linux program", &|| Ok(ring.program.clone()), "the ABI note is missing"),
-        ("an image of another ABI", &|| image(of_another_abi(&good()?)?), "built for ABI version 99"),
-        (
-            "an image cut at half",
-            &|| good().and_then(|good| image(good[..good.len() / 2].to_vec())),
-            "truncated",
-        ),
-        ("a text", &|| image(b"#!/bin/sh\necho hello\n".to_vec()), "not an ELF file"),
-        ("a missing image", &|| Ok("/no/such/image".into()), "cannot read /no/such/image"),
-        ("a folder", &|| Ok(ring.host.examples.folder().to_owned()), "cannot read "),
-    ];
-    for (name, make, text) in cases {
-        ring.check(report, &format!("refused: {name}"), || {
-            let outcome = ring.machine_for(&make()?, &[]).expect(125, &["uhyve: error: ", text])?;
+/// A file that is refused, or the reason why it could not be made.
+type BadImage = fn(&Ring<'_>, &Path) -> Result<PathBuf>;
+
+/// Files that are no image for this kernel, and what the error says.
+const BAD_IMAGES: [(&str, BadImage, &str); 6] = [
+    ("a Linux program", |ring, _| Ok(ring.program.clone()), "the ABI note is missing"),
+    (
+        "an image of another ABI",
+        |ring, folder| save(folder, &of_another_abi(&valid(ring)?)?),
+        "built for ABI version 99",
+    ),
+    (
+        "an image truncated to half",
+        |ring, folder| valid(ring).and_then(|image| save(folder, &image[..image.len() / 2])),
+        "truncated",
+    ),
+    ("a text", |_, folder| save(folder, b"#!/bin/sh\necho hello\n"), "not an ELF file"),
+    ("a missing image", |_, _| Ok("/no/such/image".into()), "cannot read /no/such/image"),
+    ("a folder", |ring, _| Ok(ring.host.examples.folder().to_owned()), "cannot read "),
+];
+
+fn valid(ring: &Ring<'_>) -> Result<Vec<u8>> {
+    fs::read(ring.image("hello_world")).context("cannot read an image")
+}
+
+fn save(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    let file = folder.join("bad");
+    fs::write(&file, bytes).map(|()| file).context("cannot write a bad image")
+}
+
+/// Each is refused with one line.
+fn images<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    for (name, make, text) in BAD_IMAGES {
+        ring.add(tests, &format!("refused: {name}"), move || {
+            let folder = TempDir::new().context("cannot make a temporary folder")?;
+            let file = make(ring, folder.path())?;
+            let outcome = ring.machine_for(&file, &[]).expect(125, &["uhyve: error: ", text])?;
             let lines = outcome.text().lines().count();
             ensure!(lines == 1, "{lines} lines\n{outcome}");
             Ok(())
@@ -78,7 +92,7 @@ fn images(report: &mut Report, ring: &Ring<'_>) {
     }
 }
 
-fn options(report: &mut Report, ring: &Ring<'_>) {
+fn options<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
     let cases: [(&str, [&str; 2], &str); 8] = [
         ("too little memory", ["--memory", "1M"], "at least 8M"),
         ("memory that is no size", ["--memory", "abc"], "such as 64M"),
@@ -90,7 +104,7 @@ fn options(report: &mut Report, ring: &Ring<'_>) {
         ("an unknown option", ["--fast", "--stats"], "--fast"),
     ];
     for (name, words, text) in cases {
-        ring.check(report, &format!("refused: {name}"), || {
+        ring.add(tests, &format!("refused: {name}"), move || {
             // The engine is named anew by one of them.
             let machine = Machine::new(Command::new(&ring.program), &ring.image("hello_world"), &[]);
             machine.options(&words).expect(2, &[text]).map(drop)

@@ -1,31 +1,37 @@
 //! Standard input, whatever it is connected to.
 
-use std::fs::{self, File};
+use std::io::{Seek, Write};
 
 use anyhow::{Result, ensure};
 
 use super::Ring;
-use crate::test::report::Report;
 use crate::test::running::Input;
+use crate::test::schedule::Tests;
 
 /// How much goes through a pipe.
 const LENGTH: usize = 100_000;
 
-pub(super) fn test(report: &mut Report, ring: &Ring<'_>) {
-    let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(LENGTH).collect();
-    ring.check(report, "standard input, a pipe with every byte", || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, ring: &'a Ring<'_>) {
+    ring.add(tests, "standard input, a pipe with every byte", move || {
+        let bytes = bytes(LENGTH);
         copied(ring, Input::Bytes(bytes.clone()), &bytes)
     });
-    ring.check(report, "standard input, a file", || {
-        let path = ring.host.examples.folder().join("input");
-        fs::write(&path, &bytes[..5000])?;
-        copied(ring, Input::File(File::open(path)?), &bytes[..5000])
+    ring.add(tests, "standard input, a file", move || {
+        let (bytes, mut file) = (bytes(5000), tempfile::tempfile()?);
+        file.write_all(&bytes)?;
+        file.rewind()?;
+        copied(ring, Input::File(file), &bytes)
     });
-    ring.check(report, "standard input, /dev/null", || copied(ring, Input::Nothing, b""));
-    ring.check(report, "standard input, closed", || {
+    ring.add(tests, "standard input, /dev/null", move || copied(ring, Input::Nothing, b""));
+    ring.add(tests, "standard input, closed", move || {
         let machine = ring.machine("stdin", &[]).started_by(&["sh", "-c", "exec \"$@\" <&-", "sh"]);
         machine.expect(0, &["0 bytes"]).map(drop)
     });
+}
+
+/// So many bytes, in which every value occurs.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..=u8::MAX).cycle().take(length).collect()
 }
 
 /// The program gets these bytes, and what it makes of them gets here.

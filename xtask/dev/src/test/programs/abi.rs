@@ -1,7 +1,7 @@
 //! What programs can ask of the kernel beyond std: `examples/abi_calls`.
 
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// How many CPUs a machine has.
 const CPUS: [u32; 2] = [1, 2];
@@ -26,12 +26,12 @@ const CHECKS: [&str; 13] = [
 /// The check of the heap takes a large part of it, in MiB. With the usual memory, `mmap` comes to the end of it.
 const MEMORY_FOR_HEAP: u64 = 2048;
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
     for cpus in CPUS {
         for check in CHECKS {
             let guest = host.guest("abi_calls", &[check]).cpus(cpus);
             let guest = if check == "heap" { guest.memory(MEMORY_FOR_HEAP) } else { guest };
-            report.check(&format!("{host}, CPUs {cpus}: abi_calls {check}"), || {
+            tests.add(format!("{host}, CPUs {cpus}: abi_calls {check}"), move || {
                 guest.expect(0, &["ok"]).map(drop)
             });
         }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::report::note;
+use crate::test::schedule::Tests;
 
 /// Parts of a million by which the clocks may differ.
 const TOLERANCE: f64 = 100.0;
@@ -17,8 +18,8 @@ const OTHERS: usize = 2;
 /// At the start and at the end, the lines of so long are compared: one of them was not held up on its way.
 const WINDOW: Duration = Duration::from_secs(2);
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
-    report.check(&format!("{host}: ten seconds of a guest are ten seconds of ours"), || {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    tests.add(format!("{host}: ten seconds of a guest are ten seconds of ours"), move || {
         if is_right(measure(host)?) {
             return Ok(());
         }
@@ -31,7 +32,7 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>) {
 }
 
 fn is_right(error: f64) -> bool {
-    eprintln!("        {error:+.1} parts of a million");
+    note(format!("{error:+.1} parts of a million"));
     error.abs() < TOLERANCE
 }
 

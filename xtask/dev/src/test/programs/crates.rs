@@ -6,17 +6,18 @@ use anyhow::{Context, Result};
 
 use super::MUCH_MEMORY;
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 use xtask::{cargo, process, workspace};
 
 /// Every crate gives in a guest what it gives here.
-pub(super) fn test(report: &mut Report, host: &Host<'_>) -> Result<()> {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) -> Result<()> {
     let digests = digests_here()?;
     for digest in digests.lines() {
         let (name, _) = digest.split_once(": ").context("third_party printed something else than digests")?;
-        report.check(&format!("{host}, CPUs 2: third_party {name}"), || {
-            let guest = host.guest("third_party", &[name]).cpus(2).memory(MUCH_MEMORY);
-            guest.expect(0, &[digest]).map(drop)
+        let (name, digest) = (name.to_owned(), digest.to_owned());
+        tests.add(format!("{host}, CPUs 2: third_party {name}"), move || {
+            let guest = host.guest("third_party", &[&name]).cpus(2).memory(MUCH_MEMORY);
+            guest.expect(0, &[&digest]).map(drop)
         });
     }
     Ok(())

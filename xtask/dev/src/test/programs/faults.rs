@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::test::host::{Guest, Host};
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 use xtask::build;
 
 /// What `examples/faults` is told, the exit code, and what it must print.
@@ -79,27 +79,27 @@ const ON_SLOW_HOSTS: [&str; 13] = [
     "two-faults",
 ];
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
     let wanted = |fault: &str| !host.is_slow() || ON_SLOW_HOSTS.contains(&fault);
     for (fault, code, texts) in FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
-        report.check(&format!("{host}: faults {fault}"), || {
+        tests.add(format!("{host}: faults {fault}"), move || {
             host.guest("faults", &[fault]).expect(code, texts).map(drop)
         });
     }
     for cpus in [1, 2] {
         for (fault, code, text) in THREAD_FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
-            report.check(&format!("{host}, CPUs {cpus}: faults {fault}"), || {
+            tests.add(format!("{host}, CPUs {cpus}: faults {fault}"), move || {
                 one_report(&host.guest("faults", &[fault]).cpus(cpus), code, text)
             });
         }
     }
-    report.check(&format!("{host}: random numbers differ from run to run"), || {
+    tests.add(format!("{host}: random numbers differ from run to run"), move || {
         differs(&host.guest("faults", &["entropy"]), 0, "random number:")
     });
-    report.check(&format!("{host}: addresses differ from run to run"), || {
+    tests.add(format!("{host}: addresses differ from run to run"), move || {
         differs(&host.guest("faults", &["null"]), 139, "image at")
     });
-    report.check(&format!("{host}: a fault of an image without symbols"), || nameless(host));
+    tests.add(format!("{host}: a fault of an image without symbols"), move || nameless(host));
 }
 
 /// A guest ends with one report of a fault, and no more.

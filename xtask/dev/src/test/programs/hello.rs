@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// Exit codes that must come through where there is no time for all.
 const CODES: [u8; 8] = [0, 1, 2, 42, 127, 128, 254, 255];
@@ -14,13 +14,13 @@ const MEMORY: [u64; 3] = [8, 1024, 5 * 1024];
 /// How many CPUs a machine has.
 const CPUS: [u32; 4] = [1, 2, 4, 64];
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
     // A debug build has several times the instructions.
     let images: &[&str] = if host.is_slow() { &["hello_world"] } else { &["hello_world", "debug"] };
     for image in images {
-        report.check(&format!("{host}: {image}, its arguments and a variable"), || greeting(host, image));
+        tests.add(format!("{host}: {image}, its arguments and a variable"), move || greeting(host, image));
     }
-    report.check(&format!("{host}: arguments pass unchanged"), || {
+    tests.add(format!("{host}: arguments pass unchanged"), move || {
         let odd = ["", "a \"b\" \\ c", "--", "ü€\u{1F980}", "new\nline", "-x=1,2"];
         let texts: Vec<_> =
             odd.iter().enumerate().map(|(index, odd)| format!("argument {}: {odd}\n", index + 1)).collect();
@@ -30,19 +30,19 @@ pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
     });
     let codes =
         if host.is_native() || (long && !host.is_slow()) { (0..=255).collect() } else { CODES.to_vec() };
-    report.check(&format!("{host}: {} exit codes", codes.len()), || {
+    tests.add(format!("{host}: {} exit codes", codes.len()), move || {
         codes.iter().try_for_each(|&code| {
             let arguments = ["--exit-code", &code.to_string()];
             host.guest("hello_world", &arguments).expect(code.into(), &[]).map(drop)
         })
     });
     for mebibytes in MEMORY {
-        report.check(&format!("{host}: boots with {mebibytes} MiB"), || {
+        tests.add(format!("{host}: boots with {mebibytes} MiB"), move || {
             host.guest("hello_world", &[]).memory(mebibytes).expect(0, &["Hello, world!"]).map(drop)
         });
     }
     for cpus in CPUS {
-        report.check(&format!("{host}, CPUs {cpus}: available_parallelism"), || {
+        tests.add(format!("{host}, CPUs {cpus}: available_parallelism"), move || {
             let text = format!("processors: {cpus}\n");
             host.guest("hello_world", &[]).cpus(cpus).expect(0, &[&text]).map(drop)
         });

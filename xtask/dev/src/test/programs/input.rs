@@ -3,15 +3,17 @@
 use anyhow::{Result, ensure};
 
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
-    let every_byte: Vec<u8> = (0..=255).collect();
-    let long = b"the quick brown fox\n".repeat(500);
-    let inputs: [(&str, &[u8]); 4] =
-        [("text", b"Hello\nworld"), ("nothing", b""), ("every byte", &every_byte), ("10,000 bytes", &long)];
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    let inputs: [(&str, Vec<u8>); 4] = [
+        ("text", b"Hello\nworld".to_vec()),
+        ("nothing", Vec::new()),
+        ("every byte", (0..=255).collect()),
+        ("10,000 bytes", b"the quick brown fox\n".repeat(500)),
+    ];
     for (name, input) in inputs {
-        report.check(&format!("{host}: standard input, {name}"), || in_upper_case(host, input));
+        tests.add(format!("{host}: standard input, {name}"), move || in_upper_case(host, &input));
     }
 }
 

@@ -14,24 +14,24 @@ mod threads;
 use anyhow::Result;
 
 use super::host::Host;
-use super::report::Report;
+use super::schedule::Tests;
 
 /// Memory for a guest that needs much, in MiB.
 const MUCH_MEMORY: u64 = 1024;
 
 /// Tests everything that the host has time for.
-pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) -> Result<()> {
-    hello::test(report, host, long);
-    faults::test(report, host);
-    input::test(report, host);
-    threads::test(report, host, long);
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) -> Result<()> {
+    hello::test(tests, host, long);
+    faults::test(tests, host);
+    input::test(tests, host);
+    threads::test(tests, host, long);
     if host.is_slow() {
-        network::test_light(report, host);
+        network::test_light(tests, host);
         return Ok(());
     }
-    abi::test(report, host);
-    clock::test(report, host);
-    crates::test(report, host)?;
-    network::test(report, host, long);
+    abi::test(tests, host);
+    clock::test(tests, host);
+    crates::test(tests, host)?;
+    network::test(tests, host, long);
     Ok(())
 }

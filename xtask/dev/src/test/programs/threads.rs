@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::MUCH_MEMORY;
 use crate::test::host::{Guest, Host};
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// How many CPUs a machine has.
 const CPUS: [u32; 3] = [1, 2, 4];
@@ -58,41 +58,41 @@ const PROMISES: [(&str, &[&str]); 2] = [
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
 ];
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
     let slow = host.is_slow();
     for cpus in CPUS.into_iter().filter(|cpus| *cpus <= 2 || !slow) {
         for check in CHECKS.into_iter().filter(|check| !slow || ON_SLOW_HOSTS.contains(check)) {
-            report.check(&format!("{host}, CPUs {cpus}: threads {check}"), || {
+            tests.add(format!("{host}, CPUs {cpus}: threads {check}"), move || {
                 succeeds(&guest(host, cpus, &[check]))
             });
         }
         if !slow {
-            stress(report, host, cpus, long);
+            stress(tests, host, cpus, long);
         }
     }
     if !slow {
         for cpus in [8, 64] {
-            report.check(&format!("{host}, CPUs {cpus}: threads spawn-join"), || {
+            tests.add(format!("{host}, CPUs {cpus}: threads spawn-join"), move || {
                 succeeds(&guest(host, cpus, &["spawn-join"]).memory(MUCH_MEMORY))
             });
         }
-        policies(report, host);
-        wake_ups(report, host, long);
+        policies(tests, host);
+        wake_ups(tests, host, long);
     }
 }
 
-fn stress(report: &mut Report, host: &Host<'_>, cpus: u32, long: bool) {
+fn stress<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, cpus: u32, long: bool) {
     let time = if long { LONG_STRESS } else { STRESS };
-    report.check(&format!("{host}, CPUs {cpus}: threads stress for {time:?}"), || {
+    tests.add(format!("{host}, CPUs {cpus}: threads stress for {time:?}"), move || {
         let seconds = time.as_secs().to_string();
         succeeds(&guest(host, cpus, &["stress", "--seconds", &seconds]).more_time(time))
     });
 }
 
-fn policies(report: &mut Report, host: &Host<'_>) {
+fn policies<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
     for (policy, checks) in PROMISES {
         for check in checks {
-            report.check(&format!("{host}, CPUs 2, policy {policy}: threads {check}"), || {
+            tests.add(format!("{host}, CPUs 2, policy {policy}: threads {check}"), move || {
                 succeeds(&host.guest(policy, &[check, "--cpus-expected", "2"]).cpus(2))
             });
         }
@@ -100,15 +100,15 @@ fn policies(report: &mut Report, host: &Host<'_>) {
 }
 
 /// Many sleeps, and a hundred times as many yields: the numbers with --long.
-fn wake_ups(report: &mut Report, host: &Host<'_>, long: bool) {
+fn wake_ups<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
     let sleeps = match (host.is_native(), long) {
         (_, true) => 1_000_000,
         (true, false) => 100_000,
         (false, false) => return,
     };
-    report.check(
-        &format!("{host}, CPUs 2: threads wake-ups, {sleeps} sleeps and 100 times as many yields"),
-        || succeeds(&guest(host, 2, &["wake-ups", &sleeps.to_string()]).more_time(WAKE_UPS)),
+    tests.add(
+        format!("{host}, CPUs 2: threads wake-ups, {sleeps} sleeps and 100 times as many yields"),
+        move || succeeds(&guest(host, 2, &["wake-ups", &sleeps.to_string()]).more_time(WAKE_UPS)),
     );
 }
 

@@ -13,8 +13,9 @@ use anyhow::{Context, Result, ensure};
 use super::names::Names;
 use super::{http, way};
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::report::note;
 use crate::test::running::Outcome;
+use crate::test::schedule::Tests;
 use xtask::process;
 
 /// What the server of this test has for everybody.
@@ -29,27 +30,20 @@ const ATTEMPTS: usize = 3;
 /// Makes certificates, and speaks TLS.
 const OPENSSL: &str = "openssl";
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
     let reason = way::reason_against(host);
-    let name = format!("{host}: http_client, first thing in its life");
-    match &reason {
-        Some(reason) => report.skip(&name, reason),
-        None => report.check(&name, || plain(host)),
-    }
-    let name = format!("{host}: http_client, by a name");
-    match reason.clone().map_or_else(|| name_server(host), Err) {
-        Err(reason) => report.skip(&name, &reason),
-        Ok((_server, address)) => report.check(&name, || named(host, address)),
-    }
+    tests.add_unless(reason.clone(), format!("{host}: http_client, first thing in its life"), move || {
+        plain(host)
+    });
+    let no_server = reason.clone().or_else(|| name_server(host).err());
+    tests.add_unless(no_server, format!("{host}: http_client, by a name"), move || named(host));
     if !host.is_uhyve() {
-        report.check(&format!("{host}: http_client, told what makes no sense"), || misled(host));
+        tests.add(format!("{host}: http_client, told what makes no sense"), move || misled(host));
     }
-    let name = format!("{host}: http_client and HTTPS");
     let no_openssl = || process::find(OPENSSL).is_none().then(|| format!("there is no {OPENSSL}"));
-    match reason.or_else(no_openssl) {
-        Some(reason) => report.skip(&name, &reason),
-        None => report.check(&name, || secret(host)),
-    }
+    tests.add_unless(reason.or_else(no_openssl), format!("{host}: http_client and HTTPS"), move || {
+        secret(host)
+    });
 }
 
 /// It gets what the server has, and soon.
@@ -59,7 +53,7 @@ fn plain(host: &Host<'_>) -> Result<()> {
         if time < SOON {
             return Ok(());
         }
-        eprintln!("        it took {time:?}");
+        note(format!("it took {time:?}"));
     }
     let (time, outcome) = first_thing(host)?;
     ensure!(time < SOON, "it took {time:?}\n{outcome}");
@@ -88,7 +82,8 @@ fn name_server(host: &Host<'_>) -> Result<(Names, Ipv4Addr), String> {
 }
 
 /// The same by a name: nobody can be asked before the guest has an address.
-fn named(host: &Host<'_>, address: Ipv4Addr) -> Result<()> {
+fn named(host: &Host<'_>) -> Result<()> {
+    let (_server, address) = name_server(host).map_err(anyhow::Error::msg)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let url = format!("http://server.test:{}/", listener.local_addr()?.port());
     // If nobody connects, it waits until xtask ends.

@@ -11,7 +11,7 @@ use super::http::{self, Connection};
 use super::server;
 use super::way::{self, Way};
 use crate::test::host::{Guest, Host};
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// The port of the server in its machine.
 pub(super) const PORT: u16 = 8080;
@@ -36,20 +36,13 @@ const KEPT: u64 = 2 << 20;
 /// How long connections that have ended are remembered, up to 100 s if their peers are not heard of, with some to spare.
 const MEMORY_TIME: Duration = Duration::from_secs(150);
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
     let in_a_row = if host.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
-    let tests: [(String, &dyn Fn() -> Result<()>); 2] = [
-        (format!("{AT_ONCE} connections at once"), &|| at_once(host)),
-        (format!("{in_a_row} connections in a row"), &|| in_a_row_of(host, in_a_row)),
-    ];
     let reason = way::reason_against(host);
-    for (name, test) in tests {
-        let name = format!("{host}: {name}");
-        match &reason {
-            Some(reason) => report.skip(&name, reason),
-            None => report.check(&name, test),
-        }
-    }
+    let name = format!("{host}: {AT_ONCE} connections at once");
+    tests.add_unless(reason.clone(), name, move || at_once(host));
+    let name = format!("{host}: {in_a_row} connections in a row");
+    tests.add_unless(reason, name, move || in_a_row_of(host, in_a_row));
 }
 
 /// A server for many clients, which may be idle for long.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::way::{self, Way};
 use super::{http, load, uninterrupted};
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// So many of each kind at a time.
 const CLIENTS: usize = 50;
@@ -39,15 +39,12 @@ const CRAWLS: usize = 3;
 /// How the answer begins to a request that did not come in time.
 const TOO_LATE: &str = "HTTP/1.1 408 ";
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
     let name = format!("{host}: clients that stop, crawl, do not read, or are torn off");
-    match way::reason_against(host) {
-        Some(reason) => report.skip(&name, &reason),
-        None => report.check(&name, || {
-            let guest = load::httpd(host, 128).variable(&format!("HTTPD_TIMEOUT={TIMEOUT}"));
-            load::twice(&Way::best()?, guest, everybody)
-        }),
-    }
+    tests.add_unless(way::reason_against(host), name, move || {
+        let guest = load::httpd(host, 128).variable(&format!("HTTPD_TIMEOUT={TIMEOUT}"));
+        load::twice(&Way::best()?, guest, everybody)
+    });
 }
 
 fn everybody(address: SocketAddr) -> Result<()> {

@@ -33,7 +33,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 
 /// How long anything may take that a guest does at once when it is not busy.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -68,34 +68,34 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// Tests everything that the host can be used for.
-pub(super) fn test(report: &mut Report, host: &Host<'_>, long: bool) {
-    table::test(report, host);
-    services::test(report, host);
-    clients::test(report, host);
-    load::test(report, host, long);
-    misuse::test(report, host);
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
+    table::test(tests, host);
+    services::test(tests, host);
+    clients::test(tests, host);
+    load::test(tests, host, long);
+    misuse::test(tests, host);
     let reason = tap::reason_against();
-    on_a_tap(report, host, FAREWELL, reason.as_deref());
-    on_a_tap(report, host, ON_A_TAP, reason.as_deref());
-    on_a_tap(report, host, IPV6, reason.as_deref().or(tap::reason_against_ipv6()));
+    on_a_tap(tests, host, FAREWELL, reason.as_deref());
+    on_a_tap(tests, host, ON_A_TAP, reason.as_deref());
+    on_a_tap(tests, host, IPV6, reason.as_deref().or(tap::reason_against_ipv6()));
     if !host.is_uhyve() {
-        on_a_tap(report, host, ONLY_QEMU, reason.as_deref());
+        on_a_tap(tests, host, ONLY_QEMU, reason.as_deref());
     }
 }
 
 /// Tests a little of everything, where the processor is emulated.
-pub(super) fn test_light(report: &mut Report, host: &Host<'_>) {
-    table::test_light(report, host);
-    services::test_light(report, host);
-    on_a_tap(report, host, FAREWELL, tap::reason_against().as_deref());
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    table::test_light(tests, host);
+    services::test_light(tests, host);
+    on_a_tap(tests, host, FAREWELL, tap::reason_against().as_deref());
 }
 
-fn on_a_tap(report: &mut Report, host: &Host<'_>, tests: &OnATap, reason: Option<&str>) {
-    for (name, test) in tests {
+fn on_a_tap<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, group: &'static OnATap, reason: Option<&str>) {
+    for (name, test) in group {
         let name = format!("{host}, a tap: {name}");
         match reason {
-            Some(reason) => report.skip(&name, reason),
-            None => report.check(&name, || test(host)),
+            Some(reason) => tests.skip(name, reason),
+            None => tests.add(name, move || test(host)),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::test::host::{Guest, Started};
+use crate::test::report::note;
 use crate::test::running::Outcome;
 
 /// What every server of ours prints when it is ready.
@@ -54,7 +55,7 @@ fn part(started: &mut Started, mut farewell: impl FnMut() -> Result<()>) -> Resu
         if ends_soon(started)? {
             break;
         }
-        eprintln!("        the farewell is said again: {error:#}");
+        note(format!("the request to end is repeated: {error:#}"));
         parted = farewell();
     }
     Ok(parted)

@@ -12,7 +12,7 @@ use super::http::{self, Answer, Connection};
 use super::way::{self, Way};
 use super::{PATIENCE, server};
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::schedule::Tests;
 use xtask::process;
 
 /// Connections at a time.
@@ -49,29 +49,24 @@ const SERVERS: [Case; 4] = [
     ("udp_echo", 7007, udp_echo, end_udp_echo),
 ];
 
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
     let reason = way::reason_against(host);
     for case in SERVERS {
-        behind_a_port(report, host, case, reason.as_deref());
+        behind_a_port(tests, host, case, reason.clone());
     }
-    let name = format!("{host}: httpd and curl");
-    match reason.or_else(|| process::find("curl").is_none().then(|| "there is no curl".to_owned())) {
-        Some(reason) => report.skip(&name, &reason),
-        None => report.check(&name, || served(host, ("httpd", 8080, curl, http::exit))),
-    }
+    let reason = reason.or_else(|| process::find("curl").is_none().then(|| "there is no curl".to_owned()));
+    tests.add_unless(reason, format!("{host}: httpd and curl"), move || {
+        served(host, ("httpd", 8080, curl, http::exit))
+    });
 }
 
 /// A server, and one client after the other.
-pub(super) fn test_light(report: &mut Report, host: &Host<'_>) {
-    behind_a_port(report, host, ("httpd", 8080, greetings, http::exit), way::reason_against(host).as_deref());
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    behind_a_port(tests, host, ("httpd", 8080, greetings, http::exit), way::reason_against(host));
 }
 
-fn behind_a_port(report: &mut Report, host: &Host<'_>, case: Case, reason: Option<&str>) {
-    let name = format!("{host}: {} behind -p", case.0);
-    match reason {
-        Some(reason) => report.skip(&name, reason),
-        None => report.check(&name, || served(host, case)),
-    }
+fn behind_a_port<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, case: Case, reason: Option<String>) {
+    tests.add_unless(reason, format!("{host}: {} behind -p", case.0), move || served(host, case));
 }
 
 fn served(host: &Host<'_>, (name, port, test, farewell): Case) -> Result<()> {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::test::host::Host;
-use crate::test::report::Report;
+use crate::test::report::note;
+use crate::test::schedule::Tests;
 use xtask::workspace;
 
 /// What Linux prints, in the folder of `examples/net_calls`.
@@ -31,13 +32,13 @@ const LIGHT: [&str; 9] =
     ["addresses", "bind", "connect", "datagram-error", "dual", "multicast", "names", "option", "stream"];
 
 /// Every row of `net_calls` is as on Linux.
-pub(super) fn test(report: &mut Report, host: &Host<'_>) {
-    report.check(&format!("{host}: std::net as on Linux"), || table(host, &[]));
+pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    tests.add(format!("{host}: std::net as on Linux"), move || table(host, &[]));
 }
 
 /// Rows are as on Linux where there is no time for all.
-pub(super) fn test_light(report: &mut Report, host: &Host<'_>) {
-    report.check(&format!("{host}: std::net as on Linux, where light"), || table(host, &LIGHT));
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+    tests.add(format!("{host}: std::net as on Linux, where light"), move || table(host, &LIGHT));
 }
 
 /// The rows of these families, or of all. Where the host is busy a few rows may be otherwise, but not once more and alone.
@@ -52,7 +53,7 @@ fn table(host: &Host<'_>, families: &[&str]) -> Result<()> {
     ensure!(!expected.is_empty(), "{EXPECTED} has none of these rows");
     let wrong = compare(host, families, &expected)?;
     if may_be_chance(&wrong) {
-        wrong.iter().for_each(|wrong| eprintln!("        not at once: {wrong}"));
+        wrong.iter().for_each(|wrong| note(format!("tried again: {wrong}")));
         return wrong.iter().try_for_each(|wrong| {
             let (name, expected) = (&*wrong.name, &*wrong.expected);
             all_right(&compare(host, &[name], &[(name, expected)])?)
@@ -87,7 +88,7 @@ fn compare(host: &Host<'_>, names: &[&str], expected: &[(&str, &str)]) -> Result
     });
     let wrong: Vec<_> = wrong.collect();
     if !wrong.is_empty() {
-        eprintln!("{}", String::from_utf8_lossy(&outcome.errors));
+        note(String::from_utf8_lossy(&outcome.errors));
     }
     Ok(wrong)
 }

@@ -1,0 +1,167 @@
+//! Runs independent tests side by side.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::iter::Enumerate;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::vec::IntoIter;
+
+use anyhow::{Result, anyhow};
+
+use super::report::take_notes;
+
+/// What a test does.
+type Action<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
+
+/// A test that has not run yet.
+struct Test<'a> {
+    name: String,
+    action: Action<'a>,
+}
+
+/// Tests that have not run yet.
+#[derive(Default)]
+pub(super) struct Tests<'a> {
+    list: Vec<Test<'a>>,
+    /// Names of tests that this machine cannot run, and why not.
+    pub(super) skipped: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Tests<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.list.iter().map(|test| &test.name)).finish()
+    }
+}
+
+/// A test that has run.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) name: String,
+    pub(super) time: Duration,
+    /// What the test noted with [`note`](super::report::note).
+    pub(super) notes: Vec<String>,
+    pub(super) result: Result<()>,
+}
+
+impl<'a> Tests<'a> {
+    /// Adds a test, which runs beside others.
+    pub(super) fn add(&mut self, name: impl Into<String>, action: impl FnOnce() -> Result<()> + Send + 'a) {
+        self.list.push(Test { name: name.into(), action: Box::new(action) });
+    }
+
+    /// Adds a test that this machine cannot run, for this reason.
+    pub(super) fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
+        self.skipped.push((name.into(), reason.into()));
+    }
+
+    /// Adds a test unless there is a reason why this machine cannot run it.
+    pub(super) fn add_unless(
+        &mut self,
+        reason: Option<String>,
+        name: impl Into<String>,
+        action: impl FnOnce() -> Result<()> + Send + 'a,
+    ) {
+        match reason {
+            Some(reason) => self.skip(name, reason),
+            None => self.add(name, action),
+        }
+    }
+
+    /// Runs all tests, as many at a time as there are CPUs. Their results are passed to `record` in the order in which the
+    /// tests were added.
+    pub(super) fn run(self, record: impl FnMut(Finished)) {
+        let jobs = thread::available_parallelism().map_or(1, NonZero::get);
+        let queue = Mutex::new(self.list.into_iter().enumerate());
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for sender in vec![sender; jobs] {
+                scope.spawn(|| work(&queue, sender));
+            }
+            in_order(receiver, record);
+        });
+    }
+}
+
+/// Runs tests of the queue until it is empty.
+fn work(queue: &Mutex<Enumerate<IntoIter<Test<'_>>>>, results: Sender<(usize, Finished)>) {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    while let Some((index, test)) = next() {
+        // The receiver outlives all senders.
+        results.send((index, test.run())).unwrap_or_default();
+    }
+}
+
+/// Passes numbered results on in the order of their numbers.
+fn in_order<T>(results: impl IntoIterator<Item = (usize, T)>, mut pass_on: impl FnMut(T)) {
+    let (mut waiting, mut next) = (BTreeMap::new(), 0);
+    for (index, result) in results {
+        waiting.insert(index, result);
+        while let Some(result) = waiting.remove(&next) {
+            pass_on(result);
+            next += 1;
+        }
+    }
+}
+
+impl Test<'_> {
+    fn run(self) -> Finished {
+        let start = Instant::now();
+        // A test that panics leaves nothing behind that another test uses.
+        let result = catch_unwind(AssertUnwindSafe(self.action));
+        let result = result.unwrap_or_else(|panic| Err(anyhow!("the test panicked: {}", message(&*panic))));
+        Finished { name: self.name, time: start.elapsed(), notes: take_notes(), result }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("for an unknown reason")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tests, in_order};
+    use crate::test::report::note;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn results_are_ordered_by_their_numbers() {
+        let mut passed = Vec::new();
+        in_order([(2, 'c'), (0, 'a'), (1, 'b'), (3, 'd')], |result| passed.push(result));
+        assert_eq!(passed, ['a', 'b', 'c', 'd']);
+    }
+
+    #[test]
+    fn every_test_runs_once_with_its_own_notes() {
+        let (runs, mut tests) = (AtomicUsize::new(0), Tests::default());
+        for number in 0..50 {
+            let runs = &runs;
+            tests.add(number.to_string(), move || {
+                note(number.to_string());
+                runs.fetch_add(1, Ordering::Relaxed);
+                anyhow::ensure!(number != 7, "as expected");
+                Ok(())
+            });
+        }
+        let mut finished = Vec::new();
+        tests.run(|test| finished.push(test));
+        assert_eq!(runs.into_inner(), 50);
+        assert_eq!(finished.len(), 50);
+        assert!(finished.iter().all(|test| test.notes == [test.name.as_str()]));
+        assert!(finished.iter().all(|test| test.result.is_err() == (test.name == "7")));
+        assert!((0..50).map(|number| number.to_string()).eq(finished.iter().map(|test| test.name.clone())));
+    }
+
+    #[test]
+    fn panic_is_a_failure_with_its_message() {
+        let mut tests = Tests::default();
+        tests.add("a", || panic!("as expected"));
+        tests.run(|test| assert!(test.result.unwrap_err().to_string().contains("as expected")));
+    }
+}
