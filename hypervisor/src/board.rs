@@ -10,16 +10,16 @@ use std::sync::Arc;
 use hermit_interface::boot_info::{Device, Region};
 use hermit_interface::machine::{HOLE, LINES};
 
-use crate::config::{Config, Disk};
+use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
-use crate::devices::console::{Console, Input, Output, Text};
+use crate::devices::console::{Console, Input, Output, TextPort};
 use crate::devices::entropy::{Entropy, HostRandom};
-use crate::devices::net::passt::Starting;
-use crate::devices::virtio::{DeviceError, Slot, VirtioDevice};
+use crate::devices::net::backend::passt::PasstStartup;
+use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
-use crate::network::{self, Connection, NetworkError};
+use crate::network::{self, NetworkDevice, NetworkError};
 
 /// Why a machine cannot have its devices.
 #[derive(Debug, thiserror::Error)]
@@ -61,17 +61,17 @@ pub struct Board {
     /// By which addresses processors reach them.
     pub bus: Bus,
     /// What the worker serves.
-    pub slots: Vec<Arc<Slot>>,
+    pub slots: Vec<Arc<MmioTransport>>,
     /// The network, which a worker of its own serves: frames shall not wait for disks and terminals.
-    pub network: Option<Arc<Slot>>,
+    pub network: Option<Arc<MmioTransport>>,
     /// The tap behind it, if it is one.
     pub tap: Option<RawFd>,
     /// A program on which it depends, if it does.
-    pub starting: Option<Starting>,
+    pub starting: Option<PasstStartup>,
     /// What the kernel is told.
     pub descriptions: Vec<Device>,
     /// The way out for text that does not come through the console device.
-    pub text: Text,
+    pub text: TextPort,
 }
 
 impl Board {
@@ -93,9 +93,9 @@ impl Board {
             devices.push(Box::new(open(disk)?));
         }
         // Behind the disks, so that those have their lines whether there is a network or not.
-        let connection = config.network.as_ref().map(network::connect).transpose()?;
+        let connection = config.network.as_ref().map(network::create_device).transpose()?;
         let (tap, starting) = match connection {
-            Some(Connection { device, tap, starting }) => {
+            Some(NetworkDevice { device, tap, starting }) => {
                 devices.push(Box::new(device));
                 (tap, starting)
             }
@@ -105,13 +105,13 @@ impl Board {
         let (mut slots, mut descriptions) = (Vec::new(), Vec::new());
         for (line, device) in (0..).zip(devices) {
             let description = describe(line, &*device)?;
-            let slot = Slot::new(device, memory.guest().clone(), engine.interrupt(line)?)?;
+            let slot = MmioTransport::new(device, memory.guest().clone(), engine.interrupt(line)?)?;
             let slot = connect(slot, description.registers, &mut bus, engine)?;
             slots.push(slot);
             descriptions.push(description);
         }
         // The console is the first.
-        let text = slots.first().map(|console| Text::new(Arc::clone(console), output));
+        let text = slots.first().map(|console| TextPort::new(Arc::clone(console), output));
         let text = text.ok_or(BoardError::TooMany)?;
         let network = config.network.is_some().then(|| slots.pop()).flatten();
         Ok(Self { bus, slots, network, tap, starting, descriptions, text })
@@ -120,27 +120,28 @@ impl Board {
 
 /// Where the device of this line is.
 fn describe(line: u32, device: &dyn VirtioDevice) -> Result<Device, BoardError> {
-    let registers = Region { start: HOLE.start + u64::from(line) * Slot::SIZE, size: Slot::SIZE };
+    let registers =
+        Region { start: HOLE.start + u64::from(line) * MmioTransport::SIZE, size: MmioTransport::SIZE };
     let fits = line < LINES;
     fits.then(|| Device { registers, line, kind: device.device_type() }).ok_or(BoardError::TooMany)
 }
 
 fn connect(
-    slot: Slot,
+    slot: MmioTransport,
     registers: Region,
     bus: &mut Bus,
     engine: &dyn Engine,
-) -> Result<Arc<Slot>, BoardError> {
+) -> Result<Arc<MmioTransport>, BoardError> {
     for (queue, kick) in (0..).zip(slot.kicks()) {
-        engine.notify(registers.start + Slot::NOTIFY, queue, kick)?;
+        engine.notify(registers.start + MmioTransport::QUEUE_NOTIFY, queue, kick)?;
     }
     let slot = Arc::new(slot);
-    bus.insert(registers, Arc::<Slot>::clone(&slot))?;
+    bus.insert(registers, Arc::<MmioTransport>::clone(&slot))?;
     Ok(slot)
 }
 
 /// Opens a disk that nobody else writes.
-fn open(disk: &Disk) -> Result<Block, BoardError> {
+fn open(disk: &DiskConfig) -> Result<Block, BoardError> {
     let failed = |source| BoardError::Disk { file: disk.file.clone(), source };
     let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
     let kind = file.metadata().map_err(failed)?.file_type();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::{TypedValueParser, ValueParserFactory};
 
-use crate::config::network::{Forward, Link, Network, NetworkChoice, given_twice};
-use crate::config::{Config, CpuCount, Disk, EngineKind, MemorySize, Variable};
+use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
+use crate::config::{Config, CpuCount, DiskConfig, EngineKind, MemorySize, Variable};
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine.
 #[derive(Debug, Parser)]
@@ -40,16 +40,16 @@ pub struct Arguments {
     env: Vec<Variable>,
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
     #[arg(long, value_name = "FILE[:ro]")]
-    block: Vec<Disk>,
+    block: Vec<DiskConfig>,
     /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
     /// Connections to this port of the host go to that of the guest; needs the program passt; may be given several times
     #[arg(short = 'p', long = "port", value_name = "[ADDR:]HOST:GUEST[/udp]")]
-    ports: Vec<Forward>,
+    ports: Vec<PortForward>,
     /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY=VALUE...]")]
-    net: Option<NetworkChoice>,
+    net: Option<NetworkOption>,
     /// A folder of the host: not available yet
     #[arg(long, value_name = "HOST:GUEST[:ro]")]
     mount: Vec<String>,
@@ -104,18 +104,18 @@ impl Arguments {
 }
 
 /// The network device that `--net` and `-p` describe.
-fn network(choice: Option<NetworkChoice>, ports: Vec<Forward>) -> Result<Option<Network>, String> {
-    if let Some(port) = given_twice(&ports) {
+fn network(choice: Option<NetworkOption>, ports: Vec<PortForward>) -> Result<Option<NetworkConfig>, String> {
+    if let Some(port) = first_conflict(&ports) {
         return Err(format!("-p: the host's port {port} is given twice, but goes to one port of the guest"));
     }
     let network = match choice {
-        Some(NetworkChoice(network)) => network,
+        Some(NetworkOption(network)) => network,
         None if ports.is_empty() => None,
-        None => Some(Network::new(Link::Passt(Vec::new()))),
+        None => Some(NetworkConfig::new(BackendConfig::Passt(Vec::new()))),
     };
     match network {
-        Some(Network { link: Link::Passt(_), .. }) => {
-            Ok(network.map(|network| Network { link: Link::Passt(ports), ..network }))
+        Some(NetworkConfig { link: BackendConfig::Passt(_), .. }) => {
+            Ok(network.map(|network| NetworkConfig { link: BackendConfig::Passt(ports), ..network }))
         }
         _ if ports.is_empty() => Ok(network),
         Some(_) => {
@@ -156,7 +156,7 @@ impl TypedValueParser for VariableParser {
 #[cfg(test)]
 mod tests {
     use super::Arguments;
-    use crate::config::network::{Link, Network};
+    use crate::config::network::{BackendConfig, NetworkConfig};
     use clap::{CommandFactory, Parser};
 
     fn parse(words: &[&str]) -> Result<Arguments, clap::Error> {
@@ -208,10 +208,10 @@ mod tests {
         assert_eq!(network(&[]), Ok(None));
         assert_eq!(network(&["--net", "none"]), Ok(None));
         let ports = vec!["8080:80".parse().unwrap(), "53:53/udp".parse().unwrap()];
-        let forwarded = Ok(Some(Network::new(Link::Passt(ports))));
+        let forwarded = Ok(Some(NetworkConfig::new(BackendConfig::Passt(ports))));
         assert_eq!(network(&["-p", "8080:80", "-p", "53:53/udp"]), forwarded);
         assert_eq!(network(&["-p", "8080:80", "--net", "passt", "-p", "53:53/udp"]), forwarded);
-        let tap = Ok(Some(Network::new(Link::Tap("tap0".parse().unwrap()))));
+        let tap = Ok(Some(NetworkConfig::new(BackendConfig::Tap("tap0".parse().unwrap()))));
         assert_eq!(network(&["--net", "tap=tap0"]), tap);
         for (choice, text) in [("none", "leave --net none away"), ("tap=tap0", "--net passt")] {
             assert!(network(&["-p", "1:1", "--net", choice]).unwrap_err().contains(text));

@@ -13,7 +13,7 @@ use hermit_interface::MAX_CPUS;
 
 pub use hermit_interface::memory_size::MemorySize;
 
-use self::network::Network;
+use self::network::NetworkConfig;
 
 /// A machine and what runs in it.
 #[derive(Clone, Debug)]
@@ -29,9 +29,9 @@ pub struct Config {
     /// How much memory.
     pub memory: MemorySize,
     /// Disks, in the order in which the guest finds them.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskConfig>,
     /// The network device, if there is one.
-    pub network: Option<Network>,
+    pub network: Option<NetworkConfig>,
     /// What runs the processors.
     pub engine: EngineKind,
     /// Whether the hypervisor confines itself ([`crate::sandbox`]): always, but to debug it.
@@ -110,14 +110,14 @@ impl TryFrom<OsString> for Variable {
 
 /// A file that the guest sees as a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskConfig {
     /// The file: raw bytes, without a format of its own.
     pub file: PathBuf,
     /// The guest cannot write it.
     pub read_only: bool,
 }
 
-impl FromStr for Disk {
+impl FromStr for DiskConfig {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -131,7 +131,7 @@ impl FromStr for Disk {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuCount, Disk, Variable};
+    use super::{CpuCount, DiskConfig, Variable};
     use std::ffi::OsString;
 
     #[test]
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_disk_may_be_read_only() {
-        assert_eq!("a.img".parse(), Ok(Disk { file: "a.img".into(), read_only: false }));
-        assert_eq!("/x/a:ro".parse(), Ok(Disk { file: "/x/a".into(), read_only: true }));
-        assert!(":ro".parse::<Disk>().is_err());
+        assert_eq!("a.img".parse(), Ok(DiskConfig { file: "a.img".into(), read_only: false }));
+        assert_eq!("/x/a:ro".parse(), Ok(DiskConfig { file: "/x/a".into(), read_only: true }));
+        assert!(":ro".parse::<DiskConfig>().is_err());
     }
 }

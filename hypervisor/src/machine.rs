@@ -10,7 +10,7 @@ use hermit_interface::machine::TEXT_PORT;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::devices::bus::Bus;
-use crate::devices::console::Text;
+use crate::devices::console::TextPort;
 use crate::stats::Exits;
 
 /// How a machine ended.
@@ -35,7 +35,7 @@ pub struct Machine {
     end: OnceLock<End>,
     ended: EventFd,
     bus: Bus,
-    text: Text,
+    text: TextPort,
     exits: Exits,
 }
 
@@ -45,7 +45,7 @@ impl Machine {
     /// # Errors
     ///
     /// If the host has no more events.
-    pub fn new(bus: Bus, text: Text) -> io::Result<Self> {
+    pub fn new(bus: Bus, text: TextPort) -> io::Result<Self> {
         Ok(Self {
             status: AtomicU8::new(NOT_STARTED),
             end: OnceLock::new(),
@@ -114,8 +114,8 @@ mod tests {
 
     use super::{End, Machine};
     use crate::devices::bus::Bus;
-    use crate::devices::console::{Console, Output, Text};
-    use crate::devices::virtio::Slot;
+    use crate::devices::console::{Console, Output, TextPort};
+    use crate::devices::virtio::MmioTransport;
 
     impl Machine {
         /// A machine with nothing on its bus, whose text nobody reads.
@@ -123,8 +123,8 @@ mod tests {
             let output = Output::new(Box::new(std::io::sink()));
             let console = Box::new(Console::new(output.clone(), None));
             let line = Box::new(EventFd::new(0).unwrap());
-            let slot = Slot::new(console, GuestMemoryMmap::new(), line).unwrap();
-            Self::new(Bus::new(), Text::new(Arc::new(slot), output)).unwrap()
+            let slot = MmioTransport::new(console, GuestMemoryMmap::new(), line).unwrap();
+            Self::new(Bus::new(), TextPort::new(Arc::new(slot), output)).unwrap()
         }
     }
 

@@ -11,9 +11,9 @@ use hermit_interface::net::{LEAST_MTU_V6, MAX_ADDRESSES, MAX_NAMESERVERS};
 
 pub use hermit_interface::interface_name::InterfaceName;
 
-pub use self::forward::{Forward, Protocol, given_twice};
-pub use self::mac::Mac;
-use crate::devices::net::{passt, tap};
+pub use self::forward::{PortForward, Protocol, first_conflict};
+pub use self::mac::MacAddress;
+use crate::devices::net::backend::{passt, tap};
 
 /// Fewest bytes of an IP packet that a host must take (RFC 791). Guests count on that.
 const LEAST_MTU: u16 = 576;
@@ -23,11 +23,11 @@ const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= 
 
 /// A network device, and what is behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct NetworkConfig {
     /// What is at the other end of the cable.
-    pub link: Link,
+    pub link: BackendConfig,
     /// The guest's address on the network; without it, a random one.
-    pub mac: Option<Mac>,
+    pub mac: Option<MacAddress>,
     /// Most bytes of an IP packet; without it, as many as the link takes.
     pub mtu: Option<u16>,
     /// The guest's addresses; without any, it asks for them.
@@ -42,17 +42,17 @@ pub struct Network {
 
 /// What is at the other end of the cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum BackendConfig {
     /// A network interface of the host's.
     Tap(InterfaceName),
     /// A program that makes the guest's connections, and hands over those that come for these ports.
-    Passt(Vec<Forward>),
+    Passt(Vec<PortForward>),
 }
 
-impl Network {
+impl NetworkConfig {
     /// This link, and nothing special.
     #[must_use]
-    pub const fn new(link: Link) -> Self {
+    pub const fn new(link: BackendConfig) -> Self {
         Self {
             link,
             mac: None,
@@ -109,7 +109,7 @@ impl Network {
     }
 }
 
-impl Link {
+impl BackendConfig {
     /// Most bytes of an IP packet.
     const fn max_mtu(&self) -> u16 {
         match self {
@@ -153,23 +153,23 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 /// What `--net` says: a network, or that there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkChoice(pub Option<Network>);
+pub struct NetworkOption(pub Option<NetworkConfig>);
 
-impl FromStr for NetworkChoice {
+impl FromStr for NetworkOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, options) = text.split_once(',').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
         let link = match kind.split_once('=') {
-            Some(("tap", name)) => Link::Tap(name.parse()?),
+            Some(("tap", name)) => BackendConfig::Tap(name.parse()?),
             None if kind == "tap" => return Err("which tap? write tap=NAME, such as tap=tap0".to_owned()),
-            None if kind == "passt" => Link::Passt(Vec::new()),
+            None if kind == "passt" => BackendConfig::Passt(Vec::new()),
             None if kind == "none" => {
                 return options.map_or(Ok(Self(None)), |_| Err("nothing goes with none".to_owned()));
             }
             _ => return Err(format!("`{kind}` is no kind of network: {HELP}")),
         };
-        let mut network = Network::new(link);
+        let mut network = NetworkConfig::new(link);
         options
             .into_iter()
             .flat_map(|options| options.split(','))
@@ -181,11 +181,11 @@ impl FromStr for NetworkChoice {
 
 #[cfg(test)]
 mod tests {
-    use super::{Link, Network, NetworkChoice};
+    use super::{BackendConfig, NetworkConfig, NetworkOption};
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<Option<Network>, String> {
-        text.parse().map(|NetworkChoice(network)| network)
+    fn parse(text: &str) -> Result<Option<NetworkConfig>, String> {
+        text.parse().map(|NetworkOption(network)| network)
     }
 
     #[test]
@@ -193,12 +193,12 @@ mod tests {
         let text = "tap=tap0,mac=52:54:00:12:34:56,mtu=9000,ip=10.0.0.2/24,ip=fd00::2/64,gateway=10.0.0.1,\
                     gateway=fd00::1,dns=1.1.1.1,hostname=web";
         let network = parse(text).unwrap().unwrap();
-        assert_eq!(network.link, Link::Tap("tap0".parse().unwrap()));
+        assert_eq!(network.link, BackendConfig::Tap("tap0".parse().unwrap()));
         assert_eq!(network.mac.unwrap().to_string(), "52:54:00:12:34:56");
         assert_eq!((network.mtu, network.addresses.len(), network.gateways.len()), (Some(9000), 2, 2));
         assert_eq!(network.nameservers, ["1.1.1.1".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(network.hostname.as_deref(), Some("web"));
-        assert_eq!(parse("passt"), Ok(Some(Network::new(Link::Passt(Vec::new())))));
+        assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
         assert_eq!(parse("none"), Ok(None));
     }
 
@@ -264,7 +264,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_too_strange(text: String) {
-            let _: Result<NetworkChoice, String> = text.parse();
+            let _: Result<NetworkOption, String> = text.parse();
         }
     }
 }

@@ -14,6 +14,6 @@ pub mod entropy;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod net;
-mod report;
 pub mod virtio;
+mod warn_once;
 pub mod worker;

@@ -8,11 +8,13 @@ use std::os::fd::RawFd;
 use hermit_interface::command_line::{Encoder, Ip};
 
 pub use self::ports::PortError;
-use crate::config::network::{Forward, InterfaceName, Link, Mac, Network, Protocol};
+use crate::config::network::{
+    BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward, Protocol,
+};
 use crate::devices::net::backend::Backend;
-use crate::devices::net::passt::{MAX_MTU, Passt, PasstError, Starting};
-use crate::devices::net::tap::{Tap, TapError};
-use crate::devices::net::{Net, Settings};
+use crate::devices::net::backend::passt::{MAX_MTU, Passt, PasstError, PasstStartup};
+use crate::devices::net::backend::tap::{Tap, TapError};
+use crate::devices::net::{Net, NetConfig};
 
 /// Why a machine cannot have its network.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +47,13 @@ pub enum NetworkError {
 
 /// A network device, connected.
 #[derive(Debug)]
-pub struct Connection {
+pub struct NetworkDevice {
     /// The device.
     pub device: Net,
     /// The tap behind it, if it is one.
     pub tap: Option<RawFd>,
     /// A program on which it depends, and which need not be ready yet.
-    pub starting: Option<Starting>,
+    pub starting: Option<PasstStartup>,
 }
 
 /// Opens what is behind the device.
@@ -59,46 +61,46 @@ pub struct Connection {
 /// # Errors
 ///
 /// See [`NetworkError`].
-pub fn connect(network: &Network) -> Result<Connection, NetworkError> {
+pub fn create_device(network: &NetworkConfig) -> Result<NetworkDevice, NetworkError> {
     match &network.link {
-        Link::Tap(name) => connect_tap(network, name),
-        Link::Passt(forwards) => connect_passt(network, forwards),
+        BackendConfig::Tap(name) => connect_tap(network, name),
+        BackendConfig::Passt(forwards) => connect_passt(network, forwards),
     }
 }
 
-fn connect_tap(network: &Network, name: &InterfaceName) -> Result<Connection, NetworkError> {
+fn connect_tap(network: &NetworkConfig, name: &InterfaceName) -> Result<NetworkDevice, NetworkError> {
     let tap = Tap::open(name.as_str(), network.mtu)?;
     let (mtu, least, descriptor) = (tap.mtu(), network.least_mtu(), tap.input());
     if mtu < least {
         return Err(NetworkError::SmallMtu { name: name.as_str().to_owned(), mtu, least });
     }
     let device = device(network, Box::new(tap), mtu)?;
-    Ok(Connection { device, tap: Some(descriptor), starting: None })
+    Ok(NetworkDevice { device, tap: Some(descriptor), starting: None })
 }
 
-fn connect_passt(network: &Network, forwards: &[Forward]) -> Result<Connection, NetworkError> {
+fn connect_passt(network: &NetworkConfig, forwards: &[PortForward]) -> Result<NetworkDevice, NetworkError> {
     let mtu = network.mtu.unwrap_or(MAX_MTU);
     ports::check(forwards)?;
     let (passt, starting) = Passt::start(&arguments(network, forwards, mtu))?;
     let device = device(network, Box::new(passt), mtu)?;
-    Ok(Connection { device, tap: None, starting: Some(starting) })
+    Ok(NetworkDevice { device, tap: None, starting: Some(starting) })
 }
 
-fn device(network: &Network, backend: Box<dyn Backend>, mtu: u16) -> Result<Net, NetworkError> {
+fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Result<Net, NetworkError> {
     let mac = match network.mac {
         Some(mac) => mac,
         None => {
             let mut bytes = [0; 6];
             getrandom::fill(&mut bytes)?;
-            Mac::local(bytes)
+            MacAddress::local(bytes)
         }
     };
     log::info!("network: address {mac}, packets of up to {mtu} bytes");
-    Ok(Net::new(backend, Settings { mac: mac.bytes(), mtu }))
+    Ok(Net::new(backend, NetConfig { mac: mac.bytes(), mtu }))
 }
 
 /// What passt is told: the same as the guest, for a guest that asks passt.
-fn arguments(network: &Network, forwards: &[Forward], mtu: u16) -> Vec<String> {
+fn arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) -> Vec<String> {
     let mut arguments = vec!["--mtu".to_owned(), mtu.to_string()];
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     // It knows one address of each kind, and one prefix.
@@ -126,7 +128,7 @@ fn arguments(network: &Network, forwards: &[Forward], mtu: u16) -> Vec<String> {
 }
 
 /// Tells the guest's kernel what it need not ask for.
-pub fn describe(network: &Network, line: &mut Encoder) {
+pub fn describe(network: &NetworkConfig, line: &mut Encoder) {
     network.addresses.iter().for_each(|&address| line.ip(Ip::Address(address)));
     network.gateways.iter().for_each(|&gateway| line.gateway(gateway));
     network.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
@@ -136,11 +138,11 @@ pub fn describe(network: &Network, line: &mut Encoder) {
 #[cfg(test)]
 mod tests {
     use super::{MAX_MTU, arguments, describe};
-    use crate::config::network::{Network, NetworkChoice};
+    use crate::config::network::{NetworkConfig, NetworkOption};
     use hermit_interface::command_line::{Encoder, NetworkOptions};
 
-    fn network(text: &str) -> Network {
-        text.parse::<NetworkChoice>().unwrap().0.unwrap()
+    fn network(text: &str) -> NetworkConfig {
+        text.parse::<NetworkOption>().unwrap().0.unwrap()
     }
 
     const STATIC: &str = "passt,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,dns=1.1.1.1,hostname=web";

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use crate::config::network::{Forward, Protocol};
+use crate::config::network::{PortForward, Protocol};
 
 /// Why a port of the host cannot be forwarded.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +24,11 @@ pub enum PortError {
 }
 
 /// Checks that ports are free, by taking all of them for a moment.
-pub(super) fn check(forwards: &[Forward]) -> Result<(), PortError> {
+pub(super) fn check(forwards: &[PortForward]) -> Result<(), PortError> {
     forwards.iter().map(take).collect::<Result<Vec<_>, _>>().map(drop)
 }
 
-fn take(forward: &Forward) -> Result<OwnedFd, PortError> {
+fn take(forward: &PortForward) -> Result<OwnedFd, PortError> {
     let port = forward.host.get();
     let everywhere = || match bind(forward.protocol, Ipv6Addr::UNSPECIFIED.into(), port) {
         // A host without IPv6.
@@ -58,10 +58,10 @@ fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::{PortError, check};
-    use crate::config::network::{Forward, Protocol};
+    use crate::config::network::{PortForward, Protocol};
     use std::net::{TcpListener, UdpSocket};
 
-    fn forward(text: &str) -> Forward {
+    fn forward(text: &str) -> PortForward {
         text.parse().unwrap()
     }
 
@@ -72,7 +72,7 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             let wanted = forward(&format!("{port}:80"));
             assert!(matches!(check(&[wanted]), Err(PortError::InUse(found)) if found == port));
-            let other = Forward { protocol: Protocol::Udp, ..wanted };
+            let other = PortForward { protocol: Protocol::Udp, ..wanted };
             assert!(check(&[other]).is_ok());
             drop(listener);
             assert!(check(&[wanted]).is_ok());

@@ -22,7 +22,7 @@ use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
 
 use super::{Role, Rules};
-use crate::devices::net::tap::requests;
+use crate::devices::net::backend::tap::ioctl;
 
 /// What an argument must be.
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +246,7 @@ const NETWORK: &[Call] =
 const TAPPED_NETWORK: &[Call] = &[
     (SYS_readv, &[&[Tap(0)]]),
     (SYS_writev, &[&[Tap(0)]]),
-    (SYS_ioctl, &[&[Tap(0), Request(1, requests::SET_OFFLOADS), Within(2, requests::OFFLOADS)]]),
+    (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
 const GDB: &[Call] = &[

@@ -7,10 +7,10 @@ mod guest;
 mod host;
 
 #[cfg(test)]
+mod accesses;
+#[cfg(test)]
 mod disks;
 #[cfg(test)]
-mod processors;
+mod vcpus;
 #[cfg(test)]
-mod queues;
-#[cfg(test)]
-mod registers;
+mod virtqueues;

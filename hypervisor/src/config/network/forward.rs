@@ -15,7 +15,7 @@ pub enum Protocol {
 
 /// A port of the host whose connections or datagrams the guest gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forward {
+pub struct PortForward {
     /// Which protocol's.
     pub protocol: Protocol,
     /// At which of the host's addresses; without it, at all.
@@ -26,7 +26,7 @@ pub struct Forward {
     pub guest: NonZeroU16,
 }
 
-impl Forward {
+impl PortForward {
     /// Whether it takes the port at an address, or at all with `None`.
     fn takes(&self, address: Option<IpAddr>) -> bool {
         match self.address {
@@ -46,14 +46,14 @@ impl Forward {
 
 /// The first port of the host that an earlier forward takes already: each goes to one port of the guest.
 #[must_use]
-pub fn given_twice(forwards: &[Forward]) -> Option<NonZeroU16> {
-    let is_second = |&(index, forward): &(usize, &Forward)| {
+pub fn first_conflict(forwards: &[PortForward]) -> Option<NonZeroU16> {
+    let is_second = |&(index, forward): &(usize, &PortForward)| {
         forwards.iter().take(index).any(|earlier| earlier.collides(forward))
     };
     forwards.iter().enumerate().find(is_second).map(|(_, forward)| forward.host)
 }
 
-impl FromStr for Forward {
+impl FromStr for PortForward {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -91,12 +91,12 @@ fn at(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Forward, Protocol, given_twice};
+    use super::{PortForward, Protocol, first_conflict};
     use proptest::prelude::*;
 
     #[test]
     fn ports_are_read() {
-        let forward = |protocol, address: Option<&str>, host: u16, guest: u16| Forward {
+        let forward = |protocol, address: Option<&str>, host: u16, guest: u16| PortForward {
             protocol,
             address: address.map(|address| address.parse().unwrap()),
             host: host.try_into().unwrap(),
@@ -131,15 +131,15 @@ mod tests {
             "localhost:80:80",
             "80-90:80-90",
         ] {
-            assert!(text.parse::<Forward>().unwrap_err().contains("8080:80"), "{text}");
+            assert!(text.parse::<PortForward>().unwrap_err().contains("8080:80"), "{text}");
         }
     }
 
     #[test]
     fn what_takes_the_same_port_is_noticed() {
         let twice = |text: &str| {
-            let forwards: Vec<Forward> = text.split(' ').map(|text| text.parse().unwrap()).collect();
-            given_twice(&forwards).map(|port| port.get())
+            let forwards: Vec<PortForward> = text.split(' ').map(|text| text.parse().unwrap()).collect();
+            first_conflict(&forwards).map(|port| port.get())
         };
         for text in [
             "80:1 80:2",
@@ -167,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_too_strange(text: String) {
-            let _: Result<Forward, String> = text.parse();
+            let _: Result<PortForward, String> = text.parse();
         }
     }
 }

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 /// An address on a network of one host, not of many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mac([u8; 6]);
+pub struct MacAddress([u8; 6]);
 
-impl Mac {
+impl MacAddress {
     /// In the order in which it is sent.
     #[must_use]
     pub const fn bytes(self) -> [u8; 6] {
@@ -21,14 +21,14 @@ impl Mac {
     }
 }
 
-impl fmt::Display for Mac {
+impl fmt::Display for MacAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.0;
         write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
     }
 }
 
-impl FromStr for Mac {
+impl FromStr for MacAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -50,24 +50,24 @@ impl FromStr for Mac {
 
 #[cfg(test)]
 mod tests {
-    use super::Mac;
+    use super::MacAddress;
     use proptest::prelude::*;
 
     #[test]
     fn addresses_on_a_network_are_of_one_host() {
         for text in ["", "52:54:00:12:34", "52:54:00:12:34:56:78", "5:54:00:12:34:56", "+5:54:00:12:34:56"] {
-            assert!(text.parse::<Mac>().unwrap_err().contains("no MAC address,"), "{text}");
+            assert!(text.parse::<MacAddress>().unwrap_err().contains("no MAC address,"), "{text}");
         }
         for text in ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"] {
-            assert!(text.parse::<Mac>().unwrap_err().contains("of one host"), "{text}");
+            assert!(text.parse::<MacAddress>().unwrap_err().contains("of one host"), "{text}");
         }
-        assert_eq!(Mac::local([0xff; 6]).to_string(), "02:ff:ff:ff:ff:ff");
+        assert_eq!(MacAddress::local([0xff; 6]).to_string(), "02:ff:ff:ff:ff:ff");
     }
 
     proptest! {
         #[test]
         fn a_mac_is_read_as_it_is_written(bytes: [u8; 6]) {
-            let mac = Mac::local(bytes);
+            let mac = MacAddress::local(bytes);
             prop_assert_eq!(mac.to_string().parse(), Ok(mac));
         }
     }

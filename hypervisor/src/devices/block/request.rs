@@ -1,78 +1,79 @@
-//! What a chain asks of a disk (virtio 1.2, section 5.2.6).
+//! Requests of the block device (virtio 1.2 §5.2.6).
 
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
 };
 use vm_memory::GuestMemoryMmap;
 
-use super::{MAX_DATA, SECTOR};
+use super::config::{MAX_DATA, SECTOR_SIZE};
 use crate::devices::virtio::DeviceError;
 use crate::devices::virtio::chain::{Buffers, Chain};
 
-/// A request and the byte that says what has come of it.
+/// A parsed request and its status byte.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) operation: Operation,
     pub(super) status: Buffers,
 }
 
-/// What to do.
+/// Operation of a request.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Fill `data` from `sector` on.
+    /// `VIRTIO_BLK_T_IN`: read from `sector` on into `data`.
     Read { sector: u64, data: Buffers },
-    /// Store `data` from `sector` on.
+    /// `VIRTIO_BLK_T_OUT`: write `data` from `sector` on.
     Write { sector: u64, data: Buffers },
-    /// Make sure that what was written stays.
+    /// `VIRTIO_BLK_T_FLUSH`: commit completed writes to stable storage.
     Flush,
-    /// Tell the serial number.
-    Identify { data: Buffers },
-    /// Something that this device does not know.
-    Unknown { kind: u32 },
-    /// Something that makes no sense.
-    Malformed(&'static str),
+    /// `VIRTIO_BLK_T_GET_ID`: write the device ID string to `data`.
+    GetId { data: Buffers },
+    /// A request type that the device does not support.
+    Unsupported { request_type: u32 },
+    /// An invalid request, with the reason.
+    Invalid(&'static str),
 }
 
-/// Section 5.2.6: the part of a request that the device only reads begins with this.
-const HEADER: usize = 16;
+/// Size in bytes of the request header: type, reserved, sector.
+const HEADER_SIZE: usize = 16;
 
 impl Request {
-    /// Reads the header, which like everything may be cut into pieces (section 2.7.4). The status is the last byte that
-    /// the device may write.
+    /// Parses the header at the start of the device-readable part, and splits off the status: the last device-writable
+    /// byte. The boundaries of the buffers carry no meaning (virtio 1.2 §2.7.4).
     ///
     /// # Errors
     ///
-    /// There is no room for a status.
+    /// The chain has no device-writable byte for the status.
     pub(super) fn parse(mut chain: Chain, memory: &GuestMemoryMmap) -> Result<Self, DeviceError> {
-        let room = chain.writable.length().checked_sub(1).ok_or(DeviceError::Direction)?;
-        let to_guest = chain.writable.take(room);
+        let data_size = chain.writable.length().checked_sub(1).ok_or(DeviceError::Direction)?;
+        let to_guest = chain.writable.take(data_size);
         let status = chain.writable;
-        let mut header = [0; HEADER];
-        let operation = if chain.readable.read(memory, &mut header)? == HEADER {
+        let mut header = [0; HEADER_SIZE];
+        let operation = if chain.readable.read(memory, &mut header)? == HEADER_SIZE {
             operation(header, chain.readable, to_guest)
         } else {
-            Operation::Malformed("request without a header")
+            Operation::Invalid("request without a header")
         };
         Ok(Self { operation, status })
     }
 }
 
-fn operation(header: [u8; HEADER], from_guest: Buffers, to_guest: Buffers) -> Operation {
+fn operation(header: [u8; HEADER_SIZE], from_guest: Buffers, to_guest: Buffers) -> Operation {
     let [a, b, c, d, _, _, _, _, sector @ ..] = header;
     let sector = u64::from_le_bytes(sector);
     match u32::from_le_bytes([a, b, c, d]) {
-        VIRTIO_BLK_T_IN if !from_guest.is_empty() => Operation::Malformed("read with something to write"),
-        VIRTIO_BLK_T_IN if !is_acceptable(&to_guest) => Operation::Malformed("read of a bad size"),
+        VIRTIO_BLK_T_IN if !from_guest.is_empty() => Operation::Invalid("read with device-readable data"),
+        VIRTIO_BLK_T_IN if !is_valid_size(&to_guest) => Operation::Invalid("read of an invalid size"),
         VIRTIO_BLK_T_IN => Operation::Read { sector, data: to_guest },
-        VIRTIO_BLK_T_OUT if !to_guest.is_empty() => Operation::Malformed("write with something to read"),
-        VIRTIO_BLK_T_OUT if !is_acceptable(&from_guest) => Operation::Malformed("write of a bad size"),
+        VIRTIO_BLK_T_OUT if !to_guest.is_empty() => Operation::Invalid("write with device-writable data"),
+        VIRTIO_BLK_T_OUT if !is_valid_size(&from_guest) => Operation::Invalid("write of an invalid size"),
         VIRTIO_BLK_T_OUT => Operation::Write { sector, data: from_guest },
         VIRTIO_BLK_T_FLUSH => Operation::Flush,
-        VIRTIO_BLK_T_GET_ID => Operation::Identify { data: to_guest },
-        kind => Operation::Unknown { kind },
+        VIRTIO_BLK_T_GET_ID => Operation::GetId { data: to_guest },
+        request_type => Operation::Unsupported { request_type },
     }
 }
 
-fn is_acceptable(data: &Buffers) -> bool {
-    u32::try_from(data.length()).is_ok_and(|length| length <= MAX_DATA && length.is_multiple_of(SECTOR))
+/// Whether the data is a whole number of sectors, and at most [`MAX_DATA`].
+fn is_valid_size(data: &Buffers) -> bool {
+    u32::try_from(data.length()).is_ok_and(|length| length <= MAX_DATA && length.is_multiple_of(SECTOR_SIZE))
 }

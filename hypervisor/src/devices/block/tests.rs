@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use virtio_queue::Queue;
 use vm_memory::{Bytes, GuestAddress};
 
-use super::{Block, MAX_DATA, SECTOR};
-use crate::devices::virtio::testing::{BUFFERS, Driver, MEMORY, assert_refuses_hostile_chains};
-use crate::devices::virtio::{DeviceError, Served, VirtioDevice};
+use super::config::MAX_DATA;
+use super::{Block, SECTOR_SIZE};
+use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver, assert_refuses_hostile_chains};
+use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
 
 const SECTORS: u64 = 8;
 
@@ -30,26 +31,26 @@ const HEADER: u64 = BUFFERS;
 const STATUS: u64 = BUFFERS + 0x100;
 const DATA: u64 = BUFFERS + 0x1000;
 
-struct Rig {
+struct Harness {
     block: Block,
     file: File,
-    driver: Driver,
+    driver: TestDriver,
     queue: Queue,
 }
 
 /// Each sector is filled with its number.
 fn file(size: u64) -> File {
     let mut file = tempfile::tempfile().unwrap();
-    let byte = |position: u64| u8::try_from(position / u64::from(SECTOR)).unwrap();
+    let byte = |position: u64| u8::try_from(position / u64::from(SECTOR_SIZE)).unwrap();
     file.write_all(&(0..size).map(byte).collect::<Vec<_>>()).unwrap();
     file
 }
 
-impl Rig {
+impl Harness {
     fn new(is_read_only: bool) -> Self {
-        let file = file(SECTORS * u64::from(SECTOR));
+        let file = file(SECTORS * u64::from(SECTOR_SIZE));
         let block = Block::new(file.try_clone().unwrap(), is_read_only).unwrap();
-        let driver = Driver::new(128);
+        let driver = TestDriver::new(128);
         let queue = driver.queue();
         Self { block, file, driver, queue }
     }
@@ -64,7 +65,7 @@ impl Rig {
         self.driver.memory.write_obj(0xee_u8, GuestAddress(STATUS)).unwrap();
         let head = self.driver.send(buffers);
         let served = self.block.process(0, &mut self.queue, &self.driver.memory)?;
-        assert_ne!(served, Served::Waiting);
+        assert_ne!(served, Progress::Blocked);
         let used = self.driver.used();
         assert_eq!((used.len(), used[0].0), (1, head.into()));
         Ok((self.driver.bytes(STATUS, 1)[0], used[0].1))
@@ -79,7 +80,7 @@ impl Rig {
 
     fn on_disk(&self, sector: u64) -> Vec<u8> {
         let mut bytes = vec![0; 512];
-        self.file.read_exact_at(&mut bytes, sector * u64::from(SECTOR)).unwrap();
+        self.file.read_exact_at(&mut bytes, sector * u64::from(SECTOR_SIZE)).unwrap();
         bytes
     }
 
@@ -112,7 +113,7 @@ fn the_configuration_tells_size_and_limits() {
 
 #[test]
 fn sectors_are_read() {
-    let mut rig = Rig::new(true);
+    let mut rig = Harness::new(true);
     assert_eq!(rig.request(IN, 3, 1024), (OK, 1025));
     assert_eq!(rig.driver.bytes(DATA, 1024), [[3; 512], [4; 512]].concat());
     assert_eq!(rig.driver.bytes(DATA + 1024, 1), [0]);
@@ -121,7 +122,7 @@ fn sectors_are_read() {
 
 #[test]
 fn sectors_are_written() {
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     rig.driver.memory.write_slice(&[0xab; 512], GuestAddress(DATA)).unwrap();
     assert_eq!(rig.request(OUT, 2, 512), (OK, 1));
     assert_eq!(rig.on_disk(2), [0xab; 512]);
@@ -132,7 +133,7 @@ fn sectors_are_written() {
 
 #[test]
 fn the_serial_number_is_told_as_far_as_there_is_room() {
-    let mut rig = Rig::new(true);
+    let mut rig = Harness::new(true);
     assert_eq!(rig.request(GET_ID, 0, 20), (OK, 21));
     assert_eq!(rig.driver.bytes(DATA, 20), b"uhyve-block\0\0\0\0\0\0\0\0\0");
     assert_eq!(rig.request(GET_ID, 0, 3), (OK, 4));
@@ -156,7 +157,7 @@ fn requests_that_make_no_sense_change_nothing() {
         (11, 0, 512, UNSUPPORTED),
         (u32::MAX, 0, 512, UNSUPPORTED),
     ];
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     for (kind, sector, length, expected) in cases {
         assert_eq!(rig.request(kind, sector, length), (expected, 1), "{kind} {sector} {length}");
     }
@@ -165,7 +166,7 @@ fn requests_that_make_no_sense_change_nothing() {
 
 #[test]
 fn a_read_only_disk_is_not_written() {
-    let mut rig = Rig::new(true);
+    let mut rig = Harness::new(true);
     assert_eq!(rig.request(OUT, 0, 512), (IO_ERROR, 1));
     assert_eq!(rig.request(FLUSH, 0, 0), (OK, 1));
     assert!(rig.is_untouched());
@@ -173,7 +174,7 @@ fn a_read_only_disk_is_not_written() {
 
 #[test]
 fn a_request_has_a_bounded_size() {
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     let large = tempfile::tempfile().unwrap();
     large.set_len(2 * u64::from(MAX_DATA)).unwrap();
     rig.block = Block::new(large, false).unwrap();
@@ -189,7 +190,7 @@ fn a_request_has_a_bounded_size() {
 
 #[test]
 fn directions_matter() {
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     rig.header(IN, 0);
     let request = [(HEADER, 16, false), (DATA, 512, false), (STATUS, 1, true)];
     assert_eq!(rig.send(&request).unwrap(), (IO_ERROR, 1));
@@ -202,7 +203,7 @@ fn directions_matter() {
 
 #[test]
 fn a_short_header_is_an_error() {
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     for length in [0, 1, 15] {
         assert_eq!(rig.send(&[(HEADER, length, false), (STATUS, 1, true)]).unwrap(), (IO_ERROR, 1));
     }
@@ -211,7 +212,7 @@ fn a_short_header_is_an_error() {
 #[test]
 fn without_room_for_a_status_the_driver_is_broken() {
     for buffers in [&[(HEADER, 16, false)][..], &[(HEADER, 16, false), (STATUS, 0, true)]] {
-        let mut rig = Rig::new(false);
+        let mut rig = Harness::new(false);
         rig.header(FLUSH, 0);
         assert!(matches!(rig.send(buffers), Err(DeviceError::Direction)));
     }
@@ -224,7 +225,7 @@ fn hostile_chains_are_refused() {
 
 #[test]
 fn a_file_that_has_become_shorter_is_an_error() {
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     rig.file.set_len(512).unwrap();
     assert_eq!(rig.request(IN, 1, 512), (IO_ERROR, 1));
     assert_eq!(rig.request(IN, 0, 512), (OK, 513));
@@ -234,7 +235,7 @@ fn a_file_that_has_become_shorter_is_an_error() {
 fn a_file_that_cannot_be_written_is_an_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(4096).unwrap();
-    let mut rig = Rig::new(false);
+    let mut rig = Harness::new(false);
     rig.block = Block::new(File::open(file.path()).unwrap(), false).unwrap();
     assert_eq!(rig.request(OUT, 0, 512), (IO_ERROR, 1));
     assert_eq!(rig.request(IN, 0, 512), (OK, 513));
@@ -257,8 +258,8 @@ proptest! {
         sector in 0u64..SECTORS,
         count in 1u32..4,
     ) {
-        let mut rig = Rig::new(false);
-        let length = count * SECTOR;
+        let mut rig = Harness::new(false);
+        let length = count * SECTOR_SIZE;
         let is_inside = sector + u64::from(count) <= SECTORS;
         let status = if is_inside { OK } else { IO_ERROR };
         rig.header(IN, sector);
@@ -269,7 +270,7 @@ proptest! {
         let written = if is_inside { length + 1 } else { 1 };
         prop_assert_eq!(rig.send(&chain).unwrap(), (status, written));
         let found = rig.driver.bytes(DATA, length.try_into().unwrap());
-        let byte = |position: u32| if is_inside { u8::try_from(sector + u64::from(position / SECTOR)).unwrap() } else { 0 };
+        let byte = |position: u32| if is_inside { u8::try_from(sector + u64::from(position / SECTOR_SIZE)).unwrap() } else { 0 };
         prop_assert_eq!(found, (0..length).map(byte).collect::<Vec<_>>());
         // Header and data in the same buffer.
         let bytes = vec![0x77; length.try_into().unwrap()];
@@ -288,7 +289,7 @@ proptest! {
         sector in prop_oneof![0..SECTORS + 2, any::<u64>()],
         buffers in prop::collection::vec((BUFFERS..MEMORY, 0u32..0x1_0000, any::<bool>()), 0..6),
     ) {
-        let mut rig = Rig::new(false);
+        let mut rig = Harness::new(false);
         rig.header(kind, sector);
         let mut chain = vec![(HEADER, 16, false)];
         chain.extend(buffers);

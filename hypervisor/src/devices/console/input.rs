@@ -1,4 +1,4 @@
-//! Where input comes from.
+//! Input of the host, the source of `receiveq`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -8,75 +8,77 @@ use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
 
 use crate::devices::virtio::Readiness;
 
-/// How much is read from the host at once, in bytes.
+/// Maximum number of bytes of one read(2) of the host's input.
 const CHUNK: usize = 4096;
 
-/// Input of the host, framed as the guest expects it ([`hermit_interface::console`]).
+/// Input of the host, framed as the guest's kernel expects it ([`hermit_interface::console`]).
 ///
-/// It is read only when it is known not to block, and no more than a chunk ahead of the guest.
+/// It is read only while it is known not to block, and at most one chunk ahead of the guest: what the guest does not
+/// read stays with the host.
 #[derive(Debug)]
 pub struct Input {
     source: File,
-    quotes: bool,
+    is_quoted: bool,
     readiness: Option<Readiness>,
     has_ended: bool,
-    /// Framed, and not yet given to the guest from [`Self::given`] on.
-    pending: Vec<u8>,
-    given: usize,
+    /// Framed bytes. Those from [`Self::consumed`] on are not yet in the guest's buffers.
+    framed: Vec<u8>,
+    consumed: usize,
 }
 
 impl Input {
-    /// A pipe or a file: every byte reaches the guest as it is, and so does the end.
+    /// Input from a pipe or a file: control characters are quoted, so that the guest reads every byte unchanged, and
+    /// the end of the input becomes an end-of-file character.
     #[must_use]
     pub fn quoted(source: File) -> Self {
         Self::new(source, true)
     }
 
-    /// A terminal: what is typed means what it means on a terminal.
+    /// Input from a terminal in raw mode: control characters keep their meaning.
     #[must_use]
     pub fn raw(source: File) -> Self {
         Self::new(source, false)
     }
 
-    fn new(source: File, quotes: bool) -> Self {
-        Self { source, quotes, readiness: None, has_ended: false, pending: Vec::new(), given: 0 }
+    fn new(source: File, is_quoted: bool) -> Self {
+        Self { source, is_quoted, readiness: None, has_ended: false, framed: Vec::new(), consumed: 0 }
     }
 
-    /// What to wait for, until the input has ended.
-    pub(super) fn descriptor(&self) -> Option<RawFd> {
+    /// File descriptor to poll; `None` once the input has ended.
+    pub(super) fn fd(&self) -> Option<RawFd> {
         (!self.has_ended).then(|| self.source.as_raw_fd())
     }
 
-    /// It can be read.
+    /// Records that the input can be read without blocking.
     pub(super) fn set_ready(&mut self, readiness: Readiness) {
         if self.readiness != Some(Readiness::Always) {
             self.readiness = Some(readiness);
         }
     }
 
-    /// Framed bytes for the guest.
+    /// Framed bytes that the guest has not received yet.
     pub(super) fn pending(&self) -> &[u8] {
-        self.pending.get(self.given..).unwrap_or_default()
+        self.framed.get(self.consumed..).unwrap_or_default()
     }
 
-    /// The guest has got this many of them.
+    /// Removes `count` bytes from the front of [`Self::pending`].
     pub(super) fn consume(&mut self, count: usize) {
-        self.given = self.given.saturating_add(count);
+        self.consumed = self.consumed.saturating_add(count);
     }
 
-    /// Reads if nothing is pending. Nothing if nothing is pending then, either.
-    pub(super) fn fetched(&mut self) -> Option<&mut Self> {
+    /// Reads a chunk if nothing is pending and the input is ready. Returns whether anything is pending then.
+    pub(super) fn fetch(&mut self) -> bool {
         if self.pending().is_empty() && !self.has_ended && self.readiness.is_some() {
             self.read();
         }
-        (!self.pending().is_empty()).then_some(self)
+        !self.pending().is_empty()
     }
 
     fn read(&mut self) {
         if self.readiness == Some(Readiness::Once) {
             self.readiness = None;
         }
-        (self.given, self.pending) = (0, Vec::new());
+        (self.consumed, self.framed) = (0, Vec::new());
         let mut chunk = [0; CHUNK];
         match self.source.read(&mut chunk) {
             Ok(0) => self.end(),
@@ -91,17 +93,17 @@ impl Input {
 
     fn frame(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            if self.quotes && needs_quoting(byte) {
-                self.pending.push(LITERAL_NEXT);
+            if self.is_quoted && needs_quoting(byte) {
+                self.framed.push(LITERAL_NEXT);
             }
-            self.pending.push(byte);
+            self.framed.push(byte);
         }
     }
 
     fn end(&mut self) {
         self.has_ended = true;
-        if self.quotes {
-            self.pending.push(END_OF_FILE);
+        if self.is_quoted {
+            self.framed.push(END_OF_FILE);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where output goes.
+//! Output of the guest on the host, the destination of `transmitq`.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for a terminal or pipe that somebody has made non-blocking.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Interval between two attempts to write to a terminal or pipe in non-blocking mode (another process that shares it
+/// may have set `O_NONBLOCK`).
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A stream of the host, shared by all who write to it: a piece of text stays whole.
+/// A stream of the host, shared by all its writers. One call of [`Self::write`] is atomic with respect to the others.
 ///
-/// An error, such as a pipe that nobody reads any more, is reported once. What comes later is dropped, so that there is
-/// no hole in what was written.
+/// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream never
+/// continues behind a gap.
 #[derive(Clone)]
 pub struct Output(Arc<Mutex<Sink>>);
 
@@ -28,12 +29,12 @@ impl Output {
         Self(Arc::new(Mutex::new(Sink { stream, failure: None })))
     }
 
-    /// Writes all of `bytes`, however long it takes.
+    /// Writes all of `bytes`. Blocks until the stream has taken them.
     pub fn write(&self, bytes: &[u8]) {
         self.lock().write(bytes);
     }
 
-    /// Why nothing is written any more.
+    /// Error that has ended the output, if one has.
     #[must_use]
     pub fn failure(&self) -> Option<ErrorKind> {
         self.lock().failure
@@ -63,21 +64,21 @@ impl Sink {
 
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            match patiently(|| self.stream.write(bytes))? {
+            match retry(|| self.stream.write(bytes))? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 count => bytes = bytes.get(count..).unwrap_or_default(),
             }
         }
-        patiently(|| self.stream.flush())
+        retry(|| self.stream.flush())
     }
 }
 
-/// Does something until it is done or fails for good.
-fn patiently<T>(mut action: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+/// Repeats `operation` while it fails with `EINTR` or `EAGAIN`.
+fn retry<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
-        match action() {
+        match operation() {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY_INTERVAL),
             result => return result,
         }
     }

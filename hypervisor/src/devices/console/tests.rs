@@ -10,11 +10,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use virtio_queue::Queue;
 
-use super::{Console, Input, MAX_OUTPUT, Output, PIECE, RECEIVE, TRANSMIT, Text};
-use crate::devices::virtio::testing::{
-    BUFFERS, Counter, Driver, MEMORY, assert_refuses_hostile_chains, start,
+use super::config::{MAX_TX_CHAIN, RECEIVEQ, TRANSMITQ, TX_CHUNK};
+use super::{Console, Input, Output, TextPort};
+use crate::devices::virtio::test_utils::{
+    BUFFERS, InterruptCounter, MEMORY, TestDriver, assert_refuses_hostile_chains, start,
 };
-use crate::devices::virtio::{DeviceError, HostState, Readiness, Served, Slot, VirtioDevice};
+use crate::devices::virtio::{DeviceError, Interest, MmioTransport, Progress, Readiness, VirtioDevice};
 
 /// Remembers each write; fails from the given one on.
 #[derive(Clone, Debug, Default)]
@@ -69,25 +70,25 @@ fn silent(input: Option<Input>) -> Console {
 }
 
 /// Two queues need two drivers: this is one queue, as the test needs it.
-struct Rig {
+struct Harness {
     console: Console,
-    driver: Driver,
+    driver: TestDriver,
     queue: Queue,
 }
 
-impl Rig {
+impl Harness {
     fn new(console: Console) -> Self {
-        let driver = Driver::new(16);
+        let driver = TestDriver::new(16);
         let queue = driver.queue();
         Self { console, driver, queue }
     }
 
-    fn process(&mut self, index: usize) -> Result<Served, DeviceError> {
+    fn process(&mut self, index: usize) -> Result<Progress, DeviceError> {
         self.console.process(index, &mut self.queue, &self.driver.memory)
     }
 
-    fn receive(&mut self) -> Served {
-        self.process(RECEIVE).unwrap()
+    fn receive(&mut self) -> Progress {
+        self.process(RECEIVEQ).unwrap()
     }
 
     /// What the device has put into buffers that all begin at [`BUFFERS`].
@@ -100,12 +101,12 @@ impl Rig {
 #[test]
 fn output_is_written_chain_by_chain() {
     let stream = Stream::default();
-    let mut rig = Rig::new(Console::new(stream.output(), None));
-    assert_eq!(rig.process(TRANSMIT).unwrap(), Served::All);
+    let mut rig = Harness::new(Console::new(stream.output(), None));
+    assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Done);
     let first = rig.driver.send_bytes(BUFFERS, b"hello ");
     rig.driver.send_bytes(BUFFERS + 64, b"world\n");
     let last = rig.driver.send(&[(BUFFERS, 2, false), (BUFFERS, 0, false), (BUFFERS + 64, 3, false)]);
-    assert_eq!(rig.process(TRANSMIT).unwrap(), Served::All);
+    assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Done);
     assert_eq!(stream.writes(), [&b"hello "[..], b"world\n", b"hewor"]);
     let used = rig.driver.used();
     assert_eq!((used.len(), used[0], used[2]), (3, (first.into(), 0), (last.into(), 0)));
@@ -114,28 +115,28 @@ fn output_is_written_chain_by_chain() {
 #[test]
 fn long_output_is_written_in_pieces() {
     let stream = Stream::default();
-    let mut rig = Rig::new(Console::new(stream.output(), None));
-    rig.driver.send(&[(BUFFERS, u32::try_from(PIECE + 1).unwrap(), false)]);
-    rig.process(TRANSMIT).unwrap();
-    assert_eq!(stream.writes().iter().map(Vec::len).collect::<Vec<_>>(), [PIECE, 1]);
+    let mut rig = Harness::new(Console::new(stream.output(), None));
+    rig.driver.send(&[(BUFFERS, u32::try_from(TX_CHUNK + 1).unwrap(), false)]);
+    rig.process(TRANSMITQ).unwrap();
+    assert_eq!(stream.writes().iter().map(Vec::len).collect::<Vec<_>>(), [TX_CHUNK, 1]);
 }
 
 #[test]
 fn output_of_excessive_length_is_refused() {
     for (excess, is_good) in [(0, true), (1, false)] {
-        let mut rig = Rig::new(silent(None));
-        rig.driver.send(&[(BUFFERS, u32::try_from(MAX_OUTPUT).unwrap(), false), (BUFFERS, excess, false)]);
-        assert_eq!(rig.process(TRANSMIT).is_ok(), is_good);
+        let mut rig = Harness::new(silent(None));
+        rig.driver.send(&[(BUFFERS, u32::try_from(MAX_TX_CHAIN).unwrap(), false), (BUFFERS, excess, false)]);
+        assert_eq!(rig.process(TRANSMITQ).is_ok(), is_good);
     }
 }
 
 #[test]
 fn output_takes_turns() {
-    let mut rig = Rig::new(silent(None));
+    let mut rig = Harness::new(silent(None));
     for _ in 0..3 {
         rig.driver.send(&[(BUFFERS, 0x4_0000, false)]);
     }
-    assert_eq!(rig.process(TRANSMIT).unwrap(), Served::Partly);
+    assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Yielded);
     assert_eq!(rig.driver.used().len(), 1);
 }
 
@@ -143,21 +144,21 @@ fn output_takes_turns() {
 fn buffers_of_the_wrong_direction_are_refused() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVE, Readiness::Once);
+    let mut rig = Harness::new(silent(Some(Input::raw(source))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
-    assert!(matches!(rig.process(RECEIVE), Err(DeviceError::Direction)));
-    let mut rig = Rig::new(silent(None));
+    assert!(matches!(rig.process(RECEIVEQ), Err(DeviceError::Direction)));
+    let mut rig = Harness::new(silent(None));
     rig.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
-    assert!(matches!(rig.process(TRANSMIT), Err(DeviceError::Direction)));
+    assert!(matches!(rig.process(TRANSMITQ), Err(DeviceError::Direction)));
 }
 
 #[test]
 fn hostile_chains_are_refused_by_both_queues() {
-    assert_refuses_hostile_chains(TRANSMIT, || silent(None));
-    assert_refuses_hostile_chains(RECEIVE, || {
+    assert_refuses_hostile_chains(TRANSMITQ, || silent(None));
+    assert_refuses_hostile_chains(RECEIVEQ, || {
         let mut console = silent(Some(Input::raw(File::open("/dev/zero").unwrap())));
-        console.host_ready(RECEIVE, Readiness::Always);
+        console.host_ready(RECEIVEQ, Readiness::Always);
         console
     });
 }
@@ -173,10 +174,10 @@ fn a_stream_that_is_slow_gets_everything() {
 fn a_closed_stream_is_remembered_and_left_alone() {
     let stream = Stream { fails_after: Some(1), ..Stream::default() };
     let output = stream.output();
-    let mut rig = Rig::new(Console::new(output.clone(), None));
+    let mut rig = Harness::new(Console::new(output.clone(), None));
     for bytes in [b"one", b"two"] {
         rig.driver.send_bytes(BUFFERS, bytes);
-        assert_eq!(rig.process(TRANSMIT).unwrap(), Served::All);
+        assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Done);
     }
     assert_eq!(rig.driver.used().len(), 2);
     assert_eq!(output.failure(), Some(ErrorKind::BrokenPipe));
@@ -188,10 +189,12 @@ fn a_closed_stream_is_remembered_and_left_alone() {
 
 #[test]
 fn text_comes_after_what_was_sent_before() {
-    let (stream, mut driver) = (Stream::default(), Driver::new(256));
+    let (stream, mut driver) = (Stream::default(), TestDriver::new(256));
     let console = Box::new(Console::new(stream.output(), None));
-    let slot = Arc::new(Slot::new(console, driver.memory.clone(), Box::<Counter>::default()).unwrap());
-    let text = Text::new(slot.clone(), stream.output());
+    let slot = Arc::new(
+        MmioTransport::new(console, driver.memory.clone(), Box::<InterruptCounter>::default()).unwrap(),
+    );
+    let text = TextPort::new(slot.clone(), stream.output());
     text.write(b"early ");
     start(&slot, 2);
     driver.send_bytes(BUFFERS, b"first ");
@@ -203,33 +206,33 @@ fn text_comes_after_what_was_sent_before() {
 
 #[test]
 fn without_input_buffers_stay_with_the_device() {
-    let mut rig = Rig::new(silent(None));
-    assert_eq!(rig.receive(), Served::All);
+    let mut rig = Harness::new(silent(None));
+    assert_eq!(rig.receive(), Progress::Done);
     rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Served::Waiting);
+    assert_eq!(rig.receive(), Progress::Blocked);
     assert!(rig.driver.used().is_empty());
-    assert_eq!(rig.console.host_event(RECEIVE), None);
+    assert_eq!(rig.console.host_event(RECEIVEQ), None);
 }
 
 #[test]
 fn input_is_read_when_there_is_some_and_room_for_it() {
     let (source, mut writer) = pipe();
-    let mut rig = Rig::new(silent(Some(Input::quoted(source))));
-    assert_eq!(rig.console.host_event(RECEIVE).map(|event| event.state), Some(HostState::Readable));
+    let mut rig = Harness::new(silent(Some(Input::quoted(source))));
+    assert_eq!(rig.console.host_event(RECEIVEQ).map(|event| event.interest), Some(Interest::Readable));
     writer.write_all(b"hello").unwrap();
     // No room: nothing is read, although there is something.
-    rig.console.host_ready(RECEIVE, Readiness::Once);
-    assert_eq!(rig.receive(), Served::All);
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
+    assert_eq!(rig.receive(), Progress::Done);
     for _ in 0..3 {
         rig.driver.send(&[(BUFFERS, 3, true)]);
     }
-    assert_eq!(rig.receive(), Served::Waiting);
+    assert_eq!(rig.receive(), Progress::Blocked);
     assert_eq!(rig.driver.used().iter().map(|used| used.1).collect::<Vec<_>>(), [3, 2]);
     // Not ready: it would block.
     writer.write_all(b"!").unwrap();
-    assert_eq!(rig.receive(), Served::Waiting);
-    rig.console.host_ready(RECEIVE, Readiness::Once);
-    assert_eq!(rig.receive(), Served::All);
+    assert_eq!(rig.receive(), Progress::Blocked);
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
+    assert_eq!(rig.receive(), Progress::Done);
     assert_eq!(rig.received(), [b"!"]);
 }
 
@@ -237,35 +240,35 @@ fn input_is_read_when_there_is_some_and_room_for_it() {
 fn the_end_of_input_is_said_once() {
     let (source, writer) = pipe();
     drop(writer);
-    let mut rig = Rig::new(silent(Some(Input::quoted(source))));
-    rig.console.host_ready(RECEIVE, Readiness::Once);
+    let mut rig = Harness::new(silent(Some(Input::quoted(source))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Served::All);
+    assert_eq!(rig.receive(), Progress::Done);
     assert_eq!(rig.received(), [[END_OF_FILE]]);
-    assert_eq!(rig.console.host_event(RECEIVE), None);
+    assert_eq!(rig.console.host_event(RECEIVEQ), None);
     rig.driver.send(&[(BUFFERS, 16, true)]);
-    rig.console.host_ready(RECEIVE, Readiness::Once);
-    assert_eq!(rig.receive(), Served::Waiting);
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
+    assert_eq!(rig.receive(), Progress::Blocked);
 }
 
 #[test]
 fn a_terminal_that_hangs_up_says_nothing() {
     let (source, writer) = pipe();
     drop(writer);
-    let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVE, Readiness::Once);
+    let mut rig = Harness::new(silent(Some(Input::raw(source))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Served::Waiting);
-    assert_eq!(rig.console.host_event(RECEIVE), None);
+    assert_eq!(rig.receive(), Progress::Blocked);
+    assert_eq!(rig.console.host_event(RECEIVEQ), None);
 }
 
 #[test]
 fn input_that_cannot_be_read_has_ended() {
     // A folder can be opened, but not read.
-    let mut rig = Rig::new(silent(Some(Input::quoted(File::open("/").unwrap()))));
-    rig.console.host_ready(RECEIVE, Readiness::Always);
+    let mut rig = Harness::new(silent(Some(Input::quoted(File::open("/").unwrap()))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Always);
     rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Served::All);
+    assert_eq!(rig.receive(), Progress::Done);
     assert_eq!(rig.received(), [[END_OF_FILE]]);
 }
 
@@ -278,8 +281,8 @@ fn bytes_that_mean_something_are_quoted_unless_typed() {
     ] {
         let (source, mut writer) = pipe();
         writer.write_all(typed).unwrap();
-        let mut rig = Rig::new(silent(Some(make(source))));
-        rig.console.host_ready(RECEIVE, Readiness::Once);
+        let mut rig = Harness::new(silent(Some(make(source))));
+        rig.console.host_ready(RECEIVEQ, Readiness::Once);
         rig.driver.send(&[(BUFFERS, 64, true)]);
         rig.receive();
         assert_eq!(rig.received(), [expected]);
@@ -292,12 +295,12 @@ fn a_file_that_never_blocks_is_read_to_its_end() {
     let content: Vec<u8> = (0..20_000_u32).map(|number| b"0123456789"[number as usize % 10]).collect();
     file.write_all(&content).unwrap();
     io::Seek::rewind(&mut file).unwrap();
-    let mut rig = Rig::new(silent(Some(Input::quoted(file))));
-    rig.console.host_ready(RECEIVE, Readiness::Always);
+    let mut rig = Harness::new(silent(Some(Input::quoted(file))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Always);
     let mut received = Vec::new();
-    while rig.console.host_event(RECEIVE).is_some() {
+    while rig.console.host_event(RECEIVEQ).is_some() {
         rig.driver.send(&[(BUFFERS, 700, true)]);
-        assert_eq!(rig.receive(), Served::All);
+        assert_eq!(rig.receive(), Progress::Done);
         received.extend(rig.received().concat());
     }
     assert_eq!(received.pop(), Some(END_OF_FILE));
@@ -308,11 +311,11 @@ fn a_file_that_never_blocks_is_read_to_its_end() {
 fn room_of_no_bytes_is_given_back() {
     let (source, mut writer) = pipe();
     writer.write_all(b"x").unwrap();
-    let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVE, Readiness::Once);
+    let mut rig = Harness::new(silent(Some(Input::raw(source))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
     rig.driver.send(&[(MEMORY, 0, true)]);
     rig.driver.send(&[(BUFFERS, 1, true)]);
-    assert_eq!(rig.receive(), Served::All);
+    assert_eq!(rig.receive(), Progress::Done);
     assert_eq!(rig.received(), [&b""[..], b"x"]);
 }
 
@@ -320,13 +323,13 @@ fn room_of_no_bytes_is_given_back() {
 fn a_reset_loses_no_input() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let mut rig = Rig::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVE, Readiness::Once);
+    let mut rig = Harness::new(silent(Some(Input::raw(source))));
+    rig.console.host_ready(RECEIVEQ, Readiness::Once);
     rig.driver.send(&[(BUFFERS, 2, true)]);
     rig.receive();
     assert_eq!(rig.received(), [b"in"]);
     rig.console.reset();
-    let mut rig = Rig::new(rig.console);
+    let mut rig = Harness::new(rig.console);
     rig.driver.send(&[(BUFFERS, 9, true)]);
     rig.receive();
     assert_eq!(rig.received(), [b"put"]);
@@ -339,16 +342,16 @@ proptest! {
         let (source, mut writer) = pipe();
         writer.write_all(&input).unwrap();
         drop(writer);
-        let mut rig = Rig::new(silent(Some(Input::quoted(source))));
+        let mut rig = Harness::new(silent(Some(Input::quoted(source))));
         let mut framed = Vec::new();
-        while rig.console.host_event(RECEIVE).is_some() {
-            rig.console.host_ready(RECEIVE, Readiness::Once);
+        while rig.console.host_event(RECEIVEQ).is_some() {
+            rig.console.host_ready(RECEIVEQ, Readiness::Once);
             for _ in 0..16 {
                 rig.driver.send(&[(BUFFERS, room, true)]);
                 rig.receive();
                 framed.extend(rig.received().concat());
             }
-            rig = Rig::new(rig.console);
+            rig = Harness::new(rig.console);
         }
         prop_assert_eq!(framed.pop(), Some(END_OF_FILE));
         let mut bytes = framed.into_iter();

@@ -1,15 +1,15 @@
-//! virtio devices behind memory-mapped registers (virtio 1.2, sections 2 and 4.2).
+//! virtio devices (virtio 1.2 §2) behind the MMIO transport.
 //!
-//! A device ([`VirtioDevice`]) knows its configuration and what the chains in its queues mean. The
-//! register machine ([`mmio::Registers`]) holds what all devices have in common: status, features, queues. A
-//! [`Slot`] is a device in its place on the bus: the machine behind a lock, the descriptors by which the guest's
-//! notifications arrive, and the interrupt line.
+//! | module | |
+//! | --- | --- |
+//! | [`VirtioDevice`] | contract of a device: configuration space, and the meaning of its descriptor chains |
+//! | [`chain`] | descriptor chains, read from guest memory and checked |
+//! | [`used_ring`] | completion of chains, notification suppression |
+//! | [`mmio`] | status, features and queue registers, common to all devices; locking and interrupts |
 
 pub mod chain;
-mod interrupt;
 pub mod mmio;
-mod slot;
-pub mod used;
+pub mod used_ring;
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -17,146 +17,146 @@ use std::os::fd::RawFd;
 use virtio_queue::Queue;
 use vm_memory::{GuestMemoryError, GuestMemoryMmap};
 
-pub use self::interrupt::{Interrupt, InterruptStatus};
-pub use self::slot::Slot;
+pub use self::mmio::{Interrupt, InterruptStatus, MmioTransport};
 
-/// Bytes that a device moves, or little more, before it lets others have their turn.
+/// Number of bytes after which [`VirtioDevice::process`] yields to other queues. The descriptor chain that reaches the
+/// limit is still completed.
 pub const WORK_LIMIT: u64 = 256 * 1024;
 
-/// Why a device stops until the guest resets it: its driver breaks the rules, or the host fails.
+/// Reason for which a device needs a reset: its driver violates the specification, or the host fails.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// A ring makes no sense.
+    /// A ring is malformed.
     #[error("ring: {0}")]
     Ring(#[from] virtio_queue::Error),
-    /// The addresses or the size of a ring make no sense.
+    /// A part of a virtqueue is misaligned or not in guest memory.
     #[error("a ring does not lie in memory")]
-    RingPlacement,
-    /// A chain loops, is longer than its queue, or leaves the table of descriptors.
-    #[error("malformed chain of descriptors")]
+    RingAddress,
+    /// A descriptor chain loops, is longer than its queue, or leaves the descriptor table.
+    #[error("malformed descriptor chain")]
     Chain,
-    /// A buffer is not in memory.
+    /// A buffer is not in guest memory.
     #[error("buffer: {0}")]
     Memory(#[from] GuestMemoryError),
-    /// A buffer that the device writes where it only reads, or the other way round.
+    /// A device-writable buffer in place of a device-readable one, or the reverse.
     #[error("buffer of the wrong direction")]
     Direction,
-    /// More bytes than the device takes at once.
+    /// A chain of this many bytes is outside the device's limits.
     #[error("chain of {0} bytes")]
     Length(u64),
-    /// The host has failed.
+    /// The host fails.
     #[error("host: {0}")]
     Host(#[from] std::io::Error),
 }
 
-/// How far a device has come with a queue.
+/// State of a queue after a device has processed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Served {
-    /// Everything that was available has been used.
-    All,
-    /// What is left waits for the host ([`VirtioDevice::host_event`]), not for the guest.
-    Waiting,
-    /// Something may be left: it is somebody else's turn, then call again.
-    Partly,
+pub enum Progress {
+    /// All available chains are used. The queue waits for the driver's next notification.
+    Done,
+    /// The queue waits for the host ([`VirtioDevice::host_event`]).
+    Blocked,
+    /// The work limit is reached, and chains may be left: the caller calls again after it has served other queues.
+    Yielded,
 }
 
-/// Something on the host for which a queue waits.
+/// An event of the host for which a queue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostEvent {
-    /// Stays open as long as the device lives. No two queues wait for the same one.
-    pub descriptor: RawFd,
-    /// What it must be.
-    pub state: HostState,
+    /// File descriptor, open as long as the device lives. Different queues have different ones.
+    pub fd: RawFd,
+    /// State of `fd` for which the queue waits.
+    pub interest: Interest,
 }
 
-/// What a descriptor must be before a queue can be served.
+/// State of a file descriptor for which a queue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostState {
-    /// There is input.
+pub enum Interest {
+    /// Reading does not block.
     Readable,
-    /// There is room for output.
+    /// Writing does not block.
     Writable,
 }
 
-/// What is known of a [`HostEvent`].
+/// Validity of a reported [`HostEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can be read, or written, once without blocking.
+    /// The next read or write does not block.
     Once,
-    /// It never blocks: a file.
+    /// No read or write ever blocks: the descriptor is that of a regular file.
     Always,
 }
 
-/// What one kind of device does.
+/// A type of device, without its transport.
 ///
-/// The register machine calls all of these, one at a time. [`Self::process`] comes only between
-/// [`Self::activate`] and [`Self::reset`], with a queue whose rings lie in memory.
+/// The transport calls one method at a time. It calls [`Self::process`] only between [`Self::activate`] and
+/// [`Self::reset`], with a queue whose parts are in guest memory.
 pub trait VirtioDevice: Debug + Send {
-    /// The device's number (virtio 1.2, section 5).
+    /// Device ID (virtio 1.2 §5).
     fn device_type(&self) -> u32;
 
-    /// Feature bits of this kind of device; those of the transport and the rings are not the device's business.
+    /// Offered feature bits of this device type. The transport adds those of the ring and the transport.
     fn features(&self) -> u64 {
         0
     }
 
-    /// How many queues there are, and the most descriptors of each: powers of two.
+    /// Maximum number of descriptors of each queue, a power of two.
     fn queue_sizes(&self) -> &'static [u16];
 
-    /// Copies configuration from `offset` on into `data`, which is all zeros before.
+    /// Copies the configuration space from `offset` on to `data`, which is zeroed.
     fn read_config(&self, offset: u64, data: &mut [u8]) {
         let _: (u64, &mut [u8]) = (offset, data);
     }
 
-    /// The guest writes to the configuration.
+    /// Writes to the configuration space.
     fn write_config(&mut self, offset: u64, data: &[u8]) {
         let _: (u64, &[u8]) = (offset, data);
     }
 
-    /// The driver is ready and has chosen these features.
+    /// Starts the device with the negotiated features (`DRIVER_OK`).
     fn activate(&mut self, features: u64) {
         let _: u64 = features;
     }
 
-    /// The driver starts anew: forget the chains that were taken.
+    /// Resets the device: chains taken from the available rings are dropped.
     fn reset(&mut self) {}
 
-    /// Serves a queue, up to about [`WORK_LIMIT`].
+    /// Processes available chains, up to about [`WORK_LIMIT`].
     ///
     /// # Errors
     ///
-    /// The driver breaks the rules: the device will be dead until reset.
+    /// The driver violates the specification, or the host fails. The device then needs a reset.
     fn process(
         &mut self,
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Served, DeviceError>;
+    ) -> Result<Progress, DeviceError>;
 
-    /// Whether the configuration has changed since the last call: the guest is told.
-    fn take_change(&mut self) -> bool {
+    /// Whether the configuration space has changed since the last call, so that the driver must be notified.
+    fn take_config_change(&mut self) -> bool {
         false
     }
 
-    /// Whether this queue carries what the guest wants to be kept: it is served once more when the guest ends.
+    /// Whether the queue carries output of the guest, which is drained when the guest ends.
     fn is_output(&self, index: usize) -> bool {
         let _: usize = index;
         false
     }
 
-    /// What a queue waits for if it is [`Served::Waiting`]; nothing if that will never be.
+    /// Event for which a [`Progress::Blocked`] queue waits; `None` if it will never occur.
     fn host_event(&self, index: usize) -> Option<HostEvent> {
         let _: usize = index;
         None
     }
 
-    /// What a queue waited for has happened.
+    /// Reports that the queue's [`HostEvent`] has occurred.
     fn host_ready(&mut self, index: usize, readiness: Readiness) {
         let _: (usize, Readiness) = (index, readiness);
     }
 }
 
-/// Copies the part of a configuration space that a guest asks for; beyond its end there are zeros.
+/// Copies a part of a configuration space to `data`. Bytes beyond the end of the space are left as they are.
 pub fn read_window(config: &[u8], offset: u64, data: &mut [u8]) {
     let rest = usize::try_from(offset).ok().and_then(|offset| config.get(offset..)).unwrap_or_default();
     for (to, from) in data.iter_mut().zip(rest) {
@@ -165,14 +165,14 @@ pub fn read_window(config: &[u8], offset: u64, data: &mut [u8]) {
 }
 
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod test_utils;
 
 #[cfg(test)]
 mod tests {
     use super::read_window;
 
     #[test]
-    fn a_window_beyond_the_end_shows_zeros() {
+    fn read_window_leaves_bytes_beyond_the_end_unchanged() {
         let read = |offset| {
             let mut data = [0; 4];
             read_window(&[1, 2, 3, 4, 5], offset, &mut data);

@@ -12,8 +12,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::{Worker, WorkerError};
 use crate::devices::console::{Console, Input, Output};
-use crate::devices::virtio::testing::{BUFFERS, Counter, Driver, Echo, start, write};
-use crate::devices::virtio::{Interrupt, Slot};
+use crate::devices::virtio::test_utils::{BUFFERS, EchoDevice, InterruptCounter, TestDriver, start, write};
+use crate::devices::virtio::{Interrupt, MmioTransport};
 
 /// Long enough for anything, unless it never happens.
 const LONG: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ struct Running {
 }
 
 impl Running {
-    fn new(slots: Vec<Arc<Slot>>) -> Self {
+    fn new(slots: Vec<Arc<MmioTransport>>) -> Self {
         let stop = EventFd::new(0).unwrap();
         let worker = Worker::new(slots, stop.try_clone().unwrap()).unwrap();
         Self { stop, thread: Some(thread::spawn(|| worker.run())) }
@@ -55,12 +55,12 @@ impl Drop for Running {
 }
 
 /// A console whose receiving queue is that of the driver.
-fn console(input: Input) -> (Arc<Slot>, Driver, Receiver<()>) {
+fn console(input: Input) -> (Arc<MmioTransport>, TestDriver, Receiver<()>) {
     let (sender, interrupts) = channel();
-    let driver = Driver::new(256);
+    let driver = TestDriver::new(256);
     let device = Console::new(Output::new(Box::new(io::sink())), Some(input));
     let line = Box::new(Line(Mutex::new(sender)));
-    let slot = Arc::new(Slot::new(Box::new(device), driver.memory.clone(), line).unwrap());
+    let slot = Arc::new(MmioTransport::new(Box::new(device), driver.memory.clone(), line).unwrap());
     start(&slot, 1);
     (slot, driver, interrupts)
 }
@@ -71,11 +71,16 @@ fn pipe() -> (File, PipeWriter) {
 }
 
 /// Offers room until this much input has come, and returns it.
-fn receive(slot: &Slot, driver: &mut Driver, interrupts: &Receiver<()>, length: usize) -> Vec<u8> {
+fn receive(
+    slot: &MmioTransport,
+    driver: &mut TestDriver,
+    interrupts: &Receiver<()>,
+    length: usize,
+) -> Vec<u8> {
     let mut input = Vec::new();
     while input.len() < length {
         driver.send(&[(BUFFERS, 1000, true)]);
-        write(slot, Slot::NOTIFY, 0);
+        write(slot, MmioTransport::QUEUE_NOTIFY, 0);
         interrupts.recv_timeout(LONG).unwrap();
         for (_, length) in driver.used() {
             input.extend(driver.bytes(BUFFERS, usize::try_from(length).unwrap()));
@@ -95,9 +100,10 @@ fn processor_time() -> Duration {
 #[test]
 fn a_notification_is_served() {
     let (sender, interrupts) = channel();
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     let line = Box::new(Line(Mutex::new(sender)));
-    let slot = Arc::new(Slot::new(Box::<Echo>::default(), driver.memory.clone(), line).unwrap());
+    let slot =
+        Arc::new(MmioTransport::new(Box::<EchoDevice>::default(), driver.memory.clone(), line).unwrap());
     let running = Running::new(vec![slot.clone()]);
     start(&slot, 1);
     // Much more than is served at once.
@@ -105,7 +111,7 @@ fn a_notification_is_served() {
         driver.send(&[(BUFFERS, 0x4_0000, false)]);
     }
     driver.set_used_event(15);
-    write(&slot, Slot::NOTIFY, 0);
+    write(&slot, MmioTransport::QUEUE_NOTIFY, 0);
     interrupts.recv_timeout(LONG).unwrap();
     while driver.used().is_empty() {}
     running.stop();
@@ -113,9 +119,9 @@ fn a_notification_is_served() {
 
 #[test]
 fn output_that_nobody_was_told_of_is_served_at_the_end() {
-    let mut driver = Driver::new(8);
-    let device = Box::<Echo>::default();
-    let slot = Slot::new(device, driver.memory.clone(), Box::<Counter>::default()).unwrap();
+    let mut driver = TestDriver::new(8);
+    let device = Box::<EchoDevice>::default();
+    let slot = MmioTransport::new(device, driver.memory.clone(), Box::<InterruptCounter>::default()).unwrap();
     let slot = Arc::new(slot);
     start(&slot, 2);
     // Not even by the start.
@@ -135,7 +141,7 @@ fn input_arrives_as_it_comes() {
     let running = Running::new(vec![slot.clone()]);
     for text in ["one", "two", "three"] {
         driver.send(&[(BUFFERS, 1000, true)]);
-        write(&slot, Slot::NOTIFY, 0);
+        write(&slot, MmioTransport::QUEUE_NOTIFY, 0);
         writer.write_all(text.as_bytes()).unwrap();
         interrupts.recv_timeout(LONG).unwrap();
         let used = driver.used();
@@ -168,7 +174,7 @@ fn an_empty_input_ends_at_once() {
 }
 
 /// Serves a console in this thread for a while, and says how much of the processor it took.
-fn effort(slot: &Arc<Slot>) -> Duration {
+fn effort(slot: &Arc<MmioTransport>) -> Duration {
     let stop = EventFd::new(0).unwrap();
     let worker = Worker::new(vec![slot.clone()], stop.try_clone().unwrap()).unwrap();
     let before = processor_time();

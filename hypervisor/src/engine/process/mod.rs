@@ -52,7 +52,7 @@ use self::clock::Clock;
 use self::interrupt::Line;
 use self::vcpu::ProcessVcpu;
 use super::{Engine, EngineError, Vcpu};
-use crate::devices::virtio::{Interrupt, Slot};
+use crate::devices::virtio::{Interrupt, MmioTransport};
 use crate::memory::Memory;
 
 /// Bit of the second word of capabilities that the host's kernel shows to programs: they may set FS and GS (`AT_HWCAP2`,
@@ -166,7 +166,7 @@ impl Engine for ProcessEngine {
 
     /// The kick must not block: the guest writes to it, too.
     fn notify(&self, address: u64, queue: u32, kick_event: &EventFd) -> Result<(), EngineError> {
-        let line = u32::try_from(address.saturating_sub(HOLE.start) / Slot::SIZE).unwrap_or(LINES);
+        let line = u32::try_from(address.saturating_sub(HOLE.start) / MmioTransport::SIZE).unwrap_or(LINES);
         if line < LINES && queue < KICKED_QUEUES {
             let event = spawn::owned(kick_event.try_clone().map_err(refused("fcntl"))?);
             let mut kicks = self.shared.kicks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,13 @@
 //! Tests of chains, with drivers that break the rules.
 
-use super::{Answer, Buffers, Chain, has_available, serve_chains};
-use crate::devices::virtio::testing::{BUFFERS, Driver, INDIRECT, NEXT, WRITE};
-use crate::devices::virtio::{DeviceError, Served, WORK_LIMIT};
+use super::{Buffers, Chain, Completion, has_available, serve_chains};
+use crate::devices::virtio::test_utils::{BUFFERS, INDIRECT, NEXT, TestDriver, WRITE};
+use crate::devices::virtio::{DeviceError, Progress, WORK_LIMIT};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, Permissions};
 
-fn next(driver: &Driver) -> Result<Option<Chain>, DeviceError> {
+fn next(driver: &TestDriver) -> Result<Option<Chain>, DeviceError> {
     Chain::next(&mut driver.queue(), &driver.memory)
 }
 
@@ -20,7 +20,7 @@ fn read(buffers: &mut Buffers, memory: &GuestMemoryMmap, length: usize) -> Vec<u
 
 #[test]
 fn a_chain_is_what_to_read_and_then_what_to_write() {
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     assert!(!has_available(&driver.queue(), &driver.memory).unwrap());
     assert!(next(&driver).unwrap().is_none());
     driver.memory.write_slice(b"onetwo", GuestAddress(BUFFERS)).unwrap();
@@ -47,7 +47,7 @@ fn a_chain_is_what_to_read_and_then_what_to_write() {
 #[test]
 fn a_chain_may_have_as_many_buffers_as_the_queue_and_no_more() {
     for (count, is_good) in [(16, true), (17, false)] {
-        let mut driver = Driver::new(16);
+        let mut driver = TestDriver::new(16);
         (0..count - 1).for_each(|index| driver.describe_at(BUFFERS, index, (BUFFERS, 1, NEXT, index + 1)));
         driver.describe_at(BUFFERS, count - 1, (BUFFERS, 1, 0, 0));
         driver.describe(0, (BUFFERS, 16 * u32::from(count), INDIRECT, 0));
@@ -58,14 +58,14 @@ fn a_chain_may_have_as_many_buffers_as_the_queue_and_no_more() {
 
 #[test]
 fn a_chain_that_breaks_the_rules_is_an_error() {
-    for (name, driver) in Driver::hostile(16) {
+    for (name, driver) in TestDriver::hostile(16) {
         assert!(next(&driver).is_err(), "{name}");
     }
 }
 
 #[test]
 fn an_empty_indirect_table_is_an_error() {
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     driver.describe(0, (BUFFERS, 0, INDIRECT, 0));
     driver.offer(0);
     assert!(matches!(next(&driver), Err(DeviceError::Chain)));
@@ -74,7 +74,7 @@ fn an_empty_indirect_table_is_an_error() {
 #[test]
 fn lengths_that_add_up_to_more_than_32_bits_are_an_error() {
     // What the sum would be is never mapped; it is the ring library that refuses it before memory is looked at.
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     driver.describe(0, (BUFFERS, 0x1000, NEXT, 1));
     driver.describe(1, (BUFFERS, u32::MAX, 0, 0));
     driver.offer(0);
@@ -83,7 +83,7 @@ fn lengths_that_add_up_to_more_than_32_bits_are_an_error() {
 
 #[test]
 fn a_chain_of_nothing_is_a_chain() {
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     // An address means nothing if the length is zero.
     driver.send(&[(u64::MAX, 0, false), (u64::MAX, 0, true)]);
     assert_eq!(next(&driver).unwrap().unwrap().length(), 0);
@@ -91,11 +91,11 @@ fn a_chain_of_nothing_is_a_chain() {
 
 #[test]
 fn directions_are_checked() {
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     driver.send(&[(BUFFERS, 1, false), (BUFFERS, 1, true)]);
     assert!(matches!(next(&driver).unwrap().unwrap().into_readable(), Err(DeviceError::Direction)));
     assert!(matches!(next(&driver).unwrap().unwrap().into_writable(), Err(DeviceError::Direction)));
-    let mut driver = Driver::new(16);
+    let mut driver = TestDriver::new(16);
     driver.describe(0, (BUFFERS, 7, WRITE, 0));
     driver.offer(0);
     assert_eq!(next(&driver).unwrap().unwrap().into_writable().unwrap().length(), 7);
@@ -103,40 +103,40 @@ fn directions_are_checked() {
 
 #[test]
 fn serving_stops_at_the_end_or_at_the_limit() {
-    let mut driver = Driver::new(4);
+    let mut driver = TestDriver::new(4);
     let mut queue = driver.queue();
     // More often than indices have values.
     for _ in 0..0x1_2000 {
         let head = driver.send(&[(BUFFERS, 1, false)]);
-        let served = serve_chains(&mut queue, &driver.memory, |_| Ok(Answer { written: 3, work: 1 }));
-        assert_eq!(served.unwrap(), Served::All);
+        let served = serve_chains(&mut queue, &driver.memory, |_| Ok(Completion { written: 3, work: 1 }));
+        assert_eq!(served.unwrap(), Progress::Done);
         assert_eq!(driver.used(), [(head.into(), 3)]);
     }
-    let mut serve = |driver: &Driver, work| {
-        serve_chains(&mut queue, &driver.memory, |_| Ok(Answer { written: 0, work })).unwrap()
+    let mut serve = |driver: &TestDriver, work| {
+        serve_chains(&mut queue, &driver.memory, |_| Ok(Completion { written: 0, work })).unwrap()
     };
     for _ in 0..4 {
         driver.send(&[(BUFFERS, 1, false)]);
     }
-    assert_eq!(serve(&driver, WORK_LIMIT / 2), Served::Partly);
+    assert_eq!(serve(&driver, WORK_LIMIT / 2), Progress::Yielded);
     assert_eq!(driver.used().len(), 2);
-    assert_eq!(serve(&driver, u64::MAX), Served::Partly);
+    assert_eq!(serve(&driver, u64::MAX), Progress::Yielded);
     assert_eq!(driver.used().len(), 1);
-    assert_eq!(serve(&driver, 0), Served::All);
+    assert_eq!(serve(&driver, 0), Progress::Done);
     assert_eq!(driver.used().len(), 1);
 }
 
 #[test]
 fn a_guest_that_goes_on_adding_chains_does_not_hold_the_device() {
-    let mut driver = Driver::new(4);
+    let mut driver = TestDriver::new(4);
     let mut queue = driver.queue();
     let memory = driver.memory.clone();
     driver.send(&[(BUFFERS, 1, false)]);
     let served = serve_chains(&mut queue, &memory, |_| {
         driver.send(&[(BUFFERS, 1, false)]);
-        Ok(Answer { written: 0, work: 0 })
+        Ok(Completion { written: 0, work: 0 })
     });
-    assert_eq!(served.unwrap(), Served::Partly);
+    assert_eq!(served.unwrap(), Progress::Yielded);
     assert_eq!(driver.used().len(), 4);
 }
 
@@ -144,7 +144,7 @@ proptest! {
     /// Cutting a chain into other pieces changes nothing.
     #[test]
     fn pieces_make_a_whole(lengths in vec(0u32..40, 1..16), cuts in vec(0usize..60, 0..8)) {
-        let mut driver = Driver::new(16);
+        let mut driver = TestDriver::new(16);
         let mut buffers = Vec::new();
         let mut expected = Vec::new();
         for (number, length) in (0u8..).zip(lengths) {

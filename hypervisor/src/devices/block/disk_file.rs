@@ -1,0 +1,77 @@
+//! The raw file behind a disk.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+
+use vm_memory::{GuestMemoryError, GuestMemoryMmap, Permissions, ReadVolatile, WriteVolatile};
+
+use super::RequestError;
+use super::config::SECTOR_SIZE;
+use crate::devices::virtio::DeviceError;
+use crate::devices::virtio::chain::Buffers;
+
+/// A file or a block device of the host. Data moves between it and guest memory without a bounce buffer.
+#[derive(Debug)]
+pub(super) struct DiskFile {
+    file: File,
+    sectors: u64,
+}
+
+impl DiskFile {
+    /// Disk as large as the file, rounded down to whole sectors.
+    pub(super) fn new(mut file: File) -> io::Result<Self> {
+        // stat(2) reports the size of a block device as 0: seek to its end instead.
+        let sectors = file.seek(SeekFrom::End(0))? / u64::from(SECTOR_SIZE);
+        Ok(Self { file, sectors })
+    }
+
+    /// Capacity in sectors.
+    pub(super) fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Offset in the file of `length` bytes from `sector` on, if all of them are on the disk.
+    pub(super) fn offset(&self, sector: u64, length: usize) -> Result<u64, RequestError> {
+        let beyond = RequestError::Invalid("request beyond the end of the disk");
+        let count = (length as u64).div_ceil(SECTOR_SIZE.into());
+        let is_inside = sector.checked_add(count).is_some_and(|end| end <= self.sectors);
+        sector.checked_mul(SECTOR_SIZE.into()).filter(|_| is_inside).ok_or(beyond)
+    }
+
+    /// Reads from `offset` of the file into `data`.
+    pub(super) fn read(
+        &self,
+        offset: u64,
+        data: &Buffers,
+        memory: &GuestMemoryMmap,
+    ) -> Result<(), DeviceError> {
+        let mut file = self.seek(offset)?;
+        data.for_each_slice(memory, Permissions::Write, |mut slice| {
+            Ok(file.read_exact_volatile(&mut slice).map_err(GuestMemoryError::from)?)
+        })
+    }
+
+    /// Writes `data` to `offset` of the file.
+    pub(super) fn write(
+        &self,
+        offset: u64,
+        data: &Buffers,
+        memory: &GuestMemoryMmap,
+    ) -> Result<(), DeviceError> {
+        let mut file = self.seek(offset)?;
+        data.for_each_slice(memory, Permissions::Read, |slice| {
+            Ok(file.write_all_volatile(&slice).map_err(GuestMemoryError::from)?)
+        })
+    }
+
+    /// Commits completed writes to stable storage (fdatasync(2)).
+    pub(super) fn flush(&self) -> Result<(), DeviceError> {
+        Ok(self.file.sync_data()?)
+    }
+
+    fn seek(&self, offset: u64) -> io::Result<&File> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(file)
+    }
+}

@@ -1,0 +1,34 @@
+//! `receiveq`: input of the host on its way to the guest.
+
+use virtio_queue::{Queue, QueueT};
+use vm_memory::GuestMemoryMmap;
+
+use super::Input;
+use crate::devices::virtio::chain::{Chain, has_available};
+use crate::devices::virtio::{DeviceError, Progress};
+
+/// Fills one descriptor chain after the other. A chain for which there is no input stays in the available ring.
+///
+/// # Errors
+///
+/// The driver violates the specification.
+pub(super) fn receive(
+    mut input: Option<&mut Input>,
+    queue: &mut Queue,
+    memory: &GuestMemoryMmap,
+) -> Result<Progress, DeviceError> {
+    for _ in 0..queue.size() {
+        if !has_available(queue, memory)? {
+            return Ok(Progress::Done);
+        }
+        let Some(input) = input.as_mut().and_then(|input| input.fetch().then_some(input)) else {
+            return Ok(Progress::Blocked);
+        };
+        let Some(chain) = Chain::next(queue, memory)? else { return Ok(Progress::Done) };
+        let head = chain.head;
+        let written = chain.into_writable()?.write(memory, input.pending())?;
+        input.consume(written);
+        queue.add_used(memory, head, u32::try_from(written).unwrap_or(u32::MAX))?;
+    }
+    Ok(Progress::Yielded)
+}

@@ -1,0 +1,40 @@
+//! `transmitq`: output of the guest.
+
+use virtio_queue::Queue;
+use vm_memory::GuestMemoryMmap;
+
+use super::Output;
+use super::config::{MAX_TX_CHAIN, TX_CHUNK};
+use crate::devices::virtio::chain::{Buffers, Completion, serve_chains};
+use crate::devices::virtio::{DeviceError, Progress};
+
+/// Writes the available descriptor chains to `output`, in order.
+///
+/// # Errors
+///
+/// The driver violates the specification, or a chain is longer than [`MAX_TX_CHAIN`].
+pub(super) fn transmit(
+    output: &Output,
+    queue: &mut Queue,
+    memory: &GuestMemoryMmap,
+) -> Result<Progress, DeviceError> {
+    serve_chains(queue, memory, |chain| {
+        let bytes = chain.into_readable()?;
+        let work = bytes.length() as u64;
+        write(output, bytes, memory)?;
+        Ok(Completion { written: 0, work })
+    })
+}
+
+/// Writes one descriptor chain: by one call, unless it is longer than [`TX_CHUNK`].
+fn write(output: &Output, mut bytes: Buffers, memory: &GuestMemoryMmap) -> Result<(), DeviceError> {
+    if bytes.length() > MAX_TX_CHAIN {
+        return Err(DeviceError::Length(bytes.length() as u64));
+    }
+    let mut chunk = vec![0; bytes.length().min(TX_CHUNK)];
+    while !bytes.is_empty() {
+        let length = bytes.read(memory, &mut chunk)?;
+        output.write(chunk.get(..length).unwrap_or_default());
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! Scatter-gather I/O: one frame, several buffers of guest memory, one system call.
+#![expect(
+    unsafe_code,
+    reason = "readv(2) and writev(2) on memory that the guest may modify at the same time"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, iovec};
+use vm_memory::VolatileSlice;
+
+/// Maximum number of guest buffers of one call: Linux's `UIO_MAXIOV` (1024) less one for the header.
+pub(in crate::devices::net) const MAX_IOVECS: usize = 1023;
+
+/// Reads into `header`, then into guest memory, by one readv(2). Returns the number of bytes read.
+///
+/// # Errors
+///
+/// The host's error; `EINVAL` for more than [`MAX_IOVECS`] buffers.
+pub(in crate::devices::net) fn read(
+    source: BorrowedFd<'_>,
+    header: &mut [u8],
+    buffers: &[VolatileSlice<'_>],
+) -> io::Result<usize> {
+    let header = iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() };
+    let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
+    let buffers = guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() });
+    let iovecs: Vec<_> = std::iter::once(header).chain(buffers).collect();
+    let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the memory that
+    // they describe: `header` is exclusively borrowed until this function returns, and `guards` keep guest memory
+    // mapped. Writes to guest memory race only with the guest and with volatile accesses: vm-memory never creates a
+    // reference to it.
+    let result = unsafe { libc::readv(source.as_raw_fd(), iovecs.as_ptr(), count) };
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes `header`, then guest memory, by one writev(2). Returns the number of bytes written.
+///
+/// # Errors
+///
+/// The host's error; `EINVAL` for more than [`MAX_IOVECS`] buffers.
+pub(in crate::devices::net) fn write(
+    sink: BorrowedFd<'_>,
+    header: &[u8],
+    buffers: &[VolatileSlice<'_>],
+) -> io::Result<usize> {
+    let header = iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: header.len() };
+    let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard).collect();
+    let buffers =
+        guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast_mut().cast(), iov_len: guard.len() });
+    let iovecs: Vec<_> = std::iter::once(header).chain(buffers).collect();
+    let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `iovecs` has `count` elements and lives until the call returns. writev(2) only reads the memory that they
+    // describe, so that the casts to `*mut` grant no write access: `header` is borrowed until this function returns,
+    // and `guards` keep guest memory mapped.
+    let result = unsafe { libc::writev(sink.as_raw_fd(), iovecs.as_ptr(), count) };
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Copies `bytes` to guest memory, as far as the buffers' size permits.
+pub(in crate::devices::net) fn scatter(mut bytes: &[u8], buffers: &[VolatileSlice<'_>]) {
+    for slice in buffers {
+        let (front, rest) = bytes.split_at(bytes.len().min(slice.len()));
+        slice.copy_from(front);
+        bytes = rest;
+    }
+}
+
+/// Appends the contents of guest memory to `bytes`.
+pub(in crate::devices::net) fn gather(buffers: &[VolatileSlice<'_>], bytes: &mut Vec<u8>) {
+    for slice in buffers {
+        let start = bytes.len();
+        bytes.resize(start + slice.len(), 0);
+        slice.copy_to(bytes.get_mut(start..).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_IOVECS, gather, read, scatter, write};
+    use std::io;
+    use std::os::fd::AsFd;
+    use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap, Permissions, VolatileSlice};
+
+    /// Two regions with a hole in between.
+    fn memory() -> GuestMemoryMmap {
+        GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x1000), (GuestAddress(0x2000), 0x1000)]).unwrap()
+    }
+
+    fn slices<'a>(memory: &'a GuestMemoryMmap, ranges: &[(u64, usize)]) -> Vec<VolatileSlice<'a>> {
+        let of = |&(start, length)| memory.get_slices(GuestAddress(start), length, Permissions::ReadWrite);
+        ranges.iter().flat_map(|range| of(range).unwrap()).map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn header_and_buffers_pass_a_pipe_in_order() {
+        let (reader, writer) = io::pipe().unwrap();
+        let memory = memory();
+        memory.write_slice(b"guest", GuestAddress(0x10)).unwrap();
+        memory.write_slice(b"memory", GuestAddress(0x2000)).unwrap();
+        let buffers = slices(&memory, &[(0x10, 5), (0x2000, 6)]);
+        assert_eq!(write(writer.as_fd(), b"from ", &buffers).unwrap(), 16);
+        let mut header = [0; 4];
+        let buffers = slices(&memory, &[(0x100, 3), (0x2100, 100)]);
+        assert_eq!(read(reader.as_fd(), &mut header, &buffers).unwrap(), 16);
+        let mut found = [vec![0; 3], vec![0; 9]];
+        memory.read_slice(&mut found[0], GuestAddress(0x100)).unwrap();
+        memory.read_slice(&mut found[1], GuestAddress(0x2100)).unwrap();
+        assert_eq!((&header, &*found[0], &*found[1]), (b"from", &b" gu"[..], &b"estmemory"[..]));
+    }
+
+    #[test]
+    fn errors_of_the_host_are_returned() {
+        let (reader, writer) = io::pipe().unwrap();
+        let memory = memory();
+        let many = slices(&memory, &vec![(0, 1); MAX_IOVECS]);
+        assert_eq!(write(writer.as_fd(), b"1", &many).unwrap(), 1 + MAX_IOVECS);
+        let too_many = slices(&memory, &vec![(0, 1); MAX_IOVECS + 1]);
+        assert_eq!(write(writer.as_fd(), b"1", &too_many).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(read(writer.as_fd(), &mut [], &[]).is_err());
+        drop(reader);
+        assert_eq!(write(writer.as_fd(), b"1", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn scattered_bytes_are_gathered_again() {
+        let memory = memory();
+        let buffers = slices(&memory, &[(1, 2), (0x2000, 3)]);
+        scatter(b"abcdefg", &buffers);
+        let mut bytes = b"-".to_vec();
+        gather(&buffers, &mut bytes);
+        assert_eq!(bytes, b"-abcde");
+        scatter(b"x", &buffers);
+        bytes.clear();
+        gather(&buffers, &mut bytes);
+        assert_eq!(bytes, b"xbcde");
+    }
+}

@@ -1,0 +1,98 @@
+//! Network backends: the host's side of a network device.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`tap`] | a TAP interface of the host |
+//! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
+//! | [`stream`] | frames in the byte stream between passt and this device |
+//! | `iovec` | scatter-gather I/O between file descriptors and guest memory |
+
+pub(super) mod iovec;
+pub mod passt;
+pub mod stream;
+pub mod tap;
+
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::RawFd;
+
+use vm_memory::VolatileSlice;
+
+use super::header::{Offloads, VnetHeader};
+use crate::devices::virtio::DeviceError;
+
+/// The backend is gone: it neither delivers nor accepts frames any more.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Disconnected(#[from] pub io::Error);
+
+/// A frame that the backend has delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceivedFrame {
+    /// Header as the backend has it, not validated.
+    pub header: VnetHeader,
+    /// Size in bytes of the frame. Of a frame that does not fit the buffers, this is at least the buffers' size.
+    pub length: usize,
+}
+
+/// Result of handing a frame to the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxStatus {
+    /// The backend has accepted the frame. It may still be lost, as on any Ethernet.
+    Accepted,
+    /// The backend cannot accept the frame now and has done nothing. Once [`Backend::output`] is writable, it can.
+    WouldBlock,
+}
+
+/// Host side of a network device. No method blocks.
+pub trait Backend: Debug + Send {
+    /// Whether frames may have partial checksums and be large TCP segments, in both directions.
+    fn has_offloads(&self) -> bool;
+
+    /// Sets the offloads of the guest: those that received frames may rely on from now on.
+    ///
+    /// # Errors
+    ///
+    /// The host does not support them.
+    fn set_offloads(&mut self, offloads: Offloads) -> io::Result<()>;
+
+    /// Writes the next frame to `buffers`. Returns `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The backend is [`Disconnected`].
+    fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected>;
+
+    /// Sends a frame with a validated header. The guest may modify the frame at any time.
+    ///
+    /// # Errors
+    ///
+    /// The backend is [`Disconnected`].
+    fn send(&mut self, header: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected>;
+
+    /// Writes out accepted frames. [`TxStatus::WouldBlock`] if some remain: the caller calls again once
+    /// [`Self::output`] is writable.
+    ///
+    /// # Errors
+    ///
+    /// The backend is [`Disconnected`].
+    fn flush(&mut self) -> Result<TxStatus, Disconnected>;
+
+    /// File descriptor that is readable once there is a frame.
+    fn input(&self) -> RawFd;
+
+    /// File descriptor that is writable once a frame can be sent. Not the same number as [`Self::input`], so that
+    /// epoll(7) can watch both.
+    fn output(&self) -> RawFd;
+}
+
+/// Reason for which a queue cannot be served any further.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum QueueError {
+    /// The device fails.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The backend is disconnected.
+    #[error(transparent)]
+    Disconnected(#[from] Disconnected),
+}

@@ -1,0 +1,264 @@
+//! TAP interfaces of the host (Linux's Documentation/networking/tuntap.rst).
+//!
+//! Frames carry the vnet header of virtio, so that checksum and segmentation offload pass through: a frame between the
+//! guest and its host is neither checksummed nor segmented.
+
+pub mod ioctl;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+use vm_memory::VolatileSlice;
+
+use super::iovec;
+use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
+use crate::devices::net::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
+use crate::devices::warn_once::WarnOnce;
+
+/// The device file by which programs attach to TUN and TAP interfaces.
+const DEVICE: &str = "/dev/net/tun";
+
+/// Maximum MTU in bytes: with its Ethernet header, a frame has at most 65,535.
+pub const MAX_MTU: u16 = 65_521;
+
+/// [`VNET_HEADER_SIZE`] as the argument of an ioctl(2).
+const VNET_HEADER_SIZE_ARGUMENT: libc::c_int = 12;
+
+const _: () = assert!(VNET_HEADER_SIZE == 12);
+
+/// Reason for which a TAP interface cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// The host has no TUN/TAP driver.
+    #[error("the host has no {DEVICE}: load the kernel's module `tun`, or pass the device to the container")]
+    Missing,
+    /// The user has no permission to open the device file.
+    #[error("{DEVICE} may not be opened by this user: {0}")]
+    Open(io::Error),
+    /// Another program is attached to the interface.
+    #[error("the tap {0} is in use by another program")]
+    InUse(String),
+    /// The interface belongs to another user, or does not exist and the user has no permission to create it.
+    #[error(
+        "the tap {0} does not exist or is not this user's. Make it by\n  \
+         sudo ip tuntap add {0} mode tap user $USER && sudo ip link set {0} up"
+    )]
+    NotPermitted(String),
+    /// The interface is no TAP interface.
+    #[error("the network interface {0} is no tap")]
+    NoTap(String),
+    /// The interface's MTU is smaller than the requested one.
+    #[error("the tap {name} takes packets of {max} bytes at most: sudo ip link set {name} mtu {requested}")]
+    Mtu {
+        /// Name of the interface.
+        name: String,
+        /// MTU of the interface in bytes.
+        max: u32,
+        /// Requested MTU in bytes.
+        requested: u16,
+    },
+    /// The requested MTU exceeds [`MAX_MTU`].
+    #[error("the tap {0} takes packets of at most {MAX_MTU} bytes, not {1}")]
+    MaxMtu(String, u16),
+    /// Any other error of the host.
+    #[error("the tap {0} cannot be used: {1}")]
+    Host(String, io::Error),
+}
+
+/// An attached TAP interface.
+#[derive(Debug)]
+pub struct Tap {
+    file: File,
+    /// A duplicate of `file`, so that epoll(7) can watch for input and for output separately.
+    output: File,
+    mtu: u16,
+    refused_frame: WarnOnce,
+}
+
+impl Tap {
+    /// Attaches to a TAP interface. A missing one is created, and disappears with this process. `mtu` is the requested
+    /// MTU in bytes; without it, that of the interface.
+    ///
+    /// # Errors
+    ///
+    /// See [`TapError`].
+    pub fn open(name: &str, mtu: Option<u16>) -> Result<Self, TapError> {
+        let to_error = |errno: Errno| tap_error(name, errno);
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .map_err(to_error)?;
+        let is_new = netdevice::name_to_index(&socket, name).is_err();
+        let file = attach(name)?;
+        ioctl::set_vnet_header_size(&file, VNET_HEADER_SIZE_ARGUMENT).map_err(to_error)?;
+        ioctl::set_offloads(&file, Offloads::default()).map_err(to_error)?;
+        let ifname = padded(name);
+        if is_new {
+            mtu.map_or(Ok(()), |mtu| set_mtu(&socket, name, mtu))?;
+            ioctl::set_up(&socket, ifname).map_err(to_error)?;
+        } else if !ioctl::is_up(&socket, ifname).map_err(to_error)? {
+            log::warn!("the tap {name} is switched off: sudo ip link set {name} up");
+        }
+        let max = ioctl::mtu(&socket, ifname).map_err(to_error)?;
+        let mtu = mtu.unwrap_or_else(|| u16::try_from(max).unwrap_or(u16::MAX));
+        if u32::from(mtu) > max {
+            return Err(TapError::Mtu { name: name.to_owned(), max, requested: mtu });
+        }
+        let output = file.try_clone().map_err(|error| TapError::Host(name.to_owned(), error))?;
+        Ok(Self { file, output, mtu, refused_frame: WarnOnce::default() })
+    }
+
+    /// MTU in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Result of a write of a frame that has failed.
+    fn handle_write_error(&mut self, error: io::Error) -> Result<TxStatus, Disconnected> {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(TxStatus::WouldBlock),
+            // The interface was deleted.
+            _ if error.raw_os_error() == Some(libc::EBADFD) => Err(Disconnected(error)),
+            _ => {
+                let reason = if error.raw_os_error() == Some(libc::EIO) {
+                    "is the tap switched off?".to_owned()
+                } else {
+                    error.to_string()
+                };
+                self.refused_frame
+                    .warn(format_args!("network: the host refuses a frame of the guest's: {reason}"));
+                Ok(TxStatus::Accepted)
+            }
+        }
+    }
+}
+
+/// Opens the device file and attaches it to the TAP interface of this name.
+fn attach(name: &str) -> Result<File, TapError> {
+    let open = || OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE);
+    let open = || {
+        open().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => TapError::Missing,
+            // The device file exists, but its driver does not.
+            _ if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => TapError::Missing,
+            _ => TapError::Open(error),
+        })
+    };
+    let file = open()?;
+    match ioctl::set_interface(&file, padded(name), false) {
+        Ok(()) => return Ok(file),
+        // An interface that is no TAP interface, or one with several queues.
+        Err(Errno::INVAL) => {}
+        Err(errno) => return Err(tap_error(name, errno)),
+    }
+    let file = open()?;
+    ioctl::set_interface(&file, padded(name), true).map_err(|errno| tap_error(name, errno))?;
+    Ok(file)
+}
+
+/// Sets the MTU of a new interface, of which `EINVAL` says that the MTU is too large.
+fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> Result<(), TapError> {
+    ioctl::set_mtu(socket, padded(name), mtu).map_err(|errno| match errno {
+        Errno::INVAL => TapError::MaxMtu(name.to_owned(), mtu),
+        errno => tap_error(name, errno),
+    })
+}
+
+fn tap_error(name: &str, errno: Errno) -> TapError {
+    let name = name.to_owned();
+    match errno {
+        Errno::BUSY => TapError::InUse(name),
+        Errno::PERM | Errno::ACCESS => TapError::NotPermitted(name),
+        Errno::INVAL => TapError::NoTap(name),
+        errno => TapError::Host(name, errno.into()),
+    }
+}
+
+/// The interface's name as in a `struct ifreq`: truncated if necessary, padded with zeros.
+fn padded(name: &str) -> [u8; ioctl::IFNAMSIZ] {
+    let mut bytes = [0; ioctl::IFNAMSIZ];
+    bytes.iter_mut().zip(name.bytes().take(ioctl::IFNAMSIZ - 1)).for_each(|(to, from)| *to = from);
+    bytes
+}
+
+impl Backend for Tap {
+    fn has_offloads(&self) -> bool {
+        true
+    }
+
+    fn set_offloads(&mut self, offloads: Offloads) -> io::Result<()> {
+        Ok(ioctl::set_offloads(&self.file, offloads)?)
+    }
+
+    fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
+        let mut header = [0; VNET_HEADER_SIZE];
+        let length = match iovec::read(self.file.as_fd(), &mut header, buffers) {
+            Ok(length) => length.saturating_sub(VNET_HEADER_SIZE),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(ReceivedFrame { header: header.into(), length }))
+    }
+
+    fn send(&mut self, header: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected> {
+        match iovec::write(self.file.as_fd(), &header.to_bytes(), frame) {
+            // A TAP device accepts whole frames only.
+            Ok(_) => Ok(TxStatus::Accepted),
+            Err(error) => self.handle_write_error(error),
+        }
+    }
+
+    fn flush(&mut self) -> Result<TxStatus, Disconnected> {
+        Ok(TxStatus::Accepted)
+    }
+
+    fn input(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    fn output(&self) -> RawFd {
+        self.output.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tap, TapError, padded, tap_error};
+    use rustix::io::Errno;
+
+    #[test]
+    fn interface_names_are_padded_and_truncated() {
+        assert_eq!(&padded("tap0"), b"tap0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(&padded("a name that is too long"), b"a name that is \0");
+    }
+
+    #[test]
+    fn tap_errors_name_a_remedy() {
+        for (errno, text) in [
+            (Errno::BUSY, "in use"),
+            (Errno::PERM, "sudo ip tuntap add tap7 mode tap user $USER"),
+            (Errno::INVAL, "tap7 is no tap"),
+            (Errno::NOMEM, "memory"),
+        ] {
+            let message = tap_error("tap7", errno).to_string();
+            assert!(message.contains(text), "{message}");
+        }
+    }
+
+    #[test]
+    fn mtu_above_the_maximum_is_rejected() {
+        let name = format!("uhm{}", std::process::id());
+        match Tap::open(&name, Some(u16::MAX)) {
+            Err(TapError::Missing | TapError::Open(_) | TapError::NotPermitted(_)) => {
+                println!("skipped: it takes root and /dev/net/tun");
+            }
+            Err(error) => assert!(error.to_string().contains("at most 65521 bytes, not 65535"), "{error}"),
+            Ok(_) => panic!("a tap takes 65535 bytes"),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! `receiveq1`: frames on their way to the guest.
+
+use virtio_queue::{Queue, QueueT};
+use vm_memory::{GuestMemoryMmap, VolatileSlice};
+
+use super::MAX_FRAME;
+use super::backend::iovec::{MAX_IOVECS, scatter};
+use super::backend::{Backend, QueueError, ReceivedFrame};
+use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
+use super::rx_buffers::RxBuffers;
+use crate::devices::virtio::{DeviceError, Progress, WORK_LIMIT};
+use crate::devices::warn_once::WarnOnce;
+
+/// Negotiated features and limits that decide what the guest can receive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RxFeatures {
+    /// `VIRTIO_NET_F_MRG_RXBUF`: a frame may span several descriptor chains.
+    pub(super) has_mergeable_buffers: bool,
+    /// Offloads of the driver.
+    pub(super) offloads: Offloads,
+    /// Maximum size in bytes of a frame whose packet fits the MTU.
+    pub(super) max_mtu_frame: usize,
+}
+
+impl RxFeatures {
+    /// Maximum size in bytes of a frame.
+    fn max_frame(&self) -> usize {
+        if self.offloads.has_segmentation() { MAX_FRAME } else { self.max_mtu_frame.min(MAX_FRAME) }
+    }
+}
+
+/// Device side of `receiveq1`.
+///
+/// If the guest's buffers hold a frame of any size, the host writes the next frame directly into them. Otherwise the
+/// frame goes to a bounce buffer, and is copied when the guest's buffers hold this one.
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    pub(super) features: RxFeatures,
+    buffers: RxBuffers,
+    /// Bounce buffer. Empty until it is first needed.
+    bounce_buffer: Box<[u8]>,
+    /// The frame in the bounce buffer, if there is one.
+    bounced: Option<ReceivedFrame>,
+    dropped_frame: WarnOnce,
+}
+
+/// Result of one attempt to receive a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A frame of this many bytes was received, and delivered or dropped.
+    Frame(usize),
+    /// The guest must make more buffers available.
+    NoBuffers,
+    /// The backend has no frame.
+    NoFrame,
+}
+
+impl Receiver {
+    /// Drops the state that belongs to the driver before the device's reset.
+    pub(super) fn reset(&mut self) {
+        self.buffers = RxBuffers::default();
+        self.bounced = None;
+    }
+
+    /// Receives frames up to about [`WORK_LIMIT`].
+    ///
+    /// # Errors
+    ///
+    /// The driver violates the specification, or the backend is disconnected.
+    pub(super) fn serve(
+        &mut self,
+        backend: &mut dyn Backend,
+        queue: &mut Queue,
+        memory: &GuestMemoryMmap,
+    ) -> Result<Progress, QueueError> {
+        let mut work = 0;
+        for _ in 0..queue.size() {
+            match self.step(backend, queue, memory)? {
+                Step::Frame(bytes) => work += bytes as u64,
+                Step::NoBuffers => return Ok(Progress::Done),
+                Step::NoFrame => return Ok(Progress::Blocked),
+            }
+            if work >= WORK_LIMIT {
+                break;
+            }
+        }
+        Ok(Progress::Yielded)
+    }
+
+    fn step(
+        &mut self,
+        backend: &mut dyn Backend,
+        queue: &mut Queue,
+        memory: &GuestMemoryMmap,
+    ) -> Result<Step, QueueError> {
+        // One byte more than the longest valid frame: a frame that fills it all is known to be too long.
+        let size = self.features.max_frame() + 1;
+        self.buffers.refill(size + VNET_HEADER_SIZE, queue, memory)?;
+        if self.bounced.is_none() {
+            if self.buffers.is_empty() {
+                return Ok(Step::NoBuffers);
+            }
+            let Some(slices) = self.direct_slices(size, memory)? else {
+                self.bounced = backend.receive(&[self.bounce_slice()])?;
+                return Ok(self.deliver_bounced(queue, memory)?);
+            };
+            let Some(frame) = backend.receive(&slices)? else { return Ok(Step::NoFrame) };
+            return Ok(self.complete_direct(frame, queue, memory)?);
+        }
+        Ok(self.deliver_bounced(queue, memory)?)
+    }
+
+    /// The guest's buffers, if a frame of `size` bytes fits and one system call can fill them.
+    fn direct_slices<'memory>(
+        &self,
+        size: usize,
+        memory: &'memory GuestMemoryMmap,
+    ) -> Result<Option<Vec<VolatileSlice<'memory>>>, DeviceError> {
+        if self.buffers.capacity(self.features.has_mergeable_buffers) < size + VNET_HEADER_SIZE {
+            return Ok(None);
+        }
+        let slices = self.buffers.slices(size, memory)?;
+        Ok((slices.len() <= MAX_IOVECS).then_some(slices))
+    }
+
+    /// The bounce buffer, which holds a frame of any size.
+    fn bounce_slice(&mut self) -> VolatileSlice<'_> {
+        if self.bounce_buffer.is_empty() {
+            self.bounce_buffer = vec![0; MAX_FRAME + 1].into_boxed_slice();
+        }
+        VolatileSlice::from(&mut *self.bounce_buffer)
+    }
+
+    /// Completes a frame that the host has written into the guest's buffers.
+    fn complete_direct(
+        &mut self,
+        frame: ReceivedFrame,
+        queue: &mut Queue,
+        memory: &GuestMemoryMmap,
+    ) -> Result<Step, DeviceError> {
+        if let Some(header) = self.validate(frame) {
+            self.buffers.complete(header, frame.length, queue, memory)?;
+        }
+        Ok(Step::Frame(frame.length))
+    }
+
+    /// Copies the frame in the bounce buffer to the guest's buffers and completes it, as soon as they hold it.
+    fn deliver_bounced(&mut self, queue: &mut Queue, memory: &GuestMemoryMmap) -> Result<Step, DeviceError> {
+        let Some(frame) = self.bounced.take() else { return Ok(Step::NoFrame) };
+        let ReceivedFrame { length, .. } = frame;
+        let Some(header) = self.validate(frame) else { return Ok(Step::Frame(length)) };
+        let is_mergeable = self.features.has_mergeable_buffers;
+        if self.buffers.capacity(is_mergeable) < length + VNET_HEADER_SIZE {
+            // More buffers cannot help: the queue is full, or the frame must fit the first chain.
+            if self.buffers.has_whole_queue(queue) || (!is_mergeable && !self.buffers.is_empty()) {
+                self.dropped_frame.warn(format_args!(
+                    "network: the guest's buffers are too small for a frame of {length} bytes"
+                ));
+                return Ok(Step::Frame(length));
+            }
+            self.bounced = Some(frame);
+            return Ok(Step::NoBuffers);
+        }
+        let bytes = self.bounce_buffer.get(..length).unwrap_or_default();
+        scatter(bytes, &self.buffers.slices(length, memory)?);
+        self.buffers.complete(header, length, queue, memory)?;
+        Ok(Step::Frame(length))
+    }
+
+    /// The header as the guest receives it; `None` if the frame must be dropped.
+    fn validate(&mut self, ReceivedFrame { header, length }: ReceivedFrame) -> Option<VnetHeader> {
+        let max = self.features.max_frame();
+        if length > max {
+            self.dropped_frame.warn(format_args!(
+                "network: a frame of {length} bytes exceeds the guest's maximum of {max} and is dropped"
+            ));
+            return None;
+        }
+        match header.validate(length, self.features.offloads) {
+            Ok(header) => Some(header),
+            Err(error) => {
+                self.dropped_frame.warn(format_args!("network: a frame for the guest is dropped: {error}"));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a running device does with its queues.
+
+use vm_memory::{Bytes, GuestAddress};
+
+use super::{ACKNOWLEDGE, DRIVER, DRIVER_OK, FEATURES_OK, Harness, NEEDS_RESET, STATUS};
+use crate::devices::virtio::Progress;
+use crate::devices::virtio::mmio::ServeOutcome;
+use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
+
+/// A few chains of this many bytes are enough work for once.
+const MUCH: u32 = 0x2_0000;
+
+#[test]
+fn chains_come_back_with_an_interrupt() {
+    let mut harness = Harness::running();
+    assert_eq!(harness.registers.serve(0), ServeOutcome::IDLE);
+    assert_eq!(harness.interrupts(), 0);
+    let head = harness.driver.send(&[(BUFFERS, 4, false)]);
+    assert_eq!(harness.registers.serve(0), ServeOutcome { progress: Progress::Done, needs_interrupt: true });
+    assert_eq!(harness.driver.used(), [(head.into(), 0)]);
+    assert_eq!(harness.interrupts(), 1);
+    harness.registers.interrupts().acknowledge(1);
+    assert_eq!(harness.interrupts(), 0);
+}
+
+#[test]
+fn an_interrupt_comes_when_the_driver_wants_one() {
+    let mut harness = Harness::running();
+    // Not before the third chain.
+    harness.driver.set_used_event(2);
+    let serve = |harness: &mut Harness| {
+        harness.driver.send(&[(BUFFERS, 1, false)]);
+        harness.registers.serve(0).needs_interrupt
+    };
+    assert_eq!([0; 4].map(|_| serve(&mut harness)), [false, false, true, false]);
+}
+
+#[test]
+fn notifications_are_wanted_from_the_next_chain_on() {
+    let mut harness = Harness::running();
+    for count in 1..40 {
+        harness.driver.send(&[(BUFFERS, 1, false)]);
+        harness.registers.serve(0);
+        assert_eq!(harness.driver.avail_event(), count);
+    }
+}
+
+#[test]
+fn without_event_indices_notifications_are_off_while_the_device_works() {
+    let mut harness = Harness::at(ACKNOWLEDGE | DRIVER);
+    harness.accept(1 << 32);
+    harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    harness.set_up(0);
+    harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
+    for _ in 0..16 {
+        harness.driver.send(&[(BUFFERS, MUCH, false)]);
+    }
+    // It stops in between, for others to have their turn.
+    assert_eq!(
+        harness.registers.serve(0),
+        ServeOutcome { progress: Progress::Yielded, needs_interrupt: true }
+    );
+    assert_eq!(harness.driver.used_flags(), 1);
+    while harness.registers.serve(0).progress == Progress::Yielded {}
+    assert_eq!(harness.driver.used_flags(), 0);
+    assert_eq!(harness.driver.used().len(), 16);
+}
+
+#[test]
+fn a_driver_that_breaks_the_rules_loses_the_device_until_it_resets_it() {
+    for (name, driver) in TestDriver::hostile(16) {
+        let mut harness = Harness::running();
+        // Same layout, other memory.
+        harness.driver.memory.write_slice(&driver.bytes(0, 0x2_0000), GuestAddress(0)).unwrap();
+        let status = harness.read(STATUS);
+        assert_eq!(
+            harness.registers.serve(0),
+            ServeOutcome { progress: Progress::Done, needs_interrupt: true },
+            "{name}"
+        );
+        assert_eq!(harness.read(STATUS), status | NEEDS_RESET);
+        assert_eq!(harness.interrupts(), 2);
+        harness.log();
+        assert_eq!(harness.registers.serve(0), ServeOutcome::IDLE);
+        harness.write(STATUS, status);
+        assert_eq!(harness.read(STATUS), status | NEEDS_RESET);
+        assert!(harness.log().is_empty());
+        harness.write(STATUS, 0);
+        assert_eq!(harness.read(STATUS), 0);
+    }
+}

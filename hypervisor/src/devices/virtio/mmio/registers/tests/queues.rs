@@ -1,0 +1,143 @@
+//! Setting up queues.
+
+use vm_memory::{Bytes, GuestAddress};
+
+use super::{
+    ACKNOWLEDGE, AVAILABLE, DESCRIPTORS, DRIVER, DRIVER_OK, FEATURES_OK, Harness, NEEDS_RESET, QUEUE_MAX,
+    QUEUE_READY, QUEUE_SELECT, QUEUE_SIZE, STATUS, USED,
+};
+use crate::devices::virtio::Progress;
+use crate::devices::virtio::mmio::ServeOutcome;
+use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver};
+
+#[test]
+fn queues_have_sizes() {
+    let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    let mut most = |queue| {
+        harness.write(QUEUE_SELECT, queue);
+        harness.read(QUEUE_MAX)
+    };
+    assert_eq!([most(0), most(1), most(2), most(u32::MAX)], [16, 8, 0, 0]);
+    harness.write(QUEUE_SELECT, 1);
+    for (size, expected) in [(4, 4), (16, 4), (0, 4), (3, 4), (0x1_0002, 4), (8, 8)] {
+        harness.write(QUEUE_SIZE, size);
+        assert_eq!(harness.registers.queues[1].queue().state().size, expected, "{size}");
+    }
+    // A queue that does not exist takes anything and stays away.
+    harness.write(QUEUE_SELECT, 2);
+    harness.place(TestDriver::addresses());
+    assert_eq!(harness.read(QUEUE_READY), 0);
+}
+
+#[test]
+fn addresses_have_two_halves() {
+    let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    harness.place(TestDriver::addresses());
+    let state = harness.registers.queues[0].queue().state();
+    assert_eq!([state.desc_table, state.avail_ring, state.used_ring], TestDriver::addresses());
+    // Any high half leads out of memory.
+    for register in [DESCRIPTORS, AVAILABLE, USED] {
+        let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+        harness.place([0; 3]);
+        harness.write(QUEUE_READY, 0);
+        harness.write(register + 4, 1);
+        harness.write(QUEUE_READY, 1);
+        assert_eq!(harness.read(QUEUE_READY), 0, "{register:#x}");
+    }
+}
+
+#[test]
+fn a_queue_must_lie_in_memory() {
+    // With 16 descriptors the parts have 256, 38 and 134 bytes.
+    let good = TestDriver::addresses();
+    let [descriptors, available, used] = good;
+    let cases = [
+        (good, true),
+        ([MEMORY - 256, available, used], true),
+        ([MEMORY - 240, available, used], false),
+        ([descriptors + 8, available, used], false),
+        ([descriptors, MEMORY - 38, used], true),
+        ([descriptors, MEMORY - 36, used], false),
+        ([descriptors, available + 1, used], false),
+        ([descriptors, available, MEMORY - 136], true),
+        ([descriptors, available, MEMORY - 132], false),
+        ([descriptors, available, used + 2], false),
+        ([u64::MAX - 15, available, used], false),
+        ([descriptors, u64::MAX - 1, used], false),
+        ([descriptors, available, u64::MAX - 3], false),
+    ];
+    for (addresses, is_good) in cases {
+        let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+        harness.place(addresses);
+        assert_eq!(harness.read(QUEUE_READY) == 1, is_good, "{addresses:x?}");
+        assert_eq!(harness.read(STATUS) & NEEDS_RESET == 0, is_good, "{addresses:x?}");
+        // It is not running yet, so there is no interrupt.
+        assert_eq!(harness.interrupts(), 0);
+    }
+}
+
+#[test]
+fn rings_at_the_very_end_of_memory_work() {
+    let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    let (available, used) = (MEMORY - 38, MEMORY - 256);
+    harness.place([BUFFERS, available, used]);
+    harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
+    harness.driver.describe_at(BUFFERS, 0, (BUFFERS, 1, 0, 0));
+    harness.driver.memory.write_obj(1_u16, GuestAddress(available + 2)).unwrap();
+    assert_eq!(harness.registers.serve(0), ServeOutcome { progress: Progress::Done, needs_interrupt: true });
+    assert_eq!(harness.driver.memory.read_obj::<u16>(GuestAddress(used + 2)).unwrap(), 1);
+}
+
+#[test]
+fn a_queue_is_set_up_between_features_ok_and_driver_ok_only() {
+    for status in [0, ACKNOWLEDGE, ACKNOWLEDGE | DRIVER] {
+        let mut harness = Harness::at(status);
+        harness.place(TestDriver::addresses());
+        assert_eq!(harness.read(QUEUE_READY), 0);
+    }
+    let mut harness = Harness::running();
+    harness.write(QUEUE_SELECT, 1);
+    harness.place(TestDriver::addresses());
+    assert_eq!(harness.read(QUEUE_READY), 0);
+    // Ready is one, nothing else.
+    let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    harness.place(TestDriver::addresses());
+    harness.write(QUEUE_READY, 0);
+    harness.write(QUEUE_READY, 2);
+    assert_eq!(harness.read(QUEUE_READY), 0);
+}
+
+#[test]
+fn a_queue_that_has_started_does_not_change() {
+    let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    harness.set_up(0);
+    let before = harness.registers.queues[0].queue().state();
+    harness.write(QUEUE_SIZE, 4);
+    harness.place([0x2000, 0x3000, 0x3800]);
+    assert_eq!(harness.registers.queues[0].queue().state(), before);
+    // Nor afterwards: what was written meanwhile has been ignored.
+    harness.write(QUEUE_READY, 0);
+    harness.write(QUEUE_READY, 1);
+    assert_eq!(harness.registers.queues[0].queue().state(), before);
+}
+
+#[test]
+fn a_queue_that_was_stopped_is_not_served() {
+    let mut harness = Harness::running();
+    harness.driver.send(&[(BUFFERS, 1, false)]);
+    harness.write(QUEUE_READY, 0);
+    assert_eq!(harness.read(QUEUE_READY), 0);
+    assert_eq!(harness.registers.serve(0), ServeOutcome::IDLE);
+    harness.write(QUEUE_READY, 1);
+    assert_eq!(harness.read(QUEUE_READY), 0);
+}
+
+#[test]
+fn serving_a_queue_that_is_not_there_does_nothing() {
+    let mut harness = Harness::running();
+    harness.log();
+    for index in [1, 2, usize::MAX] {
+        assert_eq!(harness.registers.serve(index), ServeOutcome::IDLE);
+    }
+    assert!(harness.log().is_empty());
+}
