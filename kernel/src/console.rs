@@ -4,7 +4,7 @@ use core::task::Context;
 
 use hermit_hal::console;
 use hermit_hal::sync::SpinLock;
-use hermit_io::{Terminal, Waiters as _};
+use hermit_io::{Terminal, WaitQueue as _};
 
 use crate::devices::{self, VirtioConsole};
 use crate::interrupts::{self, Handler};
@@ -64,7 +64,7 @@ impl Terminal for MachineConsole {
         devices::console().map_or_else(console::has_input, VirtioConsole::has_input)
     }
 
-    fn alone(&self, read: &mut dyn FnMut()) {
+    fn with_input_lock(&self, read: &mut dyn FnMut()) {
         let _guard = READ_LOCK.lock();
         read();
     }

@@ -6,9 +6,9 @@ use core::mem;
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Descriptor, Object, Table};
+use hermit_io::{Descriptor, DescriptorTable, Object};
 
-static TABLE: SpinLock<Table> = SpinLock::new(Table::new());
+static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
 
 /// Opens standard input, output and error.
 pub(crate) fn init(stdio: &Arc<dyn Object>) {

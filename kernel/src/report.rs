@@ -10,7 +10,7 @@ use hermit_hal::symbols;
 use hermit_interface::exit::{
     ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
 };
-use hermit_symbols::{Place, Symbols};
+use hermit_symbols::{SymbolOffset, SymbolTable};
 
 use crate::threads::schedule;
 use crate::threads::thread::MAIN_ID;
@@ -84,9 +84,9 @@ fn print_frame(number: usize, address: u64) -> fmt::Result {
     // A call that never returns may be the last instruction of its function.
     let back = u64::from(number > 0 && offset > 0);
     let (table, strings) = symbols::tables().unwrap_or_default();
-    match Symbols::new(table, strings).find(offset - back) {
-        Some(Place { name, offset: inside }) => {
-            writeln!(Console, "  {number:>4}: {offset:#x} {}", Place { name, offset: inside + back })
+    match SymbolTable::new(table, strings).find(offset - back) {
+        Some(SymbolOffset { name, offset: inside }) => {
+            writeln!(Console, "  {number:>4}: {offset:#x} {}", SymbolOffset { name, offset: inside + back })
         }
         None => writeln!(Console, "  {number:>4}: {offset:#x}"),
     }

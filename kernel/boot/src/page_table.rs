@@ -2,7 +2,7 @@
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::ranges::FreeError;
-use hermit_paging::{Access, PagingError, Tables};
+use hermit_paging::{Access, PagingError, TableMemory};
 
 use crate::load::LoadError;
 use crate::{FreeMemory, PhysicalMemory};
@@ -58,7 +58,7 @@ impl<M: PhysicalMemory> PageTable<'_, M> {
     /// Maps a 2 MiB page of data, unless it is mapped already.
     pub(crate) fn map_large_once(&mut self, address: u64, physical: u64) -> Result<(), LoadError> {
         match self.tree.map(&mut self.tables, address, physical, LARGE_PAGE_SIZE, Access::Write.into()) {
-            Ok(()) | Err(PagingError::Occupied) => Ok(()),
+            Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -90,7 +90,7 @@ struct FreePages<'a, M> {
     free: &'a mut FreeMemory,
 }
 
-impl<M: PhysicalMemory> Tables for FreePages<'_, M> {
+impl<M: PhysicalMemory> TableMemory for FreePages<'_, M> {
     fn read(&self, slot: u64) -> u64 {
         self.memory.read_word(slot)
     }

@@ -3,11 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod date;
-mod fit;
+mod least_squares;
 pub mod paravirtual;
 
 pub use date::Date;
-pub use fit::Fit;
+pub use least_squares::LeastSquares;
 
 /// Nanoseconds in a second.
 pub const NANOSECONDS: u64 = 1_000_000_000;

@@ -5,12 +5,12 @@ mod hpet;
 mod madt;
 mod root;
 
-use crate::{Machine, PhysicalMemory};
+use crate::{PhysicalMemory, PlatformInfo};
 
 /// What the tables say; `None` if there are none or they do not mention a processor.
-pub(crate) fn machine(memory: &dyn PhysicalMemory, rsdp: Option<u64>) -> Option<Machine> {
+pub(crate) fn platform_info(memory: &dyn PhysicalMemory, rsdp: Option<u64>) -> Option<PlatformInfo> {
     let root = root::Root::find(memory, rsdp)?;
-    let mut machine = root.table(madt::SIGNATURE).and_then(madt::machine)?;
+    let mut machine = root.table(madt::SIGNATURE).and_then(madt::platform_info)?;
     machine.hpet = root.table(hpet::SIGNATURE).and_then(hpet::address);
     if let Some(fadt) = root.table(fadt::SIGNATURE) {
         machine.pm1a_control = fadt::pm1a_control(fadt);

@@ -1,6 +1,6 @@
 //! What firmware tables say about the machine: processors, interrupt controllers, timers, power.
 //!
-//! [`machine`] reads the ACPI tables or, where there are none, those of Intel's older MultiProcessor Specification.
+//! [`platform_info`] reads the ACPI tables or, where there are none, those of Intel's older MultiProcessor Specification.
 //!
 //! The tables are untrusted: any length may lie, tables may overlap, be cut short or point at themselves. So memory
 //! is only read by copy, through [`PhysicalMemory`]; a table counts only if its checksum is right; and every loop
@@ -37,14 +37,14 @@ pub trait PhysicalMemory {
 
 /// What the firmware says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct PlatformInfo {
     /// The APIC identifiers of the enabled processors, each once, in the tables' order; at least one.
     pub cpus: Vec<u32, MAX_CPUS>,
     /// The physical address at which every processor finds its own local APIC.
     pub local_apic: u64,
     /// The I/O APICs, each once.
     pub io_apics: Vec<IoApic, MAX_IO_APICS>,
-    /// The lines of the ISA bus that the tables describe, each once; see [`Machine::isa_line`].
+    /// The lines of the ISA bus that the tables describe, each once; see [`PlatformInfo::isa_line`].
     pub isa_lines: Vec<IsaLine, ISA_LINES>,
     /// The physical address of the first HPET.
     pub hpet: Option<u64>,
@@ -54,7 +54,7 @@ pub struct Machine {
     pub reset: Option<Reset>,
 }
 
-impl Machine {
+impl PlatformInfo {
     /// A machine with nothing but the address of its local APICs.
     fn new(local_apic: u64) -> Self {
         Self {
@@ -184,6 +184,6 @@ pub struct Reset {
 /// it, or if there is nothing usable, the pointer is looked for as ACPI 6.5, section 5.2.5.1 says. ACPI tables
 /// without a processor count as none.
 #[must_use]
-pub fn machine(memory: &impl PhysicalMemory, rsdp: Option<u64>) -> Option<Machine> {
-    acpi::machine(memory, rsdp).or_else(|| multiprocessor::machine(memory))
+pub fn platform_info(memory: &impl PhysicalMemory, rsdp: Option<u64>) -> Option<PlatformInfo> {
+    acpi::platform_info(memory, rsdp).or_else(|| multiprocessor::platform_info(memory))
 }

@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::reader::{Table, extended_data, read, search};
-use crate::{IoApic, Line, Machine, PhysicalMemory};
+use crate::{IoApic, Line, PhysicalMemory, PlatformInfo};
 
 /// Begins a floating pointer.
 const POINTER_SIGNATURE: [u8; 4] = *b"_MP_";
@@ -119,7 +119,7 @@ const EVERY_IO_APIC: u8 = u8::MAX;
 const LINES: u32 = 24;
 
 /// What the tables say; `None` if there are none or they do not mention a processor.
-pub(crate) fn machine(memory: &dyn PhysicalMemory) -> Option<Machine> {
+pub(crate) fn platform_info(memory: &dyn PhysicalMemory) -> Option<PlatformInfo> {
     let tables = places(memory).into_iter().flat_map(|place| search(memory, place, POINTER_SIGNATURE));
     let tables = tables.filter_map(|address| configuration_address(memory, address)).take(MAX_POINTERS);
     tables.filter_map(|address| configuration(memory, address)).find(|machine| !machine.cpus.is_empty())
@@ -142,14 +142,14 @@ fn configuration_address(memory: &dyn PhysicalMemory, address: u64) -> Option<u6
 }
 
 /// What the configuration table at `address` says, if it is valid.
-fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<Machine> {
+fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<PlatformInfo> {
     let header: Header = read(memory, address)?;
     let length = u32::from(header.length.get());
     if header.signature != TABLE_SIGNATURE || length < ENTRIES {
         return None;
     }
     let table = Table::open(memory, address, length)?;
-    let mut machine = Machine::new(u64::from(header.local_apic.get()));
+    let mut machine = PlatformInfo::new(u64::from(header.local_apic.get()));
     let mut isa_bus = None;
     let mut offset = ENTRIES;
     // Ends with the table at the latest: no entry is empty.
@@ -162,7 +162,7 @@ fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<Machine> {
 /// Adds what an entry says. Returns its size in bytes, or `None` if it is cut short or of an unknown kind.
 ///
 /// Entries are sorted by kind, so buses and I/O APICs are known when interrupts speak of them.
-fn add(machine: &mut Machine, isa_bus: &mut Option<u8>, table: Table<'_>, offset: u32) -> Option<u32> {
+fn add(machine: &mut PlatformInfo, isa_bus: &mut Option<u8>, table: Table<'_>, offset: u32) -> Option<u32> {
     match table.get::<u8>(offset)? {
         0 => {
             let cpu: Processor = table.get(offset)?;
@@ -200,7 +200,7 @@ fn add(machine: &mut Machine, isa_bus: &mut Option<u8>, table: Table<'_>, offset
 }
 
 /// Adds what is said about a line of the ISA bus, if its I/O APIC is known.
-fn add_isa_line(machine: &mut Machine, interrupt: &InterruptEntry) {
+fn add_isa_line(machine: &mut PlatformInfo, interrupt: &InterruptEntry) {
     let is_meant = |io_apic: &&IoApic| io_apic.id == interrupt.io_apic || interrupt.io_apic == EVERY_IO_APIC;
     let first_line = machine.io_apics.iter().find(is_meant).map(|io_apic| io_apic.first_line);
     if let Some(first_line) = first_line {

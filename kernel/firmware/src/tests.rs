@@ -7,7 +7,7 @@ mod sample;
 
 use crate::{IsaLine, Line, Polarity, Trigger};
 
-/// A line as [`crate::Machine::isa_lines`] has it.
+/// A line as [`crate::PlatformInfo::isa_lines`] has it.
 fn isa_line(isa: u8, number: u32, polarity: Polarity, trigger: Trigger) -> IsaLine {
     IsaLine { isa, line: Line { number, polarity, trigger } }
 }

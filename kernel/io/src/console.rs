@@ -21,7 +21,7 @@ pub trait Terminal: Debug + Send + Sync {
     fn has_input(&self) -> bool;
 
     /// Calls `read` while nobody else's is called.
-    fn alone(&self, read: &mut dyn FnMut());
+    fn with_input_lock(&self, read: &mut dyn FnMut());
 
     /// Calls the waker once input has arrived.
     fn wake_on_input(&self, context: &mut Context<'_>);
@@ -82,7 +82,7 @@ impl<T: Terminal> Console<T> {
 
 impl<T: Terminal + 'static> Object for Console<T> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        self.terminal.alone(&mut || self.read_available(buffer));
+        self.terminal.with_input_lock(&mut || self.read_available(buffer));
         if buffer.room() == 0 || !buffer.is_empty() || self.has_ended() {
             return Poll::Ready(Ok(()));
         }
@@ -136,7 +136,7 @@ mod tests {
             self.input.lock().unwrap().pop_front()
         }
 
-        fn alone(&self, read: &mut dyn FnMut()) {
+        fn with_input_lock(&self, read: &mut dyn FnMut()) {
             read();
         }
 

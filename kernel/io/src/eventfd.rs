@@ -10,7 +10,7 @@ use hermit_interface::Errno;
 use crate::{Object, ReadBuffer, Readiness, Stat};
 
 /// Those who wait for an object to change.
-pub trait Waiters: Debug + Send + Sync {
+pub trait WaitQueue: Debug + Send + Sync {
     /// Calls the waker at the next [`Self::wake`].
     fn add(&self, context: &Context<'_>);
 
@@ -34,7 +34,7 @@ pub struct EventFd<W> {
     waiters: W,
 }
 
-impl<W: Waiters> EventFd<W> {
+impl<W: WaitQueue> EventFd<W> {
     /// A counter that starts with `value`.
     pub const fn new(value: u64, semaphore: bool, nonblocking: bool, waiters: W) -> Self {
         Self { value: AtomicU64::new(value), semaphore, nonblocking: AtomicBool::new(nonblocking), waiters }
@@ -74,7 +74,7 @@ impl<W: Waiters> EventFd<W> {
     }
 }
 
-impl<W: Waiters + 'static> Object for EventFd<W> {
+impl<W: WaitQueue + 'static> Object for EventFd<W> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         if buffer.room() < SIZE {
             return Poll::Ready(Err(Errno::EINVAL));
@@ -115,7 +115,7 @@ impl<W: Waiters + 'static> Object for EventFd<W> {
 mod tests {
     extern crate std;
 
-    use super::{EventFd, MAX, Waiters};
+    use super::{EventFd, MAX, WaitQueue};
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::sync::atomic::Ordering::Relaxed;
@@ -127,7 +127,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Fake(Mutex<Vec<Waker>>);
 
-    impl Waiters for Fake {
+    impl WaitQueue for Fake {
         fn add(&self, context: &Context<'_>) {
             self.0.lock().unwrap().push(context.waker().clone());
         }

@@ -1,6 +1,6 @@
 //! Descriptors and the objects behind them.
 //!
-//! A descriptor is an index into a [`Table`] of shared objects. All objects look alike ([`Object`]): an operation
+//! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects look alike ([`Object`]): an operation
 //! that makes no sense for one has the error that Linux gives. Operations that may have to wait are polled, so
 //! that whoever calls decides how to wait.
 #![no_std]
@@ -17,7 +17,7 @@ mod table;
 
 pub use buffer::ReadBuffer;
 pub use console::{Console, Terminal};
-pub use eventfd::{EventFd, Waiters};
+pub use eventfd::{EventFd, WaitQueue};
 pub use object::{Object, Readiness, Stat};
-pub use storage::{BlockFile, Rights, Storage};
-pub use table::{Descriptor, Table};
+pub use storage::{AccessMode, BlockFile, Storage};
+pub use table::{Descriptor, DescriptorTable};

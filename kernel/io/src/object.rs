@@ -12,7 +12,7 @@ use crate::ReadBuffer;
 /// What an object says of itself (`fstat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Kind and rights, as in `st_mode`.
+    /// Kind and access, as in `st_mode`.
     pub mode: u32,
     /// Size in bytes.
     pub size: u64,

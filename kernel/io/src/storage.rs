@@ -49,7 +49,7 @@ const PIECE: usize = 64 << 10;
 
 /// What may be done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights {
+pub struct AccessMode {
     /// It may be read.
     pub read: bool,
     /// It may be written.
@@ -60,14 +60,14 @@ pub struct Rights {
 #[derive(Debug)]
 pub struct BlockFile<S> {
     storage: S,
-    rights: Rights,
+    access: AccessMode,
     position: AtomicU64,
 }
 
 impl<S: Storage> BlockFile<S> {
     /// A file that starts at the first byte.
-    pub const fn new(storage: S, rights: Rights) -> Self {
-        Self { storage, rights, position: AtomicU64::new(0) }
+    pub const fn new(storage: S, access: AccessMode) -> Self {
+        Self { storage, access, position: AtomicU64::new(0) }
     }
 
     /// Takes up to `size` bytes from the position on, so that of two threads each has its own; where they start.
@@ -81,7 +81,7 @@ impl<S: Storage> BlockFile<S> {
     }
 
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        if !self.rights.read {
+        if !self.access.read {
             return Err(Errno::EBADF);
         }
         let (start, size) = self.advance(buffer.room().min(PIECE));
@@ -99,7 +99,7 @@ impl<S: Storage> BlockFile<S> {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        if !self.rights.write {
+        if !self.access.write {
             return Err(Errno::EBADF);
         }
         let (start, size) = self.advance(bytes.len());
@@ -155,7 +155,7 @@ impl<S: Storage + 'static> Object for BlockFile<S> {
 mod tests {
     extern crate std;
 
-    use super::{BlockFile, Rights, Storage};
+    use super::{AccessMode, BlockFile, Storage};
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::task::{Context, Poll, Waker};
@@ -196,10 +196,10 @@ mod tests {
         }
     }
 
-    const BOTH: Rights = Rights { read: true, write: true };
+    const BOTH: AccessMode = AccessMode { read: true, write: true };
 
-    fn file(size: u8, broken: usize, rights: Rights) -> BlockFile<Fake> {
-        BlockFile::new(Fake { bytes: Mutex::new((0..size).collect()), broken }, rights)
+    fn file(size: u8, broken: usize, access: AccessMode) -> BlockFile<Fake> {
+        BlockFile::new(Fake { bytes: Mutex::new((0..size).collect()), broken }, access)
     }
 
     fn read(file: &BlockFile<Fake>, size: usize) -> Result<Vec<u8>, Errno> {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn rights_are_kept() {
-        assert_eq!(write(&file(1, 1, Rights { read: true, write: false }), b"x"), Err(Errno::EBADF));
-        assert_eq!(read(&file(1, 1, Rights { read: false, write: true }), 1), Err(Errno::EBADF));
+        assert_eq!(write(&file(1, 1, AccessMode { read: true, write: false }), b"x"), Err(Errno::EBADF));
+        assert_eq!(read(&file(1, 1, AccessMode { read: false, write: true }), 1), Err(Errno::EBADF));
     }
 }

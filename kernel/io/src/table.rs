@@ -15,12 +15,12 @@ const MAX: usize = 1024;
 
 /// The open descriptors, and those that are going to be.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct DescriptorTable {
     slots: Vec<Option<Arc<dyn Object>>>,
     taken: Numbers,
 }
 
-impl Table {
+impl DescriptorTable {
     /// No descriptor is open.
     #[must_use]
     pub const fn new() -> Self {
@@ -139,7 +139,7 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX, Table};
+    use super::{DescriptorTable, MAX};
     use crate::Object;
     use alloc::sync::Arc;
     use hermit_interface::Errno;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_lowest_free_descriptor_is_used() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         for expected in 0..3 {
             assert_eq!(table.insert(Arc::clone(&object)), Ok(expected));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_closed_descriptor_is_bad() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         assert_eq!(table.get(0).unwrap_err(), Errno::EBADF);
         assert_eq!(table.remove(usize::MAX).unwrap_err(), Errno::EBADF);
         table.insert(Arc::new(Nothing)).unwrap();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_object_lives_while_it_is_used() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         table.insert(Arc::clone(&object)).unwrap();
         drop(table.remove(0).unwrap());
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         for _ in 0..MAX {
             table.insert(Arc::clone(&object)).unwrap();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_reserved_descriptor_is_not_open_and_nobody_elses() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         assert_eq!(table.reserve(), Ok(0));
         assert_eq!(table.get(0).unwrap_err(), Errno::EBADF);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn reserved_descriptors_count() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         for expected in 0..MAX {
             assert_eq!(table.reserve(), Ok(expected));
         }
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_only_free_one_is_found_wherever_it_is() {
-        let mut table = Table::new();
+        let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         for _ in 0..MAX {
             table.insert(Arc::clone(&object)).unwrap();

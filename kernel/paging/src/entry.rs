@@ -1,88 +1,95 @@
-//! One entry of a table.
+//! An entry of a paging structure (SDM volume 3, tables 4-15 to 4-20).
 
-use crate::{Access, Cache, Rights};
+use crate::{Access, MemoryType, PageAttributes};
 
-/// The entry leads somewhere. Clear, the processor ignores all the rest.
+/// P: the entry is valid. While it is clear, the processor ignores all other bits.
 const PRESENT: u64 = 1;
+/// R/W: writes are allowed.
 const WRITABLE: u64 = 1 << 1;
-/// The two cache bits that together mean "uncached" in the table of memory types that processors start with.
-const UNCACHED: u64 = 1 << 3 | 1 << 4;
-/// A page, where the entry could also be that of a table. In the lowest table the bit means something else, and is clear.
-const LARGE: u64 = 1 << 7;
-/// Ours: a page that may not be accessed. Without this bit one at physical address 0 would look empty.
-const KEPT: u64 = 1 << 9;
-const NO_EXECUTE: u64 = 1 << 63;
+/// PWT and PCD, which together select entry 3 of the PAT: uncacheable (UC) with the PAT's value at
+/// reset (SDM volume 3, "Memory Cache Control").
+const UNCACHEABLE: u64 = 1 << 3 | 1 << 4;
+/// PS: the entry maps a page, where it could also reference a table. In a page-table entry (level 0) the bit is PAT, and clear.
+const PAGE_SIZE_BIT: u64 = 1 << 7;
+/// Ignored by the processor. Set in entries of pages without access, so that such a page at physical address 0 does not look like an
+/// empty entry.
+const NO_ACCESS: u64 = 1 << 9;
+/// XD: instruction fetches are not allowed.
+const EXECUTE_DISABLE: u64 = 1 << 63;
+/// The physical address, bits 51:12.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// An entry, as the processor reads it.
+/// An entry as the processor reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub(crate) u64);
 
 impl Entry {
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The entry of a table. It restricts nothing: rights are those of pages.
+    /// The entry that references a table. It restricts nothing: access rights are set in the entries of pages.
     pub(crate) const fn of_table(address: u64) -> Self {
         Self(address | PRESENT | WRITABLE)
     }
 
-    /// The entry of a page in a table of a level.
-    pub(crate) const fn of_page(physical: u64, level: u32, rights: Rights) -> Self {
-        let large = if level == 0 { 0 } else { LARGE };
-        let cache = match rights.cache {
-            Cache::Normal => 0,
-            Cache::Uncached => UNCACHED,
+    /// The entry that maps a page in a table of `level`.
+    pub(crate) const fn of_page(physical: u64, level: u32, attributes: PageAttributes) -> Self {
+        let page_size = if level == 0 { 0 } else { PAGE_SIZE_BIT };
+        let memory_type = match attributes.memory_type {
+            MemoryType::WriteBack => 0,
+            MemoryType::Uncacheable => UNCACHEABLE,
         };
-        Self(physical | large | cache | access_bits(rights.access))
+        Self(physical | page_size | memory_type | access_bits(attributes.access))
     }
 
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Where the next table is, if this entry of a table of `level` leads to one.
+    /// The physical address of the table that this entry of a table of `level` references, if it does.
     pub(crate) fn table(self, level: u32) -> Option<u64> {
-        let is_table = level > 0 && self.0 & (PRESENT | LARGE) == PRESENT;
+        let is_table = level > 0 && self.0 & (PRESENT | PAGE_SIZE_BIT) == PRESENT;
         is_table.then_some(self.0 & ADDRESS)
     }
 
-    /// Where the page is.
+    /// The physical address of the page.
     pub(crate) const fn physical(self) -> u64 {
         self.0 & ADDRESS
     }
 
-    pub(crate) const fn rights(self) -> Rights {
+    /// The attributes of the page.
+    pub(crate) const fn attributes(self) -> PageAttributes {
         let access = if self.0 & PRESENT == 0 {
             Access::None
         } else {
-            match (self.0 & WRITABLE != 0, self.0 & NO_EXECUTE == 0) {
+            match (self.0 & WRITABLE != 0, self.0 & EXECUTE_DISABLE == 0) {
                 (false, false) => Access::Read,
                 (true, false) => Access::Write,
                 (false, true) => Access::Execute,
                 (true, true) => Access::WriteExecute,
             }
         };
-        let cache = if self.0 & UNCACHED == 0 { Cache::Normal } else { Cache::Uncached };
-        Rights { access, cache }
+        let memory_type =
+            if self.0 & UNCACHEABLE == 0 { MemoryType::WriteBack } else { MemoryType::Uncacheable };
+        PageAttributes { access, memory_type }
     }
 
-    /// The same page with another access.
+    /// The entry of the same page with another access.
     pub(crate) const fn with_access(self, access: Access) -> Self {
-        Self(self.0 & !(PRESENT | WRITABLE | NO_EXECUTE | KEPT) | access_bits(access))
+        Self(self.0 & !(PRESENT | WRITABLE | EXECUTE_DISABLE | NO_ACCESS) | access_bits(access))
     }
 
-    /// The page that starts `offset` bytes into this one, in the table of `level` below.
+    /// The entry, in a table of `level`, of the smaller page that starts `offset` bytes into this page.
     pub(crate) const fn split(self, offset: u64, level: u32) -> Self {
-        let large = if level == 0 { LARGE } else { 0 };
-        Self((self.0 & !large) + offset)
+        let page_size = if level == 0 { PAGE_SIZE_BIT } else { 0 };
+        Self((self.0 & !page_size) + offset)
     }
 }
 
 const fn access_bits(access: Access) -> u64 {
     match access {
-        Access::None => KEPT,
-        Access::Read => PRESENT | NO_EXECUTE,
-        Access::Write => PRESENT | WRITABLE | NO_EXECUTE,
+        Access::None => NO_ACCESS,
+        Access::Read => PRESENT | EXECUTE_DISABLE,
+        Access::Write => PRESENT | WRITABLE | EXECUTE_DISABLE,
         Access::Execute => PRESENT,
         Access::WriteExecute => PRESENT | WRITABLE,
     }

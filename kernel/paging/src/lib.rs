@@ -1,13 +1,44 @@
-//! The four-level page tables of x86-64 (SDM volume 3, section 4.5), wherever they lie.
+//! The four-level page tables of x86-64 (SDM volume 3, section 4.5), in whatever memory they lie.
 //!
-//! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them changes, and
-//! gives tables back that have become empty. How entries are read and written is the caller's matter ([`Tables`]), and
-//! so is what the processor remembers of them:
+//! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them changes, and frees
+//! tables that become empty. The caller implements access to the memory of the tables ([`TableMemory`]) and flushes TLBs:
 //!
-//! - Nothing need be invalidated after a successful [`PageTable::map`]: processors remember no absent entries (SDM volume
-//!   3, 4.10.2.3).
-//! - After [`PageTable::unmap`] and [`PageTable::protect`], and after a `map` that failed, the range must be invalidated
-//!   before anything else uses the frames, the addresses, or the tables that were freed.
+//! - A successful [`PageTable::map`] needs no flush: processors do not cache entries that are not present (SDM volume 3,
+//!   4.10.2.3).
+//! - After [`PageTable::unmap`] and [`PageTable::protect`], and after a `map` that failed, the caller flushes the TLB entries of
+//!   the range before the frames, the addresses or the freed tables are used again.
+//!
+//! ```
+//! use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
+//! use hermit_paging::{Access, PageTable, TableMemory};
+//!
+//! /// Tables at physical address 0 and above.
+//! #[derive(Default)]
+//! struct Memory(Vec<u64>);
+//!
+//! impl TableMemory for Memory {
+//!     fn read(&self, address: u64) -> u64 {
+//!         self.0[address as usize / 8]
+//!     }
+//!     fn write(&mut self, address: u64, entry: u64) {
+//!         self.0[address as usize / 8] = entry;
+//!     }
+//!     fn allocate(&mut self) -> Option<u64> {
+//!         self.0.resize(self.0.len() + 512, 0);
+//!         Some((self.0.len() as u64 - 512) * 8)
+//!     }
+//!     fn free(&mut self, _table: u64) {}
+//! }
+//!
+//! let mut memory = Memory::default();
+//! let mut table = PageTable::new(&mut memory)?;
+//! table.map(&mut memory, 64 << 30, 4 << 30, LARGE_PAGE_SIZE, Access::Write.into())?;
+//! let found = table.translate(&memory, (64 << 30) + 0x1234).unwrap();
+//! assert_eq!((found.physical, found.page_size), ((4 << 30) + 0x1234, LARGE_PAGE_SIZE));
+//! table.protect(&mut memory, 64 << 30, PAGE_SIZE, Access::Read)?;
+//! assert_eq!(table.translate(&memory, 64 << 30).unwrap().page_size, PAGE_SIZE);
+//! # Ok::<(), hermit_paging::PagingError>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,84 +48,84 @@ mod table;
 
 pub use page_table::PageTable;
 
-/// The memory in which page tables lie.
-pub trait Tables {
-    /// The entry at a physical address.
-    fn read(&self, slot: u64) -> u64;
+/// Access to the physical memory in which page tables lie.
+pub trait TableMemory {
+    /// Reads the entry at a physical address.
+    fn read(&self, address: u64) -> u64;
 
-    /// Replaces the entry at a physical address.
-    fn write(&mut self, slot: u64, entry: u64);
+    /// Writes the entry at a physical address.
+    fn write(&mut self, address: u64, entry: u64);
 
-    /// Takes a page for a table, all zero; returns its physical address.
+    /// Allocates a zeroed page for a table; returns its physical address.
     fn allocate(&mut self) -> Option<u64>;
 
-    /// Gives a table back. Within one call of this crate nothing is allocated after the first table was given back.
+    /// Frees a table. Within one call of this crate nothing is allocated after the first table was freed.
     fn free(&mut self, table: u64);
 }
 
-/// What may be done with memory.
+/// Accesses that a page allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing; but the memory stays known, and can be made accessible again.
+    /// None. The page keeps its memory, and can be made accessible again.
     None,
-    /// Reading.
+    /// Reads.
     Read,
-    /// Reading and writing.
+    /// Reads and writes.
     Write,
-    /// Reading and executing.
+    /// Reads and instruction fetches.
     Execute,
-    /// Everything. Only for a loader that runs in such memory for a moment.
+    /// Reads, writes and instruction fetches. Only for the loader, which runs in such memory until it enters the kernel.
     WriteExecute,
 }
 
-/// How memory is cached.
+/// Memory type of a page (SDM volume 3, "Memory Cache Control").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cache {
-    /// As RAM is.
-    Normal,
-    /// Not at all, each access in its order: for device registers.
-    Uncached,
+pub enum MemoryType {
+    /// Write-back (WB): RAM.
+    WriteBack,
+    /// Uncacheable (UC), accesses strictly ordered: device registers.
+    Uncacheable,
 }
 
-/// What may be done with memory, and how it is cached.
+/// Attributes of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights {
-    /// What may be done.
+pub struct PageAttributes {
+    /// Accesses that the page allows.
     pub access: Access,
-    /// How it is cached.
-    pub cache: Cache,
+    /// Memory type of the page.
+    pub memory_type: MemoryType,
 }
 
-impl From<Access> for Rights {
-    /// Rights to RAM.
+impl From<Access> for PageAttributes {
+    /// Attributes of a page of RAM.
     fn from(access: Access) -> Self {
-        Self { access, cache: Cache::Normal }
+        Self { access, memory_type: MemoryType::WriteBack }
     }
 }
 
-/// A page, and the memory behind it.
+/// A mapped page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapped {
-    /// Where the page is.
+pub struct MappedPage {
+    /// Virtual address of the page.
     pub address: u64,
-    /// Where its memory is.
+    /// Physical address of the page.
     pub physical: u64,
-    /// The page's size in bytes.
+    /// Size of the page in bytes.
     pub size: u64,
 }
 
-/// What an address leads to.
+/// Translation of a virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// The physical address.
     pub physical: u64,
-    /// What may be done there.
-    pub rights: Rights,
-    /// The size in bytes of the page that the address is in.
+    /// Attributes of the page.
+    pub attributes: PageAttributes,
+    /// Size of the page in bytes.
     pub page_size: u64,
 }
 
-/// Why page tables cannot be changed.
+/// Why a change of page tables failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PagingError {
     /// There is no memory for a table.
@@ -102,19 +133,20 @@ pub enum PagingError {
     OutOfMemory,
     /// A part of the range is mapped already.
     #[error("a part of the addresses is mapped already")]
-    Occupied,
+    AlreadyMapped,
     /// A part of the range is not mapped.
     #[error("a part of the addresses is not mapped")]
     NotMapped,
-    /// An address or a size is not a multiple of [`PAGE_SIZE`].
-    #[error("an address or a size is not whole pages")]
+    /// An address or a size is not a multiple of [`PAGE_SIZE`](hermit_interface::address::PAGE_SIZE).
+    #[error("an address or a size is not a multiple of the page size")]
     Misaligned,
-    /// The range is not all in the lower half of the addresses or all in the upper one (SDM volume 1, 3.3.7.1).
-    #[error("addresses that do not exist")]
+    /// The range is not canonical: not all of it in the lower half of the address space, or all in the upper half (SDM volume 1,
+    /// 3.3.7.1).
+    #[error("addresses are not canonical")]
     NotCanonical,
-    /// The range of physical memory does not end at 2⁵² or below.
-    #[error("physical addresses that do not exist")]
-    NotPhysical,
+    /// The range of physical memory exceeds 2⁵².
+    #[error("physical addresses exceed 52 bits")]
+    PhysicalOutOfRange,
 }
 
 #[cfg(test)]

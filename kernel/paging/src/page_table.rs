@@ -1,68 +1,68 @@
-//! Changing ranges of addresses.
+//! Mapping, unmapping, protecting and translating ranges of addresses.
 
-use crate::entry::Entry;
-use crate::table::{Part, Span, TOP, Table, entry_size, lower_bits, whole_address};
 use hermit_interface::address::PAGE_SIZE;
 
-use crate::{Access, Mapped, PagingError, Rights, Tables, Translation};
+use crate::entry::Entry;
+use crate::table::{Part, Span, TOP, Table, canonical, entry_size, translated_bits};
+use crate::{Access, MappedPage, PageAttributes, PagingError, TableMemory, Translation};
 
-/// Physical addresses have at most 52 bits.
+/// End of the physical addresses: MAXPHYADDR is at most 52.
 const PHYSICAL_END: u64 = 1 << 52;
 
-/// The end of the lower half of the addresses.
-const HALF: u64 = 1 << 47;
+/// End of the lower half of the canonical addresses.
+const LOWER_HALF_END: u64 = 1 << 47;
 
-/// A tree of page tables. Addresses and sizes are in bytes.
+/// A tree of paging structures. Sizes are in bytes.
 #[derive(Debug)]
 pub struct PageTable {
     root: u64,
-    /// The highest level of tables that may have pages in them.
-    largest: u32,
+    /// Highest level of tables whose entries may map pages.
+    max_page_level: u32,
 }
 
 impl PageTable {
-    /// A tree in which nothing is mapped.
+    /// Creates a tree without mappings.
     ///
     /// # Errors
     ///
     /// [`PagingError::OutOfMemory`].
-    pub fn new(tables: &mut impl Tables) -> Result<Self, PagingError> {
+    pub fn new(tables: &mut impl TableMemory) -> Result<Self, PagingError> {
         tables.allocate().map(Self::at).ok_or(PagingError::OutOfMemory)
     }
 
-    /// The tree whose topmost table is at a physical address.
+    /// Takes over the tree whose PML4 table is at a physical address.
     ///
-    /// Entries of tables in it must restrict no rights, as is so if this crate made them.
+    /// Its entries that reference tables must not restrict access, as those of this crate do not.
     #[must_use]
     pub const fn at(root: u64) -> Self {
-        Self { root, largest: 1 }
+        Self { root, max_page_level: 1 }
     }
 
-    /// Allows pages of 1 GiB, for processors that have them (CPUID 8000_0001h, EDX bit 26).
+    /// Enables pages of 1 GiB, for processors that have them (CPUID 8000_0001h, EDX bit 26).
     #[must_use]
     pub const fn with_huge_pages(self) -> Self {
-        Self { largest: 2, ..self }
+        Self { max_page_level: 2, ..self }
     }
 
-    /// The physical address of the topmost table.
+    /// Physical address of the PML4 table.
     #[must_use]
     pub const fn root(&self) -> u64 {
         self.root
     }
 
-    /// Maps `size` bytes from `address` on to the memory from `physical` on, with the largest pages that fit.
+    /// Maps the `size` bytes at `address` to the memory at `physical`, with the largest pages that fit.
     ///
     /// # Errors
     ///
-    /// [`PagingError::Occupied`], [`PagingError::OutOfMemory`], or that the ranges are not valid; then nothing is mapped
-    /// and no table has been added.
+    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error that says why a range is invalid; then nothing is
+    /// mapped and no table has been added.
     pub fn map(
         &mut self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         physical: u64,
         size: u64,
-        rights: Rights,
+        attributes: PageAttributes,
     ) -> Result<(), PagingError> {
         let span = Span::new(address, size)?;
         check_physical(physical, size)?;
@@ -71,11 +71,16 @@ impl PageTable {
             && found.level == 0
             && found.entry.is_empty()
         {
-            tables.write(found.slot, Entry::of_page(physical, 0, rights).0);
+            tables.write(found.entry_address, Entry::of_page(physical, 0, attributes).0);
             return Ok(());
         }
-        let mut job =
-            Mapping { start: span.start, physical, rights, largest: self.largest, done: span.start };
+        let mut job = Mapping {
+            start: span.start,
+            physical,
+            attributes,
+            max_page_level: self.max_page_level,
+            done: span.start,
+        };
         let result = job.map(tables, self.top(), span);
         if result.is_err() {
             clear(tables, self.top(), Span { end: job.done, ..span }, &mut |_| {});
@@ -83,36 +88,36 @@ impl PageTable {
         result
     }
 
-    /// Unmaps what is mapped of `size` bytes from `address` on, and calls `found` with each page of it.
+    /// Unmaps the pages of the `size` bytes at `address`, some of which may not be mapped, and calls `found` with each page.
     ///
     /// A large page that is only partly in the range is split first. Tables that become empty are freed.
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`] if a page cannot be split, or that the range is not valid; then all addresses lead
-    /// where they led, though perhaps through smaller pages.
+    /// [`PagingError::OutOfMemory`] if a page cannot be split, or an error that says why the range is invalid; then all
+    /// translations are unchanged, though perhaps with smaller pages.
     pub fn unmap(
         &mut self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         size: u64,
-        found: &mut impl FnMut(Mapped),
+        found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
-        self.split_at_ends(tables, address, size)?;
+        self.split_boundaries(tables, address, size)?;
         let span = Span::new(address, size)?;
         clear(tables, self.top(), span, found);
         Ok(())
     }
 
-    /// Changes what may be done with `size` bytes from `address` on; how they are cached stays.
+    /// Sets the access of the `size` bytes at `address`. Their memory type stays.
     ///
     /// # Errors
     ///
     /// [`PagingError::NotMapped`] if a part is not mapped, [`PagingError::OutOfMemory`] if a large page cannot be split,
-    /// or that the range is not valid; then all rights are what they were.
+    /// or an error that says why the range is invalid; then no access has changed.
     pub fn protect(
         &mut self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         size: u64,
         access: Access,
@@ -120,64 +125,68 @@ impl PageTable {
         if !self.is_mapped(tables, address, size)? {
             return Err(PagingError::NotMapped);
         }
-        self.split_at_ends(tables, address, size)?;
+        self.split_boundaries(tables, address, size)?;
         let span = Span::new(address, size)?;
         set_access(tables, self.top(), span, access);
         Ok(())
     }
 
-    /// What an address leads to; also if it may not be accessed.
-    pub fn translate(&self, tables: &impl Tables, address: u64) -> Option<Translation> {
-        let found = self.find(tables, lower_bits(address)?);
+    /// Translates an address; also one of a page without access.
+    pub fn translate(&self, tables: &impl TableMemory, address: u64) -> Option<Translation> {
+        let found = self.find(tables, translated_bits(address)?);
         let page_size = entry_size(found.level);
         (!found.entry.is_empty()).then(|| Translation {
             physical: found.entry.physical() + address % page_size,
-            rights: found.entry.rights(),
+            attributes: found.entry.attributes(),
             page_size,
         })
     }
 
-    /// Calls `found` with each page of the lower half of the addresses and what may be done with it, in ascending order.
-    /// `read` gives the entry at a physical address.
-    pub fn each_page(&self, read: &impl Fn(u64) -> u64, found: &mut impl FnMut(Mapped, Rights)) {
-        each_page(read, self.top(), Span { start: 0, end: HALF }, found);
+    /// Calls `found` with each page of the lower half of the address space and its attributes, in ascending order. `read` reads the
+    /// entry at a physical address.
+    pub fn for_each_page(
+        &self,
+        read: &impl Fn(u64) -> u64,
+        found: &mut impl FnMut(MappedPage, PageAttributes),
+    ) {
+        for_each_page(read, self.top(), Span { start: 0, end: LOWER_HALF_END }, found);
     }
 
     const fn top(&self) -> Table {
         Table { address: self.root, level: TOP }
     }
 
-    /// The entry at which the way to an address ends.
-    fn find(&self, tables: &impl Tables, bits: u64) -> Found {
+    /// Walks the tree to the entry for an address that references no table.
+    fn find(&self, tables: &impl TableMemory, bits: u64) -> Found {
         let mut table = self.top();
         loop {
-            let slot = table.slot(bits);
-            let entry = Entry(tables.read(slot));
+            let entry_address = table.entry_address(bits);
+            let entry = Entry(tables.read(entry_address));
             match table.below(entry) {
                 Some(below) => table = below,
-                None => return Found { slot, entry, level: table.level },
+                None => return Found { entry_address, entry, level: table.level },
             }
         }
     }
 
-    /// Whether all of `size` bytes from `address` on is mapped, accessible or not.
+    /// Whether all of the `size` bytes at `address` are mapped, with or without access.
     ///
     /// # Errors
     ///
-    /// The range is not valid.
-    pub fn is_mapped(&self, tables: &impl Tables, address: u64, size: u64) -> Result<bool, PagingError> {
+    /// An error that says why the range is invalid.
+    pub fn is_mapped(&self, tables: &impl TableMemory, address: u64, size: u64) -> Result<bool, PagingError> {
         Ok(is_mapped(tables, self.top(), Span::new(address, size)?))
     }
 
-    /// Makes sure that no page is partly in `size` bytes from `address` on. Then [`Self::unmap`] and [`Self::protect`] of them
-    /// need no memory.
+    /// Splits the large pages that are only partly in the `size` bytes at `address`. Then [`Self::unmap`] and [`Self::protect`] of
+    /// the range allocate no tables.
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`], or that the range is not valid; all addresses lead where they led.
-    pub fn split_at_ends(
+    /// [`PagingError::OutOfMemory`], or an error that says why the range is invalid. Translations do not change in any case.
+    pub fn split_boundaries(
         &self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         size: u64,
     ) -> Result<(), PagingError> {
@@ -186,97 +195,103 @@ impl PageTable {
         self.split_at(tables, span.end)
     }
 
-    fn split_at(&self, tables: &mut impl Tables, bits: u64) -> Result<(), PagingError> {
+    fn split_at(&self, tables: &mut impl TableMemory, bits: u64) -> Result<(), PagingError> {
         let mut table = self.top();
-        // Where an entry begins, no page of this level or below can straddle.
+        // No page of this level or below straddles the start of an entry.
         while !bits.is_multiple_of(entry_size(table.level)) {
-            let slot = table.slot(bits);
-            let entry = Entry(tables.read(slot));
+            let entry_address = table.entry_address(bits);
+            let entry = Entry(tables.read(entry_address));
             table = match table.below(entry) {
                 Some(below) => below,
                 None if entry.is_empty() => return Ok(()),
-                None => table.split(tables, slot, entry)?,
+                None => table.split(tables, entry_address, entry)?,
             };
         }
         Ok(())
     }
 }
 
-/// An entry that leads to no table.
+/// An entry that references no table, as found by a walk.
 #[derive(Debug)]
 struct Found {
-    slot: u64,
+    entry_address: u64,
     entry: Entry,
     level: u32,
 }
 
-/// A range that is being mapped.
+/// A mapping in progress.
 #[derive(Debug)]
 struct Mapping {
     start: u64,
     physical: u64,
-    rights: Rights,
-    /// The highest level of tables that may have pages in them.
-    largest: u32,
-    /// Up to where it is mapped.
+    attributes: PageAttributes,
+    /// As in [`PageTable`].
+    max_page_level: u32,
+    /// End of what has been mapped so far.
     done: u64,
 }
 
 impl Mapping {
-    /// Maps what of the range is in a table.
-    fn map(&mut self, tables: &mut impl Tables, table: Table, span: Span) -> Result<(), PagingError> {
+    /// Maps the part of the range that a table covers.
+    fn map(&mut self, tables: &mut impl TableMemory, table: Table, span: Span) -> Result<(), PagingError> {
         for part in table.parts(span) {
-            let entry = Entry(tables.read(part.slot));
+            let entry = Entry(tables.read(part.entry_address));
             if let Some(below) = table.below(entry) {
                 self.map(tables, below, part.span)?;
             } else if !entry.is_empty() {
-                return Err(PagingError::Occupied);
+                return Err(PagingError::AlreadyMapped);
             } else if let Some(page) = self.page(table.level, part) {
-                tables.write(part.slot, page.0);
+                tables.write(part.entry_address, page.0);
             } else {
-                self.map_in_new(tables, table.level - 1, part)?;
+                self.map_in_new_table(tables, table.level - 1, part)?;
             }
             self.done = part.span.end;
         }
         Ok(())
     }
 
-    /// The page that fills an entry, if one does.
+    /// The entry that maps all that the table entry covers to one page, if size and alignment allow that.
     fn page(&self, level: u32, part: Part) -> Option<Entry> {
         let physical = self.physical + (part.span.start - self.start);
-        let is_page = part.is_whole && level <= self.largest && physical.is_multiple_of(entry_size(level));
-        is_page.then(|| Entry::of_page(physical, level, self.rights))
+        let is_page =
+            part.is_whole && level <= self.max_page_level && physical.is_multiple_of(entry_size(level));
+        is_page.then(|| Entry::of_page(physical, level, self.attributes))
     }
 
-    /// Maps a part in a table that is missing.
-    fn map_in_new(&mut self, tables: &mut impl Tables, level: u32, part: Part) -> Result<(), PagingError> {
+    /// Maps a part whose table is missing: allocates the table.
+    fn map_in_new_table(
+        &mut self,
+        tables: &mut impl TableMemory,
+        level: u32,
+        part: Part,
+    ) -> Result<(), PagingError> {
         let address = tables.allocate().ok_or(PagingError::OutOfMemory)?;
-        tables.write(part.slot, Entry::of_table(address).0);
+        tables.write(part.entry_address, Entry::of_table(address).0);
         let table = Table { address, level };
         let result = self.map(tables, table, part.span);
-        // What is not empty is freed together with what has been mapped.
+        // A table that is not empty is freed when `clear` undoes the mapping.
         if result.is_err() && table.is_empty(tables) {
-            tables.write(part.slot, Entry::EMPTY.0);
+            tables.write(part.entry_address, Entry::EMPTY.0);
             tables.free(address);
         }
         result
     }
 }
 
-/// Empties the entries for a range at whose ends pages end.
-fn clear(tables: &mut impl Tables, table: Table, span: Span, found: &mut impl FnMut(Mapped)) {
+/// Clears the entries of a range that splits no page, and frees tables that become empty.
+fn clear(tables: &mut impl TableMemory, table: Table, span: Span, found: &mut impl FnMut(MappedPage)) {
     for part in table.parts(span) {
-        let entry = Entry(tables.read(part.slot));
+        let entry = Entry(tables.read(part.entry_address));
         if let Some(below) = table.below(entry) {
             clear(tables, below, part.span, found);
             if part.is_whole || below.is_empty(tables) {
-                tables.write(part.slot, Entry::EMPTY.0);
+                tables.write(part.entry_address, Entry::EMPTY.0);
                 tables.free(below.address);
             }
         } else if !entry.is_empty() {
-            tables.write(part.slot, Entry::EMPTY.0);
-            found(Mapped {
-                address: whole_address(part.span.start),
+            tables.write(part.entry_address, Entry::EMPTY.0);
+            found(MappedPage {
+                address: canonical(part.span.start),
                 physical: entry.physical(),
                 size: entry_size(table.level),
             });
@@ -284,25 +299,30 @@ fn clear(tables: &mut impl Tables, table: Table, span: Span, found: &mut impl Fn
     }
 }
 
-/// Calls `found` with each page of a range that entries fill.
-fn each_page(read: &impl Fn(u64) -> u64, table: Table, span: Span, found: &mut impl FnMut(Mapped, Rights)) {
+/// Calls `found` with each page of a range.
+fn for_each_page(
+    read: &impl Fn(u64) -> u64,
+    table: Table,
+    span: Span,
+    found: &mut impl FnMut(MappedPage, PageAttributes),
+) {
     for part in table.parts(span) {
-        let entry = Entry(read(part.slot));
+        let entry = Entry(read(part.entry_address));
         match table.below(entry) {
-            Some(below) => each_page(read, below, part.span, found),
+            Some(below) => for_each_page(read, below, part.span, found),
             None if entry.is_empty() => {}
             None => {
                 let (physical, size) = (entry.physical(), entry_size(table.level));
-                found(Mapped { address: part.span.start, physical, size }, entry.rights());
+                found(MappedPage { address: part.span.start, physical, size }, entry.attributes());
             }
         }
     }
 }
 
 /// Whether all of a range is mapped.
-fn is_mapped(tables: &impl Tables, table: Table, span: Span) -> bool {
+fn is_mapped(tables: &impl TableMemory, table: Table, span: Span) -> bool {
     table.parts(span).all(|part| {
-        let entry = Entry(tables.read(part.slot));
+        let entry = Entry(tables.read(part.entry_address));
         match table.below(entry) {
             Some(below) => is_mapped(tables, below, part.span),
             None => !entry.is_empty(),
@@ -310,13 +330,13 @@ fn is_mapped(tables: &impl Tables, table: Table, span: Span) -> bool {
     })
 }
 
-/// Changes the entries for a range that is mapped and at whose ends pages end.
-fn set_access(tables: &mut impl Tables, table: Table, span: Span, access: Access) {
+/// Sets the access of a range that is mapped and splits no page.
+fn set_access(tables: &mut impl TableMemory, table: Table, span: Span, access: Access) {
     for part in table.parts(span) {
-        let entry = Entry(tables.read(part.slot));
+        let entry = Entry(tables.read(part.entry_address));
         match table.below(entry) {
             Some(below) => set_access(tables, below, part.span, access),
-            None => tables.write(part.slot, entry.with_access(access).0),
+            None => tables.write(part.entry_address, entry.with_access(access).0),
         }
     }
 }
@@ -326,5 +346,5 @@ fn check_physical(physical: u64, size: u64) -> Result<(), PagingError> {
         return Err(PagingError::Misaligned);
     }
     let is_physical = physical.checked_add(size).is_some_and(|end| end <= PHYSICAL_END);
-    if is_physical { Ok(()) } else { Err(PagingError::NotPhysical) }
+    if is_physical { Ok(()) } else { Err(PagingError::PhysicalOutOfRange) }
 }

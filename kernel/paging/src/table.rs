@@ -1,19 +1,21 @@
-//! One table of the tree, and the ranges of addresses that its entries stand for.
+//! One paging structure, and the ranges of addresses that its entries cover.
 
-use crate::entry::Entry;
 use hermit_interface::address::PAGE_SIZE;
 
-use crate::{PagingError, Tables};
+use crate::entry::Entry;
+use crate::{PagingError, TableMemory};
 
-/// The level of the topmost tables; pages of 4 KiB are in tables of level 0.
+/// Level of the PML4 table. Tables of level 2 are page-directory-pointer tables, of level 1 page directories, of level 0 page
+/// tables.
 pub(crate) const TOP: u32 = 3;
 
-/// How many bits of an address are translated.
+/// Number of address bits that are translated.
 const BITS: u32 = 48;
 
+/// Number of entries of a table.
 const ENTRIES: u64 = 512;
 
-/// A range of the lower 48 bits of addresses: what differs within one half of the address space.
+/// A range of the translated bits (47:0) of addresses, within one half of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -21,59 +23,59 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whole pages, all in one half.
+    /// Checks that a range consists of whole pages, all in one half of the address space.
     pub(crate) fn new(address: u64, size: u64) -> Result<Self, PagingError> {
         if !address.is_multiple_of(PAGE_SIZE) || !size.is_multiple_of(PAGE_SIZE) {
             return Err(PagingError::Misaligned);
         }
         let last = address.checked_add(size.saturating_sub(1)).ok_or(PagingError::NotCanonical)?;
-        let start = lower_bits(address).ok_or(PagingError::NotCanonical)?;
-        let is_one_half = lower_bits(last).is_some() && address >> 63 == last >> 63;
+        let start = translated_bits(address).ok_or(PagingError::NotCanonical)?;
+        let is_one_half = translated_bits(last).is_some() && address >> 63 == last >> 63;
         if is_one_half { Ok(Self { start, end: start + size }) } else { Err(PagingError::NotCanonical) }
     }
 }
 
-/// The bits of an address that are translated, if the other ones are as they must be.
-pub(crate) fn lower_bits(address: u64) -> Option<u64> {
+/// The translated bits of an address; `None` if the address is not canonical.
+pub(crate) fn translated_bits(address: u64) -> Option<u64> {
     let bits = address & ((1 << BITS) - 1);
-    (whole_address(bits) == address).then_some(bits)
+    (canonical(bits) == address).then_some(bits)
 }
 
-/// The address of which these are the lower 48 bits: the highest of them is repeated.
-pub(crate) const fn whole_address(bits: u64) -> u64 {
+/// The canonical address with these translated bits: bits 63:48 are copies of bit 47.
+pub(crate) const fn canonical(bits: u64) -> u64 {
     if bits >> (BITS - 1) == 0 { bits } else { bits | u64::MAX << BITS }
 }
 
-/// The size of what an entry in a table of `level` stands for.
+/// Size in bytes of the range that an entry of a table of `level` covers.
 pub(crate) const fn entry_size(level: u32) -> u64 {
     PAGE_SIZE << (9 * level)
 }
 
-/// A table.
+/// A paging structure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     pub(crate) address: u64,
     pub(crate) level: u32,
 }
 
-/// What one entry has to do with a range.
+/// The part of a range that one entry covers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// Where the entry is.
-    pub(crate) slot: u64,
-    /// Which part of the range it stands for.
+    /// Physical address of the entry.
+    pub(crate) entry_address: u64,
+    /// The part of the range.
     pub(crate) span: Span,
-    /// Whether that is all that the entry stands for.
+    /// Whether the part is all that the entry covers.
     pub(crate) is_whole: bool,
 }
 
 impl Table {
-    /// Where the entry for an address is.
-    pub(crate) const fn slot(self, bits: u64) -> u64 {
+    /// Physical address of the entry for an address.
+    pub(crate) const fn entry_address(self, bits: u64) -> u64 {
         self.address + bits / entry_size(self.level) % ENTRIES * 8
     }
 
-    /// The entries for a range, which this table must be there for.
+    /// Splits a range, which this table must cover, by entries.
     pub(crate) fn parts(self, span: Span) -> impl Iterator<Item = Part> {
         let size = entry_size(self.level);
         let mut next = span.start;
@@ -85,28 +87,33 @@ impl Table {
             let entry = start & !(size - 1);
             next = span.end.min(entry + size);
             let is_whole = next - start == size;
-            Some(Part { slot: self.slot(start), span: Span { start, end: next }, is_whole })
+            Some(Part { entry_address: self.entry_address(start), span: Span { start, end: next }, is_whole })
         })
     }
 
-    /// The table that an entry of this one leads to.
+    /// The table that an entry of this one references.
     pub(crate) fn below(self, entry: Entry) -> Option<Self> {
         entry.table(self.level).map(|address| Self { address, level: self.level - 1 })
     }
 
-    pub(crate) fn is_empty(self, tables: &impl Tables) -> bool {
+    pub(crate) fn is_empty(self, tables: &impl TableMemory) -> bool {
         (0..ENTRIES).all(|index| tables.read(self.address + index * 8) == 0)
     }
 
-    /// Replaces the page of an entry by a table of smaller pages, which it returns.
-    pub(crate) fn split(self, tables: &mut impl Tables, slot: u64, page: Entry) -> Result<Self, PagingError> {
+    /// Splits the page that an entry maps: replaces it by a table of smaller pages, which is returned.
+    pub(crate) fn split(
+        self,
+        tables: &mut impl TableMemory,
+        entry_address: u64,
+        page: Entry,
+    ) -> Result<Self, PagingError> {
         let address = tables.allocate().ok_or(PagingError::OutOfMemory)?;
         let below = Self { address, level: self.level - 1 };
         for index in 0..ENTRIES {
             let part = page.split(index * entry_size(below.level), below.level);
             tables.write(address + index * 8, part.0);
         }
-        tables.write(slot, Entry::of_table(address).0);
+        tables.write(entry_address, Entry::of_table(address).0);
         Ok(below)
     }
 }

@@ -1,4 +1,4 @@
-//! Page tables against a model, with tables that are counted and memory that runs out.
+//! Page tables compared with a model, with counted tables and memory that runs out.
 
 extern crate std;
 
@@ -11,30 +11,32 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
-use crate::table::whole_address;
-use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::address::{LARGE_PAGE_SIZE as LARGE, PAGE_SIZE};
 
-use crate::{Access, Cache, Mapped, PageTable, PagingError, Rights, Tables, Translation};
+use crate::table::canonical;
+use crate::{
+    Access, MappedPage, MemoryType, PageAttributes, PageTable, PagingError, TableMemory, Translation,
+};
 
-const LARGE: u64 = 2 << 20;
 const HUGE: u64 = 1 << 30;
 
-/// Tables that remember whether they were taken, and may run out.
+/// Table memory that checks allocation and freeing, and may run out.
 #[derive(Debug, Default)]
 struct Memory {
     tables: BTreeMap<u64, Vec<u64>>,
-    given_out: u64,
+    allocated: u64,
+    /// Number of tables that can still be allocated; `None` for no limit.
     left: Option<u32>,
 }
 
-impl Tables for Memory {
-    fn read(&self, slot: u64) -> u64 {
-        self.tables[&(slot & !4095)][usize::try_from(slot % 4096 / 8).unwrap()]
+impl TableMemory for Memory {
+    fn read(&self, address: u64) -> u64 {
+        self.tables[&(address & !4095)][usize::try_from(address % 4096 / 8).unwrap()]
     }
 
-    fn write(&mut self, slot: u64, entry: u64) {
-        let table = self.tables.get_mut(&(slot & !4095)).unwrap();
-        table[usize::try_from(slot % 4096 / 8).unwrap()] = entry;
+    fn write(&mut self, address: u64, entry: u64) {
+        let table = self.tables.get_mut(&(address & !4095)).unwrap();
+        table[usize::try_from(address % 4096 / 8).unwrap()] = entry;
     }
 
     fn allocate(&mut self) -> Option<u64> {
@@ -42,8 +44,8 @@ impl Tables for Memory {
             Some(left) => Some(left.checked_sub(1)?),
             None => None,
         };
-        self.given_out += 1;
-        let address = self.given_out * 4096;
+        self.allocated += 1;
+        let address = self.allocated * 4096;
         self.tables.insert(address, vec![0; 512]);
         Some(address)
     }
@@ -55,7 +57,7 @@ impl Tables for Memory {
 }
 
 impl Memory {
-    /// What the processor finds (SDM volume 3, tables 4-15 to 4-20): the physical address; writable, executable.
+    /// Walks the tables as the processor does (SDM volume 3, tables 4-15 to 4-20): physical address, (writable, executable).
     fn walk(&self, root: u64, address: u64) -> Option<(u64, (bool, bool))> {
         let (mut table, mut write, mut execute) = (root, true, true);
         for shift in [39, 30, 21, 12] {
@@ -85,11 +87,11 @@ fn tree() -> (Memory, PageTable) {
 }
 
 fn translation(physical: u64, access: Access, page_size: u64) -> Option<Translation> {
-    Some(Translation { physical, rights: access.into(), page_size })
+    Some(Translation { physical, attributes: access.into(), page_size })
 }
 
 #[test]
-fn the_largest_page_that_fits_is_taken() {
+fn map_uses_the_largest_page_that_fits() {
     let cases = [
         (HUGE, HUGE, HUGE, HUGE, LARGE),
         (HUGE, HUGE + LARGE, HUGE, LARGE, LARGE),
@@ -110,7 +112,7 @@ fn the_largest_page_that_fits_is_taken() {
 }
 
 #[test]
-fn ranges_that_do_not_exist_are_errors() {
+fn invalid_ranges_are_rejected() {
     let (mut memory, mut table) = tree();
     let half = 1 << 47;
     let cases = [
@@ -121,8 +123,8 @@ fn ranges_that_do_not_exist_are_errors() {
         (half - PAGE_SIZE, 0, 2 * PAGE_SIZE, PagingError::NotCanonical),
         (half - PAGE_SIZE, 0, u64::MAX - half - half + 1, PagingError::NotCanonical),
         (u64::MAX - 4095, 0, 2 * PAGE_SIZE, PagingError::NotCanonical),
-        (0, (1 << 52) - PAGE_SIZE, 2 * PAGE_SIZE, PagingError::NotPhysical),
-        (0, u64::MAX - 4095, PAGE_SIZE, PagingError::NotPhysical),
+        (0, (1 << 52) - PAGE_SIZE, 2 * PAGE_SIZE, PagingError::PhysicalOutOfRange),
+        (0, u64::MAX - 4095, PAGE_SIZE, PagingError::PhysicalOutOfRange),
     ];
     for (address, physical, size, error) in cases {
         assert_eq!(table.map(&mut memory, address, physical, size, Access::Read.into()), Err(error));
@@ -134,57 +136,57 @@ fn ranges_that_do_not_exist_are_errors() {
 }
 
 #[test]
-fn the_first_and_the_last_page_are_pages() {
+fn first_and_last_page_of_each_half_can_be_mapped() {
     let (mut memory, mut table) = tree();
     for address in [0, (1 << 47) - PAGE_SIZE, u64::MAX << 47, u64::MAX - 4095] {
         table.map(&mut memory, address, 0, PAGE_SIZE, Access::None.into()).unwrap();
         assert_eq!(table.translate(&memory, address + 5), translation(5, Access::None, PAGE_SIZE));
         let again = table.map(&mut memory, address, 0, PAGE_SIZE, Access::Read.into());
-        assert_eq!(again, Err(PagingError::Occupied));
+        assert_eq!(again, Err(PagingError::AlreadyMapped));
         let mut found = Vec::new();
         table.unmap(&mut memory, address, PAGE_SIZE, &mut |page| found.push(page)).unwrap();
-        assert_eq!(found, [Mapped { address, physical: 0, size: PAGE_SIZE }]);
+        assert_eq!(found, [MappedPage { address, physical: 0, size: PAGE_SIZE }]);
     }
     assert_eq!(memory.tables.len(), 1);
 }
 
 #[test]
-fn cache_and_use_survive_a_change_of_rights() {
+fn protect_keeps_the_memory_type() {
     let (mut memory, mut table) = tree();
-    let rights = Rights { access: Access::Write, cache: Cache::Uncached };
-    table.map(&mut memory, LARGE, LARGE, LARGE, rights).unwrap();
+    let attributes = PageAttributes { access: Access::Write, memory_type: MemoryType::Uncacheable };
+    table.map(&mut memory, LARGE, LARGE, LARGE, attributes).unwrap();
     for access in [Access::None, Access::Read] {
         table.protect(&mut memory, LARGE + PAGE_SIZE, PAGE_SIZE, access).unwrap();
         let found = table.translate(&memory, LARGE + PAGE_SIZE).unwrap();
-        assert_eq!(found.rights, Rights { access, cache: Cache::Uncached });
+        assert_eq!(found.attributes, PageAttributes { access, memory_type: MemoryType::Uncacheable });
     }
-    assert_eq!(table.translate(&memory, LARGE).unwrap().rights, rights);
+    assert_eq!(table.translate(&memory, LARGE).unwrap().attributes, attributes);
 }
 
 #[test]
-fn an_existing_tree_can_be_taken_over() {
+fn existing_tree_can_be_taken_over() {
     let (mut memory, mut first) = tree();
     first.map(&mut memory, HUGE, 0, LARGE, Access::Write.into()).unwrap();
     let second = PageTable::at(first.root());
     assert_eq!(second.translate(&memory, HUGE), translation(0, Access::Write, LARGE));
 }
 
-/// What a step does.
+/// A step of the property test.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    /// Maps; the number chooses how well the physical address is aligned.
+    /// Maps; the number selects the alignment of the physical address.
     Map(usize, Access),
     Unmap,
     Protect(Access),
 }
 
-/// The action, from and to which of the [`points`], and how many tables there are memory for.
+/// The action, the indices of the [`points`] at which its range starts and ends, and the number of tables that can be allocated.
 type Step = (Action, usize, usize, Option<u32>);
 
-/// What is mapped between one point and the next: the start's physical address, and the access.
+/// Model of the range between one point and the next: physical address and access if it is mapped.
 type Cell = Option<(u64, Access)>;
 
-/// Offsets at which steps begin and end, around places where large and huge pages begin.
+/// Offsets at which ranges start and end, around the starts of large and huge pages.
 fn points() -> Vec<u64> {
     let middle = [-1, 0, 1].map(|page| page * 4096);
     let places = [1, 2, 4].map(|large| large * LARGE);
@@ -208,7 +210,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec((action, 0..count - 1, 1..count, option::of(0..6_u32)), 1..40)
 }
 
-/// A tree, and what should be in it.
+/// A tree and its model.
 struct Checked {
     memory: Memory,
     table: PageTable,
@@ -227,7 +229,7 @@ impl Checked {
     }
 
     fn address(&self, point: usize) -> u64 {
-        whole_address(self.start + self.points[point])
+        canonical(self.start + self.points[point])
     }
 
     fn step(&mut self, (action, from, to, left): Step) -> Result<(), PagingError> {
@@ -242,9 +244,12 @@ impl Checked {
                 let before = self.memory.tables.clone();
                 let result = self.table.map(&mut self.memory, address, physical, size, access.into());
                 if let Err(error) = result {
-                    assert_eq!(self.memory.tables, before, "nothing has changed");
+                    assert_eq!(self.memory.tables, before, "a failed map changes nothing");
                     let is_free = self.model[from..to].iter().all(Option::is_none);
-                    assert_eq!(error == PagingError::Occupied, !is_free && error != PagingError::OutOfMemory);
+                    assert_eq!(
+                        error == PagingError::AlreadyMapped,
+                        !is_free && error != PagingError::OutOfMemory
+                    );
                     return result;
                 }
                 for cell in from..to {
@@ -267,10 +272,10 @@ impl Checked {
         Ok(())
     }
 
-    /// Unmaps, and compares what was found with the model.
+    /// Unmaps, and compares the reported pages with the model.
     fn unmap(&mut self, from: usize, to: usize) -> Result<(), PagingError> {
         let (address, size) = (self.address(from), self.points[to] - self.points[from]);
-        let mut found: Vec<Mapped> = Vec::new();
+        let mut found: Vec<MappedPage> = Vec::new();
         let result = self.table.unmap(&mut self.memory, address, size, &mut |page| found.push(page));
         if result.is_err() {
             assert!(found.is_empty());
@@ -290,15 +295,15 @@ impl Checked {
         Ok(())
     }
 
-    /// Compares all pages of the lower half, in their order, with the model.
+    /// Compares the pages of the lower half, in ascending order, with the model.
     fn check_pages(&self) {
         let (mut end, mut total) = (0, 0);
-        let read = |slot| self.memory.read(slot);
-        self.table.each_page(&read, &mut |page, rights| {
+        let read = |address| self.memory.read(address);
+        self.table.for_each_page(&read, &mut |page, attributes| {
             assert!(page.address >= end);
             end = page.address + page.size;
             total += page.size;
-            let expected = Translation { physical: page.physical, rights, page_size: page.size };
+            let expected = Translation { physical: page.physical, attributes, page_size: page.size };
             assert_eq!(self.table.translate(&self.memory, page.address), Some(expected));
         });
         let mapped = self.model.iter().enumerate().filter(|(_, mapped)| mapped.is_some());
@@ -306,19 +311,20 @@ impl Checked {
         assert_eq!(total, lower.map(|(cell, _)| self.points[cell + 1] - self.points[cell]).sum::<u64>());
     }
 
-    /// Compares the first, the second and the last page of each cell, and one between.
+    /// Compares translations at the start, at offset 4096, in the middle and at the end of each cell.
     fn check(&self) {
         for (cell, mapped) in self.model.iter().enumerate() {
             let size = self.points[cell + 1] - self.points[cell];
             for offset in [0, 4096, size / 2, size - 1].into_iter().filter(|&offset| offset < size) {
                 let address = self.address(cell) + offset;
                 let found = self.table.translate(&self.memory, address);
-                let expected = mapped.map(|(physical, access)| (physical + offset, Rights::from(access)));
-                assert_eq!(found.map(|found| (found.physical, found.rights)), expected);
+                let expected =
+                    mapped.map(|(physical, access)| (physical + offset, PageAttributes::from(access)));
+                assert_eq!(found.map(|found| (found.physical, found.attributes)), expected);
                 let walked = self.memory.walk(self.table.root(), address);
-                let rights = |access| (access == Access::Write, access == Access::Execute);
+                let attributes = |access| (access == Access::Write, access == Access::Execute);
                 let present = mapped.filter(|&(_, access)| access != Access::None);
-                assert_eq!(walked, present.map(|(physical, access)| (physical + offset, rights(access))));
+                assert_eq!(walked, present.map(|(physical, access)| (physical + offset, attributes(access))));
             }
         }
     }
@@ -326,8 +332,8 @@ impl Checked {
 
 proptest! {
     #[test]
-    fn any_sequence_agrees_with_a_model(steps in steps(), huge in any::<bool>(), place in 0..3_usize) {
-        // Over the end of the topmost table's entry, at the end of the lower half, at the start of the upper one.
+    fn page_table_agrees_with_a_model(steps in steps(), huge in any::<bool>(), place in 0..3_usize) {
+        // Across the end of a PML4 entry, at the end of the lower half, at the start of the upper half.
         let start = [(1 << 39) - HUGE, (1 << 47) - 3 * HUGE, 1 << 47][place];
         let mut checked = Checked::new(start, huge);
         for step in steps {

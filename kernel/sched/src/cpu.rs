@@ -1,4 +1,7 @@
-//! The ready threads of each CPU, and what concerns all CPUs: where a thread runs, and who has time for it.
+//! The run queue of each CPU, and load balancing between CPUs: placement of woken threads, work stealing, idle CPUs.
+//!
+//! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again. The caller sends it
+//! a reschedule IPI, or acts at once if it is the CPU that runs.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -10,188 +13,192 @@ use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, fence, spin_loop};
 use crate::thread::Thread;
 
-/// One CPU: `L` is a lock around a policy `P` for threads `T`.
+/// Scheduling state of one CPU: `L` is a lock around its run queue, a policy `P` over threads `T`.
 #[derive(Debug)]
 pub struct Cpu<T: 'static, P, L> {
     number: u32,
-    ready: L,
-    /// How many threads are ready, for those who only want to know whether the lock is worth taking.
+    run_queue: L,
+    /// Number of threads in the run queue, read without the lock. Written only under the lock.
     ready_count: AtomicU32,
     current: AtomicCell<&'static T>,
-    /// A slice is running: at its end the timer calls.
-    slice: AtomicBool,
-    /// When the current thread was charged last.
-    charged: AtomicU64,
+    /// Whether a time slice runs, at whose end the timer fires.
+    has_slice: AtomicBool,
+    /// When the current thread was last charged for its run time, in nanoseconds of the caller's clock.
+    charged_at: AtomicU64,
     policy: PhantomData<fn() -> P>,
 }
 
-/// A place for a CPU, or for none.
-type Place<T, P, L> = AtomicCell<Option<&'static Cpu<T, P, L>>>;
+/// Entry of the table of CPUs; `None` until the CPU runs.
+type CpuSlot<T, P, L> = AtomicCell<Option<&'static Cpu<T, P, L>>>;
 
-/// All of them.
+/// All CPUs that run, by number, and which of them are idle.
 #[derive(Debug)]
 pub struct Cpus<T: 'static, P: 'static, L: 'static> {
-    all: [Place<T, P, L>; MAX_CPUS],
+    slots: [CpuSlot<T, P, L>; MAX_CPUS],
     count: AtomicU32,
-    /// A bit for each CPU that has nothing to do.
+    /// A bit per CPU: set while the CPU is idle and no waker has claimed it.
     idle: AtomicU64,
 }
 
-/// What has to be done because a thread is ready.
+/// Which CPU must look at its run queue because a thread has become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Nothing.
-    Nobody,
-    /// This CPU has to look at its queue again.
+pub enum Reschedule {
+    /// No CPU.
+    None,
+    /// The CPU of this number.
     Cpu(u32),
 }
 
 impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
-    /// The CPU of this number, which runs `current`; the lock is around a policy without threads.
-    pub fn new(number: u32, current: &'static T, ready: L) -> Self {
+    /// Creates the state of CPU `number`, which runs `current`. `run_queue` is the lock around an empty policy.
+    pub fn new(number: u32, current: &'static T, run_queue: L) -> Self {
         Self {
             number,
-            ready,
+            run_queue,
             ready_count: AtomicU32::new(0),
             current: AtomicCell::new(current),
-            slice: AtomicBool::new(false),
-            charged: AtomicU64::new(0),
+            has_slice: AtomicBool::new(false),
+            charged_at: AtomicU64::new(0),
             policy: PhantomData,
         }
     }
 
-    /// Its number.
+    /// Number of this CPU.
     #[inline]
     pub const fn number(&self) -> u32 {
         self.number
     }
 
-    /// The thread that it runs. It is right when the CPU itself asks.
+    /// The thread that this CPU runs. Exact on the CPU itself; on other CPUs a guess.
     #[inline]
     pub fn current(&self) -> &'static T {
         self.current.load()
     }
 
-    /// How many threads wait for the CPU.
+    /// Number of threads in the run queue.
     #[inline]
     pub fn ready_count(&self) -> u32 {
         self.ready_count.load(Relaxed)
     }
 
-    fn count(&self, change: impl FnOnce(u32) -> u32) {
-        // Only changed under the lock.
+    /// Updates the number of threads in the run queue. Called only with the run queue locked, so load and store need not be one
+    /// operation.
+    fn update_count(&self, change: impl FnOnce(u32) -> u32) {
         self.ready_count.store(change(self.ready_count.load(Relaxed)), Relaxed);
     }
 
-    /// The CPU goes on with `next`.
+    /// Makes `next` the current thread.
     #[inline]
-    fn run(&self, next: &'static T) -> &'static T {
+    fn set_current(&self, next: &'static T) -> &'static T {
         next.entity().set_cpu(self.number);
         self.current.store(next);
         next
     }
 
+    /// Charges `current` for the time since the last call, if the policy accounts for run time.
     fn charge(&self, policy: &mut P, current: &'static T, now: impl FnOnce() -> u64) {
         if P::ACCOUNTS {
             let now = now();
-            let since = self.charged.swap(now, Relaxed);
-            policy.charge(current, now.saturating_sub(since));
+            let before = self.charged_at.swap(now, Relaxed);
+            policy.charge(current, now.saturating_sub(before));
         }
     }
 
-    /// The current thread, which must not be an idle one, lets others go first. Returns whom to switch to, if there is
-    /// somebody.
+    /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns the thread to switch
+    /// to, or `None` if `current` keeps the CPU.
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         if self.ready_count() == 0 {
             return None;
         }
-        let next = self.ready.with(|policy| {
+        let next = self.run_queue.with(|policy| {
             self.charge(policy, current, now);
-            policy.exchange(current)
+            policy.yield_to_next(current)
         })?;
-        Some(self.run(next))
+        Some(self.set_current(next))
     }
 
-    /// The slice of the current thread, which must not be an idle one, is over, or somebody better is ready. Returns
-    /// whom to switch to, if there is somebody.
+    /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a thread that preempts
+    /// it may be ready. Returns the thread to switch to, or `None` if the current thread keeps the CPU.
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
-        let next = self.ready.with(|policy| {
+        let next = self.run_queue.with(|policy| {
             self.charge(policy, current, now);
-            let next = if slice_over { policy.after_slice(current) } else { policy.better_than(current) }?;
-            policy.put_back(current);
+            let next =
+                if slice_over { policy.pick_after_slice(current) } else { policy.pick_preempting(current) }?;
+            policy.requeue(current);
             Some(next)
         })?;
-        Some(self.run(next))
+        Some(self.set_current(next))
     }
 
-    /// The current thread waits. Returns whom to switch to, or nobody if the CPU has nothing to do.
+    /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run queue is empty.
     #[inline]
-    pub fn next(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
+    pub fn pick_next(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
         if self.ready_count() == 0 && !P::ACCOUNTS {
             return None;
         }
         let current = self.current();
-        let next = self.ready.with(|policy| {
+        let next = self.run_queue.with(|policy| {
             self.charge(policy, current, now);
-            let next = policy.next()?;
-            self.count(|count| count - 1);
+            let next = policy.pick_next()?;
+            self.update_count(|count| count - 1);
             Some(next)
         })?;
-        Some(self.run(next))
+        Some(self.set_current(next))
     }
 
-    /// The CPU has nothing to do and runs its idle thread.
-    pub fn run_idle(&self, idle: &'static T) -> &'static T {
-        self.run(idle)
+    /// Makes the idle thread the current one, because the run queue is empty.
+    pub fn switch_to_idle(&self, idle: &'static T) -> &'static T {
+        self.set_current(idle)
     }
 
-    /// Whether a time slice must be started: somebody waits, and none is running.
+    /// Whether a time slice must be started: a thread is ready, and no slice runs.
     #[inline]
     pub fn needs_slice(&self) -> bool {
-        P::SLICE.is_some() && self.ready_count() > 0 && !self.slice.load(Relaxed)
+        P::SLICE.is_some() && self.ready_count() > 0 && !self.has_slice.load(Relaxed)
     }
 
-    /// Notes whether a slice is running.
+    /// Records whether a time slice runs.
     pub fn set_slice(&self, running: bool) {
-        self.slice.store(running, Relaxed);
+        self.has_slice.store(running, Relaxed);
     }
 
-    /// Adds a thread that is ready; `true` if the CPU must look: the thread is a better one, or a slice must be started.
+    /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current one, or a slice
+    /// must be started.
     #[inline]
-    fn add(&self, thread: &'static T) -> bool {
-        self.ready.with(|policy| {
-            policy.add(thread);
-            self.count(|count| count + 1);
-            (P::SLICE.is_some() && !self.slice.load(Relaxed)) || policy.preempts(thread, self.current())
+    fn enqueue(&self, thread: &'static T) -> bool {
+        self.run_queue.with(|policy| {
+            policy.enqueue(thread);
+            self.update_count(|count| count + 1);
+            (P::SLICE.is_some() && !self.has_slice.load(Relaxed)) || policy.preempts(thread, self.current())
         })
     }
 
-    /// Takes a thread that can run elsewhere.
-    fn give(&self) -> Option<&'static T> {
+    /// Takes a thread that another CPU can run at once: not pinned, and no longer using its stack.
+    fn steal(&self) -> Option<&'static T> {
         if self.ready_count() == 0 {
             return None;
         }
-        self.ready.with(|policy| {
+        self.run_queue.with(|policy| {
             let thread = policy.iter().find(|thread| !thread.entity().is_pinned() && !thread.is_running())?;
-            policy.remove(thread);
-            self.count(|count| count - 1);
+            policy.dequeue(thread);
+            self.update_count(|count| count - 1);
             Some(thread)
         })
     }
 
-    /// Whether a thread is ready that can run elsewhere, at once or when this CPU has left it.
-    fn has_for_others(&self) -> bool {
+    /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched away from it.
+    fn has_stealable(&self) -> bool {
         self.ready_count() > 0
-            && self.ready.with(|policy| policy.iter().any(|thread| !thread.entity().is_pinned()))
+            && self.run_queue.with(|policy| policy.iter().any(|thread| !thread.entity().is_pinned()))
     }
 }
 
 impl<T, P, L> Default for Cpus<T, P, L> {
     fn default() -> Self {
         Self {
-            all: [const { AtomicCell::new(None) }; MAX_CPUS],
+            slots: [const { AtomicCell::new(None) }; MAX_CPUS],
             count: AtomicU32::new(0),
             idle: AtomicU64::new(0),
         }
@@ -199,36 +206,36 @@ impl<T, P, L> Default for Cpus<T, P, L> {
 }
 
 impl<T, P, L> Cpus<T, P, L> {
-    /// No CPU runs.
+    /// Creates a table without CPUs.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            all: [const { AtomicCell::new(None) }; MAX_CPUS],
+            slots: [const { AtomicCell::new(None) }; MAX_CPUS],
             count: AtomicU32::new(0),
             idle: AtomicU64::new(0),
         }
     }
 
-    /// How many CPUs run.
+    /// Number of CPUs that run.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count.load(Relaxed)
     }
 
-    /// The CPU of this number, if it runs.
+    /// The CPU of this number; `None` if it does not run.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&'static Cpu<T, P, L>> {
-        self.all.get(number as usize)?.load()
+        self.slots.get(number as usize)?.load()
     }
 
-    /// Whether a CPU has nothing to do.
+    /// Whether a CPU is idle and unclaimed.
     #[inline]
     pub fn is_idle(&self, number: u32) -> bool {
         self.idle.load(Relaxed) & bit(number) != 0
     }
 
-    /// A CPU has something to do again.
+    /// Marks a CPU as busy.
     pub fn leave_idle(&self, number: u32) {
         self.idle.fetch_and(!bit(number), SeqCst);
     }
@@ -239,49 +246,50 @@ const fn bit(number: u32) -> u64 {
 }
 
 impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
-    /// A CPU runs from now on. Numbers that are too high are ignored.
-    pub fn add(&self, cpu: &'static Cpu<T, P, L>) {
-        if let Some(slot) = self.all.get(cpu.number as usize) {
+    /// Adds a CPU, which runs from now on. A number of [`MAX_CPUS`] or more is ignored.
+    pub fn add_cpu(&self, cpu: &'static Cpu<T, P, L>) {
+        if let Some(slot) = self.slots.get(cpu.number as usize) {
             slot.store(Some(cpu));
             self.count.fetch_add(1, Relaxed);
         }
     }
 
-    /// Makes a thread ready that waited or is new.
+    /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its own CPU.
     #[inline]
-    pub fn make_ready(&self, thread: &'static T) -> Told {
+    pub fn make_ready(&self, thread: &'static T) -> Reschedule {
         let entity = thread.entity();
         let (home, pinned) = (entity.cpu(), entity.is_pinned());
         if self.count() == 1 {
-            // If it is idle, it is in the middle of whatever has woken the thread, and looks again after that.
-            let looks = self.get(home).is_some_and(|cpu| cpu.add(thread));
-            return if looks { Told::Cpu(home) } else { Told::Nobody };
+            // If this CPU is idle, it is inside the interrupt that wakes the thread, and looks at its run queue afterwards.
+            let must_reschedule = self.get(home).is_some_and(|cpu| cpu.enqueue(thread));
+            return if must_reschedule { Reschedule::Cpu(home) } else { Reschedule::None };
         }
-        // A thread that still uses its stack can only go on where it is.
+        // A thread that still uses its stack cannot migrate.
         let fixed = pinned || thread.is_running();
         let claimed = if fixed { None } else { self.claim_idle(home) };
         let number = claimed.unwrap_or(home);
-        let Some(cpu) = self.get(number) else { return Told::Nobody };
-        let must_look = cpu.add(thread);
+        let Some(cpu) = self.get(number) else { return Reschedule::None };
+        let must_reschedule = cpu.enqueue(thread);
         if claimed.is_some() {
-            return Told::Cpu(number);
+            return Reschedule::Cpu(number);
         }
-        if must_look {
+        if must_reschedule {
             if self.is_idle(number) {
                 self.leave_idle(number);
             }
-            return Told::Cpu(number);
+            return Reschedule::Cpu(number);
         }
-        self.tell_idle(home, pinned)
+        self.reschedule_idle(home, pinned)
     }
 
-    /// Wakes a thread if it waits, else it will not wait when it next wants to.
+    /// Unparks a thread: makes it ready if it is parked, else its next park returns at once.
     #[inline]
-    pub fn wake(&self, thread: &'static T) -> Told {
-        if thread.entity().unpark() { self.make_ready(thread) } else { Told::Nobody }
+    pub fn wake(&self, thread: &'static T) -> Reschedule {
+        if thread.entity().unpark() { self.make_ready(thread) } else { Reschedule::None }
     }
 
-    /// Picks a CPU that has nothing to do, preferably `home`, which nobody else will pick then.
+    /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be claimed again until it has
+    /// looked at the run queues.
     #[inline]
     fn claim_idle(&self, home: u32) -> Option<u32> {
         let mut idle = self.idle.load(Relaxed);
@@ -296,68 +304,71 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         None
     }
 
-    /// Picks this CPU, if it has nothing to do and nobody else has picked it.
+    /// Claims this CPU; `false` if it is busy or claimed.
     #[inline]
     fn claim(&self, number: u32) -> bool {
         self.is_idle(number) && self.idle.fetch_and(!bit(number), SeqCst) & bit(number) != 0
     }
 
-    /// A thread was left to a CPU that was busy; that or another one may have become idle at the same moment and not
-    /// have seen it. And if the thread still uses its stack, its CPU may be about to go on with another.
+    /// Claims an idle CPU for a thread that was enqueued on CPU `home` while that was busy.
+    ///
+    /// `home` or another CPU may have become idle at the same time without having seen the thread; and if the thread still uses
+    /// its stack, its CPU may be about to switch to another thread.
     #[inline]
-    fn tell_idle(&self, home: u32, pinned: bool) -> Told {
+    fn reschedule_idle(&self, home: u32, pinned: bool) -> Reschedule {
         if self.count() > 1 {
-            // Either the bit is seen here, or `next_or_idle` sees the thread.
+            // Either the bit is seen here, or `pick_next_or_idle` sees the thread.
             fence(SeqCst);
         }
-        let told = if pinned { self.claim(home).then_some(home) } else { self.claim_idle(home) };
-        told.map_or(Told::Nobody, Told::Cpu)
+        let claimed = if pinned { self.claim(home).then_some(home) } else { self.claim_idle(home) };
+        claimed.map_or(Reschedule::None, Reschedule::Cpu)
     }
 
-    /// Threads may wait for a busy CPU although another one has had nothing to do since: tells one that may take them.
-    pub fn offer(&self, cpu: &Cpu<T, P, L>) -> Told {
-        if self.count() == 1 || !cpu.has_for_others() {
-            return Told::Nobody;
+    /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to steal.
+    pub fn reschedule_stealer(&self, cpu: &Cpu<T, P, L>) -> Reschedule {
+        if self.count() == 1 || !cpu.has_stealable() {
+            return Reschedule::None;
         }
-        self.tell_idle(cpu.number, false)
+        self.reschedule_idle(cpu.number, false)
     }
 
-    /// What a CPU without anything to do is to run: what has become ready there, or else what it can take from another
-    /// one. With nobody it is idle from now on, and will be told.
-    pub fn next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
+    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another CPU. With `None` the
+    /// CPU is marked idle, and the next thread that it could run reschedules it.
+    pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
         loop {
-            let stolen = || self.others(cpu).find_map(Cpu::give).map(|thread| cpu.run(thread));
-            if let Some(next) = cpu.next(&now).or_else(stolen) {
-                // Whoever told this CPU may not have known that it was idle.
+            let stolen = || self.others(cpu).find_map(Cpu::steal).map(|thread| cpu.set_current(thread));
+            if let Some(next) = cpu.pick_next(&now).or_else(stolen) {
+                // The CPU may have been rescheduled without having been claimed: then its idle bit is still set.
                 self.claim(cpu.number);
                 return Some(next);
             }
             self.idle.fetch_or(bit(cpu.number), SeqCst);
-            // What became ready before that, nobody has told: either it is seen here, or `tell_idle` sees the bit.
+            // A thread that was enqueued before the bit was set has rescheduled no CPU: either it is seen here, or
+            // `reschedule_idle` sees the bit.
             fence(SeqCst);
-            let must_look = cpu.ready_count() > 0 || self.others(cpu).any(Cpu::has_for_others);
-            // Somebody who has picked this CPU meanwhile counts on it for another thread, and tells it.
-            if !must_look || !self.claim(cpu.number) {
+            let has_work = cpu.ready_count() > 0 || self.others(cpu).any(Cpu::has_stealable);
+            // A waker that has claimed this CPU in the meantime has another thread for it, and reschedules it.
+            if !has_work || !self.claim(cpu.number) {
                 return None;
             }
             spin_loop();
         }
     }
 
-    /// The other CPUs, beginning with the next.
+    /// The other CPUs, in the order of their numbers from the next one on.
     fn others(&self, cpu: &Cpu<T, P, L>) -> impl Iterator<Item = &'static Cpu<T, P, L>> {
-        let (count, own) = (self.highest(), cpu.number as usize);
-        (1..count).filter_map(move |offset| self.all.get((own + offset) % count)?.load())
+        let (count, own) = (self.number_limit(), cpu.number as usize);
+        (1..count).filter_map(move |offset| self.slots.get((own + offset) % count)?.load())
     }
 
-    /// One more than the highest number of a CPU.
-    fn highest(&self) -> usize {
+    /// Highest number of a CPU, plus one.
+    fn number_limit(&self) -> usize {
         // CPUs are numbered without gaps, but may be added in any order.
         let count = self.count() as usize;
-        if self.all.get(count.saturating_sub(1)).is_some_and(|last| last.load().is_some()) {
+        if self.slots.get(count.saturating_sub(1)).is_some_and(|last| last.load().is_some()) {
             count
         } else {
-            self.all.len()
+            self.slots.len()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits for which address: a hash table of lists, with a lock for each.
+//! Futexes: a hash table of wait queues by address, each with a lock of its own.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -6,26 +6,26 @@ use crate::list::{List, Waiting};
 use crate::sync::Lock;
 use crate::thread::Thread;
 
-/// How many lists there are.
+/// Number of buckets of the hash table.
 pub const BUCKETS: usize = 256;
 
-/// The threads that wait for the addresses that share a list.
+/// Wait queue of the addresses that share a hash.
 pub type Bucket<T> = List<T, Waiting>;
 
-/// The threads that wait, by address.
+/// The waiting threads, by address. `L` is a lock around a [`Bucket`].
 #[derive(Debug)]
-pub struct Table<L> {
+pub struct FutexTable<L> {
     buckets: [L; BUCKETS],
 }
 
-impl<L> Table<L> {
-    /// Nobody waits: the locks hold empty lists.
+impl<L> FutexTable<L> {
+    /// Creates a table from locks around empty buckets.
     pub const fn new(buckets: [L; BUCKETS]) -> Self {
         Self { buckets }
     }
 }
 
-impl<L> Table<L> {
+impl<L> FutexTable<L> {
     #[inline]
     fn bucket(&self, address: u64) -> &L {
         // Fibonacci hashing: the upper bits of the product depend on all bits of the address.
@@ -33,8 +33,8 @@ impl<L> Table<L> {
         &self.buckets[usize::from(hash)]
     }
 
-    /// Notes that `thread` waits for `address`, which is not 0, if `must_wait` says so. Asking and noting are one step
-    /// for whoever calls [`Self::wake`]. Returns whether it waits.
+    /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and enqueue are one atomic
+    /// step with respect to [`Self::wake`]. Returns whether the thread was enqueued.
     #[inline]
     pub fn wait<T: Thread>(&self, address: u64, thread: &'static T, must_wait: impl FnOnce() -> bool) -> bool
     where
@@ -50,23 +50,22 @@ impl<L> Table<L> {
         })
     }
 
-    /// A thread gives up waiting. `false` if it was woken in the meantime.
+    /// Removes a thread that stops waiting, for example on a timeout. `false` if it was woken in the meantime.
     pub fn cancel<T: Thread>(&self, address: u64, thread: &'static T) -> bool
     where
         L: Lock<Bucket<T>>,
     {
         self.bucket(address).with(|bucket| {
-            let waits = thread.entity().waits();
-            if waits {
+            let is_waiting = thread.entity().is_waiting();
+            if is_waiting {
                 bucket.remove(thread);
                 thread.entity().address.store(0, Relaxed);
             }
-            waits
+            is_waiting
         })
     }
 
-    /// Hands at most `count` of the threads that wait for `address`, in the order in which they came, to `wake`, and
-    /// returns how many.
+    /// Removes at most `count` waiters for `address`, first come, first served, and calls `wake` with each. Returns their number.
     #[inline]
     pub fn wake<T: Thread>(&self, address: u64, count: usize, wake: impl FnMut(&'static T)) -> usize
     where
@@ -89,7 +88,7 @@ fn wake_from<T: Thread>(
         next = entity.waiting.next.load();
         if entity.address.load(Relaxed) == address {
             bucket.remove(thread);
-            // From here on the thread may go on, and wait for something else.
+            // From here on the thread may run, and wait for another address.
             entity.address.store(0, Release);
             wake(thread);
             woken += 1;
@@ -103,44 +102,44 @@ fn wake_from<T: Thread>(
 mod tests {
     extern crate std;
 
-    use super::{BUCKETS, Bucket, Table};
-    use crate::testing::{Simple, threads};
+    use super::{BUCKETS, Bucket, FutexTable};
+    use crate::testing::{TestThread, threads};
     use std::sync::Mutex;
     use std::vec::Vec;
 
-    fn table() -> Table<Mutex<Bucket<Simple>>> {
-        Table::new([const { Mutex::new(Bucket::new()) }; BUCKETS])
+    fn table() -> FutexTable<Mutex<Bucket<TestThread>>> {
+        FutexTable::new([const { Mutex::new(Bucket::new()) }; BUCKETS])
     }
 
     #[test]
-    fn the_first_to_wait_is_the_first_to_be_woken() {
+    fn wake_is_first_come_first_served() {
         let (table, all) = (table(), threads(4));
         for (thread, address) in all.iter().zip([8, 8, 16, 8]) {
             assert!(table.wait(address, thread, || true));
         }
         let mut woken = Vec::new();
-        assert_eq!(table.wake(8, 2, |thread: &'static Simple| woken.push(thread.number)), 2);
-        assert_eq!(table.wake(8, usize::MAX, |thread: &'static Simple| woken.push(thread.number)), 1);
+        assert_eq!(table.wake(8, 2, |thread: &'static TestThread| woken.push(thread.number)), 2);
+        assert_eq!(table.wake(8, usize::MAX, |thread: &'static TestThread| woken.push(thread.number)), 1);
         assert_eq!(woken, [0, 1, 3]);
-        assert!(all[2].entity.waits() && !all[0].entity.waits());
+        assert!(all[2].entity.is_waiting() && !all[0].entity.is_waiting());
     }
 
     #[test]
-    fn a_changed_value_is_not_waited_for() {
+    fn wait_with_a_false_condition_does_not_enqueue() {
         let (table, all) = (table(), threads(1));
         assert!(!table.wait(8, all[0], || false));
-        assert_eq!(table.wake(8, 1, |_: &'static Simple| ()), 0);
+        assert_eq!(table.wake(8, 1, |_: &'static TestThread| ()), 0);
     }
 
     #[test]
-    fn who_gives_up_is_not_woken() {
+    fn cancelled_waiter_is_not_woken() {
         let (table, all) = (table(), threads(2));
         for thread in &all {
             table.wait(8, thread, || true);
         }
         assert!(table.cancel(8, all[0]));
         assert!(!table.cancel(8, all[0]));
-        assert_eq!(table.wake(8, 2, |thread: &'static Simple| assert_eq!(thread.number, 1)), 1);
+        assert_eq!(table.wake(8, 2, |thread: &'static TestThread| assert_eq!(thread.number, 1)), 1);
         assert!(!table.cancel(8, all[1]));
     }
 }

@@ -1,28 +1,56 @@
-//! The scheduler: who runs when and where, who waits for what, and until when.
+//! The scheduler: run queues and policies, placement and work stealing, futex wait queues, timers.
 //!
-//! Pure logic without hardware: it says which thread to switch to and which CPU to tell, and its caller does it.
-//! Threads are `&'static` objects that are used again and never freed, linked into queues through fields of their
-//! own, so that nothing here allocates and nothing can fail.
+//! Pure logic without hardware: it returns the thread to switch to and the CPU to reschedule, and its caller switches and sends
+//! the reschedule IPI. Threads are `&'static` objects that are reused and never freed, linked into queues through fields of
+//! their own (intrusively), so that nothing here allocates and nothing can fail.
 //!
-//! | module | what |
+//! | module | |
 //! | --- | --- |
-//! | [`thread`] | what a thread must have, and the token by which it is woken |
-//! | [`list`], [`levels`] | queues of threads, and an array of them with a bitmap |
-//! | [`policy`] | who is next: first in, first out; round-robin; fair |
-//! | [`cpu`] | the ready threads of one CPU, and all CPUs: yielding, waking, stealing |
-//! | [`sync`] | what locks must offer |
-//! | [`timers`] | who is to be woken when |
-//! | [`futex`] | who waits for which address |
+//! | [`thread`] | the scheduler's part of a thread, with the park token |
+//! | [`list`], [`queue_array`] | intrusive lists of threads, and an array of them with a bitmap |
+//! | [`policy`] | scheduling policies: FIFO, round-robin, fair |
+//! | [`cpu`] | the run queue of each CPU, and all CPUs: yielding, waking, stealing |
+//! | [`sync`] | the lock trait |
+//! | [`timers`] | timers of sleeping threads |
+//! | [`futex`] | wait queues by address |
 //!
-//! Locks are taken in the order futex bucket, ready threads of a CPU. Never two of a kind, and timers alone.
+//! Lock order: futex bucket, then run queue. No two locks of a kind are held together, and a timer lock is held alone.
+//!
+//! ```
+//! use hermit_sched::policy::{Policy, RoundRobin};
+//! use hermit_sched::thread::{Entity, Thread};
+//!
+//! #[derive(Default)]
+//! struct Task {
+//!     entity: Entity<Self>,
+//! }
+//!
+//! impl Thread for Task {
+//!     fn entity(&self) -> &Entity<Self> {
+//!         &self.entity
+//!     }
+//!
+//!     fn is_running(&self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! let tasks = [0, 1].map(|_| &*Box::leak(Box::new(Task::default())));
+//! tasks[1].entity.set_priority(1);
+//! let mut run_queue = RoundRobin::default();
+//! for task in tasks {
+//!     run_queue.enqueue(task);
+//! }
+//! assert!(run_queue.pick_next().is_some_and(|next| std::ptr::eq(next, tasks[1])));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod cpu;
 pub mod futex;
-pub mod levels;
 pub mod list;
 pub mod policy;
+pub mod queue_array;
 pub mod sync;
 pub mod thread;
 pub mod timers;

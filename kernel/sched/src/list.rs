@@ -1,27 +1,27 @@
-//! Lists of threads, linked through the threads themselves.
+//! Intrusive doubly linked lists of threads: the links are fields of the threads.
 
 use core::ptr;
 
 use crate::thread::{Entity, Links, Thread};
 
-/// Which of a thread's links a list uses. A thread can be in one list of each kind.
-pub trait Kind {
-    /// The links.
+/// Selects the links of a thread that a list uses. A thread can be in one list of each kind.
+pub trait ListKind {
+    /// The links of this kind.
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "only this crate has lists")]
     fn links<T>(entity: &Entity<T>) -> &Links<T>;
 }
 
-/// Lists of threads that are ready.
+/// Kind of the lists of ready threads.
 #[derive(Debug)]
 pub enum Ready {}
 
-/// Lists of threads that wait.
+/// Kind of the lists of waiting threads.
 #[derive(Debug)]
 pub enum Waiting {}
 
 #[expect(private_interfaces, reason = "only this crate has lists")]
-impl Kind for Ready {
+impl ListKind for Ready {
     #[inline]
     fn links<T>(entity: &Entity<T>) -> &Links<T> {
         &entity.ready
@@ -29,14 +29,14 @@ impl Kind for Ready {
 }
 
 #[expect(private_interfaces, reason = "only this crate has lists")]
-impl Kind for Waiting {
+impl ListKind for Waiting {
     #[inline]
     fn links<T>(entity: &Entity<T>) -> &Links<T> {
         &entity.waiting
     }
 }
 
-/// Threads in a row.
+/// A FIFO list of threads.
 #[derive(Debug)]
 pub struct List<T: 'static, K> {
     first: Option<&'static T>,
@@ -45,13 +45,13 @@ pub struct List<T: 'static, K> {
 }
 
 impl<T, K> List<T, K> {
-    /// No threads.
+    /// Creates an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { first: None, last: None, kind: core::marker::PhantomData }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -65,7 +65,7 @@ impl<T, K> Default for List<T, K> {
     }
 }
 
-impl<T: Thread, K: Kind> List<T, K> {
+impl<T: Thread, K: ListKind> List<T, K> {
     /// Adds a thread at the end. It must not be in a list of this kind.
     #[inline]
     pub fn push(&mut self, thread: &'static T) {
@@ -92,7 +92,7 @@ impl<T: Thread, K: Kind> List<T, K> {
         Some(thread)
     }
 
-    /// Adds a thread at the end, and takes the first one; if there is none, it is the same.
+    /// Adds a thread at the end, and takes the first thread; on an empty list it returns `thread` and adds nothing.
     #[inline]
     pub fn rotate(&mut self, thread: &'static T) -> &'static T {
         let (Some(first), Some(last)) = (self.first, self.last) else { return thread };
@@ -101,7 +101,7 @@ impl<T: Thread, K: Kind> List<T, K> {
         links.previous.store(Some(last));
         K::links(last.entity()).next.store(Some(thread));
         self.last = Some(thread);
-        // There is at least the thread that was added.
+        // At least the added thread follows.
         let next = K::links(first.entity()).next.load();
         self.first = next;
         if let Some(next) = next {
@@ -110,7 +110,7 @@ impl<T: Thread, K: Kind> List<T, K> {
         first
     }
 
-    /// Takes out a thread that is in this list.
+    /// Removes a thread that is in this list.
     pub fn remove(&mut self, thread: &'static T) {
         let links = K::links(thread.entity());
         let (next, previous) = (links.next.load(), links.previous.load());
@@ -124,7 +124,7 @@ impl<T: Thread, K: Kind> List<T, K> {
         }
     }
 
-    /// The first thread, which stays.
+    /// The first thread, without removing it.
     #[inline]
     #[must_use]
     pub const fn first(&self) -> Option<&'static T> {
@@ -137,7 +137,7 @@ impl<T: Thread, K: Kind> List<T, K> {
     }
 }
 
-/// Whether two are the same thread.
+/// Whether both are the same thread.
 #[inline]
 pub(crate) fn same<T>(one: &'static T, other: &'static T) -> bool {
     ptr::eq(one, other)
@@ -149,7 +149,7 @@ mod tests {
     extern crate std;
 
     use super::{List, Waiting};
-    use crate::testing::{Simple, threads};
+    use crate::testing::{TestThread, threads};
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
     use std::collections::VecDeque;
@@ -157,9 +157,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_deque(steps in vec((0..4_u8, 0..8_usize), 0..60)) {
+        fn list_agrees_with_a_deque(steps in vec((0..4_u8, 0..8_usize), 0..60)) {
             let all = threads(8);
-            let mut list = List::<Simple, Waiting>::new();
+            let mut list = List::<TestThread, Waiting>::new();
             let mut model = VecDeque::new();
             for (step, index) in steps {
                 match step {

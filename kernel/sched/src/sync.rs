@@ -1,4 +1,4 @@
-//! What is shared between CPUs: locks, which the user of this crate brings, and atomics, which are others in models.
+//! Synchronisation: the lock trait, which the user of this crate implements, and atomics, which are loom's in the models.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -12,9 +12,9 @@ pub(crate) use core::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence},
 };
 
-/// A lock around something.
+/// A lock around a value.
 pub trait Lock<T>: Sync {
-    /// Calls `action` with what is locked, while nobody else has it.
+    /// Calls `action` with the locked value.
     fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R;
 }
 

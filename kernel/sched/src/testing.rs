@@ -1,4 +1,4 @@
-//! Threads for tests.
+//! Test threads.
 
 extern crate std;
 
@@ -8,15 +8,15 @@ use std::vec::Vec;
 
 use crate::thread::{Entity, Thread};
 
-/// A thread that only has a number.
+/// A thread with a number and no stack.
 #[derive(Debug, Default)]
-pub(crate) struct Simple {
+pub(crate) struct TestThread {
     pub(crate) number: usize,
     pub(crate) entity: Entity<Self>,
     pub(crate) running: AtomicBool,
 }
 
-impl Thread for Simple {
+impl Thread for TestThread {
     fn entity(&self) -> &Entity<Self> {
         &self.entity
     }
@@ -26,8 +26,8 @@ impl Thread for Simple {
     }
 }
 
-/// New threads, numbered from 0.
-pub(crate) fn threads(count: usize) -> Vec<&'static Simple> {
-    let new = |number| &*Box::leak(Box::new(Simple { number, ..Simple::default() }));
+/// Creates threads, numbered from 0.
+pub(crate) fn threads(count: usize) -> Vec<&'static TestThread> {
+    let new = |number| &*Box::leak(Box::new(TestThread { number, ..TestThread::default() }));
     (0..count).map(new).collect()
 }

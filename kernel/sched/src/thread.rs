@@ -1,4 +1,4 @@
-//! What the scheduler keeps of a thread.
+//! The scheduler's part of a thread: the [`Entity`], with its park token.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -9,36 +9,35 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
 
-/// A place for a thread, or for none.
-pub type Slot<T> = AtomicCell<Option<&'static T>>;
+/// A reference to a thread, or none, that can be replaced atomically.
+pub type Link<T> = AtomicCell<Option<&'static T>>;
 
-/// Something that can be scheduled.
+/// A thread that can be scheduled.
 pub trait Thread: Sync + Sized + 'static {
-    /// The scheduler's part of it.
+    /// The scheduler's part of the thread.
     fn entity(&self) -> &Entity<Self>;
 
-    /// Whether it still uses its stack: from the moment when a CPU switches to it until that CPU has switched
-    /// to another.
+    /// Whether the thread uses its stack: true from the moment when a CPU switches to it until that CPU has switched away from it.
     fn is_running(&self) -> bool;
 }
 
-/// The neighbours in a list.
+/// The links of a list (see [`crate::list`]).
 #[derive(Debug)]
 pub(crate) struct Links<T: 'static> {
-    pub(crate) next: Slot<T>,
-    pub(crate) previous: Slot<T>,
+    pub(crate) next: Link<T>,
+    pub(crate) previous: Link<T>,
 }
 
-/// The place in the heap of timers.
+/// The node in a [`TimerHeap`](crate::timers::TimerHeap).
 #[derive(Debug)]
 pub(crate) struct Timer<T: 'static> {
-    /// When it is due.
+    /// When the timer expires, in nanoseconds of the caller's clock.
     pub(crate) deadline: AtomicU64,
-    pub(crate) child: Slot<T>,
-    pub(crate) next: Slot<T>,
-    /// The sibling before it, or the parent of the first child.
-    pub(crate) previous: Slot<T>,
-    /// Whether it is in a heap.
+    pub(crate) child: Link<T>,
+    pub(crate) next: Link<T>,
+    /// The previous sibling, or the parent if this is the first child.
+    pub(crate) previous: Link<T>,
+    /// Whether the node is in a heap.
     pub(crate) queued: AtomicBool,
 }
 
@@ -48,24 +47,25 @@ pub struct Entity<T: 'static> {
     pub(crate) ready: Links<T>,
     pub(crate) waiting: Links<T>,
     pub(crate) timer: Timer<T>,
-    /// The address that it waits for, 0 if for none.
+    /// The futex address that the thread waits for; 0 if it waits for none.
     pub(crate) address: AtomicU64,
+    /// The park token: [`EMPTY`], [`PARKED`] or [`NOTIFIED`].
     token: AtomicU32,
     cpu: AtomicU32,
     pinned: AtomicBool,
-    /// How many priorities are higher.
+    /// Number of priorities that are higher than the thread's.
     rank: AtomicU8,
-    /// The level at which it is queued.
-    pub(crate) level: AtomicU8,
-    /// How long it has run, weighed, for the fair policy.
+    /// Index of the list of a [`QueueArray`](crate::queue_array::QueueArray) that it is in.
+    pub(crate) queue_index: AtomicU8,
+    /// Virtual runtime in nanoseconds, for the fair policy.
     pub(crate) runtime: AtomicU64,
 }
 
-/// Nobody has woken the thread since it last waited, and it runs or is ready.
+/// The thread runs or is ready, and has not been unparked since it last parked.
 const EMPTY: u32 = 0;
-/// The thread waits.
+/// The thread is parked.
 const PARKED: u32 = 1;
-/// The thread was woken before it waited.
+/// The thread was unparked while it was not parked: its next park returns at once.
 const NOTIFIED: u32 = 2;
 
 impl<T> Links<T> {
@@ -81,7 +81,7 @@ impl<T> Default for Entity<T> {
 }
 
 impl<T> Entity<T> {
-    /// A thread of priority 0 that may run anywhere and last ran on CPU 0.
+    /// Creates the entity of a thread of priority 0 that is not pinned and last ran on CPU 0.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -99,59 +99,59 @@ impl<T> Entity<T> {
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
             rank: AtomicU8::new(MAX_PRIORITY),
-            level: AtomicU8::new(0),
+            queue_index: AtomicU8::new(0),
             runtime: AtomicU64::new(0),
         }
     }
 
-    /// The CPU on which it runs, or last ran, or is to run.
+    /// Number of the CPU on which the thread runs, last ran, or is to run.
     #[inline]
     pub fn cpu(&self) -> u32 {
         self.cpu.load(Relaxed)
     }
 
-    /// Notes on which CPU it runs.
+    /// Records on which CPU the thread runs.
     #[inline]
     pub(crate) fn set_cpu(&self, cpu: u32) {
         self.cpu.store(cpu, Relaxed);
     }
 
-    /// Starts on this CPU, and with `pinned` stays there. To be called before the thread is made ready.
-    pub fn place(&self, cpu: u32, pinned: bool) {
+    /// Assigns the thread to a CPU; with `pinned` it never migrates. Must be called before the thread is made ready.
+    pub fn assign_cpu(&self, cpu: u32, pinned: bool) {
         self.set_cpu(cpu);
         self.pinned.store(pinned, Relaxed);
     }
 
-    /// Whether it must stay on its CPU.
+    /// Whether the thread is pinned to its CPU.
     #[inline]
     pub fn is_pinned(&self) -> bool {
         self.pinned.load(Relaxed)
     }
 
-    /// Its priority.
+    /// Priority of the thread.
     #[inline]
     pub fn priority(&self) -> u8 {
         MAX_PRIORITY.saturating_sub(self.rank.load(Relaxed))
     }
 
-    /// How many priorities are higher than its own.
+    /// Number of priorities that are higher than the thread's.
     #[inline]
     pub(crate) fn rank(&self) -> usize {
         self.rank.load(Relaxed).into()
     }
 
-    /// Changes the priority, at most to [`MAX_PRIORITY`]; it counts from when the thread next becomes ready.
+    /// Sets the priority, at most [`MAX_PRIORITY`]. It takes effect when the thread next becomes ready.
     pub fn set_priority(&self, priority: u8) {
         self.rank.store(MAX_PRIORITY - priority.min(MAX_PRIORITY), Relaxed);
     }
 
-    /// Forgets wake-ups and the time it has run, for a thread that starts anew.
+    /// Clears the park token and the virtual runtime, for an entity that is reused for a new thread.
     pub fn reset(&self) {
         self.token.store(EMPTY, Relaxed);
         self.runtime.store(0, Relaxed);
     }
 
-    /// The thread itself says that it will wait. `false` if it was woken before: then it must not.
+    /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and the token is consumed.
     #[inline]
     #[must_use]
     pub fn park(&self) -> bool {
@@ -162,15 +162,14 @@ impl<T> Entity<T> {
         false
     }
 
-    /// Wakes the thread. `true` if it waits: then whoever asked must make it ready. Else it will not wait when it
-    /// next wants to.
+    /// Unparks the thread. `true` if it was parked: then the caller must make it ready. Else its next park returns at once.
     #[inline]
     #[must_use]
     pub fn unpark(&self) -> bool {
         let mut token = self.token.load(Relaxed);
         loop {
             let next = if token == PARKED { EMPTY } else { NOTIFIED };
-            // Even a token that stays as it is has to be written: what the waker did before must be seen.
+            // Written even if the token keeps its value: the release makes what the waker did before visible to the thread.
             match self.token.compare_exchange(token, next, AcqRel, Relaxed) {
                 Ok(_) => return token == PARKED,
                 Err(now) => token = now,
@@ -178,9 +177,9 @@ impl<T> Entity<T> {
         }
     }
 
-    /// Whether it waits for an address.
+    /// Whether the thread waits for a futex address.
     #[inline]
-    pub fn waits(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.address.load(Acquire) != 0
     }
 }
@@ -189,11 +188,11 @@ impl<T> Entity<T> {
 #[cfg(not(loom))]
 mod tests {
     use super::{Entity, MAX_PRIORITY};
-    use crate::testing::Simple;
+    use crate::testing::TestThread;
 
     #[test]
-    fn a_wake_up_before_the_wait_is_kept_once() {
-        let entity = Entity::<Simple>::new();
+    fn unpark_before_park_is_kept_once() {
+        let entity = Entity::<TestThread>::new();
         assert!(!entity.unpark());
         assert!(!entity.unpark());
         assert!(!entity.park());
@@ -204,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn priorities_have_a_limit() {
-        let entity = Entity::<Simple>::new();
+    fn set_priority_clamps_to_max_priority() {
+        let entity = Entity::<TestThread>::new();
         entity.set_priority(u8::MAX);
         assert_eq!(entity.priority(), MAX_PRIORITY);
     }

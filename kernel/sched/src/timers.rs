@@ -1,27 +1,27 @@
-//! Who is to be woken when: a pairing heap, linked through the threads.
+//! Timers of sleeping threads: an intrusive pairing heap, whose nodes are fields of the threads.
 //!
-//! Adding costs a few instructions, taking the next one or one in the middle the logarithm of their number
-//! (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap, 1986).
+//! Insertion takes constant time, removal amortised logarithmic time in the number of timers (Fredman, Sedgewick, Sleator,
+//! Tarjan: The pairing heap, 1986).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::list::same;
 use crate::thread::{Thread, Timer};
 
-/// Threads and the moments at which they are to be woken.
+/// A heap of threads by deadline.
 #[derive(Debug)]
-pub struct Timers<T: 'static> {
+pub struct TimerHeap<T: 'static> {
     root: Option<&'static T>,
 }
 
-impl<T> Default for Timers<T> {
+impl<T> Default for TimerHeap<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Timers<T> {
-    /// None.
+impl<T> TimerHeap<T> {
+    /// Creates an empty heap.
     #[must_use]
     pub const fn new() -> Self {
         Self { root: None }
@@ -36,14 +36,14 @@ fn deadline<T: Thread>(thread: &'static T) -> u64 {
     timer(thread).deadline.load(Relaxed)
 }
 
-/// Whether a thread is in somebody's timers. Only the thread itself adds and removes itself; taking it away when it is
-/// due is the other way in which this changes.
+/// Whether the timer of a thread is in a heap. Only the thread itself inserts and removes its timer; expiry
+/// ([`TimerHeap::pop_due`]) also removes it.
 #[inline]
 pub fn is_queued<T: Thread>(thread: &'static T) -> bool {
     timer(thread).queued.load(Acquire)
 }
 
-/// Joins two heaps: the later root becomes the first child of the earlier.
+/// Melds two heaps: the root with the later deadline becomes the first child of the other root.
 fn meld<T: Thread>(one: &'static T, other: &'static T) -> &'static T {
     let (parent, child) = if deadline(other) < deadline(one) { (other, one) } else { (one, other) };
     let first = timer(parent).child.load();
@@ -56,7 +56,7 @@ fn meld<T: Thread>(one: &'static T, other: &'static T) -> &'static T {
     parent
 }
 
-/// Cuts the first of a row of siblings off; returns it and the rest.
+/// Detaches the first sibling; returns it and the remaining siblings.
 fn detach<T: Thread>(first: &'static T) -> (&'static T, Option<&'static T>) {
     let rest = timer(first).next.load();
     timer(first).next.store(None);
@@ -64,9 +64,9 @@ fn detach<T: Thread>(first: &'static T) -> (&'static T, Option<&'static T>) {
     (first, rest)
 }
 
-/// Joins a row of siblings into one heap: pairs from the left to the right, then all from the right to the left.
+/// Melds siblings into one heap in two passes: pairs from left to right, then all pairs from right to left.
 fn meld_siblings<T: Thread>(mut siblings: Option<&'static T>) -> Option<&'static T> {
-    // The pairs, in a row through `next`, the last one first.
+    // The melded pairs, linked through `next`, the last pair first.
     let mut pairs: Option<&'static T> = None;
     while let Some(sibling) = siblings {
         let (one, rest) = detach(sibling);
@@ -90,15 +90,15 @@ fn meld_siblings<T: Thread>(mut siblings: Option<&'static T>) -> Option<&'static
     heap
 }
 
-impl<T: Thread> Timers<T> {
-    /// When the first one is due.
+impl<T: Thread> TimerHeap<T> {
+    /// Earliest deadline.
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         self.root.map(deadline)
     }
 
-    /// Adds a thread, which must not be in any timers; `true` if it is the first now.
+    /// Inserts the timer of a thread, which must not be in a heap. Returns whether its deadline is the earliest now.
     pub fn insert(&mut self, thread: &'static T, deadline: u64) -> bool {
         let own = timer(thread);
         own.deadline.store(deadline, Relaxed);
@@ -111,7 +111,7 @@ impl<T: Thread> Timers<T> {
         same(root, thread)
     }
 
-    /// Takes a thread out if it is in these timers and has not been taken.
+    /// Removes the timer of a thread from this heap, unless it has expired or was removed before.
     pub fn remove(&mut self, thread: &'static T) {
         let own = timer(thread);
         if !own.queued.load(Relaxed) {
@@ -137,7 +137,7 @@ impl<T: Thread> Timers<T> {
         };
     }
 
-    /// Takes the first thread, if it is due.
+    /// Removes and returns the thread with the earliest deadline, if that is not later than `now`.
     pub fn pop_due(&mut self, now: u64) -> Option<&'static T> {
         let thread = self.root.filter(|&root| deadline(root) <= now)?;
         self.remove(thread);
@@ -150,17 +150,17 @@ impl<T: Thread> Timers<T> {
 mod tests {
     extern crate std;
 
-    use super::{Timers, is_queued};
-    use crate::testing::{Simple, threads};
+    use super::{TimerHeap, is_queued};
+    use crate::testing::{TestThread, threads};
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
     use std::vec::Vec;
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_sorted_list(steps in vec((0..3_u8, 0..24_usize, 0..50_u64), 0..200)) {
+        fn timer_heap_agrees_with_a_sorted_list(steps in vec((0..3_u8, 0..24_usize, 0..50_u64), 0..200)) {
             let all = threads(24);
-            let mut timers = Timers::<Simple>::new();
+            let mut timers = TimerHeap::<TestThread>::new();
             let mut model: Vec<(u64, usize)> = Vec::new();
             for (step, index, time) in steps {
                 let queued = model.iter().any(|&(_, other)| other == index);
@@ -191,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_come_out_in_order() {
+    fn timer_heap_pops_ten_thousand_timers_in_order() {
         let all = threads(10_000);
-        let mut timers = Timers::<Simple>::new();
+        let mut timers = TimerHeap::<TestThread>::new();
         for thread in &all {
             timers.insert(thread, (thread.number as u64 * 7919) % 10_007);
         }

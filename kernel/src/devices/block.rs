@@ -8,7 +8,7 @@ use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_RDWR, O_WRONLY};
 use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{BlockFile, Object, Rights, Storage, Waiters as _};
+use hermit_io::{AccessMode, BlockFile, Object, Storage, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError};
 use hermit_virtio::block::{Block, BlockError, Completion, SECTOR_SIZE};
@@ -78,7 +78,7 @@ pub(super) fn open(number: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> 
     if flags & O_CREAT != 0 && flags & O_EXCL != 0 {
         return Err(Errno::EEXIST);
     }
-    let rights = Rights { read: flags & O_WRONLY == 0, write: flags & (O_WRONLY | O_RDWR) != 0 };
+    let rights = AccessMode { read: flags & O_WRONLY == 0, write: flags & (O_WRONLY | O_RDWR) != 0 };
     if rights.write && disk.driver.lock().is_read_only() {
         return Err(Errno::EACCES);
     }

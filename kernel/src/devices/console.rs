@@ -6,7 +6,7 @@ use hermit_hal::clock;
 use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
-use hermit_io::Waiters as _;
+use hermit_io::WaitQueue as _;
 use hermit_virtio::Id;
 use hermit_virtio::console::Console;
 use hermit_virtio::device::DeviceError;

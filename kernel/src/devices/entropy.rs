@@ -8,7 +8,7 @@ use hermit_hal::clock;
 use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Object, ReadBuffer, Stat, Waiters as _};
+use hermit_io::{Object, ReadBuffer, Stat, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::entropy::{Entropy, EntropyError};
 use spin::Once;

@@ -9,7 +9,7 @@ use core::task::Poll;
 
 use hermit_hal::clock;
 use hermit_interface::net::{Endpoint, V4};
-use hermit_io::Waiters as _;
+use hermit_io::WaitQueue as _;
 use spin::Once;
 
 use super::stack::{Network, Stack};

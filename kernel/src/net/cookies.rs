@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::Waiters as _;
+use hermit_io::WaitQueue as _;
 
 use crate::fallible;
 use crate::sync::WaitQueue;

@@ -7,7 +7,7 @@ use core::task::Poll;
 use hermit_abi::HIGH_PRIO;
 use hermit_hal::clock;
 use hermit_interface::Errno;
-use hermit_io::Waiters as _;
+use hermit_io::WaitQueue as _;
 
 use super::{NETWORK, leader, poll};
 use crate::sync::WaitQueue;

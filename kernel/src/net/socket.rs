@@ -9,7 +9,7 @@ use core::task::{Context, Poll};
 use hermit_hal::clock;
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, OptionName, SocketOption, ready, receive};
-use hermit_io::{Object, ReadBuffer, Readiness, Stat, Waiters as _};
+use hermit_io::{Object, ReadBuffer, Readiness, Stat, WaitQueue as _};
 
 use super::cookies::Cookie;
 use super::stack::{Network, Stack};

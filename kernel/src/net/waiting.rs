@@ -5,7 +5,7 @@
 use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
-use hermit_io::Waiters as _;
+use hermit_io::WaitQueue as _;
 
 use super::stack::{Network, Stack};
 use super::{act, leader};

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::task::Poll;
 
-use hermit_io::Waiters as _;
+use hermit_io::WaitQueue as _;
 
 use super::WaitQueue;
 use crate::threads::wait::block_on;

@@ -50,7 +50,7 @@ impl WaitQueue {
     }
 }
 
-impl hermit_io::Waiters for WaitQueue {
+impl hermit_io::WaitQueue for WaitQueue {
     fn add(&self, context: &Context<'_>) {
         let mut wakers = self.0.lock();
         let is_queued = |waker: &Waker| waker.will_wake(context.waker());

@@ -10,10 +10,10 @@ use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::MaskedLock;
 use hermit_hal::{clock, cpus, thread};
 use hermit_interface::MAX_CPUS;
-use hermit_sched::cpu::{Cpus, Told};
+use hermit_sched::cpu::{Cpus, Reschedule};
 use hermit_sched::policy::Policy;
 use hermit_sched::sync::Lock;
-use hermit_sched::timers::Timers;
+use hermit_sched::timers::TimerHeap;
 
 use super::thread::Thread;
 
@@ -55,7 +55,7 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Cpu {
     pub(super) sched: hermit_sched::cpu::Cpu<Thread, SelectedPolicy, QueueLock<SelectedPolicy>>,
     /// Deadlines of sleeping threads that this CPU's timer wakes.
-    pub(super) timers: MaskedLock<Timers<Thread>>,
+    pub(super) timers: MaskedLock<TimerHeap<Thread>>,
     pub(super) idle: &'static Thread,
     /// Time for which the hardware timer is set, or [`NEVER`].
     armed: AtomicU64,
@@ -90,7 +90,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     let number = masked.cpu();
     let cpu = memory::leak(Cpu {
         sched: hermit_sched::cpu::Cpu::new(number, idle, QueueLock::new(SelectedPolicy::default())),
-        timers: MaskedLock::new(Timers::new()),
+        timers: MaskedLock::new(TimerHeap::new()),
         idle,
         armed: AtomicU64::new(NEVER),
         slice_end: AtomicU64::new(NEVER),
@@ -98,7 +98,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     let cpu: &'static Cpu = cpu.ok_or(OutOfMemory)?;
     CPUS[number as usize % MAX_CPUS].store(Some(cpu));
     HERE.set(masked, cpu);
-    SYSTEM.add(&cpu.sched);
+    SYSTEM.add_cpu(&cpu.sched);
     Ok(cpu)
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn idle(masked: &Masked) -> ! {
     loop {
         // An idle thread never leaves its CPU.
         let cpu = here(masked);
-        match SYSTEM.next_or_idle(&cpu.sched, clock::monotonic) {
+        match SYSTEM.pick_next_or_idle(&cpu.sched, clock::monotonic) {
             Some(next) => {
                 cpu.start_slice_if_needed(masked);
                 thread::switch(masked, &next.context);
@@ -149,18 +149,18 @@ pub(crate) fn preempt(masked: &Masked) {
     let next = cpu.sched.preempt(is_over, clock::monotonic);
     cpu.start_slice_if_needed(masked);
     if let Some(next) = next {
-        request_reschedule(masked, SYSTEM.offer(&cpu.sched));
+        request_reschedule(masked, SYSTEM.reschedule_stealer(&cpu.sched));
         thread::switch(masked, &next.context);
     }
 }
 
 /// Has a CPU look at its run queue, if the scheduler says that one must.
 #[inline]
-pub(super) fn request_reschedule(masked: &Masked, told: Told) {
+pub(super) fn request_reschedule(masked: &Masked, told: Reschedule) {
     match told {
-        Told::Nobody => {}
-        Told::Cpu(number) if number == masked.cpu() => here(masked).check_ready(masked),
-        Told::Cpu(number) => cpus::kick(masked, number),
+        Reschedule::None => {}
+        Reschedule::Cpu(number) if number == masked.cpu() => here(masked).check_ready(masked),
+        Reschedule::Cpu(number) => cpus::kick(masked, number),
     }
 }
 
@@ -173,7 +173,7 @@ impl Cpu {
     /// The thread to switch to from the current one, which is parked or has ended.
     #[inline]
     pub(super) fn next(&self) -> &'static Thread {
-        self.sched.next(clock::monotonic).unwrap_or_else(|| self.sched.run_idle(self.idle))
+        self.sched.pick_next(clock::monotonic).unwrap_or_else(|| self.sched.switch_to_idle(self.idle))
     }
 
     /// Starts a time slice or preempts the current thread, as a thread has become ready on this CPU.
@@ -200,7 +200,7 @@ impl Cpu {
         self.sched.set_slice(true);
         self.slice_end.store(end, Relaxed);
         self.arm_timer(masked, end);
-        request_reschedule(masked, SYSTEM.offer(&self.sched));
+        request_reschedule(masked, SYSTEM.reschedule_stealer(&self.sched));
     }
 
     fn end_slice(&self) {

@@ -6,15 +6,15 @@ use core::sync::atomic::Ordering::SeqCst;
 use hermit_hal::clock;
 use hermit_hal::interrupts::Masked;
 use hermit_interface::Errno;
-use hermit_sched::futex::{BUCKETS, Bucket, Table};
+use hermit_sched::futex::{BUCKETS, Bucket, FutexTable};
 use hermit_sched::thread::Thread as _;
 
 use super::cpu::{self, QueueLock, SYSTEM};
 use super::schedule;
 use super::thread::Thread;
 
-static TABLE: Table<QueueLock<Bucket<Thread>>> =
-    Table::new([const { QueueLock::new(Bucket::new()) }; BUCKETS]);
+static TABLE: FutexTable<QueueLock<Bucket<Thread>>> =
+    FutexTable::new([const { QueueLock::new(Bucket::new()) }; BUCKETS]);
 
 fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64
@@ -35,7 +35,7 @@ pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> R
     }
     loop {
         schedule::wait_masked(&masked, thread, deadline);
-        if !thread.entity().waits() {
+        if !thread.entity().is_waiting() {
             return Ok(());
         }
         if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {

@@ -141,7 +141,7 @@ fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
     let entity = thread.entity();
     entity.set_priority(args.priority);
     let here = Masked::new().cpu();
-    entity.place(args.cpu.unwrap_or(here), args.cpu.is_some());
+    entity.assign_cpu(args.cpu.unwrap_or(here), args.cpu.is_some());
     Ok(thread)
 }
 

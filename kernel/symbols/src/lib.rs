@@ -20,14 +20,14 @@ const FUNCTION: u8 = 2;
 
 /// The symbols of an image.
 #[derive(Clone, Copy, Debug)]
-pub struct Symbols<'a> {
+pub struct SymbolTable<'a> {
     table: &'a [u8],
     strings: &'a [u8],
 }
 
 /// A place in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct SymbolOffset<'a> {
     /// Name of the function as the linker knows it.
     pub name: &'a str,
     /// How many bytes after the function's start the place is.
@@ -35,7 +35,7 @@ pub struct Place<'a> {
 }
 
 /// `function+0x12`, with the name as it is in the source, without generic arguments.
-impl fmt::Display for Place<'_> {
+impl fmt::Display for SymbolOffset<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}+{:#x}", Demangled(self.name), self.offset)
     }
@@ -72,7 +72,7 @@ impl Entry {
     }
 }
 
-impl<'a> Symbols<'a> {
+impl<'a> SymbolTable<'a> {
     /// The symbols in a table (`.symtab`) with the names in `strings` (`.strtab`).
     #[must_use]
     pub const fn new(table: &'a [u8], strings: &'a [u8]) -> Self {
@@ -84,13 +84,13 @@ impl<'a> Symbols<'a> {
     /// Of several it is the one that starts last. Where none contains it, it is the last one before it whose size
     /// is not known.
     #[must_use]
-    pub fn find(&self, offset: u64) -> Option<Place<'a>> {
+    pub fn find(&self, offset: u64) -> Option<SymbolOffset<'a>> {
         let (entries, _) = self.table.as_chunks::<ENTRY_SIZE>();
         let functions = || entries.iter().map(Entry::read).filter(|entry| entry.kind == FUNCTION);
         let containing = functions().filter(|entry| entry.contains(offset)).max_by_key(|entry| entry.start);
         let nearest = || functions().filter(|entry| entry.may_reach(offset)).max_by_key(|entry| entry.start);
         let entry = containing.or_else(nearest)?;
-        Some(Place { name: self.name(entry.name)?, offset: offset - entry.start })
+        Some(SymbolOffset { name: self.name(entry.name)?, offset: offset - entry.start })
     }
 
     /// The string that starts at `start`.
@@ -105,7 +105,7 @@ impl<'a> Symbols<'a> {
 mod tests {
     extern crate std;
 
-    use super::{FUNCTION, Place, Symbols};
+    use super::{FUNCTION, SymbolOffset, SymbolTable};
     use proptest::collection::vec;
     use proptest::prelude::any;
     use proptest::{prop_assert, prop_assert_eq, proptest};
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn the_function_around_an_address_is_found() {
         let table = table();
-        let find = |offset| Symbols::new(&table, STRINGS).find(offset);
-        assert_eq!(find(0x100), Some(Place { name: "outer", offset: 0 }));
-        assert_eq!(find(0x13f), Some(Place { name: "outer", offset: 0x3f }));
-        assert_eq!(find(0x145), Some(Place { name: "inner", offset: 5 }));
-        assert_eq!(find(0x1ff), Some(Place { name: "outer", offset: 0xff }));
-        assert_eq!(find(0x310), Some(Place { name: "assembly", offset: 0x10 }));
-        assert_eq!(find(u64::MAX), Some(Place { name: "outer", offset: 5 }));
+        let find = |offset| SymbolTable::new(&table, STRINGS).find(offset);
+        assert_eq!(find(0x100), Some(SymbolOffset { name: "outer", offset: 0 }));
+        assert_eq!(find(0x13f), Some(SymbolOffset { name: "outer", offset: 0x3f }));
+        assert_eq!(find(0x145), Some(SymbolOffset { name: "inner", offset: 5 }));
+        assert_eq!(find(0x1ff), Some(SymbolOffset { name: "outer", offset: 0xff }));
+        assert_eq!(find(0x310), Some(SymbolOffset { name: "assembly", offset: 0x10 }));
+        assert_eq!(find(u64::MAX), Some(SymbolOffset { name: "outer", offset: 5 }));
         assert_eq!(find(0xff), None);
         assert_eq!(find(0x200), None);
     }
@@ -153,15 +153,15 @@ mod tests {
     fn broken_names_are_none() {
         let table = table();
         for offset in [0x500, 0x501, 0x502] {
-            assert_eq!(Symbols::new(&table, STRINGS).find(offset), None);
+            assert_eq!(SymbolTable::new(&table, STRINGS).find(offset), None);
         }
-        assert_eq!(Symbols::new(&table, &[]).find(0x100), None);
-        assert_eq!(Symbols::new(&table[..47], STRINGS).find(0x100), None);
+        assert_eq!(SymbolTable::new(&table, &[]).find(0x100), None);
+        assert_eq!(SymbolTable::new(&table[..47], STRINGS).find(0x100), None);
     }
 
     #[test]
     fn names_are_as_in_the_source() {
-        let shown = |name, offset| Place { name, offset }.to_string();
+        let shown = |name, offset| SymbolOffset { name, offset }.to_string();
         assert_eq!(shown("_ZN6faults6faults4null17h0123456789abcdefE", 0x12), "faults::faults::null+0x12");
         assert_eq!(shown("_RNvNtCs1234_6faults6faults4null", 1), "faults::faults::null+0x1");
         assert_eq!(shown("memcpy", 0), "memcpy+0x0");
@@ -170,7 +170,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_are_too_strange(table in vec(any::<u8>(), 0..500), strings in vec(any::<u8>(), 0..50), at: u64) {
-            if let Some(place) = Symbols::new(&table, &strings).find(at) {
+            if let Some(place) = SymbolTable::new(&table, &strings).find(at) {
                 prop_assert!(place.offset <= at);
                 prop_assert!(!place.to_string().is_empty());
             }
@@ -178,7 +178,7 @@ mod tests {
 
         #[test]
         fn no_name_is_too_strange(name in "(_R|_ZN)[a-zA-Z0-9_$.]{0,40}") {
-            let place = Place { name: &name, offset: 0 };
+            let place = SymbolOffset { name: &name, offset: 0 };
             prop_assert!(place.to_string().ends_with("+0x0"));
         }
 
@@ -191,11 +191,11 @@ mod tests {
             for size in sizes {
                 table.extend(entry(1, FUNCTION, start, size));
                 if (start..start + size).contains(&at) {
-                    expected = Some(Place { name: "outer", offset: at - start });
+                    expected = Some(SymbolOffset { name: "outer", offset: at - start });
                 }
                 start += size;
             }
-            prop_assert_eq!(Symbols::new(&table, STRINGS).find(at), expected);
+            prop_assert_eq!(SymbolTable::new(&table, STRINGS).find(at), expected);
         }
     }
 }

@@ -3,7 +3,7 @@
 use hermit_boot::PhysicalMemory;
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::process::memory_offset;
-use hermit_paging::{Access, Mapped, PageTable};
+use hermit_paging::{Access, MappedPage, PageTable};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::memory::Memory;
@@ -31,8 +31,8 @@ impl Mapping {
 /// What the page tables in the memory say, in as few pieces as possible.
 pub(super) fn read(memory: &Memory, root: u64) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
-    PageTable::at(root).each_page(&|slot| memory.read_word(slot), &mut |page, rights| {
-        let Some(next) = mapping(memory, page, rights.access) else { return };
+    PageTable::at(root).for_each_page(&|slot| memory.read_word(slot), &mut |page, attributes| {
+        let Some(next) = mapping(memory, page, attributes.access) else { return };
         match mappings.last_mut() {
             Some(last) if last.continues(&next) => last.size += next.size,
             _ => mappings.push(next),
@@ -47,7 +47,7 @@ pub(super) const fn first_page(address: u64) -> Mapping {
 }
 
 /// A page, as far as there is memory behind it.
-fn mapping(memory: &Memory, page: Mapped, access: Access) -> Option<Mapping> {
+fn mapping(memory: &Memory, page: MappedPage, access: Access) -> Option<Mapping> {
     let mut regions = memory.guest().iter();
     let last = regions.find_map(|region| {
         let (start, end) = (region.start_addr().0, region.start_addr().0 + region.len());
@@ -74,11 +74,11 @@ mod tests {
     use super::{Mapping, read};
     use crate::memory::Memory;
     use hermit_boot::PhysicalMemory;
-    use hermit_paging::{Access, PageTable, Tables};
+    use hermit_paging::{Access, PageTable, TableMemory};
 
     struct Tree(Memory, u64);
 
-    impl Tables for Tree {
+    impl TableMemory for Tree {
         fn read(&self, slot: u64) -> u64 {
             self.0.read_word(slot)
         }

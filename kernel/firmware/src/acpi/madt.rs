@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::root::HEADER_SIZE;
 use crate::reader::Table;
-use crate::{IoApic, Line, Machine};
+use crate::{IoApic, Line, PlatformInfo};
 
 /// Begins the table.
 pub(super) const SIGNATURE: [u8; 4] = *b"APIC";
@@ -95,9 +95,9 @@ struct AddressOverride {
 }
 
 /// What the table says; `None` if there is no enabled processor.
-pub(super) fn machine(table: Table<'_>) -> Option<Machine> {
+pub(super) fn platform_info(table: Table<'_>) -> Option<PlatformInfo> {
     let start: Start = table.get(HEADER_SIZE)?;
-    let mut machine = Machine::new(u64::from(start.local_apic.get()));
+    let mut machine = PlatformInfo::new(u64::from(start.local_apic.get()));
     let mut offset = RECORDS;
     // Ends with the table at the latest: every record has at least two bytes.
     while let Some(RecordStart { kind, length }) = table.get(offset) {
@@ -111,7 +111,7 @@ pub(super) fn machine(table: Table<'_>) -> Option<Machine> {
 }
 
 /// Adds what a record says; `None` if it is too short for its kind.
-fn add(machine: &mut Machine, kind: u8, record: Table<'_>) -> Option<()> {
+fn add(machine: &mut PlatformInfo, kind: u8, record: Table<'_>) -> Option<()> {
     match kind {
         0 => {
             let cpu: LocalApic = record.get(0)?;

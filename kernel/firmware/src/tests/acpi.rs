@@ -8,44 +8,44 @@ use super::sample::{
     self, HIGH, Memory, POINTER, acpi, acpi_2, bytes, fadt_body, hpet, io_apic, isa_line, local_apic,
     local_x2apic, madt, pointer, qemu_madt, table,
 };
-use crate::{IoApic, Line, MAX_IO_APICS, Machine, Polarity, Reset, Trigger, machine};
+use crate::{IoApic, Line, MAX_IO_APICS, PlatformInfo, Polarity, Reset, Trigger, platform_info};
 
 /// What tables say that are found through a narrow root table.
-fn with_tables(tables: &[Vec<u8>]) -> Option<Machine> {
+fn with_tables(tables: &[Vec<u8>]) -> Option<PlatformInfo> {
     let mut memory = Memory::new();
     let addresses: Vec<_> = tables.iter().map(|table| memory.add(table)).collect();
     let rsdt = memory.add(&sample::rsdt(&addresses));
     memory.write(POINTER, &pointer(rsdt, None));
-    machine(&memory, None)
+    platform_info(&memory, None)
 }
 
-fn with_records(records: &[Vec<u8>]) -> Option<Machine> {
+fn with_records(records: &[Vec<u8>]) -> Option<PlatformInfo> {
     with_tables(&[madt(records)])
 }
 
 #[test]
 fn a_pc_of_qemu() {
-    let machine = machine(&acpi(4), None).unwrap();
-    assert_eq!(machine.cpus, [0, 1, 2, 3]);
-    assert_eq!(machine.local_apic, 0xfee0_0000);
-    assert_eq!(machine.io_apics, [IoApic { id: 0, address: 0xfec0_0000, first_line: 0 }]);
+    let info = platform_info(&acpi(4), None).unwrap();
+    assert_eq!(info.cpus, [0, 1, 2, 3]);
+    assert_eq!(info.local_apic, 0xfee0_0000);
+    assert_eq!(info.io_apics, [IoApic { id: 0, address: 0xfec0_0000, first_line: 0 }]);
     let level = |isa: u8| line(isa, u32::from(isa), Polarity::High, Trigger::Level);
     let timer = line(0, 2, Polarity::High, Trigger::Edge);
-    assert_eq!(machine.isa_lines, [timer, level(5), level(9), level(10), level(11)]);
-    assert_eq!(machine.isa_line(0), timer.line);
-    assert_eq!(machine.isa_line(4), Line { number: 4, polarity: Polarity::High, trigger: Trigger::Edge });
-    assert_eq!(machine.hpet, Some(0xfed0_0000));
-    assert_eq!(machine.pm1a_control, Some(0x604));
-    assert_eq!(machine.reset, Some(Reset { port: 0xcf9, value: 0xf }));
+    assert_eq!(info.isa_lines, [timer, level(5), level(9), level(10), level(11)]);
+    assert_eq!(info.isa_line(0), timer.line);
+    assert_eq!(info.isa_line(4), Line { number: 4, polarity: Polarity::High, trigger: Trigger::Edge });
+    assert_eq!(info.hpet, Some(0xfed0_0000));
+    assert_eq!(info.pm1a_control, Some(0x604));
+    assert_eq!(info.reset, Some(Reset { port: 0xcf9, value: 0xf }));
 }
 
 #[test]
 fn a_told_pointer_leads_to_the_wide_table() {
     let (memory, place) = acpi_2(2);
-    let found = machine(&memory, Some(place)).unwrap();
+    let found = platform_info(&memory, Some(place)).unwrap();
     assert_eq!(found.cpus, [0, 1]);
     assert_eq!(found.hpet, Some(0xfed0_0000));
-    assert_eq!(machine(&memory, None), None);
+    assert_eq!(platform_info(&memory, None), None);
 }
 
 #[test]
@@ -54,16 +54,16 @@ fn the_pointer_may_be_in_the_extended_data_area() {
     let start = usize::try_from(place - HIGH).unwrap();
     let pointer = memory.high[start..].to_vec();
     memory.write(0x9_fc10, &pointer);
-    assert_eq!(machine(&memory, None), None, "nobody knows where the area is");
+    assert_eq!(platform_info(&memory, None), None, "nobody knows where the area is");
     memory.write(0x40e, &0x9fc0_u16.to_le_bytes());
-    assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1]);
+    assert_eq!(platform_info(&memory, None).unwrap().cpus, [0, 1]);
 }
 
 #[test]
 fn a_bad_told_pointer_is_replaced_by_a_found_one() {
     let memory = acpi(3);
     for told in [0, 1, POINTER + 16, HIGH, HIGH - 4, u64::MAX, u64::MAX - 20] {
-        assert_eq!(machine(&memory, Some(told)).unwrap().cpus, [0, 1, 2], "{told:#x}");
+        assert_eq!(platform_info(&memory, Some(told)).unwrap().cpus, [0, 1, 2], "{told:#x}");
     }
 }
 
@@ -73,8 +73,8 @@ fn a_pointer_is_only_looked_for_at_multiples_of_16() {
     let pointer = memory.low[0xf_52e0..][..20].to_vec();
     memory.write(POINTER, &[0; 20]);
     memory.write(POINTER + 8, &pointer);
-    assert_eq!(machine(&memory, None), None);
-    assert!(machine(&memory, Some(POINTER + 8)).is_some());
+    assert_eq!(platform_info(&memory, None), None);
+    assert!(platform_info(&memory, Some(POINTER + 8)).is_some());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_narrow_table_replaces_a_bad_wide_one() {
     let rsdt = u32::from_le_bytes(memory.low[0xf_52f0..][..4].try_into().unwrap());
     for xsdt in [0, HIGH, HIGH + 1, u64::MAX - 8, u64::MAX] {
         memory.write(POINTER, &pointer(u64::from(rsdt), Some(xsdt)));
-        assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1], "{xsdt:#x}");
+        assert_eq!(platform_info(&memory, None).unwrap().cpus, [0, 1], "{xsdt:#x}");
     }
 }
 
@@ -96,7 +96,7 @@ fn every_checksum_counts() {
         let mut broken = memory.clone();
         let start = starts(&memory, signature).unwrap();
         broken.high[start + 20] ^= 1;
-        let found = machine(&broken, Some(place));
+        let found = platform_info(&broken, Some(place));
         assert_eq!(found.is_none(), is_needed, "{signature:?}");
         assert!(found.is_none_or(|found| found.hpet.is_none() || found.pm1a_control.is_none()));
     }
@@ -104,7 +104,7 @@ fn every_checksum_counts() {
     for byte in [9, 33] {
         let mut broken = memory.clone();
         broken.high[usize::try_from(place - HIGH).unwrap() + byte] ^= 1;
-        assert_eq!(machine(&broken, Some(place)), None, "{byte}");
+        assert_eq!(platform_info(&broken, Some(place)), None, "{byte}");
     }
 }
 
@@ -138,10 +138,10 @@ fn more_than_fits_is_ignored() {
     let mut records: Vec<_> = (0..200).map(|id| local_x2apic(id, 1)).collect();
     records.extend((0..20).map(|id| io_apic(id, 0xfec0_0000 + u32::from(id) * 0x1000, u32::from(id) * 24)));
     records.extend((0..=255).map(|line| isa_line(line, 7, 0)));
-    let machine = with_records(&records).unwrap();
-    assert!(machine.cpus.iter().copied().eq(0..64));
-    assert_eq!(machine.io_apics.len(), MAX_IO_APICS);
-    assert_eq!(machine.isa_lines.len(), 16);
+    let info = with_records(&records).unwrap();
+    assert!(info.cpus.iter().copied().eq(0..64));
+    assert_eq!(info.io_apics.len(), MAX_IO_APICS);
+    assert_eq!(info.isa_lines.len(), 16);
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn power_registers_are_ports() {
         for (offset, bytes) in changes {
             body[offset - 36..][..bytes.len()].copy_from_slice(bytes);
         }
-        let machine = with_tables(&[qemu_madt(1), table(b"FACP", &body[..length - 36])]).unwrap();
-        (machine.pm1a_control, machine.reset.map(|reset| reset.port))
+        let info = with_tables(&[qemu_madt(1), table(b"FACP", &body[..length - 36])]).unwrap();
+        (info.pm1a_control, info.reset.map(|reset| reset.port))
     };
     assert_eq!(found(&[], 244), (Some(0x604), Some(0xcf9)));
     assert_eq!(found(&[], 116), (Some(0x604), None), "ACPI 1.0");
@@ -232,7 +232,7 @@ fn lengths_that_lie() {
     let mut memory = acpi(1);
     let start = memory.high.windows(4).position(|window| window == b"APIC").unwrap();
     memory.high.truncate(start + 60);
-    assert_eq!(machine(&memory, None), None);
+    assert_eq!(platform_info(&memory, None), None);
 }
 
 #[test]
@@ -240,6 +240,6 @@ fn a_root_table_that_lists_itself_ends() {
     let mut memory = Memory::new();
     let address = memory.add(&sample::rsdt(&[HIGH; 1000]));
     memory.write(POINTER, &pointer(address, None));
-    assert_eq!(machine(&memory, Some(POINTER)), None);
+    assert_eq!(platform_info(&memory, Some(POINTER)), None);
     assert!(memory.read.get() < 1 << 20);
 }

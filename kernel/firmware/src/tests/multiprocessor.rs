@@ -5,43 +5,43 @@ use std::vec::Vec;
 
 use super::isa_line as line;
 use super::sample::{Memory, configuration, floating_pointer, multiprocessor, processor};
-use crate::{IoApic, Machine, Polarity, Trigger, machine};
+use crate::{IoApic, PlatformInfo, Polarity, Trigger, platform_info};
 
 const PLACE: u64 = 0xf_5300;
 
-fn with_entries(entries: &[Vec<u8>]) -> Option<Machine> {
+fn with_entries(entries: &[Vec<u8>]) -> Option<PlatformInfo> {
     let mut memory = Memory::new();
     memory.write(0x8000, &configuration(entries));
     memory.write(PLACE, &floating_pointer(0x8000));
-    machine(&memory, None)
+    platform_info(&memory, None)
 }
 
 #[test]
 fn a_pc_of_qemu() {
-    let machine = machine(&multiprocessor(4, PLACE), None).unwrap();
-    assert_eq!(machine.cpus, [0, 1, 2, 3]);
-    assert_eq!(machine.local_apic, 0xfee0_0000);
-    assert_eq!(machine.io_apics, [IoApic { id: 0, address: 0xfec0_0000, first_line: 0 }]);
-    assert_eq!(machine.isa_line(0).number, 2);
-    assert_eq!(machine.isa_line(4).number, 4);
-    assert_eq!(machine.isa_lines.len(), 15);
-    assert_eq!((machine.hpet, machine.pm1a_control, machine.reset), (None, None, None));
+    let info = platform_info(&multiprocessor(4, PLACE), None).unwrap();
+    assert_eq!(info.cpus, [0, 1, 2, 3]);
+    assert_eq!(info.local_apic, 0xfee0_0000);
+    assert_eq!(info.io_apics, [IoApic { id: 0, address: 0xfec0_0000, first_line: 0 }]);
+    assert_eq!(info.isa_line(0).number, 2);
+    assert_eq!(info.isa_line(4).number, 4);
+    assert_eq!(info.isa_lines.len(), 15);
+    assert_eq!((info.hpet, info.pm1a_control, info.reset), (None, None, None));
 }
 
 #[test]
 fn every_place_is_searched() {
     for place in [0xf_0000, 0xf_fff0, 0x9_fc00, 0x9_fff0] {
-        assert!(machine(&multiprocessor(1, place), None).is_some(), "{place:#x}");
+        assert!(platform_info(&multiprocessor(1, place), None).is_some(), "{place:#x}");
     }
     for place in [0x9_0000, 0x7_fc00, 0xe_fff0] {
-        assert_eq!(machine(&multiprocessor(1, place), None), None, "{place:#x}");
+        assert_eq!(platform_info(&multiprocessor(1, place), None), None, "{place:#x}");
     }
     let mut memory = multiprocessor(1, 0x9_03f0);
     memory.write(0x40e, &0x9000_u16.to_le_bytes());
-    assert!(machine(&memory, None).is_some(), "extended data area");
+    assert!(platform_info(&memory, None).is_some(), "extended data area");
     let mut memory = multiprocessor(1, 0x7_fc00);
     memory.write(0x413, &512_u16.to_le_bytes());
-    assert!(machine(&memory, None).is_some(), "base memory");
+    assert!(platform_info(&memory, None).is_some(), "base memory");
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn checksums_and_signatures_count() {
     {
         let mut broken = memory.clone();
         broken.low[usize::try_from(byte).unwrap()] ^= 1;
-        assert_eq!(machine(&broken, None), None, "{byte:#x}");
+        assert_eq!(platform_info(&broken, None), None, "{byte:#x}");
     }
     let mut none = memory.clone();
     none.write(PLACE, &floating_pointer(0));
-    assert_eq!(machine(&none, None), None, "a default configuration");
+    assert_eq!(platform_info(&none, None), None, "a default configuration");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_number_of_entries_does_not_count() {
         let mut memory = Memory::new();
         memory.write(0x8000, &super::sample::with_checksum(table, 7));
         memory.write(PLACE, &floating_pointer(0x8000));
-        assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1], "{claim}");
+        assert_eq!(platform_info(&memory, None).unwrap().cpus, [0, 1], "{claim}");
     }
 }
 
@@ -102,10 +102,10 @@ fn lines_of_the_isa_bus() {
         vec![3, 0, 0, 0, 7, 4, 4, 4],
         vec![3, 0, 0, 0, 7, 16, 3, 16],
     ];
-    let machine = with_entries(&entries).unwrap();
-    assert_eq!(machine.io_apics.iter().map(|one| one.first_line).collect::<Vec<_>>(), [0, 24]);
+    let info = with_entries(&entries).unwrap();
+    assert_eq!(info.io_apics.iter().map(|one| one.first_line).collect::<Vec<_>>(), [0, 24]);
     let expected = [line(9, 25, Polarity::Low, Trigger::Level), line(1, 1, Polarity::High, Trigger::Edge)];
-    assert_eq!(machine.isa_lines, expected);
+    assert_eq!(info.isa_lines, expected);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn acpi_comes_first() {
     let mut memory = super::sample::acpi(2);
     let other = multiprocessor(1, PLACE);
     memory.write(PLACE, &other.low[0xf_5300..0xf_6000]);
-    assert_eq!(machine(&memory, None).unwrap().cpus, [0, 1]);
+    assert_eq!(platform_info(&memory, None).unwrap().cpus, [0, 1]);
     memory.high.clear();
-    assert_eq!(machine(&memory, None).unwrap().cpus, [0]);
+    assert_eq!(platform_info(&memory, None).unwrap().cpus, [0]);
 }

@@ -7,7 +7,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use super::sample::{self, HIGH, Memory, POINTER};
-use crate::machine;
+use crate::platform_info;
 
 /// More than the worst tables can make anybody read, in bytes.
 const LIMIT: u64 = 16 << 20;
@@ -87,7 +87,7 @@ proptest! {
         memory.write(0xf_5000, &page(&low));
         memory.write(0x40e, &segment.to_le_bytes());
         mend(&mut memory);
-        let _found = machine(&memory, rsdp);
+        let _found = platform_info(&memory, rsdp);
         prop_assert!(memory.read.get() < LIMIT);
     }
 
@@ -106,7 +106,7 @@ proptest! {
         if is_mended {
             mend(&mut memory);
         }
-        let found = machine(&memory, Some(rsdp));
+        let found = platform_info(&memory, Some(rsdp));
         prop_assert!(found.is_none_or(|found| !found.cpus.is_empty()));
         prop_assert!(memory.read.get() < LIMIT);
     }
@@ -134,7 +134,7 @@ proptest! {
                 expected.push(id);
             }
         }
-        let cpus = machine(&memory, Some(pointer)).map_or(Vec::new(), |machine| machine.cpus.to_vec());
+        let cpus = platform_info(&memory, Some(pointer)).map_or(Vec::new(), |info| info.cpus.to_vec());
         prop_assert_eq!(cpus, expected);
     }
 }
@@ -147,6 +147,6 @@ fn the_worst_tables_are_read_once() {
     let xsdt = memory.add(&sample::table(b"XSDT", &empty.to_le_bytes().repeat(8000)));
     let pointer = memory.add(&sample::pointer(0, Some(xsdt)));
     memory.high[100] ^= 1;
-    assert_eq!(machine(&memory, Some(pointer)), None);
+    assert_eq!(platform_info(&memory, Some(pointer)), None);
     assert!(memory.read.get() < LIMIT, "{}", memory.read.get());
 }

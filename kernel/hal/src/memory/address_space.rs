@@ -1,6 +1,6 @@
 //! The page tables, and what the platform maps by besides them.
 
-use hermit_paging::{Access, Mapped, PageTable, PagingError, Rights, Tables, Translation};
+use hermit_paging::{Access, MappedPage, PageAttributes, PageTable, PagingError, TableMemory, Translation};
 
 use super::OutOfMemory;
 use crate::platform;
@@ -27,22 +27,22 @@ impl AddressSpace {
     }
 
     /// See [`PageTable::translate`].
-    pub(super) fn translate(&self, tables: &impl Tables, address: u64) -> Option<Translation> {
+    pub(super) fn translate(&self, tables: &impl TableMemory, address: u64) -> Option<Translation> {
         self.0.translate(tables, address)
     }
 
     /// See [`PageTable::map`].
     pub(super) fn map(
         &mut self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         physical: u64,
         size: u64,
-        rights: impl Into<Rights>,
+        attributes: impl Into<PageAttributes>,
     ) -> Result<(), PagingError> {
-        let rights = rights.into();
-        self.0.map(tables, address, physical, size, rights)?;
-        let mapped = platform::current().map(address, physical, size, rights.access);
+        let attributes = attributes.into();
+        self.0.map(tables, address, physical, size, attributes)?;
+        let mapped = platform::current().map(address, physical, size, attributes.access);
         if mapped.is_err() {
             // What was mapped just now is whole pages.
             self.0.unmap(tables, address, size, &mut |_| ())?;
@@ -53,13 +53,13 @@ impl AddressSpace {
     /// See [`PageTable::unmap`].
     pub(super) fn unmap(
         &mut self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         size: u64,
-        found: &mut impl FnMut(Mapped),
+        found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
         // From here on the tables need no memory for it.
-        self.0.split_at_ends(tables, address, size)?;
+        self.0.split_boundaries(tables, address, size)?;
         platform::current().unmap(address, size)?;
         self.0.unmap(tables, address, size, found)
     }
@@ -67,7 +67,7 @@ impl AddressSpace {
     /// See [`PageTable::protect`]. If the platform has no memory for it, it may have changed a part of the range.
     pub(super) fn protect(
         &mut self,
-        tables: &mut impl Tables,
+        tables: &mut impl TableMemory,
         address: u64,
         size: u64,
         access: Access,
@@ -76,7 +76,7 @@ impl AddressSpace {
             return Err(PagingError::NotMapped);
         }
         // As above.
-        self.0.split_at_ends(tables, address, size)?;
+        self.0.split_boundaries(tables, address, size)?;
         platform::current().protect(address, size, access)?;
         self.0.protect(tables, address, size, access)
     }

@@ -4,7 +4,7 @@ use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
 use hermit_interface::to_usize;
 use hermit_memory::ranges::{FreeError, FreeRanges};
-use hermit_paging::{Access, Cache, Mapped, PagingError, Rights};
+use hermit_paging::{Access, MappedPage, MemoryType, PageAttributes, PagingError};
 
 use super::address_space::AddressSpace;
 use super::space::{Leaving, Space};
@@ -68,7 +68,7 @@ impl Memory {
     pub(super) fn forget_loader(&mut self) {
         // The first entry of the root: 512 GiB. The tables lie in memory that is free already.
         let root = self.table.root();
-        hermit_paging::Tables::write(&mut self.space, root, 0);
+        hermit_paging::TableMemory::write(&mut self.space, root, 0);
         platform::current().forget_mappings();
     }
 
@@ -121,7 +121,7 @@ impl Memory {
             Err(error) => {
                 self.space.release(AddressRange { start: page, end: page + PAGE_SIZE });
                 // Two CPUs may have needed it at the same time.
-                if error == PagingError::Occupied { Ok(()) } else { Err(OutOfMemory) }
+                if error == PagingError::AlreadyMapped { Ok(()) } else { Err(OutOfMemory) }
             }
         }
     }
@@ -213,7 +213,7 @@ impl Memory {
         for (address, size) in ranges {
             // Fails only if a large page must be split, for want of memory: then all stays.
             let _: Result<(), PagingError> =
-                self.table.unmap(&mut self.space, address, size, &mut |page: Mapped| {
+                self.table.unmap(&mut self.space, address, size, &mut |page: MappedPage| {
                     leaving.add(page.physical, page.size);
                 });
         }
@@ -229,8 +229,8 @@ impl Memory {
     /// Maps pages of device registers and returns their address.
     pub(super) fn map_device(&mut self, physical: u64, size: u64) -> Result<u64, OutOfMemory> {
         let address = self.allocate_addresses(size, PAGE_SIZE)?;
-        let rights = Rights { access: Access::Write, cache: Cache::Uncached };
-        self.table.map(&mut self.space, address, physical, size, rights).map_err(|_| OutOfMemory)?;
+        let attributes = PageAttributes { access: Access::Write, memory_type: MemoryType::Uncacheable };
+        self.table.map(&mut self.space, address, physical, size, attributes).map_err(|_| OutOfMemory)?;
         Ok(address)
     }
 
@@ -267,7 +267,7 @@ impl Memory {
         for page in (first..end).step_by(to_usize(LARGE_PAGE_SIZE)) {
             let address = self.space.direct_map.address(page);
             match self.table.map(&mut self.space, address, page, LARGE_PAGE_SIZE, Access::Write) {
-                Ok(()) | Err(PagingError::Occupied) => {}
+                Ok(()) | Err(PagingError::AlreadyMapped) => {}
                 Err(_) => return false,
             }
         }

@@ -9,7 +9,7 @@ use hermit_interface::boot_info::Parsed;
 use hermit_interface::to_usize;
 use hermit_memory::frames::{FrameAllocator, NotAllocated, Words};
 use hermit_memory::ranges::FreeRanges;
-use hermit_paging::{Access, PagingError, Tables};
+use hermit_paging::{Access, PagingError, TableMemory};
 
 use super::OutOfMemory;
 use super::address_space::AddressSpace;
@@ -242,7 +242,7 @@ impl Space {
             let address = self.direct_map.address(at);
             match table.map(self, address, at, LARGE_PAGE_SIZE, Access::Write) {
                 // The loader may have mapped single pages further up.
-                Ok(()) | Err(PagingError::Occupied) => self.mapped = at + LARGE_PAGE_SIZE,
+                Ok(()) | Err(PagingError::AlreadyMapped) => self.mapped = at + LARGE_PAGE_SIZE,
                 Err(_) => return Err(OutOfMemory),
             }
         }
@@ -276,7 +276,7 @@ impl Space {
     }
 }
 
-impl Tables for Space {
+impl TableMemory for Space {
     fn read(&self, slot: u64) -> u64 {
         self.direct_map.read_word(slot)
     }

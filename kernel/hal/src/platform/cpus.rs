@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_firmware::Machine;
+use hermit_firmware::PlatformInfo;
 use hermit_interface::MAX_CPUS;
 use spin::Once;
 
@@ -18,7 +18,7 @@ static IDS: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
 
 static COUNT: Once<u32> = Once::new();
 
-static MACHINE: Once<Option<Machine>> = Once::new();
+static MACHINE: Once<Option<PlatformInfo>> = Once::new();
 
 /// How long a CPU needs to get over a reset, in nanoseconds; today's need less.
 const INIT_TIME: u64 = 200_000;
@@ -40,8 +40,8 @@ pub(super) fn count() -> u32 {
 }
 
 /// What the firmware says about the machine.
-pub(super) fn machine() -> Option<&'static Machine> {
-    MACHINE.call_once(|| hermit_firmware::machine(&Physical, boot::rsdp())).as_ref()
+pub(super) fn machine() -> Option<&'static PlatformInfo> {
+    MACHINE.call_once(|| hermit_firmware::platform_info(&Physical, boot::rsdp())).as_ref()
 }
 
 /// Numbers the CPUs with these APIC identifiers, and says how many there are.

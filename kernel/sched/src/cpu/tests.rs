@@ -1,25 +1,25 @@
-//! Queues, placement and stealing, with fake threads.
+//! Run queues, placement and stealing, with test threads.
 
 extern crate std;
 
-use super::{Cpu, Cpus, Told};
+use super::{Cpu, Cpus, Reschedule};
 use crate::policy::RoundRobin;
-use crate::testing::{Simple, threads};
+use crate::testing::{TestThread, threads};
 use core::sync::atomic::Ordering;
 use std::boxed::Box;
 use std::sync::Mutex;
 use std::vec::Vec;
 
-type Policy = RoundRobin<Simple>;
-type System = Cpus<Simple, Policy, Mutex<Policy>>;
-type OneCpu = &'static Cpu<Simple, Policy, Mutex<Policy>>;
+type Policy = RoundRobin<TestThread>;
+type System = Cpus<TestThread, Policy, Mutex<Policy>>;
+type OneCpu = &'static Cpu<TestThread, Policy, Mutex<Policy>>;
 
 fn no_time() -> u64 {
     0
 }
 
-/// So many CPUs, each with an idle thread of its own, and threads that run nowhere yet.
-fn system(cpus: u32) -> (System, Vec<OneCpu>, Vec<&'static Simple>) {
+/// `cpus` CPUs, each with an idle thread of its own, and six threads that are not ready yet.
+fn system(cpus: u32) -> (System, Vec<OneCpu>, Vec<&'static TestThread>) {
     let system = System::new();
     let cpus: Vec<_> = (0..cpus)
         .map(|number| {
@@ -27,19 +27,19 @@ fn system(cpus: u32) -> (System, Vec<OneCpu>, Vec<&'static Simple>) {
             &*Box::leak(Box::new(Cpu::new(number, idle, Mutex::default())))
         })
         .collect();
-    cpus.iter().for_each(|cpu| system.add(cpu));
+    cpus.iter().for_each(|cpu| system.add_cpu(cpu));
     (system, cpus, threads(6))
 }
 
-fn number(thread: Option<&'static Simple>) -> Option<usize> {
+fn number(thread: Option<&'static TestThread>) -> Option<usize> {
     thread.map(|thread| thread.number)
 }
 
 #[test]
-fn yielding_alone_changes_nothing() {
+fn yield_without_ready_threads_keeps_the_cpu() {
     let (system, cpus, all) = system(1);
     system.make_ready(all[0]);
-    assert_eq!(number(cpus[0].next(no_time)), Some(0));
+    assert_eq!(number(cpus[0].pick_next(no_time)), Some(0));
     assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), None);
     system.make_ready(all[1]);
     assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), Some(1));
@@ -48,59 +48,59 @@ fn yielding_alone_changes_nothing() {
 }
 
 #[test]
-fn an_idle_cpu_is_told_once() {
+fn idle_cpu_is_rescheduled_once() {
     let (system, cpus, all) = system(2);
-    all[0].entity.place(0, false);
-    assert!(system.next_or_idle(cpus[1], no_time).is_none());
-    assert_eq!(system.make_ready(all[0]), Told::Cpu(1));
-    all[1].entity.place(0, false);
-    // CPU 1 is on its way to the first thread; the second starts a slice where it is.
-    assert_eq!(system.make_ready(all[1]), Told::Cpu(0));
+    all[0].entity.assign_cpu(0, false);
+    assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
+    assert_eq!(system.make_ready(all[0]), Reschedule::Cpu(1));
+    all[1].entity.assign_cpu(0, false);
+    // CPU 1 is claimed for the first thread; the second one starts a slice on its own CPU.
+    assert_eq!(system.make_ready(all[1]), Reschedule::Cpu(0));
     cpus[0].set_slice(true);
-    assert_eq!(system.make_ready(all[2]), Told::Nobody);
-    assert_eq!(number(system.next_or_idle(cpus[1], no_time)), Some(0));
+    assert_eq!(system.make_ready(all[2]), Reschedule::None);
+    assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(0));
     assert_eq!(all[0].entity.cpu(), 1);
 }
 
 #[test]
-fn idle_cpus_steal_but_not_what_is_pinned_or_running() {
+fn idle_cpu_steals_unless_pinned_or_running() {
     let (system, cpus, all) = system(2);
-    all[0].entity.place(0, true);
+    all[0].entity.assign_cpu(0, true);
     system.make_ready(all[0]);
-    assert!(system.next_or_idle(cpus[1], no_time).is_none());
+    assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
     assert!(system.is_idle(1));
     system.leave_idle(1);
-    all[1].entity.place(0, false);
+    all[1].entity.assign_cpu(0, false);
     system.make_ready(all[1]);
-    assert_eq!(number(system.next_or_idle(cpus[1], no_time)), Some(1));
+    assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(1));
     assert_eq!(cpus[0].ready_count(), 1);
-    // A thread that still uses its stack stays where it is.
+    // A thread that still uses its stack does not migrate.
     all[2].running.store(true, Ordering::Release);
-    all[2].entity.place(0, false);
-    assert!(system.next_or_idle(cpus[1], no_time).is_none());
+    all[2].entity.assign_cpu(0, false);
+    assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
     system.make_ready(all[2]);
     assert_eq!(cpus[0].ready_count(), 2);
 }
 
 #[test]
-fn a_better_thread_interrupts() {
+fn woken_thread_of_higher_priority_preempts() {
     let (system, cpus, all) = system(1);
     system.make_ready(all[0]);
-    cpus[0].next(no_time);
+    cpus[0].pick_next(no_time);
     cpus[0].set_slice(true);
-    assert_eq!(system.make_ready(all[1]), Told::Nobody);
+    assert_eq!(system.make_ready(all[1]), Reschedule::None);
     assert_eq!(number(cpus[0].preempt(false, no_time)), None);
     all[2].entity.set_priority(5);
-    assert_eq!(system.make_ready(all[2]), Told::Cpu(0));
+    assert_eq!(system.make_ready(all[2]), Reschedule::Cpu(0));
     assert_eq!(number(cpus[0].preempt(false, no_time)), Some(2));
     assert_eq!(number(cpus[0].preempt(true, no_time)), None);
     assert_eq!(cpus[0].ready_count(), 2);
 }
 
 #[test]
-fn a_wake_up_is_not_lost_and_not_doubled() {
+fn wake_is_neither_lost_nor_doubled() {
     let (system, cpus, all) = system(1);
-    assert_eq!(system.wake(all[0]), Told::Nobody);
+    assert_eq!(system.wake(all[0]), Reschedule::None);
     assert!(!all[0].entity.park());
     assert!(all[0].entity.park());
     system.wake(all[0]);

@@ -1,69 +1,69 @@
-//! Waiting for an address: nobody is left waiting, and a wake-up goes to as many as it says.
+//! Futexes: no waiter is left behind, and a wake-up wakes exactly the number of threads that it reports.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use loom::sync::Mutex;
-use loom::thread;
+use loom::thread::spawn;
 
-use super::{Actor, explore, leak};
-use crate::futex::{BUCKETS, Bucket, Table};
+use super::{ModelThread, explore, leak};
+use crate::futex::{BUCKETS, Bucket, FutexTable};
 use crate::sync::{AtomicBool, AtomicU32, Lock};
 
 const ADDRESS: u64 = 8;
 
-/// A lock for all lists: there is only one address.
+/// One lock for all buckets: there is only one address.
 #[derive(Clone, Copy)]
-struct Shared(&'static Mutex<Bucket<Actor>>);
+struct Shared(&'static Mutex<Bucket<ModelThread>>);
 
-impl Lock<Bucket<Actor>> for Shared {
-    fn with<R>(&self, action: impl FnOnce(&mut Bucket<Actor>) -> R) -> R {
+impl Lock<Bucket<ModelThread>> for Shared {
+    fn with<R>(&self, action: impl FnOnce(&mut Bucket<ModelThread>) -> R) -> R {
         self.0.with(action)
     }
 }
 
 struct Futex {
-    table: Table<Shared>,
+    table: FutexTable<Shared>,
     value: AtomicU32,
 }
 
 impl Futex {
     fn new() -> &'static Self {
         let lock = Shared(leak(Mutex::new(Bucket::new())));
-        leak(Self { table: Table::new([lock; BUCKETS]), value: AtomicU32::new(0) })
+        leak(Self { table: FutexTable::new([lock; BUCKETS]), value: AtomicU32::new(0) })
     }
 
-    /// Waits while the value is 0. Returns whether a wake-up was needed.
-    fn wait(&self, actor: &'static Actor) -> bool {
-        if !self.table.wait(ADDRESS, actor, || self.value.load(Relaxed) == 0) {
+    /// Waits while the value is 0. Returns whether the thread had to be woken.
+    fn wait(&self, thread: &'static ModelThread) -> bool {
+        if !self.table.wait(ADDRESS, thread, || self.value.load(Relaxed) == 0) {
             return false;
         }
-        while actor.entity.waits() {
-            actor.park();
+        while thread.entity.is_waiting() {
+            thread.park();
         }
         true
     }
 
-    /// Waits, after [`Table::wait`], until it is too late. Returns whether it was woken.
-    fn wait_until(&self, actor: &'static Actor, late: &AtomicBool) -> bool {
-        while actor.entity.waits() {
-            if late.load(Relaxed) {
-                return !self.table.cancel(ADDRESS, actor);
+    /// Waits, after [`FutexTable::wait`], until the timeout. Returns whether the thread was woken.
+    fn wait_until(&self, thread: &'static ModelThread, timed_out: &AtomicBool) -> bool {
+        while thread.entity.is_waiting() {
+            if timed_out.load(Relaxed) {
+                return !self.table.cancel(ADDRESS, thread);
             }
-            actor.park();
+            thread.park();
         }
         true
     }
 
     fn wake(&self, count: usize) -> usize {
-        self.table.wake(ADDRESS, count, Actor::wake)
+        self.table.wake(ADDRESS, count, ModelThread::wake)
     }
 }
 
 #[test]
-fn a_changed_value_is_noticed() {
+fn value_change_before_the_wait_is_noticed() {
     explore(5, || {
         let futex = Futex::new();
-        let waiter = thread::spawn(move || futex.wait(Actor::new(0)));
+        let waiter = spawn(move || futex.wait(ModelThread::new(0)));
         futex.value.store(1, Relaxed);
         let woken = futex.wake(1);
         assert_eq!(woken, usize::from(waiter.join().unwrap()));
@@ -71,10 +71,10 @@ fn a_changed_value_is_noticed() {
 }
 
 #[test]
-fn all_who_wait_are_woken() {
+fn wake_all_wakes_all_waiters() {
     explore(3, || {
         let futex = Futex::new();
-        let waiters = [0, 1].map(|number| thread::spawn(move || futex.wait(Actor::new(number))));
+        let waiters = [0, 1].map(|number| spawn(move || futex.wait(ModelThread::new(number))));
         futex.value.store(1, Relaxed);
         let woken = futex.wake(usize::MAX);
         let waited = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
@@ -83,22 +83,22 @@ fn all_who_wait_are_woken() {
 }
 
 #[test]
-fn a_timeout_takes_no_wake_up_with_it() {
+fn timeout_does_not_consume_a_wake_up() {
     explore(3, || {
         let futex = Futex::new();
-        let (first, second) = (Actor::new(0), Actor::new(1));
+        let (first, second) = (ModelThread::new(0), ModelThread::new(1));
         assert!(futex.table.wait(ADDRESS, first, || true));
         assert!(futex.table.wait(ADDRESS, second, || true));
-        let late = leak(AtomicBool::new(false));
-        thread::spawn(move || {
-            late.store(true, Relaxed);
+        let timed_out = leak(AtomicBool::new(false));
+        spawn(move || {
+            timed_out.store(true, Relaxed);
             first.wake();
         });
-        let waker = thread::spawn(move || futex.wake(1));
-        let first_woken = futex.wait_until(first, late);
+        let waker = spawn(move || futex.wake(1));
+        let first_woken = futex.wait_until(first, timed_out);
         assert_eq!(waker.join().unwrap(), 1);
-        // The wake-up went to exactly one of them; who was woken can go on.
-        assert_ne!(first_woken, !second.entity.waits());
+        // The wake-up went to exactly one of them; a woken thread has its park token.
+        assert_ne!(first_woken, !second.entity.is_waiting());
         assert_eq!(second.entity.park(), first_woken);
         assert_eq!(futex.wake(usize::MAX), usize::from(first_woken));
     });

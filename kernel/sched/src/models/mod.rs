@@ -3,14 +3,14 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --release --target-dir target/loom`
 //!
-//! Nobody who waits here has a way out but to be woken: whatever gets lost ends as a deadlock, which loom reports.
-//! [`Slot`](crate::thread::Slot)s are not tracked: they are only changed under locks, except for a CPU's current thread,
-//! which others only use to guess.
+//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not track
+//! [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which other CPUs use
+//! only as a guess.
 
 extern crate std;
 
 mod futex;
-mod queue;
+mod placement;
 mod steal;
 mod system;
 mod token;
@@ -25,7 +25,7 @@ use loom::sync::{Condvar, Mutex};
 use crate::sync::{AtomicBool, AtomicU32};
 use crate::thread::{Entity, Thread};
 
-/// Tries all orders in which the running CPU changes at most `switches` times without need.
+/// Explores all executions with at most `switches` preemptions, loom's preemption bound.
 fn explore(switches: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(switches);
@@ -36,46 +36,46 @@ fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// What somebody without anything to do waits for.
+/// An event that an idle CPU or a parked thread waits for.
 #[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct Event {
+    signalled: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
-    /// Returns whether it was rung before, and nobody has heard it.
-    fn ring(&self) -> bool {
-        let mut rung = self.rung.lock().unwrap();
+impl Event {
+    /// Signals the event. Returns whether it was signalled already, without a wait since then.
+    fn signal(&self) -> bool {
+        let mut signalled = self.signalled.lock().unwrap();
         self.changed.notify_one();
-        core::mem::replace(&mut *rung, true)
+        core::mem::replace(&mut *signalled, true)
     }
 
     fn wait(&self) {
-        let mut rung = self.rung.lock().unwrap();
-        while !*rung {
-            rung = self.changed.wait(rung).unwrap();
+        let mut signalled = self.signalled.lock().unwrap();
+        while !*signalled {
+            signalled = self.changed.wait(signalled).unwrap();
         }
-        *rung = false;
+        *signalled = false;
     }
 }
 
-/// A thread.
+/// A thread of the models.
 #[derive(Debug, Default)]
-struct Actor {
+struct ModelThread {
     number: usize,
     entity: Entity<Self>,
     running: AtomicBool,
-    bell: Bell,
-    /// What it has written to its stack: how often the stack was used.
+    event: Event,
+    /// Stand-in for the contents of the stack: the number of uses, incremented without an atomic read-modify-write.
     stack: AtomicU32,
-    /// The same, counted so that nothing can be missed.
+    /// Number of uses of the stack, incremented atomically.
     uses: AtomicU32,
-    /// How often a CPU switched to it.
-    turns: AtomicU32,
+    /// Number of switches to the thread.
+    switches: AtomicU32,
 }
 
-impl Thread for Actor {
+impl Thread for ModelThread {
     fn entity(&self) -> &Entity<Self> {
         &self.entity
     }
@@ -85,33 +85,33 @@ impl Thread for Actor {
     }
 }
 
-impl Actor {
+impl ModelThread {
     fn new(number: usize) -> &'static Self {
         leak(Self { number, ..Self::default() })
     }
 
-    /// It waits, where there are no CPUs that could do something else meanwhile.
+    /// Parks the thread, in models without CPUs.
     fn park(&self) {
         if self.entity.park() {
-            self.bell.wait();
+            self.event.wait();
         }
     }
 
-    /// Wakes one that waits in this way.
+    /// Unparks the thread, in models without CPUs.
     fn wake(&self) {
         if self.entity.unpark() {
-            assert!(!self.bell.ring(), "made ready twice");
+            assert!(!self.event.signal(), "made ready twice");
         }
     }
 
-    /// A CPU switches to it.
+    /// A CPU switches to the thread.
     fn enter(&self) {
         assert!(!self.running.swap(true, Relaxed), "two CPUs run the same thread");
-        self.turns.fetch_add(1, Relaxed);
+        self.switches.fetch_add(1, Relaxed);
         self.use_stack();
     }
 
-    /// The CPU has switched to another.
+    /// The CPU has switched away from the thread.
     fn leave(&self) {
         self.use_stack();
         self.running.store(false, Release);
@@ -120,6 +120,6 @@ impl Actor {
     fn use_stack(&self) {
         let uses = self.stack.load(Relaxed);
         self.stack.store(uses + 1, Relaxed);
-        assert_eq!(self.uses.fetch_add(1, Relaxed), uses, "its stack is not what it left");
+        assert_eq!(self.uses.fetch_add(1, Relaxed), uses, "the contents of the stack have changed");
     }
 }

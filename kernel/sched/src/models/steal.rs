@@ -1,47 +1,47 @@
-//! Stealing: each thread is run by one CPU, and never while another still uses its stack.
+//! Work stealing: one CPU runs each thread, and never while another CPU still uses its stack.
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use loom::thread;
+use loom::thread::spawn;
 
 use super::explore;
 use super::system::{System, no_time};
 
-/// Both CPUs take threads from the queue of CPU 0 until there are none.
+/// Both CPUs take threads from the run queue of CPU 0 until it is empty.
 #[test]
-fn each_thread_is_taken_once() {
+fn each_thread_is_picked_once() {
     explore(3, || {
         let system = System::new(2);
-        let actors = [0, 1].map(|number| System::actor(number, 0, false));
-        for actor in actors {
-            system.make_ready(actor);
+        let threads = [0, 1].map(|number| System::thread(number, 0, false));
+        for thread in threads {
+            system.make_ready(thread);
         }
         let run_all = move |number: usize| {
-            while let Some(next) = system.cpus.next_or_idle(system.cpu(number), no_time) {
+            while let Some(next) = system.cpus.pick_next_or_idle(system.cpu(number), no_time) {
                 next.enter();
                 next.leave();
             }
         };
-        let thief = thread::spawn(move || run_all(1));
+        let thief = spawn(move || run_all(1));
         run_all(0);
         thief.join().unwrap();
-        assert!(actors.iter().all(|actor| actor.turns.load(Relaxed) == 1));
+        assert!(threads.iter().all(|thread| thread.switches.load(Relaxed) == 1));
         assert_eq!(system.cpu(0).ready_count(), 0);
     });
 }
 
-/// CPU 0 puts its thread back into its queue and goes on with another, and CPU 1 steals.
+/// CPU 0 requeues its thread and switches to another, while CPU 1 steals.
 #[test]
-fn a_running_thread_is_not_stolen() {
+fn running_thread_is_not_stolen() {
     explore(3, || {
         let system = System::new(2);
-        let actors = [0, 1].map(|number| System::actor(number, 0, false));
-        system.make_ready(actors[0]);
-        let current = system.cpu(0).next(no_time).unwrap();
+        let threads = [0, 1].map(|number| System::thread(number, 0, false));
+        system.make_ready(threads[0]);
+        let current = system.cpu(0).pick_next(no_time).unwrap();
         current.enter();
-        system.make_ready(actors[1]);
-        let thief = thread::spawn(move || {
-            if let Some(next) = system.cpus.next_or_idle(system.cpu(1), no_time) {
+        system.make_ready(threads[1]);
+        let thief = spawn(move || {
+            if let Some(next) = system.cpus.pick_next_or_idle(system.cpu(1), no_time) {
                 next.enter();
             }
         });
@@ -50,7 +50,7 @@ fn a_running_thread_is_not_stolen() {
         }
         thief.join().unwrap();
         // The thief has either of them, and CPU 0 the other.
-        assert!(actors.iter().all(|actor| actor.running.load(Relaxed)));
+        assert!(threads.iter().all(|thread| thread.running.load(Relaxed)));
         assert_eq!(system.cpu(0).ready_count(), 0);
     });
 }

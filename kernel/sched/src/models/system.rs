@@ -1,4 +1,4 @@
-//! CPUs that look for threads, and look again when they are told.
+//! CPUs that pick threads, idle when there is none, and pick again when they are rescheduled.
 
 extern crate std;
 
@@ -6,23 +6,23 @@ use std::vec::Vec;
 
 use loom::sync::Mutex;
 
-use super::{Actor, Bell, leak};
-use crate::cpu::{Cpu, Cpus, Told};
+use super::{Event, ModelThread, leak};
+use crate::cpu::{Cpu, Cpus, Reschedule};
 use crate::policy::Fifo;
 
-pub(super) type Policy = Fifo<Actor>;
+pub(super) type Policy = Fifo<ModelThread>;
 type Ready = Mutex<Policy>;
 
-struct Place {
-    cpu: &'static Cpu<Actor, Policy, Ready>,
-    idle: &'static Actor,
-    bell: Bell,
+struct ModelCpu {
+    cpu: &'static Cpu<ModelThread, Policy, Ready>,
+    idle: &'static ModelThread,
+    event: Event,
 }
 
-/// The scheduler, and the bells by which CPUs are told.
+/// The scheduler, with an event per CPU that stands for its reschedule IPI.
 pub(super) struct System {
-    pub(super) cpus: Cpus<Actor, Policy, Ready>,
-    all: Vec<Place>,
+    pub(super) cpus: Cpus<ModelThread, Policy, Ready>,
+    all: Vec<ModelCpu>,
 }
 
 pub(super) fn no_time() -> u64 {
@@ -30,64 +30,64 @@ pub(super) fn no_time() -> u64 {
 }
 
 impl System {
-    /// So many CPUs, each of which runs a thread of its own.
+    /// Creates `count` CPUs, each of which runs a thread of its own.
     pub(super) fn new(count: u32) -> &'static Self {
         let cpus = Cpus::default();
         let all = (0..count).map(|number| {
-            let cpu = leak(Cpu::new(number, Actor::new(usize::MAX), Mutex::default()));
-            cpus.add(cpu);
-            Place { cpu, idle: Actor::new(usize::MAX), bell: Bell::default() }
+            let cpu = leak(Cpu::new(number, ModelThread::new(usize::MAX), Mutex::default()));
+            cpus.add_cpu(cpu);
+            ModelCpu { cpu, idle: ModelThread::new(usize::MAX), event: Event::default() }
         });
         let all = all.collect();
         leak(Self { cpus, all })
     }
 
-    pub(super) fn cpu(&self, number: usize) -> &'static Cpu<Actor, Policy, Ready> {
+    pub(super) fn cpu(&self, number: usize) -> &'static Cpu<ModelThread, Policy, Ready> {
         self.all[number].cpu
     }
 
-    /// A thread that waits, or is new, and last ran on this CPU.
-    pub(super) fn actor(number: usize, cpu: u32, pinned: bool) -> &'static Actor {
-        let actor = Actor::new(number);
-        actor.entity.place(cpu, pinned);
-        actor
+    /// A new thread that is assigned to a CPU.
+    pub(super) fn thread(number: usize, cpu: u32, pinned: bool) -> &'static ModelThread {
+        let thread = ModelThread::new(number);
+        thread.entity.assign_cpu(cpu, pinned);
+        thread
     }
 
-    /// Does what [`Told`] says.
-    pub(super) fn tell(&self, told: Told) {
-        if let Told::Cpu(number) = told {
-            self.all[number as usize].bell.ring();
+    /// Sends the reschedule IPI.
+    pub(super) fn reschedule(&self, target: Reschedule) {
+        if let Reschedule::Cpu(number) = target {
+            self.all[number as usize].event.signal();
         }
     }
 
-    pub(super) fn make_ready(&self, actor: &'static Actor) {
-        self.tell(self.cpus.make_ready(actor));
+    pub(super) fn make_ready(&self, thread: &'static ModelThread) {
+        self.reschedule(self.cpus.make_ready(thread));
     }
 
-    pub(super) fn wake(&self, actor: &'static Actor) {
-        self.tell(self.cpus.wake(actor));
+    pub(super) fn wake(&self, thread: &'static ModelThread) {
+        self.reschedule(self.cpus.wake(thread));
     }
 
-    /// A CPU switches from one thread to another, or goes on with the same.
-    pub(super) fn switch(previous: &'static Actor, next: &'static Actor) {
+    /// A CPU switches from one thread to another, or stays with the same.
+    pub(super) fn switch(previous: &'static ModelThread, next: &'static ModelThread) {
         if !core::ptr::eq(previous, next) {
             next.enter();
             previous.leave();
         }
     }
 
-    /// What a CPU does whose thread `previous` waits: it looks for another, idles, and looks again when it is told.
-    pub(super) fn find(&self, number: usize, mut previous: &'static Actor) -> &'static Actor {
-        let Place { cpu, idle, bell } = &self.all[number];
+    /// Schedules a CPU whose thread `previous` has parked: picks the next thread; idles while there is none.
+    pub(super) fn schedule(&self, number: usize, mut previous: &'static ModelThread) -> &'static ModelThread {
+        let ModelCpu { cpu, idle, event } = &self.all[number];
         loop {
-            if let Some(next) = self.cpus.next_or_idle(cpu, no_time) {
+            if let Some(next) = self.cpus.pick_next_or_idle(cpu, no_time) {
                 Self::switch(previous, next);
-                assert!(!self.cpus.is_idle(cpu.number()), "a busy CPU counts as idle");
+                assert!(!self.cpus.is_idle(cpu.number()), "a busy CPU is marked idle");
                 return next;
             }
-            Self::switch(previous, cpu.run_idle(idle));
+            Self::switch(previous, cpu.switch_to_idle(idle));
             previous = idle;
-            bell.wait();
+            event.wait();
         }
     }
 }

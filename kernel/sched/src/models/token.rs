@@ -1,15 +1,15 @@
-//! The token: no wake-up is lost, whoever parks is made ready once, and sees what the waker did before.
+//! The park token: no wake-up is lost, a parked thread is made ready once, and sees what the waker did before.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use loom::thread;
 
-use super::{Actor, explore, leak};
+use super::{ModelThread, explore, leak};
 use crate::sync::AtomicU32;
 
-/// So many wakers do something that the sleeper waits for.
-fn wakers(count: usize) {
-    let sleeper = Actor::new(0);
+/// `count` wakers each set a flag that the sleeper waits for.
+fn sleep_until_woken_by(count: usize) {
+    let sleeper = ModelThread::new(0);
     let done: &'static [AtomicU32; 2] = leak([AtomicU32::new(0), AtomicU32::new(0)]);
     for done in &done[..count] {
         thread::spawn(move || {
@@ -23,19 +23,19 @@ fn wakers(count: usize) {
 }
 
 #[test]
-fn one_waker() {
-    explore(5, || wakers(1));
+fn unpark_by_one_waker_is_not_lost() {
+    explore(5, || sleep_until_woken_by(1));
 }
 
 #[test]
-fn two_wakers() {
-    explore(3, || wakers(2));
+fn unpark_by_two_wakers_is_not_lost() {
+    explore(3, || sleep_until_woken_by(2));
 }
 
 #[test]
-fn two_waits() {
+fn unpark_of_two_parks_in_a_row_is_not_lost() {
     explore(3, || {
-        let sleeper = Actor::new(0);
+        let sleeper = ModelThread::new(0);
         let step = leak(AtomicU32::new(0));
         let waker = thread::spawn(move || {
             for next in 1..=2 {

@@ -1,4 +1,4 @@
-//! Yielding while another CPU makes a thread ready: none gets lost or doubled, and the count stays right.
+//! Yielding while another CPU makes a thread ready: no thread is lost or doubled, and the count of ready threads stays right.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -8,13 +8,13 @@ use super::explore;
 use super::system::{System, no_time};
 
 #[test]
-fn yielding_agrees_with_a_remote_wake_up() {
+fn yield_agrees_with_a_remote_wake_up() {
     explore(3, || {
         let system = System::new(2);
-        let [first, second, third] = [0, 1, 2].map(|number| System::actor(number, 0, true));
+        let [first, second, third] = [0, 1, 2].map(|number| System::thread(number, 0, true));
         system.make_ready(first);
         let cpu = system.cpu(0);
-        let mut current = cpu.next(no_time).unwrap();
+        let mut current = cpu.pick_next(no_time).unwrap();
         current.enter();
         system.make_ready(second);
         let waker = thread::spawn(move || system.make_ready(third));
@@ -28,10 +28,10 @@ fn yielding_agrees_with_a_remote_wake_up() {
         yield_now();
         waker.join().unwrap();
         assert_eq!(cpu.ready_count(), 2);
-        // Now it is seen for sure, and everybody has a turn.
+        // Now the third thread is visible, and every thread is switched to.
         yield_now();
         yield_now();
-        let turns = [first, second, third].map(|actor| actor.turns.load(Relaxed));
-        assert!(turns.iter().all(|&turns| turns > 0) && turns.iter().sum::<u32>() == 5, "{turns:?}");
+        let switches = [first, second, third].map(|thread| thread.switches.load(Relaxed));
+        assert!(switches.iter().all(|&count| count > 0) && switches.iter().sum::<u32>() == 5, "{switches:?}");
     });
 }

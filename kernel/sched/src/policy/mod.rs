@@ -1,4 +1,4 @@
-//! Who is next.
+//! Scheduling policies: the order in which the ready threads of a CPU run.
 
 mod fair;
 mod fifo;
@@ -10,59 +10,59 @@ pub use round_robin::RoundRobin;
 
 use crate::thread::Thread;
 
-/// How the ready threads of a CPU are ordered. The thread that runs is not among them.
+/// A run queue: the ready threads of a CPU, in the order of a policy. The current thread is not in it.
 pub trait Policy<T: Thread>: Default + Send {
-    /// After how many nanoseconds the running thread must let others run, if it must at all.
+    /// Length of a time slice in nanoseconds; `None` if the policy has no time slices.
     const SLICE: Option<u64>;
 
-    /// Whether [`Self::charge`] is to be called.
+    /// Whether the policy accounts for run time, so that [`Self::charge`] must be called.
     const ACCOUNTS: bool = false;
 
-    /// Adds a thread that was woken or is new.
-    fn add(&mut self, thread: &'static T);
+    /// Adds a woken or new thread.
+    fn enqueue(&mut self, thread: &'static T);
 
-    /// Adds the thread that ran until now and could go on.
-    fn put_back(&mut self, thread: &'static T);
+    /// Adds the thread that ran until now and is still ready.
+    fn requeue(&mut self, thread: &'static T);
 
-    /// Takes the thread that is to run next, if the running one cannot go on.
-    fn next(&mut self) -> Option<&'static T>;
+    /// Takes the next thread, if the current one has blocked.
+    fn pick_next(&mut self) -> Option<&'static T>;
 
-    /// Takes the thread that is to run instead of `current`, which lets others go first.
-    fn instead_of(&mut self, current: &'static T) -> Option<&'static T>;
+    /// Takes the thread to run instead of `current`, which yields; `None` if `current` keeps the CPU.
+    fn pick_on_yield(&mut self, current: &'static T) -> Option<&'static T>;
 
-    /// [`Self::instead_of`], and [`Self::put_back`] if there is somebody.
+    /// [`Self::pick_on_yield`], then [`Self::requeue`] of `current` if that found a thread.
     #[inline]
-    fn exchange(&mut self, current: &'static T) -> Option<&'static T> {
-        let next = self.instead_of(current)?;
-        self.put_back(current);
+    fn yield_to_next(&mut self, current: &'static T) -> Option<&'static T> {
+        let next = self.pick_on_yield(current)?;
+        self.requeue(current);
         Some(next)
     }
 
-    /// Takes the thread that is to run because the slice of `current` is over.
-    fn after_slice(&mut self, current: &'static T) -> Option<&'static T> {
-        self.instead_of(current)
+    /// Takes the thread to run instead of `current`, whose time slice is over; `None` if `current` keeps the CPU.
+    fn pick_after_slice(&mut self, current: &'static T) -> Option<&'static T> {
+        self.pick_on_yield(current)
     }
 
-    /// Takes a thread that should run at once instead of `current`, if there is one.
-    fn better_than(&mut self, current: &'static T) -> Option<&'static T> {
-        let next = self.next()?;
+    /// Takes a thread that preempts `current`, if there is one.
+    fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
+        let next = self.pick_next()?;
         if self.preempts(next, current) {
             return Some(next);
         }
-        self.put_back(next);
+        self.requeue(next);
         None
     }
 
-    /// Whether `woken` should run at once instead of `current`.
+    /// Whether `woken` preempts `current`.
     fn preempts(&self, woken: &'static T, current: &'static T) -> bool;
 
-    /// All threads, for one to be stolen.
+    /// All threads of the run queue, for work stealing.
     fn iter(&self) -> impl Iterator<Item = &'static T>;
 
-    /// Takes out one of them.
-    fn remove(&mut self, thread: &'static T);
+    /// Removes a thread that is in the run queue.
+    fn dequeue(&mut self, thread: &'static T);
 
-    /// `thread` has run for so many nanoseconds.
+    /// Charges `thread` for a run time in nanoseconds.
     fn charge(&mut self, thread: &'static T, nanoseconds: u64) {
         let _ = (thread, nanoseconds);
     }

@@ -1,17 +1,18 @@
-//! Equals take turns; and so that nobody starves, now and then each priority has one.
+//! Round-robin within each priority, as `SCHED_RR`, with a guard against starvation: now and then a slice goes to a lower priority.
 
 use super::{Fifo, Policy};
 use crate::thread::Thread;
 
-/// Of so many slices that are over, one goes to a priority that is ready, one priority after the other.
-const ANY_EVERY: u32 = 16;
+/// Every this many slices one goes to the next priority, cyclically, that has a ready thread.
+const ANTI_STARVATION_PERIOD: u32 = 16;
 
-/// [`Fifo`] with time slices.
+/// The round-robin policy: [`Fifo`] with time slices.
 #[derive(Debug)]
 pub struct RoundRobin<T: 'static> {
     order: Fifo<T>,
+    /// Number of slices that have ended.
     slices: u32,
-    /// The level that had such a slice last.
+    /// Index of the list that got the last anti-starvation slice.
     favoured: usize,
 }
 
@@ -25,42 +26,42 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
     const SLICE: Option<u64> = Some(10_000_000);
 
     #[inline]
-    fn add(&mut self, thread: &'static T) {
-        self.order.add(thread);
+    fn enqueue(&mut self, thread: &'static T) {
+        self.order.enqueue(thread);
     }
 
     #[inline]
-    fn put_back(&mut self, thread: &'static T) {
-        self.order.put_back(thread);
+    fn requeue(&mut self, thread: &'static T) {
+        self.order.requeue(thread);
     }
 
     #[inline]
-    fn next(&mut self) -> Option<&'static T> {
-        self.order.next()
+    fn pick_next(&mut self) -> Option<&'static T> {
+        self.order.pick_next()
     }
 
     #[inline]
-    fn instead_of(&mut self, current: &'static T) -> Option<&'static T> {
-        self.order.instead_of(current)
+    fn pick_on_yield(&mut self, current: &'static T) -> Option<&'static T> {
+        self.order.pick_on_yield(current)
     }
 
     #[inline]
-    fn exchange(&mut self, current: &'static T) -> Option<&'static T> {
-        self.order.exchange(current)
+    fn yield_to_next(&mut self, current: &'static T) -> Option<&'static T> {
+        self.order.yield_to_next(current)
     }
 
-    fn after_slice(&mut self, current: &'static T) -> Option<&'static T> {
+    fn pick_after_slice(&mut self, current: &'static T) -> Option<&'static T> {
         self.slices = self.slices.wrapping_add(1);
-        if !self.slices.is_multiple_of(ANY_EVERY) {
-            return self.order.instead_of(current);
+        if !self.slices.is_multiple_of(ANTI_STARVATION_PERIOD) {
+            return self.order.pick_on_yield(current);
         }
-        let (level, thread) = self.order.after(self.favoured)?;
-        self.favoured = level;
+        let (index, thread) = self.order.pop_after(self.favoured)?;
+        self.favoured = index;
         Some(thread)
     }
 
-    fn better_than(&mut self, current: &'static T) -> Option<&'static T> {
-        self.order.better_than(current)
+    fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
+        self.order.pick_preempting(current)
     }
 
     #[inline]
@@ -72,34 +73,34 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
         self.order.iter()
     }
 
-    fn remove(&mut self, thread: &'static T) {
-        self.order.remove(thread);
+    fn dequeue(&mut self, thread: &'static T) {
+        self.order.dequeue(thread);
     }
 }
 
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::{ANY_EVERY, RoundRobin};
+    use super::{ANTI_STARVATION_PERIOD, RoundRobin};
     use crate::policy::Policy;
-    use crate::testing::{Simple, threads};
+    use crate::testing::{TestThread, threads};
 
     #[test]
-    fn a_busy_thread_of_high_priority_starves_nobody() {
+    fn busy_threads_of_high_priority_do_not_starve_lower_ones() {
         let all = threads(4);
         all[0].entity.set_priority(5);
         all[1].entity.set_priority(5);
         all[2].entity.set_priority(3);
-        let mut policy = RoundRobin::<Simple>::default();
+        let mut policy = RoundRobin::<TestThread>::default();
         let mut ran = [0; 4];
         let mut current = all[0];
-        policy.add(all[1]);
-        policy.add(all[2]);
-        policy.add(all[3]);
-        for _ in 0..ANY_EVERY * 100 {
+        policy.enqueue(all[1]);
+        policy.enqueue(all[2]);
+        policy.enqueue(all[3]);
+        for _ in 0..ANTI_STARVATION_PERIOD * 100 {
             ran[current.number] += 1;
-            if let Some(next) = policy.after_slice(current) {
-                policy.put_back(current);
+            if let Some(next) = policy.pick_after_slice(current) {
+                policy.requeue(current);
                 current = next;
             }
         }

@@ -1,6 +1,6 @@
 //! The guest's page tables, which say what its mappings are.
 
-use hermit_paging::{PageTable, Tables};
+use hermit_paging::{PageTable, TableMemory};
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::memory::Memory;
@@ -9,7 +9,7 @@ use crate::memory::Memory;
 #[derive(Debug)]
 struct Seen<'a>(&'a Memory);
 
-impl Tables for Seen<'_> {
+impl TableMemory for Seen<'_> {
     fn read(&self, slot: u64) -> u64 {
         // Where there is no memory there is no table.
         self.0.guest().read_obj(GuestAddress(slot)).unwrap_or(0)

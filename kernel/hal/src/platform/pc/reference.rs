@@ -1,6 +1,6 @@
 //! How fast the time-stamp counter is, where nobody says: measured against a counter whose rate is known.
 
-use hermit_clock::Fit;
+use hermit_clock::LeastSquares;
 
 use super::{hpet, pit};
 use crate::arch::tsc;
@@ -37,7 +37,7 @@ fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
     let before = (reference.read)();
     (0..MOST_READINGS).find(|_| (reference.read)() != before)?;
     let first = (reference.read)();
-    let mut fit = Fit::default();
+    let mut fit = LeastSquares::default();
     let mut fastest = u64::MAX;
     let mut late = 0;
     for _ in 0..MOST_READINGS {

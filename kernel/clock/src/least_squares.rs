@@ -8,7 +8,7 @@ const MAX: u64 = 1 << 40;
 
 /// Readings of a counter and of a reference at the same moments.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fit {
+pub struct LeastSquares {
     first: Option<(u64, u64)>,
     count: i128,
     /// Sums over the readings since the first: reference, counter, reference squared, product.
@@ -18,7 +18,7 @@ pub struct Fit {
     products: i128,
 }
 
-impl Fit {
+impl LeastSquares {
     /// Takes a reading. One of ticks too many after the first is ignored.
     pub fn add(&mut self, counter: u64, reference: u64) {
         let (first_counter, first_reference) = *self.first.get_or_insert((counter, reference));
@@ -51,7 +51,7 @@ impl Fit {
 
 #[cfg(test)]
 mod tests {
-    use super::Fit;
+    use super::LeastSquares;
     use proptest::collection::vec;
     use proptest::prelude::any;
     use proptest::{prop_assert, proptest};
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_nothing() {
-        let mut fit = Fit::default();
+        let mut fit = LeastSquares::default();
         assert_eq!(fit.frequency(REFERENCE), None);
         fit.add(5, 5);
         assert_eq!(fit.frequency(REFERENCE), None);
@@ -79,7 +79,7 @@ mod tests {
             start in any::<u32>(),
             noise in vec(0..300_u64, 1000),
         ) {
-            let mut fit = Fit::default();
+            let mut fit = LeastSquares::default();
             for (index, late) in (0_u64..).zip(&noise) {
                 // Reading after reading, 5 us apart.
                 let nanoseconds = u64::from(start) + index * 5_000;
@@ -93,7 +93,7 @@ mod tests {
 
         #[test]
         fn it_never_panics(readings in vec((any::<u64>(), any::<u64>()), 0..50), frequency in any::<u64>()) {
-            let mut fit = Fit::default();
+            let mut fit = LeastSquares::default();
             for (counter, reference) in readings {
                 fit.add(counter, reference);
             }

@@ -1,0 +1,102 @@
+//! Placement while CPUs become idle: no thread stays in a run queue while a CPU that could run it is idle.
+
+use loom::thread::spawn;
+
+use super::system::System;
+use super::{ModelThread, explore};
+
+/// A thread that has parked on this CPU, which still uses its stack.
+fn parked(number: usize, cpu: u32, pinned: bool) -> &'static ModelThread {
+    let thread = System::thread(number, cpu, pinned);
+    thread.enter();
+    assert!(thread.entity.park());
+    thread
+}
+
+/// The thread last ran on CPU 0, which stays busy; so CPU 1 must run it.
+#[test]
+fn cpu_that_becomes_idle_steals() {
+    explore(3, || {
+        let system = System::new(2);
+        let thread = System::thread(0, 0, false);
+        let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
+        system.make_ready(thread);
+        assert_eq!(idle.join().unwrap(), 0);
+    });
+}
+
+#[test]
+fn two_idle_cpus_steal_a_thread_each() {
+    explore(2, || {
+        let system = System::new(3);
+        let find = |number| spawn(move || system.schedule(number, system.cpu(number).current()).number);
+        let found = [1, 2].map(find);
+        for number in 0..2 {
+            system.make_ready(System::thread(number, 0, false));
+        }
+        let found = found.map(|found| found.join().unwrap());
+        assert_ne!(found[0], found[1]);
+    });
+}
+
+/// The thread cannot migrate, and its CPU becomes idle.
+#[test]
+fn pinned_thread_is_woken_while_its_cpu_becomes_idle() {
+    explore(3, || wake_while_idling(true));
+}
+
+#[test]
+fn thread_is_woken_while_its_cpu_becomes_idle() {
+    explore(3, || wake_while_idling(false));
+}
+
+fn wake_while_idling(pinned: bool) {
+    let system = System::new(2);
+    let thread = parked(7, 1, pinned);
+    let home = spawn(move || system.schedule(1, thread).number);
+    system.wake(thread);
+    assert_eq!(home.join().unwrap(), 7);
+}
+
+/// The CPU is rescheduled because the thread preempts its current one, not because the CPU is idle.
+#[test]
+fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
+    explore(3, || {
+        let system = System::new(2);
+        let thread = System::thread(7, 1, true);
+        thread.entity.set_priority(1);
+        let home = spawn(move || system.schedule(1, system.cpu(1).current()).number);
+        system.make_ready(thread);
+        assert_eq!(home.join().unwrap(), 7);
+    });
+}
+
+/// CPU 0 switches to another thread while the one that it switches away from is woken; so CPU 1 must run that.
+#[test]
+fn thread_is_woken_while_its_cpu_switches_to_another() {
+    explore(2, || {
+        let system = System::new(3);
+        let thread = parked(7, 0, false);
+        system.make_ready(System::thread(8, 0, true));
+        let busy = spawn(move || system.schedule(0, thread).number);
+        let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
+        system.wake(thread);
+        assert_eq!(busy.join().unwrap(), 8);
+        assert_eq!(idle.join().unwrap(), 7);
+    });
+}
+
+/// Each CPU may see the other's thread before the other has switched away from it.
+#[test]
+fn cpus_do_not_wait_for_each_other() {
+    explore(2, || {
+        let system = System::new(3);
+        let threads = [0, 1].map(|number| parked(number, if number == 0 { 0 } else { 1 }, false));
+        let found = [0, 1].map(|number| spawn(move || system.schedule(number, threads[number]).number));
+        for thread in threads {
+            system.wake(thread);
+        }
+        let found = found.map(|found| found.join().unwrap());
+        assert_ne!(found[0], found[1]);
+    });
+}
