@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::boards::{Qemu, expect};
+use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::{Board, Guest};
 

@@ -1,116 +1,108 @@
-//! Images that must not boot, other ways to boot, and fused images.
+//! The images that the tests boot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, ensure};
-use hermit_interface::exit::NOT_STARTED;
-use tempfile::{NamedTempFile, TempDir};
+use anyhow::{Context, Result};
+use tempfile::TempDir;
 
-use super::boards::{Qemu, expect};
-use super::schedule::Tests;
-use xtask::build;
-use xtask::image::{MULTIBOOT_MAGIC, fuse};
-use xtask::qemu::{Board, Guest};
+use xtask::build::{self, BuildOptions};
+use xtask::target::FloatAbi;
 
-/// Boots an image in a way; the folder is for files that this takes.
-type Boot = fn(&Qemu<'_>, &Path) -> Result<()>;
+/// The policies other than the usual one by which threads share CPUs: features of `hermit-sys`.
+pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
-    refusals(tests, qemu)?;
-    let boots: [(&str, Boot); 3] = [
-        ("boot: by PVH", by_pvh),
-        ("boot: by a loader without symbols", stripped),
-        ("boot: fused, by multiboot and by PVH", fused),
-    ];
-    for (name, boot) in boots {
-        tests.add(name, move || {
-            let folder = TempDir::new().context("cannot make a temporary folder")?;
-            boot(qemu, folder.path())
-        });
+/// Examples that are built with and without floating-point instructions.
+const ALWAYS: [&str; 7] = ["disk", "faults", "hello_world", "httpd", "net_calls", "stdin", "threads"];
+
+/// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
+const HARD_FLOAT_ONLY: [&str; 6] =
+    ["abi_calls", "http_client", "poll_server", "third_party", "udp_echo", "web"];
+
+/// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
+#[derive(Debug)]
+pub(super) struct Images {
+    folder: TempDir,
+}
+
+impl Images {
+    /// Builds all of them optimised, `hello_world` also otherwise, and `threads` with every policy.
+    pub(super) fn build() -> Result<Self> {
+        let examples = Self::new()?;
+        let release = BuildOptions { release: true, ..BuildOptions::default() };
+        examples.add_all(&[ALWAYS.as_slice(), &HARD_FLOAT_ONLY].concat(), &release)?;
+        for policy in POLICIES {
+            let features = vec![format!("hermit-sys/{policy}")];
+            examples.add("threads", policy, &BuildOptions { features, ..release.clone() })?;
+        }
+        examples.add("hello_world", "debug", &BuildOptions::default())?;
+        Ok(examples)
     }
-    Ok(())
-}
 
-fn refusals<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
-    let image = fs::read(qemu.image("hello_world")).context("cannot read an example")?;
-    let foreign = of_another_abi(&image)?;
-    let linux = fs::read(std::env::current_exe()?).context("cannot read this program")?;
-    let cases: [(&str, &[u8], &str); 8] = [
-        ("a Linux program", &linux, "the ABI note is missing"),
-        ("an image truncated at 1 KiB", &image[..1024], "truncated"),
-        ("an image truncated at half", &image[..image.len() / 2], "truncated"),
-        ("an image without its last byte", &image[..image.len() - 1], "truncated"),
-        ("an image of another ABI", &foreign, "built for ABI version 99"),
-        ("garbage", &[0xa5; 5000], "not an ELF file"),
-        ("a text", b"#!/bin/sh\necho hello\n", "not an ELF file"),
-        ("an empty file", b"", "not an ELF file"),
-    ];
-    for (name, bytes, text) in cases {
-        let bytes = bytes.to_vec();
-        tests.add(format!("refused: {name}"), move || {
-            let file = NamedTempFile::new().context("cannot make a temporary file")?;
-            fs::write(&file, bytes)?;
-            let guest = qemu.guest(file.path(), &[]);
-            let output = expect(&guest, b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
-            let lines = output.iter().filter(|&&byte| byte == b'\n').count();
-            ensure!(lines == 1, "{lines} lines: {}", String::from_utf8_lossy(&output));
-            Ok(())
-        });
+    /// Builds those without floating-point instructions, for processors that know none. A KVM that emulates them runs
+    /// 1.8 million instructions a second, so what is to run there is better optimised.
+    pub(super) fn build_soft() -> Result<Self> {
+        let examples = Self::new()?;
+        examples.add_all(
+            &ALWAYS,
+            &BuildOptions { release: true, float: FloatAbi::Soft, ..BuildOptions::default() },
+        )?;
+        Ok(examples)
     }
-    Ok(())
-}
 
-/// The image, which says that it was built for version 99 of the ABI.
-pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
-    let mut foreign = image.to_vec();
-    let note = find(&foreign, b"HERMIT\0\0")? + 8;
-    foreign[note] = 99;
-    Ok(foreign)
-}
-
-/// Where some bytes are for the first time.
-fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
-    bytes
-        .windows(pattern.len())
-        .position(|window| window == pattern)
-        .context("an expected pattern is missing")
-}
-
-/// A copy of a loader that QEMU does not take for a multiboot kernel.
-fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
-    let mut bytes = fs::read(loader)?;
-    let place = find(&bytes, &MULTIBOOT_MAGIC.to_le_bytes())?;
-    bytes[place..place + 4].fill(0);
-    fs::write(&copy, bytes)?;
-    Ok(copy)
-}
-
-fn by_pvh(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
-    let kernel = without_multiboot(&qemu.loader, folder.join("pvh"))?;
-    let guest = Guest { kernel, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
-    expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
-}
-
-/// What follows the loader in its file must not matter: QEMU puts the command line right behind what it loads.
-fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
-    let kernel = folder.join("stripped");
-    build::strip(&qemu.loader, &kernel)?;
-    for board in [Board::Microvm, Board::Pc] {
-        let guest = Guest { kernel: kernel.clone(), board, ..qemu.example("hello_world", &["one"]) };
-        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    fn new() -> Result<Self> {
+        Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")? })
     }
-    Ok(())
+
+    /// Builds examples and copies their images.
+    fn add_all(&self, examples: &[&str], options: &BuildOptions) -> Result<()> {
+        for (example, image) in build::examples(examples, options)? {
+            self.copy(&image, &example)?;
+        }
+        Ok(())
+    }
+
+    /// Builds an example and copies its image under a name.
+    fn add(&self, example: &str, name: &str, options: &BuildOptions) -> Result<()> {
+        build::examples(&[example], options)?.iter().try_for_each(|(_, image)| self.copy(image, name))
+    }
+
+    fn copy(&self, image: &Path, name: &str) -> Result<()> {
+        fs::copy(image, self.image(name)).with_context(|| format!("cannot copy {}", image.display()))?;
+        Ok(())
+    }
+
+    /// The folder in which they are.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The image of an example, `debug` for the `hello_world` that is not optimised, or a policy's `threads`.
+    pub(super) fn image(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
 }
 
-fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
-    let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("hello_world"))?)?;
-    let multiboot = folder.join("fused");
-    fs::write(&multiboot, file)?;
-    let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
-    for kernel in [multiboot, pvh] {
-        let guest = Guest { kernel, image: None, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
-        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+/// Something that a step of the test run builds for later steps.
+#[derive(Debug)]
+pub(super) struct Built<T>(Mutex<Option<T>>);
+
+impl<T> Built<T> {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Self {
+        Self(Mutex::new(None))
     }
-    Ok(())
+
+    /// Builds it and keeps it.
+    pub(super) fn build(&self, build: impl FnOnce() -> Result<T>) -> Result<()> {
+        let built = build()?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(built);
+        Ok(())
+    }
+
+    /// What was built, if that succeeded.
+    pub(super) fn get(self) -> Option<T> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -11,37 +11,37 @@
 //! Without a ring: the lints and all other rings in this order, as CI runs them. A ring whose engine the host lacks is then
 //! skipped.
 
-mod boards;
-mod cable;
+mod boot;
+mod build_tool;
+mod child;
 mod devices;
-mod examples;
 mod fuzz;
-mod host;
 mod host_tests;
 mod images;
 mod instructions;
-mod machines;
-mod mistakes;
+mod machine_types;
+mod platform;
 mod programs;
 mod report;
-mod running;
 mod schedule;
 mod soft_float;
 mod symbols;
-mod users;
+mod tap_nic;
+mod uhyve;
+mod usage_errors;
 
 use std::fmt;
 
 use anyhow::Result;
 
 use crate::lint;
-use boards::Qemu;
-use examples::{Built, Examples};
-use host::{Host, Monitor};
 use host_tests::HostTests;
-use machines::Plan;
+use images::{Built, Images};
+use machine_types::Qemu;
+use platform::{Platform, Vmm};
 use report::Report;
 use schedule::Tests;
+use uhyve::RingOptions;
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
@@ -119,9 +119,9 @@ fn prepare(rings: &[Ring]) -> Result<()> {
 #[derive(Debug)]
 struct Builds {
     host_tests: Option<HostTests>,
-    images: Option<Examples>,
+    images: Option<Images>,
     /// Images without floating-point instructions.
-    soft_images: Option<Examples>,
+    soft_images: Option<Images>,
 }
 
 impl Builds {
@@ -133,14 +133,14 @@ impl Builds {
         let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
         let mut tests = Tests::default();
         if runs_uhyve || rings.contains(&Ring::Qemu) {
-            tests.add("build: images", || images.build(Examples::build));
+            tests.add("build: images", || images.build(Images::build));
         }
         if arguments.rings.is_empty() {
             tests.add("lint", lint::check);
         }
         if slow_kvm || rings.contains(&Ring::Qemu) {
             tests.add("build: images without floating-point instructions", || {
-                soft_images.build(Examples::build_soft)
+                soft_images.build(Images::build_soft)
             });
         }
         if runs_uhyve || rings.contains(&Ring::Host) {
@@ -153,8 +153,8 @@ impl Builds {
 
 /// Runs a ring; one whose parts could not be built has failed already.
 fn test(report: &mut Report, ring: Ring, builds: &Builds, arguments: &Arguments) -> Result<()> {
-    let is_asked_for = arguments.rings.contains(&ring);
-    let plan = |engine| Plan { engine, is_asked_for, long: arguments.long };
+    let is_named = arguments.rings.contains(&ring);
+    let options = |engine| RingOptions { engine, is_named, long: arguments.long };
     match ring {
         Ring::Host => {
             let mut tests = Tests::default();
@@ -162,28 +162,28 @@ fn test(report: &mut Report, ring: Ring, builds: &Builds, arguments: &Arguments)
             report.run(tests);
             Ok(())
         }
-        Ring::Process => machines::test(report, builds, &plan(Engine::Process)),
+        Ring::Process => uhyve::test(report, builds, &options(Engine::Process)),
         Ring::Qemu => match (&builds.images, &builds.soft_images) {
             (Some(images), Some(soft_images)) => qemu(report, images, soft_images, arguments.long),
             _ => Ok(()),
         },
-        Ring::Kvm => machines::test(report, builds, &plan(Engine::Kvm)),
+        Ring::Kvm => uhyve::test(report, builds, &options(Engine::Kvm)),
         Ring::Fuzz => fuzz::test(report, arguments.seconds),
     }
 }
 
-fn qemu(report: &mut Report, examples: &Examples, soft: &Examples, long: bool) -> Result<()> {
-    let qemu = Qemu::new(examples)?;
-    let host = Host { monitor: Monitor::Qemu(qemu.loader.clone()), examples };
+fn qemu(report: &mut Report, images: &Images, soft: &Images, long: bool) -> Result<()> {
+    let qemu = Qemu::new(images)?;
+    let platform = Platform { vmm: Vmm::Qemu(qemu.loader.clone()), images };
     let mut tests = Tests::default();
-    programs::test(&mut tests, &host, long)?;
-    boards::test(&mut tests, &qemu);
+    programs::test(&mut tests, &platform, long)?;
+    machine_types::test(&mut tests, &qemu);
     devices::test(&mut tests, &qemu);
-    images::test(&mut tests, &qemu)?;
-    symbols::test(&mut tests, examples);
+    boot::test(&mut tests, &qemu)?;
+    symbols::test(&mut tests, images);
     soft_float::test(&mut tests, &qemu, soft);
-    users::test(&mut tests, &host);
-    mistakes::test(&mut tests, examples)?;
+    build_tool::test(&mut tests, &platform);
+    usage_errors::test(&mut tests, images)?;
     report.run(tests);
     Ok(())
 }

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64};
 
-use super::boards::{Qemu, expect};
-use super::examples::Examples;
+use super::images::Images;
 use super::instructions::{self, Places};
+use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::Guest;
 
@@ -19,7 +19,7 @@ const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
 ];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Examples) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Images) {
     for name in IMAGES {
         tests.add(format!("soft-float: no such instruction in {name}"), move || {
             let found = strange(instructions::floating(&soft.image(name))?);
@@ -50,7 +50,7 @@ fn strange(places: Places) -> Places {
     places.into_iter().filter(|place| !known(place)).collect()
 }
 
-fn boots(qemu: &Qemu<'_>, soft: &Examples, name: &str, arguments: &[&str], texts: &[&str]) -> Result<()> {
+fn boots(qemu: &Qemu<'_>, soft: &Images, name: &str, arguments: &[&str], texts: &[&str]) -> Result<()> {
     let guest = Guest { cpus: 2, ..qemu.guest(&soft.image(name), arguments) };
     expect(&guest, b"", 0, texts).map(drop)
 }

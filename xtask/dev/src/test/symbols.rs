@@ -8,16 +8,16 @@ use anyhow::{Context, Result, ensure};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 
-use super::examples::Examples;
+use super::images::Images;
 use super::schedule::Tests;
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::toolchain::Toolchain;
 use xtask::workspace;
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, examples: &'a Examples) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) {
     tests.add("symbols: the kernel exports what hermit-abi declares", exports);
     tests.add("symbols: std needs nothing else", std_needs);
-    tests.add("symbols: only programs with sockets contain the network stack", || network(examples));
+    tests.add("symbols: only programs with sockets contain the network stack", || network(images));
 }
 
 /// Parts of the names of the network stack's crates.
@@ -38,9 +38,9 @@ fn exports() -> Result<()> {
 }
 
 /// The network stack is linked into a program that calls sockets, and no part of it into one that does not.
-fn network(examples: &Examples) -> Result<()> {
+fn network(images: &Images) -> Result<()> {
     let of_network = |example: &str| -> Result<Vec<String>> {
-        let path = examples.image(example);
+        let path = images.image(example);
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let image = object::File::parse(bytes.as_slice())?;
         let symbols = image.symbols().filter_map(|symbol| symbol.name().ok().map(str::to_owned));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::test::host::Host;
+use crate::test::platform::Platform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
 
@@ -18,13 +18,13 @@ const OTHERS: usize = 2;
 /// At the start and at the end, the lines of so long are compared: one of them was not held up on its way.
 const WINDOW: Duration = Duration::from_secs(2);
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
-    tests.add(format!("{host}: ten seconds of a guest are ten seconds of ours"), move || {
-        if is_right(measure(host)?) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    tests.add(format!("{platform}: ten seconds of a guest are ten seconds of ours"), move || {
+        if is_right(measure(platform)?) {
             return Ok(());
         }
         for _ in 0..OTHERS {
-            let error = measure(host)?;
+            let error = measure(platform)?;
             ensure!(is_right(error), "the clock is again {error:.1} parts of a million too fast");
         }
         Ok(())
@@ -37,8 +37,8 @@ fn is_right(error: f64) -> bool {
 }
 
 /// By how many parts of a million the clock of a guest is too fast.
-fn measure(host: &Host<'_>) -> Result<f64> {
-    let outcome = host.guest("threads", &["tick"]).expect(0, &["ok"])?;
+fn measure(platform: &Platform<'_>) -> Result<f64> {
+    let outcome = platform.guest("threads", &["tick"]).expect(0, &["ok"])?;
     let ticks: Vec<_> = outcome.lines().filter_map(|(moment, line)| tick(moment, &line)).collect();
     error(&ticks)
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::test::host::{Guest, Host};
+use crate::test::platform::{Guest, Platform};
 use crate::test::schedule::Tests;
 use xtask::build;
 
@@ -79,27 +79,27 @@ const ON_SLOW_HOSTS: [&str; 13] = [
     "two-faults",
 ];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
-    let wanted = |fault: &str| !host.is_slow() || ON_SLOW_HOSTS.contains(&fault);
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    let wanted = |fault: &str| !platform.is_slow() || ON_SLOW_HOSTS.contains(&fault);
     for (fault, code, texts) in FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
-        tests.add(format!("{host}: faults {fault}"), move || {
-            host.guest("faults", &[fault]).expect(code, texts).map(drop)
+        tests.add(format!("{platform}: faults {fault}"), move || {
+            platform.guest("faults", &[fault]).expect(code, texts).map(drop)
         });
     }
     for cpus in [1, 2] {
         for (fault, code, text) in THREAD_FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
-            tests.add(format!("{host}, CPUs {cpus}: faults {fault}"), move || {
-                one_report(&host.guest("faults", &[fault]).cpus(cpus), code, text)
+            tests.add(format!("{platform}, CPUs {cpus}: faults {fault}"), move || {
+                one_report(&platform.guest("faults", &[fault]).cpus(cpus), code, text)
             });
         }
     }
-    tests.add(format!("{host}: random numbers differ from run to run"), move || {
-        differs(&host.guest("faults", &["entropy"]), 0, "random number:")
+    tests.add(format!("{platform}: random numbers differ from run to run"), move || {
+        differs(&platform.guest("faults", &["entropy"]), 0, "random number:")
     });
-    tests.add(format!("{host}: addresses differ from run to run"), move || {
-        differs(&host.guest("faults", &["null"]), 139, "image at")
+    tests.add(format!("{platform}: addresses differ from run to run"), move || {
+        differs(&platform.guest("faults", &["null"]), 139, "image at")
     });
-    tests.add(format!("{host}: a fault of an image without symbols"), move || nameless(host));
+    tests.add(format!("{platform}: a fault of an image without symbols"), move || nameless(platform));
 }
 
 /// A guest ends with one report of a fault, and no more.
@@ -123,11 +123,11 @@ fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
 }
 
 /// A stripped image prints numbers.
-fn nameless(host: &Host<'_>) -> Result<()> {
+fn nameless(platform: &Platform<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("faults");
-    build::strip(&host.examples.image("faults"), &stripped)?;
-    let text = host.guest_of(&stripped, &["null"]).expect(139, &["backtrace", "   0: 0x"])?.text();
+    build::strip(&platform.images.image("faults"), &stripped)?;
+    let text = platform.guest_of(&stripped, &["null"]).expect(139, &["backtrace", "   0: 0x"])?.text();
     ensure!(!text.contains("faults::"), "a stripped image has names\n{text}");
     Ok(())
 }

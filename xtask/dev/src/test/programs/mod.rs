@@ -2,36 +2,36 @@
 //!
 //! Where a KVM merely emulates the processor, a small part of it: what depends on the machine, and takes seconds.
 
-mod abi;
+mod abi_calls;
 mod clock;
-mod crates;
 mod faults;
-mod hello;
-mod input;
+mod hello_world;
 mod network;
+mod stdin;
+mod third_party;
 mod threads;
 
 use anyhow::Result;
 
-use super::host::Host;
+use super::platform::Platform;
 use super::schedule::Tests;
 
 /// Memory for a guest that needs much, in MiB.
 const MUCH_MEMORY: u64 = 1024;
 
 /// Tests everything that the host has time for.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) -> Result<()> {
-    hello::test(tests, host, long);
-    faults::test(tests, host);
-    input::test(tests, host);
-    threads::test(tests, host, long);
-    if host.is_slow() {
-        network::test_light(tests, host);
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) -> Result<()> {
+    hello_world::test(tests, platform, long);
+    faults::test(tests, platform);
+    stdin::test(tests, platform);
+    threads::test(tests, platform, long);
+    if platform.is_slow() {
+        network::test_light(tests, platform);
         return Ok(());
     }
-    abi::test(tests, host);
-    clock::test(tests, host);
-    crates::test(tests, host)?;
-    network::test(tests, host, long);
+    abi_calls::test(tests, platform);
+    clock::test(tests, platform);
+    third_party::test(tests, platform)?;
+    network::test(tests, platform, long);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::MUCH_MEMORY;
-use crate::test::host::{Guest, Host};
+use crate::test::platform::{Guest, Platform};
 use crate::test::schedule::Tests;
 
 /// How many CPUs a machine has.
@@ -58,64 +58,64 @@ const PROMISES: [(&str, &[&str]); 2] = [
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
 ];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
-    let slow = host.is_slow();
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+    let slow = platform.is_slow();
     for cpus in CPUS.into_iter().filter(|cpus| *cpus <= 2 || !slow) {
         for check in CHECKS.into_iter().filter(|check| !slow || ON_SLOW_HOSTS.contains(check)) {
-            tests.add(format!("{host}, CPUs {cpus}: threads {check}"), move || {
-                succeeds(&guest(host, cpus, &[check]))
+            tests.add(format!("{platform}, CPUs {cpus}: threads {check}"), move || {
+                succeeds(&guest(platform, cpus, &[check]))
             });
         }
         if !slow {
-            stress(tests, host, cpus, long);
+            stress(tests, platform, cpus, long);
         }
     }
     if !slow {
         for cpus in [8, 64] {
-            tests.add(format!("{host}, CPUs {cpus}: threads spawn-join"), move || {
-                succeeds(&guest(host, cpus, &["spawn-join"]).memory(MUCH_MEMORY))
+            tests.add(format!("{platform}, CPUs {cpus}: threads spawn-join"), move || {
+                succeeds(&guest(platform, cpus, &["spawn-join"]).memory(MUCH_MEMORY))
             });
         }
-        policies(tests, host);
-        wake_ups(tests, host, long);
+        policies(tests, platform);
+        wake_ups(tests, platform, long);
     }
 }
 
-fn stress<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, cpus: u32, long: bool) {
+fn stress<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, cpus: u32, long: bool) {
     let time = if long { LONG_STRESS } else { STRESS };
-    tests.add(format!("{host}, CPUs {cpus}: threads stress for {time:?}"), move || {
+    tests.add(format!("{platform}, CPUs {cpus}: threads stress for {time:?}"), move || {
         let seconds = time.as_secs().to_string();
-        succeeds(&guest(host, cpus, &["stress", "--seconds", &seconds]).more_time(time))
+        succeeds(&guest(platform, cpus, &["stress", "--seconds", &seconds]).more_time(time))
     });
 }
 
-fn policies<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>) {
+fn policies<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     for (policy, checks) in PROMISES {
         for check in checks {
-            tests.add(format!("{host}, CPUs 2, policy {policy}: threads {check}"), move || {
-                succeeds(&host.guest(policy, &[check, "--cpus-expected", "2"]).cpus(2))
+            tests.add(format!("{platform}, CPUs 2, policy {policy}: threads {check}"), move || {
+                succeeds(&platform.guest(policy, &[check, "--cpus-expected", "2"]).cpus(2))
             });
         }
     }
 }
 
 /// Many sleeps, and a hundred times as many yields: the numbers with --long.
-fn wake_ups<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
-    let sleeps = match (host.is_native(), long) {
+fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+    let sleeps = match (platform.is_native(), long) {
         (_, true) => 1_000_000,
         (true, false) => 100_000,
         (false, false) => return,
     };
     tests.add(
-        format!("{host}, CPUs 2: threads wake-ups, {sleeps} sleeps and 100 times as many yields"),
-        move || succeeds(&guest(host, 2, &["wake-ups", &sleeps.to_string()]).more_time(WAKE_UPS)),
+        format!("{platform}, CPUs 2: threads wake-ups, {sleeps} sleeps and 100 times as many yields"),
+        move || succeeds(&guest(platform, 2, &["wake-ups", &sleeps.to_string()]).more_time(WAKE_UPS)),
     );
 }
 
 /// A guest that checks what the arguments say, on a machine with so many CPUs.
-fn guest<'a>(host: &'a Host<'_>, cpus: u32, arguments: &[&str]) -> Guest<'a> {
+fn guest<'a>(platform: &'a Platform<'_>, cpus: u32, arguments: &[&str]) -> Guest<'a> {
     let guest =
-        host.guest("threads", &[arguments, &["--cpus-expected", &cpus.to_string()]].concat()).cpus(cpus);
+        platform.guest("threads", &[arguments, &["--cpus-expected", &cpus.to_string()]].concat()).cpus(cpus);
     if arguments.first().is_some_and(|check| LARGE.contains(check)) {
         guest.memory(MUCH_MEMORY)
     } else {
@@ -130,7 +130,7 @@ fn succeeds(guest: &Guest<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::PROMISES;
-    use crate::test::examples::POLICIES;
+    use crate::test::images::POLICIES;
 
     #[test]
     fn every_policy_is_tested() {

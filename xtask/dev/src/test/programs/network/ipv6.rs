@@ -9,34 +9,34 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket}
 
 use super::load::PORT;
 use super::tap::{self, Tap};
-use super::{http, packets, server};
-use crate::test::cable::Cable;
-use crate::test::host::Host;
+use super::{http, packets, server_guest};
+use crate::test::platform::Platform;
+use crate::test::tap_nic::TapNic;
 
 /// By which routers show that they are on the same link (RFC 4861, section 6.1.2).
 const HOPS: u8 = 255;
 
 /// By the address that the machine is told.
-pub(super) fn told(host: &Host<'_>) -> Result<()> {
+pub(super) fn told(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let (addresses, gateway) = (vec![(IpAddr::V6(tap.guest_v6()), 64)], IpAddr::V6(tap.host_v6()));
-    let cable = Cable { addresses, gateway, ..tap.cable() };
-    served(host, cable, (tap.guest_v6(), PORT).into(), || Ok(()))
+    let nic = TapNic { addresses, gateway, ..tap.nic() };
+    served(platform, nic, (tap.guest_v6(), PORT).into(), || Ok(()))
 }
 
 /// By the address that every machine has on its link.
-pub(super) fn link(host: &Host<'_>) -> Result<()> {
+pub(super) fn link(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
-    served(host, tap.cable(), link_local(&tap)?.into(), || Ok(()))
+    served(platform, tap.nic(), link_local(&tap)?.into(), || Ok(()))
 }
 
 /// By the address that the machine makes for itself in a network of which a router speaks.
-pub(super) fn router(host: &Host<'_>) -> Result<()> {
+pub(super) fn router(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let guest = link_local(&tap)?;
     let network = tap.routed_network()?;
     let address = SocketAddr::from((tap::own_address(network), PORT));
-    served(host, tap.cable(), address, || advertise(network, guest))
+    served(platform, tap.nic(), address, || advertise(network, guest))
 }
 
 fn link_local(tap: &Tap) -> Result<SocketAddrV6> {
@@ -44,14 +44,19 @@ fn link_local(tap: &Tap) -> Result<SocketAddrV6> {
 }
 
 /// Runs a server and asks it, again and again with something else in front.
-fn served(host: &Host<'_>, cable: Cable, address: SocketAddr, before: impl Fn() -> Result<()>) -> Result<()> {
-    let guest = host.guest("httpd", &[]).memory(64).cable(cable);
+fn served(
+    platform: &Platform<'_>,
+    nic: TapNic,
+    address: SocketAddr,
+    before: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let guest = platform.guest("httpd", &[]).memory(64).nic(nic);
     let ask = || {
         let answer = http::patiently(|| before().and_then(|()| http::get_first(address, "/bytes/100000")))?;
         ensure!(answer.len() == 100_000, "{} bytes", answer.len());
         Ok(())
     };
-    server::during(&guest, ask, || http::exit(address)).map(drop)
+    server_guest::during(&guest, ask, || http::exit(address)).map(drop)
 }
 
 /// Says what routers of a network say.

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::http::{self, Connection};
-use super::server;
-use super::way::{self, Way};
-use crate::test::host::{Guest, Host};
+use super::path::{self, NetworkPath};
+use super::server_guest;
+use crate::test::platform::{Guest, Platform};
 use crate::test::schedule::Tests;
 
 /// The port of the server in its machine.
@@ -36,24 +36,28 @@ const KEPT: u64 = 2 << 20;
 /// How long connections that have ended are remembered, up to 100 s if their peers are not heard of, with some to spare.
 const MEMORY_TIME: Duration = Duration::from_secs(150);
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, host: &'a Host<'_>, long: bool) {
-    let in_a_row = if host.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
-    let reason = way::reason_against(host);
-    let name = format!("{host}: {AT_ONCE} connections at once");
-    tests.add_unless(reason.clone(), name, move || at_once(host));
-    let name = format!("{host}: {in_a_row} connections in a row");
-    tests.add_unless(reason, name, move || in_a_row_of(host, in_a_row));
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+    let in_a_row = if platform.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
+    let reason = path::reason_against(platform);
+    let name = format!("{platform}: {AT_ONCE} connections at once");
+    tests.add_unless(reason.clone(), name, move || at_once(platform));
+    let name = format!("{platform}: {in_a_row} connections in a row");
+    tests.add_unless(reason, name, move || in_a_row_of(platform, in_a_row));
 }
 
 /// A server for many clients, which may be idle for long.
-pub(super) fn httpd<'a>(host: &'a Host<'_>, mebibytes: u64) -> Guest<'a> {
-    let guest = host.guest("httpd", &[]).memory(mebibytes).more_time(TIME);
+pub(super) fn httpd<'a>(platform: &'a Platform<'_>, mebibytes: u64) -> Guest<'a> {
+    let guest = platform.guest("httpd", &[]).memory(mebibytes).more_time(TIME);
     guest.variable("HTTPD_TIMEOUT=60000").variable("HTTPD_CONNECTIONS=4096")
 }
 
 /// Runs a test against a server, twice: the first time everything has its first time. The second one costs no memory.
-pub(super) fn twice(way: &Way, guest: Guest<'_>, test: impl Fn(SocketAddr) -> Result<()>) -> Result<()> {
-    let (guest, address) = way.reach(guest, PORT)?;
+pub(super) fn twice(
+    path: &NetworkPath,
+    guest: Guest<'_>,
+    test: impl Fn(SocketAddr) -> Result<()>,
+) -> Result<()> {
+    let (guest, address) = path.reach(guest, PORT)?;
     let run = || {
         http::get_patiently(address, "/")?;
         test(address)?;
@@ -61,7 +65,7 @@ pub(super) fn twice(way: &Way, guest: Guest<'_>, test: impl Fn(SocketAddr) -> Re
         test(address)?;
         regained(address, before)
     };
-    server::during(&guest, run, || http::exit(address)).map(drop)
+    server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
 
 /// The memory that the server has left, once it no longer becomes more.
@@ -99,13 +103,13 @@ pub(super) fn memory(address: SocketAddr) -> Result<u64> {
     text.trim().parse().with_context(|| text.clone())
 }
 
-fn at_once(host: &Host<'_>) -> Result<()> {
+fn at_once(platform: &Platform<'_>) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < DESCRIPTORS) {
         setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), ..limit })
             .context("this process may not have as many descriptors as it needs")?;
     }
-    twice(&Way::best()?, httpd(host, 512), open_many)
+    twice(&NetworkPath::best()?, httpd(platform, 512), open_many)
 }
 
 /// All stay open while each is answered three times: at once, and when all others are there, too.
@@ -127,8 +131,8 @@ fn open_many(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-fn in_a_row_of(host: &Host<'_>, count: usize) -> Result<()> {
-    twice(&Way::best()?, httpd(host, 64), |address| {
+fn in_a_row_of(platform: &Platform<'_>, count: usize) -> Result<()> {
+    twice(&NetworkPath::best()?, httpd(platform, 64), |address| {
         (0..count / 2).try_for_each(|number| {
             let answer = http::get_patiently(address, "/bytes/100");
             let answer = answer.with_context(|| format!("connection {number}"))?;

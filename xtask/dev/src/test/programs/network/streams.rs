@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::path::NetworkPath;
 use super::tap::Tap;
-use super::way::Way;
-use super::{http, server, services, uninterrupted};
-use crate::test::host::Host;
+use super::{http, server_guest, servers, uninterrupted};
+use crate::test::platform::Platform;
 
 /// The port of the server, which sends back what it gets.
 const PORT: u16 = 7070;
@@ -24,11 +24,11 @@ const TIME: Duration = Duration::from_secs(4);
 /// Bytes that are written and compared at once: no multiple of any segment.
 const PIECE: usize = 50_000;
 
-pub(super) fn test(host: &Host<'_>) -> Result<()> {
-    let way = Way::Tap(Tap::new()?);
-    let (guest, address) = way.reach(host.guest("poll_server", &[]).memory(64), PORT)?;
+pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+    let path = NetworkPath::Tap(Tap::new()?);
+    let (guest, address) = path.reach(platform.guest("poll_server", &[]).memory(64), PORT)?;
     let test = || streams(address);
-    server::during(&guest, test, || services::end_poll_server(address)).map(drop)
+    server_guest::during(&guest, test, || servers::end_poll_server(address)).map(drop)
 }
 
 fn streams(address: SocketAddr) -> Result<()> {

@@ -7,7 +7,7 @@ use std::process::{self, Command};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::test::cable::Cable;
+use crate::test::tap_nic::TapNic;
 
 /// The device by which taps are made.
 const TUN: &str = "/dev/net/tun";
@@ -89,9 +89,9 @@ impl Tap {
     }
 
     /// The plug for a guest with an address of the older version.
-    pub(super) fn cable(&self) -> Cable {
+    pub(super) fn nic(&self) -> TapNic {
         let mac = [0x52].iter().chain(&GUEST_MAC).map(|byte| format!("{byte:02x}"));
-        Cable {
+        TapNic {
             tap: self.name.clone(),
             mac: mac.collect::<Vec<_>>().join(":"),
             addresses: vec![(IpAddr::V4(self.guest()), 24)],
@@ -116,7 +116,7 @@ impl Tap {
 
     /// Has the host send to the guest from the first moment on, without having asked for its address on the wire.
     pub(super) fn know_guest(&self) -> Result<()> {
-        let mac = self.cable().mac;
+        let mac = self.nic().mac;
         ip(&format!("neigh replace {} lladdr {mac} dev {} nud permanent", self.guest(), self.name))
     }
 }

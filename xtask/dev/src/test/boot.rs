@@ -1,0 +1,116 @@
+//! Images that must not boot, other ways to boot, and fused images.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use hermit_interface::exit::NOT_STARTED;
+use tempfile::{NamedTempFile, TempDir};
+
+use super::machine_types::{Qemu, expect};
+use super::schedule::Tests;
+use xtask::build;
+use xtask::image::{MULTIBOOT_MAGIC, fuse};
+use xtask::qemu::{Board, Guest};
+
+/// Boots an image in a way; the folder is for files that this takes.
+type Boot = fn(&Qemu<'_>, &Path) -> Result<()>;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
+    refusals(tests, qemu)?;
+    let boots: [(&str, Boot); 3] = [
+        ("boot: by PVH", by_pvh),
+        ("boot: by a loader without symbols", stripped),
+        ("boot: fused, by multiboot and by PVH", fused),
+    ];
+    for (name, boot) in boots {
+        tests.add(name, move || {
+            let folder = TempDir::new().context("cannot make a temporary folder")?;
+            boot(qemu, folder.path())
+        });
+    }
+    Ok(())
+}
+
+fn refusals<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
+    let image = fs::read(qemu.image("hello_world")).context("cannot read an example")?;
+    let foreign = of_another_abi(&image)?;
+    let linux = fs::read(std::env::current_exe()?).context("cannot read this program")?;
+    let cases: [(&str, &[u8], &str); 8] = [
+        ("a Linux program", &linux, "the ABI note is missing"),
+        ("an image truncated at 1 KiB", &image[..1024], "truncated"),
+        ("an image truncated at half", &image[..image.len() / 2], "truncated"),
+        ("an image without its last byte", &image[..image.len() - 1], "truncated"),
+        ("an image of another ABI", &foreign, "built for ABI version 99"),
+        ("garbage", &[0xa5; 5000], "not an ELF file"),
+        ("a text", b"#!/bin/sh\necho hello\n", "not an ELF file"),
+        ("an empty file", b"", "not an ELF file"),
+    ];
+    for (name, bytes, text) in cases {
+        let bytes = bytes.to_vec();
+        tests.add(format!("refused: {name}"), move || {
+            let file = NamedTempFile::new().context("cannot make a temporary file")?;
+            fs::write(&file, bytes)?;
+            let guest = qemu.guest(file.path(), &[]);
+            let output = expect(&guest, b"", NOT_STARTED, &["hermit-loader: error: ", text])?;
+            let lines = output.iter().filter(|&&byte| byte == b'\n').count();
+            ensure!(lines == 1, "{lines} lines: {}", String::from_utf8_lossy(&output));
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// The image, which says that it was built for version 99 of the ABI.
+pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
+    let mut foreign = image.to_vec();
+    let note = find(&foreign, b"HERMIT\0\0")? + 8;
+    foreign[note] = 99;
+    Ok(foreign)
+}
+
+/// Where some bytes are for the first time.
+fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
+    bytes
+        .windows(pattern.len())
+        .position(|window| window == pattern)
+        .context("an expected pattern is missing")
+}
+
+/// A copy of a loader that QEMU does not take for a multiboot kernel.
+fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
+    let mut bytes = fs::read(loader)?;
+    let place = find(&bytes, &MULTIBOOT_MAGIC.to_le_bytes())?;
+    bytes[place..place + 4].fill(0);
+    fs::write(&copy, bytes)?;
+    Ok(copy)
+}
+
+fn by_pvh(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let kernel = without_multiboot(&qemu.loader, folder.join("pvh"))?;
+    let guest = Guest { kernel, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
+    expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
+}
+
+/// What follows the loader in its file must not matter: QEMU puts the command line right behind what it loads.
+fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let kernel = folder.join("stripped");
+    build::strip(&qemu.loader, &kernel)?;
+    for board in [Board::Microvm, Board::Pc] {
+        let guest = Guest { kernel: kernel.clone(), board, ..qemu.example("hello_world", &["one"]) };
+        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    }
+    Ok(())
+}
+
+fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("hello_world"))?)?;
+    let multiboot = folder.join("fused");
+    fs::write(&multiboot, file)?;
+    let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
+    for kernel in [multiboot, pvh] {
+        let guest = Guest { kernel, image: None, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
+        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! The build tool as users call it: on their own crates and on ours.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, ensure};
+
+use super::images::Images;
+use super::platform::Platform;
+use super::schedule::Tests;
+use xtask::cargo;
+use xtask::target::GUEST_TARGET;
+use xtask::{process, workspace};
+
+/// The variable with options of the machine for the runner.
+const OPTIONS: &str = "HERMIT_RUN_ARGS";
+
+/// The program `xtask`, built if need be.
+static XTASK: OnceLock<PathBuf> = OnceLock::new();
+
+/// A program of somebody else, with a test.
+const PROGRAM: &str = r#"
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+fn main() {
+    println!("from {} {:?}", std::env::consts::OS, std::env::args().skip(1).collect::<Vec<_>>());
+    std::process::exit(7)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn threads_work() {
+        assert_eq!(std::thread::spawn(|| std::env::consts::OS).join().unwrap(), "hermit");
+    }
+}
+"#;
+
+/// Runs programs on a platform of `run`, whose name is the host's.
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
+        runs(&platform.to_string(), &platform.images.image("hello_world"))
+    });
+    tests.add(format!("{platform}: run with a disk"), move || disk(&platform.to_string(), platform.images));
+    if platform.is_slow() {
+        // What follows builds images that have floating-point instructions.
+        return;
+    }
+    tests.add(format!("{platform}: run with a time limit"), move || {
+        time_limit(&platform.to_string(), &platform.images.image("stdin"))
+    });
+    let machine = format!("--platform {platform} --timeout 60 --memory 32M");
+    let options = machine.clone();
+    tests.add(format!("{platform}: cargo run in the workspace"), move || {
+        let mut cargo = process::cargo();
+        cargo.current_dir(workspace::root()).env(OPTIONS, &options).stdin(Stdio::null());
+        cargo.args(["run", "--quiet", "--release", "--package", "hello_world", "--target", GUEST_TARGET]);
+        expect(cargo.args(["--", "--exit-code", "7"]), 7, "operating system: hermit").map(drop)
+    });
+    tests.add(format!("{platform}: a crate outside the workspace"), move || {
+        outside_crate(&platform.to_string(), &machine, &platform.images.folder().join("another folder"))
+    });
+}
+
+/// The command `xtask` with arguments.
+pub(super) fn xtask(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(xtask_program()?);
+    command.args(arguments).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The file of the program `xtask`.
+fn xtask_program() -> Result<&'static Path> {
+    if XTASK.get().is_none() {
+        // Another thread may have stored the same path meanwhile.
+        let _: Result<(), PathBuf> = XTASK.set(cargo::build_xtask()?);
+    }
+    XTASK.get().map(PathBuf::as_path).context("the program `xtask` was not built")
+}
+
+/// Runs a command, and checks its exit code and that it prints a text to either stream.
+pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Output> {
+    let output = command.output().with_context(|| format!("cannot start {}", process::display(command)))?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let fits = output.status.code() == Some(code) && (stdout.contains(text) || stderr.contains(text));
+    ensure!(
+        fits && !stderr.contains("panicked"),
+        "`{}` ended with {} instead of {code}, or did not print {text:?}\n--- stdout:\n{stdout}\n--- stderr:\n{stderr}\n---",
+        process::display(command),
+        output.status,
+    );
+    Ok(output)
+}
+
+/// Plain cargo in somebody else's crate; `cargo xtask run PATH`, and cargo's commands through the runner.
+fn outside_crate(platform: &str, machine: &str, folder: &Path) -> Result<()> {
+    make_crate(folder)?;
+    let runner = format!("{} runner", xtask_program()?.display());
+    let cargo = |words: &[&str]| {
+        let mut cargo = process::cargo();
+        cargo.current_dir(folder).env_remove("CARGO_TARGET_DIR").stdin(Stdio::null());
+        cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", &runner).env(OPTIONS, machine);
+        cargo.args(words).args(["--quiet", "--target", GUEST_TARGET]);
+        cargo
+    };
+    process::run(&mut cargo(&["build"]))?;
+    let name = folder.display().to_string();
+    let run = ["run", &name, "--platform", platform, "--timeout", "60", "--", "a b"];
+    expect(&mut xtask(&run)?, 7, "from hermit [\"a b\"]")?;
+    expect(cargo(&["run"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
+    expect(&mut cargo(&["test"]), 0, "test result: ok. 1 passed").map(drop)
+}
+
+/// Makes a crate with the dependency, as a user does, unless an earlier ring has: its first build takes long.
+fn make_crate(folder: &Path) -> Result<()> {
+    let manifest = folder.join("Cargo.toml");
+    if manifest.exists() {
+        return Ok(());
+    }
+    process::run(process::cargo().args(["new", "--quiet", "--vcs", "none", "--name", "guest"]).arg(folder))?;
+    let mut text = fs::read_to_string(&manifest)?;
+    text.push_str(&format!(
+        "\n[target.'cfg(target_os = \"hermit\")'.dependencies]\nhermit-sys = {{ path = {:?} }}\n",
+        workspace::root().join("hermit-sys").display().to_string()
+    ));
+    fs::write(&manifest, text)?;
+    fs::write(folder.join("src/main.rs"), PROGRAM)?;
+    Ok(())
+}
+
+/// `run` passes on what goes in and what comes out.
+fn runs(platform: &str, image: &Path) -> Result<()> {
+    let image = image.display().to_string();
+    let run =
+        ["run", &image, "--platform", platform, "--env", "GREETING=hi", "--cpus", "2", "--timeout", "60"];
+    let arguments = [&run, ["--", "one", "--exit-code", "42"].as_slice()].concat();
+    let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi\nprocessors: 2\n")?;
+    ensure!(output.stdout.starts_with(b"Hello, world!\n"), "something else is on standard output");
+    Ok(())
+}
+
+/// `run` has disks, whatever their file is called.
+fn disk(platform: &str, images: &Images) -> Result<()> {
+    let file = images.folder().join("a disk, zeroed");
+    fs::write(&file, vec![0; 4096])?;
+    let file = file.display().to_string();
+    let image = images.image("disk").display().to_string();
+    let run = |disk: &str| {
+        let rest = ["--block", disk, "--", "check", "/dev/vda"];
+        xtask(&[&["run", &image, "--platform", platform, "--timeout", "60"], rest.as_slice()].concat())
+    };
+    expect(&mut run(&file)?, 0, "4096 bytes are as they were written")?;
+    expect(&mut run(&format!("{file}:ro"))?, 1, "Permission denied").map(drop)
+}
+
+fn time_limit(platform: &str, image: &Path) -> Result<()> {
+    let image = image.display().to_string();
+    let mut command = xtask(&["run", &image, "--platform", platform, "--timeout", "1"])?;
+    // Its input never ends.
+    let output = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = output.stderr(Stdio::piped()).spawn()?;
+    let pipe = child.stdin.take();
+    let result = child.wait_with_output()?;
+    drop(pipe);
+    let text = String::from_utf8_lossy(&result.stderr);
+    ensure!(result.status.code() == Some(124) && text.contains("more than 1 s"), "{}: {text}", result.status);
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! A process that runs a guest: its input, its time limit, and what came of it.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use xtask::process;
+
+/// How often a running process is looked at.
+const POLL: Duration = Duration::from_millis(1);
+
+/// What the guest reads.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// These bytes, and then it waits for more.
+    Open(Vec<u8>),
+    /// What is in the file.
+    File(File),
+    /// The end at once.
+    Nothing,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The exit code; there is none if a signal ended it.
+    pub(super) code: Option<i32>,
+    /// What is on standard output.
+    pub(super) output: Vec<u8>,
+    /// What is on standard error.
+    pub(super) errors: Vec<u8>,
+    /// When standard output had come to a length.
+    arrivals: Vec<(Instant, usize)>,
+}
+
+impl Outcome {
+    /// Everything that was printed: first standard output, then standard error.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&[self.output.as_slice(), &self.errors].concat()).into_owned()
+    }
+
+    /// The whole lines on standard output, and when each had come.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (Instant, String)> {
+        let mut end = 0;
+        self.output.split_inclusive(|&byte| byte == b'\n').map_while(move |line| {
+            end += line.len();
+            let (moment, _) = self.arrivals.iter().find(|(_, length)| *length >= end)?;
+            Some((*moment, String::from_utf8_lossy(line).trim_end().to_owned()))
+        })
+    }
+
+    /// Compares with what is expected: the exit code, and texts, wherever they are.
+    pub(super) fn check(&self, code: i32, texts: &[&str]) -> Result<()> {
+        let (text, mut wrong) = (self.text(), String::new());
+        if self.code != Some(code) {
+            writeln!(wrong, "it ended with {:?} instead of {code}", self.code)?;
+        }
+        for expected in texts.iter().filter(|expected| !text.contains(**expected)) {
+            writeln!(wrong, "it did not print {expected:?}")?;
+        }
+        ensure!(wrong.is_empty(), "{wrong}{self}");
+        Ok(())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (output, errors) = (String::from_utf8_lossy(&self.output), String::from_utf8_lossy(&self.errors));
+        write!(out, "--- standard output:\n{output}\n--- standard error:\n{errors}\n---")
+    }
+}
+
+/// A process that runs. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct ChildProcess {
+    child: Child,
+    /// Its input ends when this is dropped.
+    open: Option<Sender<()>>,
+    output: Reader,
+    errors: Reader,
+    start: Instant,
+    limit: Duration,
+}
+
+impl ChildProcess {
+    /// Starts it. After the time limit it is killed.
+    pub(super) fn start(mut command: Command, input: Input, limit: Duration) -> Result<Self> {
+        let (stdin, bytes, stays_open) = match input {
+            Input::Bytes(bytes) => (Stdio::piped(), bytes, false),
+            Input::Open(bytes) => (Stdio::piped(), bytes, true),
+            Input::File(file) => (file.into(), Vec::new(), false),
+            Input::Nothing => (Stdio::null(), Vec::new(), false),
+        };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let start = Instant::now();
+        let child = command.spawn();
+        let mut child = child.with_context(|| format!("cannot start {}", process::display(&command)))?;
+        let output = Reader::new(child.stdout.take().context("there is no output")?);
+        let errors = Reader::new(child.stderr.take().context("there is no output for errors")?);
+        let (sender, dropped) = mpsc::channel::<()>();
+        if let Some(mut pipe) = child.stdin.take() {
+            thread::spawn(move || {
+                // A guest that has ended reads no more: nothing is left to be done about an error.
+                pipe.write_all(&bytes).unwrap_or_default();
+                // It fails as soon as there is no sender any more, which is what is waited for.
+                dropped.recv().unwrap_or_default();
+            });
+        }
+        Ok(Self { child, open: stays_open.then_some(sender), output, errors, start, limit })
+    }
+
+    /// The process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until these bytes are on standard output.
+    pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
+        while !self.output.pieces().bytes.windows(bytes.len()).any(|window| window == bytes) {
+            ensure!(self.start.elapsed() < self.limit, "it has not printed what it should");
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Sends a signal, named as for kill(1).
+    pub(super) fn signal(&self, name: &str) -> Result<()> {
+        process::run(Command::new("sh").args(["-c", &format!("kill -{name} {}", self.id())]))
+    }
+
+    /// Ends it at once, whatever it does.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.child.kill().context("cannot kill a process")
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("cannot wait for a process")?.is_some())
+    }
+
+    /// Waits for the end.
+    pub(super) fn end(mut self) -> Result<Outcome> {
+        let mut is_late = false;
+        let code = loop {
+            if let Some(status) = self.child.try_wait().context("cannot wait for a process")? {
+                break status.code();
+            }
+            if !is_late && self.start.elapsed() > self.limit {
+                is_late = true;
+                self.child.kill().context("cannot kill a process")?;
+            }
+            thread::sleep(POLL);
+        };
+        self.open = None;
+        let (Pieces { bytes: output, arrivals }, errors) = (self.output.end(), self.errors.end().bytes);
+        let outcome = Outcome { code, output, errors, arrivals };
+        ensure!(!is_late, "it ran for {:?} and was killed\n{outcome}", self.limit);
+        Ok(outcome)
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        // It has ended if nothing went wrong: then there is nothing to kill.
+        let _: io::Result<()> = self.child.kill();
+        let _: io::Result<ExitStatus> = self.child.wait();
+    }
+}
+
+/// What has come through a pipe.
+#[derive(Debug, Default)]
+struct Pieces {
+    bytes: Vec<u8>,
+    /// When there were how many.
+    arrivals: Vec<(Instant, usize)>,
+}
+
+/// A thread that reads a pipe to its end.
+#[derive(Debug)]
+struct Reader {
+    pieces: Arc<Mutex<Pieces>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Reader {
+    fn new(mut pipe: impl Read + Send + 'static) -> Self {
+        let pieces: Arc<Mutex<Pieces>> = Arc::default();
+        let copy = Arc::clone(&pieces);
+        let thread = thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut piece) {
+                let mut pieces = locked(&copy);
+                pieces.bytes.extend_from_slice(&piece[..count]);
+                let length = pieces.bytes.len();
+                pieces.arrivals.push((Instant::now(), length));
+            }
+        });
+        Self { pieces, thread: Some(thread) }
+    }
+
+    fn pieces(&self) -> MutexGuard<'_, Pieces> {
+        locked(&self.pieces)
+    }
+
+    fn end(&mut self) -> Pieces {
+        // The thread has no way to fail.
+        self.thread.take().map_or(Ok(()), thread::JoinHandle::join).unwrap_or_default();
+        mem::take(&mut self.pieces())
+    }
+}
+
+fn locked(pieces: &Mutex<Pieces>) -> MutexGuard<'_, Pieces> {
+    pieces.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChildProcess, Input};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
+    #[test]
+    fn output_and_exit_code_are_kept_and_compared() {
+        let command = shell("cat; echo problem >&2; exit 3");
+        let outcome =
+            ChildProcess::start(command, Input::Bytes(b"input\n".into()), LIMIT).unwrap().end().unwrap();
+        assert_eq!(
+            (outcome.output.as_slice(), outcome.errors.as_slice()),
+            (&b"input\n"[..], &b"problem\n"[..])
+        );
+        outcome.check(3, &["input", "problem"]).unwrap();
+        let message = outcome.check(0, &["other"]).unwrap_err().to_string();
+        assert!(message.contains("Some(3) instead of 0") && message.contains("\"other\""), "{message}");
+    }
+
+    #[test]
+    fn each_line_has_its_moment() {
+        let start = Instant::now();
+        let running = ChildProcess::start(shell("echo a; sleep 2; echo b"), Input::Nothing, LIMIT).unwrap();
+        let outcome = running.end().unwrap();
+        let lines: Vec<_> = outcome.lines().collect();
+        assert_eq!((lines[0].1.as_str(), lines[1].1.as_str(), lines.len()), ("a", "b", 2));
+        assert!(lines[1].0 - start >= Duration::from_secs(2) && lines[0].0 < lines[1].0);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_killed() {
+        let running = ChildProcess::start(shell("cat"), Input::Open(Vec::new()), Duration::from_millis(100));
+        let message = running.unwrap().end().unwrap_err().to_string();
+        assert!(message.contains("was killed"), "{message}");
+    }
+
+    #[test]
+    fn open_input_does_not_end_before_the_process() {
+        let running =
+            ChildProcess::start(shell("read line; echo $line"), Input::Open(b"x\n".into()), LIMIT).unwrap();
+        running.has_printed(b"x\n").unwrap();
+        assert_eq!(running.end().unwrap().code, Some(0));
+    }
+}

@@ -1,0 +1,64 @@
+//! What a program finds around it, its exit code, and machines of many sizes.
+
+use anyhow::{Result, ensure};
+
+use crate::test::platform::Platform;
+use crate::test::schedule::Tests;
+
+/// Exit codes that must come through where there is no time for all.
+const CODES: [u8; 8] = [0, 1, 2, 42, 127, 128, 254, 255];
+
+/// Sizes of memory, in MiB: the least, one with a hole below 4 GiB or not, and one with memory above it.
+const MEMORY: [u64; 3] = [8, 1024, 5 * 1024];
+
+/// How many CPUs a machine has.
+const CPUS: [u32; 4] = [1, 2, 4, 64];
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+    // A debug build has several times the instructions.
+    let images: &[&str] = if platform.is_slow() { &["hello_world"] } else { &["hello_world", "debug"] };
+    for image in images {
+        tests.add(format!("{platform}: {image}, its arguments and a variable"), move || {
+            greeting(platform, image)
+        });
+    }
+    tests.add(format!("{platform}: arguments pass unchanged"), move || {
+        let odd = ["", "a \"b\" \\ c", "--", "ü€\u{1F980}", "new\nline", "-x=1,2"];
+        let texts: Vec<_> =
+            odd.iter().enumerate().map(|(index, odd)| format!("argument {}: {odd}\n", index + 1)).collect();
+        let mut texts: Vec<_> = texts.iter().map(String::as_str).collect();
+        texts.push("GREETING=good \"day\"");
+        platform.guest("hello_world", &odd).variable("GREETING=good \"day\"").expect(0, &texts).map(drop)
+    });
+    let codes = if platform.is_native() || (long && !platform.is_slow()) {
+        (0..=255).collect()
+    } else {
+        CODES.to_vec()
+    };
+    tests.add(format!("{platform}: {} exit codes", codes.len()), move || {
+        codes.iter().try_for_each(|&code| {
+            let arguments = ["--exit-code", &code.to_string()];
+            platform.guest("hello_world", &arguments).expect(code.into(), &[]).map(drop)
+        })
+    });
+    for mebibytes in MEMORY {
+        tests.add(format!("{platform}: boots with {mebibytes} MiB"), move || {
+            platform.guest("hello_world", &[]).memory(mebibytes).expect(0, &["Hello, world!"]).map(drop)
+        });
+    }
+    for cpus in CPUS {
+        tests.add(format!("{platform}, CPUs {cpus}: available_parallelism"), move || {
+            let text = format!("processors: {cpus}\n");
+            platform.guest("hello_world", &[]).cpus(cpus).expect(0, &[&text]).map(drop)
+        });
+    }
+}
+
+fn greeting(platform: &Platform<'_>, image: &str) -> Result<()> {
+    let texts = ["Hello, world!", "hermit", "argument 1: one", "argument 2: two words", "GREETING=good day"];
+    let guest = platform.guest(image, &["one", "two words"]).variable("GREETING=good day");
+    let outcome = guest.expect(0, &texts)?;
+    ensure!(outcome.output.starts_with(b"Hello, world!"), "something else is on standard output\n{outcome}");
+    ensure!(outcome.errors.is_empty(), "there is something on standard error\n{outcome}");
+    Ok(())
+}

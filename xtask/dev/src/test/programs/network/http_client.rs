@@ -1,0 +1,165 @@
+//! A client in a guest: `http_client`, against servers on the host.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::dns_server::DnsServer;
+use super::{http, path};
+use crate::test::child::Outcome;
+use crate::test::platform::Platform;
+use crate::test::report::note;
+use crate::test::schedule::Tests;
+use xtask::process;
+
+/// What the server of this test has for everybody.
+const BODY: &str = "as it was sent\n";
+
+/// A guest that connects before it has an address once waited for ten seconds although the address was there at once.
+const SOON: Duration = Duration::from_secs(8);
+
+/// How often it is tried: a busy machine may take as long, but hardly always.
+const ATTEMPTS: usize = 3;
+
+/// Makes certificates, and speaks TLS.
+const OPENSSL: &str = "openssl";
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    let reason = path::reason_against(platform);
+    tests.add_unless(
+        reason.clone(),
+        format!("{platform}: http_client, first thing in its life"),
+        move || plain(platform),
+    );
+    let no_server = reason.clone().or_else(|| name_server(platform).err());
+    tests.add_unless(no_server, format!("{platform}: http_client, by a name"), move || named(platform));
+    if !platform.is_uhyve() {
+        tests.add(format!("{platform}: http_client, told what makes no sense"), move || misled(platform));
+    }
+    let no_openssl = || process::find(OPENSSL).is_none().then(|| format!("there is no {OPENSSL}"));
+    tests.add_unless(reason.or_else(no_openssl), format!("{platform}: http_client and HTTPS"), move || {
+        secret(platform)
+    });
+}
+
+/// It gets what the server has, and soon.
+fn plain(platform: &Platform<'_>) -> Result<()> {
+    for _ in 1..ATTEMPTS {
+        let (time, _) = first_thing(platform)?;
+        if time < SOON {
+            return Ok(());
+        }
+        note(format!("it took {time:?}"));
+    }
+    let (time, outcome) = first_thing(platform)?;
+    ensure!(time < SOON, "it took {time:?}\n{outcome}");
+    Ok(())
+}
+
+/// It gets what the server has; it knows where the server is, but not yet who it is itself. How long that took.
+fn first_thing(platform: &Platform<'_>) -> Result<(Duration, Outcome)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    let url = format!("http://{}:{port}/", path::host_of(platform).context("the host has no address")?);
+    // It has no other way to end than that somebody connects.
+    thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
+    let start = Instant::now();
+    let outcome = platform.guest("http_client", &[&url]).memory(64).connected().expect(0, &[BODY])?;
+    Ok((start.elapsed(), outcome))
+}
+
+/// A server on the host by which every name is the host's, and where it is for guests; or why there is none.
+fn name_server(platform: &Platform<'_>) -> Result<(DnsServer, Ipv4Addr), String> {
+    let Some(IpAddr::V4(address)) = path::host_of(platform) else {
+        return Err("the host has no address of IPv4".to_owned());
+    };
+    let server = DnsServer::serve(address).map_err(|error| format!("the port of name servers: {error}"))?;
+    Ok((server, address))
+}
+
+/// The same by a name: nobody can be asked before the guest has an address.
+fn named(platform: &Platform<'_>) -> Result<()> {
+    let (_server, address) = name_server(platform).map_err(anyhow::Error::msg)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://server.test:{}/", listener.local_addr()?.port());
+    // If nobody connects, it waits until xtask ends.
+    thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
+    let guest = platform.guest("http_client", &[&url]).memory(64).connected().nameserver(address.into());
+    guest.expect(0, &[BODY]).map(drop)
+}
+
+/// A setting that cannot be is said not to count. uhyve refuses it.
+fn misled(platform: &Platform<'_>) -> Result<()> {
+    let guest = platform.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).connected();
+    let texts = &["`nameserver=255.255.255.255` on the command line makes no sense", "refused"];
+    guest.nameserver(Ipv4Addr::BROADCAST.into()).expect(1, texts).map(drop)
+}
+
+/// Reads a request and answers in chunks.
+fn answer(mut stream: &TcpStream) -> Result<()> {
+    for line in BufReader::new(stream).lines() {
+        if line?.is_empty() {
+            break;
+        }
+    }
+    let (first, last) = BODY.split_at(BODY.len() / 2);
+    write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    for piece in [first, last] {
+        write!(stream, "{:x}\r\n{piece}\r\n", piece.len())?;
+    }
+    write!(stream, "0\r\n\r\n")?;
+    Ok(())
+}
+
+/// A server with a certificate that is made for it; it is gone at the end.
+struct Secret(Child);
+
+impl Secret {
+    fn start(folder: &Path, port: u16) -> Result<Self> {
+        let child = Command::new(OPENSSL)
+            .args(["s_server", "-quiet", "-www", "-cert", "certificate", "-key", "key", "-accept"])
+            .arg(format!("127.0.0.1:{port}"))
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        child.map(Self).context("cannot start a server for HTTPS")
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        // If it has ended already there is nothing to kill.
+        let _: std::io::Result<()> = self.0.kill();
+        let _: std::io::Result<std::process::ExitStatus> = self.0.wait();
+    }
+}
+
+/// It believes the server whose certificate it knows, and nobody else.
+fn secret(platform: &Platform<'_>) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let address = path::host_of(platform).context("the host has no address")?;
+    let name = format!("subjectAltName=IP:{address}");
+    let mut openssl = Command::new(OPENSSL);
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+    openssl.args(["-nodes", "-subj", "/CN=test", "-days", "2", "-keyout", "key", "-out", "certificate"]);
+    openssl.args(["-addext", &name, "-addext", "basicConstraints=critical,CA:FALSE"]);
+    let made = openssl.current_dir(folder.path()).output().context("cannot start openssl")?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let certificate = fs::read_to_string(folder.path().join("certificate"))?;
+    let certificate: String = certificate.lines().filter(|line| !line.starts_with("--")).collect();
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let _server = Secret::start(folder.path(), port)?;
+    http::patiently(|| http::connect((Ipv4Addr::LOCALHOST, port).into()))?;
+    let url = format!("https://{address}:{port}/");
+    let client = || platform.guest("http_client", &[&url]).memory(64).connected();
+    client().variable(&format!("HTTP_CLIENT_ROOT={certificate}")).expect(0, &["TLSv1.3"])?;
+    client().expect(1, &["certificate"]).map(drop)
+}

@@ -1,0 +1,281 @@
+//! Servers behind a port of the host: `httpd`, `web`, `poll_server` and `udp_echo`.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use super::http::{self, Answer, Connection};
+use super::path::{self, NetworkPath};
+use super::{PATIENCE, server_guest};
+use crate::test::platform::Platform;
+use crate::test::schedule::Tests;
+use xtask::process;
+
+/// Connections at a time.
+const CLIENTS: usize = 32;
+
+/// Bytes of a large answer.
+const LARGE: usize = 1_000_000;
+
+/// What a client of an echo sends.
+const ECHO: usize = 50_000;
+
+/// A large datagram; the largest ones are more than a packet of passt's can be.
+const LARGE_DATAGRAM: usize = 65_000;
+
+/// Servers end connections that are idle for some ten seconds. All must be made well within them.
+const MAKING: Duration = Duration::from_secs(5);
+
+/// How often connections are made that took longer, on a busy machine.
+const ATTEMPTS: usize = 3;
+
+/// How much longer the guest may take then.
+const MORE_TIME: Duration = Duration::from_secs(120);
+
+/// After that long a datagram or its answer is lost.
+const LOST: Duration = Duration::from_millis(500);
+
+/// A server, where it listens, what is done with it, and how it is told to end.
+type Case = (&'static str, u16, fn(SocketAddr) -> Result<()>, fn(SocketAddr) -> Result<()>);
+
+const SERVERS: [Case; 4] = [
+    ("httpd", 8080, httpd, http::exit),
+    ("web", 8080, web, http::exit),
+    ("poll_server", 7070, poll_server, end_poll_server),
+    ("udp_echo", 7007, udp_echo, end_udp_echo),
+];
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    let reason = path::reason_against(platform);
+    for case in SERVERS {
+        behind_a_port(tests, platform, case, reason.clone());
+    }
+    let reason = reason.or_else(|| process::find("curl").is_none().then(|| "there is no curl".to_owned()));
+    tests.add_unless(reason, format!("{platform}: httpd and curl"), move || {
+        served(platform, ("httpd", 8080, curl, http::exit))
+    });
+}
+
+/// A server, and one client after the other.
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit), path::reason_against(platform));
+}
+
+fn behind_a_port<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, case: Case, reason: Option<String>) {
+    tests.add_unless(reason, format!("{platform}: {} behind -p", case.0), move || served(platform, case));
+}
+
+fn served(platform: &Platform<'_>, (name, port, test, farewell): Case) -> Result<()> {
+    let path = NetworkPath::port()?;
+    let (guest, address) = path.reach(platform.guest(name, &[]).memory(128), port)?;
+    // Where the machine is slow, httpd shall not find its clients idle while the others come.
+    let guest = guest.variable("HTTPD_TIMEOUT=60000").more_time(MORE_TIME);
+    server_guest::during(&guest, || test(address), || farewell(address)).map(drop)
+}
+
+/// Makes connections, and talks over all of them at the same time. They are made one by one: QEMU lets one wait, and tells
+/// others to come back after seconds.
+fn at_once<C: Send>(
+    open: impl Fn() -> Result<C>,
+    talk: impl Fn(usize, C) -> Result<()> + Sync,
+) -> Result<()> {
+    let connections = all_at_once(&open)?;
+    let talk = &talk;
+    thread::scope(|scope| {
+        let numbered = connections.into_iter().enumerate();
+        let clients: Vec<_> =
+            numbered.map(|(number, connection)| scope.spawn(move || talk(number, connection))).collect();
+        clients
+            .into_iter()
+            .try_for_each(|client| client.join().unwrap_or_else(|_| bail!("a client panicked")))
+    })
+}
+
+/// Connections, the first of which is not yet old when the last one is made.
+fn all_at_once<C>(open: impl Fn() -> Result<C>) -> Result<Vec<C>> {
+    let mut attempt = 0;
+    loop {
+        let start = Instant::now();
+        let connections = (0..CLIENTS).map(|_| http::patiently(&open)).collect::<Result<Vec<_>>>()?;
+        attempt += 1;
+        if start.elapsed() < MAKING || attempt == ATTEMPTS {
+            return Ok(connections);
+        }
+    }
+}
+
+/// A connection over which there was an answer.
+fn greeted(address: SocketAddr, path: &str) -> Result<Connection> {
+    let mut connection = Connection::new(address)?;
+    connection.ask(&format!("GET {path}"), b"")?;
+    Ok(connection)
+}
+
+/// Clients get what they ask for.
+fn greetings(address: SocketAddr) -> Result<()> {
+    http::get_patiently(address, "/")?;
+    for _ in 0..3 {
+        greeted(address, "/")?;
+    }
+    Ok(())
+}
+
+/// Clients at a time get what they ask for, and keep their connections.
+fn httpd(address: SocketAddr) -> Result<()> {
+    http::get_patiently(address, "/")?;
+    at_once(
+        || greeted(address, "/"),
+        |number, mut connection| {
+            let size = if number == 0 { LARGE } else { number * 1000 };
+            let answer = connection.ask(&format!("GET /bytes/{size}"), b"")?;
+            ensure!(answer.body.len() == size, "{} of {size} bytes came", answer.body.len());
+            let body = vec![b'a'; size.min(LARGE)];
+            ensure!(connection.ask("POST /echo", &body)?.body == body, "an echo is not what was sent");
+            ensure!(connection.ask("GET /nothing", b"")?.status == 404, "there is nothing at that path");
+            Ok(())
+        },
+    )
+}
+
+/// Notes are made, changed, found and removed; afterwards there is none.
+fn web(address: SocketAddr) -> Result<()> {
+    http::get_patiently(address, "/health")?;
+    at_once(
+        || greeted(address, "/health"),
+        |number, mut connection| {
+            let mut ask = |request: &str, body: &str, status: u16| {
+                let answer = connection.ask(request, body.as_bytes())?;
+                let text = String::from_utf8_lossy(&answer.body).into_owned();
+                ensure!(answer.status == status, "{request}: {} instead of {status}, {text}", answer.status);
+                Ok(text)
+            };
+            let note = ask("POST /notes", &format!(r#"{{"text":"note <{number}>"}}"#), 201)?;
+            let name = note.split([':', ',']).nth(1).unwrap_or_default().to_owned();
+            let found = ask(&format!("GET /notes?contains=%3C{number}%3E"), "", 200)?;
+            ensure!(found == format!("[{note}]"), "{found} instead of {note}");
+            ask(&format!("PUT /notes/{name}"), r#"{"text":"another"}"#, 200)?;
+            ask(&format!("DELETE /notes/{name}"), "", 200)?;
+            ask(&format!("GET /notes/{name}"), "", 404).map(drop)
+        },
+    )?;
+    let answer = http::get(address, "/notes")?;
+    ensure!(answer == b"[]", "there are notes: {}", String::from_utf8_lossy(&answer));
+    Ok(())
+}
+
+/// Clients at a time get back what they send while they are still sending.
+fn poll_server(address: SocketAddr) -> Result<()> {
+    let hello = |mut stream: TcpStream| {
+        let mut answer = [0; 2];
+        stream.write_all(b"hi")?;
+        stream.read_exact(&mut answer)?;
+        ensure!(answer == *b"hi", "{answer:?}");
+        Ok(stream)
+    };
+    http::patiently(|| hello(http::connect_first(address)?))?;
+    at_once(
+        || hello(http::connect(address)?),
+        |number, stream| {
+            let bytes: Vec<u8> =
+                (0..ECHO).map(|place| b'a' + u8::try_from((place + number) % 26).unwrap_or(0)).collect();
+            thread::scope(|scope| {
+                let writer = scope
+                    .spawn(|| (&stream).write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write)));
+                let echo = http::rest(&stream)?;
+                writer.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
+                ensure!(echo == bytes, "{} bytes came back, or others than were sent", echo.len());
+                Ok(())
+            })
+        },
+    )
+}
+
+/// Says the word that ends it.
+pub(super) fn end_poll_server(address: SocketAddr) -> Result<()> {
+    let mut stream = http::connect(address)?;
+    stream.write_all(b"exit\n")?;
+    http::rest(&stream).map(drop)
+}
+
+/// Datagrams of all sizes come back to whom they came from.
+fn udp_echo(address: SocketAddr) -> Result<()> {
+    at_once(
+        || udp_socket(address),
+        |number, socket| {
+            for size in [0, 1, 1472, 1473, 8000 + number] {
+                let datagram = vec![u8::try_from(number)?; size];
+                exchange(&socket, &datagram)?;
+            }
+            Ok(())
+        },
+    )?;
+    exchange(&udp_socket(address)?, &vec![7; LARGE_DATAGRAM])
+}
+
+/// Says so until it is heard: the port is gone with the guest.
+fn end_udp_echo(address: SocketAddr) -> Result<()> {
+    let (socket, start) = (udp_socket(address)?, Instant::now());
+    while start.elapsed() < PATIENCE && socket.send(b"exit").is_ok() {
+        if socket.recv(&mut [0; 8]).is_ok() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn udp_socket(address: SocketAddr) -> Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(LOST))?;
+    Ok(socket)
+}
+
+/// Sends a datagram until it comes back: any of them may be lost.
+fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Result<()> {
+    let start = Instant::now();
+    let mut answer = vec![0; LARGE_DATAGRAM + 1];
+    while start.elapsed() < PATIENCE {
+        // The host says so when nobody listens yet.
+        if socket.send(datagram).is_err() {
+            continue;
+        }
+        // What comes late is an answer to an earlier one.
+        while let Ok(size) = socket.recv(&mut answer) {
+            if answer.get(..size) == Some(datagram) {
+                return Ok(());
+            }
+        }
+    }
+    bail!("a datagram of {} bytes does not come back", datagram.len())
+}
+
+/// What people use.
+fn curl(address: SocketAddr) -> Result<()> {
+    http::get_patiently(address, "/")?;
+    let url = format!("http://{address}");
+    let curl = |words: &[&str]| {
+        let limit = PATIENCE.as_secs().to_string();
+        process::output(
+            Command::new("curl")
+                .args(["--silent", "--show-error", "--fail", "--max-time", &limit])
+                .args(words),
+        )
+    };
+    // One connection for both.
+    let text = curl(&["--write-out", "%{num_connects}\n", &url, &format!("{url}/bytes/3")])?;
+    ensure!(text == "Hello from hermit\n1\nxxx0\n", "{text}");
+    // A large body is announced first.
+    let body = "b".repeat(LARGE);
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("body");
+    std::fs::write(&file, &body)?;
+    let text = curl(&["--data-binary", &format!("@{}", file.display()), &format!("{url}/echo")])?;
+    ensure!(text == body, "the echo of {LARGE} bytes has {}", text.len());
+    let answer = Connection::new(address)?.ask("GET /", b"")?;
+    ensure!(answer == Answer { status: 200, body: b"Hello from hermit\n".to_vec() }, "{answer:?}");
+    Ok(())
+}

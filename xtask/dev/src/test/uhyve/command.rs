@@ -1,0 +1,91 @@
+//! One machine of uhyve, as its command line describes it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::test::child::{ChildProcess, Input, Outcome};
+use crate::test::platform::LIMIT;
+
+/// How much later uhyve is killed if it does not keep to the time limit.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// uhyve with options, an image and the program's arguments.
+#[derive(Debug)]
+pub(in crate::test) struct UhyveCommand {
+    /// uhyve and its options.
+    command: Command,
+    /// What follows the options.
+    rest: Vec<OsString>,
+    limit: Duration,
+    input: Input,
+}
+
+impl UhyveCommand {
+    /// A machine with one CPU that reads nothing.
+    pub(in crate::test) fn new(command: Command, image: &Path, arguments: &[&str]) -> Self {
+        let words = ["--"].iter().chain(arguments).map(OsString::from);
+        let rest = [image.as_os_str().to_owned()].into_iter().chain(words).collect();
+        Self { command, rest, limit: LIMIT, input: Input::Nothing }
+    }
+
+    /// Adds options of uhyve.
+    pub(in crate::test) fn options(mut self, options: &[&str]) -> Self {
+        self.command.args(options);
+        self
+    }
+
+    /// Adds CPUs.
+    pub(in crate::test) fn cpus(self, cpus: u32) -> Self {
+        self.options(&["--cpus", &cpus.to_string()])
+    }
+
+    /// Adds a disk, written as on the command line.
+    pub(in crate::test) fn disk(self, disk: &str) -> Self {
+        self.options(&["--block", disk])
+    }
+
+    /// Sets what the guest reads.
+    pub(in crate::test) fn reads(self, input: Input) -> Self {
+        Self { input, ..self }
+    }
+
+    /// Has the guest wait for input, once `READY` is on standard output of `examples/stdin`.
+    pub(in crate::test) fn waits(self) -> Self {
+        self.reads(Input::Open(b"ready\n".to_vec()))
+    }
+
+    /// Sets the time limit that uhyve is told.
+    pub(in crate::test) fn limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Has another program start uhyve: it gets the whole command as arguments behind `words`.
+    pub(in crate::test) fn started_by(mut self, words: &[&str]) -> Self {
+        let mut command = Command::new(words.first().copied().unwrap_or("env"));
+        command.args(words.iter().skip(1)).arg(self.command.get_program()).args(self.command.get_args());
+        self.command = command;
+        self
+    }
+
+    /// Starts it.
+    pub(in crate::test) fn start(mut self) -> Result<ChildProcess> {
+        self.command.args(["--timeout", &self.limit.as_secs_f64().to_string()]).args(self.rest);
+        ChildProcess::start(self.command, self.input, self.limit + GRACE)
+    }
+
+    /// Runs it to its end.
+    pub(in crate::test) fn run(self) -> Result<Outcome> {
+        self.start()?.end()
+    }
+
+    /// Runs it and checks the exit code and that it prints certain texts, wherever.
+    pub(in crate::test) fn expect(self, code: i32, texts: &[&str]) -> Result<Outcome> {
+        let outcome = self.run()?;
+        outcome.check(code, texts)?;
+        Ok(outcome)
+    }
+}

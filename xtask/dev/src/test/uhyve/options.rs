@@ -1,0 +1,84 @@
+//! uhyve's command line, its time limit, and signals.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Fixture;
+use crate::test::build_tool;
+use crate::test::child::Input;
+use crate::test::schedule::Tests;
+use xtask::uhyve::{Engine, Uhyve};
+use xtask::{process, setup};
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
+    fixture.add(tests, "--check", move || check(fixture));
+    fixture.add(tests, "--help", move || {
+        let help = process::output(Command::new(&fixture.program).arg("--help"))?;
+        ensure!(help.contains("Usage: uhyve") && help.contains("--block"), "{help}");
+        Ok(())
+    });
+    fixture.add(tests, "--stats", move || {
+        let outcome = fixture.command("hello_world", &[]).options(&["--stats"]).expect(0, &[])?;
+        let errors = String::from_utf8_lossy(&outcome.errors).into_owned();
+        ensure!(errors.starts_with("uhyve: ran for ") && errors.contains("register writes"), "{errors}");
+        Ok(())
+    });
+    fixture.add(tests, "a time limit", move || {
+        let machine =
+            fixture.command("stdin", &[]).reads(Input::Open(Vec::new())).limit(Duration::from_millis(500));
+        machine.expect(124, &["more than 0.5 s and was ended"]).map(drop)
+    });
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        for (name, arguments) in [("stdin", [].as_slice()), ("threads", &["tick"])] {
+            fixture.add(tests, &format!("SIG{signal} while {name} runs"), move || {
+                told_to_end(fixture, (name, arguments), signal, code)
+            });
+        }
+    }
+    fixture.add(tests, "`auto`", move || auto(fixture));
+}
+
+/// The exit code says whether a guest would run at full speed.
+fn check(fixture: &Fixture<'_>) -> Result<()> {
+    let output = Command::new(&fixture.program).arg("--check").output().context("cannot start uhyve")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let works = |engine: &str| text.lines().any(|line| line.starts_with(&format!("{engine}: works")));
+    let code = if works("kvm") || works("process") { 0 } else { 125 };
+    ensure!(text.lines().count() == 2 && output.status.code() == Some(code), "{}: {text}", output.status);
+    Ok(())
+}
+
+/// Unless it is told, uhyve takes what runs code at full speed, and says so in one line if that is not KVM. `run` adds nothing.
+fn auto(fixture: &Fixture<'_>) -> Result<()> {
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
+    let machine = fixture.command_without_engine("hello_world");
+    if !uhyve.is_fast {
+        return machine.expect(125, &["uhyve: error: "]).map(drop);
+    }
+    let image = fixture.image("hello_world").display().to_string();
+    let run =
+        build_tool::expect(&mut build_tool::xtask(&["run", &image, "--timeout", "60"])?, 0, "Hello, world!")?;
+    for errors in [machine.expect(0, &["Hello, world!"])?.errors, run.stderr] {
+        let errors = String::from_utf8_lossy(&errors);
+        let expected = usize::from(!uhyve.works(Engine::Kvm));
+        ensure!(errors.lines().count() == expected, "not {expected} lines: {errors}");
+    }
+    Ok(())
+}
+
+/// A guest that waits, or works, ends as soon as uhyve is told.
+fn told_to_end(
+    fixture: &Fixture<'_>,
+    (image, arguments): (&str, &[&str]),
+    signal: &str,
+    code: i32,
+) -> Result<()> {
+    let machine = fixture.command(image, arguments).reads(Input::Open(b"tick\nTICK\n".to_vec())).start()?;
+    machine.has_printed(if image == "stdin" { b"TICK" } else { b"tick" })?;
+    machine.signal(signal)?;
+    let outcome = machine.end()?;
+    ensure!(outcome.code == Some(code), "it ended with {:?} instead of {code}\n{outcome}", outcome.code);
+    Ok(())
+}

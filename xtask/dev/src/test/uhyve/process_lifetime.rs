@@ -1,0 +1,52 @@
+//! The two processes of the process engine: neither outlives the other.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use super::Fixture;
+use crate::test::child::ChildProcess;
+use crate::test::schedule::Tests;
+use xtask::process;
+
+/// How long a process may take to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
+    for signal in ["KILL", "TERM"] {
+        fixture.add(tests, &format!("the guest ends with uhyve, SIG{signal}"), move || {
+            let (running, guest) = start(fixture)?;
+            running.signal(signal)?;
+            running.end()?;
+            has_ended(guest)
+        });
+    }
+    fixture.add(tests, "uhyve ends with the guest", move || {
+        let (running, guest) = start(fixture)?;
+        process::run(Command::new("sh").args(["-c", &format!("kill -KILL {guest}")]))?;
+        running.end()?.check(125, &["uhyve: error: "])
+    });
+}
+
+/// A guest that waits, and its process.
+fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
+    let running = fixture.command("stdin", &[]).waits().start()?;
+    running.has_printed(b"READY")?;
+    match process::children(running.id())?[..] {
+        [guest] => Ok((running, guest)),
+        ref children => bail!("uhyve has not one child but {children:?}"),
+    }
+}
+
+/// Nothing of the process runs any more. Whether somebody has asked for its exit code does not matter.
+fn has_ended(process: u32) -> Result<()> {
+    let start = Instant::now();
+    while fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|state| !state.contains(") Z ")) {
+        ensure!(start.elapsed() < PATIENCE, "process {process} is still there");
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

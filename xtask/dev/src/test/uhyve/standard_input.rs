@@ -1,0 +1,45 @@
+//! Standard input, whatever it is connected to.
+
+use std::io::{Seek, Write};
+
+use anyhow::{Result, ensure};
+
+use super::Fixture;
+use crate::test::child::Input;
+use crate::test::schedule::Tests;
+
+/// How much goes through a pipe.
+const LENGTH: usize = 100_000;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
+    fixture.add(tests, "standard input, a pipe with every byte", move || {
+        let bytes = bytes(LENGTH);
+        copied(fixture, Input::Bytes(bytes.clone()), &bytes)
+    });
+    fixture.add(tests, "standard input, a file", move || {
+        let (bytes, mut file) = (bytes(5000), tempfile::tempfile()?);
+        file.write_all(&bytes)?;
+        file.rewind()?;
+        copied(fixture, Input::File(file), &bytes)
+    });
+    fixture.add(tests, "standard input, /dev/null", move || copied(fixture, Input::Nothing, b""));
+    fixture.add(tests, "standard input, closed", move || {
+        let machine = fixture.command("stdin", &[]).started_by(&["sh", "-c", "exec \"$@\" <&-", "sh"]);
+        machine.expect(0, &["0 bytes"]).map(drop)
+    });
+}
+
+/// So many bytes, in which every value occurs.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..=u8::MAX).cycle().take(length).collect()
+}
+
+/// The program gets these bytes, and what it makes of them gets here.
+fn copied(fixture: &Fixture<'_>, input: Input, bytes: &[u8]) -> Result<()> {
+    let count = format!("{} bytes", bytes.len());
+    let outcome = fixture.command("stdin", &[]).reads(input).expect(0, &[&count])?;
+    let expected = [bytes.to_ascii_uppercase(), format!("{count}\n").into_bytes()].concat();
+    let output = [outcome.output, outcome.errors].concat();
+    ensure!(output == expected, "the output is not the input in upper case");
+    Ok(())
+}

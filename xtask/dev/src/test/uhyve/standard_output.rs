@@ -1,0 +1,30 @@
+//! What uhyve does with output.
+
+use anyhow::{Result, ensure};
+
+use super::Fixture;
+use crate::test::schedule::Tests;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
+    fixture.add(tests, "output comes before the report of a fault", move || order(fixture));
+    fixture.add(tests, "standard output, closed", move || {
+        let machine = fixture.command("hello_world", &["--exit-code", "3"]);
+        machine.started_by(&["sh", "-c", "exec \"$@\" >&-", "sh"]).expect(3, &[]).map(drop)
+    });
+    fixture.add(tests, "standard output that nobody reads", move || {
+        // The pipe's reader ends before uhyve starts; the exit code goes by way of standard error.
+        let script = "{ sleep 0.1; \"$@\"; echo \"code $?\" >&2; } | true";
+        let machine = fixture.command("hello_world", &["--exit-code", "3"]);
+        machine.started_by(&["sh", "-c", script, "sh"]).expect(0, &["code 3"]).map(drop)
+    });
+}
+
+/// With both streams in one pipe, what a program printed stands before what its death printed.
+fn order(fixture: &Fixture<'_>) -> Result<()> {
+    let machine = fixture.command("faults", &["two-faults"]).cpus(2);
+    let machine = machine.options(&["--stats"]).started_by(&["sh", "-c", "exec \"$@\" 2>&1", "sh"]);
+    let text = machine.expect(139, &[])?.text();
+    let (report, stats) = (text.find("backtrace"), text.find("uhyve: ran for"));
+    ensure!(report.is_some() && report < stats, "they stand in another order:\n{text}");
+    Ok(())
+}
