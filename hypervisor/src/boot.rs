@@ -1,4 +1,4 @@
-//! An image in memory, with everything that its kernel must know.
+//! Boot: loads an image into the VM's memory, with the boot information that its kernel needs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,19 +9,19 @@ use hermit_interface::image::Image;
 
 use crate::memory::Memory;
 
-/// One part in so many of the memory may hold names of functions.
-const SHARE: u64 = 8;
+/// Part of the free memory that the symbol table may take, as a divisor.
+const SYMBOLS_DIVISOR: u64 = 8;
 
-/// Why an image cannot be put into memory.
+/// Why an image cannot be loaded into memory.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The machine has too little memory.
+    /// The VM has too little memory.
     #[error("the machine has too little memory for the image: give it more with --memory")]
     OutOfMemory,
     /// See [`LoadError`].
     #[error(transparent)]
     Load(LoadError),
-    /// The host gives no random numbers.
+    /// The host's random number generator failed.
     #[error("the host gives no random numbers: {0}")]
     Random(getrandom::Error),
 }
@@ -32,82 +32,86 @@ impl From<LoadError> for BootError {
     }
 }
 
-/// What the kernel is told about the machine.
+/// Facts of the VM for the boot information.
 #[derive(Debug)]
-pub struct Facts<'a> {
-    /// What runs the kernel.
+pub struct BootParams<'a> {
+    /// Platform of the kernel.
     pub platform: Platform,
-    /// How many processors there are.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// Devices behind virtio-mmio registers.
+    /// Devices with virtio-mmio registers.
     pub devices: &'a [Device],
-    /// The command line ([`hermit_interface::command_line`]).
+    /// Encoded command line ([`hermit_interface::command_line`]).
     pub command_line: &'a [u8],
-    /// The time-stamp counter as the guest sees it.
+    /// The guest's time-stamp counter.
     pub tsc: Tsc,
-    /// The date when the counter showed that: [`now`].
-    pub date: u64,
+    /// Wall-clock time of the counter's value: [`wall_clock_ns`].
+    pub wall_clock_ns: u64,
 }
 
-/// A time-stamp counter.
+/// Time-stamp counter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tsc {
-    /// Ticks per second.
-    pub frequency: u64,
-    /// What it shows now.
-    pub now: u64,
+    /// Frequency in Hz.
+    pub frequency_hz: u64,
+    /// Current value.
+    pub value: u64,
 }
 
-/// How the first processor enters the kernel.
+/// State in which the boot CPU enters the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// The first instruction.
-    pub instruction: u64,
-    /// The address of the boot information, for the first argument's register.
+pub struct KernelEntry {
+    /// Virtual address of the first instruction.
+    pub rip: u64,
+    /// Virtual address of the boot information, the kernel's argument.
     pub boot_info: u64,
-    /// The physical address of the topmost page table.
+    /// Physical address of the topmost page table.
     pub page_table_root: u64,
-    /// Where the image lies in virtual memory: what its file calls address 0.
+    /// Load address of the image: the virtual address of address 0 in its file.
     pub image: u64,
-    /// Where physical address 0 is in virtual memory.
+    /// Virtual address of the direct map, at which physical address 0 is mapped.
     pub direct_map: u64,
 }
 
-/// Puts an image into memory at a random address.
+/// Loads an image at a random address.
 ///
 /// # Errors
 ///
 /// See [`BootError`].
-pub fn load(memory: &mut Memory, image: &Image<'_>, facts: &Facts<'_>) -> Result<Entry, BootError> {
+pub fn load(
+    memory: &mut Memory,
+    image: &Image<'_>,
+    params: &BootParams<'_>,
+) -> Result<KernelEntry, BootError> {
     let (mut free, later) = memory.free();
     let mut loaded = hermit_boot::load(memory, &mut free, image, randomness()?, 0)?;
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
-    info.platform = facts.platform as u32;
-    info.tsc_frequency = facts.tsc.frequency;
-    info.wall_clock_tsc = facts.tsc.now;
-    info.wall_clock = facts.date;
-    info.cpus = facts.cpus;
+    info.platform = params.platform as u32;
+    info.tsc_frequency = params.tsc.frequency_hz;
+    info.wall_clock_tsc = params.tsc.value;
+    info.wall_clock = params.wall_clock_ns;
+    info.cpus = params.cpus;
     getrandom::fill(&mut info.seed).map_err(BootError::Random)?;
     info.seed_size = 32;
-    let entry = Entry {
-        instruction: loaded.entry,
+    let entry = KernelEntry {
+        rip: loaded.entry,
         boot_info: 0,
         page_table_root: info.page_table_root,
         image: info.image.start,
         direct_map: info.direct_map.start,
     };
     let boot_info =
-        loaded.hand_over(memory, &mut free, later.as_slice(), facts.devices, facts.command_line)?;
-    Ok(Entry { boot_info, ..entry })
+        loaded.hand_over(memory, &mut free, later.as_slice(), params.devices, params.command_line)?;
+    Ok(KernelEntry { boot_info, ..entry })
 }
 
-/// Copies the names of functions to memory that stays the kernel's, if there is some to spare. Without them the kernel
-/// prints numbers.
+/// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory. Without it the
+/// kernel's backtraces have addresses only.
 fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, loaded: &mut Loaded) {
     let Some(symbols) = image.symbols() else { return };
     let size = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_SIZE);
-    if size(symbols.table) + size(symbols.strings) > free.total() / SHARE {
+    if size(symbols.table) + size(symbols.strings) > free.total() / SYMBOLS_DIVISOR {
         return;
     }
     let mut keep = |bytes: &[u8]| {
@@ -116,7 +120,7 @@ fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, l
         Some(Region { start, size: bytes.len() as u64 })
     };
     if let (Some(table), Some(strings)) = (keep(symbols.table), keep(symbols.strings)) {
-        // Without memory for page tables there are no names.
+        // Without memory for their page tables the kernel has no symbols.
         let _: Result<(), LoadError> = loaded.keep_symbols(memory, free, Symbols { table, strings });
     }
 }
@@ -126,9 +130,9 @@ fn randomness() -> Result<Randomness, BootError> {
     Ok(Randomness { image: number()?, direct_map: number()?, free_addresses: number()? })
 }
 
-/// Nanoseconds since 1970 (UTC); 0 if the host's clock is set to before.
+/// Reads the host's wall clock: nanoseconds since 1970 (UTC), or 0 if it is set to an earlier date.
 #[must_use]
-pub fn now() -> u64 {
-    let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(passed.as_nanos()).unwrap_or_default()
+pub fn wall_clock_ns() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `--check`: what this host offers.
+//! `--check`: which engines work on this host.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -7,16 +7,16 @@ use std::process::ExitCode;
 use hermit_interface::exit::NOT_STARTED;
 
 use crate::config::{CpuCount, MemorySize};
-use crate::engine::kvm::KvmEngine;
+use crate::engine::kvm::{KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
-use crate::engine::{Engine, EngineError};
-use crate::memory::{Memory, MemoryError};
+use crate::engine::selection::SelectionError;
+use crate::memory::Memory;
 
-/// Prints what can run images here. The exit code says whether something can at full speed.
+/// Prints which engines work. The exit code is 0 if one runs guests at native speed.
 pub(crate) fn main() -> ExitCode {
     let (kvm, process) = (kvm(), process());
     let (kvm_works, process_works) = (kvm.is_ok(), process.is_ok());
-    // Who closes the output does not want to read it.
+    // It fails if the reader has closed the pipe.
     let _: io::Result<()> = writeln!(io::stdout(), "kvm: {}\nprocess: {}", state(kvm), state(process));
     if kvm_works || process_works { ExitCode::SUCCESS } else { ExitCode::from(NOT_STARTED) }
 }
@@ -25,25 +25,13 @@ fn state(result: Result<(), impl Display>) -> String {
     result.map_or_else(|error| error.to_string(), |()| "works, at full speed".to_owned())
 }
 
-fn kvm() -> Result<(), EngineError> {
-    let memory = Memory::new(MemorySize::default()).map_err(|_| EngineError::Lacks("memory"))?;
-    let engine = KvmEngine::new(memory)?;
+fn kvm() -> Result<(), SelectionError> {
+    let engine = KvmEngine::new(Memory::new(MemorySize::default())?)?;
     let mut vcpus = engine.vcpus(CpuCount::default().get())?;
-    vcpus.iter_mut().try_for_each(|vcpu| vcpu.self_test())
+    Ok(vcpus.iter_mut().try_for_each(self_test)?)
 }
 
-fn process() -> Result<(), ProcessCheck> {
-    let memory = Memory::shared(MemorySize::default())?;
-    let engine = ProcessEngine::new(memory)?;
-    let mut vcpus = engine.vcpus(CpuCount::default().get())?;
-    Ok(vcpus.iter_mut().try_for_each(|vcpu| vcpu.self_test())?)
-}
-
-/// Why no guest can run as a process.
-#[derive(Debug, thiserror::Error)]
-enum ProcessCheck {
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
+fn process() -> Result<(), SelectionError> {
+    let engine = ProcessEngine::new(Memory::shared(MemorySize::default())?)?;
+    Ok(engine.self_test()?)
 }

@@ -1,4 +1,4 @@
-//! What the command does.
+//! The command `uhyve`.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -11,21 +11,21 @@ use hermit_interface::exit::NOT_STARTED;
 use crate::cli::Arguments;
 use crate::config::Config;
 use crate::log::say;
-use crate::machine::End;
 use crate::signals::{Event, Signals};
 use crate::vm::Vm;
+use crate::vm_handle::ShutdownCause;
 use crate::{check, log, sandbox, stats};
 
-/// Exit code of a wrong command line, as clap has it.
-const MISUSED: u8 = 2;
+/// Exit code for a wrong command line, as of clap.
+const USAGE_ERROR: u8 = 2;
 
-/// Exit code of a guest that ran for too long, as of timeout(1).
+/// Exit code after the time limit, as of timeout(1).
 const TIMED_OUT: u8 = 124;
 
-/// What a shell adds to the number of the signal that ended a process.
-const SIGNAL: u8 = 128;
+/// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
+const SIGNAL_BASE: u8 = 128;
 
-/// Does what the command line says.
+/// Runs the command with the arguments of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
     let (timeout, has_stats) = (arguments.timeout, arguments.stats);
     let config = match arguments.config() {
         Ok(config) => config,
-        Err(error) => return failed(error, MISUSED),
+        Err(error) => return failed(error, USAGE_ERROR),
     };
     match run(config, timeout, has_stats, started) {
         Ok(code) => ExitCode::from(code),
@@ -50,25 +50,26 @@ fn failed(error: impl Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Runs the VM to its end, and returns the exit code.
 fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Instant) -> Result<u8> {
     sandbox::close_inherited()?;
-    let account = has_stats.then(stats::Account::open);
+    let status = has_stats.then(stats::ProcessStatus::open);
     let signals = Signals::new()?;
     let vm = Vm::new(config).load()?.start()?;
-    let (machine, memory) = (vm.machine(), vm.memory());
+    let (handle, memory, exits) = (vm.handle(), vm.memory(), vm.exits());
     ::log::info!("the guest runs after {:?}", started.elapsed());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let event = signals.wait(machine.ended(), deadline)?;
-    if event != Event::Ended {
-        machine.finish(End::Stopped);
+    let event = signals.wait(handle.shutdown_event(), deadline)?;
+    if event != Event::Shutdown {
+        handle.shut_down(ShutdownCause::Requested);
     }
-    let end = vm.wait(deadline)?;
-    if let Some(account) = account {
-        say(format_args!("{}", account.report(&machine, &memory, started)));
+    let cause = vm.wait(deadline)?;
+    if let Some(status) = status {
+        say(format_args!("{}", status.report(&exits, &memory, started)));
     }
     Ok(match event {
-        Event::Ended => report(&end),
-        Event::Signal(number) => SIGNAL.saturating_add(number),
+        Event::Shutdown => report(&cause),
+        Event::Signal(number) => SIGNAL_BASE.saturating_add(number),
         Event::Timeout => {
             let limit = timeout.unwrap_or_default().as_secs_f64();
             say(format_args!("error: the guest ran for more than {limit} s and was ended"));
@@ -77,17 +78,17 @@ fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Inst
     })
 }
 
-/// The exit code that an end means; says why if it is not the guest's.
-fn report(end: &End) -> u8 {
-    match end {
-        End::Exited(status) => return *status,
-        // gdb's user wanted that: as if by SIGTERM.
-        End::Stopped => return SIGNAL + 15,
-        End::Reset => {
+/// Returns the exit code for a shutdown, and prints an error unless the guest has exited.
+fn report(cause: &ShutdownCause) -> u8 {
+    match cause {
+        ShutdownCause::Exited(status) => return *status,
+        // By gdb's `kill`: as if by SIGTERM.
+        ShutdownCause::Requested => return SIGNAL_BASE + 15,
+        ShutdownCause::Reset => {
             say(format_args!("error: the guest reset the machine: it met a fault that it could not handle"));
         }
-        End::Failed(reason) => say(format_args!("error: {reason}")),
-        End::Denied(reason) => {
+        ShutdownCause::Failed(reason) => say(format_args!("error: {reason}")),
+        ShutdownCause::Denied(reason) => {
             say(format_args!("error: {reason}"));
             return sandbox::EXIT_CODE;
         }

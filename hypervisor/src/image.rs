@@ -1,4 +1,4 @@
-//! Images from files.
+//! Image files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,34 +7,34 @@ use std::path::{Path, PathBuf};
 use hermit_interface::image::{self, Image, ImageError};
 use hermit_interface::to_usize;
 
-/// No image's file is larger, debugging information included.
-const MAX_FILE: u64 = 4 << 30;
+/// Maximum size of an image file in bytes, debugging information included.
+const MAX_FILE_SIZE: u64 = 4 << 30;
 
-/// Why a file cannot be booted.
+/// Why a file cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {file}: {source}", file = .file.display())]
     Read {
-        /// Its name.
+        /// Path of the file.
         file: PathBuf,
-        /// What the host says.
+        /// Error of the host.
         source: io::Error,
     },
-    /// It is larger than any image.
+    /// The file is larger than 4 GiB.
     #[error("{file} is larger than 4 GiB: that is no image", file = .0.display())]
     TooLarge(PathBuf),
-    /// It is no image, or not one for this hypervisor.
+    /// The file is no image, or is not for this version of the interface.
     #[error("{file}: {source}", file = .file.display())]
     Image {
-        /// Its name.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Reason for which it was rejected.
         source: ImageError,
     },
 }
 
-/// The bytes of a file that is an image.
+/// Image file in memory, not checked yet.
 #[derive(Debug)]
 pub struct ImageFile {
     name: PathBuf,
@@ -51,17 +51,17 @@ impl ImageFile {
         let failed = |source| FileError::Read { file: name.to_owned(), source };
         let file = File::open(name).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
-        if metadata.len() > MAX_FILE {
+        if metadata.len() > MAX_FILE_SIZE {
             return Err(FileError::TooLarge(name.to_owned()));
         }
         let mut bytes = Vec::new();
-        // Room for all of it: growing bit by bit costs time, and leaves holes in the heap.
+        // Growing the buffer in steps would copy it, and fragment the heap.
         bytes.try_reserve_exact(to_usize(metadata.len())).map_err(|error| failed(error.into()))?;
-        file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
+        file.take(MAX_FILE_SIZE).read_to_end(&mut bytes).map_err(failed)?;
         Ok(Self { name: name.to_owned(), bytes })
     }
 
-    /// The image in it.
+    /// Checks the file, and returns the image in it.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl ImageFile {
         image::check(&self.bytes).map_err(|source| FileError::Image { file: self.name.clone(), source })
     }
 
-    /// The name by which the program is called.
+    /// Name of the program: the last component of the path.
     #[must_use]
     pub fn program(&self) -> &[u8] {
         self.name.file_name().unwrap_or(self.name.as_os_str()).as_encoded_bytes()
@@ -83,7 +83,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_file_that_is_no_image_is_refused_by_name() {
+    fn check_rejects_file_that_is_no_image_and_names_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), b"#!/bin/sh\n").unwrap();
         let image = ImageFile::open(file.path()).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn open_names_file_that_cannot_be_read() {
         for name in ["/does/not/exist", "/"] {
             let error = ImageFile::open(Path::new(name)).unwrap_err().to_string();
             assert!(error.starts_with(&format!("cannot read {name}: ")), "{error}");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_not_read() {
+    fn open_rejects_file_above_4_gib() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(5 << 30).unwrap();
         assert!(matches!(ImageFile::open(file.path()), Err(FileError::TooLarge(_))));

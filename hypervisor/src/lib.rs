@@ -1,42 +1,79 @@
 //! A minimal, confined hypervisor for hermit images.
 //!
-//! A machine is made in steps, each a module, and each step takes what the one before it made:
+//! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed process on hosts
+//! without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs, virtio-mmio devices and three
+//! I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it does is answered by an error to the guest or
+//! by the shutdown of the VM, and all threads of the hypervisor are confined before the guest's first instruction.
 //!
-//! | module | makes |
+//! # Example
+//!
+//! A [`vm::Vm`] is created from a [`config::Config`], loaded, and started; each step is a state of its type.
+//!
+//! ```no_run
+//! use clap::Parser;
+//! use uhyve::cli::Arguments;
+//! use uhyve::vm::Vm;
+//! use uhyve::vm_handle::ShutdownCause;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Arguments::try_parse_from(["uhyve", "--cpus", "2", "hello_world"])?.config()?;
+//! let vm = Vm::new(config).load()?.start()?;
+//! // Another thread may shut the VM down: `vm.handle().shut_down(ShutdownCause::Requested)`.
+//! assert_eq!(vm.wait(None)?, ShutdownCause::Exited(0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Errors name what the user can change:
+//!
+//! ```
+//! use clap::Parser;
+//! use uhyve::cli::Arguments;
+//! use uhyve::vm::{Vm, VmError};
+//!
+//! let config = Arguments::try_parse_from(["uhyve", "/nonexistent"]).unwrap().config().unwrap();
+//! let error = Vm::new(config).load().unwrap_err();
+//! assert!(matches!(error, VmError::File(_)));
+//! assert!(error.to_string().starts_with("cannot read /nonexistent: "));
+//! ```
+//!
+//! Starting a VM confines the calling thread and all threads that it starts later, and cannot be undone: a program that
+//! uses this library gives each VM a process, or at least a thread, of its own.
+//!
+//! # Modules
+//!
+//! | module | |
 //! | --- | --- |
-//! | [`config`] | what the user wants, in types that cannot hold a bad value |
-//! | [`memory`] | the machine's memory |
-//! | [`image`] | a checked image from a file |
-//! | [`engine`] | what runs processors: KVM, or a process without it |
-//! | [`devices`], [`board`] | what the guest sees besides processors and memory; which of it a machine has, and where |
-//! | [`network`] | what is behind a network device |
-//! | [`boot`] | an image in memory with everything that its kernel must know |
-//! | [`sandbox`] | what a guest that takes over the hypervisor cannot do |
-//! | [`control`] | processors' threads, which run, pause and end |
-//! | [`gdb`] | a server for gdb, if one is wanted |
-//! | [`vm`] | all of it together: configured, loaded, running |
-//!
-//! [`command`] is what the binary does: it reads the command line ([`cli`]) and waits for the end.
-//!
-//! A guest is not trusted: whatever it does, the answer is an error to the guest or the end of the machine.
+//! | [`config`], [`cli`] | configuration of a VM, in types that exclude invalid values; the command line |
+//! | [`memory`] | guest memory |
+//! | [`image`], [`boot`] | image files; loading an image into memory |
+//! | [`engine`] | vCPUs: a contract, KVM, the process engine, and the selection of one |
+//! | [`devices`], [`device_manager`] | virtio devices; which of them a VM has, and their registers and interrupt lines |
+//! | [`network`] | backends of the network device |
+//! | [`io_manager`] | dispatch of I/O exits to ports and devices |
+//! | [`vcpu_manager`] | vCPU threads: run, pause, exit |
+//! | [`sandbox`] | confinement of the hypervisor |
+//! | [`gdb`] | a server for gdb |
+//! | [`vm`], [`vm_handle`] | a VM: configured, loaded, running; its shutdown |
+//! | [`command`], [`signals`], [`stats`] | the command `uhyve` |
 
-pub mod board;
 pub mod boot;
 mod check;
-mod choice;
 pub mod cli;
 pub mod command;
 pub mod config;
-pub mod control;
+pub mod device_manager;
 pub mod devices;
 pub mod engine;
 pub mod gdb;
 pub mod image;
+pub mod io_manager;
 mod log;
-pub mod machine;
 pub mod memory;
 pub mod network;
 pub mod sandbox;
 pub mod signals;
 pub mod stats;
+pub mod vcpu_manager;
 pub mod vm;
+pub mod vm_handle;

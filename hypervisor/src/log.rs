@@ -1,4 +1,4 @@
-//! Messages for whoever runs a machine, on standard error.
+//! Messages to the user, on standard error.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -20,14 +20,14 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// Says something, unless nobody listens: that must end neither this process nor its guest.
+/// Prints a message. Errors are ignored: a reader that has closed standard error must not end the guest.
 pub(crate) fn say(message: fmt::Arguments<'_>) {
     let _: io::Result<()> = writeln!(io::stderr(), "uhyve: {message}");
 }
 
-/// Prints warnings, and what is going on if it is to be `verbose`.
+/// Installs the logger: warnings and, if `verbose`, all messages down to debug level.
 pub(crate) fn init(verbose: bool) {
     log::set_max_level(if verbose { LevelFilter::Debug } else { LevelFilter::Warn });
-    // Somebody who has set another one wants that.
+    // It fails if a program that uses this crate has installed its own logger.
     let _: Result<(), log::SetLoggerError> = log::set_logger(&Stderr);
 }

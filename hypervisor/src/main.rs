@@ -1,4 +1,4 @@
-//! `uhyve IMAGE`: runs a program as a virtual machine.
+//! The command `uhyve`: runs an image in a VM.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

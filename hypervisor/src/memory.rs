@@ -1,4 +1,4 @@
-//! A machine's memory.
+//! Guest memory.
 
 use std::fs::File;
 use std::io;
@@ -14,42 +14,42 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd
 use rustix::io::Errno;
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
-/// Where memory goes on that does not fit below the hole.
-const HIGH: u64 = 4 << 30;
+/// Physical address of the memory that does not fit below the memory hole.
+const HIGH_START: u64 = 4 << 30;
 
-/// Where memory begins that the image may use: below it the kernel starts CPUs.
+/// First physical address that the image may use: the kernel starts CPUs in the memory below it.
 const LOW_END: u64 = 1 << 20;
 
-/// Address 0 is not used.
-const FIRST: u64 = 0x1000;
+/// First physical address that is used: not 0.
+const MIN_ADDRESS: u64 = 0x1000;
 
-/// The unit in which the host says how large a file is.
+/// Unit of `st_blocks` in bytes (stat(2)).
 const BLOCK: u64 = 512;
 
-/// Why a machine has no memory.
+/// Why guest memory cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The host refuses it.
+    /// The memory cannot be mapped.
     #[error("cannot get {size} of memory for the machine: {source}")]
     Map {
-        /// How much was asked for.
+        /// Requested size.
         size: MemorySize,
-        /// What the host says.
+        /// Error of the mapping.
         source: vm_memory::mmap::FromRangesError,
     },
-    /// The host refuses memory that another process can see.
+    /// The file for shared memory cannot be created.
     #[error("cannot get memory to share with the guest's process: {0}")]
     Share(#[from] io::Error),
 }
 
-/// A machine's memory. The host gives pages when they are first used.
+/// Guest memory. The host allocates a page at its first use.
 #[derive(Clone, Debug)]
 pub struct Memory {
     guest: GuestMemoryMmap,
 }
 
 impl Memory {
-    /// Fresh memory, all zero, that nobody sees but the machine and this process.
+    /// Maps private memory, filled with zeros.
     ///
     /// # Errors
     ///
@@ -58,13 +58,13 @@ impl Memory {
         Self::map(size, |_| None)
     }
 
-    /// The same as an open file without a name, which another process can map: [`Self::file`].
+    /// Maps memory of an anonymous file, which another process can map too ([`Self::file`]).
     ///
     /// # Errors
     ///
     /// See [`MemoryError`].
     pub fn shared(size: MemorySize) -> Result<Self, MemoryError> {
-        let file = file(size.bytes()).map_err(io::Error::from)?;
+        let file = sealed_file(size.bytes()).map_err(io::Error::from)?;
         let file = Arc::new(file);
         Self::map(size, |start| Some(FileOffset::from_arc(Arc::clone(&file), process::memory_offset(start))))
     }
@@ -79,41 +79,41 @@ impl Memory {
         guest.map(|guest| Self { guest }).map_err(|source| MemoryError::Map { size, source })
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.guest.iter().map(GuestMemoryRegion::len).sum()
     }
 
-    /// The file, if there is one.
+    /// File of shared memory; `None` for private memory.
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.guest.iter().next()?.file_offset().map(FileOffset::file)
     }
 
-    /// How many bytes of the file the host has given so far.
+    /// Number of bytes of the file that the host has allocated; `None` for private memory.
     #[must_use]
     pub fn resident(&self) -> Option<u64> {
         let blocks = u64::try_from(fstat(self.file()?).ok()?.st_blocks).ok()?;
         Some(blocks * BLOCK)
     }
 
-    /// The memory as devices and engines see it.
+    /// Memory regions, by guest physical address.
     #[must_use]
     pub const fn guest(&self) -> &GuestMemoryMmap {
         &self.guest
     }
 
-    /// What is free for the image, and what it gets once it runs.
+    /// Free memory: what the image may be loaded to, and what is added when the kernel runs.
     #[must_use]
     pub fn free(&self) -> (FreeMemory, FreeMemory) {
         let (mut free, mut later) = (FreeMemory::new(), FreeMemory::new());
         for region in self.guest.iter() {
             let (start, end) = (region.start_addr().0, region.start_addr().0 + region.len());
-            let low = AddressRange { start: start.max(FIRST), end: end.min(LOW_END) };
+            let low = AddressRange { start: start.max(MIN_ADDRESS), end: end.min(LOW_END) };
             let high = AddressRange { start: start.max(LOW_END), end };
             for (table, range) in [(&mut later, low), (&mut free, high)] {
-                // Two regions do not fill a table.
+                // It fails if the table is full; there are two regions at most.
                 let _: Result<(), hermit_memory::ranges::FreeError> = table.free(range);
             }
         }
@@ -121,11 +121,11 @@ impl Memory {
     }
 }
 
-/// A file that stays at its size.
-fn file(size: u64) -> Result<File, Errno> {
+/// Creates an anonymous file whose size is sealed.
+fn sealed_file(size: u64) -> Result<File, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = match memfd_create("uhyve-memory", flags | MemfdFlags::NOEXEC_SEAL) {
-        // Before Linux 6.3.
+        // Linux before 6.3 does not know MFD_NOEXEC_SEAL.
         Err(Errno::INVAL) => memfd_create("uhyve-memory", flags)?,
         result => result?,
     };
@@ -134,20 +134,20 @@ fn file(size: u64) -> Result<File, Errno> {
     Ok(file.into())
 }
 
-/// Memory of this size, around the hole.
+/// Regions of `size` bytes of memory, below and above the memory hole.
 fn ranges(size: u64) -> [Region; 2] {
     let low = size.min(HOLE.start);
-    [Region { start: 0, size: low }, Region { start: HIGH, size: size - low }]
+    [Region { start: 0, size: low }, Region { start: HIGH_START, size: size - low }]
 }
 
-/// Memory before the guest runs. The addresses are those of free memory, so that no access can fail.
+/// Access by the image loader, which uses only addresses that [`Memory::free`] has returned: no access can fail.
 impl PhysicalMemory for Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
         self.guest.write_slice(bytes, GuestAddress(address)).expect("free memory is memory");
     }
 
     fn zero(&mut self, _address: u64, _size: u64) {
-        // It is fresh, and nothing is written twice. Writing zeros would have the host give pages for nothing.
+        // The mapping is new, so it is zero, and the loader writes no page twice. Writing zeros would allocate pages on the host.
     }
 
     fn read_word(&self, address: u64) -> u64 {
@@ -165,7 +165,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn memory_goes_around_the_hole() {
+    fn ranges_leave_out_memory_hole() {
         assert_eq!(ranges(64 << 20)[1].size, 0);
         let [low, high] = ranges(8 << 30);
         assert_eq!(low, Region { start: 0, size: 0xd000_0000 });
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_is_a_file_that_keeps_its_size() {
+    fn shared_memory_is_a_file_of_sealed_size() {
         let size = "8M".parse().unwrap();
         let mut memory = Memory::shared(size).unwrap();
         assert_eq!((memory.size(), memory.resident()), (8 << 20, Some(0)));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn all_memory_is_free_but_the_first_page() {
+    fn all_memory_but_first_page_is_free() {
         for (text, pieces) in [("8M", 1), ("6G", 2)] {
             let memory = Memory::new(text.parse().unwrap()).unwrap();
             let (free, later) = memory.free();

@@ -1,4 +1,4 @@
-//! Waiting for the guest's end, for signals that end it, and for a time limit.
+//! Events of the main thread: shutdown of the VM, SIGINT and SIGTERM, and the time limit.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -14,57 +14,61 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::register_signal_handler;
 
-use crate::control::ignore;
+use crate::vcpu_manager::ignore_signal;
 
-/// The signals by which a machine is told to end.
+/// Signals that shut the VM down.
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-/// Signals that do nothing, whatever this process's parent has made of them: SIGCHLD, since nobody could wait for a guest's process if
-/// it were ignored; and SIGXFSZ, so that who writes more than a limit allows gets an error.
+/// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel would reap the guest's process;
+/// without a handler for SIGXFSZ a write beyond the file size limit would kill this process, and not return an error.
 const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
 
-/// What a shell adds to the number of the signal that ended a process.
-const SHELL: i32 = 128;
+/// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
+const SIGNAL_BASE: i32 = 128;
 
-/// Marks the machine's end among events.
-const ENDED: u64 = u64::MAX;
+/// epoll data of the VM's shutdown event.
+const SHUTDOWN: u64 = u64::MAX;
 
-/// What was waited for.
+/// Event of the main thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The machine has ended.
-    Ended,
-    /// The signal of this number arrived.
+    /// The VM has shut down.
+    Shutdown,
+    /// The process has received the signal of this number.
     Signal(u8),
-    /// The time is over.
+    /// The deadline has passed.
     Timeout,
 }
 
-/// Signals of this process, from when this is made on.
+/// Handlers of SIGINT and SIGTERM.
 #[derive(Debug)]
 pub struct Signals {
     epoll: Epoll,
     pipes: Vec<UnixStream>,
-    /// Nobody waits: a signal ends the process at once.
-    nobody_waits: Arc<AtomicBool>,
+    /// No thread is in [`Self::wait`]: a signal exits the process at once.
+    exits_at_once: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Catches the signals.
+    /// Installs the handlers.
     ///
     /// # Errors
     ///
-    /// If the host has no pipes.
+    /// The host cannot create sockets or an epoll instance.
     pub fn new() -> io::Result<Self> {
         for signal in NOT_INHERITED {
-            register_signal_handler(signal, ignore)?;
+            register_signal_handler(signal, ignore_signal)?;
         }
-        let nobody_waits = Arc::new(AtomicBool::new(true));
-        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), nobody_waits };
+        let exits_at_once = Arc::new(AtomicBool::new(true));
+        let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), exits_at_once };
         for (index, signal) in (0..).zip(SIGNALS) {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
-            flag::register_conditional_shutdown(signal, SHELL + signal, Arc::clone(&signals.nobody_waits))?;
+            flag::register_conditional_shutdown(
+                signal,
+                SIGNAL_BASE + signal,
+                Arc::clone(&signals.exits_at_once),
+            )?;
             pipe::register(signal, write)?;
             signals.watch(read.as_raw_fd(), index)?;
             signals.pipes.push(read);
@@ -76,17 +80,17 @@ impl Signals {
         self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, data))
     }
 
-    /// Waits until `ended` is readable, a signal arrives, or a moment has come. Before and after, a signal ends this
-    /// process at once: whoever loads a machine, or waits for its output to be taken, can be stopped.
+    /// Waits until `shutdown` is readable, a signal arrives, or the deadline has passed. Outside of this call a signal exits the
+    /// process at once, so that loading a VM and draining its output can be interrupted.
     ///
     /// # Errors
     ///
-    /// If the host cannot wait.
-    pub fn wait(&self, ended: &EventFd, deadline: Option<Instant>) -> io::Result<Event> {
-        self.watch(ended.as_raw_fd(), ENDED)?;
-        self.nobody_waits.store(false, Ordering::Relaxed);
+    /// epoll failed.
+    pub fn wait(&self, shutdown: &EventFd, deadline: Option<Instant>) -> io::Result<Event> {
+        self.watch(shutdown.as_raw_fd(), SHUTDOWN)?;
+        self.exits_at_once.store(false, Ordering::Relaxed);
         let event = self.wait_until(deadline);
-        self.nobody_waits.store(true, Ordering::Relaxed);
+        self.exits_at_once.store(true, Ordering::Relaxed);
         event
     }
 
@@ -113,8 +117,8 @@ impl Signals {
     }
 
     fn event(&self, data: u64) -> Option<Event> {
-        if data == ENDED {
-            return Some(Event::Ended);
+        if data == SHUTDOWN {
+            return Some(Event::Shutdown);
         }
         let index = usize::try_from(data).ok()?;
         self.pipes.get(index)?.read_exact(&mut [0]).ok()?;
@@ -122,7 +126,7 @@ impl Signals {
     }
 }
 
-/// For epoll: rounded up, -1 for ever.
+/// Converts a timeout for epoll_wait(2): rounded up, -1 for none.
 fn milliseconds(left: Option<Duration>) -> i32 {
     left.map_or(-1, |left| i32::try_from(left.as_millis().saturating_add(1)).unwrap_or(i32::MAX))
 }
@@ -137,33 +141,33 @@ mod tests {
     use std::time::{Duration, Instant};
     use vmm_sys_util::eventfd::EventFd;
 
-    /// What is waited out.
+    /// Timeout that the test waits for.
     const SHORT: Duration = Duration::from_millis(20);
 
-    /// What is not, on no machine.
+    /// Timeout that no wait of the test reaches.
     const LONG: Duration = Duration::from_secs(30);
 
     #[test]
-    fn each_event_is_told_from_the_others() {
+    fn wait_reports_timeout_signal_and_shutdown() {
         let signals = Signals::new().unwrap();
-        let wait = |ended: &EventFd, time| signals.wait(ended, Some(Instant::now() + time)).unwrap();
+        let wait = |shutdown: &EventFd, time| signals.wait(shutdown, Some(Instant::now() + time)).unwrap();
         let begin = Instant::now();
         assert_eq!(wait(&EventFd::new(0).unwrap(), SHORT), Event::Timeout);
         assert!(begin.elapsed() >= SHORT);
-        let nobody_waits = Arc::clone(&signals.nobody_waits);
+        let exits_at_once = Arc::clone(&signals.exits_at_once);
         let later = thread::spawn(move || {
             let begin = Instant::now();
-            // Before, the signal would end this process.
-            while nobody_waits.load(Ordering::Relaxed) {
-                assert!(begin.elapsed() < LONG, "nobody ever waits");
+            // Before that, the signal would exit this process.
+            while exits_at_once.load(Ordering::Relaxed) {
+                assert!(begin.elapsed() < LONG, "no thread waits");
                 thread::yield_now();
             }
             raise(signal_hook::consts::SIGTERM).unwrap();
         });
         assert_eq!(wait(&EventFd::new(0).unwrap(), LONG), Event::Signal(15));
         later.join().unwrap();
-        let ended = EventFd::new(0).unwrap();
-        ended.write(1).unwrap();
-        assert_eq!(wait(&ended, LONG), Event::Ended);
+        let shutdown = EventFd::new(0).unwrap();
+        shutdown.write(1).unwrap();
+        assert_eq!(wait(&shutdown, LONG), Event::Shutdown);
     }
 }

@@ -1,4 +1,4 @@
-//! A machine: configured, loaded, running.
+//! A VM: configured, loaded, running.
 
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -11,113 +11,119 @@ use hermit_interface::command_line::Encoder;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-use crate::board::{Board, BoardError};
-use crate::boot::{self, BootError, Facts};
-use crate::choice::Choice;
+use crate::boot::{self, BootError, BootParams};
 use crate::config::Config;
-use crate::control::{Controller, Leash};
+use crate::device_manager::{DeviceManager, DeviceManagerError};
 use crate::devices::worker::{Worker, WorkerError};
-use crate::engine::{Engine, EngineError, Exit, Vcpu};
+use crate::engine::selection::{Selection, SelectionError};
+use crate::engine::{Engine, EngineError, Vcpu, VcpuExit};
 use crate::gdb::{Debugger, Server};
 use crate::image::{FileError, ImageFile};
-use crate::machine::{End, Machine};
-use crate::memory::{Memory, MemoryError};
+use crate::io_manager::IoManager;
+use crate::memory::Memory;
 use crate::network::{self, NetworkError};
 use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
+use crate::stats::ExitCounters;
+use crate::vcpu_manager::{VcpuEndpoint, VcpuManager};
+use crate::vm_handle::{ShutdownCause, VmHandle};
 
-/// How long to wait for a thread before looking again.
-const PAUSE: Duration = Duration::from_micros(50);
+/// Interval at which a thread is polled for its end.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// How long the output of a machine that was told to end may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a machine cannot run.
+/// Why a VM cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
     /// See [`FileError`].
     #[error(transparent)]
     File(#[from] FileError),
-    /// See [`MemoryError`].
+    /// See [`SelectionError`].
     #[error(transparent)]
-    Memory(#[from] MemoryError),
+    Selection(#[from] SelectionError),
     /// See [`EngineError`].
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// See [`BootError`].
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// See [`BoardError`].
+    /// See [`DeviceManagerError`].
     #[error(transparent)]
-    Board(#[from] BoardError),
+    Devices(#[from] DeviceManagerError),
     /// See [`WorkerError`].
     #[error(transparent)]
     Worker(#[from] WorkerError),
     /// See [`SandboxError`].
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// The host has no threads, events or the like.
+    /// The host lacks threads, file descriptors or the like.
     #[error("the host cannot run the machine: {0}")]
     Host(#[from] io::Error),
 }
 
-/// A machine that is to be.
+/// State of a VM that has a configuration only.
 #[derive(Debug)]
 pub struct Configured(Config);
 
-/// A machine with an image in its memory.
+/// State of a VM whose memory holds the image, and whose files are open.
 #[derive(Debug)]
 pub struct Loaded {
     engine: Box<dyn Engine>,
     vcpus: Vec<Box<dyn Vcpu>>,
     memory: Memory,
-    machine: Arc<Machine>,
+    handle: Arc<VmHandle>,
+    io: IoManager,
     worker: Worker,
     network: Option<Worker>,
-    stop_worker: EventFd,
+    stop_workers: EventFd,
     sandbox: Sandbox,
     gdb: Option<Server>,
 }
 
-/// A machine whose processors run.
+/// State of a VM whose threads run.
 #[derive(Debug)]
 pub struct Running {
     _engine: Box<dyn Engine>,
     memory: Memory,
-    machine: Arc<Machine>,
-    processors: Processors,
+    handle: Arc<VmHandle>,
+    /// Kept so that the main thread drops the devices.
+    _io: Arc<IoManager>,
+    exits: Arc<ExitCounters>,
+    vcpus: VcpuControl,
     workers: Vec<JoinHandle<()>>,
-    stop_worker: EventFd,
+    stop_workers: EventFd,
 }
 
-/// Who controls the processors.
+/// Owner of the vCPU threads.
 #[derive(Debug)]
-enum Processors {
-    Free(Controller),
-    Debugged(Debugger),
+enum VcpuControl {
+    Manager(VcpuManager),
+    Debugger(Debugger),
 }
 
-impl Processors {
-    /// Stops all of them, but does not wait longer than that.
-    fn stop(self, patience: Duration) {
+impl VcpuControl {
+    /// Makes the vCPU threads exit, and waits for at most `timeout`.
+    fn shut_down(self, timeout: Duration) {
         match self {
-            Self::Free(controller) => controller.end(patience),
-            Self::Debugged(debugger) => debugger.end(patience),
+            Self::Manager(manager) => manager.shut_down(timeout),
+            Self::Debugger(debugger) => debugger.shut_down(timeout),
         }
     }
 }
 
-/// A machine in one of its states.
+/// A VM in one of its states: [`Configured`], [`Loaded`], [`Running`].
 #[derive(Debug)]
 pub struct Vm<State>(State);
 
 impl Vm<Configured> {
-    /// A machine of this kind.
+    /// Creates a VM that is neither loaded nor running.
     #[must_use]
     pub const fn new(config: Config) -> Self {
         Self(Configured(config))
     }
 
-    /// Makes the machine and puts the image into its memory.
+    /// Creates memory, engine, vCPUs and devices, and loads the image.
     ///
     /// # Errors
     ///
@@ -126,37 +132,39 @@ impl Vm<Configured> {
         let config = self.0.0;
         let file = ImageFile::open(&config.image)?;
         let image = file.check()?;
-        let mut choice = Choice::new(&config)?;
-        let board = Board::new(&config, &choice.memory, &*choice.engine)?;
-        let facts = Facts {
-            platform: choice.platform,
+        let mut selection = Selection::new(&config)?;
+        let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
+        let params = BootParams {
+            platform: selection.platform,
             cpus: config.cpus.get(),
-            devices: &board.descriptions,
+            devices: &devices.descriptions,
             command_line: &command_line(&file, &config),
-            tsc: choice.first()?.tsc()?,
-            date: boot::now(),
+            tsc: selection.boot_vcpu()?.tsc()?,
+            wall_clock_ns: boot::wall_clock_ns(),
         };
-        let entry = boot::load(&mut choice.memory, &image, &facts)?;
-        choice.first()?.enter(&entry)?;
-        let Choice { platform, memory, engine, vcpus } = choice;
+        let entry = boot::load(&mut selection.memory, &image, &params)?;
+        selection.boot_vcpu()?.set_entry(&entry)?;
+        let Selection { platform, memory, engine, vcpus } = selection;
         let listen = |port| Server::listen(port, &config.image, &image, &entry, memory.clone());
         let gdb = config.gdb.map(listen).transpose()?;
-        let machine = Arc::new(Machine::new(board.bus, board.text)?);
-        let stop_worker = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
-        let worker = Worker::new(board.slots, stop_worker.try_clone()?)?;
-        let serve_network = |slot| Ok::<_, VmError>(Worker::new(vec![slot], stop_worker.try_clone()?)?);
-        let network = board.network.map(serve_network).transpose()?;
+        let handle = Arc::new(VmHandle::new()?);
+        let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text);
+        let stop_workers = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
+        let worker = Worker::new(devices.transports, stop_workers.try_clone()?)?;
+        let serve_network =
+            |transport| Ok::<_, VmError>(Worker::new(vec![transport], stop_workers.try_clone()?)?);
+        let network = devices.network.map(serve_network).transpose()?;
         let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
-        let rules = Rules { debugger, process, tap: board.tap, ..Rules::default() };
+        let rules = Rules { debugger, process, tap: devices.tap, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
-        if let Some(program) = board.starting {
-            program.finish().map_err(|error| BoardError::from(NetworkError::from(error)))?;
+        if let Some(program) = devices.starting {
+            program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;
         }
-        Ok(Vm(Loaded { engine, vcpus, memory, machine, worker, network, stop_worker, sandbox, gdb }))
+        Ok(Vm(Loaded { engine, vcpus, memory, handle, io, worker, network, stop_workers, sandbox, gdb }))
     }
 }
 
-/// What the kernel is told of the program's arguments and environment.
+/// Encodes the command line for the boot information: the program's arguments and environment, and the network's options.
 fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     let mut line = Encoder::new();
     line.argv0(file.program());
@@ -167,148 +175,180 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 }
 
 impl Vm<Loaded> {
-    /// Confines this process with all its threads, and lets the processors run, or has them wait for gdb.
-    /// A guest that is a process ends with the thread that calls this.
+    /// Confines this process with all its threads, and runs the vCPUs, or has them wait for gdb. The guest's process of
+    /// [`crate::engine::process`] is killed when the calling thread exits.
     ///
     /// # Errors
     ///
-    /// If the host has no threads, or will not confine them.
+    /// The host cannot start the threads, or cannot confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, mut vcpus, memory, machine, worker, network, stop_worker, sandbox, gdb } =
+        let Loaded { engine, mut vcpus, memory, handle, io, worker, network, stop_workers, sandbox, gdb } =
             self.0;
-        let count = vcpus.len();
-        let (mut controller, leashes) = Controller::prepare(count)?;
-        let (debug, debugger) = match gdb {
+        let vcpu_count = vcpus.len();
+        let (mut manager, endpoints) = VcpuManager::new(vcpu_count)?;
+        let (gdb_thread, debugger) = match gdb {
             Some(server) => {
                 server.announce()?;
-                let (debug, debugger) = server.prepare(&machine)?;
-                (Some(debug), Some(debugger))
+                let (thread, debugger) = server.prepare(&handle)?;
+                (Some(thread), Some(debugger))
             }
             None => (None, None),
         };
         let mut threads = Threads::new(sandbox)?;
-        vcpus.iter_mut().try_for_each(|vcpu| vcpu.confined())?;
+        vcpus.iter_mut().try_for_each(|vcpu| vcpu.start_processes())?;
         let workers = [Some((worker, Role::Devices)), network.map(|worker| (worker, Role::Network))];
         let workers: Vec<_> = workers.into_iter().flatten().collect();
         let worker_count = workers.len();
         for (worker, role) in workers {
-            let machine = Arc::clone(&machine);
-            threads.spawn(role.to_string(), role, move || serve(worker, &machine))?;
+            let handle = Arc::clone(&handle);
+            threads.spawn(role.to_string(), role, move || serve_devices(worker, &handle))?;
         }
-        for (number, (vcpu, leash)) in vcpus.into_iter().zip(leashes).enumerate() {
-            let machine = Arc::clone(&machine);
-            threads.spawn(format!("vcpu {number}"), Role::Vcpu, move || run(vcpu, &machine, &leash))?;
+        let (io, exits) = (Arc::new(io), Arc::new(ExitCounters::default()));
+        for (id, (vcpu, endpoint)) in vcpus.into_iter().zip(endpoints).enumerate() {
+            let context = VcpuContext {
+                vm: Arc::clone(&handle),
+                io: Arc::clone(&io),
+                exits: Arc::clone(&exits),
+                endpoint,
+            };
+            threads.spawn(format!("vcpu {id}"), Role::Vcpu, move || context.run(vcpu))?;
         }
-        if let Some(debug) = debug {
-            threads.spawn("gdb".to_owned(), Role::Gdb, debug)?;
+        if let Some(gdb_thread) = gdb_thread {
+            threads.spawn("gdb".to_owned(), Role::Gdb, gdb_thread)?;
         }
         let mut threads = threads.start()?.into_iter();
         let workers = threads.by_ref().take(worker_count).collect();
-        controller.attach(threads.take(count));
-        let processors = match debugger {
+        manager.attach(threads.take(vcpu_count));
+        let vcpus = match debugger {
             Some(debugger) => {
-                debugger.hand_over(controller);
-                Processors::Debugged(debugger)
+                debugger.hand_over(manager);
+                VcpuControl::Debugger(debugger)
             }
             None => {
-                controller.run_all();
-                Processors::Free(controller)
+                manager.run_all();
+                VcpuControl::Manager(manager)
             }
         };
-        Ok(Vm(Running { _engine: engine, memory, machine, processors, workers, stop_worker }))
+        Ok(Vm(Running { _engine: engine, memory, handle, _io: io, exits, vcpus, workers, stop_workers }))
     }
 }
 
-/// Ends the machine if its thread panics, which no guest shall be able to bring about.
-struct EndOnPanic<'a>(&'a Machine);
+/// Shuts the VM down if its thread panics, which is a bug.
+struct ShutDownOnPanic<'a>(&'a VmHandle);
 
-impl Drop for EndOnPanic<'_> {
+impl Drop for ShutDownOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.finish(End::Failed("a thread of uhyve has panicked: please report this".to_owned()));
+            let reason = "a thread of uhyve has panicked: please report this";
+            self.0.shut_down(ShutdownCause::Failed(reason.to_owned()));
         }
     }
 }
 
-/// What the thread of the devices does.
-fn serve(worker: Worker, machine: &Machine) {
-    let _end = EndOnPanic(machine);
+/// Body of a device thread.
+fn serve_devices(worker: Worker, vm: &VmHandle) {
+    let _guard = ShutDownOnPanic(vm);
     if let Err(error) = worker.run() {
-        machine.finish(End::Failed(error.to_string()));
+        vm.shut_down(ShutdownCause::Failed(error.to_string()));
     }
 }
 
-/// What the thread of a processor does.
-fn run(mut vcpu: Box<dyn Vcpu>, machine: &Machine, leash: &Leash) {
-    let vcpu = &mut *vcpu;
-    let _end = EndOnPanic(machine);
-    if let Err(error) = vcpu.begin() {
-        machine.finish(End::Failed(error.to_string()));
+/// What a vCPU thread uses besides its vCPU.
+struct VcpuContext {
+    vm: Arc<VmHandle>,
+    io: Arc<IoManager>,
+    exits: Arc<ExitCounters>,
+    endpoint: VcpuEndpoint,
+}
+
+impl VcpuContext {
+    /// Body of a vCPU thread.
+    fn run(self, mut vcpu: Box<dyn Vcpu>) {
+        let vcpu = &mut *vcpu;
+        let _guard = ShutDownOnPanic(&self.vm);
+        if let Err(error) = vcpu.bind_to_thread() {
+            self.vm.shut_down(ShutdownCause::Failed(error.to_string()));
+        }
+        let mut is_running = self.endpoint.wait_for_run(vcpu);
+        while is_running && self.vm.shutdown_cause().is_none() {
+            is_running = self.run_once(vcpu);
+        }
     }
-    let mut goes_on = leash.may_run(vcpu);
-    while goes_on && machine.end().is_none() {
+
+    /// Runs the guest until its next exit, and handles that. Returns false if the thread is to exit.
+    fn run_once(&self, vcpu: &mut dyn Vcpu) -> bool {
+        let Self { vm, io, exits, endpoint } = self;
         let exit = vcpu.run();
         if let Ok(exit) = &exit {
-            machine.exits().count(exit);
+            exits.count(exit);
         }
         match exit {
-            Ok(Exit::PortWrite(port, bytes)) => machine.write_port(port, bytes),
-            Ok(Exit::PortRead(port, bytes)) => machine.read_port(port, bytes),
-            Ok(Exit::Write(address, bytes)) => machine.write(address, bytes),
-            Ok(Exit::Read(address, bytes)) => machine.read(address, bytes),
-            Ok(Exit::Interrupted) => goes_on = leash.interrupted(vcpu),
-            Ok(Exit::Debug(event)) => goes_on = leash.stopped(vcpu, event),
-            Ok(Exit::Reset) => machine.finish(End::Reset),
-            Ok(Exit::Failed) => match vcpu.failed_at_breakpoint() {
-                Some(event) => goes_on = leash.stopped(vcpu, event),
-                None => machine.finish(End::Failed(vcpu.failure())),
+            Ok(VcpuExit::PioWrite(port, bytes)) => io.pio_write(port, bytes),
+            Ok(VcpuExit::PioRead(port, bytes)) => io.pio_read(port, bytes),
+            Ok(VcpuExit::MmioWrite(address, bytes)) => io.mmio_write(address, bytes),
+            Ok(VcpuExit::MmioRead(address, bytes)) => io.mmio_read(address, bytes),
+            Ok(VcpuExit::Interrupted) => return endpoint.interrupted(vcpu),
+            Ok(VcpuExit::Debug(event)) => return endpoint.stopped(vcpu, event),
+            Ok(VcpuExit::Reset) => vm.shut_down(ShutdownCause::Reset),
+            Ok(VcpuExit::Failed) => match vcpu.failed_at_breakpoint() {
+                Some(event) => return endpoint.stopped(vcpu, event),
+                None => vm.shut_down(ShutdownCause::Failed(vcpu.failure())),
             },
-            Ok(Exit::Denied) => machine.finish(End::Denied(vcpu.failure())),
-            Err(error) => machine.finish(End::Failed(error.to_string())),
+            Ok(VcpuExit::Denied) => vm.shut_down(ShutdownCause::Denied(vcpu.failure())),
+            Err(error) => vm.shut_down(ShutdownCause::Failed(error.to_string())),
         }
+        true
     }
 }
 
 impl Vm<Running> {
-    /// What ends the machine from outside.
+    /// Handle by which another thread shuts the VM down.
     #[must_use]
-    pub fn machine(&self) -> Arc<Machine> {
-        Arc::clone(&self.0.machine)
+    pub fn handle(&self) -> Arc<VmHandle> {
+        Arc::clone(&self.0.handle)
     }
 
-    /// The machine's memory.
+    /// The VM's memory.
     #[must_use]
     pub fn memory(&self) -> Memory {
         self.0.memory.clone()
     }
 
-    /// Waits for the machine's end, and until everything that the guest has said is written. A machine that was told to end
-    /// waits for the latter only a second: nobody need read it. `deadline` is when no machine waits any longer.
+    /// Number of vCPU exits so far.
+    #[must_use]
+    pub fn exits(&self) -> Arc<ExitCounters> {
+        Arc::clone(&self.0.exits)
+    }
+
+    /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits for the output for one
+    /// second at most, otherwise until `deadline`.
     ///
     /// # Errors
     ///
-    /// If the host cannot wait.
-    pub fn wait(self, deadline: Option<Instant>) -> Result<End, VmError> {
-        let Running { _engine, memory: _memory, machine, processors, workers, stop_worker } = self.0;
-        let ended = wait(&machine);
-        let end = machine.end().cloned().unwrap_or(End::Stopped);
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(PATIENCE));
-        let patience = if end == End::Stopped { PATIENCE } else { left.unwrap_or(Duration::MAX) };
-        processors.stop(patience);
-        // Those have stopped: the devices serve what the guest has sent so far.
-        let _: io::Result<()> = stop_worker.write(1);
-        wait_for_devices(&workers, patience);
-        ended?;
-        Ok(end)
+    /// epoll failed.
+    pub fn wait(self, deadline: Option<Instant>) -> Result<ShutdownCause, VmError> {
+        let Running { _engine, memory: _memory, handle, _io, exits: _, vcpus, workers, stop_workers } =
+            self.0;
+        let result = wait_for_shutdown(&handle);
+        let cause = handle.shutdown_cause().cloned().unwrap_or(ShutdownCause::Requested);
+        let left =
+            deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(OUTPUT_TIMEOUT));
+        let timeout =
+            if cause == ShutdownCause::Requested { OUTPUT_TIMEOUT } else { left.unwrap_or(Duration::MAX) };
+        vcpus.shut_down(timeout);
+        // The vCPUs have stopped: the workers process what the guest has sent so far, and exit.
+        let _: io::Result<()> = stop_workers.write(1);
+        wait_for_workers(&workers, timeout);
+        result?;
+        Ok(cause)
     }
 }
 
-/// Waits for the machine's end.
-fn wait(machine: &Machine) -> io::Result<()> {
+fn wait_for_shutdown(vm: &VmHandle) -> io::Result<()> {
     let epoll = Epoll::new()?;
-    let fd = std::os::fd::AsRawFd::as_raw_fd(machine.ended());
+    let fd = std::os::fd::AsRawFd::as_raw_fd(vm.shutdown_event());
     epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, 0))?;
-    while machine.end().is_none() {
+    while vm.shutdown_cause().is_none() {
         match epoll.wait(-1, &mut [EpollEvent::default()]) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
@@ -317,10 +357,10 @@ fn wait(machine: &Machine) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until everything that the guest has said is written, but not longer than that.
-fn wait_for_devices(workers: &[JoinHandle<()>], patience: Duration) {
+/// Waits until the device threads have exited, for at most `timeout`.
+fn wait_for_workers(workers: &[JoinHandle<()>], timeout: Duration) {
     let start = Instant::now();
-    while !workers.iter().all(JoinHandle::is_finished) && start.elapsed() < patience {
-        thread::sleep(PAUSE);
+    while !workers.iter().all(JoinHandle::is_finished) && start.elapsed() < timeout {
+        thread::sleep(POLL_INTERVAL);
     }
 }

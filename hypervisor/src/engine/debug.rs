@@ -1,85 +1,85 @@
-//! What a debugger sees of a processor and wants from it, whatever engine runs it.
+//! vCPU state as a debugger reads and writes it, independent of the engine.
 
-/// How many breakpoints and watchpoints a processor has in its debug registers.
+/// Number of hardware breakpoints of a CPU: DR0 to DR3.
 pub const HARDWARE_BREAKPOINTS: usize = 4;
 
-/// The instruction `int3`.
-pub const BREAKPOINT: u8 = 0xcc;
+/// Opcode of the instruction `int3`.
+pub const INT3: u8 = 0xcc;
 
-/// Registers of an x86-64 processor.
+/// Registers of an x86-64 CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15.
+    /// General-purpose registers: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15.
     pub general: [u64; 16],
-    /// rip.
-    pub instruction: u64,
-    /// rflags.
-    pub flags: u64,
-    /// Selectors of cs, ss, ds, es, fs, gs.
+    /// Instruction pointer.
+    pub rip: u64,
+    /// Flags.
+    pub rflags: u64,
+    /// Segment selectors: cs, ss, ds, es, fs, gs.
     pub selectors: [u16; 6],
-    /// Where fs begins: thread-local storage.
+    /// Base address of fs: thread-local storage.
     pub fs_base: u64,
-    /// Where gs begins: data of the processor.
+    /// Base address of gs: per-CPU data.
     pub gs_base: u64,
-    /// Registers for floating point and vectors.
-    pub floating_point: FloatingPoint,
+    /// x87 and SSE registers.
+    pub fpu: FpuState,
 }
 
-/// Registers for floating point and vectors, as FXSAVE has them (SDM volume 1, section 10.5.1).
+/// x87 and SSE registers in the layout of FXSAVE (SDM volume 1, section 10.5.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FloatingPoint {
+pub struct FpuState {
     /// st(0) to st(7).
-    pub stack: [[u8; 10]; 8],
+    pub st: [[u8; 10]; 8],
     /// Control word.
-    pub control: u16,
+    pub fcw: u16,
     /// Status word.
-    pub status: u16,
-    /// A bit for each register that holds a value.
-    pub tags: u8,
-    /// Last opcode.
-    pub opcode: u16,
+    pub fsw: u16,
+    /// Abridged tag word: a bit for each register that is not empty.
+    pub ftw: u8,
+    /// Opcode of the last instruction.
+    pub fop: u16,
     /// Address of the last instruction.
-    pub instruction: u64,
+    pub fip: u64,
     /// Address of the last instruction's operand.
-    pub operand: u64,
+    pub fdp: u64,
     /// xmm0 to xmm15.
-    pub vectors: [u128; 16],
-    /// mxcsr.
-    pub vector_control: u32,
+    pub xmm: [u128; 16],
+    /// SSE control and status register.
+    pub mxcsr: u32,
 }
 
-/// What stops a processor. By default nothing does, and the guest has its debug registers for itself.
+/// Events at which a vCPU stops. The default is none, and leaves the debug registers to the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugControl {
-    /// Breakpoint instructions.
+    /// Stop at breakpoint instructions (`int3`).
     pub breakpoints: bool,
-    /// Any one instruction; interrupts wait.
+    /// Stop after one instruction, during which interrupts are held back.
     pub step: bool,
-    /// Addresses.
+    /// Contents of DR0 to DR3.
     pub hardware: [Option<HardwareBreakpoint>; HARDWARE_BREAKPOINTS],
 }
 
-/// Debug register 6: a step was done (SDM volume 3, section 19.2.3).
-pub(super) const STEPPED: u64 = 1 << 14;
+/// DR6.BS: the debug exception was caused by a single step (SDM volume 3, section 19.2.3).
+pub(super) const DR6_SINGLE_STEP: u64 = 1 << 14;
 
-/// Debug register 7: exact breakpoints, and the bit that is always set (SDM volume 3, section 19.2.4).
-const EXACT: u64 = 1 << 10 | 1 << 9;
+/// DR7.GE, and the bit of DR7 that is always set (SDM volume 3, section 19.2.4).
+const DR7_FIXED: u64 = 1 << 10 | 1 << 9;
 
 impl DebugControl {
-    /// Debug registers 0 to 3.
+    /// Values of DR0 to DR3.
     pub(super) fn addresses(&self) -> [u64; HARDWARE_BREAKPOINTS] {
         self.hardware.map(|breakpoint| breakpoint.map_or(0, |breakpoint| breakpoint.address))
     }
 
-    /// Debug register 7.
-    pub(super) fn enabled(&self) -> u64 {
+    /// Value of DR7.
+    pub(super) fn dr7(&self) -> u64 {
         let enabled = (0..).zip(self.hardware).filter_map(|(number, breakpoint)| Some((number, breakpoint?)));
-        enabled.fold(EXACT, |bits, (number, breakpoint)| bits | enable(number, &breakpoint))
+        enabled.fold(DR7_FIXED, |bits, (number, breakpoint)| bits | dr7_bits(number, &breakpoint))
     }
 }
 
-/// The bits of debug register 7 for one of the addresses.
-fn enable(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
+/// Bits of DR7 that enable breakpoint `number`.
+fn dr7_bits(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
     let length = match breakpoint.length {
         WatchLength::Byte => 0b00,
         WatchLength::Word => 0b01,
@@ -91,44 +91,44 @@ fn enable(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
         Access::Write => 0b01,
         Access::ReadWrite => 0b11,
     };
-    // Globally enabled: no task switch turns it off.
+    // The global enable bit: a task switch does not clear it.
     0b10 << (2 * number) | (length << 2 | access) << (16 + 4 * number)
 }
 
-/// What debug register 6 says of [`DebugControl::hardware`]: a bit for each that has come true.
-pub(super) fn hits(sixth: u64) -> u8 {
-    u8::try_from(sixth & 0b1111).unwrap_or(0)
+/// Bits B0 to B3 of DR6: a bit for each of [`DebugControl::hardware`] that was hit.
+pub(super) fn dr6_hits(dr6: u64) -> u8 {
+    u8::try_from(dr6 & 0b1111).unwrap_or(0)
 }
 
-/// A breakpoint or watchpoint in a debug register.
+/// Hardware breakpoint or watchpoint in a debug register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareBreakpoint {
-    /// A multiple of the length.
+    /// Virtual address, a multiple of the length.
     pub address: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: WatchLength,
-    /// What must happen there.
+    /// Access that triggers it.
     pub access: Access,
 }
 
-/// How many bytes a debug register watches.
+/// Number of bytes that a debug register watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchLength {
-    /// One; the only one for [`Access::Execute`].
+    /// 1 byte; the only length for [`Access::Execute`].
     Byte,
-    /// Two.
+    /// 2 bytes.
     Word,
-    /// Four.
+    /// 4 bytes.
     Double,
-    /// Eight.
+    /// 8 bytes.
     Quad,
 }
 
 impl WatchLength {
-    /// From the longest to the shortest.
+    /// All lengths, the longest first.
     pub const ALL: [Self; 4] = [Self::Quad, Self::Double, Self::Word, Self::Byte];
 
-    /// As a number.
+    /// Length in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -140,27 +140,27 @@ impl WatchLength {
     }
 }
 
-/// What a processor does with an address.
+/// Access that triggers a hardware breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is about to run the instruction there.
+    /// Execution: the CPU stops before the instruction.
     Execute,
-    /// It has written.
+    /// Write: the CPU stops after it.
     Write,
-    /// It has read or written.
+    /// Read or write: the CPU stops after it.
     ReadWrite,
 }
 
-/// At what a processor has stopped.
+/// Debug event at which a vCPU has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugEvent {
-    /// A breakpoint instruction at this address, which is the next to run.
+    /// Breakpoint instruction at this address, which rip still points to.
     Breakpoint(u64),
-    /// A debug exception.
+    /// Debug exception (#DB).
     Trap {
-        /// It has run one instruction.
+        /// A single step is complete.
         step: bool,
-        /// A bit for each of [`DebugControl::hardware`] that has come true.
+        /// A bit for each of [`DebugControl::hardware`] that was hit.
         hits: u8,
     },
 }

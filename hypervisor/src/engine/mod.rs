@@ -1,197 +1,168 @@
-//! What runs a machine's processors.
+//! Engines, which run the vCPUs of a VM.
 //!
-//! Everything else of the hypervisor is the same whatever does.
+//! [`Engine`] and [`Vcpu`] are the contract; [`kvm`] and [`process`] implement it, each with an error type of its own. The
+//! rest of the hypervisor does not depend on which of them runs a guest.
 
 pub mod debug;
 pub mod kvm;
 pub mod process;
+pub mod selection;
 
+use std::error::Error;
 use std::fmt::Debug;
-use std::io;
 
 use vmm_sys_util::eventfd::EventFd;
 
 use self::debug::{DebugControl, DebugEvent, Registers};
-use crate::boot::{Entry, Tsc};
+use crate::boot::{KernelEntry, Tsc};
 use crate::devices::virtio::Interrupt;
 
-/// Why processors cannot run.
+/// Why an engine cannot run vCPUs.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The host has none.
-    #[error("there is no /dev/kvm: this host, or the container, offers no virtualisation hardware")]
-    Missing,
-    /// The user may not use it.
-    #[error(
-        "no permission for /dev/kvm: join the group that owns it (`sudo usermod -aG kvm $USER`, then log in again)"
-    )]
-    Forbidden,
-    /// It runs no code at full speed.
-    #[error("KVM on this host merely emulates the processor ({0}); --engine kvm uses it all the same")]
-    Emulated(String),
-    /// It lacks something.
-    #[error("KVM on this host has no {0}")]
-    Lacks(&'static str),
-    /// Another request failed.
-    #[error("KVM cannot {what}: {source}")]
-    Request {
-        /// What was asked for.
-        what: &'static str,
-        /// What the host says.
-        source: io::Error,
-    },
-    /// The guest's process cannot be made.
+    /// Error of the engine itself.
     #[error(transparent)]
-    Process(#[from] process::ProcessError),
-    /// The engine has no debugger.
+    Backend(Box<dyn Error + Send + Sync>),
+    /// The VM has no vCPU.
+    #[error("the machine has no CPUs")]
+    NoVcpu,
+    /// The engine's vCPUs cannot be debugged.
     #[error("this engine's processors cannot be debugged")]
-    NoDebugger,
+    DebugUnsupported,
 }
 
-/// What runs the processors of one machine.
+/// Engine of one VM: what devices need of it. Each engine creates its vCPUs by a function of its own
+/// ([`kvm::KvmEngine::vcpus`], [`process::ProcessEngine::vcpus`]).
 pub trait Engine: Debug {
-    /// Makes all processors, the first one in front. It may be that one stands for all.
+    /// Returns the object by which a device raises interrupt line `line`.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn vcpus(&self, count: u32) -> Result<Vec<Box<dyn Vcpu>>, EngineError>;
+    fn irq_line(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError>;
 
-    /// What raises an interrupt line of the machine.
+    /// Signals `event` whenever the guest writes the value `queue` to the register at `address`.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn interrupt(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError>;
-
-    /// From now on `kick` is told when the guest writes the number `queue` to an address.
-    ///
-    /// # Errors
-    ///
-    /// See [`EngineError`].
-    fn notify(&self, address: u64, queue: u32, kick: &EventFd) -> Result<(), EngineError>;
+    fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError>;
 }
 
-/// A processor. What only a debugger needs an engine may leave out.
+/// A vCPU. The methods that only a debugger calls have defaults for engines without debugging.
 pub trait Vcpu: Debug + Send {
-    /// Finds out whether the processor runs code at full speed. Only before anything is in the machine's memory.
-    ///
-    /// # Errors
-    ///
-    /// [`EngineError::Emulated`] if it does not.
-    fn self_test(&mut self) -> Result<(), EngineError> {
-        Ok(())
-    }
-
-    /// The time-stamp counter as the guest sees it.
+    /// Returns the guest's time-stamp counter.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
     fn tsc(&self) -> Result<Tsc, EngineError>;
 
-    /// Has the processor enter the kernel when it runs. The others are started by the kernel.
+    /// Sets the initial state of the boot CPU. The kernel starts the other CPUs.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn enter(&mut self, entry: &Entry) -> Result<(), EngineError>;
+    fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError>;
 
-    /// This process is confined, and the calling thread has no role yet: what is to inherit that can be started.
+    /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before the calling thread
+    /// has a seccomp filter: the processes inherit the confinement.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn confined(&mut self) -> Result<(), EngineError> {
+    fn start_processes(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// The calling thread will run the processor, and makes all other requests from now on.
+    /// Binds the vCPU to the calling thread, which makes all later calls.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn begin(&mut self) -> Result<(), EngineError> {
+    fn bind_to_thread(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Runs until the guest needs something or a signal arrives.
+    /// Runs the guest until it exits to the hypervisor or the thread receives a signal.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn run(&mut self) -> Result<Exit<'_>, EngineError>;
+    fn run(&mut self) -> Result<VcpuExit<'_>, EngineError>;
 
-    /// Where and why the processor could not go on after [`Exit::Failed`].
+    /// Describes, after [`VcpuExit::Failed`] or [`VcpuExit::Denied`], where and why the vCPU stopped.
     fn failure(&mut self) -> String;
 
-    /// What [`Exit::Failed`] is if it is a breakpoint instruction that the engine cannot run, and breakpoints are to
-    /// stop the processor.
+    /// Returns the debug event that [`VcpuExit::Failed`] stands for, if the engine failed at a breakpoint instruction that it
+    /// cannot execute and [`DebugControl::breakpoints`] is set.
     fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
         None
     }
 
-    /// The registers of a processor that does not run.
+    /// Reads the registers of a paused vCPU.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
     fn registers(&mut self) -> Result<Registers, EngineError> {
-        Err(EngineError::NoDebugger)
+        Err(EngineError::DebugUnsupported)
     }
 
-    /// Sets all registers but the selectors of segments.
+    /// Writes the registers of a paused vCPU, except the segment selectors.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
     fn set_registers(&mut self, _registers: &Registers) -> Result<(), EngineError> {
-        Err(EngineError::NoDebugger)
+        Err(EngineError::DebugUnsupported)
     }
 
-    /// The physical address behind a virtual one, whatever access the guest has to it; none if there is none.
+    /// Translates a guest virtual address into a guest physical one by the guest's page tables, whatever access they
+    /// permit. Returns `None` for an address that is not mapped.
     fn translate(&mut self, _address: u64) -> Option<u64> {
         None
     }
 
-    /// From now on the processor stops at these things.
+    /// Sets the events at which the vCPU stops.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
     fn set_debug(&mut self, _control: &DebugControl) -> Result<(), EngineError> {
-        Err(EngineError::NoDebugger)
+        Err(EngineError::DebugUnsupported)
     }
 
-    /// Has the guest get the exception that was an [`Exit::Debug`]: it is of its own making.
+    /// Injects into the guest the exception that was reported as [`VcpuExit::Debug`], if the guest and not the debugger
+    /// has caused it.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn give_back(&mut self, _event: DebugEvent) -> Result<(), EngineError> {
-        Err(EngineError::NoDebugger)
+    fn inject_exception(&mut self, _event: DebugEvent) -> Result<(), EngineError> {
+        Err(EngineError::DebugUnsupported)
     }
 }
 
-/// Why a processor stopped running.
+/// Why [`Vcpu::run`] returned.
 #[derive(Debug)]
-pub enum Exit<'a> {
-    /// It read from a port; the answer goes into the bytes.
-    PortRead(u16, &'a mut [u8]),
-    /// It wrote to a port: one value, or several of a string.
-    PortWrite(u16, &'a [u8]),
-    /// It read from an address without memory; the answer goes into the bytes.
-    Read(u64, &'a mut [u8]),
-    /// It wrote to an address without memory.
-    Write(u64, &'a [u8]),
-    /// A signal arrived. What the guest did before is complete, so that a debugger may look.
+pub enum VcpuExit<'a> {
+    /// The guest read from a port; the hypervisor fills in the bytes.
+    PioRead(u16, &'a mut [u8]),
+    /// The guest wrote to a port, one value or a string.
+    PioWrite(u16, &'a [u8]),
+    /// The guest read from an address without memory; the hypervisor fills in the bytes.
+    MmioRead(u64, &'a mut [u8]),
+    /// The guest wrote to an address without memory.
+    MmioWrite(u64, &'a [u8]),
+    /// The thread received a signal. The guest's last I/O access is complete, so a debugger may read the state.
     Interrupted,
-    /// It came to something at which it is to stop ([`Vcpu::set_debug`]).
+    /// The vCPU stopped at an event of [`Vcpu::set_debug`].
     Debug(DebugEvent),
-    /// It reset itself: a fault that it could not handle.
+    /// The guest reset the CPU: a triple fault.
     Reset,
-    /// It cannot go on; see [`Vcpu::failure`].
+    /// The vCPU cannot continue; [`Vcpu::failure`] describes why.
     Failed,
-    /// The guest tried to leave its sandbox; see [`Vcpu::failure`].
+    /// The guest tried to leave its sandbox; [`Vcpu::failure`] describes how.
     Denied,
 }

@@ -1,77 +1,77 @@
-//! Instructions that were replaced by `int3`.
+//! Software breakpoints: instructions that are replaced by `int3`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::debug::BREAKPOINT;
+use crate::engine::debug::INT3;
 
-/// Breakpoint instructions that are gdb's, so that others are the guest's own.
+/// Breakpoint instructions of gdb. All others in guest memory are the guest's own.
 #[derive(Debug, Default)]
 pub(super) struct Breakpoints {
-    /// Set at gdb's request: address and what the guest has there.
+    /// Breakpoints that gdb has set: address, and the guest's byte there.
     set: BTreeMap<u64, u8>,
-    /// Written by gdb as if they were data.
+    /// Addresses to which gdb has written a breakpoint instruction as data.
     written: BTreeSet<u64>,
 }
 
 impl Breakpoints {
-    /// Whether a breakpoint instruction at this address is gdb's.
+    /// Returns whether a breakpoint instruction at this address is one of gdb.
     pub(super) fn is_at(&self, address: u64) -> bool {
         self.set.contains_key(&address) || self.written.contains(&address)
     }
 
-    /// Whether gdb has set one here.
+    /// Returns whether gdb has set a breakpoint at this address.
     pub(super) fn is_set(&self, address: u64) -> bool {
         self.set.contains_key(&address)
     }
 
-    /// There is one now, in place of this byte.
+    /// Records a breakpoint that replaces the byte `byte`.
     pub(super) fn insert(&mut self, address: u64, byte: u8) {
         self.set.insert(address, byte);
     }
 
-    /// There is none any more. Gives what the guest has there.
+    /// Removes a breakpoint, and returns the guest's byte there.
     pub(super) fn remove(&mut self, address: u64) -> Option<u8> {
         self.set.remove(&address)
     }
 
-    /// Forgets all, and gives what the guest has there.
+    /// Removes all breakpoints, and returns the guest's bytes.
     pub(super) fn take(&mut self) -> BTreeMap<u64, u8> {
         self.written.clear();
         std::mem::take(&mut self.set)
     }
 
-    /// Has bytes that were read at an address be those of the guest.
+    /// Replaces, in bytes that were read at `address`, the breakpoints by the guest's bytes.
     pub(super) fn hide(&self, address: u64, bytes: &mut [u8]) {
-        for (place, byte) in places(address).zip(bytes) {
-            if let Some(original) = self.set.get(&place) {
+        for (address, byte) in addresses(address).zip(bytes) {
+            if let Some(original) = self.set.get(&address) {
                 *byte = *original;
             }
         }
     }
 
-    /// gdb writes these bytes: notes what the guest has then, and gives what must be written for breakpoints to stay.
-    pub(super) fn keep(&mut self, address: u64, bytes: &[u8]) -> Vec<u8> {
-        let is_breakpoint = bytes == [BREAKPOINT];
-        let places = places(address).zip(bytes);
-        places.map(|(place, &byte)| self.keep_byte(place, byte, is_breakpoint)).collect()
+    /// Records bytes that gdb writes to `address`, and returns the bytes to write to memory, which keep the breakpoints.
+    pub(super) fn merge_write(&mut self, address: u64, bytes: &[u8]) -> Vec<u8> {
+        let is_breakpoint = bytes == [INT3];
+        let bytes = addresses(address).zip(bytes);
+        bytes.map(|(address, &byte)| self.merge_byte(address, byte, is_breakpoint)).collect()
     }
 
-    fn keep_byte(&mut self, place: u64, byte: u8, is_breakpoint: bool) -> u8 {
-        if let Some(original) = self.set.get_mut(&place) {
+    fn merge_byte(&mut self, address: u64, byte: u8, is_breakpoint: bool) -> u8 {
+        if let Some(original) = self.set.get_mut(&address) {
             *original = byte;
-            return BREAKPOINT;
+            return INT3;
         }
         if is_breakpoint {
-            self.written.insert(place);
+            self.written.insert(address);
         } else {
-            self.written.remove(&place);
+            self.written.remove(&address);
         }
         byte
     }
 }
 
-/// Addresses from this one on; the first one follows the last.
-fn places(address: u64) -> impl Iterator<Item = u64> {
+/// Consecutive addresses from `address` on, which wrap around.
+fn addresses(address: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |offset| address.wrapping_add(offset))
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::Breakpoints;
 
     #[test]
-    fn gdb_sees_the_instruction_and_not_the_breakpoint() {
+    fn reads_show_the_instruction_and_not_the_breakpoint() {
         let mut breakpoints = Breakpoints::default();
         breakpoints.insert(0x11, 0x90);
         let mut bytes = [1, 0xcc, 0xcc];
@@ -91,27 +91,27 @@ mod tests {
     }
 
     #[test]
-    fn a_breakpoint_survives_what_is_written_over_it() {
+    fn write_over_breakpoint_keeps_it() {
         let mut breakpoints = Breakpoints::default();
         breakpoints.insert(0x11, 0x90);
-        assert_eq!(breakpoints.keep(0x10, &[1, 2, 3]), [1, 0xcc, 3]);
+        assert_eq!(breakpoints.merge_write(0x10, &[1, 2, 3]), [1, 0xcc, 3]);
         assert_eq!(breakpoints.take().into_iter().collect::<Vec<_>>(), [(0x11, 2)]);
         assert!(!breakpoints.is_at(0x11));
     }
 
     #[test]
-    fn breakpoints_that_gdb_writes_itself_are_its_own() {
+    fn breakpoint_written_as_data_belongs_to_gdb() {
         let mut breakpoints = Breakpoints::default();
-        assert_eq!(breakpoints.keep(0x10, &[0xcc]), [0xcc]);
+        assert_eq!(breakpoints.merge_write(0x10, &[0xcc]), [0xcc]);
         assert!(breakpoints.is_at(0x10) && !breakpoints.is_set(0x10));
-        assert_eq!(breakpoints.keep(0x10, &[0x90]), [0x90]);
+        assert_eq!(breakpoints.merge_write(0x10, &[0x90]), [0x90]);
         assert!(!breakpoints.is_at(0x10));
-        breakpoints.keep(0x10, &[0xcc, 0xcc]);
-        assert!(!breakpoints.is_at(0x10), "that is data with such bytes");
+        breakpoints.merge_write(0x10, &[0xcc, 0xcc]);
+        assert!(!breakpoints.is_at(0x10), "several bytes are data");
     }
 
     #[test]
-    fn the_last_address_is_no_trouble() {
+    fn hide_works_at_the_last_address() {
         let mut breakpoints = Breakpoints::default();
         breakpoints.insert(u64::MAX - 1, 7);
         let mut bytes = [0; 2];

@@ -1,24 +1,24 @@
-//! Memory behind the guest's page tables.
+//! Access to guest memory by virtual addresses.
 
 use hermit_interface::address::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// A part of an access that stays within a page.
+/// Part of an access that stays within a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
-    /// Its physical address.
+struct Chunk {
+    /// Guest physical address.
     address: u64,
     size: usize,
 }
 
-/// The pieces of an access, up to the first one that is no memory. None of them if the access goes beyond the last
-/// address.
-fn pieces(
+/// Splits an access into chunks, up to the first page that is not mapped to memory. Returns none if the access wraps around the
+/// address space.
+fn chunks(
     memory: &GuestMemoryMmap,
     translate: impl Fn(u64) -> Option<u64>,
     address: u64,
     size: usize,
-) -> Vec<Piece> {
+) -> Vec<Chunk> {
     let mut found = Vec::new();
     let Some(end) = u64::try_from(size).ok().and_then(|size| address.checked_add(size)) else { return found };
     let mut next = address;
@@ -28,13 +28,13 @@ fn pieces(
         let size = usize::try_from(length).unwrap_or(0);
         let physical = translate(next).filter(|&address| memory.check_range(GuestAddress(address), size));
         let Some(address) = physical else { break };
-        found.push(Piece { address, size });
+        found.push(Chunk { address, size });
         next += length;
     }
     found
 }
 
-/// Reads as many bytes as there are, and says how many.
+/// Reads up to the first byte that is not mapped, and returns the number of bytes read.
 pub(super) fn read(
     memory: &GuestMemoryMmap,
     translate: impl Fn(u64) -> Option<u64>,
@@ -42,31 +42,31 @@ pub(super) fn read(
     bytes: &mut [u8],
 ) -> usize {
     let mut done = 0;
-    for piece in pieces(memory, translate, address, bytes.len()) {
-        let part = bytes.get_mut(done..done + piece.size).unwrap_or_default();
-        if memory.read_slice(part, GuestAddress(piece.address)).is_err() {
+    for chunk in chunks(memory, translate, address, bytes.len()) {
+        let part = bytes.get_mut(done..done + chunk.size).unwrap_or_default();
+        if memory.read_slice(part, GuestAddress(chunk.address)).is_err() {
             break;
         }
-        done += piece.size;
+        done += chunk.size;
     }
     done
 }
 
-/// Writes all bytes or, if one of them has no memory, none. The guest's own rights do not matter.
+/// Writes all bytes or, if one of them is not mapped, none. Page protections are ignored.
 pub(super) fn write(
     memory: &GuestMemoryMmap,
     translate: impl Fn(u64) -> Option<u64>,
     address: u64,
     bytes: &[u8],
 ) -> Option<()> {
-    let pieces = pieces(memory, translate, address, bytes.len());
-    if pieces.iter().map(|piece| piece.size).sum::<usize>() != bytes.len() {
+    let chunks = chunks(memory, translate, address, bytes.len());
+    if chunks.iter().map(|chunk| chunk.size).sum::<usize>() != bytes.len() {
         return None;
     }
     let mut rest = bytes;
-    for piece in pieces {
-        let (part, later) = rest.split_at_checked(piece.size)?;
-        memory.write_slice(part, GuestAddress(piece.address)).ok()?;
+    for chunk in chunks {
+        let (part, later) = rest.split_at_checked(chunk.size)?;
+        memory.write_slice(part, GuestAddress(chunk.address)).ok()?;
         rest = later;
     }
     Some(())
@@ -79,7 +79,7 @@ mod tests {
     use proptest::proptest;
     use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-    /// Four pages; the virtual ones are in reverse order, and the third of them is missing.
+    /// Four pages, which [`translate`] maps in reverse order; the third virtual page is missing.
     fn memory() -> GuestMemoryMmap {
         GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)]).unwrap()
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_follows_the_page_tables() {
+    fn access_follows_translation() {
         let memory = memory();
         write(&memory, translate, 0x10ffe, &[1, 2, 3, 4]).unwrap();
         assert_eq!(memory.read_obj::<[u8; 2]>(GuestAddress(0x3ffe)).unwrap(), [1, 2]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_ends_where_memory_does() {
+    fn read_stops_at_unmapped_page() {
         let memory = memory();
         let mut bytes = [0; 0x1008];
         assert_eq!(read(&memory, translate, 0x11ff8, &mut bytes), 8);
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_whole_or_not_at_all() {
+    fn write_is_complete_or_has_no_effect() {
         let memory = memory();
         assert_eq!(write(&memory, translate, 0x11fff, &[1, 2]), None);
         assert_eq!(memory.read_obj::<u8>(GuestAddress(0x2fff)).unwrap(), 0);
     }
 
     #[test]
-    fn the_last_address_is_the_end() {
+    fn access_does_not_wrap_around() {
         let everywhere = |_| Some(0);
         assert_eq!(read(&memory(), everywhere, u64::MAX, &mut [0; 2]), 0);
         assert_eq!(write(&memory(), everywhere, u64::MAX - 3, &[0; 4]), None);
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_access_is_done_or_refused(address in any::<u64>(), size in 0_usize..0x3000, page in any::<u64>()) {
+        fn arbitrary_access_stays_within_buffer(address in any::<u64>(), size in 0_usize..0x3000, page in any::<u64>()) {
             let mut bytes = vec![0; size];
             let anywhere = |address: u64| Some(page.wrapping_add(address));
             assert!(read(&memory(), anywhere, address, &mut bytes) <= size);

@@ -1,38 +1,38 @@
-//! A server for gdb: a machine that is debugged from outside, with the guest none the wiser.
+//! GDB server: a gdb on this host debugs the guest by the GDB remote protocol.
 //!
-//! The machine waits before the guest's first instruction until a gdb on this host connects:
+//! The VM waits before the guest's first instruction until a gdb connects:
 //!
 //! ```text
 //! gdb IMAGE -ex "target remote :PORT"
 //! ```
 //!
-//! The image lies at a random address; gdb asks for it and moves its symbols there. Processors are gdb's threads. When
-//! one of them stops, all of them have stopped before gdb hears of it; while one of them steps, the others stay where
-//! they are. After `detach`, and when the connection is lost, the guest runs on without breakpoints, and another gdb may
-//! connect, which stops it again; `kill` ends the machine as SIGTERM does.
+//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols. vCPUs are gdb's
+//! threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply; while one steps,
+//! the others stay paused. After `detach`, and when the connection is lost, the guest runs without breakpoints, and another gdb may
+//! connect, which stops it again. `kill` shuts the VM down as SIGTERM does.
 //!
-//! | module | is about |
+//! | module | |
 //! | --- | --- |
-//! | `registers` | registers as gdb's protocol has them |
-//! | `memory` | memory behind the guest's page tables |
-//! | `breakpoints` | instructions that were replaced by `int3` |
-//! | `watchpoints` | the debug registers |
-//! | `guest` | the machine as a debugger treats it: stops, runs, steps |
-//! | `target` | the same as the crate `gdbstub` wants to see it |
-//! | `session` | one gdb's connection, from first to last packet |
-//! | `wait` | waiting for whichever comes first |
+//! | `registers` | registers in the layout of the protocol |
+//! | `memory` | access to guest memory by virtual addresses |
+//! | `breakpoints` | software breakpoints |
+//! | `debug_registers` | hardware breakpoints and watchpoints |
+//! | `debug_target` | the VM as a debug target: resume, step, stop |
+//! | `gdbstub_target` | the debug target as one of the crate `gdbstub` |
+//! | `session` | a connection |
+//! | `epoll` | waiting for several file descriptors |
 //!
-//! Whoever can connect to the port has the guest in hand. Only programs on this host can, and gdb's protocol knows no
-//! password: debug where the other users of the host are trusted.
+//! A program that connects to the port controls the guest. Only programs on this host can connect, and the protocol has no
+//! authentication: use it where the other users of the host are trusted.
 
 mod breakpoints;
-mod guest;
+mod debug_registers;
+mod debug_target;
+mod epoll;
+mod gdbstub_target;
 mod memory;
 mod registers;
 mod session;
-mod target;
-mod wait;
-mod watchpoints;
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -43,131 +43,131 @@ use std::time::Duration;
 
 use hermit_interface::image::Image;
 
-use self::guest::Guest;
+use self::debug_target::DebugTarget;
+use self::epoll::PollSet;
 use self::session::Outcome;
-use self::wait::Wait;
-use crate::boot::Entry;
-use crate::control::Controller;
+use crate::boot::KernelEntry;
 use crate::log::say;
-use crate::machine::{End, Machine};
 use crate::memory::Memory;
+use crate::vcpu_manager::VcpuManager;
+use crate::vm_handle::{ShutdownCause, VmHandle};
 
-/// Where a gdb can connect, and what it must be told.
+/// Listening socket for gdb, and facts of the guest that gdb needs.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     image: PathBuf,
-    place: Place,
+    location: ImageLocation,
     memory: Memory,
 }
 
-/// Where the image lies in the guest's virtual memory.
+/// Location of the image in the guest's virtual memory.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    /// What the file calls address 0.
+struct ImageLocation {
+    /// Load address: the virtual address of address 0 in the file.
     start: u64,
-    /// Its first segment, from which gdb reckons the others.
+    /// Virtual address of the first segment, relative to which gdb relocates the others.
     first_segment: u64,
 }
 
 impl Server {
-    /// Listens on a port of this host; 0 is any that is free.
+    /// Listens on a port of the loopback interface; with 0, on any free port.
     ///
     /// # Errors
     ///
-    /// If the host does not give the port.
+    /// The port is taken, or may not be used.
     pub fn listen(
         port: u16,
         file: &Path,
         image: &Image<'_>,
-        entry: &Entry,
+        entry: &KernelEntry,
         memory: Memory,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .map_err(|error| io::Error::new(error.kind(), format!("no port {port} for gdb: {error}")))?;
         let first = image.segments().next().map_or(0, |segment| segment.start);
-        let place = Place { start: entry.image, first_segment: entry.image.wrapping_add(first) };
-        Ok(Self { listener, image: file.to_owned(), place, memory })
+        let location = ImageLocation { start: entry.image, first_segment: entry.image.wrapping_add(first) };
+        Ok(Self { listener, image: file.to_owned(), location, memory })
     }
 
-    /// Prepares to have processors in hand: what the thread for it does, and what to hand the processors over to.
+    /// Returns the body of the gdb thread, and the handle by which the main thread hands the vCPUs over to it.
     ///
     /// # Errors
     ///
-    /// If the host has no more events.
-    pub fn prepare(self, machine: &Arc<Machine>) -> io::Result<(impl FnOnce() + Send + 'static, Debugger)> {
-        let connections = Wait::new(&[&self.listener, machine.ended()])?;
-        let (hand_over, handed_over) = mpsc::channel();
-        let (give_back, given_back) = mpsc::channel();
-        let debugger = Debugger { machine: Arc::clone(machine), hand_over, given_back };
-        let machine = Arc::clone(machine);
-        let work = move || {
-            let Ok(controller) = handed_over.recv() else { return };
-            let guest = Guest::new(controller, machine, self.memory, self.place.first_segment);
-            let controller = serve_all(&self.listener, &connections, guest);
-            // Who does not want it drops it: without their controller the threads end by themselves.
-            let _: Result<(), mpsc::SendError<Controller>> = give_back.send(controller);
+    /// The host cannot create an epoll instance.
+    pub fn prepare(self, vm: &Arc<VmHandle>) -> io::Result<(impl FnOnce() + Send + 'static, Debugger)> {
+        let connections = PollSet::new(&[&self.listener, vm.shutdown_event()])?;
+        let (to_gdb, from_main) = mpsc::channel();
+        let (to_main, from_gdb) = mpsc::channel();
+        let debugger = Debugger { vm: Arc::clone(vm), to_gdb, from_gdb };
+        let vm = Arc::clone(vm);
+        let thread = move || {
+            let Ok(vcpus) = from_main.recv() else { return };
+            let target = DebugTarget::new(vcpus, vm, self.memory, self.location.first_segment);
+            let vcpus = serve_all(&self.listener, &connections, target);
+            // If the main thread waits no longer, this drops the manager, and the vCPU threads exit.
+            let _: Result<(), mpsc::SendError<VcpuManager>> = to_main.send(vcpus);
         };
-        Ok((work, debugger))
+        Ok((thread, debugger))
     }
 
-    /// Says where gdb is to connect.
+    /// Prints the command line for gdb.
     ///
     /// # Errors
     ///
-    /// If the host does not know the port.
+    /// getsockname(2) failed.
     pub fn announce(&self) -> io::Result<()> {
         let port = self.listener.local_addr()?.port();
-        let (image, start) = (self.image.display(), self.place.start);
+        let (image, start) = (self.image.display(), self.location.start);
         say(format_args!("waits for gdb {image} -ex \"target remote :{port}\" (the image is at {start:#x})"));
         Ok(())
     }
 }
 
-/// The thread that has the processors in hand.
+/// Handle of the gdb thread, which owns the vCPUs.
 #[derive(Debug)]
 pub struct Debugger {
-    machine: Arc<Machine>,
-    hand_over: Sender<Controller>,
-    given_back: Receiver<Controller>,
+    vm: Arc<VmHandle>,
+    to_gdb: Sender<VcpuManager>,
+    from_gdb: Receiver<VcpuManager>,
 }
 
 impl Debugger {
-    /// Lets gdb control the processors.
-    pub fn hand_over(&self, controller: Controller) {
-        // A thread that has ended drops it: without their controller the processors' threads end, and with them the machine.
-        let _: Result<(), mpsc::SendError<Controller>> = self.hand_over.send(controller);
+    /// Hands the vCPUs over to the gdb thread.
+    pub fn hand_over(&self, vcpus: VcpuManager) {
+        // If that thread has exited, this drops the manager: the vCPU threads exit.
+        let _: Result<(), mpsc::SendError<VcpuManager>> = self.to_gdb.send(vcpus);
     }
 
-    /// Ends the machine, if it has not ended, and its processors' threads, but does not wait longer than that for each.
-    pub fn end(self, patience: Duration) {
-        self.machine.finish(End::Stopped);
-        // A gdb that takes nothing must not keep the machine: without their controller the threads end by themselves.
-        if let Ok(controller) = self.given_back.recv_timeout(patience) {
-            controller.end(patience);
+    /// Shuts the VM down, and makes gdb thread and vCPU threads exit, each within `timeout`.
+    pub fn shut_down(self, timeout: Duration) {
+        self.vm.shut_down(ShutdownCause::Requested);
+        // A gdb that reads nothing can delay the thread: after the timeout, the vCPU threads exit when it drops their manager.
+        if let Ok(vcpus) = self.from_gdb.recv_timeout(timeout) {
+            vcpus.shut_down(timeout);
         }
     }
 }
 
-/// One gdb after the other, until the machine has ended.
-fn serve_all(listener: &TcpListener, connections: &Wait, mut guest: Guest) -> Controller {
-    while let Some(stream) = next(listener, connections, &guest) {
-        guest.stop();
-        match session::run(stream, &mut guest) {
+/// Serves one gdb after the other until the VM shuts down.
+fn serve_all(listener: &TcpListener, connections: &PollSet, mut target: DebugTarget) -> VcpuManager {
+    while let Some(stream) = accept(listener, connections, target.vm()) {
+        target.pause();
+        match session::run(stream, &mut target) {
             Ok(Outcome::Detached) => {}
-            Ok(Outcome::Killed) => guest.machine().finish(End::Stopped),
+            Ok(Outcome::Killed) => target.vm().shut_down(ShutdownCause::Requested),
             Err(error) => say(format_args!("gdb is gone, the guest runs on: {error}")),
         }
-        guest.let_go();
+        target.detach();
     }
-    guest.into_controller()
+    target.into_vcpus()
 }
 
-/// The next connection; none once the machine has ended.
-fn next(listener: &TcpListener, connections: &Wait, guest: &Guest) -> Option<TcpStream> {
-    while guest.machine().end().is_none() {
-        let ready = connections.next();
-        if guest.machine().end().is_some() {
+/// Accepts the next connection; returns `None` once the VM has shut down.
+fn accept(listener: &TcpListener, connections: &PollSet, vm: &VmHandle) -> Option<TcpStream> {
+    while vm.shutdown_cause().is_none() {
+        let ready = connections.wait();
+        if vm.shutdown_cause().is_some() {
             break;
         }
         match ready.and_then(|_| listener.accept()) {

@@ -1,15 +1,15 @@
-//! Registers as gdb's protocol has them.
+//! Registers in the layout of the GDB remote protocol.
 
 use gdbstub::arch::{Arch, Registers as Protocol};
 use gdbstub_arch::x86::reg::{X86_64CoreRegs, X86SegmentRegs, X87FpuInternalRegs};
 
-use crate::engine::debug::{FloatingPoint, Registers};
+use crate::engine::debug::{FpuState, Registers};
 
-/// Bytes of [`X86_64CoreRegs`] in a packet.
+/// Size of [`X86_64CoreRegs`] in a packet, in bytes.
 const CORE_SIZE: usize = 0x218;
 
-/// An x86-64 processor with SSE, as `target.xml` describes it to gdb. What the crate `gdbstub_arch` has lacks the bases
-/// of segments, which a kernel's debugger needs.
+/// Architecture x86-64 with SSE, as `target.xml` describes it to gdb. The one of `gdbstub_arch` lacks the base addresses of fs
+/// and gs, which are needed to debug a kernel.
 #[derive(Debug)]
 pub(super) enum X86_64 {}
 
@@ -24,7 +24,7 @@ impl Arch for X86_64 {
     }
 }
 
-/// All registers in the order of `target.xml`.
+/// Registers in the order of `target.xml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PacketRegisters {
     core: X86_64CoreRegs,
@@ -60,45 +60,41 @@ impl From<&Registers> for PacketRegisters {
         let [cs, ss, ds, es, fs, gs] = from.selectors.map(u32::from);
         let core = X86_64CoreRegs {
             regs: from.general,
-            eflags: low(from.flags),
-            rip: from.instruction,
+            eflags: low(from.rflags),
+            rip: from.rip,
             segments: X86SegmentRegs { cs, ss, ds, es, fs, gs },
-            st: from.floating_point.stack,
-            fpu: state(&from.floating_point),
-            xmm: from.floating_point.vectors,
-            mxcsr: from.floating_point.vector_control,
+            st: from.fpu.st,
+            fpu: to_x87(&from.fpu),
+            xmm: from.fpu.xmm,
+            mxcsr: from.fpu.mxcsr,
         };
         Self { core, fs_base: from.fs_base, gs_base: from.gs_base }
     }
 }
 
 impl PacketRegisters {
-    /// What a processor has in its registers once gdb has written these. None if that cannot be: selectors stay, because
-    /// there is no descriptor to go with another one, and some registers are smaller than gdb has them.
-    pub(super) fn over(&self, current: &Registers) -> Option<Registers> {
+    /// Applies a write by gdb to the `current` registers. Returns `None` for values that cannot be set: other segment selectors,
+    /// because KVM would need their descriptors, and values above 16 bits for the x87 control registers.
+    pub(super) fn apply_to(&self, current: &Registers) -> Option<Registers> {
         let shown = Self::from(current);
         if self.core.segments != shown.core.segments {
             return None;
         }
-        // gdb knows the lower half of the flags.
-        let flags = current.flags & !u64::from(u32::MAX) | u64::from(self.core.eflags);
-        let mut floating_point = FloatingPoint {
-            stack: self.core.st,
-            vectors: self.core.xmm,
-            vector_control: self.core.mxcsr,
-            ..current.floating_point.clone()
-        };
+        // The packet has the lower half of rflags.
+        let rflags = current.rflags & !u64::from(u32::MAX) | u64::from(self.core.eflags);
+        let mut fpu =
+            FpuState { st: self.core.st, xmm: self.core.xmm, mxcsr: self.core.mxcsr, ..current.fpu.clone() };
         if self.core.fpu != shown.core.fpu {
-            set_state(&mut floating_point, &self.core.fpu)?;
+            set_x87(&mut fpu, &self.core.fpu)?;
         }
         Some(Registers {
             general: self.core.regs,
-            instruction: self.core.rip,
-            flags,
+            rip: self.core.rip,
+            rflags,
             selectors: current.selectors,
             fs_base: self.fs_base,
             gs_base: self.gs_base,
-            floating_point,
+            fpu,
         })
     }
 }
@@ -108,42 +104,43 @@ fn low(number: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// Bits 32 to 47 of an address, where the unit for floating point once had a selector.
+/// Bits 32 to 47 of an address, in the place of a selector in the legacy layout of FSAVE.
 fn high(address: u64) -> u32 {
     low(address >> 32) & 0xffff
 }
 
-/// The unit for floating point as FSAVE has it, with two bits of tag for each register: all are set if it is empty.
-fn state(from: &FloatingPoint) -> X87FpuInternalRegs {
-    let is_empty = |register: u32| from.tags >> register & 1 == 0;
+/// Converts the x87 state to the layout of FSAVE, with a tag of two bits for each register: both are set if it is empty.
+fn to_x87(from: &FpuState) -> X87FpuInternalRegs {
+    let is_empty = |register: u32| from.ftw >> register & 1 == 0;
     X87FpuInternalRegs {
-        fctrl: from.control.into(),
-        fstat: from.status.into(),
+        fctrl: from.fcw.into(),
+        fstat: from.fsw.into(),
         ftag: (0..8).filter(|&register| is_empty(register)).map(|register| 0b11 << (2 * register)).sum(),
-        fiseg: high(from.instruction),
-        fioff: low(from.instruction),
-        foseg: high(from.operand),
-        fooff: low(from.operand),
-        fop: from.opcode.into(),
+        fiseg: high(from.fip),
+        fioff: low(from.fip),
+        foseg: high(from.fdp),
+        fooff: low(from.fdp),
+        fop: from.fop.into(),
     }
 }
 
-fn set_state(floating_point: &mut FloatingPoint, from: &X87FpuInternalRegs) -> Option<()> {
+/// Sets the x87 state from the layout of FSAVE. Returns `None` if a value does not fit.
+fn set_x87(fpu: &mut FpuState, from: &X87FpuInternalRegs) -> Option<()> {
     let address = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
     let is_used = |register: &u32| from.ftag >> (2 * register) & 0b11 != 0b11;
-    floating_point.control = u16::try_from(from.fctrl).ok()?;
-    floating_point.status = u16::try_from(from.fstat).ok()?;
-    floating_point.tags = (0..8).filter(is_used).map(|register| 1 << register).sum();
-    floating_point.opcode = u16::try_from(from.fop).ok()?;
-    floating_point.instruction = address(from.fiseg, from.fioff);
-    floating_point.operand = address(from.foseg, from.fooff);
+    fpu.fcw = u16::try_from(from.fctrl).ok()?;
+    fpu.fsw = u16::try_from(from.fstat).ok()?;
+    fpu.ftw = (0..8).filter(is_used).map(|register| 1 << register).sum();
+    fpu.fop = u16::try_from(from.fop).ok()?;
+    fpu.fip = address(from.fiseg, from.fioff);
+    fpu.fdp = address(from.foseg, from.fooff);
     Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{PacketRegisters, X86_64};
-    use crate::engine::debug::{FloatingPoint, Registers};
+    use crate::engine::debug::{FpuState, Registers};
     use gdbstub::arch::{Arch, Registers as _};
     use proptest::prelude::{Strategy, any};
     use proptest::{collection, proptest};
@@ -152,16 +149,16 @@ mod tests {
     fn registers() -> Registers {
         Registers {
             general: array::from_fn(|n| u64::MAX - n as u64),
-            instruction: 0x1234_5678_9abc,
-            flags: 0x246,
+            rip: 0x1234_5678_9abc,
+            rflags: 0x246,
             selectors: [8, 16, 16, 16, 24, 24],
             fs_base: 0x1000,
             gs_base: u64::MAX - 7,
-            floating_point: FloatingPoint {
-                tags: 0b1000_0001,
-                instruction: 0xffff_8000_1234_5678,
-                vectors: array::from_fn(|n| n as u128),
-                ..FloatingPoint::default()
+            fpu: FpuState {
+                ftw: 0b1000_0001,
+                fip: 0xffff_8000_1234_5678,
+                xmm: array::from_fn(|n| n as u128),
+                ..FpuState::default()
             },
         }
     }
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_as_long_as_the_description_says() {
+    fn packet_size_matches_target_description() {
         let description = X86_64::target_description_xml().unwrap();
         let bits: usize = description
             .split("bitsize=\"")
@@ -184,50 +181,50 @@ mod tests {
     }
 
     #[test]
-    fn registers_survive_the_way_there_and_back() {
+    fn registers_round_trip() {
         let mut read = PacketRegisters::default();
         read.gdb_deserialize(&packet(&PacketRegisters::from(&registers()))).unwrap();
-        assert_eq!(read.over(&registers()), Some(registers()));
+        assert_eq!(read.apply_to(&registers()), Some(registers()));
     }
 
     #[test]
-    fn what_gdb_writes_arrives() {
+    fn apply_to_sets_written_registers() {
         let mut written = PacketRegisters::from(&registers());
         written.core.rip = 7;
         written.core.fpu.ftag = 0xfffc;
         written.core.fpu.fctrl = 0x37f;
         written.gs_base = 8;
-        let after = written.over(&registers()).unwrap();
-        assert_eq!((after.instruction, after.gs_base, after.fs_base), (7, 8, 0x1000));
-        assert_eq!((after.floating_point.tags, after.floating_point.control), (1, 0x37f));
+        let after = written.apply_to(&registers()).unwrap();
+        assert_eq!((after.rip, after.gs_base, after.fs_base), (7, 8, 0x1000));
+        assert_eq!((after.fpu.ftw, after.fpu.fcw), (1, 0x37f));
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn apply_to_rejects_selectors_and_oversized_values() {
         let shown = PacketRegisters::from(&registers());
         let mut selector = shown.clone();
         selector.core.segments.cs = 0x33;
-        assert_eq!(selector.over(&registers()), None);
+        assert_eq!(selector.apply_to(&registers()), None);
         let mut large = shown;
         large.core.fpu.fctrl = 0x10000;
-        assert_eq!(large.over(&registers()), None);
+        assert_eq!(large.apply_to(&registers()), None);
     }
 
     proptest! {
         #[test]
-        fn any_packet_is_read_or_refused(bytes in collection::vec(any::<u8>(), 0..0x240)) {
+        fn arbitrary_packet_is_parsed_or_rejected(bytes in collection::vec(any::<u8>(), 0..0x240)) {
             let mut read = PacketRegisters::default();
             assert_eq!(read.gdb_deserialize(&bytes).is_ok(), bytes.len() >= 0x228);
-            let _: Option<Registers> = read.over(&registers());
+            let _: Option<Registers> = read.apply_to(&registers());
         }
 
         #[test]
-        fn used_registers_are_the_same_both_ways(tags in any::<u8>().prop_map(|tags| tags)) {
+        fn tag_word_round_trips(tags in any::<u8>().prop_map(|tags| tags)) {
             let mut before = registers();
-            before.floating_point.tags = tags;
+            before.fpu.ftw = tags;
             let mut written = PacketRegisters::from(&before);
             written.core.fpu.fop = 1;
-            assert_eq!(written.over(&before).unwrap().floating_point.tags, tags);
+            assert_eq!(written.apply_to(&before).unwrap().fpu.ftw, tags);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One gdb's connection, from first to last packet.
+//! Session: one connection of a gdb.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -8,56 +8,56 @@ use std::time::Duration;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError};
 
-use super::guest::Guest;
-use super::wait::Wait;
+use super::debug_target::DebugTarget;
+use super::epoll::PollSet;
 use crate::engine::EngineError;
 
-/// A gdb that does not take an answer for so long is gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a write to gdb, after which the session ends.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The packet that says yes.
-const DONE: &[u8] = b"$OK#9a";
+/// Packet `OK`.
+const OK_PACKET: &[u8] = b"$OK#9a";
 
-/// The order of what a session waits for.
-const FROM_GDB: u64 = 0;
-const FROM_PROCESSORS: u64 = 1;
+/// Indexes in the poll set of a session.
+const CONNECTION: u64 = 0;
+const STOP_EVENT: u64 = 1;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// gdb does not want the guest any more, or there is no guest any more.
+    /// gdb has detached, or the VM has shut down.
     Detached,
-    /// The machine is to end.
+    /// gdb has killed the guest.
     Killed,
 }
 
-/// Why a session ended against gdb's will.
+/// Why a session failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
-    /// The connection.
+    /// Error of the connection.
     #[error(transparent)]
     Host(#[from] io::Error),
     /// gdb has closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// A packet that is none, or a processor that cannot be debugged.
+    /// Invalid packet, or a vCPU that cannot be debugged.
     #[error(transparent)]
     Protocol(#[from] GdbStubError<EngineError, io::Error>),
 }
 
-/// What gdb says.
+/// Input of a session: bytes from gdb, and events of the VM.
 #[derive(Debug)]
 struct Input {
     stream: TcpStream,
     bytes: VecDeque<u8>,
-    wait: Wait,
+    poll_set: PollSet,
 }
 
 impl Input {
-    /// Waits until gdb says something or the guest does something.
-    fn wait(&mut self, guest: &Guest) -> Result<(), SessionError> {
-        match self.wait.next()? {
-            FROM_GDB => {
+    /// Waits for bytes from gdb or an event of the VM.
+    fn wait(&mut self, target: &DebugTarget) -> Result<(), SessionError> {
+        match self.poll_set.wait()? {
+            CONNECTION => {
                 let mut bytes = [0; 4096];
                 let size = self.stream.read(&mut bytes)?;
                 if size == 0 {
@@ -65,52 +65,52 @@ impl Input {
                 }
                 self.bytes.extend(bytes.iter().take(size));
             }
-            FROM_PROCESSORS => guest.calm(),
-            // The machine has ended, as the guest says from now on.
+            STOP_EVENT => target.clear_stop_event(),
+            // The VM has shut down, which the caller checks.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// Serves a gdb whose guest is paused.
-pub(super) fn run(stream: TcpStream, guest: &mut Guest) -> Result<Outcome, SessionError> {
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Serves a gdb that has connected. The target is paused.
+pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<Outcome, SessionError> {
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let reader = stream.try_clone()?;
-    let wait = Wait::new(&[&reader, guest.stirred(), guest.machine().ended()])?;
-    let mut input = Input { stream: reader, bytes: VecDeque::new(), wait };
-    let mut state = GdbStub::new(stream).run_state_machine(guest)?;
+    let poll_set = PollSet::new(&[&reader, target.stop_event(), target.vm().shutdown_event()])?;
+    let mut input = Input { stream: reader, bytes: VecDeque::new(), poll_set };
+    let mut state = GdbStub::new(stream).run_state_machine(target)?;
     loop {
         state = match state {
             GdbStubStateMachine::Idle(gdb) => {
                 if let Some(byte) = input.bytes.pop_front() {
-                    gdb.incoming_data(guest, byte)?
-                } else if guest.machine().end().is_some() {
+                    gdb.incoming_data(target, byte)?
+                } else if target.vm().shutdown_cause().is_some() {
                     return Ok(Outcome::Detached);
                 } else {
-                    input.wait(guest)?;
+                    input.wait(target)?;
                     gdb.into()
                 }
             }
             GdbStubStateMachine::Running(gdb) => {
                 if let Some(byte) = input.bytes.pop_front() {
-                    gdb.incoming_data(guest, byte)?
-                } else if let Some(news) = guest.news() {
-                    gdb.report_stop(guest, news)?
+                    gdb.incoming_data(target, byte)?
+                } else if let Some(reply) = target.next_stop_reply() {
+                    gdb.report_stop(target, reply)?
                 } else {
-                    input.wait(guest)?;
+                    input.wait(target)?;
                     gdb.into()
                 }
             }
             GdbStubStateMachine::CtrlCInterrupt(gdb) => {
-                let reason = guest.interrupt();
-                gdb.interrupt_handled(guest, reason)?
+                let reply = target.interrupt();
+                gdb.interrupt_handled(target, reply)?
             }
             GdbStubStateMachine::Disconnected(mut gdb) => {
                 return Ok(match gdb.get_reason() {
                     DisconnectReason::Kill => {
-                        // The crate does not answer, but gdb waits for it.
-                        let _: io::Result<()> = gdb.borrow_conn().write_all(DONE);
+                        // gdbstub does not reply to `vKill`, but gdb waits for a reply.
+                        let _: io::Result<()> = gdb.borrow_conn().write_all(OK_PACKET);
                         Outcome::Killed
                     }
                     _ => Outcome::Detached,

@@ -1,14 +1,15 @@
-//! Keeps the C library's allocator from needing files.
-#![expect(unsafe_code, reason = "it is set up by a foreign function")]
+//! Configuration of the C library's allocator so that it opens no files.
+#![expect(unsafe_code, reason = "mallopt is a C function")]
 
-/// Has all threads allocate from the one arena that grows by brk(2), and never give memory back that is free at its end.
+/// Makes all threads allocate from the main arena, which grows by brk(2), and never trim it.
 ///
-/// Arenas of threads take several system calls to set up, and shrink only after a look at /proc/sys/vm/overcommit_memory.
-/// Threads of this process rarely allocate. In a process that had threads before there may be other arenas all the same.
-pub(super) fn stay_within_memory() {
+/// An arena of a thread takes several system calls to create, and reads /proc/sys/vm/overcommit_memory before it shrinks. The threads
+/// of this process rarely allocate, so they do not contend for one arena. Arenas that threads have created before this call stay.
+pub(super) fn use_main_arena() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_ARENA_MAX, 1), (libc::M_TRIM_THRESHOLD, -1)] {
-        // SAFETY: the function takes two numbers, may be called at any time and locks what it changes.
+        // SAFETY: mallopt(3) takes two integers by value, and glibc locks the main arena while it changes the parameters, so a call is sound
+        // at any time and from any thread.
         unsafe { libc::mallopt(parameter, value) };
     }
 }

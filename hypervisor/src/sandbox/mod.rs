@@ -1,18 +1,18 @@
-//! What the hypervisor gives up before its guest runs, so that a guest that takes it over has gained nothing.
+//! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over gains nothing.
 //!
-//! | module | takes away |
+//! | module | drops |
 //! | --- | --- |
-//! | `descriptors` | what the hypervisor's parent has left open |
-//! | `privileges` | capabilities, and any way to new ones |
-//! | `paths` | files, TCP, signals to others: landlock |
-//! | `filters`, `calls` | all system calls but those that a thread of its [`Role`] needs: seccomp |
+//! | `descriptors` | inherited file descriptors |
+//! | `privileges` | capabilities, and the ways to regain them |
+//! | `paths` | files, TCP, signals to other processes: landlock |
+//! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! `denial` reports a system call that is not allowed, and ends the process; `panics` and `allocator` keep Rust's
-//! library and the C library from making some. [`Threads`] starts threads so that no guest
-//! runs before everything is confined. `docs/sandbox.md` says what is allowed and why.
+//! `denial` reports a denied system call, and exits the process; `panics` and `allocator` keep the standard library and the C
+//! library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
+//! confined. `docs/sandbox.md` lists what is allowed and why.
 //!
-//! Nothing of this can be undone, and all of it holds for the thread that asks and for those that it starts later.
-//! Whoever uses this crate as a library gives the machine a thread of its own.
+//! The confinement cannot be undone, and holds for the calling thread and those that it starts later. A program that uses
+//! this crate as a library gives the VM a thread of its own.
 
 mod allocator;
 mod calls;
@@ -32,65 +32,65 @@ use std::path::PathBuf;
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
 use filters::Filters;
-pub(crate) use paths::empty_rules;
+pub(crate) use paths::empty_ruleset;
 pub use threads::Threads;
 
 /// Why the hypervisor cannot be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The list of open descriptors cannot be read.
+    /// The list of open file descriptors cannot be read.
     #[error("sandbox: cannot list open descriptors in /proc/self/fd: {0}")]
     Descriptors(io::Error),
     /// Capabilities cannot be dropped.
     #[error("sandbox: cannot drop privileges: {0}")]
     Privileges(io::Error),
-    /// The host refuses the rules for files.
+    /// Landlock cannot be enforced.
     #[error("sandbox: cannot take away files: {0}")]
     Paths(#[from] landlock::RulesetError),
-    /// A folder of the rules cannot be opened.
+    /// A folder of [`Rules`] cannot be opened.
     #[error("sandbox: cannot open {path}: {source}", path = .path.display())]
     Folder {
-        /// Its path.
+        /// Path of the folder.
         path: PathBuf,
         /// What the host says.
         source: landlock::PathFdError,
     },
-    /// There is no telling which system call was denied.
+    /// The handler of SIGSYS cannot be installed.
     #[error("sandbox: cannot handle denied system calls: {0}")]
     Handler(io::Error),
-    /// The allowed system calls make no filter.
+    /// The seccomp filters cannot be compiled.
     #[error("sandbox: cannot make a filter of system calls: {0}")]
     Compile(#[from] seccompiler::BackendError),
-    /// The host refuses a filter.
+    /// A seccomp filter cannot be installed.
     #[error("sandbox: cannot filter system calls of thread {role}: {source}")]
     Filter {
-        /// Whose.
+        /// Role of the thread.
         role: Role,
         /// What the host says.
         source: seccompiler::Error,
     },
-    /// A thread has ended before it was confined.
+    /// A thread has exited before it was confined.
     #[error("sandbox: a thread has ended before it was confined")]
     Thread,
 }
 
-/// What a thread does.
+/// Role of a thread, which determines the system calls that it may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Waits for the machine's end and stops its processors.
+    /// Main thread: waits for the shutdown, and stops the vCPUs.
     Main,
-    /// Runs a processor.
+    /// vCPU thread.
     Vcpu,
-    /// Serves the queues of devices.
+    /// Device thread: processes the virtqueues of all devices but the network.
     Devices,
-    /// Serves the queues of the network.
+    /// Network thread: processes the virtqueues of the network device.
     Network,
-    /// Talks to a debugger.
+    /// gdb thread: serves a debugger.
     Gdb,
 }
 
 impl Role {
-    /// As it is called in messages.
+    /// Name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,29 +109,29 @@ impl fmt::Display for Role {
     }
 }
 
-/// What stays allowed besides what every machine needs.
+/// Permissions that only some VMs need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Folders that stay accessible.
+    /// Folders that remain accessible.
     pub folders: Vec<Folder>,
-    /// A debugger reads and writes the processors' registers.
+    /// vCPU threads may use the debugging interface of their engine.
     pub debugger: bool,
-    /// The guest is a process ([`crate::engine::process`]), not a machine of KVM's.
+    /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd instead of KVM.
     pub process: bool,
-    /// The tap to which the network's thread writes.
+    /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
 }
 
-/// A folder of the host.
+/// Folder of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// Nothing in it can be changed.
+    /// Files in it cannot be changed.
     pub read_only: bool,
 }
 
-/// The confinement of one machine's process.
+/// Confinement of the hypervisor's process.
 #[derive(Debug)]
 pub struct Sandbox(Option<Confinement>);
 
@@ -142,7 +142,7 @@ struct Confinement {
 }
 
 impl Sandbox {
-    /// Prepares everything that can be prepared: what is left is quick.
+    /// Compiles the seccomp filters of all roles.
     ///
     /// # Errors
     ///
@@ -152,27 +152,27 @@ impl Sandbox {
         Ok(Self(Some(Confinement { folders: rules.folders, filters })))
     }
 
-    /// No confinement at all: for debugging the hypervisor.
+    /// Creates a sandbox that confines nothing, to debug the hypervisor.
     #[must_use]
     pub const fn off() -> Self {
         Self(None)
     }
 
-    /// Gives up privileges and files. To be called when everything is open and no thread is started, once.
+    /// Drops privileges and access to files. Call it once, when all files are open and the process has one thread.
     ///
     /// # Errors
     ///
-    /// See [`SandboxError`]. The process is then confined in part.
+    /// See [`SandboxError`]. After an error the process is partly confined.
     pub fn confine_process(&self) -> Result<(), SandboxError> {
         let Some(confinement) = &self.0 else { return Ok(()) };
-        allocator::stay_within_memory();
-        panics::report();
-        denial::report().map_err(SandboxError::Handler)?;
+        allocator::use_main_arena();
+        panics::install_hook();
+        denial::install_handler().map_err(SandboxError::Handler)?;
         privileges::drop_all().map_err(SandboxError::Privileges)?;
         paths::restrict(&confinement.folders)
     }
 
-    /// Leaves the calling thread only the system calls of its role.
+    /// Restricts the calling thread to the system calls of its role.
     ///
     /// # Errors
     ///

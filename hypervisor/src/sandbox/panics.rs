@@ -1,4 +1,4 @@
-//! Reports of panics that need no files.
+//! Panic reports that open no files.
 
 use std::sync::Once;
 use std::{env, panic, thread};
@@ -6,23 +6,24 @@ use std::{env, panic, thread};
 use super::denial;
 use crate::log;
 
-static REPORT: Once = Once::new();
+static INSTALL: Once = Once::new();
 
-/// Has panics of confined threads reported without a backtrace, which takes the program's file. Others are reported as ever.
-pub(super) fn report() {
-    REPORT.call_once(|| {
-        let ordinary = panic::take_hook();
+/// Installs a panic hook that prints no backtrace for confined threads, because that would open the executable. Panics of other
+/// threads are reported by the previous hook.
+pub(super) fn install_hook() {
+    INSTALL.call_once(|| {
+        let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             if denial::has_role() {
-                say(panic);
+                report(panic);
             } else {
-                ordinary(panic);
+                previous(panic);
             }
         }));
     });
 }
 
-fn say(panic: &panic::PanicHookInfo<'_>) {
+fn report(panic: &panic::PanicHookInfo<'_>) {
     log::say(format_args!("thread {} {panic}", thread::current().name().unwrap_or("without a name")));
     if env::var_os("RUST_BACKTRACE").is_some_and(|wanted| wanted != "0") {
         log::say(format_args!("there is no backtrace in the sandbox; --no-sandbox switches it off"));

@@ -1,4 +1,4 @@
-//! Giving up files, TCP and signals by landlock(7).
+//! Restriction of files, TCP and signals by landlock(7).
 
 use std::os::fd::OwnedFd;
 
@@ -9,42 +9,43 @@ use landlock::{
 
 use super::{Folder, SandboxError};
 
-/// The newest version whose rights are known here. A host with an older one takes away what it knows.
-const NEWEST: ABI = ABI::V9;
+/// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights that it knows.
+const ABI_VERSION: ABI = ABI::V9;
 
-/// From now on no path can be used but those below `folders`, no TCP port bound or connected, and no process outside
-/// reached by signals or abstract sockets. What is open stays usable.
+/// Denies access to all paths except below `folders`, bind and connect of TCP ports, and signals and abstract sockets to other
+/// processes. Open files remain usable.
 pub(super) fn restrict(folders: &[Folder]) -> Result<(), SandboxError> {
-    let mut rules = nothing()?;
+    let mut ruleset = new_ruleset()?;
     for folder in folders {
         let descriptor = PathFd::new(&folder.path)
             .map_err(|source| SandboxError::Folder { path: folder.path.clone(), source })?;
-        rules = rules.add_rule(PathBeneath::new(descriptor, rights(folder)))?;
+        ruleset = ruleset.add_rule(PathBeneath::new(descriptor, rights(folder)))?;
     }
-    if rules.restrict_self()?.ruleset == RulesetStatus::NotEnforced {
+    if ruleset.restrict_self()?.ruleset == RulesetStatus::NotEnforced {
         log::warn!("sandbox: the host's kernel has no landlock; system calls are filtered all the same");
     }
     Ok(())
 }
 
-/// Rules by which nothing can be reached. For a process of its own: no descriptor where the host has no landlock.
-pub(crate) fn empty_rules() -> Result<Option<OwnedFd>, RulesetError> {
-    nothing().map(Option::from)
+/// Creates a ruleset that allows nothing, for the guest's process. Returns `None` if the kernel lacks landlock.
+pub(crate) fn empty_ruleset() -> Result<Option<OwnedFd>, RulesetError> {
+    new_ruleset().map(Option::from)
 }
 
-fn nothing() -> Result<RulesetCreated, RulesetError> {
+/// Creates a ruleset that handles all access rights and allows none.
+fn new_ruleset() -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
-        .handle_access(AccessFs::from_all(NEWEST))?
-        .handle_access(AccessNet::from_all(NEWEST))?
-        .scope(Scope::from_all(NEWEST))?
+        .handle_access(AccessFs::from_all(ABI_VERSION))?
+        .handle_access(AccessNet::from_all(ABI_VERSION))?
+        .scope(Scope::from_all(ABI_VERSION))?
         .create()
 }
 
-/// Nothing of a guest is executed on the host, and no guest needs the host's devices.
+/// Access rights below a folder: no execution of files, and no device files.
 fn rights(folder: &Folder) -> BitFlags<AccessFs> {
     if folder.read_only {
         return AccessFs::ReadFile | AccessFs::ReadDir;
     }
-    AccessFs::from_all(NEWEST)
+    AccessFs::from_all(ABI_VERSION)
         & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
 }

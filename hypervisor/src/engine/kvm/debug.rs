@@ -1,4 +1,4 @@
-//! Debugging a guest.
+//! Guest debugging: `KVM_SET_GUEST_DEBUG` and `KVM_EXIT_DEBUG`.
 
 use kvm_bindings::{
     KVM_GUESTDBG_BLOCKIRQ, KVM_GUESTDBG_ENABLE, KVM_GUESTDBG_SINGLESTEP, KVM_GUESTDBG_USE_HW_BP,
@@ -6,28 +6,28 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Kvm, VcpuFd};
 
-use super::super::debug::{DebugControl, DebugEvent, STEPPED, hits};
-use super::{EngineError, failed};
+use super::super::debug::{DR6_SINGLE_STEP, DebugControl, DebugEvent, dr6_hits};
+use super::error::{KvmError, ioctl_failed};
 
-/// Which flags KVM knows for debugging (KVM_CAP_SET_GUEST_DEBUG2, which `kvm_ioctls` has no name for).
-const KNOWN_FLAGS: std::ffi::c_ulong = 195;
+/// KVM_CAP_SET_GUEST_DEBUG2, whose value is the set of supported flags; `kvm_ioctls` has no name for it.
+const CAP_SET_GUEST_DEBUG2: std::ffi::c_ulong = 195;
 
-/// Vectors of the exceptions (SDM volume 3, section 7.15).
-const DEBUG_EXCEPTION: u8 = 1;
-const BREAKPOINT_EXCEPTION: u8 = 3;
+/// Exception vectors (SDM volume 3, section 7.15): #DB and #BP.
+const DEBUG_VECTOR: u8 = 1;
+const BREAKPOINT_VECTOR: u8 = 3;
 
-/// Whether interrupts can wait while the guest steps.
+/// Returns whether KVM can hold back interrupts during a single step.
 pub(super) fn can_block_interrupts(kvm: &Kvm) -> bool {
-    let known = u32::try_from(kvm.check_extension_raw(KNOWN_FLAGS)).unwrap_or(0);
-    known & KVM_GUESTDBG_BLOCKIRQ != 0
+    let supported = u32::try_from(kvm.check_extension_raw(CAP_SET_GUEST_DEBUG2)).unwrap_or(0);
+    supported & KVM_GUESTDBG_BLOCKIRQ != 0
 }
 
-/// Has the processor stop at these things.
-pub(super) fn set(vcpu: &VcpuFd, control: &DebugControl, can_block: bool) -> Result<(), EngineError> {
-    vcpu.set_guest_debug(&request(control, can_block)).map_err(failed("debug the guest"))
+/// Sets the events at which the vCPU stops.
+pub(super) fn set(vcpu: &VcpuFd, control: &DebugControl, can_block: bool) -> Result<(), KvmError> {
+    vcpu.set_guest_debug(&request(control, can_block)).map_err(ioctl_failed("debug the guest"))
 }
 
-/// What KVM is to be asked for.
+/// Argument of `KVM_SET_GUEST_DEBUG`.
 fn request(control: &DebugControl, can_block: bool) -> kvm_guest_debug {
     let has_hardware = control.hardware.iter().any(Option::is_some);
     let flags = [
@@ -42,39 +42,39 @@ fn request(control: &DebugControl, can_block: bool) -> kvm_guest_debug {
     kvm_guest_debug {
         control: flags.fold(0, |all, flag| all | flag),
         pad: 0,
-        arch: kvm_guest_debug_arch { debugreg: [first, second, third, fourth, 0, 0, 0, control.enabled()] },
+        arch: kvm_guest_debug_arch { debugreg: [first, second, third, fourth, 0, 0, 0, control.dr7()] },
     }
 }
 
-/// What has happened.
+/// Decodes `KVM_EXIT_DEBUG`.
 pub(super) fn event(exit: &kvm_debug_exit_arch) -> DebugEvent {
-    if exit.exception == u32::from(BREAKPOINT_EXCEPTION) {
+    if exit.exception == u32::from(BREAKPOINT_VECTOR) {
         return DebugEvent::Breakpoint(exit.pc);
     }
-    DebugEvent::Trap { step: exit.dr6 & STEPPED != 0, hits: hits(exit.dr6) }
+    DebugEvent::Trap { step: exit.dr6 & DR6_SINGLE_STEP != 0, hits: dr6_hits(exit.dr6) }
 }
 
-/// Has the guest get the exception when the processor runs on.
-pub(super) fn give_back(vcpu: &VcpuFd, event: DebugEvent) -> Result<(), EngineError> {
+/// Injects the exception into the guest; it is delivered when the vCPU runs next.
+pub(super) fn inject_exception(vcpu: &VcpuFd, event: DebugEvent) -> Result<(), KvmError> {
     let vector = match event {
-        DebugEvent::Breakpoint(_) => BREAKPOINT_EXCEPTION,
+        DebugEvent::Breakpoint(_) => BREAKPOINT_VECTOR,
         DebugEvent::Trap { step, hits } => {
-            say_why(vcpu, step, hits)?;
-            DEBUG_EXCEPTION
+            set_dr6(vcpu, step, hits)?;
+            DEBUG_VECTOR
         }
     };
-    let mut events = vcpu.get_vcpu_events().map_err(failed("read events"))?;
+    let mut events = vcpu.get_vcpu_events().map_err(ioctl_failed("read events"))?;
     events.exception.injected = 1;
     events.exception.nr = vector;
     events.exception.has_error_code = 0;
-    vcpu.set_vcpu_events(&events).map_err(failed("raise an exception"))
+    vcpu.set_vcpu_events(&events).map_err(ioctl_failed("raise an exception"))
 }
 
-/// Fills the guest's debug register 6.
-fn say_why(vcpu: &VcpuFd, step: bool, hits: u8) -> Result<(), EngineError> {
-    let mut registers = vcpu.get_debug_regs().map_err(failed("read debug registers"))?;
-    registers.dr6 |= u64::from(hits) | if step { STEPPED } else { 0 };
-    vcpu.set_debug_regs(&registers).map_err(failed("set debug registers"))
+/// Sets the causes of the debug exception in the guest's DR6.
+fn set_dr6(vcpu: &VcpuFd, step: bool, hits: u8) -> Result<(), KvmError> {
+    let mut registers = vcpu.get_debug_regs().map_err(ioctl_failed("read debug registers"))?;
+    registers.dr6 |= u64::from(hits) | if step { DR6_SINGLE_STEP } else { 0 };
+    vcpu.set_debug_regs(&registers).map_err(ioctl_failed("set debug registers"))
 }
 
 #[cfg(test)]
@@ -84,19 +84,19 @@ mod tests {
     use kvm_bindings::kvm_debug_exit_arch;
 
     #[test]
-    fn nothing_to_stop_at_turns_debugging_off() {
+    fn default_control_disables_guest_debugging() {
         assert_eq!(request(&DebugControl::default(), true).control, 0);
     }
 
     #[test]
-    fn interrupts_wait_for_a_step_where_they_can() {
+    fn single_step_blocks_interrupts_if_supported() {
         let control = DebugControl { breakpoints: true, step: true, ..DebugControl::default() };
         assert_eq!(request(&control, false).control, 0x1_0003);
         assert_eq!(request(&control, true).control, 0x11_0003);
     }
 
     #[test]
-    fn addresses_are_in_their_registers() {
+    fn hardware_breakpoints_map_to_debug_registers() {
         let execute =
             HardwareBreakpoint { address: 0x1001, length: WatchLength::Byte, access: Access::Execute };
         let write = HardwareBreakpoint { address: 0x2000, length: WatchLength::Quad, access: Access::Write };
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_become_events() {
+    fn debug_exit_decodes_to_event() {
         let exit = |exception, dr6| kvm_debug_exit_arch { exception, pc: 7, dr6, ..Default::default() };
         assert_eq!(event(&exit(3, 0)), DebugEvent::Breakpoint(7));
         assert_eq!(event(&exit(1, 0xffff_4ff0)), DebugEvent::Trap { step: true, hits: 0 });

@@ -1,15 +1,14 @@
-//! Processors by KVM.
+//! KVM engine: each vCPU is a vCPU of KVM.
 
 mod cpuid;
 mod debug;
-mod internal;
+mod error;
+mod initial_state;
+mod internal_error;
+mod memory;
 mod registers;
 mod self_test;
-mod slots;
-mod start;
 mod vcpu;
-
-use std::io;
 
 use hermit_interface::machine::{FIRST_VECTOR, LINES};
 use kvm_bindings::{
@@ -19,42 +18,41 @@ use kvm_bindings::{
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VmFd};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{Engine, EngineError, Vcpu};
+use self::error::ioctl_failed;
+use super::{Engine, EngineError};
 use crate::devices::virtio::Interrupt;
 use crate::memory::Memory;
-pub use vcpu::KvmVcpu;
 
-/// Three pages that Intel's processors need for real mode, in the hole of the memory.
-const REAL_MODE_PAGES: usize = 0xfffb_d000;
+pub use self::error::KvmError;
+pub(crate) use self::self_test::self_test;
+pub use self::vcpu::KvmVcpu;
 
-/// Where messages to local APICs are written (SDM volume 3, section 12.11.1): to the APIC with identifier 0.
-const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
+/// Address of the three pages that KVM needs for real mode on Intel CPUs (`KVM_SET_TSS_ADDR`): in the memory hole.
+const TSS_ADDRESS: usize = 0xfffb_d000;
 
-/// A machine of KVM's.
+/// Address to which an MSI is written (SDM volume 3, section 12.11.1); the destination is the APIC with ID 0.
+const MSI_ADDRESS: u32 = 0xfee0_0000;
+
+/// VM of KVM.
 #[derive(Debug)]
 pub struct KvmEngine {
     kvm: Kvm,
     vm: VmFd,
-    /// The machine's memory must not go while KVM has it.
+    /// Guest memory, which must stay mapped as long as `vm` exists.
     memory: Memory,
 }
 
-/// Turns the host's error into one that says what was asked for.
-fn failed(what: &'static str) -> impl Fn(kvm_ioctls::Error) -> EngineError {
-    move |error| EngineError::Request { what, source: io::Error::from_raw_os_error(error.errno()) }
-}
-
 impl KvmEngine {
-    /// A machine with this memory and no processors.
+    /// Creates a VM with this memory and without vCPUs.
     ///
     /// # Errors
     ///
-    /// See [`EngineError`].
-    pub fn new(memory: Memory) -> Result<Self, EngineError> {
+    /// See [`KvmError`].
+    pub fn new(memory: Memory) -> Result<Self, KvmError> {
         let kvm = Kvm::new().map_err(|error| match error.errno() {
-            libc::ENOENT | libc::ENODEV | libc::ENXIO => EngineError::Missing,
-            libc::EACCES | libc::EPERM => EngineError::Forbidden,
-            _ => failed("be opened")(error),
+            libc::ENOENT | libc::ENODEV | libc::ENXIO => KvmError::NoDevice,
+            libc::EACCES | libc::EPERM => KvmError::PermissionDenied,
+            _ => ioctl_failed("be opened")(error),
         })?;
         let needed = [
             (Cap::Irqfd, "irqfd"),
@@ -64,28 +62,40 @@ impl KvmEngine {
             (Cap::GetTscKhz, "frequency of the time-stamp counter"),
         ];
         if let Some((_, what)) = needed.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
-            return Err(EngineError::Lacks(what));
+            return Err(KvmError::Unsupported(what));
         }
-        let vm = kvm.create_vm().map_err(failed("create a machine"))?;
-        vm.set_tss_address(REAL_MODE_PAGES).map_err(failed("reserve pages for real mode"))?;
+        let vm = kvm.create_vm().map_err(ioctl_failed("create a machine"))?;
+        vm.set_tss_address(TSS_ADDRESS).map_err(ioctl_failed("reserve pages for real mode"))?;
         // Local APICs in the host's kernel; no 8259A, no I/O APIC, no 8254.
         let split = kvm_enable_cap { cap: KVM_CAP_SPLIT_IRQCHIP, ..kvm_enable_cap::default() };
-        vm.enable_cap(&split).map_err(failed("make interrupt controllers"))?;
-        slots::give(&vm, &memory)?;
+        vm.enable_cap(&split).map_err(ioctl_failed("make interrupt controllers"))?;
         let engine = Self { kvm, vm, memory };
-        engine.route_lines()?;
+        engine.set_memory_regions()?;
+        engine.route_irq_lines()?;
         Ok(engine)
     }
 
-    /// Each line is a message to the first processor's APIC.
-    fn route_lines(&self) -> Result<(), EngineError> {
+    /// Creates the vCPUs with the IDs 0 to `count - 1`.
+    ///
+    /// # Errors
+    ///
+    /// See [`KvmError`].
+    pub fn vcpus(&self, count: u32) -> Result<Vec<KvmVcpu>, KvmError> {
+        if usize::try_from(count).is_ok_and(|count| count > self.kvm.get_max_vcpus()) {
+            return Err(KvmError::Unsupported("support for so many CPUs"));
+        }
+        (0..count).map(|id| KvmVcpu::new(self, id, count)).collect()
+    }
+
+    /// Routes each interrupt line as an MSI to the boot CPU's APIC.
+    fn route_irq_lines(&self) -> Result<(), KvmError> {
         let entries: Vec<_> = (0..LINES)
             .map(|line| kvm_irq_routing_entry {
                 gsi: line,
                 type_: KVM_IRQ_ROUTING_MSI,
                 u: kvm_irq_routing_entry__bindgen_ty_1 {
                     msi: kvm_irq_routing_msi {
-                        address_lo: MESSAGE_ADDRESS,
+                        address_lo: MSI_ADDRESS,
                         data: u32::from(FIRST_VECTOR) + line,
                         ..kvm_irq_routing_msi::default()
                     },
@@ -94,31 +104,23 @@ impl KvmEngine {
             })
             .collect();
         let routing = KvmIrqRouting::from_entries(&entries)
-            .map_err(|_| EngineError::Lacks("room for interrupt lines"))?;
-        self.vm.set_gsi_routing(&routing).map_err(failed("route interrupts"))
+            .map_err(|_| KvmError::Unsupported("room for interrupt lines"))?;
+        self.vm.set_gsi_routing(&routing).map_err(ioctl_failed("route interrupts"))
     }
 }
 
 impl Engine for KvmEngine {
-    fn vcpus(&self, count: u32) -> Result<Vec<Box<dyn Vcpu>>, EngineError> {
-        if usize::try_from(count).is_ok_and(|count| count > self.kvm.get_max_vcpus()) {
-            return Err(EngineError::Lacks("support for so many CPUs"));
-        }
-        let vcpu = |number| -> Result<Box<dyn Vcpu>, EngineError> {
-            Ok(Box::new(KvmVcpu::new(self, number, count)?))
-        };
-        (0..count).map(vcpu).collect()
-    }
-
-    fn interrupt(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
+    /// The line is an irqfd.
+    fn irq_line(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
-            .map_err(|source| EngineError::Request { what: "make an event", source })?;
-        self.vm.register_irqfd(&event, line).map_err(failed("connect an interrupt"))?;
+            .map_err(|source| KvmError::Ioctl { action: "make an event", source })?;
+        self.vm.register_irqfd(&event, line).map_err(ioctl_failed("connect an interrupt"))?;
         Ok(Box::new(event))
     }
 
-    fn notify(&self, address: u64, queue: u32, kick: &EventFd) -> Result<(), EngineError> {
+    /// The event is an ioeventfd.
+    fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let address = IoEventAddress::Mmio(address);
-        self.vm.register_ioevent(kick, &address, queue).map_err(failed("watch a register"))
+        Ok(self.vm.register_ioevent(event, &address, queue).map_err(ioctl_failed("watch a register"))?)
     }
 }

@@ -1,53 +1,57 @@
-//! A guest of four instructions that says whether KVM runs code itself or merely emulates it.
+//! Self-test: a guest of four instructions shows whether KVM executes code at native speed or emulates it in software.
 //!
-//! KVM without virtualisation hardware knows few instructions, none of SSE's arithmetic among them, and is a thousand times
-//! slower.
+//! KVM without VMX or SVM emulates few instructions, no SSE arithmetic among them, and is a thousand times slower.
 
 use std::time::{Duration, Instant};
 
 use hermit_interface::exit::QUIT_PORT;
 use vm_memory::{Bytes, GuestAddress};
 
+use super::error::KvmError;
 use super::vcpu::KvmVcpu;
-use crate::boot::Entry;
-use crate::engine::{EngineError, Exit, Vcpu};
+use crate::boot::KernelEntry;
+use crate::engine::{Vcpu, VcpuExit};
 
-/// Where the code is, and the page tables that map the first 2 MiB one to one.
+/// Guest physical addresses of the code, and of the page tables that identity-map the first 2 MiB.
 const CODE: u64 = 0x1000;
 const TABLES: [u64; 3] = [0x2000, 0x3000, 0x4000];
 
-/// Entries of page tables: present and writable; and a page of 2 MiB.
+/// Bits of page-table entries: present and writable; page size (2 MiB).
 const TABLE: u64 = 0b11;
 const LARGE: u64 = 1 << 7;
 
-/// How often the loop runs.
+/// Iterations of the guest's loop.
 const ROUNDS: u32 = 20_000;
 
-/// A processor needs less than a tenth of this for the loop, an emulator more than twice as much.
+/// Time limit for the loop. A CPU needs less than a tenth of it, software emulation more than twice as much.
 const LIMIT: Duration = Duration::from_millis(5);
 
-/// How often it is tried, since somebody else may have had the CPU meanwhile.
-const TRIES: u32 = 3;
+/// Maximum number of runs: the host may have preempted one of them.
+const MAX_RUNS: u32 = 3;
 
-/// Runs the guest; the memory is as it was afterwards.
-pub(super) fn run(vcpu: &mut KvmVcpu) -> Result<(), EngineError> {
+/// Runs the guest on a vCPU of a VM whose memory is not used yet, and clears the memory again.
+///
+/// # Errors
+///
+/// [`KvmError::SoftwareEmulation`] if KVM emulates the guest.
+pub(crate) fn self_test(vcpu: &mut KvmVcpu) -> Result<(), KvmError> {
     write(vcpu, CODE, &code())?;
     for (table, next) in TABLES.iter().zip([TABLES[1] | TABLE, TABLES[2] | TABLE, LARGE | TABLE]) {
         write(vcpu, *table, &next.to_le_bytes())?;
     }
-    let result = repeat(vcpu);
+    let result = run_repeatedly(vcpu);
     for page in [CODE].into_iter().chain(TABLES) {
         write(vcpu, page, &[0; 32])?;
     }
     result
 }
 
-fn write(vcpu: &KvmVcpu, address: u64, bytes: &[u8]) -> Result<(), EngineError> {
-    let written = vcpu.memory.guest().write_slice(bytes, GuestAddress(address));
-    written.map_err(|_| EngineError::Lacks("memory for a test"))
+fn write(vcpu: &KvmVcpu, address: u64, bytes: &[u8]) -> Result<(), KvmError> {
+    let written = vcpu.memory().guest().write_slice(bytes, GuestAddress(address));
+    written.map_err(|_| KvmError::Unsupported("memory for a test"))
 }
 
-/// `paddd xmm0, xmm0`; a loop that counts down; the end.
+/// `paddd xmm0, xmm0`; a loop that counts down; a write to the quit port.
 fn code() -> Vec<u8> {
     let [quit, _] = QUIT_PORT.to_le_bytes();
     let mut code = vec![0x66, 0x0f, 0xfe, 0xc0, 0xb9];
@@ -56,26 +60,30 @@ fn code() -> Vec<u8> {
     code
 }
 
-fn repeat(vcpu: &mut KvmVcpu) -> Result<(), EngineError> {
+fn run_repeatedly(vcpu: &mut KvmVcpu) -> Result<(), KvmError> {
     let mut best = Duration::MAX;
-    for _ in 0..TRIES {
-        best = best.min(once(vcpu)?);
+    for _ in 0..MAX_RUNS {
+        best = best.min(run_once(vcpu)?);
         if best < LIMIT {
             return Ok(());
         }
     }
-    Err(EngineError::Emulated(format!("{ROUNDS} rounds of a loop took {best:?}")))
+    Err(KvmError::SoftwareEmulation(format!("{ROUNDS} rounds of a loop took {best:?}")))
 }
 
-/// How long the guest takes.
-fn once(vcpu: &mut KvmVcpu) -> Result<Duration, EngineError> {
-    vcpu.enter_with_vectors(&Entry { instruction: CODE, page_table_root: TABLES[0], ..Entry::default() })?;
+/// Runs the guest from its first instruction to the write to the quit port, and returns how long that took.
+fn run_once(vcpu: &mut KvmVcpu) -> Result<Duration, KvmError> {
+    vcpu.set_entry_with_sse(&KernelEntry {
+        rip: CODE,
+        page_table_root: TABLES[0],
+        ..KernelEntry::default()
+    })?;
     let start = Instant::now();
     loop {
-        match vcpu.run()? {
-            Exit::PortWrite(QUIT_PORT, _) => return Ok(start.elapsed()),
-            Exit::Interrupted => {}
-            _ => return Err(EngineError::Emulated(vcpu.failure())),
+        match vcpu.run() {
+            Ok(VcpuExit::PioWrite(QUIT_PORT, _)) => return Ok(start.elapsed()),
+            Ok(VcpuExit::Interrupted) => {}
+            _ => return Err(KvmError::SoftwareEmulation(vcpu.failure())),
         }
     }
 }
@@ -85,7 +93,7 @@ mod tests {
     use super::code;
 
     #[test]
-    fn the_loop_jumps_to_its_start() {
+    fn code_jumps_back_to_start_of_loop() {
         let code = code();
         let jump = code.iter().position(|&byte| byte == 0x75).unwrap();
         let target = jump + 2 - usize::from(code[jump + 1].wrapping_neg());

@@ -1,157 +1,165 @@
-//! One processor.
+//! KVM vCPU.
 
 use std::io;
 
 use kvm_bindings::{Msrs, kvm_msr_entry, kvm_sregs};
-use kvm_ioctls::{VcpuExit, VcpuFd};
+use kvm_ioctls::{VcpuExit as KvmExit, VcpuFd};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::super::debug::{BREAKPOINT, DebugControl, DebugEvent, Registers};
-use super::super::{EngineError, Exit, Vcpu};
-use super::{KvmEngine, cpuid, debug, failed, internal, registers, self_test, start};
-use crate::boot::{Entry, Tsc};
+use super::super::debug::{DebugControl, DebugEvent, INT3, Registers};
+use super::super::{EngineError, Vcpu, VcpuExit};
+use super::error::{KvmError, ioctl_failed};
+use super::{KvmEngine, cpuid, debug, initial_state, internal_error, registers};
+use crate::boot::{KernelEntry, Tsc};
 use crate::memory::Memory;
 
-/// The time-stamp counter as a model-specific register.
-const TSC: u32 = 0x10;
+/// MSR IA32_TIME_STAMP_COUNTER.
+const MSR_TSC: u32 = 0x10;
 
-/// Types of memory: write-back wherever nothing else is said, as the host's own memory is.
-const MEMORY_TYPES: u32 = 0x2ff;
-const WRITE_BACK: u64 = 1 << 11 | 6;
+/// MSR IA32_MTRR_DEF_TYPE, and the value that enables MTRRs with write-back as the default, the type of the host's memory.
+const MSR_MTRR_DEF_TYPE: u32 = 0x2ff;
+const MTRR_WRITE_BACK: u64 = 1 << 11 | 6;
 
-/// A processor.
+/// vCPU of KVM.
 #[derive(Debug)]
 pub struct KvmVcpu {
-    pub(super) vcpu: VcpuFd,
-    pub(super) memory: Memory,
-    /// The state after a reset.
+    vcpu: VcpuFd,
+    /// Guest memory, which must stay mapped as long as `vcpu` exists.
+    memory: Memory,
+    /// System registers after a reset.
     reset: kvm_sregs,
-    tsc_kilohertz: u32,
-    /// Why it cannot go on.
+    tsc_khz: u32,
+    /// Reason of the last [`VcpuExit::Failed`].
     failure: String,
-    /// Breakpoint instructions stop it.
+    /// Breakpoint instructions stop the vCPU ([`DebugControl::breakpoints`]).
     stops_at_breakpoints: bool,
-    /// Interrupts can wait while it steps.
+    /// KVM can hold back interrupts during a single step.
     can_block_interrupts: bool,
-    /// KVM merely emulates, and without breakpoint instructions.
-    lacks_breakpoints: bool,
+    /// KVM emulates in software, and fails at breakpoint instructions instead of reporting them.
+    fails_at_breakpoints: bool,
 }
 
 impl KvmVcpu {
-    pub(super) fn new(engine: &KvmEngine, number: u32, count: u32) -> Result<Self, EngineError> {
+    pub(super) fn new(engine: &KvmEngine, id: u32, count: u32) -> Result<Self, KvmError> {
         let KvmEngine { kvm, vm, memory } = engine;
-        let vcpu = vm.create_vcpu(number.into()).map_err(failed("create a processor"))?;
-        let tsc_kilohertz = vcpu.get_tsc_khz().map_err(failed("say how fast the time-stamp counter is"))?;
-        let leaves = cpuid::leaves(kvm, number, count, tsc_kilohertz)?;
-        vcpu.set_cpuid2(&leaves).map_err(failed("say what a processor can do"))?;
-        let types = kvm_msr_entry { index: MEMORY_TYPES, data: WRITE_BACK, ..kvm_msr_entry::default() };
-        let types = Msrs::from_entries(&[types]).map_err(|_| EngineError::Lacks("memory types"))?;
-        if vcpu.set_msrs(&types).map_err(failed("set memory types"))? != 1 {
-            return Err(EngineError::Lacks("memory types"));
+        let vcpu = vm.create_vcpu(id.into()).map_err(ioctl_failed("create a processor"))?;
+        let tsc_khz = vcpu.get_tsc_khz().map_err(ioctl_failed("say how fast the time-stamp counter is"))?;
+        let entries = cpuid::entries(kvm, id, count, tsc_khz)?;
+        vcpu.set_cpuid2(&entries).map_err(ioctl_failed("set CPUID"))?;
+        let mtrr =
+            kvm_msr_entry { index: MSR_MTRR_DEF_TYPE, data: MTRR_WRITE_BACK, ..kvm_msr_entry::default() };
+        let mtrr = Msrs::from_entries(&[mtrr]).map_err(|_| KvmError::Unsupported("memory types"))?;
+        if vcpu.set_msrs(&mtrr).map_err(ioctl_failed("set memory types"))? != 1 {
+            return Err(KvmError::Unsupported("memory types"));
         }
-        let reset = vcpu.get_sregs().map_err(failed("read registers"))?;
+        let reset = vcpu.get_sregs().map_err(ioctl_failed("read registers"))?;
         Ok(Self {
             vcpu,
             memory: memory.clone(),
             reset,
-            tsc_kilohertz,
+            tsc_khz,
             failure: String::new(),
             stops_at_breakpoints: false,
             can_block_interrupts: debug::can_block_interrupts(kvm),
-            lacks_breakpoints: false,
+            fails_at_breakpoints: false,
         })
     }
 
-    /// As `enter`, with vector instructions switched on, which the kernel does by itself.
-    pub(super) fn enter_with_vectors(&mut self, entry: &Entry) -> Result<(), EngineError> {
-        self.enter(entry)?;
-        let mut system = self.vcpu.get_sregs().map_err(failed("read registers"))?;
-        system.cr4 |= start::CR4_VECTORS;
-        self.vcpu.set_sregs(&system).map_err(failed("set system registers"))
+    /// Memory of the vCPU's VM.
+    pub(super) const fn memory(&self) -> &Memory {
+        &self.memory
     }
 
-    /// The bytes of the instruction at a guest's address, and perhaps those after it.
-    fn instruction(&self, address: u64) -> Option<[u8; 8]> {
-        let place = self.vcpu.translate_gva(address).ok().filter(|place| place.valid != 0)?;
+    fn set_initial_state(&self, entry: &KernelEntry) -> Result<(), KvmError> {
+        let system = initial_state::system_registers(self.reset, entry);
+        self.vcpu.set_sregs(&system).map_err(ioctl_failed("set system registers"))?;
+        self.vcpu.set_fpu(&initial_state::fpu()).map_err(ioctl_failed("set floating point"))?;
+        self.vcpu.set_regs(&initial_state::registers(entry)).map_err(ioctl_failed("set registers"))
+    }
+
+    /// Like [`Vcpu::set_entry`], with SSE instructions enabled, which a kernel does by itself.
+    pub(super) fn set_entry_with_sse(&self, entry: &KernelEntry) -> Result<(), KvmError> {
+        self.set_initial_state(entry)?;
+        let mut system = self.vcpu.get_sregs().map_err(ioctl_failed("read registers"))?;
+        system.cr4 |= initial_state::CR4_OSFXSR;
+        self.vcpu.set_sregs(&system).map_err(ioctl_failed("set system registers"))
+    }
+
+    /// Reads 8 bytes of code at a guest virtual address.
+    fn code_at(&self, address: u64) -> Option<[u8; 8]> {
+        let translation = self.vcpu.translate_gva(address).ok().filter(|found| found.valid != 0)?;
         let mut bytes = [0; 8];
-        self.memory.guest().read_slice(&mut bytes, GuestAddress(place.physical_address)).ok()?;
+        self.memory.guest().read_slice(&mut bytes, GuestAddress(translation.physical_address)).ok()?;
         Some(bytes)
     }
 }
 
 impl Vcpu for KvmVcpu {
-    fn self_test(&mut self) -> Result<(), EngineError> {
-        self_test::run(self)
-    }
-
     fn tsc(&self) -> Result<Tsc, EngineError> {
-        let counter = kvm_msr_entry { index: TSC, ..kvm_msr_entry::default() };
-        let mut counter =
-            Msrs::from_entries(&[counter]).map_err(|_| EngineError::Lacks("time-stamp counter"))?;
-        if self.vcpu.get_msrs(&mut counter).map_err(failed("read the time-stamp counter"))? != 1 {
-            return Err(EngineError::Lacks("time-stamp counter"));
+        let unsupported = KvmError::Unsupported("time-stamp counter");
+        let counter = kvm_msr_entry { index: MSR_TSC, ..kvm_msr_entry::default() };
+        let Ok(mut counter) = Msrs::from_entries(&[counter]) else { return Err(unsupported.into()) };
+        if self.vcpu.get_msrs(&mut counter).map_err(ioctl_failed("read the time-stamp counter"))? != 1 {
+            return Err(unsupported.into());
         }
-        let now = counter.as_slice().first().map_or(0, |entry| entry.data);
-        Ok(Tsc { frequency: u64::from(self.tsc_kilohertz) * 1000, now })
+        let value = counter.as_slice().first().map_or(0, |entry| entry.data);
+        Ok(Tsc { frequency_hz: u64::from(self.tsc_khz) * 1000, value })
     }
 
-    fn enter(&mut self, entry: &Entry) -> Result<(), EngineError> {
-        let system = start::system_registers(self.reset, entry);
-        self.vcpu.set_sregs(&system).map_err(failed("set system registers"))?;
-        self.vcpu.set_fpu(&start::floating_point()).map_err(failed("set floating point"))?;
-        self.vcpu.set_regs(&start::registers(entry)).map_err(failed("set registers"))
+    fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError> {
+        Ok(self.set_initial_state(entry)?)
     }
 
-    fn run(&mut self) -> Result<Exit<'_>, EngineError> {
+    fn run(&mut self) -> Result<VcpuExit<'_>, EngineError> {
         match self.vcpu.run() {
-            Ok(VcpuExit::IoIn(port, bytes)) => Ok(Exit::PortRead(port, bytes)),
-            Ok(VcpuExit::IoOut(port, bytes)) => Ok(Exit::PortWrite(port, bytes)),
-            Ok(VcpuExit::MmioRead(address, bytes)) => Ok(Exit::Read(address, bytes)),
-            Ok(VcpuExit::MmioWrite(address, bytes)) => Ok(Exit::Write(address, bytes)),
-            Ok(VcpuExit::Debug(exit)) => Ok(Exit::Debug(debug::event(&exit))),
-            Ok(VcpuExit::Intr) => Ok(Exit::Interrupted),
-            Ok(VcpuExit::Shutdown) => Ok(Exit::Reset),
+            Ok(KvmExit::IoIn(port, bytes)) => Ok(VcpuExit::PioRead(port, bytes)),
+            Ok(KvmExit::IoOut(port, bytes)) => Ok(VcpuExit::PioWrite(port, bytes)),
+            Ok(KvmExit::MmioRead(address, bytes)) => Ok(VcpuExit::MmioRead(address, bytes)),
+            Ok(KvmExit::MmioWrite(address, bytes)) => Ok(VcpuExit::MmioWrite(address, bytes)),
+            Ok(KvmExit::Debug(exit)) => Ok(VcpuExit::Debug(debug::event(&exit))),
+            Ok(KvmExit::Intr) => Ok(VcpuExit::Interrupted),
+            Ok(KvmExit::Shutdown) => Ok(VcpuExit::Reset),
             Ok(other) => {
                 self.failure = format!("{other:?}");
-                Ok(Exit::Failed)
+                Ok(VcpuExit::Failed)
             }
             Err(error) => match error.errno() {
-                libc::EINTR | libc::EAGAIN => Ok(Exit::Interrupted),
+                libc::EINTR | libc::EAGAIN => Ok(VcpuExit::Interrupted),
                 number => {
                     self.failure = io::Error::from_raw_os_error(number).to_string();
-                    Ok(Exit::Failed)
+                    Ok(VcpuExit::Failed)
                 }
             },
         }
     }
 
     fn failure(&mut self) -> String {
-        if let Some(reason) = internal::error(self.vcpu.get_kvm_run()) {
+        if let Some(reason) = internal_error::describe(self.vcpu.get_kvm_run()) {
             reason.clone_into(&mut self.failure);
         }
-        let place = self.vcpu.get_regs().map_or(0, |registers| registers.rip);
-        let bytes = self.instruction(place).unwrap_or_default().map(|byte| format!("{byte:02x}")).join(" ");
-        format!("a processor cannot go on at {place:#x} (code {bytes}): {}", self.failure)
+        let rip = self.vcpu.get_regs().map_or(0, |registers| registers.rip);
+        let bytes = self.code_at(rip).unwrap_or_default().map(|byte| format!("{byte:02x}")).join(" ");
+        format!("a processor cannot go on at {rip:#x} (code {bytes}): {}", self.failure)
     }
 
     fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
-        let place = self.vcpu.get_regs().ok().filter(|_| self.stops_at_breakpoints)?.rip;
-        let is_breakpoint = self.instruction(place)?.starts_with(&[BREAKPOINT]);
-        self.lacks_breakpoints |= is_breakpoint;
-        is_breakpoint.then_some(DebugEvent::Breakpoint(place))
+        let rip = self.vcpu.get_regs().ok().filter(|_| self.stops_at_breakpoints)?.rip;
+        let is_breakpoint = self.code_at(rip)?.starts_with(&[INT3]);
+        self.fails_at_breakpoints |= is_breakpoint;
+        is_breakpoint.then_some(DebugEvent::Breakpoint(rip))
     }
 
     fn registers(&mut self) -> Result<Registers, EngineError> {
-        registers::read(&self.vcpu)
+        Ok(registers::read(&self.vcpu)?)
     }
 
     fn set_registers(&mut self, registers: &Registers) -> Result<(), EngineError> {
-        registers::write(&self.vcpu, registers)
+        Ok(registers::write(&self.vcpu, registers)?)
     }
 
     fn translate(&mut self, address: u64) -> Option<u64> {
-        let place = self.vcpu.translate_gva(address).ok()?;
-        (place.valid != 0).then_some(place.physical_address)
+        let translation = self.vcpu.translate_gva(address).ok()?;
+        (translation.valid != 0).then_some(translation.physical_address)
     }
 
     fn set_debug(&mut self, control: &DebugControl) -> Result<(), EngineError> {
@@ -160,13 +168,13 @@ impl Vcpu for KvmVcpu {
         Ok(())
     }
 
-    fn give_back(&mut self, event: DebugEvent) -> Result<(), EngineError> {
-        if self.lacks_breakpoints && matches!(event, DebugEvent::Breakpoint(_)) {
-            // The guest must find the address of the next instruction, as processors tell it.
-            let mut registers = self.vcpu.get_regs().map_err(failed("read registers"))?;
+    fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
+        if self.fails_at_breakpoints && matches!(event, DebugEvent::Breakpoint(_)) {
+            // #BP is a trap: its frame has the address of the next instruction, but KVM has failed before this one.
+            let mut registers = self.vcpu.get_regs().map_err(ioctl_failed("read registers"))?;
             registers.rip = registers.rip.wrapping_add(1);
-            self.vcpu.set_regs(&registers).map_err(failed("set registers"))?;
+            self.vcpu.set_regs(&registers).map_err(ioctl_failed("set registers"))?;
         }
-        debug::give_back(&self.vcpu, event)
+        Ok(debug::inject_exception(&self.vcpu, event)?)
     }
 }

@@ -1,176 +1,158 @@
-//! A guest as a process of the host, for hosts without virtualisation hardware.
+//! Process engine: a guest as a process of the host, for hosts without virtualisation hardware.
 //!
-//! The guest's kernel runs its code in a process of its own, a child of this one, at full speed. That process has nothing
-//! but the machine's memory, a descriptor for each queue of a device, and a filter of system calls
-//! ([`hermit_interface::process`] is the contract). The host's kernel hands any other system call to this process
-//! instead of carrying it out: either it is [`hermit_interface::process::CALL`], by which the guest reaches device registers and
-//! ports, or the guest is ended.
+//! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's memory, an eventfd
+//! for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract with the kernel. System calls that the
+//! filter does not allow are reported to the hypervisor (`SECCOMP_RET_USER_NOTIF`) and not executed: either the call is
+//! [`hermit_interface::process::CALL`], the hypercall by which the guest accesses device registers and ports, or the guest is
+//! killed.
 //!
 //! | module | |
 //! | --- | --- |
-//! | `mappings` | what of the memory is mapped where: what page tables say |
-//! | `program` | the program that makes the process what it is to be, and then jumps to the kernel |
-//! | `script` | the system calls that it makes |
-//! | `filter` | the system calls that the kernel may make |
-//! | `spawn` | the process, up to its program |
-//! | `child` | the process, from its program to its end |
-//! | `beginning` | the machine's side of that |
-//! | `lifetime` | a process that does not outlive its owner |
-//! | `listener` | system calls that are handed to this process |
-//! | `request` | what they mean |
-//! | `reply` | the answers |
-//! | `vcpu` | all of that as a processor, which stands for all processors of the machine |
-//! | `traced` | processors that are debugged |
-//! | `interrupt` | device's lines |
-//! | `clock` | how fast the time-stamp counter is |
+//! | `memory_map` | the file mappings that the page tables describe |
+//! | `seccomp` | the filter: the system calls that the kernel may make |
+//! | `bootstrap` | the ELF program and the system calls by which the process sets itself up before it enters the kernel |
+//! | `spawn` | `clone` and `execveat` of that program |
+//! | `owned_process` | a child process that is killed when its owner is dropped |
+//! | `guest_process` | the running process and its system calls |
+//! | `seccomp_notify` | the ioctls of a seccomp listener |
+//! | `hypercall`, `hypercall_reply` | decoding of hypercalls, and their results |
+//! | `vcpu` | a [`Vcpu`] that stands for all CPUs of the VM |
+//! | `traced` | vCPUs that can be debugged, by ptrace |
+//! | `irq_line` | interrupt lines |
+//! | `tsc` | frequency of the time-stamp counter |
+//! | `fds` | numbers of the process's file descriptors |
 
-mod beginning;
-mod child;
-mod clock;
-mod filter;
-mod interrupt;
-mod lifetime;
-mod listener;
-mod mappings;
-mod program;
-mod reply;
-mod request;
-mod script;
+mod bootstrap;
+mod error;
+mod fds;
+mod guest_process;
+mod hypercall;
+mod hypercall_reply;
+mod irq_line;
+mod memory_map;
+mod owned_process;
+mod seccomp;
+mod seccomp_notify;
 mod spawn;
 mod traced;
+mod tsc;
 mod vcpu;
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hermit_interface::machine::{HOLE, LINES};
-use hermit_interface::process::{KICKED_QUEUES, kick};
+use hermit_interface::process::{ADDRESSES, KICKED_QUEUES, kick};
 use vmm_sys_util::eventfd::EventFd;
 
-use self::clock::Clock;
-use self::interrupt::Line;
+use self::bootstrap::syscalls::BootstrapConfig;
+use self::error::syscall_failed;
+use self::guest_process::GuestProcess;
+use self::irq_line::IrqLine;
+use self::tsc::TscCalibration;
 use self::vcpu::ProcessVcpu;
 use super::{Engine, EngineError, Vcpu};
 use crate::devices::virtio::{Interrupt, MmioTransport};
 use crate::memory::Memory;
 
-/// Bit of the second word of capabilities that the host's kernel shows to programs: they may set FS and GS (`AT_HWCAP2`,
-/// asm/hwcap2.h).
-const FSGSBASE: usize = 1 << 1;
+pub use self::error::ProcessError;
 
-/// Why a guest cannot run as a process.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// The host lacks something.
-    #[error("a guest cannot run as a process here: {0}")]
-    Lacks(&'static str),
-    /// The host refuses a system call.
-    #[error("the host refuses {call} for the guest's process: {source}{hint}", hint = hint(.call))]
-    Refused {
-        /// Its name.
-        call: &'static str,
-        /// What the host says.
-        source: io::Error,
-    },
-    /// The process has ended before the guest began.
-    #[error("the guest's process was ended before it began: {0}")]
-    Ended(String),
-}
+/// Bit of `AT_HWCAP2` (asm/hwcap2.h): the kernel permits user space the instructions WRFSBASE and WRGSBASE.
+const HWCAP2_FSGSBASE: usize = 1 << 1;
 
-/// A system call that failed.
-fn refused<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> ProcessError {
-    move |error| ProcessError::Refused { call, source: error.into() }
-}
-
-/// What to do about it, where that is known.
-fn hint(call: &str) -> &'static str {
-    match call {
-        "seccomp" => {
-            " (Linux 5.19 or newer is needed, and a container that listens to no system calls itself)"
-        }
-        "execveat" | "memfd_create" => " (the sysctl vm.memfd_noexec must not be 2)",
-        "mmap" | "mprotect" => " (is there a limit: ulimit -v?)",
-        "clone" => " (is there a limit: ulimit -u, or pids of the container?)",
-        "timer_create" => " (is there a limit: ulimit -i?)",
-        "ptrace" => {
-            " (for --gdb; the sysctl kernel.yama.ptrace_scope must not be above 1, and a container must let it)"
-        }
-        "fcntl" | "dup2" => " (is there a limit: ulimit -n? 256 descriptors are needed)",
-        _ => "",
-    }
-}
-
-/// A machine that is a process.
+/// VM whose guest is a process.
 #[derive(Debug)]
 pub struct ProcessEngine {
     shared: Arc<Shared>,
-    clock: Clock,
-    is_debugged: bool,
+    calibration: TscCalibration,
+    is_traced: bool,
 }
 
-/// What a machine's parts know of each other.
+/// State of the VM that its vCPUs and devices share.
 #[derive(Debug)]
 struct Shared {
     memory: Memory,
-    kicks: Mutex<Vec<Kick>>,
-    /// The process, once it is there.
-    process: OnceLock<OwnedFd>,
+    queue_events: Mutex<Vec<QueueEvent>>,
+    /// Process file descriptor of the guest, once it is started.
+    pidfd: OnceLock<OwnedFd>,
 }
 
-/// How the guest tells a device to look at a queue.
+/// Eventfd to which the guest writes to notify a device of a virtqueue.
 #[derive(Debug)]
-struct Kick {
-    /// The descriptor's number in the guest's process.
-    number: u32,
+struct QueueEvent {
+    /// Number of the file descriptor in the guest's process.
+    fd_number: u32,
     event: OwnedFd,
 }
 
 impl ProcessEngine {
-    /// A machine with this memory, which is shared, and no processors.
+    /// Creates a VM with this memory, which is a shared file ([`Memory::shared`]), and without vCPUs.
     ///
     /// # Errors
     ///
     /// See [`ProcessError`].
-    pub fn new(memory: Memory) -> Result<Self, EngineError> {
-        if rustix::param::linux_hwcap().1 & FSGSBASE == 0 {
-            let lack = "the processor, or the host's kernel, lets programs not set FS and GS (FSGSBASE)";
-            return Err(ProcessError::Lacks(lack).into());
+    pub fn new(memory: Memory) -> Result<Self, ProcessError> {
+        if rustix::param::linux_hwcap().1 & HWCAP2_FSGSBASE == 0 {
+            return Err(ProcessError::Unsupported(
+                "the processor, or the host's kernel, lets programs not set FS and GS (FSGSBASE)",
+            ));
         }
-        if !clock::is_constant() {
-            return Err(ProcessError::Lacks("the time-stamp counter's speed is not constant").into());
+        if !tsc::is_constant() {
+            return Err(ProcessError::Unsupported("the time-stamp counter's speed is not constant"));
         }
-        let shared = Shared { memory, kicks: Mutex::default(), process: OnceLock::new() };
-        Ok(Self { shared: Arc::new(shared), clock: Clock::start(), is_debugged: false })
+        let shared = Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() };
+        Ok(Self { shared: Arc::new(shared), calibration: TscCalibration::start(), is_traced: false })
     }
 
-    /// The same with processors that can be debugged, each by itself. That takes time: whatever they want, and each signal,
-    /// stops them.
+    /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall and each signal
+    /// stops the thread.
     #[must_use]
-    pub fn debugged(self) -> Self {
-        Self { is_debugged: true, ..self }
+    pub fn traced(self) -> Self {
+        Self { is_traced: true, ..self }
+    }
+
+    /// Creates the vCPUs: one that stands for all CPUs, or one for each CPU if they are [`traced`](Self::traced).
+    #[must_use]
+    pub fn vcpus(&self, count: u32) -> Vec<Box<dyn Vcpu>> {
+        if self.is_traced {
+            return traced::vcpus(&self.shared, count, self.calibration);
+        }
+        vec![Box::new(ProcessVcpu::new(Arc::clone(&self.shared), count, self.calibration))]
+    }
+
+    /// Starts a process with one CPU up to the point at which it would enter a kernel, and kills it.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the host refuses such a process.
+    pub fn self_test(&self) -> Result<(), ProcessError> {
+        let memory = &self.shared.memory;
+        let config = BootstrapConfig {
+            mappings: vec![memory_map::first_page(ADDRESSES.start)],
+            cpu_array: ADDRESSES.start,
+            cpu_count: 1,
+            memory_size: memory.size(),
+            entry: 0,
+            argument: 0,
+            is_traced: false,
+        };
+        GuestProcess::start(&config, memory, &[])?;
+        Ok(())
     }
 }
 
 impl Engine for ProcessEngine {
-    fn vcpus(&self, count: u32) -> Result<Vec<Box<dyn Vcpu>>, EngineError> {
-        if self.is_debugged {
-            return Ok(traced::vcpus(&self.shared, count, self.clock));
-        }
-        Ok(vec![Box::new(ProcessVcpu::new(Arc::clone(&self.shared), count, self.clock))])
+    fn irq_line(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
+        Ok(Box::new(IrqLine::new(Arc::clone(&self.shared), line)))
     }
 
-    fn interrupt(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
-        Ok(Box::new(Line::new(Arc::clone(&self.shared), line)))
-    }
-
-    /// The kick must not block: the guest writes to it, too.
-    fn notify(&self, address: u64, queue: u32, kick_event: &EventFd) -> Result<(), EngineError> {
+    /// The event must be nonblocking: the guest writes to it.
+    fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let line = u32::try_from(address.saturating_sub(HOLE.start) / MmioTransport::SIZE).unwrap_or(LINES);
         if line < LINES && queue < KICKED_QUEUES {
-            let event = spawn::owned(kick_event.try_clone().map_err(refused("fcntl"))?);
-            let mut kicks = self.shared.kicks.lock().unwrap_or_else(PoisonError::into_inner);
-            kicks.push(Kick { number: kick(line, queue), event });
+            let event = spawn::into_fd(event.try_clone().map_err(syscall_failed("fcntl"))?);
+            let mut events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.push(QueueEvent { fd_number: kick(line, queue), event });
         }
         Ok(())
     }

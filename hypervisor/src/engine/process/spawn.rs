@@ -1,5 +1,5 @@
-//! A new process, up to its program.
-#![expect(unsafe_code, reason = "between clone and exec nothing but system calls may be made")]
+//! Start of the guest's process: clone(2) and execveat(2) of its bootstrap program.
+#![expect(unsafe_code, reason = "between clone and exec only async-signal-safe code may run")]
 
 use std::ffi::CStr;
 use std::io;
@@ -12,111 +12,116 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use vm_memory::{GuestAddress, GuestMemoryBackend};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{ProcessError, refused};
+use super::error::{ProcessError, syscall_failed};
 use crate::memory::Memory;
 
-/// Bytes of the stack until the program runs.
-const STACK: usize = 32 << 10;
+/// Size in bytes of the child's stack until execveat.
+const STACK_SIZE: usize = 32 << 10;
 
-/// What a process has as its own.
+/// Program and resources of a new process.
 #[derive(Debug)]
-pub(super) struct Birth<'a> {
-    /// An open file with its program.
+pub(super) struct SpawnConfig<'a> {
+    /// Open file with the program.
     pub(super) program: &'a OwnedFd,
-    /// Where in the program its identifier is to be written.
-    pub(super) process: u64,
-    /// Its descriptors, each with the number that it shall have. None of the numbers is that of a descriptor here.
+    /// Offset in the program at which the process writes its ID.
+    pub(super) pid_offset: u64,
+    /// Descriptors that the process inherits, each with its number there. No descriptor of this process has such a number.
     pub(super) descriptors: &'a [(OwnedFd, u32)],
-    /// The machine's memory: the first processor is the process's first thread.
+    /// The VM's memory, into which the kernel writes the ID of the process's first thread, the boot CPU.
     pub(super) memory: &'a Memory,
 }
 
-/// What the process does before its program, and what came of it. It shares this process's memory, which waits.
-struct Work<'a> {
-    birth: &'a Birth<'a>,
+/// Argument of the child, which shares this process's memory until execveat.
+struct ChildArgument<'a> {
+    config: &'a SpawnConfig<'a>,
+    /// System call that failed in the child.
     failure: Option<(&'static str, io::Error)>,
 }
 
-/// A process with that program and nothing else: no environment, no descriptors but those, all signals blocked. It stays in this
-/// process's group, so that a terminal stops both. Returns its descriptor.
-pub(super) fn spawn(birth: &Birth<'_>) -> Result<OwnedFd, ProcessError> {
-    let mut stack = vec![0_u128; STACK / 16];
-    let thread = GuestAddress(offset_of!(Cpu, thread) as u64);
-    let thread =
-        birth.memory.guest().get_host_address(thread).map_err(io::Error::other).map_err(refused("clone"))?;
-    let mut work = Work { birth, failure: None };
-    let mut process: RawFd = -1;
+/// Starts a process without environment, with no descriptors but those given and with all signals blocked, and returns its
+/// pidfd. It stays in this process's group, so that a terminal stops both.
+pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
+    let mut stack = vec![0_u128; STACK_SIZE / 16];
+    let thread_id = GuestAddress(offset_of!(Cpu, thread) as u64);
+    let thread_id = config.memory.guest().get_host_address(thread_id);
+    let thread_id = thread_id.map_err(io::Error::other).map_err(syscall_failed("clone"))?;
+    let mut argument = ChildArgument { config, failure: None };
+    let mut pidfd: RawFd = -1;
     let old = block_signals();
-    // As vfork(2): this thread goes on when the program runs or the process has ended.
+    // Like vfork(2): this thread continues when the child calls execveat or exits.
     let flags =
         libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::CLONE_CHILD_SETTID | libc::SIGCHLD;
-    // SAFETY: the function runs on a stack of its own, and its argument lives until this thread goes on. What both use is
-    // written by one of them at a time, since this thread waits. The host's kernel writes the identifier into the
-    // machine's memory, which nobody else uses yet.
+    // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for `become_program` and its
+    // system calls. `CLONE_VFORK` suspends this thread until the child has left this address space, so `stack`, `argument` and
+    // all they borrow outlive its use of them, and the two never access `argument` at once. Signals are blocked, so no
+    // handler runs in the child. The kernel writes the thread ID to a field of guest memory, which is mapped, and the pidfd to
+    // a local variable; nothing else accesses either during the call.
     let result = unsafe {
         libc::clone(
             child,
             stack.as_mut_ptr_range().end.cast(),
             flags,
-            (&raw mut work).cast(),
-            &raw mut process,
+            (&raw mut argument).cast(),
+            &raw mut pidfd,
             ptr::null_mut::<libc::c_void>(),
-            thread.cast::<libc::pid_t>(),
+            thread_id.cast::<libc::pid_t>(),
         )
     };
     let error = io::Error::last_os_error();
     restore_signals(&old);
     if result < 0 {
-        return Err(refused("clone")(error));
+        return Err(syscall_failed("clone")(error));
     }
-    // SAFETY: clone(2) has just made the descriptor for us.
-    let process = unsafe { OwnedFd::from_raw_fd(process) };
-    match work.failure {
-        None => Ok(process),
+    // SAFETY: clone(2) succeeded, so `CLONE_PIDFD` has stored a new descriptor, which nothing else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    match argument.failure {
+        None => Ok(pidfd),
         Some((call, source)) => {
-            // It has ended.
-            let _: rustix::io::Result<_> = waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
-            Err(ProcessError::Refused { call, source })
+            // The child has exited: this reaps it.
+            let _: rustix::io::Result<_> = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+            Err(ProcessError::Syscall { call, source })
         }
     }
 }
 
-/// The new process. A handler of signals must not run in it, since it shares memory with this one.
-extern "C" fn child(work: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: it is the argument of clone above, which nobody else uses meanwhile.
-    let work = unsafe { &mut *work.cast::<Work<'_>>() };
-    let call = become_program(work.birth);
-    work.failure = Some((call, io::Error::last_os_error()));
+/// Entry point of the child.
+extern "C" fn child(argument: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passes a pointer to its local `ChildArgument` to clone(2), which hands it to this function once. The parent
+    // is suspended until this process exits or calls execveat, so the reference is valid and not aliased.
+    let argument = unsafe { &mut *argument.cast::<ChildArgument<'_>>() };
+    let call = become_program(argument.config);
+    argument.failure = Some((call, io::Error::last_os_error()));
     1
 }
 
-/// Returns only if it fails, with the name of the call that did.
-fn become_program(birth: &Birth<'_>) -> &'static str {
-    // SAFETY: the call takes numbers only.
+/// Executes the program. It returns only after a failure, with the name of the system call that failed.
+fn become_program(config: &SpawnConfig<'_>) -> &'static str {
+    // SAFETY: close_range(2) takes integers only, and with CLOSE_RANGE_CLOEXEC it closes no descriptor that is in use.
     let prepared =
         unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if prepared < 0 {
         return "close_range";
     }
-    for (descriptor, number) in birth.descriptors {
-        // SAFETY: the new descriptor is this process's alone, whose table of descriptors is a copy.
+    for (descriptor, number) in config.descriptors {
+        // SAFETY: without CLONE_FILES the table of descriptors is a copy, so dup2(2) closes nothing of the parent.
         if unsafe { libc::dup2(descriptor.as_raw_fd(), number.cast_signed()) } < 0 {
             return "dup2";
         }
     }
-    let program = birth.program.as_raw_fd();
-    // SAFETY: the call takes no pointers.
-    let own = unsafe { libc::getpid() }.to_le_bytes();
-    // SAFETY: the bytes are there, and so many.
+    let program = config.program.as_raw_fd();
+    // SAFETY: getpid(2) takes no arguments and always succeeds.
+    let pid = unsafe { libc::getpid() }.to_le_bytes();
+    // SAFETY: pointer and length describe the local array `pid`, which the call only reads.
     let written =
-        unsafe { libc::pwrite64(program, own.as_ptr().cast(), own.len(), birth.process.cast_signed()) };
+        unsafe { libc::pwrite64(program, pid.as_ptr().cast(), pid.len(), config.pid_offset.cast_signed()) };
     if written < 0 {
         return "pwrite64";
     }
     let empty: &CStr = c"";
     let arguments = [c"uhyve-guest".as_ptr(), ptr::null()];
     let environment = [ptr::null::<libc::c_char>()];
-    // SAFETY: strings and lists end with a null, and are there until the program runs.
+    // SAFETY: the strings are NUL-terminated constants, and the two arrays end with a null pointer and live until the call has
+    // replaced this process's program or failed.
     unsafe {
         libc::syscall(
             libc::SYS_execveat,
@@ -130,24 +135,26 @@ fn become_program(birth: &Birth<'_>) -> &'static str {
     "execveat"
 }
 
-/// An event as nothing but a descriptor.
-pub(super) fn owned(event: EventFd) -> OwnedFd {
-    // SAFETY: the event is no more, and the descriptor was its own.
+/// Converts an eventfd into its descriptor.
+pub(super) fn into_fd(event: EventFd) -> OwnedFd {
+    // SAFETY: `into_raw_fd` gives up the ownership of an open descriptor, which `OwnedFd` takes over.
     unsafe { OwnedFd::from_raw_fd(event.into_raw_fd()) }
 }
 
+/// Blocks all signals in this thread, and returns the previous signal mask.
 fn block_signals() -> libc::sigset_t {
-    // SAFETY: a set of signals is plain numbers.
+    // SAFETY: `sigset_t` is an array of integers, for which zero is a valid value.
     let mut all = unsafe { std::mem::zeroed() };
     let mut old = all;
-    // SAFETY: the pointer is to a set of signals.
+    // SAFETY: the pointer is to a local `sigset_t`, which the function overwrites.
     unsafe { libc::sigfillset(&raw mut all) };
-    // SAFETY: both pointers are to sets of signals.
+    // SAFETY: both pointers are to local variables of type `sigset_t`; the function reads the first and writes the second.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old) };
     old
 }
 
 fn restore_signals(old: &libc::sigset_t) {
-    // SAFETY: the pointer is to a set of signals.
+    // SAFETY: `old` is a reference, so it points to a valid `sigset_t`, which the function only reads; the null pointer asks for no
+    // previous mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, ptr::null_mut()) };
 }

@@ -1,103 +1,96 @@
-//! All processors of a machine that is a process. They run by themselves; what they want comes one after the other.
+//! vCPU of the process engine: it stands for all CPUs of the VM, which run by themselves and whose hypercalls it handles one
+//! after the other.
 
 use std::sync::Arc;
 
-use hermit_interface::process::ADDRESSES;
+use super::Shared;
+use super::bootstrap::Bootstrap;
+use super::error::{ProcessError, syscall_failed};
+use super::guest_process::{GuestEvent, GuestProcess};
+use super::hypercall::{Hypercall, describe};
+use super::hypercall_reply::HypercallReply;
+use super::owned_process::{ExitStatus, denied};
+use super::seccomp_notify::Response;
+use super::tsc::{self, TscCalibration};
+use crate::boot::{KernelEntry, Tsc};
+use crate::engine::{EngineError, Vcpu, VcpuExit};
 
-use super::beginning::Beginning;
-use super::child::{Child, Event};
-use super::clock::{self, Clock};
-use super::lifetime::{Ended, denied};
-use super::listener::Answer;
-use super::reply::Reply;
-use super::request::{Request, describe};
-use super::script::Plan;
-use super::{ProcessError, Shared, mappings, refused};
-use crate::boot::{Entry, Tsc};
-use crate::engine::{EngineError, Exit, Vcpu};
-
-/// What runs in a guest's process, and what it waits for.
+/// Handler of the hypercalls of a guest's process.
 #[derive(Debug)]
 pub(super) struct ProcessVcpu {
-    beginning: Beginning,
-    child: Option<Child>,
-    /// The system call that waits.
-    waiting: u64,
-    reply: Reply,
-    /// Why it cannot go on.
+    bootstrap: Bootstrap,
+    guest: Option<GuestProcess>,
+    /// ID of the system call that waits for its response.
+    pending_call: u64,
+    reply: HypercallReply,
+    /// Reason of the last [`VcpuExit::Failed`] or [`VcpuExit::Denied`].
     failure: String,
 }
 
 impl ProcessVcpu {
-    pub(super) fn new(shared: Arc<Shared>, count: u32, clock: Clock) -> Self {
-        let beginning = Beginning::new(shared, count, clock);
-        Self { beginning, child: None, waiting: 0, reply: Reply::default(), failure: String::new() }
+    pub(super) fn new(shared: Arc<Shared>, cpu_count: u32, calibration: TscCalibration) -> Self {
+        let bootstrap = Bootstrap::new(shared, cpu_count, calibration);
+        Self {
+            bootstrap,
+            guest: None,
+            pending_call: 0,
+            reply: HypercallReply::default(),
+            failure: String::new(),
+        }
     }
 
-    /// Answers the system call that waits, if one does.
-    fn answer(&mut self) -> Result<(), ProcessError> {
-        let (Some(child), Some(answer)) = (&self.child, self.reply.take()) else { return Ok(()) };
-        child.answer(self.waiting, answer).map_err(refused("ioctl"))
+    /// Completes the system call that waits, if there is one.
+    fn respond(&mut self) -> Result<(), ProcessError> {
+        let (Some(guest), Some(response)) = (&self.guest, self.reply.take()) else { return Ok(()) };
+        guest.respond(self.pending_call, response).map_err(syscall_failed("ioctl"))
     }
 
-    /// The guest tried something else: it does not live to see the answer.
-    fn deny(&mut self, what: &str) -> Exit<'_> {
-        self.child = None;
-        self.failure = denied(what);
-        Exit::Denied
+    /// Kills the guest for a system call that it may not make, and which is therefore never executed.
+    fn deny(&mut self, call: &str) -> VcpuExit<'_> {
+        self.guest = None;
+        self.failure = denied(call);
+        VcpuExit::Denied
     }
 
-    fn end(&mut self, ended: Ended) -> Exit<'_> {
-        let (exit, failure) = ended.exit();
+    fn exited(&mut self, status: ExitStatus) -> VcpuExit<'_> {
+        let (exit, failure) = status.vcpu_exit();
         self.failure = failure;
         exit
     }
 }
 
 impl Vcpu for ProcessVcpu {
-    /// Whether the host lets a process be made; no guest runs in it.
-    fn self_test(&mut self) -> Result<(), EngineError> {
-        let mappings = vec![mappings::first_page(ADDRESSES.start)];
-        let Beginning { shared, count, .. } = &self.beginning;
-        let memory = &shared.memory;
-        let (size, cpus) = (memory.size(), ADDRESSES.start);
-        let (count, is_traced) = (*count, false);
-        let plan = Plan { mappings, cpus, count, memory: size, entry: 0, argument: 0, is_traced };
-        Child::start(&plan, memory, &[])?;
-        Ok(())
-    }
-
     fn tsc(&self) -> Result<Tsc, EngineError> {
-        // The frequency comes later.
-        Ok(Tsc { frequency: 0, now: clock::ticks() })
+        // The frequency is written later, by `Bootstrap::finish_calibration`.
+        Ok(Tsc { frequency_hz: 0, value: tsc::ticks() })
     }
 
-    fn enter(&mut self, entry: &Entry) -> Result<(), EngineError> {
-        self.beginning.entry = *entry;
+    fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError> {
+        self.bootstrap.entry = *entry;
         Ok(())
     }
 
-    fn confined(&mut self) -> Result<(), EngineError> {
-        let (child, id) = self.beginning.start(Child::start, |(child, _)| &child.process)?;
-        self.child = Some(child);
-        (self.waiting, self.reply) = (id, Reply::known(Answer::Continue));
+    fn start_processes(&mut self) -> Result<(), EngineError> {
+        let (guest, last_call) = self.bootstrap.start(GuestProcess::start, |(guest, _)| guest.process())?;
+        self.guest = Some(guest);
+        (self.pending_call, self.reply) = (last_call, HypercallReply::ready(Response::Continue));
         Ok(())
     }
 
-    fn run(&mut self) -> Result<Exit<'_>, EngineError> {
-        self.beginning.finish_clock()?;
-        self.answer()?;
-        let child = self.child.as_mut().ok_or(ProcessError::Lacks("it has ended"))?;
-        Ok(match child.wait().map_err(refused("poll"))? {
-            Event::Interrupted => Exit::Interrupted,
-            Event::Call(call) => match Request::new(&call.data) {
-                Some(request) => {
-                    self.waiting = call.id;
-                    self.reply.find(&request)
+    fn run(&mut self) -> Result<VcpuExit<'_>, EngineError> {
+        self.bootstrap.finish_calibration()?;
+        self.respond()?;
+        let guest = self.guest.as_mut().ok_or(ProcessError::Unsupported("it has ended"))?;
+        Ok(match guest.wait().map_err(syscall_failed("poll"))? {
+            GuestEvent::Interrupted => VcpuExit::Interrupted,
+            GuestEvent::Call(call) => match Hypercall::decode(&call.data) {
+                Some(hypercall) => {
+                    self.pending_call = call.id;
+                    self.reply.begin(&hypercall)
                 }
                 None => self.deny(&describe(&call.data)),
             },
-            Event::Ended(ended) => self.end(ended),
+            GuestEvent::Exited(status) => self.exited(status),
         })
     }
 

@@ -1,23 +1,23 @@
-//! Processors of a guest's process that are debugged, by ptrace(2).
+//! vCPUs of the process engine that can be debugged, by ptrace(2).
 //!
-//! Each processor's thread here traces that processor's thread in the process: only a tracer sees and sets registers, and
-//! only the thread that traces may ask for it. There is no listener for system calls. What the filter does not allow
-//! stops the thread that makes it, and so do signals; its tracer finds out what is meant. So a processor
-//! stops for whatever reason in one place, and stays where it is until it is told to run.
+//! Each vCPU thread of the hypervisor traces one CPU's thread in the guest's process: only a thread's tracer reads and writes its
+//! registers, and only from the thread that has seized it. There is no seccomp listener. A system call that the filter does
+//! not allow stops the thread (`SECCOMP_RET_TRACE`), as a signal does, and its tracer decodes it. So a CPU stops for all
+//! reasons in one way, and stays stopped until the tracer resumes it.
 //!
 //! | module | |
 //! | --- | --- |
-//! | `tracee` | a thread in the hands of its tracer: stops, runs, steps |
-//! | `signals` | the signals that it does not take, and those that wait for it |
+//! | `tracee` | a traced thread: stop, resume, step |
+//! | `signals` | its blocked and pending signals |
 //! | `registers` | its registers |
-//! | `hardware` | its debug registers |
-//! | `tables` | its memory, by way of the guest's page tables |
-//! | `vcpu` | all of that as a processor |
+//! | `debug_registers` | its debug registers |
+//! | `page_tables` | address translation by the guest's page tables |
+//! | `vcpu` | the [`Vcpu`] |
 
-mod hardware;
+mod debug_registers;
+mod page_tables;
 mod registers;
 mod signals;
-mod tables;
 mod tracee;
 mod vcpu;
 
@@ -29,55 +29,55 @@ use rustix::process::{Signal, pidfd_send_signal};
 
 use self::vcpu::TracedVcpu;
 use super::Shared;
-use super::beginning::Beginning;
-use super::child::Held;
-use super::clock::Clock;
-use crate::boot::Entry;
+use super::bootstrap::Bootstrap;
+use super::guest_process::PausedProcess;
+use super::tsc::TscCalibration;
+use crate::boot::KernelEntry;
 use crate::engine::Vcpu;
 
-/// What the processors of a machine have in common.
+/// State that the traced vCPUs of a VM share.
 #[derive(Debug)]
-struct Common {
+struct TracedVm {
     shared: Arc<Shared>,
-    entry: OnceLock<Entry>,
-    held: OnceLock<Held>,
-    /// The process's first thread.
-    first: OnceLock<Pid>,
-    /// Where threads wait until each has its processor's thread in hand: before that, no system call may be made.
-    all_traced: Barrier,
+    entry: OnceLock<KernelEntry>,
+    paused: OnceLock<PausedProcess>,
+    /// Thread ID of the process's first thread.
+    first_thread: OnceLock<Pid>,
+    /// Barrier for the vCPU threads after each has seized its tracee: before that, no tracee may make a system call.
+    all_seized: Barrier,
 }
 
-impl Common {
+impl TracedVm {
     fn kill(&self) {
-        if let Some(process) = self.shared.process.get() {
-            // It may have ended.
-            let _: rustix::io::Result<()> = pidfd_send_signal(process, Signal::KILL);
+        if let Some(pidfd) = self.shared.pidfd.get() {
+            // It fails if the process has exited.
+            let _: rustix::io::Result<()> = pidfd_send_signal(pidfd, Signal::KILL);
         }
     }
 }
 
-impl Drop for Common {
-    /// Nobody has a thread in hand any more but perhaps this one.
+impl Drop for TracedVm {
+    /// Kills the process, and reaps its first thread. The last vCPU drops this: the other threads are reaped by then.
     fn drop(&mut self) {
-        if let Some(first) = self.first.get() {
+        if let Some(first) = self.first_thread.get() {
             self.kill();
-            tracee::bury(*first);
+            tracee::reap(*first);
         }
     }
 }
 
-/// So many processors.
-pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, clock: Clock) -> Vec<Box<dyn Vcpu>> {
-    let common = Arc::new(Common {
+/// Creates `count` vCPUs.
+pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, calibration: TscCalibration) -> Vec<Box<dyn Vcpu>> {
+    let vm = Arc::new(TracedVm {
         shared: Arc::clone(shared),
         entry: OnceLock::new(),
-        held: OnceLock::new(),
-        first: OnceLock::new(),
-        all_traced: Barrier::new(to_usize(count.into())),
+        paused: OnceLock::new(),
+        first_thread: OnceLock::new(),
+        all_seized: Barrier::new(to_usize(count.into())),
     });
-    let vcpu = |number| -> Box<dyn Vcpu> {
-        let beginning = (number == 0).then(|| Beginning::new(Arc::clone(shared), count, clock).traced());
-        Box::new(TracedVcpu::new(Arc::clone(&common), number, beginning))
+    let vcpu = |id| -> Box<dyn Vcpu> {
+        let bootstrap = (id == 0).then(|| Bootstrap::new(Arc::clone(shared), count, calibration).traced());
+        Box::new(TracedVcpu::new(Arc::clone(&vm), id, bootstrap))
     };
     (0..count).map(vcpu).collect()
 }

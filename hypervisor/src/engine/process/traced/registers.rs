@@ -1,4 +1,4 @@
-//! Registers as ptrace(2) has them.
+//! Registers of a traced thread.
 
 use std::array;
 
@@ -8,98 +8,99 @@ use nix::sys::ptrace;
 use nix::sys::ptrace::regset::NT_PRFPREG;
 use nix::unistd::Pid;
 
-use super::super::listener::Answer;
-use crate::engine::debug::{FloatingPoint, Registers};
+use super::super::seccomp_notify::Response;
+use crate::engine::debug::{FpuState, Registers};
 
-/// What is in place of a system call's number where there is none.
+/// Value of `orig_rax` outside a system call.
 const NO_CALL: u64 = u64::MAX;
 
-/// What a system call has left that a stop has interrupted, and that the host's kernel makes again as if nothing had been
-/// (linux/errno.h: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
-const AGAIN: [i64; 4] = [-512, -513, -514, -516];
+/// Results of a system call that a stop has interrupted and that the kernel restarts (linux/errno.h: ERESTARTSYS,
+/// ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
+const RESTART: [i64; 4] = [-512, -513, -514, -516];
 
-/// All registers of a stopped thread.
+/// Reads all registers of a stopped thread.
 pub(super) fn read(thread: Pid) -> Result<Registers> {
     let registers = ptrace::getregs(thread)?;
-    let floating_point = ptrace::getregset::<NT_PRFPREG>(thread)?;
-    Ok(from_user(&registers, from_fpu(&floating_point)))
+    let fpu = ptrace::getregset::<NT_PRFPREG>(thread)?;
+    Ok(from_user(&registers, from_fpregs(&fpu)))
 }
 
-/// Sets all registers of a stopped thread but selectors.
+/// Writes all registers of a stopped thread except the segment selectors.
 pub(super) fn write(thread: Pid, wanted: &Registers) -> Result<()> {
     let mut registers = ptrace::getregs(thread)?;
     change(&mut registers, wanted);
     ptrace::setregs(thread, registers)?;
     let mut fpu = ptrace::getregset::<NT_PRFPREG>(thread)?;
-    if from_fpu(&fpu) == wanted.floating_point {
+    if from_fpregs(&fpu) == wanted.fpu {
         return Ok(());
     }
-    to_fpu(&mut fpu, &wanted.floating_point);
+    change_fpregs(&mut fpu, &wanted.fpu);
     ptrace::setregset::<NT_PRFPREG>(thread, fpu)
 }
 
-/// The address of the next instruction.
-pub(super) fn place(thread: Pid) -> Result<u64> {
+/// Reads the instruction pointer.
+pub(super) fn rip(thread: Pid) -> Result<u64> {
     Ok(ptrace::getregs(thread)?.rip)
 }
 
-/// Moves a thread that has done an instruction of one byte back to it, and gives its address.
-pub(super) fn step_back(thread: Pid) -> Result<u64> {
-    move_by(thread, -1)
+/// Moves the instruction pointer from behind a breakpoint instruction back to it, and returns its address.
+pub(super) fn rewind_breakpoint(thread: Pid) -> Result<u64> {
+    move_rip(thread, -1)
 }
 
-/// Undoes [`step_back`].
-pub(super) fn step_forth(thread: Pid) -> Result<u64> {
-    move_by(thread, 1)
+/// Undoes [`rewind_breakpoint`].
+pub(super) fn skip_breakpoint(thread: Pid) -> Result<u64> {
+    move_rip(thread, 1)
 }
 
-fn move_by(thread: Pid, bytes: i64) -> Result<u64> {
+fn move_rip(thread: Pid, bytes: i64) -> Result<u64> {
     let mut registers = ptrace::getregs(thread)?;
     registers.rip = registers.rip.wrapping_add_signed(bytes);
-    let place = registers.rip;
-    ptrace::setregs(thread, registers).map(|()| place)
+    let rip = registers.rip;
+    ptrace::setregs(thread, registers).map(|()| rip)
 }
 
-/// The system call that a thread is about to make.
-pub(super) fn call(thread: Pid) -> Result<seccomp_data> {
+/// Reads the system call that a thread is about to make.
+pub(super) fn system_call(thread: Pid) -> Result<seccomp_data> {
     let registers = ptrace::getregs(thread)?;
     let [a, b, c, d, ..] = registers.orig_rax.to_le_bytes();
     let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     Ok(seccomp_data {
         nr: i32::from_le_bytes([a, b, c, d]),
-        // The filter lets no other through to here.
+        // Not read: the filter kills a process that makes a call of another architecture.
         arch: 0,
         instruction_pointer: registers.rip,
         args,
     })
 }
 
-/// Has the system call that a thread is about to make be over, unless the host is to carry it out.
-pub(super) fn answer(thread: Pid, answer: Answer) -> Result<()> {
-    let result = match answer {
-        Answer::Continue => return Ok(()),
-        Answer::Value(value) => value,
-        Answer::Error(error) => (-error).into(),
+/// Completes the system call that a thread is about to make, unless the host is to execute it.
+pub(super) fn respond(thread: Pid, response: Response) -> Result<()> {
+    let result = match response {
+        Response::Continue => return Ok(()),
+        Response::Value(value) => value,
+        Response::Error(error) => (-error).into(),
     };
     let registers = ptrace::getregs(thread)?;
-    ptrace::setregs(thread, over(registers, result))
+    ptrace::setregs(thread, completed(registers, result))
 }
 
-/// Has a system call that was interrupted by a stop be over, as if by a signal, which may happen at any time. A
-/// step would wait for its end otherwise.
+/// Completes with EINTR a system call that a stop has interrupted, as a signal could at any time. Otherwise the kernel would
+/// restart it, and a single step would last until it returns.
 pub(super) fn end_interrupted_call(thread: Pid) -> Result<()> {
     let registers = ptrace::getregs(thread)?;
-    if registers.orig_rax == NO_CALL || !AGAIN.contains(&registers.rax.cast_signed()) {
+    if registers.orig_rax == NO_CALL || !RESTART.contains(&registers.rax.cast_signed()) {
         return Ok(());
     }
-    ptrace::setregs(thread, over(registers, (-libc::EINTR).into()))
+    ptrace::setregs(thread, completed(registers, (-libc::EINTR).into()))
 }
 
-const fn over(registers: user_regs_struct, result: i64) -> user_regs_struct {
+/// Registers after the system call has returned `result`.
+const fn completed(registers: user_regs_struct, result: i64) -> user_regs_struct {
     user_regs_struct { orig_rax: NO_CALL, rax: result.cast_unsigned(), ..registers }
 }
 
-fn from_user(from: &user_regs_struct, floating_point: FloatingPoint) -> Registers {
+fn from_user(from: &user_regs_struct, fpu: FpuState) -> Registers {
     let selector = |register: u64| {
         let [low, high, ..] = register.to_le_bytes();
         u16::from_le_bytes([low, high])
@@ -109,21 +110,20 @@ fn from_user(from: &user_regs_struct, floating_point: FloatingPoint) -> Register
             from.rax, from.rbx, from.rcx, from.rdx, from.rsi, from.rdi, from.rbp, from.rsp, from.r8, from.r9,
             from.r10, from.r11, from.r12, from.r13, from.r14, from.r15,
         ],
-        instruction: from.rip,
-        flags: from.eflags,
+        rip: from.rip,
+        rflags: from.eflags,
         selectors: [from.cs, from.ss, from.ds, from.es, from.fs, from.gs].map(selector),
         fs_base: from.fs_base,
         gs_base: from.gs_base,
-        floating_point,
+        fpu,
     }
 }
 
 fn change(registers: &mut user_regs_struct, wanted: &Registers) {
     let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15] = wanted.general;
-    // A system call that was interrupted is not made again elsewhere.
-    let orig_rax = if registers.rip == wanted.instruction { registers.orig_rax } else { NO_CALL };
-    let (rip, eflags) = (wanted.instruction, wanted.flags);
-    let Registers { fs_base, gs_base, .. } = *wanted;
+    // The kernel must not restart an interrupted system call at another address.
+    let orig_rax = if registers.rip == wanted.rip { registers.orig_rax } else { NO_CALL };
+    let Registers { rip, rflags: eflags, fs_base, gs_base, .. } = *wanted;
     *registers = user_regs_struct {
         rax,
         rbx,
@@ -150,46 +150,44 @@ fn change(registers: &mut user_regs_struct, wanted: &Registers) {
     };
 }
 
-/// The first `N` bytes of a register's words.
+/// Converts 32-bit words into the first `N` of their bytes.
 fn bytes<const N: usize>(words: &[u32]) -> [u8; N] {
     let mut all = words.iter().flat_map(|word| word.to_le_bytes());
     array::from_fn(|_| all.next().unwrap_or(0))
 }
 
+/// Converts bytes into 32-bit words; missing bytes are 0.
 fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     let byte = |index: usize| bytes.get(index).copied().unwrap_or(0);
     array::from_fn(|word| u32::from_le_bytes(array::from_fn(|index| byte(word * 4 + index))))
 }
 
-fn from_fpu(from: &user_fpregs_struct) -> FloatingPoint {
-    let (stack, _) = from.st_space.as_chunks::<4>();
-    let (vectors, _) = from.xmm_space.as_chunks::<4>();
-    let [tags, _] = from.ftw.to_le_bytes();
-    FloatingPoint {
-        stack: array::from_fn(|number| stack.get(number).map_or([0; 10], |words| bytes(words))),
-        control: from.cwd,
-        status: from.swd,
-        tags,
-        opcode: from.fop,
-        instruction: from.rip,
-        operand: from.rdp,
-        vectors: array::from_fn(|number| {
-            vectors.get(number).map_or(0, |words| u128::from_le_bytes(bytes(words)))
-        }),
-        vector_control: from.mxcsr,
+fn from_fpregs(from: &user_fpregs_struct) -> FpuState {
+    let (st, _) = from.st_space.as_chunks::<4>();
+    let (xmm, _) = from.xmm_space.as_chunks::<4>();
+    let [ftw, _] = from.ftw.to_le_bytes();
+    FpuState {
+        st: array::from_fn(|number| st.get(number).map_or([0; 10], |words| bytes(words))),
+        fcw: from.cwd,
+        fsw: from.swd,
+        ftw,
+        fop: from.fop,
+        fip: from.rip,
+        fdp: from.rdp,
+        xmm: array::from_fn(|number| xmm.get(number).map_or(0, |words| u128::from_le_bytes(bytes(words)))),
+        mxcsr: from.mxcsr,
     }
 }
 
-fn to_fpu(fpu: &mut user_fpregs_struct, from: &FloatingPoint) {
-    (fpu.cwd, fpu.swd, fpu.ftw) = (from.control, from.status, from.tags.into());
-    (fpu.fop, fpu.rip, fpu.rdp, fpu.mxcsr) =
-        (from.opcode, from.instruction, from.operand, from.vector_control);
-    let (stack, _) = fpu.st_space.as_chunks_mut::<4>();
-    for (to, from) in stack.iter_mut().zip(&from.stack) {
+fn change_fpregs(fpregs: &mut user_fpregs_struct, from: &FpuState) {
+    (fpregs.cwd, fpregs.swd, fpregs.ftw) = (from.fcw, from.fsw, from.ftw.into());
+    (fpregs.fop, fpregs.rip, fpregs.rdp, fpregs.mxcsr) = (from.fop, from.fip, from.fdp, from.mxcsr);
+    let (st, _) = fpregs.st_space.as_chunks_mut::<4>();
+    for (to, from) in st.iter_mut().zip(&from.st) {
         *to = words(from);
     }
-    let (vectors, _) = fpu.xmm_space.as_chunks_mut::<4>();
-    for (to, from) in vectors.iter_mut().zip(&from.vectors) {
+    let (xmm, _) = fpregs.xmm_space.as_chunks_mut::<4>();
+    for (to, from) in xmm.iter_mut().zip(&from.xmm) {
         *to = words(&from.to_le_bytes());
     }
 }

@@ -1,5 +1,5 @@
-//! Signals of a stopped thread: those that it does not take for now, and those that wait for it.
-#![expect(unsafe_code, reason = "requests to the host's kernel with pointers")]
+//! Blocked and pending signals of a stopped thread.
+#![expect(unsafe_code, reason = "nix lacks these ptrace requests")]
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -11,47 +11,50 @@ use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-/// The signals that are interrupts.
+/// Signals that are the guest's interrupts.
 pub(super) const INTERRUPTS: u64 = bit(INTERRUPT) | bit(DEVICE) | bit(TIMER);
 
-/// The size of a set of signals.
-const SIZE: usize = size_of::<u64>();
+/// Size of a signal set in bytes.
+const SET_SIZE: usize = size_of::<u64>();
 
-/// A signal's bit in a set.
+/// Bit of a signal in a signal set.
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// What a stopped thread does not take.
-pub(super) fn blocked(thread: Pid) -> Result<u64> {
+/// Reads the signal mask of a stopped thread.
+pub(super) fn mask(thread: Pid) -> Result<u64> {
     let mut signals = 0_u64;
-    let size = ptr::without_provenance_mut::<libc::c_void>(SIZE);
-    // SAFETY: the request writes a set of that size.
+    let size = ptr::without_provenance_mut::<libc::c_void>(SET_SIZE);
+    // SAFETY: PTRACE_GETSIGMASK takes the set's size in place of an address, and writes that many bytes to the last argument, a
+    // local variable of that size.
     let result = unsafe { libc::ptrace(PTRACE_GETSIGMASK, thread.as_raw(), size, &raw mut signals) };
     Errno::result(result).map(|_| signals)
 }
 
-/// From now on a stopped thread does not take these.
-pub(super) fn set_blocked(thread: Pid, signals: u64) -> Result<()> {
-    let size = ptr::without_provenance_mut::<libc::c_void>(SIZE);
-    // SAFETY: the request reads a set of that size.
+/// Writes the signal mask of a stopped thread.
+pub(super) fn set_mask(thread: Pid, signals: u64) -> Result<()> {
+    let size = ptr::without_provenance_mut::<libc::c_void>(SET_SIZE);
+    // SAFETY: PTRACE_SETSIGMASK takes the set's size in place of an address, and reads that many bytes from the last argument, a
+    // local variable of that size.
     let result = unsafe { libc::ptrace(PTRACE_SETSIGMASK, thread.as_raw(), size, &raw const signals) };
     Errno::result(result).map(drop)
 }
 
-/// Whether this signal waits for a stopped thread.
+/// Returns whether a signal is pending for a stopped thread.
 pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     for off in 0.. {
         let which = ptrace_peeksiginfo_args { off, flags: 0, nr: 1 };
         let mut found = MaybeUninit::<siginfo_t>::uninit();
-        // SAFETY: the request reads what is asked for, and writes as much of `found` as it says, one or none.
+        // SAFETY: PTRACE_PEEKSIGINFO reads its arguments from the local `which`, and writes at most `which.nr`, that is one,
+        // `siginfo_t` to the local `found`.
         let count = unsafe {
             libc::ptrace(PTRACE_PEEKSIGINFO, thread.as_raw(), &raw const which, found.as_mut_ptr())
         };
         if Errno::result(count)? == 0 {
             break;
         }
-        // SAFETY: the request has written it.
+        // SAFETY: the request returns the number of entries that it has written; it is neither negative, an error, nor 0.
         if unsafe { found.assume_init() }.si_signo == signal as i32 {
             return Ok(true);
         }
@@ -59,16 +62,16 @@ pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     Ok(false)
 }
 
-/// What a thread wants not to take that did not take interrupts, either, for one instruction: `before` is what it wanted before,
-/// `now` what there is now.
-pub(super) const fn wanted(before: u64, now: u64) -> u64 {
-    // An instruction that has them blocked, the end of a handler, begins with all of them blocked.
+/// Computes the signal mask after a single step during which interrupts were blocked: `before` is the mask without that block,
+/// `now` the one after the step.
+pub(super) const fn mask_after_step(before: u64, now: u64) -> u64 {
+    // The only instruction that blocks interrupts is the return from a handler, during which all of them are blocked before.
     now & !(INTERRUPTS & !before)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{INTERRUPTS, bit, wanted};
+    use super::{INTERRUPTS, bit, mask_after_step};
 
     #[test]
     fn interrupts_are_sigusr1_sigusr2_and_sigalrm() {
@@ -76,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn a_step_leaves_what_the_thread_wants() {
+    fn mask_after_step_keeps_the_changes_by_the_thread() {
         let (usual, other) = (bit(1), bit(2));
-        assert_eq!(wanted(usual, usual | INTERRUPTS), usual);
-        assert_eq!(wanted(usual | bit(10), usual | INTERRUPTS), usual | bit(10));
-        // The instruction unblocks one, or another one; or it ends a handler.
-        assert_eq!(wanted(INTERRUPTS, INTERRUPTS & !bit(12)), INTERRUPTS & !bit(12));
-        assert_eq!(wanted(usual, other | INTERRUPTS), other);
-        assert_eq!(wanted(INTERRUPTS | usual, usual), usual);
+        assert_eq!(mask_after_step(usual, usual | INTERRUPTS), usual);
+        assert_eq!(mask_after_step(usual | bit(10), usual | INTERRUPTS), usual | bit(10));
+        // The instruction unblocks a signal, or blocks another one, or returns from a handler.
+        assert_eq!(mask_after_step(INTERRUPTS, INTERRUPTS & !bit(12)), INTERRUPTS & !bit(12));
+        assert_eq!(mask_after_step(usual, other | INTERRUPTS), other);
+        assert_eq!(mask_after_step(INTERRUPTS | usual, usual), usual);
     }
 }

@@ -1,4 +1,4 @@
-//! A thread in the hands of its tracer.
+//! Traced thread.
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -6,100 +6,104 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::super::lifetime::Ended;
+use super::super::owned_process::ExitStatus;
 use super::{registers, signals};
 
-/// Something else than a signal or a system call has stopped a thread: its tracer (linux/ptrace.h, `PTRACE_EVENT_STOP`).
-const PAUSED: i32 = 128;
+/// PTRACE_EVENT_STOP (linux/ptrace.h): the tracer has interrupted the thread.
+const EVENT_STOP: i32 = 128;
 
-/// A thread of another process. All its requests are those of the thread that has seized it.
+/// Thread of another process that the calling thread traces. Only the thread that has seized it may use it.
 #[derive(Debug)]
 pub(super) struct Tracee {
     pub(super) thread: Pid,
-    /// What it wanted not to take before interrupts were held back.
-    blocked: Option<u64>,
+    /// Signal mask before a step blocked interrupts.
+    mask_before_step: Option<u64>,
 }
 
-/// How a thread goes on.
+/// How a tracee is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// Until something stops it.
-    Run,
-    /// For one instruction, without interrupts.
+pub(super) enum ResumeMode {
+    /// Run to the next stop.
+    Continue,
+    /// Execute one instruction with interrupts blocked.
     Step,
-    /// For one instruction, with all that the host does for it.
-    PlainStep,
+    /// Execute one instruction, or a signal delivery.
+    StepWithSignals,
 }
 
-/// Why it has stopped.
+/// Why a tracee has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// This thread has got a signal, or somebody else has stopped the other one.
-    Paused,
-    /// It is about to make a system call that is not allowed.
-    Call,
-    /// It is about to get a signal.
+pub(super) enum TraceStop {
+    /// The tracer has interrupted the tracee after a signal of its own, or the tracee was stopped from outside.
+    Interrupted,
+    /// The tracee is about to make a system call that the seccomp filter does not allow.
+    SystemCall,
+    /// A signal is about to be delivered to the tracee.
     Signal(Signal),
-    /// Its process has ended, or is about to.
-    Ended(Ended),
+    /// The tracee has exited or is about to exit.
+    Exited(ExitStatus),
 }
 
 impl Tracee {
-    /// Takes a thread in hand: from now on it is stopped, but for [`Self::go_on`]. Its process ends with this thread.
+    /// Seizes a thread, and stops it. Its process is killed when the calling thread exits.
     pub(super) fn seize(thread: Pid) -> nix::Result<Self> {
         let options =
             Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_TRACEEXIT;
         ptrace::seize(thread, options)?;
-        let mut tracee = Self { thread, blocked: None };
+        let mut tracee = Self { thread, mask_before_step: None };
         ptrace::interrupt(thread)?;
         tracee.wait()?;
         Ok(tracee)
     }
 
-    /// Lets it go on, with a signal if it stopped for one.
-    pub(super) fn go_on(&mut self, pace: Pace, signal: Option<Signal>) -> nix::Result<()> {
+    /// Resumes the tracee, and delivers `signal` to it if it stopped for one.
+    pub(super) fn resume(&mut self, mode: ResumeMode, signal: Option<Signal>) -> nix::Result<()> {
         let thread = self.thread;
-        let result = match pace {
-            Pace::Run => ptrace::cont(thread, signal),
-            Pace::Step => self.prepare_step(signal).and_then(|()| ptrace::step(thread, signal)),
-            Pace::PlainStep => ptrace::step(thread, signal),
+        let result = match mode {
+            ResumeMode::Continue => ptrace::cont(thread, signal),
+            ResumeMode::Step => self.prepare_step(signal).and_then(|()| ptrace::step(thread, signal)),
+            ResumeMode::StepWithSignals => ptrace::step(thread, signal),
         };
-        unless_gone(result)
+        ignore_exited(result)
     }
 
+    /// Blocks interrupts for a step.
     fn prepare_step(&mut self, signal: Option<Signal>) -> nix::Result<()> {
-        // The signal is an exception: its handler begins, which notes what was blocked before.
+        // The step enters the handler of an exception: its frame must hold the original signal mask.
         if signal.is_some() {
             return Ok(());
         }
         registers::end_interrupted_call(self.thread)?;
-        let before = signals::blocked(self.thread)?;
-        signals::set_blocked(self.thread, before | signals::INTERRUPTS)?;
-        self.blocked = Some(before);
+        let before = signals::mask(self.thread)?;
+        signals::set_mask(self.thread, before | signals::INTERRUPTS)?;
+        self.mask_before_step = Some(before);
         Ok(())
     }
 
-    /// Waits until it stops. A signal of this thread's stops it.
-    pub(super) fn wait(&mut self) -> nix::Result<Stop> {
+    /// Waits until the tracee stops. A signal to the calling thread interrupts the tracee.
+    pub(super) fn wait(&mut self) -> nix::Result<TraceStop> {
         let stop = loop {
             match waitpid(self.thread, Some(WaitPidFlag::__WALL)) {
                 Err(Errno::EINTR) => match ptrace::interrupt(self.thread) {
-                    Err(Errno::ESRCH) => break Stop::Ended(Ended::Unknown),
+                    Err(Errno::ESRCH) => break TraceStop::Exited(ExitStatus::Unknown),
                     result => result?,
                 },
-                Err(Errno::ECHILD) => break Stop::Ended(Ended::Unknown),
-                status => match self.stop(status?)? {
-                    Stop::Paused if self.has_trapped()? => unless_gone(ptrace::cont(self.thread, None))?,
+                Err(Errno::ECHILD) => break TraceStop::Exited(ExitStatus::Unknown),
+                status => match self.decode(status?)? {
+                    TraceStop::Interrupted if self.has_trapped()? => {
+                        ignore_exited(ptrace::cont(self.thread, None))?;
+                    }
                     stop => break stop,
                 },
             }
         };
-        unless_gone(self.let_interrupts_in())?;
+        ignore_exited(self.unblock_interrupts())?;
         Ok(stop)
     }
 
-    /// Whether a thread that was stopped from outside has just done its step, or come to a breakpoint. Its next stop tells, and
-    /// it is there before it does another instruction: left for later, the trap would be taken for the guest's own.
+    /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a breakpoint. When it is
+    /// continued, it stops for the trap before it executes an instruction. A trap that is left pending would later be taken for
+    /// one of the guest's own.
     fn has_trapped(&self) -> nix::Result<bool> {
         match signals::is_pending(self.thread, Signal::SIGTRAP) {
             Err(Errno::ESRCH) => Ok(false),
@@ -107,32 +111,33 @@ impl Tracee {
         }
     }
 
-    fn stop(&self, status: WaitStatus) -> nix::Result<Stop> {
+    fn decode(&self, status: WaitStatus) -> nix::Result<TraceStop> {
         Ok(match status {
-            WaitStatus::Stopped(_, signal) => Stop::Signal(signal),
-            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => Stop::Call,
+            WaitStatus::Stopped(_, signal) => TraceStop::Signal(signal),
+            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => TraceStop::SystemCall,
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) => {
                 let status = i32::try_from(ptrace::getevent(self.thread)?).unwrap_or(0);
-                Stop::Ended(WaitStatus::from_raw(self.thread, status).map_or(Ended::Unknown, ended))
+                let status = WaitStatus::from_raw(self.thread, status);
+                TraceStop::Exited(status.map_or(ExitStatus::Unknown, exit_status))
             }
-            WaitStatus::PtraceEvent(_, _, PAUSED) => Stop::Paused,
-            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => Stop::Ended(ended(status)),
-            _ => Stop::Paused,
+            WaitStatus::PtraceEvent(_, _, EVENT_STOP) => TraceStop::Interrupted,
+            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => TraceStop::Exited(exit_status(status)),
+            _ => TraceStop::Interrupted,
         })
     }
 
-    /// Undoes what [`Self::prepare_step`] did to signals.
-    fn let_interrupts_in(&mut self) -> nix::Result<()> {
-        let Some(before) = self.blocked.take() else { return Ok(()) };
-        let now = signals::blocked(self.thread)?;
-        signals::set_blocked(self.thread, signals::wanted(before, now))
+    /// Undoes [`Self::prepare_step`].
+    fn unblock_interrupts(&mut self) -> nix::Result<()> {
+        let Some(before) = self.mask_before_step.take() else { return Ok(()) };
+        let now = signals::mask(self.thread)?;
+        signals::set_mask(self.thread, signals::mask_after_step(before, now))
     }
 }
 
-/// Waits for the end of a thread whose process was killed. A first thread ends when no other one is left.
-pub(super) fn bury(thread: Pid) {
+/// Waits for the end of a thread whose process was killed, and reaps it. The first thread of a process ends last.
+pub(super) fn reap(thread: Pid) {
     loop {
-        // It stops once more when it ends, and may have done so already.
+        // A traced thread stops once more on exit (PTRACE_EVENT_EXIT), perhaps before this call.
         let _: nix::Result<()> = ptrace::cont(thread, None);
         match waitpid(thread, Some(WaitPidFlag::__WALL)) {
             Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => return,
@@ -142,18 +147,18 @@ pub(super) fn bury(thread: Pid) {
     }
 }
 
-/// Whoever is killed meanwhile says so when it is waited for.
-fn unless_gone(result: nix::Result<()>) -> nix::Result<()> {
+/// Ignores that the tracee was killed meanwhile: [`Tracee::wait`] reports it.
+fn ignore_exited(result: nix::Result<()>) -> nix::Result<()> {
     match result {
         Err(Errno::ESRCH) => Ok(()),
         result => result,
     }
 }
 
-fn ended(status: WaitStatus) -> Ended {
+fn exit_status(status: WaitStatus) -> ExitStatus {
     match status {
-        WaitStatus::Exited(_, status) => Ended::Status(status),
-        WaitStatus::Signaled(_, signal, _) => Ended::Signal(signal as i32),
-        _ => Ended::Unknown,
+        WaitStatus::Exited(_, code) => ExitStatus::Code(code),
+        WaitStatus::Signaled(_, signal, _) => ExitStatus::Signal(signal as i32),
+        _ => ExitStatus::Unknown,
     }
 }

@@ -1,101 +1,100 @@
-//! A processor that is debugged.
+//! Traced vCPU.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::super::beginning::{self, Beginning};
-use super::super::child::Held;
-use super::super::lifetime::denied;
-use super::super::reply::Reply;
-use super::super::request::{Request, describe};
-use super::super::{ProcessError, clock, refused};
-use super::tracee::{Pace, Stop, Tracee};
-use super::{Common, hardware, registers, tables, tracee};
-use crate::boot::{Entry, Tsc};
+use super::super::bootstrap::{self, Bootstrap};
+use super::super::error::{ProcessError, syscall_failed};
+use super::super::guest_process::PausedProcess;
+use super::super::hypercall::{Hypercall, describe};
+use super::super::hypercall_reply::HypercallReply;
+use super::super::owned_process::denied;
+use super::super::tsc;
+use super::tracee::{ResumeMode, TraceStop, Tracee};
+use super::{TracedVm, debug_registers, page_tables, registers, tracee};
+use crate::boot::{KernelEntry, Tsc};
 use crate::engine::debug::{DebugControl, DebugEvent, Registers};
-use crate::engine::{EngineError, Exit, Vcpu};
+use crate::engine::{EngineError, Vcpu, VcpuExit};
 
-/// A processor, which is a thread of the guest's process. Only the thread that has called [`Vcpu::begin`] uses it from then
-/// on.
+/// vCPU that is a traced thread of the guest's process.
 #[derive(Debug)]
 pub(super) struct TracedVcpu {
-    common: Arc<Common>,
-    number: u32,
-    /// The first processor begins for all.
-    beginning: Option<Beginning>,
+    vm: Arc<TracedVm>,
+    id: u32,
+    /// Bootstrap of the process, which the boot CPU does.
+    bootstrap: Option<Bootstrap>,
     tracee: Option<Tracee>,
     control: DebugControl,
-    reply: Reply,
-    /// What it gets when it runs on.
+    reply: HypercallReply,
+    /// Signal to deliver when the tracee is resumed.
     signal: Option<Signal>,
-    /// Why it cannot go on.
+    /// Reason of the last [`VcpuExit::Failed`] or [`VcpuExit::Denied`].
     failure: String,
 }
 
 impl TracedVcpu {
-    pub(super) fn new(common: Arc<Common>, number: u32, beginning: Option<Beginning>) -> Self {
+    pub(super) fn new(vm: Arc<TracedVm>, id: u32, bootstrap: Option<Bootstrap>) -> Self {
         Self {
-            common,
-            number,
-            beginning,
+            vm,
+            id,
+            bootstrap,
             tracee: None,
             control: DebugControl::default(),
-            reply: Reply::default(),
+            reply: HypercallReply::default(),
             signal: None,
             failure: String::new(),
         }
     }
 
     fn tracee(&mut self) -> Result<&mut Tracee, ProcessError> {
-        self.tracee.as_mut().ok_or(ProcessError::Lacks("a processor's thread is not in hand"))
+        self.tracee.as_mut().ok_or(ProcessError::Unsupported("a processor's thread is not traced"))
     }
 
     fn thread(&mut self) -> Result<Pid, ProcessError> {
         Ok(self.tracee()?.thread)
     }
 
-    /// What the host calls its thread. Only before the guest runs.
-    fn identifier(&self) -> Result<Pid, ProcessError> {
-        Ok(Pid::from_raw(beginning::thread(&self.common.shared.memory, self.number)?))
+    /// Reads the thread ID of the CPU. It is only valid before the guest runs.
+    fn thread_id(&self) -> Result<Pid, ProcessError> {
+        Ok(Pid::from_raw(bootstrap::thread_id(&self.vm.shared.memory, self.id)?))
     }
 
     fn seize(&mut self) -> Result<(), ProcessError> {
-        self.tracee = Some(Tracee::seize(self.identifier()?).map_err(refused("ptrace"))?);
+        self.tracee = Some(Tracee::seize(self.thread_id()?).map_err(syscall_failed("ptrace"))?);
         Ok(())
     }
 
-    /// Brings the first processor to the kernel's first instruction.
+    /// Steps the boot CPU through the rest of the bootstrap to the kernel's first instruction.
     fn enter_kernel(&mut self) -> Result<(), ProcessError> {
-        let common = Arc::clone(&self.common);
-        let (Some(held), Some(entry)) = (common.held.get(), common.entry.get()) else {
-            return Err(ProcessError::Lacks("it was not started"));
+        let vm = Arc::clone(&self.vm);
+        let (Some(paused), Some(entry)) = (vm.paused.get(), vm.entry.get()) else {
+            return Err(ProcessError::Unsupported("it was not started"));
         };
-        (&held.control).write_all(&[0]).map_err(refused("write"))?;
+        paused.resume()?;
         let tracee = self.tracee()?;
-        while registers::place(tracee.thread).map_err(refused("ptrace"))? != entry.instruction {
-            tracee.go_on(Pace::PlainStep, None).map_err(refused("ptrace"))?;
-            if let Stop::Ended(ended) = tracee.wait().map_err(refused("wait4"))? {
-                return Err(ProcessError::Ended(ended.describe()));
+        while registers::rip(tracee.thread).map_err(syscall_failed("ptrace"))? != entry.rip {
+            tracee.resume(ResumeMode::StepWithSignals, None).map_err(syscall_failed("ptrace"))?;
+            if let TraceStop::Exited(status) = tracee.wait().map_err(syscall_failed("wait4"))? {
+                return Err(ProcessError::Exited(status.describe()));
             }
         }
         Ok(())
     }
 
-    /// Runs until the next stop that is not the guest's own business.
-    fn next_stop(&mut self) -> Result<(Stop, Option<DebugEvent>), ProcessError> {
+    /// Resumes the tracee until a stop that the guest does not handle by itself. Signals to the guest are delivered.
+    fn next_stop(&mut self) -> Result<(TraceStop, Option<DebugEvent>), ProcessError> {
         loop {
-            let pace = if self.control.step { Pace::Step } else { Pace::Run };
+            let mode = if self.control.step { ResumeMode::Step } else { ResumeMode::Continue };
             let signal = self.signal.take();
             let tracee = self.tracee()?;
-            tracee.go_on(pace, signal).map_err(refused("ptrace"))?;
-            let stop = tracee.wait().map_err(refused("wait4"))?;
-            let Stop::Signal(signal) = stop else { return Ok((stop, None)) };
+            tracee.resume(mode, signal).map_err(syscall_failed("ptrace"))?;
+            let stop = tracee.wait().map_err(syscall_failed("wait4"))?;
+            let TraceStop::Signal(signal) = stop else { return Ok((stop, None)) };
             let thread = tracee.thread;
-            let event = if signal == Signal::SIGTRAP { self.event(thread)? } else { None };
+            let event = if signal == Signal::SIGTRAP { self.debug_event(thread)? } else { None };
             if event.is_some() {
                 return Ok((stop, event));
             }
@@ -103,91 +102,92 @@ impl TracedVcpu {
         }
     }
 
-    /// What a trap is to a debugger, if it is not the guest's.
-    fn event(&self, thread: Pid) -> Result<Option<DebugEvent>, ProcessError> {
-        let trap = || -> nix::Result<_> {
+    /// Decodes a SIGTRAP into a debug event; `None` if the guest has caused it.
+    fn debug_event(&self, thread: Pid) -> Result<Option<DebugEvent>, ProcessError> {
+        let decode = || -> nix::Result<_> {
             let code = ptrace::getsiginfo(thread)?.si_code;
             Ok(match code {
                 libc::SI_KERNEL if self.control.breakpoints => {
-                    Some(DebugEvent::Breakpoint(registers::step_back(thread)?))
+                    Some(DebugEvent::Breakpoint(registers::rewind_breakpoint(thread)?))
                 }
-                // The last one is for a handler that begins.
+                // SIGTRAP as code: the step has entered a signal handler.
                 libc::TRAP_BRKPT | libc::TRAP_TRACE | libc::TRAP_HWBKPT | libc::SIGTRAP => {
                     let step = self.control.step && code != libc::TRAP_HWBKPT;
-                    let hits = hardware::take_hits(thread)?;
+                    let hits = debug_registers::take_hits(thread)?;
                     (step || hits != 0).then_some(DebugEvent::Trap { step, hits })
                 }
                 _ => None,
             })
         };
-        trap().map_err(refused("ptrace"))
+        decode().map_err(syscall_failed("ptrace"))
     }
 
-    fn call(&mut self) -> Result<Exit<'_>, ProcessError> {
-        let call = registers::call(self.thread()?).map_err(refused("ptrace"))?;
-        let Some(request) = Request::new(&call) else {
-            // It does not live to see the answer: it stays where it is until it is killed.
+    /// Handles a system call that the seccomp filter does not allow.
+    fn system_call(&mut self) -> Result<VcpuExit<'_>, ProcessError> {
+        let call = registers::system_call(self.thread()?).map_err(syscall_failed("ptrace"))?;
+        let Some(hypercall) = Hypercall::decode(&call) else {
+            // The tracee stays stopped, and the call is not executed, until the process is killed.
             self.failure = denied(&describe(&call));
-            return Ok(Exit::Denied);
+            return Ok(VcpuExit::Denied);
         };
-        Ok(self.reply.find(&request))
+        Ok(self.reply.begin(&hypercall))
     }
 }
 
 impl Vcpu for TracedVcpu {
     fn tsc(&self) -> Result<Tsc, EngineError> {
-        // The frequency comes later.
-        Ok(Tsc { frequency: 0, now: clock::ticks() })
+        // The frequency is written later, by `Bootstrap::finish_calibration`.
+        Ok(Tsc { frequency_hz: 0, value: tsc::ticks() })
     }
 
-    fn enter(&mut self, entry: &Entry) -> Result<(), EngineError> {
-        if let Some(beginning) = &mut self.beginning {
-            beginning.entry = *entry;
-            // There is only one.
-            let _: Result<(), Entry> = self.common.entry.set(*entry);
+    fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError> {
+        if let Some(bootstrap) = &mut self.bootstrap {
+            bootstrap.entry = *entry;
+            // It is set once: only the boot CPU has a bootstrap.
+            let _: Result<(), KernelEntry> = self.vm.entry.set(*entry);
         }
         Ok(())
     }
 
-    fn confined(&mut self) -> Result<(), EngineError> {
-        if let Some(beginning) = &self.beginning {
-            let held = beginning.start(Held::start, |held| &held.process)?;
-            // There is only one.
-            let _: Result<(), Held> = self.common.held.set(held);
-            let _: Result<(), Pid> = self.common.first.set(self.identifier()?);
+    fn start_processes(&mut self) -> Result<(), EngineError> {
+        if let Some(bootstrap) = &self.bootstrap {
+            let paused = bootstrap.start(PausedProcess::start, PausedProcess::process)?;
+            // Both are set once: only the boot CPU has a bootstrap.
+            let _: Result<(), PausedProcess> = self.vm.paused.set(paused);
+            let _: Result<(), Pid> = self.vm.first_thread.set(self.thread_id()?);
         }
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), EngineError> {
+    fn bind_to_thread(&mut self) -> Result<(), EngineError> {
         let seized = self.seize();
-        self.common.all_traced.wait();
+        self.vm.all_seized.wait();
         seized?;
-        if let Some(mut beginning) = self.beginning.take() {
-            beginning.finish_clock()?;
+        if let Some(mut bootstrap) = self.bootstrap.take() {
+            bootstrap.finish_calibration()?;
             self.enter_kernel()?;
         }
         Ok(())
     }
 
-    fn run(&mut self) -> Result<Exit<'_>, EngineError> {
-        if let Some(answer) = self.reply.take() {
-            match registers::answer(self.thread()?, answer) {
-                // Who is killed meanwhile says so when it is waited for.
+    fn run(&mut self) -> Result<VcpuExit<'_>, EngineError> {
+        if let Some(response) = self.reply.take() {
+            match registers::respond(self.thread()?, response) {
+                // The process was killed meanwhile: `next_stop` reports it.
                 Err(nix::errno::Errno::ESRCH) => {}
-                result => result.map_err(refused("ptrace"))?,
+                result => result.map_err(syscall_failed("ptrace"))?,
             }
         }
         let (stop, event) = self.next_stop()?;
         Ok(match (stop, event) {
-            (_, Some(event)) => Exit::Debug(event),
-            (Stop::Call, _) => self.call()?,
-            (Stop::Ended(ended), _) => {
-                let (exit, failure) = ended.exit();
+            (_, Some(event)) => VcpuExit::Debug(event),
+            (TraceStop::SystemCall, _) => self.system_call()?,
+            (TraceStop::Exited(status), _) => {
+                let (exit, failure) = status.vcpu_exit();
                 self.failure = failure;
                 exit
             }
-            (Stop::Paused | Stop::Signal(_), None) => Exit::Interrupted,
+            (TraceStop::Interrupted | TraceStop::Signal(_), None) => VcpuExit::Interrupted,
         })
     }
 
@@ -196,31 +196,31 @@ impl Vcpu for TracedVcpu {
     }
 
     fn registers(&mut self) -> Result<Registers, EngineError> {
-        Ok(registers::read(self.thread()?).map_err(refused("ptrace"))?)
+        Ok(registers::read(self.thread()?).map_err(syscall_failed("ptrace"))?)
     }
 
     fn set_registers(&mut self, registers: &Registers) -> Result<(), EngineError> {
-        Ok(registers::write(self.thread()?, registers).map_err(refused("ptrace"))?)
+        Ok(registers::write(self.thread()?, registers).map_err(syscall_failed("ptrace"))?)
     }
 
     fn translate(&mut self, address: u64) -> Option<u64> {
-        let root = self.common.entry.get()?.page_table_root;
-        tables::translate(&self.common.shared.memory, root, address)
+        let root = self.vm.entry.get()?.page_table_root;
+        page_tables::translate(&self.vm.shared.memory, root, address)
     }
 
     fn set_debug(&mut self, control: &DebugControl) -> Result<(), EngineError> {
         let thread = self.thread()?;
         let before = std::mem::replace(&mut self.control, *control);
         if before.hardware != control.hardware {
-            hardware::set(thread, control).map_err(refused("ptrace"))?;
+            debug_registers::set(thread, control).map_err(syscall_failed("ptrace"))?;
         }
         Ok(())
     }
 
-    /// The thread is where it stopped for the signal.
-    fn give_back(&mut self, event: DebugEvent) -> Result<(), EngineError> {
+    /// The tracee is still stopped for the SIGTRAP of the event, which is delivered when it is resumed.
+    fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
         if let DebugEvent::Breakpoint(_) = event {
-            registers::step_forth(self.thread()?).map_err(refused("ptrace"))?;
+            registers::skip_breakpoint(self.thread()?).map_err(syscall_failed("ptrace"))?;
         }
         self.signal = Some(Signal::SIGTRAP);
         Ok(())
@@ -228,12 +228,12 @@ impl Vcpu for TracedVcpu {
 }
 
 impl Drop for TracedVcpu {
-    /// Nobody else can wait for a thread that is traced. The first thread of a process ends last: that waits for all others.
+    /// Kills the process, and reaps the thread: only its tracer can. The first thread ends last, and is reaped by [`TracedVm`].
     fn drop(&mut self) {
         if let Some(tracee) = self.tracee.take() {
-            self.common.kill();
-            if self.number != 0 {
-                tracee::bury(tracee.thread);
+            self.vm.kill();
+            if self.id != 0 {
+                tracee::reap(tracee.thread);
             }
         }
     }

@@ -1,0 +1,90 @@
+//! Bootstrap of a guest's process: what both kinds of vCPUs ([`super::vcpu`], [`super::traced`]) do to start it.
+
+pub(super) mod elf;
+pub(super) mod syscalls;
+
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::sync::{Arc, PoisonError};
+
+use hermit_interface::boot_info::BootInfo;
+use hermit_interface::process::Cpu;
+use vm_memory::{Bytes, GuestAddress};
+
+use self::syscalls::BootstrapConfig;
+use super::error::{ProcessError, syscall_failed};
+use super::owned_process::OwnedProcess;
+use super::tsc::TscCalibration;
+use super::{QueueEvent, Shared, memory_map};
+use crate::boot::KernelEntry;
+use crate::memory::Memory;
+
+/// State of a VM whose process is not started yet.
+#[derive(Debug)]
+pub(super) struct Bootstrap {
+    pub(super) shared: Arc<Shared>,
+    pub(super) entry: KernelEntry,
+    cpu_count: u32,
+    is_traced: bool,
+    calibration: Option<TscCalibration>,
+}
+
+impl Bootstrap {
+    pub(super) fn new(shared: Arc<Shared>, cpu_count: u32, calibration: TscCalibration) -> Self {
+        Self {
+            shared,
+            entry: KernelEntry::default(),
+            cpu_count,
+            is_traced: false,
+            calibration: Some(calibration),
+        }
+    }
+
+    /// Makes the process one that waits for tracers ([`super::traced`]).
+    pub(super) fn traced(self) -> Self {
+        Self { is_traced: true, ..self }
+    }
+
+    /// Starts the process by `start`, and logs its ID. `process` returns the process of the result.
+    pub(super) fn start<T>(
+        &self,
+        start: impl FnOnce(&BootstrapConfig, &Memory, &[QueueEvent]) -> Result<T, ProcessError>,
+        process: impl FnOnce(&T) -> &OwnedProcess,
+    ) -> Result<T, ProcessError> {
+        let memory = &self.shared.memory;
+        let config = BootstrapConfig {
+            mappings: memory_map::read(memory, self.entry.page_table_root),
+            cpu_array: self.entry.direct_map,
+            cpu_count: self.cpu_count,
+            memory_size: memory.size(),
+            entry: self.entry.rip,
+            argument: self.entry.boot_info,
+            is_traced: self.is_traced,
+        };
+        let events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = start(&config, memory, &events)?;
+        let pidfd = process(&started).as_fd().try_clone_to_owned().map_err(syscall_failed("fcntl"))?;
+        // It is set once: a VM starts one process.
+        let _: Result<(), _> = self.shared.pidfd.set(pidfd);
+        log::info!("the guest is process {}, its image is at {:#x}", thread_id(memory, 0)?, self.entry.image);
+        Ok(started)
+    }
+
+    /// Writes the frequency of the time-stamp counter into the boot information, once: as late as possible, because the
+    /// calibration takes a minimum time.
+    pub(super) fn finish_calibration(&mut self) -> Result<(), ProcessError> {
+        let Some(calibration) = self.calibration.take() else { return Ok(()) };
+        let boot_info = self.entry.boot_info.wrapping_sub(self.entry.direct_map);
+        let field = boot_info.wrapping_add(offset_of!(BootInfo, tsc_frequency) as u64);
+        let frequency = calibration.frequency_hz();
+        let written = self.shared.memory.guest().write_obj(frequency, GuestAddress(field));
+        written.map_err(io::Error::other).map_err(syscall_failed("write"))
+    }
+}
+
+/// Reads the thread ID of a CPU from the [`Cpu`] array. It is only meaningful before the guest runs, which can overwrite it.
+pub(super) fn thread_id(memory: &Memory, cpu: u32) -> Result<i32, ProcessError> {
+    let field = u64::from(cpu) * size_of::<Cpu>() as u64 + offset_of!(Cpu, thread) as u64;
+    memory.guest().read_obj(GuestAddress(field)).map_err(io::Error::other).map_err(syscall_failed("read"))
+}

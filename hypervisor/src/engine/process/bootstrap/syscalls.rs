@@ -1,0 +1,187 @@
+//! Bootstrap system calls: they turn the process into one that has what the kernel expects, and nothing else.
+
+use std::io;
+use std::mem::offset_of;
+
+use hermit_interface::process::{Cpu, MEMORY};
+use rustix::process::{Resource, getrlimit};
+
+use super::elf::{BASE, BootstrapElf, file_offset};
+use crate::engine::process::error::ProcessError;
+use crate::engine::process::fds::{CONTROL_FD, RULESET_FD};
+use crate::engine::process::memory_map::Mapping;
+use crate::engine::process::seccomp::{DefaultAction, Filter};
+
+/// End of the user address space (arch/x86, `TASK_SIZE_MAX`).
+const TASK_SIZE: u64 = (1 << 47) - 0x1000;
+
+/// Name of the process in lists of processes.
+const NAME: &[u8] = b"uhyve-guest\0";
+
+/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes. It bounds the host's
+/// page tables: they take a 512th of the mapped addresses and, in the worst case, 8 KiB for each of the mappings that the host
+/// allows, which otherwise only a limit for the whole process (cgroups) bounds.
+const ADDRESS_SPACE: (u64, u64) = (16, 1 << 30);
+
+/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other signals are for
+/// the hypervisor, so that a SIGTERM to the process group does not end the guest first, or are unblocked by the kernel.
+const NOT_BLOCKED: [libc::c_int; 6] =
+    [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGTSTP];
+
+/// Flags of clone(2) for the CPUs' threads.
+const CLONE_FLAGS: libc::c_int = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_PARENT_SETTID;
+
+/// Flags of seccomp(2): the filter is for all threads, and has a listener.
+const ALL_THREADS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+const WITH_LISTENER: libc::c_ulong =
+    libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+
+/// State in which the process enters the kernel.
+#[derive(Debug)]
+pub(in super::super) struct BootstrapConfig {
+    pub(in super::super) mappings: Vec<Mapping>,
+    /// Virtual address of the array of [`Cpu`].
+    pub(in super::super) cpu_array: u64,
+    pub(in super::super) cpu_count: u32,
+    /// Size of the VM's memory in bytes.
+    pub(in super::super) memory_size: u64,
+    /// Entry point of the boot CPU, and its argument.
+    pub(in super::super) entry: u64,
+    pub(in super::super) argument: u64,
+    /// The seccomp filter reports system calls to tracers ([`super::super::traced`]), which the process waits for.
+    pub(in super::super) is_traced: bool,
+}
+
+/// Bootstrap program.
+#[derive(Debug)]
+pub(in super::super) struct BootstrapProgram {
+    /// ELF file.
+    pub(in super::super) file: Vec<u8>,
+    /// Offset in the file at which the process's ID must be written.
+    pub(in super::super) pid_offset: u64,
+}
+
+/// Builds the program. The descriptor of the filter's listener will be `listener`; `has_ruleset` says whether the process
+/// has a [`RULESET_FD`].
+pub(in super::super) fn build(
+    config: &BootstrapConfig,
+    listener: u32,
+    has_ruleset: bool,
+) -> Result<BootstrapProgram, ProcessError> {
+    let mut elf = BootstrapElf::new();
+    confine(&mut elf, config.memory_size, has_ruleset);
+    for mapping in &config.mappings {
+        map(&mut elf, mapping);
+    }
+    start_threads(&mut elf, config);
+    let new_filter = |message, default_action| {
+        Filter::new(message, default_action)
+            .map_err(|error| ProcessError::Syscall { call: "seccomp", source: io::Error::other(error) })
+    };
+    let pid_offset = if config.is_traced {
+        wait_for_tracers(&mut elf);
+        install(&mut elf, &new_filter(None, DefaultAction::Trace)?, ALL_THREADS)
+    } else {
+        let message = listener_message(&mut elf, listener);
+        let filter = new_filter(Some(message), DefaultAction::Notify)?;
+        let pid_offset = install(&mut elf, &filter, ALL_THREADS | WITH_LISTENER);
+        elf.call(libc::SYS_sendmsg, [CONTROL_FD.into(), message, 0]);
+        elf.call(libc::SYS_close, [listener.into()]);
+        pid_offset
+    };
+    elf.call(libc::SYS_close, [CONTROL_FD.into()]);
+    Ok(BootstrapProgram { file: elf.finish(config.entry, config.argument), pid_offset })
+}
+
+/// Reports that all threads exist, and waits for a byte.
+fn wait_for_tracers(elf: &mut BootstrapElf) {
+    let byte = elf.data(&[0]);
+    elf.call(libc::SYS_write, [CONTROL_FD.into(), byte, 1]);
+    // The buffer is empty, because the program has no writable memory: the byte stays in the socket.
+    elf.call(libc::SYS_recvfrom, [CONTROL_FD.into()]);
+}
+
+/// Drops what the guest does not need, in ways that all threads inherit.
+fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
+    elf.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
+    let name = elf.data(NAME);
+    elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
+    // 1, since 0 does not keep the host from piping a core dump to a program (core(5)).
+    let core = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
+    limit(elf, libc::RLIMIT_CORE, core.min(1));
+    // Only privileged processes can raise a hard limit.
+    let addresses = memory_size.saturating_mul(ADDRESS_SPACE.0).saturating_add(ADDRESS_SPACE.1);
+    let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
+    limit(elf, libc::RLIMIT_AS, addresses.min(maximum));
+    // Stack, vdso, and all else that the host has mapped.
+    elf.call(libc::SYS_munmap, [0, BASE]);
+    let above = BASE + (1 << 20);
+    elf.call(libc::SYS_munmap, [above, TASK_SIZE - above]);
+    let signals = NOT_BLOCKED.iter().fold(u64::MAX, |set, signal| set & !(1 << (signal - 1)));
+    let signals = elf.data(&signals.to_le_bytes());
+    elf.call(libc::SYS_rt_sigprocmask, [flag(libc::SIG_SETMASK), signals, 0, 8]);
+    elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NO_NEW_PRIVS), 1]);
+    if has_ruleset {
+        elf.call(libc::SYS_landlock_restrict_self, [RULESET_FD.into()]);
+        elf.call(libc::SYS_close, [RULESET_FD.into()]);
+    }
+}
+
+fn limit(elf: &mut BootstrapElf, resource: u32, value: u64) {
+    let limits = elf.data(&words(&[value, value]));
+    elf.call(libc::SYS_prlimit64, [0, resource.into(), limits]);
+}
+
+fn map(elf: &mut BootstrapElf, mapping: &Mapping) {
+    let Mapping { address, size, offset, protection } = *mapping;
+    let flags = flag(libc::MAP_SHARED | libc::MAP_FIXED);
+    elf.call(libc::SYS_mmap, [address, size, flag(protection), flags, MEMORY.into(), offset]);
+}
+
+/// Starts a thread for each CPU but the boot CPU, and creates a timer for each CPU.
+fn start_threads(elf: &mut BootstrapElf, config: &BootstrapConfig) {
+    let cpu = |number: u32| config.cpu_array + u64::from(number) * size_of::<Cpu>() as u64;
+    for number in 1..config.cpu_count {
+        let thread = cpu(number) + offset_of!(Cpu, thread) as u64;
+        elf.call(libc::SYS_clone, [flag(CLONE_FLAGS), 0, thread]);
+    }
+    for number in 0..config.cpu_count {
+        let timer = cpu(number) + offset_of!(Cpu, timer) as u64;
+        elf.call(libc::SYS_timer_create, [flag(libc::CLOCK_MONOTONIC), cpu(number), timer]);
+    }
+}
+
+/// Installs the filter, and returns the offset in the file at which it needs the process's ID.
+fn install(elf: &mut BootstrapElf, filter: &Filter, flags: libc::c_ulong) -> u64 {
+    let instructions = elf.data(&filter.bytes);
+    // `struct sock_fprog`.
+    let [length, instructions_word] = [filter.length.into(), instructions];
+    let description = elf.data(&words(&[length, instructions_word]));
+    elf.call(libc::SYS_seccomp, [libc::SECCOMP_SET_MODE_FILTER.into(), flags, description]);
+    file_offset(instructions) + filter.pid_offset as u64
+}
+
+/// Builds the message (`struct msghdr`, cmsg(3)) that carries one byte and the listener's descriptor, and returns its address.
+fn listener_message(elf: &mut BootstrapElf, listener: u32) -> u64 {
+    let byte = elf.data(&[0]);
+    let bytes = elf.data(&words(&[byte, 1]));
+    let header =
+        u64::from(libc::SOL_SOCKET.unsigned_abs()) | u64::from(libc::SCM_RIGHTS.unsigned_abs()) << 32;
+    let control = elf.data(&words(&[20, header, listener.into()]));
+    elf.data(&words(&[0, 0, bytes, 1, control, 24, 0]))
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Converts a flag, which is never negative, into an argument.
+fn flag(flag: libc::c_int) -> u64 {
+    flag.unsigned_abs().into()
+}

@@ -1,0 +1,99 @@
+//! Results of hypercalls.
+
+use hermit_interface::process::OUT_SIZE;
+
+use super::hypercall::Hypercall;
+use super::seccomp_notify::Response;
+use crate::engine::VcpuExit;
+
+/// Result of a hypercall, while a vCPU exit computes it.
+#[derive(Debug, Default)]
+pub(super) struct HypercallReply {
+    pending: Option<Pending>,
+    /// Buffer of the access.
+    bytes: [u8; OUT_SIZE],
+}
+
+/// Result of a hypercall that is not sent yet.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    /// The response is known.
+    Ready(Response),
+    /// The response is this number of bytes in [`HypercallReply::bytes`], which the vCPU exit fills in.
+    Bytes(usize),
+}
+
+impl HypercallReply {
+    /// Creates a reply whose response is known.
+    pub(super) const fn ready(response: Response) -> Self {
+        Self { pending: Some(Pending::Ready(response)), bytes: [0; OUT_SIZE] }
+    }
+
+    /// Converts a hypercall into the exit that handles it. Afterwards [`Self::take`] returns the response.
+    pub(super) fn begin(&mut self, hypercall: &Hypercall) -> VcpuExit<'_> {
+        self.pending = Some(match *hypercall {
+            Hypercall::MmioRead { size, .. } => Pending::Bytes(size),
+            Hypercall::MmioWrite { .. } | Hypercall::PioWrite { .. } => Pending::Ready(Response::Value(0)),
+            Hypercall::Invalid => Pending::Ready(Response::Error(libc::EINVAL)),
+        });
+        match *hypercall {
+            Hypercall::MmioRead { address, size } => VcpuExit::MmioRead(address, self.fill(&[], size)),
+            Hypercall::MmioWrite { address, size, bytes } => {
+                VcpuExit::MmioWrite(address, self.fill(&bytes, size))
+            }
+            Hypercall::PioWrite { port, size, bytes } => VcpuExit::PioWrite(port, self.fill(&bytes, size)),
+            // There is nothing to handle: the response is EINVAL.
+            Hypercall::Invalid => VcpuExit::Interrupted,
+        }
+    }
+
+    /// Takes the response, if a hypercall waits for one.
+    pub(super) fn take(&mut self) -> Option<Response> {
+        self.pending.take().map(|pending| match pending {
+            Pending::Ready(response) => response,
+            Pending::Bytes(size) => {
+                let mut value = [0; 8];
+                for (to, from) in value.iter_mut().zip(self.bytes.iter().take(size)) {
+                    *to = *from;
+                }
+                Response::Value(i64::from_le_bytes(value))
+            }
+        })
+    }
+
+    /// Copies `bytes` to the start of the buffer, and returns the first `size` bytes of the buffer.
+    fn fill(&mut self, bytes: &[u8], size: usize) -> &mut [u8] {
+        for (to, from) in self.bytes.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        self.bytes.get_mut(..size).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hypercall, HypercallReply, Response};
+    use crate::engine::VcpuExit;
+
+    #[test]
+    fn response_to_read_is_the_bytes_read() {
+        let mut reply = HypercallReply::default();
+        let VcpuExit::MmioRead(7, bytes) = reply.begin(&Hypercall::MmioRead { address: 7, size: 2 }) else {
+            panic!("no read")
+        };
+        bytes.copy_from_slice(&[0x34, 0x12]);
+        assert_eq!(reply.take(), Some(Response::Value(0x1234)));
+        assert_eq!(reply.take(), None);
+    }
+
+    #[test]
+    fn response_to_write_is_zero_and_to_invalid_is_einval() {
+        let mut reply = HypercallReply::default();
+        let write = Hypercall::MmioWrite { address: 8, size: 2, bytes: [1, 2, 3, 4, 5, 6, 7, 8] };
+        assert!(matches!(reply.begin(&write), VcpuExit::MmioWrite(8, &[1, 2])));
+        assert_eq!(reply.take(), Some(Response::Value(0)));
+        assert!(matches!(reply.begin(&Hypercall::Invalid), VcpuExit::Interrupted));
+        assert_eq!(reply.take(), Some(Response::Error(libc::EINVAL)));
+        assert_eq!(HypercallReply::ready(Response::Continue).take(), Some(Response::Continue));
+    }
+}

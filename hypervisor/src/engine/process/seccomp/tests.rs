@@ -1,0 +1,168 @@
+//! Verdicts of the filter, computed by an interpreter for its BPF instructions.
+
+use hermit_interface::machine::LINES;
+use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, kick};
+use libc::{c_int, c_long};
+use proptest::prelude::*;
+
+use super::{DefaultAction, Filter, PID_PLACEHOLDER, TRACE_DATA};
+
+/// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_I386`.
+const X86_64: u32 = 0xc000_003e;
+const I386: u32 = 0x4000_0003;
+
+const MESSAGE: u64 = 0x40_1234;
+const PROCESS: u32 = 4711;
+
+fn filter() -> Filter {
+    let mut filter = Filter::new(Some(MESSAGE), DefaultAction::Notify).unwrap();
+    assert_eq!(filter.bytes[filter.pid_offset..][..4], PID_PLACEHOLDER.to_le_bytes());
+    filter.bytes[filter.pid_offset..][..4].copy_from_slice(&PROCESS.to_le_bytes());
+    filter
+}
+
+/// Interprets the filter (linux/bpf_common.h), and returns its verdict.
+fn verdict(filter: &Filter, architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
+    let mut words = vec![number, architecture, 0, 0];
+    for argument in arguments {
+        let [low, high] = [argument, argument >> 32].map(|word| u32::try_from(word & 0xffff_ffff).unwrap());
+        words.extend([low, high]);
+    }
+    let (mut next, mut value) = (0, 0_u32);
+    loop {
+        let instruction = &filter.bytes[next * 8..][..8];
+        let code = u16::from_le_bytes([instruction[0], instruction[1]]);
+        let [if_true, if_false] = [instruction[2], instruction[3]].map(usize::from);
+        let constant = u32::from_le_bytes(*instruction.last_chunk().unwrap());
+        next += 1;
+        let mut jump = |condition: bool| next += if condition { if_true } else { if_false };
+        match code {
+            0x20 => value = words[usize::try_from(constant).unwrap() / 4],
+            0x54 => value &= constant,
+            0x05 => next += usize::try_from(constant).unwrap(),
+            0x15 => jump(value == constant),
+            0x25 => jump(value > constant),
+            0x35 => jump(value >= constant),
+            0x06 => return constant,
+            _ => panic!("instruction {code:#x}"),
+        }
+    }
+}
+
+#[track_caller]
+fn check(number: c_long, arguments: &[u64], is_allowed: bool) {
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    let expected = if is_allowed { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_USER_NOTIF };
+    let found = verdict(&filter(), X86_64, u32::try_from(number).unwrap(), all);
+    assert_eq!(found, expected, "{number}: {arguments:#x?}");
+}
+
+#[test]
+fn unlisted_calls_are_reported_to_listener() {
+    let reported =
+        [CALL.cast_signed(), libc::SYS_openat, libc::SYS_exit_group, libc::SYS_close, 1 << 30 | 15, 1 << 20];
+    for number in reported {
+        check(number, &[], false);
+    }
+    for number in
+        [libc::SYS_rt_sigreturn, libc::SYS_sigaltstack, libc::SYS_timer_settime, libc::SYS_sched_yield]
+    {
+        check(number, &[u64::MAX; 6], true);
+    }
+}
+
+#[test]
+fn unlisted_calls_are_reported_to_tracer() {
+    let filter = Filter::new(None, DefaultAction::Trace).unwrap();
+    for (number, arguments) in [
+        (u32::try_from(CALL).unwrap(), [0; 6]),
+        (u32::try_from(libc::SYS_openat).unwrap(), [0; 6]),
+        (u32::try_from(libc::SYS_sendmsg).unwrap(), [129, MESSAGE, 0, 0, 0, 0]),
+    ] {
+        let expected = libc::SECCOMP_RET_TRACE | TRACE_DATA;
+        assert_eq!(verdict(&filter, X86_64, number, arguments), expected, "{number}");
+    }
+    let allowed = u32::try_from(libc::SYS_sched_yield).unwrap();
+    assert_eq!(verdict(&filter, X86_64, allowed, [0; 6]), libc::SECCOMP_RET_ALLOW);
+    assert_eq!(verdict(&filter, I386, 1, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+}
+
+#[test]
+fn foreign_architecture_kills_process() {
+    for number in [1, 15, 90] {
+        assert_eq!(verdict(&filter(), I386, number, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+    }
+}
+
+#[test]
+fn sendmsg_allows_only_the_listener_message() {
+    check(libc::SYS_sendmsg, &[129, MESSAGE, 0], true);
+    for arguments in
+        [[129, MESSAGE + 8, 0], [128, MESSAGE, 0], [129, MESSAGE, 1], [129, MESSAGE | 1 << 32, 0]]
+    {
+        check(libc::SYS_sendmsg, &arguments, false);
+    }
+}
+
+fn flags(flags: c_int) -> u64 {
+    flags.cast_unsigned().into()
+}
+
+#[test]
+fn mappings_are_guest_memory_and_never_writable_and_executable() {
+    let map = flags(libc::MAP_SHARED | libc::MAP_FIXED);
+    for protection in 0..16 {
+        let is_allowed = [0, 1, 3, 5].contains(&protection);
+        for address in [ADDRESSES.start, ADDRESSES.end() - 0x1000] {
+            check(libc::SYS_mmap, &[address, u64::MAX, protection, map, 0, 0], is_allowed);
+            check(libc::SYS_mprotect, &[address, 0x1000, protection], is_allowed);
+            check(libc::SYS_munmap, &[address, protection], true);
+        }
+    }
+    // PROT_GROWSDOWN, and bits that are not defined.
+    for protection in [1 | 0x0100_0000, 1 | 1 << 32, 3 | 1 << 63] {
+        check(libc::SYS_mprotect, &[ADDRESSES.start, 0x1000, protection], false);
+        check(libc::SYS_mmap, &[ADDRESSES.start, 0x1000, protection, map, 0, 0], false);
+    }
+    check(libc::SYS_mmap, &[ADDRESSES.start, 0x1000, 3, map | flags(libc::MAP_POPULATE), 0, 0], true);
+    for descriptor in [1, u64::MAX, 1 << 32] {
+        check(libc::SYS_mmap, &[ADDRESSES.start, 0x1000, 3, map, descriptor, 0], false);
+    }
+}
+
+#[test]
+fn tgkill_allows_only_interrupts_to_own_process() {
+    check(libc::SYS_tgkill, &[PROCESS.into(), 1, INTERRUPT.into()], true);
+    check(libc::SYS_tgkill, &[u64::from(PROCESS) + 1, 1, INTERRUPT.into()], false);
+    check(libc::SYS_tgkill, &[PROCESS.into(), 1, u64::from(INTERRUPT) + 1], false);
+    check(libc::SYS_kill, &[PROCESS.into(), INTERRUPT.into()], false);
+}
+
+#[test]
+fn filter_has_100_to_400_instructions() {
+    let filter = filter();
+    assert_eq!(filter.bytes.len(), usize::from(filter.length) * 8);
+    assert!((100..400).contains(&filter.length), "{}", filter.length);
+}
+
+proptest! {
+    #[test]
+    fn mmap_allows_only_the_contract(address: u64, protection in 0_u64..8, given in 0..1 << 20, descriptor in 0_u64..3) {
+        let allowed_flags = flags(given & !libc::MAP_POPULATE) == flags(libc::MAP_SHARED | libc::MAP_FIXED);
+        let inside = (ADDRESSES.start..ADDRESSES.end()).contains(&address);
+        let is_allowed = inside && [0, 1, 3, 5].contains(&protection) && allowed_flags && descriptor == 0;
+        check(libc::SYS_mmap, &[address, 1, protection, flags(given), descriptor, 0], is_allowed);
+    }
+
+    #[test]
+    fn write_allows_only_eight_bytes_to_queue_events(descriptor in 0_u64..300, size in 7_u64..10) {
+        let is_kick = (1..u64::from(kick(LINES, 0))).contains(&descriptor);
+        check(libc::SYS_write, &[descriptor, 0, size], is_kick && size == 8);
+    }
+
+    #[test]
+    fn futex_allows_only_wait_and_wake(operation in 0_u64..600) {
+        check(libc::SYS_futex, &[0, operation], operation < 2);
+    }
+}

@@ -1,0 +1,88 @@
+//! Engine selection: `--engine kvm`, `process` or `auto`.
+
+use hermit_interface::boot_info::Platform;
+
+use super::kvm::{KvmEngine, KvmError, self_test};
+use super::process::{ProcessEngine, ProcessError};
+use super::{Engine, EngineError, Vcpu};
+use crate::config::{Config, EngineKind};
+use crate::log::say;
+use crate::memory::{Memory, MemoryError};
+
+/// Why no engine can run the VM.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectionError {
+    /// See [`MemoryError`].
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// See [`KvmError`].
+    #[error(transparent)]
+    Kvm(#[from] KvmError),
+    /// See [`ProcessError`].
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+}
+
+/// Selected engine, with memory of the kind that it needs and the vCPUs.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) platform: Platform,
+    pub(crate) memory: Memory,
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) vcpus: Vec<Box<dyn Vcpu>>,
+}
+
+impl Selection {
+    /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed, otherwise the
+    /// process engine.
+    pub(crate) fn new(config: &Config) -> Result<Self, SelectionError> {
+        match config.engine {
+            EngineKind::Kvm => Self::kvm(config, |_| Ok(())),
+            EngineKind::Process => Self::process(config),
+            EngineKind::Auto => match Self::kvm(config, self_test) {
+                Err(SelectionError::Kvm(error)) => {
+                    say(format_args!("{}; the guest runs as a process (--check says more)", summary(&error)));
+                    Self::process(config)
+                }
+                result => result,
+            },
+        }
+    }
+
+    /// Creates the VM on KVM, and has `test` examine the boot CPU.
+    fn kvm(
+        config: &Config,
+        test: impl FnOnce(&mut super::kvm::KvmVcpu) -> Result<(), KvmError>,
+    ) -> Result<Self, SelectionError> {
+        let memory = Memory::new(config.memory)?;
+        let engine = KvmEngine::new(memory.clone())?;
+        let mut vcpus = engine.vcpus(config.cpus.get())?;
+        vcpus.first_mut().map_or(Ok(()), test)?;
+        let vcpus = vcpus.into_iter().map(|vcpu| -> Box<dyn Vcpu> { Box::new(vcpu) }).collect();
+        Ok(Self { platform: Platform::Uhyve, memory, engine: Box::new(engine), vcpus })
+    }
+
+    /// Creates the VM on the process engine; with `--gdb`, each vCPU can be debugged.
+    fn process(config: &Config) -> Result<Self, SelectionError> {
+        let memory = Memory::shared(config.memory)?;
+        let engine = ProcessEngine::new(memory.clone())?;
+        let engine = if config.gdb.is_some() { engine.traced() } else { engine };
+        let vcpus = engine.vcpus(config.cpus.get());
+        Ok(Self { platform: Platform::Process, memory, engine: Box::new(engine), vcpus })
+    }
+
+    /// Returns the boot CPU.
+    pub(crate) fn boot_vcpu(&mut self) -> Result<&mut Box<dyn Vcpu>, EngineError> {
+        self.vcpus.first_mut().ok_or(EngineError::NoVcpu)
+    }
+}
+
+/// Short reason for which KVM is not selected: the guest runs all the same, so it needs no advice.
+fn summary(error: &KvmError) -> String {
+    match error {
+        KvmError::NoDevice => "there is no KVM here".to_owned(),
+        KvmError::PermissionDenied => "no permission for KVM here".to_owned(),
+        KvmError::SoftwareEmulation(_) => "KVM emulates the processor in software here".to_owned(),
+        other => other.to_string(),
+    }
+}

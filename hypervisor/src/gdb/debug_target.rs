@@ -1,0 +1,334 @@
+//! The VM as a debug target: resume, step, stop, breakpoints, memory and registers.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use gdbstub::target::ext::breakpoints::WatchKind;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::breakpoints::Breakpoints;
+use super::debug_registers::{DebugRegisters, Trigger, WatchRequest};
+use super::memory;
+use super::registers::PacketRegisters;
+use crate::engine::EngineError;
+use crate::engine::debug::{DebugControl, DebugEvent, INT3};
+use crate::memory::Memory;
+use crate::vcpu_manager::VcpuManager;
+use crate::vm_handle::VmHandle;
+
+/// VM that is debugged (all-stop mode): either all its vCPUs are paused, or those run that gdb has resumed.
+#[derive(Debug)]
+pub(super) struct DebugTarget {
+    vcpus: VcpuManager,
+    vm: Arc<VmHandle>,
+    memory: Memory,
+    first_segment: u64,
+    breakpoints: Breakpoints,
+    debug_registers: DebugRegisters,
+    /// Debug control that each vCPU has.
+    controls: Vec<DebugControl>,
+    resume: ResumeActions,
+    /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported. They are reported later,
+    /// because the access is complete and does not repeat.
+    pending_hits: VecDeque<(usize, u8)>,
+}
+
+/// vCPUs that the next resume runs.
+#[derive(Debug, Default)]
+pub(super) struct ResumeActions {
+    /// vCPUs that execute one instruction. If there are any, the other vCPUs stay paused.
+    pub(super) steps: BTreeSet<usize>,
+    /// vCPUs that continue, if the scheduler is locked.
+    pub(super) continues: BTreeSet<usize>,
+    /// gdb's `set scheduler-locking on`: only the vCPUs above run.
+    pub(super) is_scheduler_locked: bool,
+}
+
+impl ResumeActions {
+    /// Returns the vCPUs that run, and whether they execute one instruction.
+    fn runs(&self, count: usize) -> Vec<(usize, bool)> {
+        let has_steps = !self.steps.is_empty();
+        let is_resumed = |id: &usize| match (has_steps, self.is_scheduler_locked) {
+            (true, _) => self.steps.contains(id),
+            (false, true) => self.continues.contains(id),
+            (false, false) => true,
+        };
+        (0..count).filter(is_resumed).map(|id| (id, has_steps)).collect()
+    }
+}
+
+/// Reason of a stop that is reported to gdb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StopReason {
+    /// Software breakpoint.
+    Breakpoint,
+    /// Hardware breakpoint.
+    HardwareBreakpoint,
+    /// Watchpoint at this address.
+    Watch(WatchKind, u64),
+    /// Single step.
+    Step,
+}
+
+impl DebugTarget {
+    pub(super) fn new(vcpus: VcpuManager, vm: Arc<VmHandle>, memory: Memory, first_segment: u64) -> Self {
+        let controls = vec![DebugControl::default(); vcpus.count()];
+        Self {
+            vcpus,
+            vm,
+            memory,
+            first_segment,
+            breakpoints: Breakpoints::default(),
+            debug_registers: DebugRegisters::default(),
+            controls,
+            resume: ResumeActions::default(),
+            pending_hits: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn vm(&self) -> &VmHandle {
+        &self.vm
+    }
+
+    pub(super) fn into_vcpus(self) -> VcpuManager {
+        self.vcpus
+    }
+
+    /// Number of vCPUs.
+    pub(super) const fn count(&self) -> usize {
+        self.vcpus.count()
+    }
+
+    /// Virtual address of the image's first segment.
+    pub(super) const fn first_segment(&self) -> u64 {
+        self.first_segment
+    }
+
+    /// Actions of the next [`Self::run_vcpus`].
+    pub(super) const fn resume_actions(&mut self) -> &mut ResumeActions {
+        &mut self.resume
+    }
+
+    /// Event that is readable when a vCPU may have stopped.
+    pub(super) fn stop_event(&self) -> &EventFd {
+        self.vcpus.stop_event()
+    }
+
+    /// Clears [`Self::stop_event`] until the next stop.
+    pub(super) fn clear_stop_event(&self) {
+        self.vcpus.clear_stop_event();
+    }
+
+    /// Returns whether any vCPU runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.vcpus.is_running()
+    }
+
+    /// Resumes the vCPUs of [`Self::resume_actions`]. None are resumed while a watchpoint hit is pending: it is reported first.
+    pub(super) fn run_vcpus(&mut self) -> Result<(), EngineError> {
+        if !self.pending_hits.is_empty() {
+            return Ok(());
+        }
+        let hardware = self.debug_registers.values();
+        for (id, step) in self.resume.runs(self.count()) {
+            self.set_control(id, DebugControl { breakpoints: true, step, hardware })?;
+            self.vcpus.run(id);
+        }
+        Ok(())
+    }
+
+    /// Sets the debug control of a vCPU, if it changes.
+    fn set_control(&mut self, id: usize, wanted: DebugControl) -> Result<(), EngineError> {
+        let Some(control) = self.controls.get_mut(id).filter(|control| **control != wanted) else {
+            return Ok(());
+        };
+        *control = wanted;
+        // A vCPU whose thread has exited needs none.
+        self.vcpus.call(id, move |vcpu| vcpu.set_debug(&wanted)).unwrap_or(Ok(()))
+    }
+
+    /// Pauses all vCPUs.
+    pub(super) fn pause(&mut self) {
+        for (id, event) in self.vcpus.pause() {
+            match (self.stop_reason(id, event), event) {
+                (None, _) => self.inject_exception(id, event),
+                (Some(StopReason::Watch(..)), DebugEvent::Trap { hits, .. }) => {
+                    self.pending_hits.push_back((id, hits));
+                }
+                // The vCPU reaches the breakpoint again when it is resumed; a step that another stop has ended is not reported.
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the next stop to report, if there is one, and pauses all vCPUs. Exceptions of the guest itself are injected into it.
+    pub(super) fn next_stop(&mut self) -> Option<(usize, StopReason)> {
+        while let Some((id, hits)) = self.pending_hits.pop_front() {
+            // gdb may have removed the watchpoint.
+            if let Some(reason) = self.hit(hits) {
+                self.pause();
+                return Some((id, reason));
+            }
+        }
+        while let Some((id, event)) = self.vcpus.next_stop() {
+            if let Some(reason) = self.stop_reason(id, event) {
+                self.pause();
+                return Some((id, reason));
+            }
+            self.inject_exception(id, event);
+            self.vcpus.run(id);
+        }
+        None
+    }
+
+    /// Decodes a debug event; `None` if the guest itself has caused it.
+    fn stop_reason(&self, id: usize, event: DebugEvent) -> Option<StopReason> {
+        match event {
+            DebugEvent::Breakpoint(address) => {
+                self.breakpoints.is_at(address).then_some(StopReason::Breakpoint)
+            }
+            DebugEvent::Trap { step, hits } => {
+                let is_step = step && self.controls.get(id).is_some_and(|control| control.step);
+                self.hit(hits).or(is_step.then_some(StopReason::Step))
+            }
+        }
+    }
+
+    /// Decodes the debug registers that were hit.
+    fn hit(&self, hits: u8) -> Option<StopReason> {
+        self.debug_registers.first_hit(hits).map(|(address, trigger)| match trigger {
+            Trigger::Execute => StopReason::HardwareBreakpoint,
+            Trigger::Watch(kind) => StopReason::Watch(kind, address),
+        })
+    }
+
+    /// Injects into the guest an exception that the guest has caused.
+    fn inject_exception(&self, id: usize, event: DebugEvent) {
+        let result = self.vcpus.call(id, move |vcpu| vcpu.inject_exception(event));
+        if let Some(Err(error)) = result {
+            log::warn!("an exception of the guest is lost: {error}");
+        }
+    }
+
+    /// Detaches from the guest: removes all breakpoints and watchpoints, and resumes all vCPUs.
+    pub(super) fn detach(&mut self) {
+        self.pause();
+        for (address, byte) in self.breakpoints.take() {
+            // It fails if the guest has unmapped the memory.
+            let _: Option<()> = self.write_raw(0, address, &[byte]);
+        }
+        self.debug_registers.clear();
+        self.pending_hits.clear();
+        self.resume = ResumeActions::default();
+        for id in 0..self.count() {
+            if let Err(error) = self.set_control(id, DebugControl::default()) {
+                log::warn!("CPU {id} still stops for gdb: {error}");
+            }
+        }
+        self.vcpus.run_all();
+    }
+
+    /// Reads the registers of a vCPU.
+    pub(super) fn registers(&self, id: usize) -> Option<PacketRegisters> {
+        let registers = self.vcpus.call(id, |vcpu| vcpu.registers())?.ok()?;
+        Some(PacketRegisters::from(&registers))
+    }
+
+    /// Writes the registers of a vCPU.
+    pub(super) fn set_registers(&self, id: usize, registers: &PacketRegisters) -> Option<()> {
+        let current = self.vcpus.call(id, |vcpu| vcpu.registers())?.ok()?;
+        let wanted = registers.apply_to(&current)?;
+        self.vcpus.call(id, move |vcpu| vcpu.set_registers(&wanted))?.ok()
+    }
+
+    /// Reads memory by the page tables of a vCPU, with the guest's instructions in place of breakpoints, and returns the number of
+    /// bytes read.
+    pub(super) fn read(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
+        let size = self.read_raw(id, address, bytes);
+        self.breakpoints.hide(address, bytes.get_mut(..size).unwrap_or_default());
+        size
+    }
+
+    /// Writes memory by the page tables of a vCPU, and keeps breakpoints.
+    pub(super) fn write(&mut self, id: usize, address: u64, bytes: &[u8]) -> Option<()> {
+        // A write that fails must not change the record of breakpoints.
+        let mut current = vec![0; bytes.len()];
+        if self.read_raw(id, address, &mut current) != bytes.len() {
+            return None;
+        }
+        let merged = self.breakpoints.merge_write(address, bytes);
+        self.write_raw(id, address, &merged)
+    }
+
+    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables; then those of the boot
+    /// CPU are used, since the guest has one address space.
+    fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
+        let read = |id, bytes: &mut [u8]| {
+            memory::read(self.memory.guest(), |address| self.translate(id, address), address, bytes)
+        };
+        match read(id, bytes) {
+            0 => read(0, bytes),
+            size => size,
+        }
+    }
+
+    /// Writes memory regardless of breakpoints, by the same page tables as [`Self::read_raw`].
+    fn write_raw(&self, id: usize, address: u64, bytes: &[u8]) -> Option<()> {
+        let write =
+            |id| memory::write(self.memory.guest(), |address| self.translate(id, address), address, bytes);
+        write(id).or_else(|| write(0))
+    }
+
+    fn translate(&self, id: usize, address: u64) -> Option<u64> {
+        self.vcpus.call(id, move |vcpu| vcpu.translate(address))?
+    }
+
+    /// Sets a software breakpoint.
+    pub(super) fn insert_breakpoint(&mut self, address: u64) -> Option<()> {
+        if self.breakpoints.is_set(address) {
+            return Some(());
+        }
+        let mut byte = [0];
+        if self.read_raw(0, address, &mut byte) != 1 {
+            return None;
+        }
+        self.write_raw(0, address, &[INT3])?;
+        let [byte] = byte;
+        self.breakpoints.insert(address, byte);
+        Some(())
+    }
+
+    /// Removes a software breakpoint.
+    pub(super) fn remove_breakpoint(&mut self, address: u64) -> Option<()> {
+        let byte = self.breakpoints.remove(address)?;
+        // It fails if the guest has unmapped the memory.
+        let _: Option<()> = self.write_raw(0, address, &[byte]);
+        Some(())
+    }
+
+    /// Sets a watchpoint or hardware breakpoint. Returns `None` if there are too few debug registers or a vCPU refuses it.
+    pub(super) fn watch(&mut self, request: WatchRequest) -> Option<()> {
+        self.debug_registers.insert(request)?;
+        let Err(error) = self.set_debug_registers() else { return Some(()) };
+        log::info!("a watchpoint is refused: {error}");
+        self.debug_registers.remove(request)?;
+        // It cannot fail: the vCPUs had these values before.
+        let _: Result<(), EngineError> = self.set_debug_registers();
+        None
+    }
+
+    /// Removes a watchpoint or hardware breakpoint. The vCPUs get the new values when they are resumed.
+    pub(super) fn unwatch(&mut self, request: WatchRequest) -> Option<()> {
+        self.debug_registers.remove(request)
+    }
+
+    fn set_debug_registers(&mut self) -> Result<(), EngineError> {
+        let hardware = self.debug_registers.values();
+        let controls = self.controls.clone();
+        let wanted = controls.into_iter().map(|control| DebugControl { hardware, ..control });
+        wanted.enumerate().try_for_each(|(id, wanted)| self.set_control(id, wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests;

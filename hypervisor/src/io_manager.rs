@@ -1,0 +1,107 @@
+//! Dispatch of I/O exits: ports ([`hermit_interface::machine`], [`hermit_interface::exit`]) and device registers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_interface::machine::TEXT_PORT;
+
+use crate::devices::bus::Bus;
+use crate::devices::console::TextPort;
+use crate::vm_handle::{ShutdownCause, VmHandle};
+
+/// Ports and device registers of a VM.
+#[derive(Debug)]
+pub struct IoManager {
+    vm: Arc<VmHandle>,
+    /// Exit status that the guest has set last.
+    status: AtomicU8,
+    bus: Bus,
+    text: TextPort,
+}
+
+impl IoManager {
+    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down.
+    #[must_use]
+    pub const fn new(vm: Arc<VmHandle>, bus: Bus, text: TextPort) -> Self {
+        Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text }
+    }
+
+    /// Writes to a port. Writes to unassigned ports are ignored.
+    pub fn pio_write(&self, port: u16, bytes: &[u8]) {
+        match (port, bytes) {
+            (TEXT_PORT, _) => self.text.write(bytes),
+            (STATUS_PORT, &[status, ..]) => self.status.store(status, Ordering::Relaxed),
+            (QUIT_PORT, _) => {
+                self.vm.shut_down(ShutdownCause::Exited(self.status.load(Ordering::Relaxed)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads from a port: all ones, since no port is readable.
+    pub fn pio_read(&self, _port: u16, bytes: &mut [u8]) {
+        bytes.fill(0xff);
+    }
+
+    /// Writes to an address without memory.
+    pub fn mmio_write(&self, address: u64, bytes: &[u8]) {
+        self.bus.write(address, bytes);
+    }
+
+    /// Reads from an address without memory.
+    pub fn mmio_read(&self, address: u64, bytes: &mut [u8]) {
+        self.bus.read(address, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+    use vm_memory::GuestMemoryMmap;
+    use vmm_sys_util::eventfd::EventFd;
+
+    use super::{IoManager, ShutdownCause, VmHandle};
+    use crate::devices::bus::Bus;
+    use crate::devices::console::{Console, Output, TextPort};
+    use crate::devices::virtio::MmioTransport;
+
+    /// I/O manager without devices on its bus, whose text is discarded.
+    fn io_manager() -> (IoManager, Arc<VmHandle>) {
+        let output = Output::new(Box::new(std::io::sink()));
+        let console = Box::new(Console::new(output.clone(), None));
+        let line = Box::new(EventFd::new(0).unwrap());
+        let console = MmioTransport::new(console, GuestMemoryMmap::new(), line).unwrap();
+        let vm = Arc::new(VmHandle::new().unwrap());
+        (IoManager::new(Arc::clone(&vm), Bus::new(), TextPort::new(Arc::new(console), output)), vm)
+    }
+
+    #[test]
+    fn first_shutdown_cause_is_kept() {
+        let (io, vm) = io_manager();
+        assert_eq!(vm.shutdown_cause(), None);
+        io.pio_write(STATUS_PORT, &[7, 8]);
+        io.pio_write(QUIT_PORT, &[0]);
+        vm.shut_down(ShutdownCause::Requested);
+        assert_eq!(vm.shutdown_cause(), Some(&ShutdownCause::Exited(7)));
+        assert_eq!(vm.shutdown_event().read().unwrap(), 2);
+    }
+
+    #[test]
+    fn quit_without_status_exits_with_not_started() {
+        let (io, vm) = io_manager();
+        io.pio_write(STATUS_PORT, &[]);
+        io.pio_write(0x3f8, b"x");
+        io.pio_write(QUIT_PORT, &[]);
+        assert_eq!(vm.shutdown_cause(), Some(&ShutdownCause::Exited(NOT_STARTED)));
+    }
+
+    #[test]
+    fn port_reads_return_all_ones() {
+        let mut bytes = [0; 4];
+        io_manager().0.pio_read(0x60, &mut bytes);
+        assert_eq!(bytes, [0xff; 4]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Shutdown of a VM.
+
+use std::io;
+use std::sync::OnceLock;
+
+use vmm_sys_util::eventfd::EventFd;
+
+/// Why a VM has shut down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShutdownCause {
+    /// The guest exited with this status.
+    Exited(u8),
+    /// The user, or a debugger, requested it.
+    Requested,
+    /// The guest reset the CPU: it took a fault that its kernel could not handle.
+    Reset,
+    /// The hypervisor cannot continue; the text says why.
+    Failed(String),
+    /// The guest tried to leave its sandbox; the text says how.
+    Denied(String),
+}
+
+/// Handle by which any thread shuts the VM down, and waits for its shutdown.
+#[derive(Debug)]
+pub struct VmHandle {
+    cause: OnceLock<ShutdownCause>,
+    event: EventFd,
+}
+
+impl VmHandle {
+    /// Creates the handle of a VM that is not shut down.
+    ///
+    /// # Errors
+    ///
+    /// The host cannot create an eventfd.
+    pub fn new() -> io::Result<Self> {
+        let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?;
+        Ok(Self { cause: OnceLock::new(), event })
+    }
+
+    /// Shuts the VM down. Only the first call has an effect.
+    pub fn shut_down(&self, cause: ShutdownCause) {
+        let _: Result<(), ShutdownCause> = self.cause.set(cause);
+        // It fails if the counter is at its maximum: then the event is readable.
+        let _: io::Result<()> = self.event.write(1);
+    }
+
+    /// Cause of the shutdown; `None` while the VM runs.
+    pub fn shutdown_cause(&self) -> Option<&ShutdownCause> {
+        self.cause.get()
+    }
+
+    /// Event that is readable once the VM is shut down.
+    pub const fn shutdown_event(&self) -> &EventFd {
+        &self.event
+    }
+}
