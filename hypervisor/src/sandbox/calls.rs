@@ -1,7 +1,7 @@
-//! The system calls that threads may make.
+//! System calls that the roles may make.
 //!
-//! `docs/sandbox.md` says what each is for. Arguments are compared in their lower 32 bits: all those that are looked at are `int`
-//! or hold flags there.
+//! `docs/sandbox.md` says what each is for. Conditions compare the lower 32 bits of an argument: all arguments with conditions are of
+//! type `int`, or have their flags there.
 
 use std::os::raw::{c_int, c_uint};
 
@@ -24,46 +24,47 @@ use rustix::ioctl::opcode::{none, read, read_write, write};
 use super::{Role, Rules};
 use crate::devices::net::backend::tap::ioctl;
 
-/// What an argument must be.
+/// Condition on an argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
-    /// The argument of this number is this value.
+    /// The argument of this index equals the value.
     Is(u8, c_int),
-    /// The argument of this number is this request of ioctl(2).
+    /// The argument of this index is this request of ioctl(2).
     Request(u8, Opcode),
     /// The first argument is this request of ptrace(2).
-    Tracing(c_uint),
-    /// The argument of this number has no bits but these.
+    Ptrace(c_uint),
+    /// The argument of this index has only bits of this mask.
     Within(u8, c_int),
-    /// The argument of this number is `value` but for the bits of `free`.
+    /// The argument of this index equals `value`, apart from the bits of `free`.
     IsBut { argument: u8, value: c_int, free: c_int },
-    /// The argument of this number is this process.
+    /// The argument of this index is the ID of this process.
     OwnProcess(u8),
-    /// The argument of this number is the signal that interrupts a processor.
-    Kick(u8),
-    /// The argument of this number is the descriptor of the tap.
+    /// The argument of this index is the signal that interrupts a vCPU thread.
+    VcpuSignal(u8),
+    /// The argument of this index is the file descriptor of the tap.
     Tap(u8),
 }
 
-use Check::{Is, IsBut, Kick, OwnProcess, Request, Tap, Tracing, Within};
+use Check::{Is, IsBut, OwnProcess, Ptrace, Request, Tap, VcpuSignal, Within};
 
-/// A system call by number, and what its arguments must be: everything in one of the lists. Without lists all are allowed.
+/// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists the call is always
+/// allowed.
 pub(super) type Call = (libc::c_long, &'static [&'static [Check]]);
 
-/// Memory that is readable, perhaps writable, never executable.
+/// Protection of memory: readable or writable, not executable.
 const DATA: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Fresh memory for this process alone, wherever the kernel puts it.
-const FRESH: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+/// Flags of mmap(2) for private anonymous memory at an address of the kernel's choice.
+const ANONYMOUS: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
-/// Whom a futex is shared with and which clock counts make no difference.
+/// Flags of futex(2) that are ignored: whether the futex is shared, and its clock.
 const FUTEX_FLAGS: c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
 const fn futex(operation: c_int) -> Check {
     IsBut { argument: 1, value: operation, free: FUTEX_FLAGS }
 }
 
-/// The group of KVM's requests, and their numbers in it (linux/kvm.h).
+/// KVM's ioctl type, and its requests (linux/kvm.h).
 const KVM: u8 = 0xae;
 const RUN: Opcode = none(KVM, 0x80);
 const GET_REGISTERS: Opcode = read::<kvm_regs>(KVM, 0x81);
@@ -79,23 +80,23 @@ const SET_EVENTS: Opcode = write::<kvm_vcpu_events>(KVM, 0xa0);
 const GET_DEBUG_REGISTERS: Opcode = read::<kvm_debugregs>(KVM, 0xa1);
 const SET_DEBUG_REGISTERS: Opcode = write::<kvm_debugregs>(KVM, 0xa2);
 
-/// Requests about system calls that a guest's process has made (linux/seccomp.h).
-const NOTIFICATION: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
-const ANSWER: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
+/// Requests of a seccomp listener (linux/seccomp.h).
+const NOTIF_RECV: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
+const NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
 
-/// Requests that are older than the scheme of the others (asm-generic/ioctls.h).
+/// Requests of terminals and sockets (asm-generic/ioctls.h), which do not encode a type and a size.
 const GET_TERMINAL: Opcode = 0x5401;
 const SET_TERMINAL: Opcode = 0x5402;
 const SET_TERMINAL_DRAINED: Opcode = 0x5403;
 const SET_TERMINAL_FLUSHED: Opcode = 0x5404;
 const SET_NONBLOCKING: Opcode = 0x5421;
 
-/// What Rust's library and the C library need in any thread: locks, memory, the thread's end, abort(3), and what handlers
-/// of stack overflows do.
+/// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the handler of stack
+/// overflows.
 const COMMON: &[Call] = &[
     (SYS_write, &[]),
     (SYS_close, &[]),
-    // Without an address. Handlers of signals, in whatever thread, wake the main thread by it.
+    // send(2), which has no address: the handlers of SIGINT and SIGTERM, in any thread, wake the main thread by it.
     (SYS_sendto, &[&[Is(5, 0)]]),
     (
         SYS_futex,
@@ -111,7 +112,7 @@ const COMMON: &[Call] = &[
         SYS_mmap,
         &[&[
             Within(2, DATA),
-            IsBut { argument: 3, value: FRESH, free: libc::MAP_NORESERVE | libc::MAP_STACK },
+            IsBut { argument: 3, value: ANONYMOUS, free: libc::MAP_NORESERVE | libc::MAP_STACK },
         ]],
     ),
     (SYS_mprotect, &[&[Within(2, DATA)]]),
@@ -129,7 +130,7 @@ const COMMON: &[Call] = &[
     (SYS_clock_nanosleep, &[]),
     (SYS_getrandom, &[]),
     (SYS_sched_yield, &[]),
-    // Descriptors are checked before they are closed where Rust's library is built with its checks.
+    // A standard library with debug assertions checks a descriptor before it closes it.
     (SYS_fcntl, &[&[Is(1, libc::F_GETFD)]]),
     (SYS_restart_syscall, &[]),
     (SYS_exit, &[]),
@@ -143,8 +144,8 @@ const MAIN: &[Call] = &[
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
-    (SYS_tgkill, &[&[OwnProcess(0), Kick(2)]]),
-    // The terminal gets back the mode that it had.
+    (SYS_tgkill, &[&[OwnProcess(0), VcpuSignal(2)]]),
+    // Attributes of the terminal.
     (
         SYS_ioctl,
         &[
@@ -160,13 +161,13 @@ const VCPU: &[Call] = &[(
     SYS_ioctl,
     &[
         &[Request(1, RUN)],
-        // Where it is, if it cannot go on.
+        // For the message of a vCPU that cannot continue.
         &[Request(1, GET_REGISTERS)],
         &[Request(1, TRANSLATE)],
     ],
 )];
 
-/// What a processor's thread does for a debugger besides.
+/// vCPU thread on KVM with a debugger.
 const DEBUGGED_VCPU: &[Call] = &[(
     SYS_ioctl,
     &[
@@ -183,45 +184,45 @@ const DEBUGGED_VCPU: &[Call] = &[(
     ],
 )];
 
-/// How much memory a guest's process has.
+/// Main thread with the process engine: fstat(2) of the memory's file, for statistics.
 const PROCESS_MAIN: &[Call] = &[(SYS_fstat, &[])];
 
-/// What the thread does that answers a guest's process, and ends it.
+/// vCPU thread with the process engine: responds to hypercalls, and kills the guest.
 const PROCESS_VCPU: &[Call] = &[
-    (SYS_ioctl, &[&[Request(1, NOTIFICATION)], &[Request(1, ANSWER)]]),
+    (SYS_ioctl, &[&[Request(1, NOTIF_RECV)], &[Request(1, NOTIF_SEND)]]),
     (SYS_poll, &[]),
     (SYS_ppoll, &[]),
     (SYS_pidfd_send_signal, &[&[Is(1, libc::SIGKILL)]]),
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
 ];
 
-/// What the thread does besides that traces a processor's thread in a guest's process. The host's kernel lets it trace no
-/// other process than one that is confined further than this one.
+/// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process trace only those that
+/// are confined at least as far as itself.
 const TRACING_VCPU: &[Call] = &[
     (
         SYS_ptrace,
         &[
-            &[Tracing(libc::PTRACE_SEIZE)],
-            &[Tracing(libc::PTRACE_INTERRUPT)],
-            &[Tracing(libc::PTRACE_CONT)],
-            &[Tracing(libc::PTRACE_SINGLESTEP)],
-            &[Tracing(libc::PTRACE_GETREGS)],
-            &[Tracing(libc::PTRACE_SETREGS)],
-            &[Tracing(libc::PTRACE_GETREGSET)],
-            &[Tracing(libc::PTRACE_SETREGSET)],
-            &[Tracing(libc::PTRACE_PEEKUSER)],
-            &[Tracing(libc::PTRACE_POKEUSER)],
-            &[Tracing(libc::PTRACE_GETSIGINFO)],
-            &[Tracing(libc::PTRACE_GETEVENTMSG)],
-            &[Tracing(libc::PTRACE_GETSIGMASK)],
-            &[Tracing(libc::PTRACE_PEEKSIGINFO)],
-            &[Tracing(libc::PTRACE_SETSIGMASK)],
+            &[Ptrace(libc::PTRACE_SEIZE)],
+            &[Ptrace(libc::PTRACE_INTERRUPT)],
+            &[Ptrace(libc::PTRACE_CONT)],
+            &[Ptrace(libc::PTRACE_SINGLESTEP)],
+            &[Ptrace(libc::PTRACE_GETREGS)],
+            &[Ptrace(libc::PTRACE_SETREGS)],
+            &[Ptrace(libc::PTRACE_GETREGSET)],
+            &[Ptrace(libc::PTRACE_SETREGSET)],
+            &[Ptrace(libc::PTRACE_PEEKUSER)],
+            &[Ptrace(libc::PTRACE_POKEUSER)],
+            &[Ptrace(libc::PTRACE_GETSIGINFO)],
+            &[Ptrace(libc::PTRACE_GETEVENTMSG)],
+            &[Ptrace(libc::PTRACE_GETSIGMASK)],
+            &[Ptrace(libc::PTRACE_PEEKSIGINFO)],
+            &[Ptrace(libc::PTRACE_SETSIGMASK)],
         ],
     ),
     (SYS_wait4, &[]),
 ];
 
-/// How devices interrupt a guest's process.
+/// Interrupts to the guest with the process engine.
 const INTERRUPTED_PROCESS: &[Call] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
 
 const DEVICES: &[Call] = &[
@@ -242,7 +243,7 @@ const DEVICES: &[Call] = &[
 const NETWORK: &[Call] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
-/// Frames, and what the guest does with them, which it decides when it starts its driver.
+/// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
 const TAPPED_NETWORK: &[Call] = &[
     (SYS_readv, &[&[Tap(0)]]),
     (SYS_writev, &[&[Tap(0)]]),
@@ -268,10 +269,10 @@ const GDB: &[Call] = &[
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
-    (SYS_tgkill, &[&[OwnProcess(0), Kick(2)]]),
+    (SYS_tgkill, &[&[OwnProcess(0), VcpuSignal(2)]]),
 ];
 
-/// All lists of a role. A call that is in several may be made in each of the ways.
+/// Returns the system calls of a role. A call that is returned several times is allowed under the conditions of each.
 pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
     let [own, more, debugging]: [&[Call]; 3] = match role {
         Role::Main if rules.process => [MAIN, PROCESS_MAIN, &[]],

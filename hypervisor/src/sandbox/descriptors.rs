@@ -1,5 +1,5 @@
-//! Closing what the hypervisor's parent has left open.
-#![expect(unsafe_code, reason = "descriptors that nobody here owns are closed by number")]
+//! Inherited file descriptors.
+#![expect(unsafe_code, reason = "descriptors without an owner in this process are closed by number")]
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use rustix::io::{FdFlags, fcntl_getfd};
 
 use super::SandboxError;
 
-/// Closes all descriptors that the process was started with, but for standard input, output and error.
+/// Closes all inherited file descriptors except standard input, output and error.
 ///
-/// They are those without the close-on-exec flag: it would have closed them when this program was started. Nearly
-/// everything that Rust's libraries open has it. To be called by a program before it opens the rest, never by a library.
+/// An inherited descriptor lacks the close-on-exec flag, which would have closed it when this program was started; nearly all that Rust's
+/// libraries open have it. A program calls this before it opens other descriptors without the flag; a library never does.
 ///
 /// # Errors
 ///
@@ -20,7 +20,8 @@ use super::SandboxError;
 pub fn close_inherited() -> Result<(), SandboxError> {
     for descriptor in open_descriptors().map_err(SandboxError::Descriptors)? {
         if descriptor > libc::STDERR_FILENO && is_inherited(descriptor) {
-            // SAFETY: it came from this process's parent, so nothing in this process owns it.
+            // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the standard streams. No object
+            // of this process owns it, as the caller has not opened a descriptor without that flag (see above).
             drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
     }
@@ -30,14 +31,15 @@ pub fn close_inherited() -> Result<(), SandboxError> {
 fn open_descriptors() -> io::Result<Vec<RawFd>> {
     let mut descriptors = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
-        // All names are numbers.
+        // The names are descriptor numbers.
         descriptors.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()));
     }
     Ok(descriptors)
 }
 
 fn is_inherited(descriptor: RawFd) -> bool {
-    // SAFETY: it is only asked for its flags, and never kept. One that is closed (as the folder's own by now) has none.
+    // SAFETY: the borrowed descriptor lives until the end of this function, which only passes it to fcntl(2) with F_GETFD. That call
+    // is harmless for a number that was closed meanwhile, as that of /proc/self/fd was: it fails.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     fcntl_getfd(descriptor).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

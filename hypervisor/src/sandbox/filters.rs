@@ -1,4 +1,4 @@
-//! Filters of system calls, by seccomp(2).
+//! Seccomp filters of the roles.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -12,7 +12,7 @@ use vmm_sys_util::signal::SIGRTMIN;
 use super::calls::{self, Check};
 use super::{Role, Rules, SandboxError, denial};
 
-/// A filter for each role.
+/// Compiled filters of all roles.
 #[derive(Debug)]
 pub(super) struct Filters {
     main: BpfProgram,
@@ -34,7 +34,7 @@ impl Filters {
         })
     }
 
-    /// Filters the calling thread's system calls from now on.
+    /// Installs the filter of `role` for the calling thread.
     pub(super) fn enter(&self, role: Role) -> Result<(), SandboxError> {
         let filter = match role {
             Role::Main => &self.main,
@@ -48,16 +48,16 @@ impl Filters {
     }
 }
 
-/// What is not allowed is not done, and sends SIGSYS ([`denial`]). System calls in the way of another architecture, whose
-/// numbers mean something else, kill the process.
+/// Compiles the filter of a role. A call that it does not allow is not executed, and raises SIGSYS ([`denial`]). A call of another
+/// architecture, whose numbers differ, kills the process.
 fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
     let mut allowed = BTreeMap::<i64, Vec<SeccompRule>>::new();
     for (number, lists) in calls::of(role, rules) {
-        let ways = allowed.entry(number).or_default();
+        let alternatives = allowed.entry(number).or_default();
         for list in lists {
             let conditions =
                 list.iter().copied().map(|check| condition(check, rules)).collect::<Result<_, _>>()?;
-            ways.push(SeccompRule::new(conditions)?);
+            alternatives.push(SeccompRule::new(conditions)?);
         }
     }
     SeccompFilter::new(allowed, SeccompAction::Trap, SeccompAction::Allow, ARCH.try_into()?)?.try_into()
@@ -66,7 +66,7 @@ fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
 fn condition(check: Check, rules: &Rules) -> Result<SeccompCondition, BackendError> {
     let (argument, operator, value) = match check {
         Check::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.cast_unsigned()),
-        Check::Tracing(request) => (0, SeccompCmpOp::Eq, request),
+        Check::Ptrace(request) => (0, SeccompCmpOp::Eq, request),
         Check::Request(argument, request) => (argument, SeccompCmpOp::Eq, request),
         Check::Within(argument, bits) => {
             (argument, SeccompCmpOp::MaskedEq((!bits).cast_unsigned().into()), 0)
@@ -75,9 +75,9 @@ fn condition(check: Check, rules: &Rules) -> Result<SeccompCondition, BackendErr
             (argument, SeccompCmpOp::MaskedEq((!free).cast_unsigned().into()), value.cast_unsigned())
         }
         Check::OwnProcess(argument) => (argument, SeccompCmpOp::Eq, std::process::id()),
-        // Without a tap there is no such descriptor.
+        // Without a tap no descriptor matches.
         Check::Tap(argument) => (argument, SeccompCmpOp::Eq, rules.tap.unwrap_or(-1).cast_unsigned()),
-        Check::Kick(argument) => (argument, SeccompCmpOp::Eq, SIGRTMIN().cast_unsigned()),
+        Check::VcpuSignal(argument) => (argument, SeccompCmpOp::Eq, SIGRTMIN().cast_unsigned()),
     };
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
 }
@@ -89,7 +89,7 @@ mod tests {
 
     const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
 
-    /// Every role, with KVM and with a guest that is a process, and with a debugger, then with a tap.
+    /// Every role with the rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger and a tap.
     fn all() -> impl Iterator<Item = (Role, Rules)> {
         ROLES.into_iter().flat_map(|role| {
             let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_allowed_either_always_or_with_conditions() {
+    fn call_is_allowed_always_or_with_conditions_but_not_both() {
         for (role, rules) in all() {
             let mut known = BTreeMap::new();
             for (number, lists) in calls::of(role, &rules) {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_role_has_a_filter_that_is_short() {
+    fn every_filter_has_50_to_310_instructions() {
         for (role, rules) in all() {
             let length = compile(role, &rules).unwrap().len();
             assert!((50..310).contains(&length), "{role}: {length} instructions");

@@ -1,4 +1,4 @@
-//! Giving up privileges.
+//! Privileges: capabilities and no-new-privs.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// Drops all capabilities for good: no program that could be started, whoever owns it, gets any.
+/// Drops all capabilities, and sets no-new-privs, so that executing a set-user-ID program or one with file capabilities regains none.
 pub(super) fn drop_all() -> io::Result<()> {
     set_no_new_privs(true)?;
-    // Others may not touch the bounding set (capabilities(7)), and have nothing to gain from it after the line above.
+    // Changing the bounding set requires CAP_SETPCAP (capabilities(7)). Without it, no-new-privs makes the set irrelevant.
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         empty_bounding_set()?;
     }
@@ -27,7 +27,7 @@ fn empty_bounding_set() -> io::Result<()> {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => remove_capability_from_bounding_set(capability)?,
             Ok(false) => {}
-            // The host knows no further ones.
+            // The kernel knows no capability of this number or above.
             Err(Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Threads that are all confined before one of them works.
+//! Threads that start work only when all of them are confined.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -7,32 +7,33 @@ use std::thread::{self, JoinHandle};
 
 use super::{Role, Sandbox, SandboxError};
 
-/// Whether a thread is confined.
-type Entered = Result<(), SandboxError>;
+/// Result of confining a thread.
+type Confined = Result<(), SandboxError>;
 
-/// Whether threads may work, once that is known.
+/// Gate that opens (true) or is abandoned (false), once.
 #[derive(Debug)]
 struct Gate(Arc<OnceLock<bool>>);
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // Who works already is not stopped.
+        // It fails if the gate is open: the threads work.
         let _: Result<(), bool> = self.0.set(false);
     }
 }
 
-/// Threads of a process that is confined; they wait for [`start`](Self::start). Dropped, they end without having worked.
+/// Threads of a confined process that wait for [`start`](Self::start). If this is dropped instead, they exit without having
+/// started their work.
 #[derive(Debug)]
 pub struct Threads {
     sandbox: Arc<Sandbox>,
     handles: Vec<JoinHandle<()>>,
     gate: Gate,
-    /// Each thread says here whether it is confined.
-    entered: (Sender<Entered>, Receiver<Entered>),
+    /// Channel by which each thread reports whether it is confined.
+    confined: (Sender<Confined>, Receiver<Confined>),
 }
 
 impl Threads {
-    /// Confines the process; it has no threads yet.
+    /// Confines the process, which must have one thread.
     ///
     /// # Errors
     ///
@@ -43,15 +44,15 @@ impl Threads {
             sandbox: Arc::new(sandbox),
             handles: Vec::new(),
             gate: Gate(Arc::new(OnceLock::new())),
-            entered: mpsc::channel(),
+            confined: mpsc::channel(),
         })
     }
 
-    /// A thread that will do `work`.
+    /// Creates a thread that confines itself to `role`, and calls `work` after [`start`](Self::start).
     ///
     /// # Errors
     ///
-    /// If the host has no more threads.
+    /// The host cannot create a thread.
     pub fn spawn(
         &mut self,
         name: String,
@@ -59,11 +60,11 @@ impl Threads {
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         let (sandbox, gate) = (Arc::clone(&self.sandbox), Arc::clone(&self.gate.0));
-        let entered = self.entered.0.clone();
+        let confined = self.confined.0.clone();
         let thread = thread::Builder::new().name(name).spawn(move || {
-            // Nobody listens any more if the threads are not wanted; then the gate says so.
-            let _: Result<(), mpsc::SendError<_>> = entered.send(sandbox.enter(role));
-            drop(entered);
+            // It fails if `Threads` was dropped: then the gate is abandoned.
+            let _: Result<(), mpsc::SendError<_>> = confined.send(sandbox.enter(role));
+            drop(confined);
             if *gate.wait() {
                 work();
             }
@@ -72,17 +73,17 @@ impl Threads {
         Ok(())
     }
 
-    /// Confines the calling thread as [`Role::Main`], waits until all others are confined, and lets them work.
+    /// Confines the calling thread to [`Role::Main`], waits until all threads are confined, and starts their work.
     ///
     /// # Errors
     ///
     /// See [`Sandbox::enter`].
     pub fn start(self) -> Result<Vec<JoinHandle<()>>, SandboxError> {
-        let Self { sandbox, handles, gate, entered: (sender, entered) } = self;
+        let Self { sandbox, handles, gate, confined: (sender, confined) } = self;
         drop(sender);
         sandbox.enter(Role::Main)?;
         for _ in &handles {
-            entered.recv().map_err(|_| SandboxError::Thread)??;
+            confined.recv().map_err(|_| SandboxError::Thread)??;
         }
         let _: Result<(), bool> = gate.0.set(true);
         Ok(handles)
