@@ -1,15 +1,15 @@
-//! Conversion of addresses between kernel and stack.
+//! Addresses as kernel and stack have them.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 
-/// The stack's type for an address of the kernel.
+/// As the stack has it.
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT` for an endpoint without a family.
+/// `EAFNOSUPPORT` for one that is none.
 pub(crate) fn from_kernel(endpoint: &Endpoint) -> Result<SocketAddr, Errno> {
     match endpoint.family {
         V4 => Ok((v4(endpoint), endpoint.port).into()),
@@ -18,18 +18,18 @@ pub(crate) fn from_kernel(endpoint: &Endpoint) -> Result<SocketAddr, Errno> {
     }
 }
 
-/// The IPv4 address of an endpoint.
+/// The address of IPv4.
 pub(crate) const fn v4(endpoint: &Endpoint) -> Ipv4Addr {
     let [a, b, c, d, ..] = endpoint.address;
     Ipv4Addr::new(a, b, c, d)
 }
 
-/// The IPv6 address of an endpoint.
+/// The address of IPv6.
 pub(crate) fn v6(endpoint: &Endpoint) -> Ipv6Addr {
     endpoint.address.into()
 }
 
-/// The kernel's type for an address of the stack.
+/// As the kernel has it.
 pub(crate) fn to_kernel(address: SocketAddr) -> Endpoint {
     let endpoint = Endpoint { port: address.port(), ..Endpoint::from(address.ip()) };
     match address {

@@ -1,4 +1,4 @@
-//! A guest that waits for gdb, and a gdb that connects.
+//! Guests that wait for gdb, and gdb processes.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -7,20 +7,20 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 
-/// Seconds until something that does not end is ended.
-const LIMIT: &str = "300";
+/// Time limit in seconds for each process, as argument of timeout(1).
+const TIMEOUT: &str = "300";
 
-/// What runs guests.
+/// All engines.
 const ENGINES: [&str; 2] = ["kvm", "process"];
 
-/// Where guests run.
+/// Engine that runs guests, and the folder of their images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
     pub(crate) engine: &'static str,
     images: &'static Path,
 }
 
-/// The engine that `HERMIT_TEST_ENGINE` names, or every one that runs the images here. None if there are no images, or no gdb.
+/// Returns the engine that `HERMIT_TEST_ENGINE` names, or all that run the images here; none without images or gdb.
 pub(crate) fn hosts() -> &'static [Host] {
     static HOSTS: OnceLock<Vec<Host>> = OnceLock::new();
     HOSTS.get_or_init(find_hosts)
@@ -46,7 +46,7 @@ fn find_hosts() -> Vec<Host> {
 }
 
 impl Host {
-    /// KVM that merely emulates runs only images without floating-point instructions.
+    /// Returns whether the engine runs an image. KVM with software emulation runs only images without floating-point instructions.
     fn works(&self) -> bool {
         let mut uhyve = limited(env!("CARGO_BIN_EXE_uhyve"));
         let output = uhyve.args(["--engine", self.engine]).arg(self.image("hello_world")).output().unwrap();
@@ -61,27 +61,27 @@ impl Host {
         self.images.join(name)
     }
 
-    /// A machine that waits for gdb.
+    /// Starts a VM that waits for gdb.
     pub(crate) fn start(&self, image: &str, cpus: &str, arguments: &[&str]) -> Guest {
         println!("engine {}", self.engine);
         Guest::start(self, &["--gdb", "0", "--cpus", cpus], image, arguments)
     }
 
-    /// A machine that does not, and says what it is.
+    /// Starts a VM without a GDB server, which logs its process ID.
     pub(crate) fn start_alone(&self, image: &str, cpus: &str, arguments: &[&str]) -> Guest {
         Guest::start(self, &["--verbose", "--cpus", cpus], image, arguments)
     }
 }
 
-/// A command that ends in time.
+/// Command with a time limit.
 fn limited(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("timeout");
     // In the foreground SIGINT does not end the program by itself.
-    command.args(["--foreground", LIMIT]).arg(program.as_ref());
+    command.args(["--foreground", TIMEOUT]).arg(program.as_ref());
     command
 }
 
-/// A gdb that does these commands.
+/// gdb that executes these commands.
 fn gdb(commands: &[&str]) -> Command {
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "-batch", "-ex", "set auto-load off", "-ex", "set language c"]);
@@ -90,20 +90,20 @@ fn gdb(commands: &[&str]) -> Command {
     gdb
 }
 
-/// What a program prints until it ends.
-fn printed(program: Child) -> String {
+/// Waits for a program, and returns its output.
+fn output_of(program: Child) -> String {
     let output = program.wait_with_output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     println!("{}{}", text[0], text[1]);
     text.concat()
 }
 
-/// A machine that runs, or waits for gdb.
+/// VM that runs, or waits for gdb.
 pub(crate) struct Guest {
     process: Child,
     stderr: BufReader<ChildStderr>,
     image: PathBuf,
-    /// The first line that uhyve has said.
+    /// First line on standard error of uhyve.
     line: String,
 }
 
@@ -119,39 +119,40 @@ impl Guest {
         Self { process, stderr, image, line }
     }
 
-    /// What uhyve's first line has between these.
-    fn said(&self, before: &str, after: &str) -> &str {
+    /// Part of the first line between two texts.
+    fn line_between(&self, before: &str, after: &str) -> &str {
         let found = self.line.split_once(before).and_then(|(_, rest)| rest.split_once(after));
         found.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.line)).0
     }
 
-    /// Where it waits for gdb.
+    /// Port of the GDB server.
     pub(crate) fn port(&self) -> &str {
-        self.said("target remote :", "\"")
+        self.line_between("target remote :", "\"")
     }
 
-    /// A gdb that has connected and does these commands.
+    /// Starts a gdb that connects and executes these commands.
     pub(crate) fn gdb(&self, commands: &[&str]) -> Child {
         let connect = format!("target remote :{}", self.port());
         let mut gdb = gdb(&[&[&*connect], commands].concat());
         gdb.arg(&self.image).spawn().unwrap()
     }
 
-    /// What a gdb prints that attaches to the guest's process and does these commands.
+    /// Runs a gdb that attaches to the guest's process and executes these commands, and returns its output.
     pub(crate) fn attach(&self, commands: &[&str]) -> String {
-        let (process, base) = (self.said("is process ", ","), self.said("image is at ", "\n"));
+        let (process, base) =
+            (self.line_between("is process ", ","), self.line_between("image is at ", "\n"));
         let signals = "handle SIGUSR1 SIGUSR2 SIGALRM SIGSEGV nostop noprint pass";
         let symbols = format!("add-symbol-file {} -o {base}", self.image.display());
         let mut gdb = gdb(&[&[signals, &*symbols], commands].concat());
-        printed(gdb.args(["-p", process]).spawn().unwrap())
+        output_of(gdb.args(["-p", process]).spawn().unwrap())
     }
 
-    /// What a gdb prints that does these commands.
+    /// Runs a gdb that connects and executes these commands, and returns its output.
     pub(crate) fn debug(&self, commands: &[&str]) -> String {
-        printed(self.gdb(commands))
+        output_of(self.gdb(commands))
     }
 
-    /// What the guest printed, what uhyve printed, and how it ended.
+    /// Waits for the end, and returns standard output, standard error and status.
     pub(crate) fn end(mut self) -> (String, String, ExitStatus) {
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.process.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
@@ -160,11 +161,11 @@ impl Guest {
     }
 }
 
-/// A test that fails says what uhyve said: gdb knows no more than that nobody answers.
+/// A failed test prints the messages of uhyve: gdb only reports that the connection is lost.
 impl Drop for Guest {
     fn drop(&mut self) {
         if thread::panicking() {
-            // SIGTERM, which timeout passes on.
+            // timeout(1) passes SIGTERM on.
             let _: std::io::Result<ExitStatus> =
                 Command::new("kill").arg(self.process.id().to_string()).status();
             let mut text = String::new();
@@ -174,14 +175,12 @@ impl Drop for Guest {
     }
 }
 
-/// Checks that `text` has all of `parts`, in this order.
+/// Asserts that `text` contains all of `parts`, in this order.
 #[track_caller]
 pub(crate) fn assert_has(text: &str, parts: &[&str]) {
     let mut rest = text;
     for part in parts {
-        let Some((_, after)) = rest.split_once(part) else {
-            panic!("no {part:?} where it belongs in {text}")
-        };
+        let Some((_, after)) = rest.split_once(part) else { panic!("no {part:?} in its place in {text}") };
         rest = after;
     }
 }

@@ -1,10 +1,10 @@
-//! A real gdb and real guests. They need gdb and the folder that `HERMIT_TEST_IMAGES` names, with the images
-//! `hello_world` and `threads`; without that variable there is nothing to try. `HERMIT_TEST_ENGINE` names the engine, otherwise
-//! each one that runs the images is tried.
+//! gdb debugs guests. The tests need gdb and a folder with the images `hello_world` and `threads`, which `HERMIT_TEST_IMAGES`
+//! names; without that variable they are skipped. `HERMIT_TEST_ENGINE` names the engine; otherwise the tests run with each engine that
+//! runs the images.
 
 #[cfg(test)]
 mod guest;
 #[cfg(test)]
-mod process;
+mod process_engine;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What gdb and guests must do together.
+//! Tests for all engines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::guest::{Guest, assert_has, hosts};
 
-/// For how many seconds a guest works that is killed before.
-const LONG: &str = "280";
+/// Run time in seconds of a guest that is killed before its end.
+const LONG_RUN: &str = "280";
 
 #[test]
-fn a_guest_stops_at_its_first_instruction_and_at_functions() {
+fn guest_stops_at_first_instruction_and_breakpoints() {
     for host in hosts() {
         let guest = host.start("hello_world", "1", &["--exit-code", "7"]);
         let text = guest.debug(&[
@@ -85,7 +85,7 @@ fn registers_and_memory_are_read_and_written() {
 }
 
 #[test]
-fn debug_registers_hold_four_addresses() {
+fn fifth_hardware_watchpoint_is_refused() {
     for host in hosts() {
         let guest = host.start("hello_world", "1", &[]);
         let text = guest.debug(&[
@@ -109,10 +109,10 @@ fn debug_registers_hold_four_addresses() {
 }
 
 #[test]
-fn breakpoints_of_the_guest_are_the_guests() {
+fn guest_handles_its_own_breakpoints() {
     for host in hosts() {
         let guest = host.start("hello_world", "1", &[]);
-        // Written as data, which gdb's own breakpoints are not.
+        // Two bytes, so that gdb does not take the write for a breakpoint of its own.
         let text =
             guest.debug(&["break main", "continue", "delete", "set var *(short *)$pc = 0x90cc", "continue"]);
         assert_has(&text, &["main ()", "exited with code 0205"]);
@@ -123,9 +123,9 @@ fn breakpoints_of_the_guest_are_the_guests() {
 }
 
 #[test]
-fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
+fn every_vcpu_is_a_thread_and_ctrl_c_stops_all() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG_RUN]);
         let mut gdb = guest.gdb(&[
             "info threads",
             "break main",
@@ -143,9 +143,9 @@ fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
         let mut stdout: BufReader<ChildStdout> = BufReader::new(gdb.stdout.take().unwrap());
         let mut text = String::new();
         while !text.ends_with("going\n") {
-            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "it does not go on: {text}");
+            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "gdb has closed its output: {text}");
         }
-        // The guest is to start its threads.
+        // Time for the guest to start its threads.
         thread::sleep(Duration::from_secs(2));
         let interrupt = Command::new("kill").args(["-INT", &gdb.id().to_string()]).status();
         assert!(interrupt.unwrap().success());
@@ -166,41 +166,37 @@ fn every_processor_is_a_thread_and_ctrl_c_stops_them_all() {
         assert_has(&text, &parts);
         let bases: Vec<&str> = text.lines().filter(|line| line.starts_with('$')).collect();
         let [first, second] = bases[..] else { panic!("{bases:?}") };
-        assert_ne!(
-            first.split_once(" = "),
-            second.split_once(" = "),
-            "one processor's register was read twice"
-        );
+        assert_ne!(first.split_once(" = "), second.split_once(" = "), "both are registers of one vCPU");
         assert_eq!(guest.end().2.code(), Some(143));
     }
 }
 
 #[test]
-fn a_guest_runs_on_without_gdb() {
+fn guest_continues_after_gdb_disconnects() {
     for host in hosts() {
-        for farewell in ["detach", "disconnect"] {
+        for command in ["detach", "disconnect"] {
             let guest = host.start("hello_world", "1", &[]);
-            let text = guest.debug(&["break main", "hbreak *$pc", "continue", "stepi", farewell]);
+            let text = guest.debug(&["break main", "hbreak *$pc", "continue", "stepi", command]);
             assert_has(&text, &["main ()"]);
             let (stdout, _, status) = guest.end();
-            assert_eq!(status.code(), Some(0), "{farewell}");
+            assert_eq!(status.code(), Some(0), "{command}");
             assert!(stdout.starts_with("Hello, world!\n"), "{stdout}");
         }
     }
 }
 
 #[test]
-fn another_gdb_may_come() {
+fn second_gdb_can_connect_after_detach() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG_RUN]);
         assert_has(&guest.debug(&["break main", "continue", "detach"]), &["main ()", "detached"]);
         assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
         assert_eq!(guest.end().2.code(), Some(143));
     }
 }
 
-/// Packets that no sane gdb sends.
-const HOSTILE: [&[u8]; 24] = [
+/// Invalid packets.
+const INVALID_PACKETS: [&[u8]; 24] = [
     b"?",
     b"vCont;s:p1.7",
     b"vCont;c:p1.9",
@@ -227,19 +223,19 @@ const HOSTILE: [&[u8]; 24] = [
     b"GET / HTTP/1.1",
 ];
 
-/// Connects, sends a packet, asks for registers, interrupts, and is gone.
-fn intrude(guest: &Guest, packet: &[u8]) {
+/// Connects, sends a packet, requests the registers, interrupts the guest, and disconnects.
+fn send_packet(guest: &Guest, packet: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", guest.port().parse::<u16>().unwrap())).unwrap();
     let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     let framed = [b"$", packet, format!("#{sum:02x}").as_bytes()].concat();
     stream.write_all(&[framed, b"$g#67\x03".to_vec()].concat()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = Vec::new();
-    // An answer may be cut off by bytes that were not read.
+    // Closing a socket with unread bytes resets the connection: the read may fail.
     let _: std::io::Result<usize> = stream.read_to_end(&mut answer);
 }
 
-/// Checks that the guest is alive and well, and ends it.
+/// Asserts that a gdb can still debug the guest, and kills it.
 fn check_alive(guest: Guest) {
     assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
     let (_, stderr, status) = guest.end();
@@ -248,23 +244,23 @@ fn check_alive(guest: Guest) {
 }
 
 #[test]
-fn hostile_packets_end_the_session_at_most() {
+fn invalid_packets_do_not_end_the_guest() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
-        for packet in HOSTILE.iter().chain(&[&b"g"[..]]) {
-            intrude(&guest, packet);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG_RUN]);
+        for packet in INVALID_PACKETS.iter().chain(&[&b"g"[..]]) {
+            send_packet(&guest, packet);
         }
         check_alive(guest);
     }
 }
 
-/// A step that ends as somebody stops the processor: the trap was left to the guest, which died of it.
+/// Regression test: the trap of a step that completed while the vCPU was interrupted was delivered to the guest, and killed it.
 #[test]
-fn a_step_that_is_interrupted_does_not_end_the_guest() {
+fn interrupted_step_does_not_kill_the_guest() {
     for host in hosts() {
-        let guest = host.start("threads", "2", &["stress", "--seconds", LONG]);
+        let guest = host.start("threads", "2", &["stress", "--seconds", LONG_RUN]);
         for _ in 0..75 {
-            intrude(&guest, b"vCont;c:p1.1;s:p1.1;s:p1.2");
+            send_packet(&guest, b"vCont;c:p1.1;s:p1.1;s:p1.2");
         }
         check_alive(guest);
     }

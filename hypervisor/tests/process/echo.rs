@@ -1,4 +1,4 @@
-//! A guest that drives a network device: it sends every datagram back to where it has come from.
+//! Guest with a driver for the network device that echoes UDP datagrams.
 
 use hermit_interface::machine::HOLE;
 use hermit_interface::process::{WRITE, kick};
@@ -9,23 +9,24 @@ use iced_x86::code_asm::{
 
 use crate::guest::{Assembled, FREE, Guest, Value};
 
-/// A status by which a test knows that the guest came to its end.
+/// Exit status of a guest that has reached its end.
 pub(crate) const DONE: u8 = 42;
 
-/// The network's line, when there are no disks, and its registers.
+/// Interrupt line and registers of the network device in a VM without disks.
 const LINE: u32 = 2;
 const REGISTERS: u64 = HOLE.start + 0x2000;
 
-/// Queues of 8 descriptors: what has been received, what is to be sent.
+/// RX and TX virtqueue, of 8 descriptors each.
 const RECEIVE: Rings = Rings(FREE);
 const TRANSMIT: Rings = Rings(FREE + 0x3000);
 
-/// A word by which queues are notified, and buffers of 2 KiB.
+/// Word that is written to a queue event, and buffers of 2 KiB.
 const ONE: i32 = FREE + 0x6000;
 const BUFFERS: i32 = FREE + 0x8000;
 const SIZE: i32 = 0x800;
 
-/// Behind a header of 12 bytes: the frame, and in it type and protocol, addresses, and ports of UDP over IPv4.
+/// Offsets in a buffer: the frame behind the virtio-net header of 12 bytes, and in the frame EtherType, IPv4 protocol and addresses, UDP
+/// ports and payload.
 const FRAME: i32 = 12;
 const TYPE: i32 = FRAME + 12;
 const PROTOCOL: i32 = FRAME + 23;
@@ -33,10 +34,10 @@ const ADDRESSES: i32 = FRAME + 26;
 const PORTS: i32 = FRAME + 34;
 const DATA: i32 = FRAME + 42;
 
-/// A datagram that begins so is the last one.
+/// First byte of the last datagram.
 pub(crate) const LAST: u8 = b'.';
 
-/// Feature bits: checksums are left to the other side, in both directions.
+/// Features VIRTIO_NET_F_CSUM and VIRTIO_NET_F_GUEST_CSUM.
 pub(crate) const CHECKSUMS: i32 = 3;
 
 /// Descriptors, the available ring and the used ring, a page each.
@@ -57,9 +58,9 @@ impl Rings {
     }
 }
 
-/// A guest that sends every datagram back to where it has come from.
+/// Builds the image of a guest that sends every datagram back to its sender, until it has received the last one.
 ///
-/// In rbx is how many frames have come, in r12 how many were sent, in r13 how many buffers were offered.
+/// Registers count received frames (rbx), sent frames (r12) and available RX buffers (r13).
 pub(crate) fn echo(features: i32) -> Vec<u8> {
     Guest::image(DONE, |guest| {
         set_up(guest, features)?;
@@ -67,13 +68,13 @@ pub(crate) fn echo(features: i32) -> Vec<u8> {
         guest.code.set_label(&mut again)?;
         guest.code.nop()?;
         receive(guest)?;
-        // Anything but UDP over IPv4 goes nowhere.
+        // Frames other than UDP over IPv4 are dropped.
         let code = &mut guest.code;
         code.cmp(word_ptr(rsi + TYPE), 0x0008)?;
         code.jne(offer)?;
         code.cmp(byte_ptr(rsi + PROTOCOL), 17)?;
         code.jne(offer)?;
-        turn(guest)?;
+        swap_addresses(guest)?;
         send(guest)?;
         let mut more = guest.code.create_label();
         guest.code.cmp(byte_ptr(rsi + DATA), i32::from(LAST))?;
@@ -82,15 +83,15 @@ pub(crate) fn echo(features: i32) -> Vec<u8> {
         guest.code.set_label(&mut more)?;
         guest.code.nop()?;
         guest.code.set_label(&mut offer)?;
-        give_back(guest)?;
+        recycle(guest)?;
         guest.code.jmp(again)
     })
 }
 
-/// Virtio 1.2, sections 3.1.1 and 4.2.2, and a buffer for each descriptor of the receiving queue.
+/// Initialises the device (virtio 1.2, sections 3.1.1 and 4.2.2), and makes a buffer available for each RX descriptor.
 fn set_up(guest: &mut Guest, features: i32) -> Assembled {
     let mut set = |register: u64, value: i32| {
-        guest.ask([WRITE.into(), (REGISTERS + register).into(), 4.into(), value.into()])
+        guest.hypercall([WRITE.into(), (REGISTERS + register).into(), 4.into(), value.into()])
     };
     for (register, value) in [(0x70, 3), (0x24, 0), (0x20, features), (0x24, 1), (0x20, 1), (0x70, 11)] {
         set(register, value)?;
@@ -126,7 +127,7 @@ fn notify(guest: &mut Guest, queue: u32) -> Assembled {
     guest.call(libc::SYS_write, [event, Value::Physical(ONE), 8.into()])
 }
 
-/// Waits for a frame: in rbp is its buffer's number, in rsi where it is, in rdx how long, with its header.
+/// Waits for a frame; returns its buffer's index in rbp, its address in rsi, and its length with the header in rdx.
 fn receive(guest: &mut Guest) -> Assembled {
     let code = &mut guest.code;
     let mut wait = code.create_label();
@@ -146,8 +147,8 @@ fn receive(guest: &mut Guest) -> Assembled {
     code.lea(rsi, qword_ptr(r15 + rsi + BUFFERS))
 }
 
-/// Has the frame go where it has come from: no checksum changes by that.
-fn turn(guest: &mut Guest) -> Assembled {
+/// Swaps the addresses and ports of the frame, which does not change its checksums.
+fn swap_addresses(guest: &mut Guest) -> Assembled {
     let code = &mut guest.code;
     for (first, second) in [(FRAME, FRAME + 6), (ADDRESSES, ADDRESSES + 4)] {
         code.mov(eax, dword_ptr(rsi + first))?;
@@ -162,7 +163,7 @@ fn turn(guest: &mut Guest) -> Assembled {
     code.rol(dword_ptr(rsi + PORTS), 16)
 }
 
-/// Sends the frame from where it is, and waits until that is done.
+/// Sends the frame from its buffer, and waits until it is used.
 fn send(guest: &mut Guest) -> Assembled {
     let code = &mut guest.code;
     code.mov(ecx, 7)?;
@@ -172,7 +173,7 @@ fn send(guest: &mut Guest) -> Assembled {
     code.mov(rax, rsi)?;
     code.sub(rax, r15)?;
     code.mov(qword_ptr(r15 + rcx + TRANSMIT.descriptors()), rax)?;
-    // No flags, no next one.
+    // No flags, no next descriptor.
     code.mov(qword_ptr(r15 + rcx + (TRANSMIT.descriptors() + 8)), rdx)?;
     code.inc(r12)?;
     code.mov(word_ptr(r15 + (TRANSMIT.available() + 2)), r12w)?;
@@ -187,8 +188,8 @@ fn send(guest: &mut Guest) -> Assembled {
     code.jne(wait)
 }
 
-/// Offers the frame's buffer again.
-fn give_back(guest: &mut Guest) -> Assembled {
+/// Makes the frame's buffer available again.
+fn recycle(guest: &mut Guest) -> Assembled {
     let code = &mut guest.code;
     code.mov(ecx, 7)?;
     code.and(rcx, r13)?;

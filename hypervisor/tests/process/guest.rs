@@ -1,4 +1,4 @@
-//! Guests without a kernel: a few instructions in an image that is valid.
+//! Guests without a kernel: a few instructions in a valid image.
 
 use std::mem::offset_of;
 
@@ -12,26 +12,26 @@ use iced_x86::code_asm::{
     rsi, rsp,
 };
 
-/// Where the instructions lie in the image, and in its file.
-const IN_IMAGE: u16 = 0x8000;
-/// The most bytes of them.
+/// Address of the code in the image, and its offset in the file.
+const CODE_OFFSET: u16 = 0x8000;
+/// Maximum size of the code in bytes.
 const CODE_SIZE: u16 = 0x4000;
-/// Where the stack ends in physical memory, which nobody else uses: below it, memory is free.
+/// Physical address of the top of the stack, below which memory is unused.
 const STACK: i32 = 0x8_0000;
-/// Free physical memory above the stack.
+/// Physical address of unused memory above the stack.
 pub(crate) const FREE: i32 = 0x9_0000;
 
-/// An instruction may not exist.
+/// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
 
-/// A value for a register.
+/// Value for a register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
-    /// This number.
+    /// Immediate value.
     Number(u64),
-    /// What is in this register, which is none of those that system calls have their arguments in.
+    /// Value of a register, which must not be an argument register of system calls.
     Register(AsmRegister64),
-    /// Where this physical address is.
+    /// Virtual address of a physical address, in the direct map.
     Physical(i32),
 }
 
@@ -53,19 +53,19 @@ impl From<AsmRegister64> for Value {
     }
 }
 
-/// A guest that is being written. In r15 is where physical address 0 is, in r14 the boot information.
+/// Builder of a guest. r15 holds the start of the direct map, r14 the address of the boot information.
 pub(crate) struct Guest {
-    /// Takes the instructions that this type has no words for.
+    /// Assembler, for instructions without a method of this type.
     pub(crate) code: CodeAssembler,
 }
 
 impl Guest {
-    /// The image of a guest that does what `write` writes, and then ends with `status`.
+    /// Builds the image of a guest that executes the code of `write`, and then exits with `status`.
     pub(crate) fn image(status: u8, write: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
-        let mut guest = Self { code: CodeAssembler::new(64).expect("a processor with 64 bits") };
+        let mut guest = Self { code: CodeAssembler::new(64).expect("64-bit mode") };
         let assembled =
             guest.begin().and_then(|()| write(&mut guest)).and_then(|()| guest.exit(i32::from(status)));
-        assembled.expect("instructions that exist");
+        assembled.expect("valid instructions");
         guest.link()
     }
 
@@ -75,7 +75,7 @@ impl Guest {
         self.code.lea(rsp, qword_ptr(r15 + STACK))
     }
 
-    /// Sets a register.
+    /// Loads a value into a register.
     pub(crate) fn set(&mut self, register: AsmRegister64, value: Value) -> Assembled {
         match value {
             Value::Number(number) => self.code.mov(register, number),
@@ -84,7 +84,7 @@ impl Guest {
         }
     }
 
-    /// Makes a system call, whose result is in rax.
+    /// Makes a system call; the result is in rax.
     pub(crate) fn call<const N: usize>(&mut self, number: i64, arguments: [Value; N]) -> Assembled {
         for (register, argument) in [rdi, rsi, rdx, r10, r8, r9].into_iter().zip(arguments) {
             self.set(register, argument)?;
@@ -93,23 +93,23 @@ impl Guest {
         self.code.syscall()
     }
 
-    /// Asks the hypervisor for something, with the result in rax.
-    pub(crate) fn ask<const N: usize>(&mut self, arguments: [Value; N]) -> Assembled {
+    /// Makes a hypercall; the result is in rax.
+    pub(crate) fn hypercall<const N: usize>(&mut self, arguments: [Value; N]) -> Assembled {
         self.call(CALL.cast_signed(), arguments)
     }
 
-    /// Writes a word to a port.
+    /// Writes `size` bytes of a value to a port.
     pub(crate) fn out(&mut self, port: u16, value: Value, size: u64) -> Assembled {
-        self.ask([OUT.into(), (u64::from(port) | size << 16).into(), value])
+        self.hypercall([OUT.into(), (u64::from(port) | size << 16).into(), value])
     }
 
-    /// Ends the machine.
+    /// Exits with a status.
     pub(crate) fn exit(&mut self, status: impl Into<Value>) -> Assembled {
         self.out(STATUS_PORT, status.into(), 1)?;
         self.out(QUIT_PORT, 0.into(), 1)
     }
 
-    /// Ends the machine with this status unless rax is that value.
+    /// Exits with `status` unless rax equals `value`.
     pub(crate) fn expect(&mut self, value: i32, status: u8) -> Assembled {
         let mut good = self.code.create_label();
         self.code.cmp(rax, value)?;
@@ -119,7 +119,7 @@ impl Guest {
         self.code.nop()
     }
 
-    /// Copies bytes to physical memory, through rax.
+    /// Stores bytes to physical memory.
     pub(crate) fn put(&mut self, physical: i32, bytes: &[u8]) -> Assembled {
         for (place, byte) in (physical..).zip(bytes) {
             self.code.mov(byte_ptr(r15 + place), i32::from(*byte))?;
@@ -127,7 +127,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Does nothing for ever.
+    /// Spins forever.
     pub(crate) fn spin(&mut self) -> Assembled {
         let mut here = self.code.create_label();
         self.code.set_label(&mut here)?;
@@ -135,7 +135,7 @@ impl Guest {
         self.code.jmp(here)
     }
 
-    /// Sleeps while the 32 bits at rdi are what is in eax, and does not go on.
+    /// Waits on the futex at rdi as long as its value equals eax, forever.
     pub(crate) fn sleep_while_unchanged(&mut self) -> Assembled {
         let mut again = self.code.create_label();
         self.code.mov(rdx, rax)?;
@@ -147,7 +147,7 @@ impl Guest {
         self.code.jmp(again)
     }
 
-    /// Waits until the 32 bits at a physical address are not 0.
+    /// Spins until the 32-bit word at a physical address is not 0.
     pub(crate) fn wait_for(&mut self, physical: i32) -> Assembled {
         let mut again = self.code.create_label();
         self.code.lea(rcx, qword_ptr(r15 + physical))?;
@@ -157,18 +157,18 @@ impl Guest {
         self.code.je(again)
     }
 
-    /// The image's file.
+    /// Builds the image file.
     fn link(&mut self) -> Vec<u8> {
-        let code = self.code.assemble(0).expect("labels that are set");
+        let code = self.code.assemble(0).expect("all labels are set");
         assert!(code.len() <= usize::from(CODE_SIZE), "{} bytes of instructions", code.len());
         let mut sample = Sample::default();
-        sample.header.entry = IN_IMAGE.into();
-        // Segments are in ascending order, and the code comes last.
+        sample.header.entry = CODE_OFFSET.into();
+        // Segments are in ascending order; the code is the last one.
         sample.segments.swap(1, 2);
         let [_, data, last, ..] = &mut sample.segments;
         *last = ProgramHeader {
-            offset: IN_IMAGE.into(),
-            vaddr: IN_IMAGE.into(),
+            offset: CODE_OFFSET.into(),
+            vaddr: CODE_OFFSET.into(),
             filesz: CODE_SIZE.into(),
             memsz: CODE_SIZE.into(),
             ..*last
@@ -177,9 +177,9 @@ impl Guest {
         sample.relocations.clear();
         sample.dynamic.clear();
         let mut file = sample.build();
-        file.resize(IN_IMAGE.into(), 0);
+        file.resize(CODE_OFFSET.into(), 0);
         file.extend(code);
-        file.resize(usize::from(IN_IMAGE) + usize::from(CODE_SIZE), 0);
+        file.resize(usize::from(CODE_OFFSET) + usize::from(CODE_SIZE), 0);
         file
     }
 }

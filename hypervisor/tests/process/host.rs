@@ -1,19 +1,19 @@
-//! Runs guests under uhyve.
+//! Runs guests with uhyve.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::debugged;
+use crate::debugger;
 
-/// A guest's image in a folder of its own.
+/// Image of a guest in a temporary folder, and options of uhyve.
 pub(crate) struct Host {
     folder: TempDir,
     options: Vec<&'static str>,
 }
 
-/// What uhyve said, and its exit code.
+/// Exit code and output of uhyve.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What is the same in each run: arguments of system calls may be addresses.
+    /// Part that is equal in each run: the arguments of system calls may be addresses.
     fn summary(&self) -> (Option<i32>, &str, &str) {
         let errors = self.errors.split_once("arguments").map_or(&*self.errors, |(before, _)| before);
         (self.code, &self.text, errors)
@@ -36,7 +36,7 @@ impl Host {
         Self { folder, options: options.to_vec() }
     }
 
-    /// uhyve with the guest, not started.
+    /// Command of uhyve with the guest.
     pub(crate) fn command(&self) -> Command {
         let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
         uhyve.args(["--engine", "process", "--memory", "16M"]).args(&self.options);
@@ -56,12 +56,12 @@ impl From<Output> for Outcome {
     }
 }
 
-/// Runs a guest to its end. A debugger changes nothing.
+/// Runs a guest to its end, once more with a debugger, and asserts that the outcomes are equal.
 pub(crate) fn run(image: &[u8], options: &[&'static str]) -> Outcome {
     let host = Host::new(image, options);
     let outcome = Outcome::from(host.command().output().unwrap());
     assert!(!outcome.errors.contains("panicked"), "{outcome:?}");
-    let debugged = Outcome::from(debugged::output(&mut host.command()));
+    let debugged = Outcome::from(debugger::output(&mut host.command()));
     assert_eq!(debugged.summary(), outcome.summary());
     outcome
 }

@@ -1,11 +1,11 @@
-//! Guests that run as processes: what they can do, what they cannot, and what is left of them.
+//! Tests of the process engine, with guests of a few instructions.
 
 #[cfg(test)]
-mod debugged;
+mod contract;
+#[cfg(test)]
+mod debugger;
 #[cfg(test)]
 mod echo;
-#[cfg(test)]
-mod ends;
 #[cfg(test)]
 mod escapes;
 #[cfg(test)]
@@ -13,8 +13,8 @@ mod guest;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
-mod inside;
-#[cfg(test)]
-mod machine;
-#[cfg(test)]
 mod network;
+#[cfg(test)]
+mod procfs;
+#[cfg(test)]
+mod shutdown;

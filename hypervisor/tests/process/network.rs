@@ -1,4 +1,4 @@
-//! Guests with a network: datagrams come back from them, through a tap and through passt.
+//! Network devices: a guest echoes datagrams through a tap and through passt.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use crate::echo::{CHECKSUMS, DONE, LAST, echo};
 use crate::host::{Host, Outcome};
 
-/// The guest's address on the network.
+/// MAC address of the guest.
 const MAC: &str = "02:00:00:00:00:02";
 
-/// The longest that anything takes.
-const LONG: Duration = Duration::from_secs(20);
+/// Timeout of each wait.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Sends datagrams and expects them back, the last one at last.
+/// Sends datagrams, the last one at the end, and waits for each to come back.
 fn exchange(socket: &UdpSocket, guest: SocketAddr) {
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut datagrams: Vec<Vec<u8>> = [1, 9, 100, 1472].map(|length| vec![b'a'; length]).to_vec();
@@ -25,9 +25,9 @@ fn exchange(socket: &UdpSocket, guest: SocketAddr) {
     datagrams.push(vec![LAST]);
     let begin = Instant::now();
     for datagram in datagrams {
-        // Until everything is connected some get lost.
+        // Datagrams are lost until the network is up.
         while !comes_back(socket, guest, &datagram) {
-            assert!(begin.elapsed() < LONG, "{} bytes do not come back", datagram.len());
+            assert!(begin.elapsed() < TIMEOUT, "{} bytes do not come back", datagram.len());
         }
     }
 }
@@ -39,7 +39,7 @@ fn comes_back(socket: &UdpSocket, guest: SocketAddr, datagram: &[u8]) -> bool {
         match socket.recv_from(&mut answer) {
             Ok((length, from)) => {
                 assert_eq!(from, guest);
-                // Or one that was given up, and came late.
+                // It may also be a late copy of an earlier one.
                 if answer[..length] == *datagram {
                     return true;
                 }
@@ -47,16 +47,16 @@ fn comes_back(socket: &UdpSocket, guest: SocketAddr, datagram: &[u8]) -> bool {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return false;
             }
-            // The host was stopped and went on: where there is a time limit, that ends a call (signal(7)).
+            // SIGSTOP and SIGCONT interrupt a read with a timeout (signal(7)).
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Nobody listens yet.
+            // passt has not bound the port yet.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return false,
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// A name and addresses that no other test has.
+/// Name and addresses of a tap, unique to a test.
 struct Tap {
     name: String,
     host: Ipv4Addr,
@@ -64,7 +64,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// Nothing, with the reason on standard output, if taps cannot be made here.
+    /// Returns `None`, and prints the reason, if taps cannot be created here.
     fn new(number: u8) -> Option<Self> {
         let can = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
         if !can || ip("link show lo").is_err() {
@@ -84,7 +84,7 @@ impl Tap {
         Path::new("/sys/class/net").join(&self.name)
     }
 
-    /// Gives the host's side an address, and says where the guest is.
+    /// Configures the host's address and a neighbour entry for the guest.
     fn configure(&self) {
         let Self { name, host, guest } = self;
         wait(|| self.folder().exists());
@@ -100,7 +100,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // It is gone already where all has gone well.
+        // It fails if the tap was removed with its VM.
         let _: Result<(), String> = ip(&format!("link del {}", self.name));
     }
 }
@@ -114,12 +114,12 @@ fn ip(arguments: &str) -> Result<(), String> {
 fn wait(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < LONG, "it does not happen");
+        assert!(begin.elapsed() < TIMEOUT, "timeout");
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// A machine with a network, which ends with the test.
+/// Running uhyve, which is killed at the end of the test.
 struct Running(Option<Child>, #[expect(dead_code, reason = "the image's folder is to stay")] Host);
 
 impl Running {
@@ -157,20 +157,20 @@ impl Drop for Running {
 }
 
 #[test]
-fn datagrams_come_back_through_a_tap() {
+fn tap_carries_datagrams_both_ways() {
     for (number, features) in [(0, 0), (1, CHECKSUMS), (2, CHECKSUMS | 1 << 15)] {
         let Some(tap) = Tap::new(number) else { return };
         let machine = Running::new(Host::new(&echo(features), &[]), &["--net", &tap.option()]);
         tap.configure();
         tap.exchange();
         machine.finish();
-        // It was made for this machine only.
+        // uhyve has created the tap, and removes it.
         assert!(!tap.folder().exists());
     }
 }
 
 #[test]
-fn a_tap_that_exists_is_used_by_one_machine_and_stays() {
+fn existing_tap_is_exclusive_and_persists() {
     let Some(tap) = Tap::new(3) else { return };
     ip(&format!("tuntap add {} mode tap", tap.name)).unwrap();
     ip(&format!("link set {} up mtu 1600", tap.name)).unwrap();
@@ -192,7 +192,7 @@ fn a_tap_that_exists_is_used_by_one_machine_and_stays() {
 }
 
 #[test]
-fn a_tap_that_was_made_for_many_queues_has_one_for_a_machine() {
+fn multi_queue_tap_is_accepted() {
     let Some(tap) = Tap::new(5) else { return };
     ip(&format!("tuntap add {} mode tap multi_queue", tap.name)).unwrap();
     ip(&format!("link set {} up", tap.name)).unwrap();
@@ -202,7 +202,7 @@ fn a_tap_that_was_made_for_many_queues_has_one_for_a_machine() {
     machine.finish();
 }
 
-/// Whether passt is here; otherwise the reason is said.
+/// Returns whether passt is installed; otherwise prints the reason for skipping.
 fn has_passt() -> bool {
     let found = Command::new("passt").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
@@ -211,12 +211,12 @@ fn has_passt() -> bool {
     found.is_ok()
 }
 
-/// A port of the host that is free now.
+/// Returns a UDP port that is free at this time.
 fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The passt that forwards this port.
+/// Finds the passt process that forwards this port.
 fn passt(port: u16) -> Option<PathBuf> {
     let wanted = format!("{port}:7");
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -227,8 +227,8 @@ fn passt(port: u16) -> Option<PathBuf> {
     processes.into_iter().find(is_it)
 }
 
-/// A machine that is reached through a passt, which is there, and the port of the host. A port that was free may be somebody
-/// else's by then.
+/// Starts uhyve with passt, and returns the forwarded port of the host. A port that was free may be taken meanwhile: then it tries
+/// another one.
 fn behind_passt() -> (Running, u16) {
     for _ in 0..10 {
         let port = free_port();
@@ -244,7 +244,7 @@ fn behind_passt() -> (Running, u16) {
 }
 
 #[test]
-fn datagrams_come_back_through_passt_which_ends_with_the_machine() {
+fn passt_carries_datagrams_and_exits_with_the_vm() {
     if !has_passt() {
         return;
     }
@@ -256,7 +256,7 @@ fn datagrams_come_back_through_passt_which_ends_with_the_machine() {
 }
 
 #[test]
-fn passt_ends_when_uhyve_is_killed() {
+fn passt_exits_when_uhyve_is_killed() {
     if !has_passt() {
         return;
     }
@@ -267,7 +267,7 @@ fn passt_ends_when_uhyve_is_killed() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn taken_port_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let host = Host::new(&echo(0), &[]);
@@ -278,7 +278,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn without_passt_it_is_said_what_to_install() {
+fn missing_passt_is_reported_with_package_name() {
     let host = Host::new(&echo(0), &[]);
     let output = host.command().args(["--net", "passt"]).env("PATH", "/nonexistent").output().unwrap();
     let outcome = Outcome::from(output);
@@ -287,7 +287,7 @@ fn without_passt_it_is_said_what_to_install() {
 }
 
 #[test]
-fn a_network_that_makes_no_sense_is_a_wrong_command_line() {
+fn invalid_network_options_exit_with_usage_error() {
     for (options, text) in [
         (&["-p", "1:1", "--net", "none"][..], "leave --net none away"),
         (&["-p", "1:1", "--net", "tap=tap0"], "-p goes with --net passt"),
@@ -303,15 +303,15 @@ fn a_network_that_makes_no_sense_is_a_wrong_command_line() {
 }
 
 #[test]
-fn packets_that_a_tap_cannot_have_are_refused() {
+fn mtu_that_the_tap_cannot_carry_is_refused() {
     let Some(tap) = Tap::new(4) else { return };
     ip(&format!("tuntap add {} mode tap", tap.name)).unwrap();
-    for (most, options, text) in [
+    for (tap_mtu, options, text) in [
         (575, "", "fewer than 576"),
         (1279, ",ip=fd00::2/64", "fewer than 1280"),
         (600, ",mtu=601", "mtu 601"),
     ] {
-        ip(&format!("link set {} up mtu {most}", tap.name)).unwrap();
+        ip(&format!("link set {} up mtu {tap_mtu}", tap.name)).unwrap();
         let host = Host::new(&echo(0), &["--timeout", "3"]);
         let output = host.command().arg("--net").arg(format!("tap={}{options}", tap.name)).output().unwrap();
         let outcome = Outcome::from(output);

@@ -1,21 +1,21 @@
-//! What the host says about a guest's process.
+//! Resources of a guest's process, as /proc shows them.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use hermit_interface::process::kick;
 
-use crate::ends::working;
+use crate::shutdown::start_spinning;
 
-/// A line of a status file.
+/// Value of a field of a status file.
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim()
 }
 
 #[test]
-fn a_guest_has_nothing_but_its_memory_and_its_queues() {
+fn guest_has_only_memory_program_and_queue_events() {
     for options in [&["--cpus", "3"][..], &["--cpus", "3", "--no-sandbox"]] {
-        let (mut uhyve, guest) = working(options);
+        let (mut uhyve, guest) = start_spinning(options);
         let folder = format!("/proc/{}", guest.as_raw_pid());
         check_threads(&folder, options);
         check_mappings(&folder);
@@ -33,7 +33,7 @@ fn check_threads(folder: &str, options: &[&str]) {
     for task in tasks {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         assert_eq!((field(&status, "Seccomp"), field(&status, "NoNewPrivs")), ("2", "1"));
-        // All but exceptions, SIGTSTP, and what cannot be blocked.
+        // All signals but the exceptions, SIGTSTP, SIGKILL and SIGSTOP.
         assert_eq!(field(&status, "SigBlk"), "fffffffffff3fa27");
         if !options.contains(&"--no-sandbox") {
             for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
@@ -46,7 +46,7 @@ fn check_threads(folder: &str, options: &[&str]) {
     assert_eq!(cores.split_whitespace().collect::<Vec<_>>()[4..6], ["1", "1"]);
 }
 
-/// Memory and program, none of it to be written and executed.
+/// Asserts that only memory and program are mapped, and nothing writable and executable.
 fn check_mappings(folder: &str) {
     let maps = fs::read_to_string(format!("{folder}/maps")).unwrap();
     let mut programs = 0;
@@ -61,7 +61,7 @@ fn check_mappings(folder: &str) {
                 assert!(line.starts_with("00400000-") && rights == "r-xp", "{line}");
                 programs += 1;
             }
-            // Every process has it, on hosts that have it.
+            // On hosts that have it, every process has it.
             "[vsyscall]" => assert!(rights.starts_with("--x") || rights.starts_with("r-x"), "{line}"),
             _ => panic!("{line}"),
         }

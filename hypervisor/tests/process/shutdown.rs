@@ -1,4 +1,4 @@
-//! However a machine ends, nothing of it is left, and uhyve says what happened.
+//! Shutdown: however it happens, no process is left, and uhyve reports the cause.
 
 use std::fs;
 use std::io::Read;
@@ -10,27 +10,27 @@ use hermit_interface::machine::TEXT_PORT;
 use iced_x86::code_asm::{dword_ptr, eax};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::debugged::let_run;
+use crate::debugger::resume;
 use crate::guest::{Assembled, Guest};
 use crate::host::{Host, Outcome, run};
 
-/// A machine whose processors are debugged.
+/// Options of a VM that is debugged.
 const DEBUGGED: &[&str] = &["--cpus", "3", "--gdb", "0"];
 
-/// A guest that works for ever, once it has said so.
-pub(crate) fn worker() -> Vec<u8> {
+/// Guest that prints a character and then spins.
+pub(crate) fn spinning_guest() -> Vec<u8> {
     Guest::image(0, |guest| {
         guest.out(TEXT_PORT, u64::from(b'!').into(), 1)?;
         guest.spin()
     })
 }
 
-/// uhyve with that guest, when it works, and the guest's process.
-pub(crate) fn working(options: &[&'static str]) -> (Child, Pid) {
-    let host = Host::new(&worker(), options);
+/// Starts uhyve with [`spinning_guest`], waits until it spins, and returns uhyve and the guest's process.
+pub(crate) fn start_spinning(options: &[&'static str]) -> (Child, Pid) {
+    let host = Host::new(&spinning_guest(), options);
     let mut uhyve = host.command().spawn().unwrap();
     if options.contains(&"--gdb") {
-        let_run(&mut uhyve).unwrap();
+        resume(&mut uhyve).unwrap();
     }
     let mut said = [0];
     uhyve.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
@@ -39,16 +39,16 @@ pub(crate) fn working(options: &[&'static str]) -> (Child, Pid) {
     (uhyve, Pid::from_raw(children.trim().parse().unwrap()).unwrap())
 }
 
-/// Waits until a process runs no more.
+/// Waits until a process has exited.
 fn wait_for_end(process: Pid) {
     let limit = Instant::now() + Duration::from_secs(30);
     let runs = || {
         let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
-        // Nobody may have waited for it, where a container has no first process that does.
+        // It may stay a zombie: not every container has an init process that reaps it.
         status.is_ok_and(|status| !status.contains("State:\tZ"))
     };
     while runs() {
-        assert!(Instant::now() < limit, "the guest's process is still there");
+        assert!(Instant::now() < limit, "the guest's process still exists");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -61,7 +61,7 @@ fn fails(write: impl FnOnce(&mut Guest) -> Assembled, message: &str) {
 }
 
 #[test]
-fn a_fault_that_the_guest_does_not_handle_ends_it() {
+fn unhandled_fault_ends_the_guest() {
     fails(|guest| guest.code.ud2(), "the guest's process was ended: SIGILL");
     let nowhere = |guest: &mut Guest| {
         guest.code.xor(eax, eax)?;
@@ -71,9 +71,9 @@ fn a_fault_that_the_guest_does_not_handle_ends_it() {
 }
 
 #[test]
-fn a_guest_that_is_killed_from_outside_ends_uhyve() {
+fn uhyve_exits_when_its_guest_is_killed() {
     for options in [&["--cpus", "3"][..], DEBUGGED] {
-        let (uhyve, guest) = working(options);
+        let (uhyve, guest) = start_spinning(options);
         kill_process(guest, Signal::KILL).unwrap();
         let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
         assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
@@ -82,8 +82,8 @@ fn a_guest_that_is_killed_from_outside_ends_uhyve() {
 }
 
 #[test]
-fn signals_to_the_group_are_not_the_guest_s() {
-    let (mut uhyve, guest) = working(&[]);
+fn guest_ignores_signals_to_the_process_group() {
+    let (mut uhyve, guest) = start_spinning(&[]);
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
         kill_process(guest, signal).unwrap();
     }
@@ -94,7 +94,7 @@ fn signals_to_the_group_are_not_the_guest_s() {
 }
 
 #[test]
-fn a_parent_that_waits_for_nobody_makes_no_difference() {
+fn inherited_ignored_sigchld_has_no_effect() {
     let image = Guest::image(1, |guest| guest.code.ud2());
     let host = Host::new(&image, &[]);
     let uhyve = host.command();
@@ -105,13 +105,13 @@ fn a_parent_that_waits_for_nobody_makes_no_difference() {
 }
 
 #[test]
-fn a_machine_may_have_any_number_of_disks() {
+fn vm_starts_with_0_to_13_disks() {
     let disks = tempfile::TempDir::new().unwrap();
     let image = Guest::image(1, |guest| guest.code.ud2());
     for count in 0..=13 {
         let host = Host::new(&image, &[]);
         let mut uhyve = host.command();
-        // Options may follow the image, but not the words behind `--`; there are none.
+        // Options may follow the image.
         for number in 0..count {
             let disk = disks.path().join(number.to_string());
             fs::write(&disk, [0; 512]).unwrap();
@@ -123,11 +123,11 @@ fn a_machine_may_have_any_number_of_disks() {
 }
 
 #[test]
-fn uhyve_that_is_told_to_end_leaves_no_process() {
+fn sigterm_and_sigint_leave_no_process() {
     let cases =
         [(Signal::TERM, 143, &["--cpus", "2"][..]), (Signal::INT, 130, &[]), (Signal::TERM, 143, DEBUGGED)];
     for (signal, code, options) in cases {
-        let (mut uhyve, guest) = working(options);
+        let (mut uhyve, guest) = start_spinning(options);
         kill_process(Pid::from_child(&uhyve), signal).unwrap();
         assert_eq!(uhyve.wait().unwrap().code(), Some(code));
         wait_for_end(guest);
@@ -135,9 +135,9 @@ fn uhyve_that_is_told_to_end_leaves_no_process() {
 }
 
 #[test]
-fn uhyve_that_is_killed_leaves_no_process() {
+fn sigkill_leaves_no_process() {
     for options in [&[][..], &["--no-sandbox"], &["--cpus", "2"], DEBUGGED] {
-        let (mut uhyve, guest) = working(options);
+        let (mut uhyve, guest) = start_spinning(options);
         uhyve.kill().unwrap();
         uhyve.wait().unwrap();
         wait_for_end(guest);
@@ -145,15 +145,15 @@ fn uhyve_that_is_killed_leaves_no_process() {
 }
 
 #[test]
-fn the_time_limit_ends_a_guest() {
-    // Within it the debugger that `run` also tries must have come.
-    let outcome = run(&worker(), &["--timeout", "3"]);
+fn time_limit_ends_the_guest() {
+    // It is long enough for the debugger with which `run` repeats the test.
+    let outcome = run(&spinning_guest(), &["--timeout", "3"]);
     assert_eq!(outcome.code, Some(124));
 }
 
 #[test]
-fn what_the_host_refuses_is_said() {
-    let host = Host::new(&worker(), &[]);
+fn refused_system_call_is_reported_with_hint() {
+    let host = Host::new(&spinning_guest(), &[]);
     let uhyve = host.command();
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\""]).arg(uhyve.get_program()).args(uhyve.get_args());

@@ -1,4 +1,4 @@
-//! Guests that behave: ports, registers, memory, interrupts, processors, timers.
+//! The contract of [`hermit_interface::process`]: ports, device registers, memory, interrupts, CPUs, timers.
 
 use std::mem::offset_of;
 
@@ -10,13 +10,13 @@ use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r12, r15, rax, rbx, rcx, rdi
 use crate::guest::{Assembled, FREE, Guest, Value};
 use crate::host::{Outcome, run};
 
-/// A status by which a test knows that the guest came to its end.
+/// Exit status of a guest that has reached its end.
 const DONE: u8 = 42;
 
-/// The registers of the entropy device, whose line is 1.
+/// Registers of the entropy device, which has line 1.
 const ENTROPY: u64 = HOLE.start + 0x1000;
 
-/// Addresses that nobody uses yet.
+/// Unused address of the range for mappings.
 const ADDRESS: u64 = 250 << 39;
 
 const MAP: i32 = libc::MAP_SHARED | libc::MAP_FIXED;
@@ -29,12 +29,19 @@ fn works(options: &[&'static str], write: impl FnOnce(&mut Guest) -> Assembled) 
 }
 
 #[test]
-fn text_comes_out() {
+fn text_port_writes_to_standard_output() {
     let outcome = works(&[], |guest| {
         let words = b"abcdefghijklmnopqrstuvwxyz012345".as_chunks().0;
         let [first, second, third, fourth] =
             [0, 1, 2, 3].map(|index| u64::from_le_bytes(words[index]).into());
-        guest.ask([OUT.into(), (u64::from(TEXT_PORT) | 32 << 16).into(), first, second, third, fourth])?;
+        guest.hypercall([
+            OUT.into(),
+            (u64::from(TEXT_PORT) | 32 << 16).into(),
+            first,
+            second,
+            third,
+            fourth,
+        ])?;
         guest.out(TEXT_PORT, u64::from(b'\n').into(), 1)
     });
     assert_eq!(outcome.text, "abcdefghijklmnopqrstuvwxyz012345\n");
@@ -43,20 +50,20 @@ fn text_comes_out() {
 #[test]
 fn device_registers_are_read_and_written() {
     works(&[], |guest| {
-        guest.ask([READ.into(), ENTROPY.into(), 4.into()])?;
+        guest.hypercall([READ.into(), ENTROPY.into(), 4.into()])?;
         guest.expect(i32::from_le_bytes(*b"virt"), 1)?;
-        guest.ask([WRITE.into(), (ENTROPY + 0x70).into(), 4.into(), 3.into()])?;
+        guest.hypercall([WRITE.into(), (ENTROPY + 0x70).into(), 4.into(), 3.into()])?;
         guest.expect(0, 2)?;
-        guest.ask([READ.into(), (ENTROPY + 0x70).into(), 4.into()])?;
+        guest.hypercall([READ.into(), (ENTROPY + 0x70).into(), 4.into()])?;
         guest.expect(3, 3)?;
-        // Nobody is there.
-        guest.ask([READ.into(), (HOLE.start + 0xf000).into(), 1.into()])?;
+        // An address without a device.
+        guest.hypercall([READ.into(), (HOLE.start + 0xf000).into(), 1.into()])?;
         guest.expect(0xff, 4)?;
-        guest.ask([READ.into(), ENTROPY.into(), 3.into()])?;
+        guest.hypercall([READ.into(), ENTROPY.into(), 3.into()])?;
         guest.expect(-libc::EINVAL, 5)?;
-        guest.ask([7.into()])?;
+        guest.hypercall([7.into()])?;
         guest.expect(-libc::EINVAL, 6)?;
-        guest.ask([OUT.into(), (u64::from(STATUS_PORT) | 33 << 16).into()])?;
+        guest.hypercall([OUT.into(), (u64::from(STATUS_PORT) | 33 << 16).into()])?;
         guest.expect(-libc::EINVAL, 7)
     });
 }
@@ -87,9 +94,9 @@ fn memory_is_mapped_protected_and_unmapped() {
     });
 }
 
-/// Each time it takes page tables of the host.
+/// Each mapping takes page tables of the host, which the limit of the address space bounds.
 #[test]
-fn memory_is_not_mapped_without_end() {
+fn mapped_address_space_is_limited() {
     works(&[], |guest| {
         let mut again = guest.code.create_label();
         guest.code.mov(rbx, ADDRESS)?;
@@ -104,7 +111,7 @@ fn memory_is_not_mapped_without_end() {
     });
 }
 
-/// Has a signal end the guest with a status, and lets it through. Only the first processor's registers are known.
+/// Installs a handler that exits with `status`, and unblocks the signal. The handler works on the boot CPU only, whose r15 is set.
 fn handle(guest: &mut Guest, signal: u32, status: u8) -> Assembled {
     let (mut handler, mut over) = (guest.code.create_label(), guest.code.create_label());
     guest.code.jmp(over)?;
@@ -112,7 +119,7 @@ fn handle(guest: &mut Guest, signal: u32, status: u8) -> Assembled {
     guest.exit(i32::from(status))?;
     guest.code.set_label(&mut over)?;
     guest.code.lea(rax, qword_ptr(handler))?;
-    // `struct sigaction` as the host's kernel has it: handler, flags, what returns from it, what is blocked.
+    // `struct kernel_sigaction`: handler, flags, restorer, mask.
     guest.code.mov(qword_ptr(r15 + FREE), rax)?;
     guest.put(FREE + 8, &0x0400_0000_u64.to_le_bytes())?;
     guest.code.mov(qword_ptr(r15 + FREE + 16), rax)?;
@@ -127,13 +134,13 @@ fn handle(guest: &mut Guest, signal: u32, status: u8) -> Assembled {
     guest.expect(0, 102)
 }
 
-/// Starts the entropy device, gives it a buffer, and says so by the descriptor of its queue.
-fn kick_entropy(guest: &mut Guest) -> Assembled {
+/// Initialises the entropy device, makes a buffer available, and writes to the event of its queue.
+fn request_entropy(guest: &mut Guest) -> Assembled {
     const DESCRIPTORS: i32 = FREE + 0x1000;
     const AVAILABLE: i32 = FREE + 0x2000;
     const USED: i32 = FREE + 0x3000;
     let mut set = |register: u64, value: i32| {
-        guest.ask([WRITE.into(), (ENTROPY + register).into(), 4.into(), value.into()])
+        guest.hypercall([WRITE.into(), (ENTROPY + register).into(), 4.into(), value.into()])
     };
     // Virtio 1.2, sections 3.1.1 and 4.2.2: status, VIRTIO_F_VERSION_1, queue 0 with 8 descriptors.
     for (register, value) in [(0x70, 3), (0x24, 1), (0x20, 1), (0x70, 11), (0x30, 0), (0x38, 8)] {
@@ -142,7 +149,7 @@ fn kick_entropy(guest: &mut Guest) -> Assembled {
     for (register, value) in [(0x80, DESCRIPTORS), (0x90, AVAILABLE), (0xa0, USED), (0x44, 1), (0x70, 15)] {
         set(register, value)?;
     }
-    // A buffer of 16 bytes that the device writes, and its number in the ring.
+    // A device-writable buffer of 16 bytes, and its index in the available ring.
     guest.put(DESCRIPTORS, &(FREE + 0x4000).to_le_bytes())?;
     guest.put(DESCRIPTORS + 8, &[16, 0, 0, 0, 2, 0, 0, 0])?;
     guest.put(AVAILABLE + 2, &[1, 0, 0, 0])?;
@@ -152,7 +159,7 @@ fn kick_entropy(guest: &mut Guest) -> Assembled {
     guest.expect(8, 103)
 }
 
-/// Ends with another status unless the device has raised its line and written something.
+/// Waits until the device has raised its line and written to the buffer.
 fn check_entropy(guest: &mut Guest) -> Assembled {
     let raised = i32::try_from(offset_of!(Cpu, raised)).unwrap();
     guest.wait_for(raised)?;
@@ -162,11 +169,11 @@ fn check_entropy(guest: &mut Guest) -> Assembled {
 }
 
 #[test]
-fn a_device_wakes_a_processor_that_sleeps() {
+fn device_interrupt_wakes_sleeping_cpu() {
     let idle = i32::try_from(offset_of!(Cpu, idle)).unwrap();
     works(&[], |guest| {
         guest.put(idle, &[1])?;
-        kick_entropy(guest)?;
+        request_entropy(guest)?;
         let wait = libc::FUTEX_WAIT.into();
         guest.call(libc::SYS_futex, [Value::Physical(idle), wait, 1.into(), 0.into()])?;
         check_entropy(guest)?;
@@ -176,10 +183,10 @@ fn a_device_wakes_a_processor_that_sleeps() {
 }
 
 #[test]
-fn a_device_signals_a_processor_that_works() {
+fn device_interrupt_signals_running_cpu() {
     let image = Guest::image(1, |guest| {
         handle(guest, DEVICE, DONE)?;
-        kick_entropy(guest)?;
+        request_entropy(guest)?;
         guest.spin()
     });
     assert_eq!(run(&image, &[]).code, Some(DONE.into()));
@@ -188,8 +195,8 @@ fn a_device_signals_a_processor_that_works() {
 #[test]
 fn a_queue_without_a_descriptor_is_notified_by_a_register() {
     works(&[], |guest| {
-        kick_entropy(guest)?;
-        guest.ask([WRITE.into(), (ENTROPY + 0x50).into(), 4.into(), 0.into()])?;
+        request_entropy(guest)?;
+        guest.hypercall([WRITE.into(), (ENTROPY + 0x50).into(), 4.into(), 0.into()])?;
         guest.expect(0, 3)?;
         check_entropy(guest)
     });
@@ -200,7 +207,7 @@ fn timers_expire() {
     let timer = i32::try_from(offset_of!(Cpu, timer)).unwrap();
     let image = Guest::image(1, |guest| {
         handle(guest, TIMER, DONE)?;
-        // `struct itimerspec`: once, in a millisecond.
+        // `struct itimerspec`: once, after a millisecond.
         guest.put(FREE + 0x118, &1_000_000_u64.to_le_bytes())?;
         guest.code.mov(eax, dword_ptr(r15 + timer))?;
         guest.call(
@@ -213,15 +220,15 @@ fn timers_expire() {
 }
 
 #[test]
-fn all_processors_start_and_interrupt_each_other() {
+fn all_cpus_start_and_interrupt_each_other() {
     const CPUS: usize = 64;
     works(&["--cpus", "64"], |guest| {
         let (mut entry, mut over) = (guest.code.create_label(), guest.code.create_label());
         guest.code.jmp(over)?;
-        // Another processor: the argument is where it says that it is there.
+        // Entry point of the other CPUs; the argument is the address of a word that they set.
         guest.code.set_label(&mut entry)?;
         guest.code.push(rdi)?;
-        guest.ask([READ.into(), ENTROPY.into(), 4.into()])?;
+        guest.hypercall([READ.into(), ENTROPY.into(), 4.into()])?;
         guest.code.pop(rdi)?;
         guest.code.mov(dword_ptr(rdi), eax)?;
         guest.sleep_while_unchanged()?;
@@ -240,7 +247,7 @@ fn all_processors_start_and_interrupt_each_other() {
             guest.call(libc::SYS_futex, [Value::Physical(started), wake, 1.into()])?;
             guest.wait_for(own)?;
         }
-        // Its interrupt is blocked: that it arrives is all.
+        // The interrupt is blocked: the test checks that tgkill succeeds.
         guest.code.mov(eax, dword_ptr(r15 + i32::try_from(offset_of!(Cpu, thread)).unwrap()))?;
         guest.code.push(rax)?;
         guest

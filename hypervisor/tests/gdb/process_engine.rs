@@ -1,5 +1,4 @@
-//! What gdb can do with a guest that is a process, and not with every other one: KVM that merely emulates has no watchpoints and
-//! no floating point.
+//! Tests for the process engine only: KVM with software emulation has neither watchpoints nor floating point.
 
 use std::fs;
 use std::thread;
@@ -12,7 +11,7 @@ fn process() -> Option<&'static Host> {
 }
 
 #[test]
-fn watchpoints_come_true() {
+fn watchpoints_stop_the_guest() {
     let Some(host) = process() else { return };
     let guest = host.start("hello_world", "1", &[]);
     let text = guest.debug(&[
@@ -37,10 +36,10 @@ fn watchpoints_come_true() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_refused_at_once() {
+fn watchpoint_on_kernel_address_is_refused() {
     let Some(host) = process() else { return };
     let guest = host.start("hello_world", "1", &[]);
-    // The host has its own memory there.
+    // An address of the host's kernel.
     let text =
         guest.debug(&["watch *(long *)0xffffffff81000000", "stepi", "delete", "hbreak main", "continue"]);
     assert_has(&text, &["Could not insert hardware watchpoint 1"]);
@@ -49,7 +48,7 @@ fn what_cannot_be_watched_is_refused_at_once() {
 }
 
 #[test]
-fn floating_point_is_read_and_written() {
+fn fpu_registers_are_read_and_written() {
     let Some(host) = process() else { return };
     let guest = host.start("hello_world", "1", &[]);
     let text = guest.debug(&[
@@ -74,9 +73,9 @@ fn floating_point_is_read_and_written() {
     assert_eq!(guest.end().2.code(), Some(143));
 }
 
-/// Steps meet system calls, which are answered, and interrupts, which wait.
+/// The steps execute hypercalls, and hold back interrupts.
 #[test]
-fn a_guest_that_was_stepped_goes_on_as_ever() {
+fn stepped_guest_continues_normally() {
     let Some(host) = process() else { return };
     let guest = host.start("threads", "2", &["stress", "--seconds", "1"]);
     let text = guest.debug(&["stepi 1000", "break main", "continue", "delete", "stepi 3000", "continue"]);
@@ -85,7 +84,7 @@ fn a_guest_that_was_stepped_goes_on_as_ever() {
     assert_eq!((status.code(), &*stdout), (Some(0), "ok\n"));
 }
 
-/// Whether gdb may attach to processes that are not its own.
+/// Returns whether gdb may attach to processes that it has not started.
 fn may_attach() -> bool {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let may = scope.is_err()
@@ -97,7 +96,7 @@ fn may_attach() -> bool {
     may
 }
 
-/// What gdb does with a guest that it has attached to, and what it says at the end.
+/// Commands for a guest that gdb has attached to, and the output of the last one.
 const ATTACHED: [&str; 8] = [
     "mem 0 0 ro",
     "info threads",
@@ -111,14 +110,14 @@ const ATTACHED: [&str; 8] = [
 const DETACHED: &str = "detached]";
 
 #[test]
-fn gdb_attaches_to_a_guest_that_runs() {
+fn gdb_attaches_to_running_guest() {
     let Some(host) = process().filter(|_| may_attach()) else { return };
-    // On a busy machine gdb may come when the guest has ended. The next one lives longer.
+    // On a loaded host the guest may have exited before gdb attaches: then the test repeats with a longer run.
     for seconds in [3, 12, 30] {
         let life = Duration::from_secs(seconds);
         let start = Instant::now();
         let guest = host.start_alone("threads", "2", &["stress", "--seconds", &seconds.to_string()]);
-        // The guest is to start its threads.
+        // Time for the guest to start its threads.
         thread::sleep(Duration::from_secs(1));
         let text = guest.attach(&ATTACHED);
         let was_in_time = text.contains(DETACHED) || start.elapsed() < life;
@@ -130,5 +129,5 @@ fn gdb_attaches_to_a_guest_that_runs() {
             return;
         }
     }
-    panic!("gdb never came in time");
+    panic!("gdb did not attach before the guest exited");
 }
