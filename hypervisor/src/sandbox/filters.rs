@@ -85,16 +85,20 @@ fn condition(check: Check, rules: &Rules) -> Result<SeccompCondition, BackendErr
 #[cfg(test)]
 mod tests {
     use super::{Role, Rules, calls, compile};
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
+    use syscalls::Sysno;
 
     const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
 
-    /// Every role with the rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger and a tap.
+    /// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger and a tap.
+    fn all_rules() -> [Rules; 3] {
+        let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
+        kinds.map(|(debugger, process, tap)| Rules { debugger, process, tap, ..Rules::default() })
+    }
+
+    /// Every role with each of the rules.
     fn all() -> impl Iterator<Item = (Role, Rules)> {
-        ROLES.into_iter().flat_map(|role| {
-            let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
-            kinds.map(|(debugger, process, tap)| (role, Rules { debugger, process, tap, ..Rules::default() }))
-        })
+        ROLES.into_iter().flat_map(|role| all_rules().map(|rules| (role, rules)))
     }
 
     #[test]
@@ -113,6 +117,38 @@ mod tests {
         for (role, rules) in all() {
             let length = compile(role, &rules).unwrap().len();
             assert!((50..310).contains(&length), "{role}: {length} instructions");
+        }
+    }
+
+    /// Names of the system calls of each role in the table of `docs/sandbox.md`; the role `all` has those of every role.
+    fn documented() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+        let is_call: BTreeSet<_> = (0..1024).filter_map(Sysno::new).map(|call| call.name()).collect();
+        let document = include_str!("../../../docs/sandbox.md");
+        let table = document.split_once("| role |").unwrap().1.split("\n\n").next().unwrap();
+        let (mut role, mut documented) = ("", BTreeMap::<_, BTreeSet<_>>::new());
+        for row in table.lines().skip(2) {
+            let columns: Vec<_> = row.split(" | ").collect();
+            let name = columns[0].trim_matches(['|', ' ', '`']);
+            role = if name.is_empty() { role } else { name };
+            let quoted = columns[1].split('`').skip(1).step_by(2);
+            let words = quoted.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+            documented.entry(role).or_default().extend(words.filter(|word| is_call.contains(word)));
+        }
+        documented
+    }
+
+    #[test]
+    fn documented_calls_of_each_role_are_the_allowed_ones() {
+        let documented = documented();
+        for role in ROLES {
+            let all_rules = all_rules();
+            let allowed = all_rules.iter().flat_map(|rules| calls::of(role, rules));
+            let allowed: BTreeSet<_> = allowed
+                .map(|(number, _)| Sysno::new(usize::try_from(number).unwrap()).unwrap().name())
+                .collect();
+            let documented: BTreeSet<_> =
+                documented["all"].union(&documented[role.name()]).copied().collect();
+            assert_eq!(documented, allowed, "{role}");
         }
     }
 }
