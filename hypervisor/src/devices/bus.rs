@@ -1,4 +1,4 @@
-//! Which device answers at which guest physical address.
+//! The MMIO bus: dispatches accesses to guest physical addresses to devices.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,37 +7,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hermit_interface::boot_info::Region;
 
-/// A device with registers. Several CPUs may access it at the same time: it does its own locking.
+/// A device with memory-mapped registers. Several vCPUs may access it at the same time: it does its own locking.
 ///
-/// `offset` counts from the start of the device's range, and an access never leaves the range. Width and
-/// alignment are whatever the guest chose.
+/// `offset` is relative to the start of the device's range. An access lies within the range; its width and alignment are
+/// arbitrary.
 pub trait BusDevice: Debug + Send + Sync {
-    /// Fills `data` with what the guest reads.
+    /// Reads `data.len()` bytes at `offset`.
     fn read(&self, offset: u64, data: &mut [u8]);
 
-    /// Takes what the guest writes.
+    /// Writes `data` at `offset`.
     fn write(&self, offset: u64, data: &[u8]);
 }
 
-/// Why a device was not put on the bus.
+/// Reason for which a device cannot be added to the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
-    /// The range is empty or reaches beyond the last address.
+    /// The range is empty, or exceeds the address space.
     #[error("the range of a device is empty or leaves the address space")]
     Range,
-    /// Another device answers at some of the addresses.
+    /// The range overlaps that of another device.
     #[error("the ranges of two devices overlap")]
     Overlap,
 }
 
-/// A device and the size of its range in bytes.
+/// A device, and the size of its range in bytes.
 #[derive(Debug)]
 struct Entry {
     size: u64,
     device: Arc<dyn BusDevice>,
 }
 
-/// All devices by address. What no device claims reads as ones and drops what is written, as on a real bus.
+/// Devices by address. Accesses outside all ranges read as all ones and drop what is written, as on PCI.
 #[derive(Debug, Default)]
 pub struct Bus {
     devices: BTreeMap<u64, Entry>,
@@ -46,17 +46,17 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus without devices.
+    /// Bus without devices.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets a device answer at these addresses.
+    /// Adds a device at a range of addresses.
     ///
     /// # Errors
     ///
-    /// The range is empty, leaves the address space or overlaps with another one.
+    /// See [`BusError`].
     pub fn insert(&mut self, range: Region, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
         let last = range.size.checked_sub(1).and_then(|rest| range.start.checked_add(rest));
         let last = last.ok_or(BusError::Range)?;
@@ -68,7 +68,7 @@ impl Bus {
         Ok(())
     }
 
-    /// The guest reads.
+    /// Reads `data.len()` bytes at a guest physical address.
     pub fn read(&self, address: u64, data: &mut [u8]) {
         match self.find(address, data.len()) {
             Some((device, offset)) => device.read(offset, data),
@@ -79,7 +79,7 @@ impl Bus {
         }
     }
 
-    /// The guest writes.
+    /// Writes `data` at a guest physical address.
     pub fn write(&self, address: u64, data: &[u8]) {
         match self.find(address, data.len()) {
             Some((device, offset)) => device.write(offset, data),
@@ -89,19 +89,19 @@ impl Bus {
         }
     }
 
-    /// How many reads nobody answered.
+    /// Number of reads outside all ranges.
     #[must_use]
     pub fn unclaimed_reads(&self) -> u64 {
         self.unclaimed_reads.load(Ordering::Relaxed)
     }
 
-    /// How many writes nobody took.
+    /// Number of writes outside all ranges.
     #[must_use]
     pub fn unclaimed_writes(&self) -> u64 {
         self.unclaimed_writes.load(Ordering::Relaxed)
     }
 
-    /// The device whose range holds the whole access, and where in the range.
+    /// The device whose range contains the whole access, and the offset in its range.
     fn find(&self, address: u64, length: usize) -> Option<(&dyn BusDevice, u64)> {
         let (start, entry) = self.devices.range(..=address).next_back()?;
         let offset = address - start;
@@ -116,11 +116,11 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::{Arc, Mutex};
 
-    /// Reads as the offset's low byte; remembers what is written.
+    /// Device that reads as the offset's low byte and records writes.
     #[derive(Debug, Default)]
-    struct Fake(Mutex<Vec<(u64, Vec<u8>)>>);
+    struct MockDevice(Mutex<Vec<(u64, Vec<u8>)>>);
 
-    impl BusDevice for Fake {
+    impl BusDevice for MockDevice {
         fn read(&self, offset: u64, data: &mut [u8]) {
             data.fill(offset.to_le_bytes()[0]);
         }
@@ -141,8 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn accesses_reach_the_device_with_its_own_offsets() {
-        let (mut bus, first, second) = (Bus::new(), Arc::new(Fake::default()), Arc::new(Fake::default()));
+    fn accesses_reach_the_device_at_its_offset() {
+        let (mut bus, first, second) =
+            (Bus::new(), Arc::new(MockDevice::default()), Arc::new(MockDevice::default()));
         bus.insert(range(0x1000, 0x100), first.clone()).unwrap();
         bus.insert(range(0x1100, 0x100), second.clone()).unwrap();
         assert_eq!(read(&bus, 0x1002, 4), [2; 4]);
@@ -154,10 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_claims_reads_as_ones_and_is_counted() {
-        let (mut bus, device) = (Bus::new(), Arc::new(Fake::default()));
+    fn unclaimed_accesses_read_as_ones_and_are_counted() {
+        let (mut bus, device) = (Bus::new(), Arc::new(MockDevice::default()));
         bus.insert(range(0x1000, 0x100), device.clone()).unwrap();
-        // Below, across the start, across the end, behind, at the end of all addresses.
+        // Below, across the start, across the end, behind, at the end of the address space.
         for address in [0, 0xfff, 0x10ff, 0x1100, u64::MAX] {
             assert_eq!(read(&bus, address, 2), [0xff; 2]);
             bus.write(address, &[1, 2]);
@@ -167,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn ranges_neither_overlap_nor_leave_the_address_space() {
+    fn empty_overlapping_and_overflowing_ranges_are_rejected() {
         let mut bus = Bus::new();
-        let mut insert = |start, size| bus.insert(range(start, size), Arc::new(Fake::default()));
+        let mut insert = |start, size| bus.insert(range(start, size), Arc::new(MockDevice::default()));
         assert_eq!(insert(0x1000, 0), Err(BusError::Range));
         assert_eq!(insert(u64::MAX, 2), Err(BusError::Range));
         assert_eq!(insert(u64::MAX, 1), Ok(()));
@@ -184,9 +185,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_access_is_claimed_exactly_if_it_lies_in_a_range(address in 0xff0u64..0x1110, length in 0usize..32) {
+        fn access_is_claimed_exactly_within_a_range(address in 0xff0u64..0x1110, length in 0usize..32) {
             let mut bus = Bus::new();
-            bus.insert(range(0x1000, 0x100), Arc::new(Fake::default())).unwrap();
+            bus.insert(range(0x1000, 0x100), Arc::new(MockDevice::default())).unwrap();
             read(&bus, address, length);
             let end = address + u64::try_from(length).unwrap();
             let inside = (0x1000..0x1100).contains(&address) && end <= 0x1100;

@@ -1,11 +1,14 @@
-//! What a guest sees besides processors and memory.
+//! Device models.
 //!
-//! A guest reaches a device through the [`bus`], by reading and writing physical addresses. All devices are
-//! virtio devices behind memory-mapped registers ([`virtio`]); a [`worker`] thread serves their queues.
+//! A guest accesses a device through the [`bus`], by reads and writes of guest physical addresses. All devices are
+//! virtio devices on the MMIO transport ([`virtio`]); a [`worker`] thread processes their queues.
 //!
-//! Whatever a guest hands over is hostile: it is read once, by copy, and checked; loops and allocations have
-//! bounds that the host chose. A driver that breaks the rules loses its device until it resets it, and cannot
-//! fill the host's log.
+//! Each device folder has the same files: `mod.rs` is the device, `config.rs` its queues, features and configuration
+//! space, `request.rs` or `rx.rs` and `tx.rs` the processing of its queues; the others are its side towards the host.
+//!
+//! All data from a guest is hostile: it is read once, by copy, and validated; the host sets the bounds of loops and
+//! allocations. A device whose driver violates the specification stops until the driver resets it. A guest cannot fill
+//! the host's log ([`WarnOnce`](warn_once::WarnOnce)).
 
 pub mod block;
 pub mod bus;

@@ -1,17 +1,17 @@
-//! Warnings that a guest can cause.
+//! Rate limit of warnings that a guest can cause.
 
 use std::fmt;
 
-/// Says something the first time only, so that no guest fills the host's log.
+/// Logs the first warning only, so that a guest cannot fill the host's log.
 #[derive(Debug, Default)]
 pub(crate) struct WarnOnce {
-    said: bool,
+    has_warned: bool,
 }
 
 impl WarnOnce {
-    /// Warns, unless there has been a warning already.
+    /// Logs a warning, unless one was logged before.
     pub(crate) fn warn(&mut self, message: fmt::Arguments<'_>) {
-        if !std::mem::replace(&mut self.said, true) {
+        if !std::mem::replace(&mut self.has_warned, true) {
             log::warn!("{message}");
         }
     }

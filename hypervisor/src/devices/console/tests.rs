@@ -13,18 +13,19 @@ use virtio_queue::Queue;
 use super::config::{MAX_TX_CHAIN, RECEIVEQ, TRANSMITQ, TX_CHUNK};
 use super::{Console, Input, Output, TextPort};
 use crate::devices::virtio::test_utils::{
-    BUFFERS, InterruptCounter, MEMORY, TestDriver, assert_refuses_hostile_chains, start,
+    BUFFERS, InterruptCounter, MEMORY, TestDriver, assert_rejects_malformed_queues, start,
 };
 use crate::devices::virtio::{DeviceError, Interest, MmioTransport, Progress, Readiness, VirtioDevice};
 
-/// Remembers each write; fails from the given one on.
+/// Stream that records each write.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Number of writes that succeed before all others fail.
     fails_after: Option<usize>,
-    /// Takes no more than this at once, and nothing every other time.
+    /// Whether every second write fails with `EINTR` or `EAGAIN`, and the others take at most 3 bytes.
     is_slow: bool,
-    turn: usize,
+    attempts: usize,
 }
 
 impl Write for Stream {
@@ -33,8 +34,8 @@ impl Write for Stream {
         if self.fails_after.is_some_and(|count| writes.len() >= count) {
             return Err(ErrorKind::BrokenPipe.into());
         }
-        self.turn += 1;
-        match self.turn % 4 {
+        self.attempts += 1;
+        match self.attempts % 4 {
             0 if self.is_slow => Err(ErrorKind::WouldBlock.into()),
             1 if self.is_slow => Err(ErrorKind::Interrupted.into()),
             _ => {
@@ -65,11 +66,12 @@ fn pipe() -> (File, PipeWriter) {
     (File::from(OwnedFd::from(reader)), writer)
 }
 
+/// Console without output.
 fn silent(input: Option<Input>) -> Console {
     Console::new(Output::new(Box::new(io::sink())), input)
 }
 
-/// Two queues need two drivers: this is one queue, as the test needs it.
+/// A console and the driver of one of its queues.
 struct Harness {
     console: Console,
     driver: TestDriver,
@@ -91,7 +93,7 @@ impl Harness {
         self.process(RECEIVEQ).unwrap()
     }
 
-    /// What the device has put into buffers that all begin at [`BUFFERS`].
+    /// Contents of the used buffers, all of which start at [`BUFFERS`].
     fn received(&mut self) -> Vec<Vec<u8>> {
         let used = self.driver.used();
         used.iter().map(|&(_, length)| self.driver.bytes(BUFFERS, usize::try_from(length).unwrap())).collect()
@@ -99,64 +101,66 @@ impl Harness {
 }
 
 #[test]
-fn output_is_written_chain_by_chain() {
+fn each_chain_of_output_is_one_write() {
     let stream = Stream::default();
-    let mut rig = Harness::new(Console::new(stream.output(), None));
-    assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Done);
-    let first = rig.driver.send_bytes(BUFFERS, b"hello ");
-    rig.driver.send_bytes(BUFFERS + 64, b"world\n");
-    let last = rig.driver.send(&[(BUFFERS, 2, false), (BUFFERS, 0, false), (BUFFERS + 64, 3, false)]);
-    assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Done);
+    let mut harness = Harness::new(Console::new(stream.output(), None));
+    assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
+    let first = harness.driver.send_bytes(BUFFERS, b"hello ");
+    harness.driver.send_bytes(BUFFERS + 64, b"world\n");
+    let last = harness.driver.send(&[(BUFFERS, 2, false), (BUFFERS, 0, false), (BUFFERS + 64, 3, false)]);
+    assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
     assert_eq!(stream.writes(), [&b"hello "[..], b"world\n", b"hewor"]);
-    let used = rig.driver.used();
+    let used = harness.driver.used();
     assert_eq!((used.len(), used[0], used[2]), (3, (first.into(), 0), (last.into(), 0)));
 }
 
 #[test]
-fn long_output_is_written_in_pieces() {
+fn long_output_is_written_in_chunks() {
     let stream = Stream::default();
-    let mut rig = Harness::new(Console::new(stream.output(), None));
-    rig.driver.send(&[(BUFFERS, u32::try_from(TX_CHUNK + 1).unwrap(), false)]);
-    rig.process(TRANSMITQ).unwrap();
+    let mut harness = Harness::new(Console::new(stream.output(), None));
+    harness.driver.send(&[(BUFFERS, u32::try_from(TX_CHUNK + 1).unwrap(), false)]);
+    harness.process(TRANSMITQ).unwrap();
     assert_eq!(stream.writes().iter().map(Vec::len).collect::<Vec<_>>(), [TX_CHUNK, 1]);
 }
 
 #[test]
-fn output_of_excessive_length_is_refused() {
-    for (excess, is_good) in [(0, true), (1, false)] {
-        let mut rig = Harness::new(silent(None));
-        rig.driver.send(&[(BUFFERS, u32::try_from(MAX_TX_CHAIN).unwrap(), false), (BUFFERS, excess, false)]);
-        assert_eq!(rig.process(TRANSMITQ).is_ok(), is_good);
+fn output_above_the_maximum_length_is_rejected() {
+    for (excess, is_valid) in [(0, true), (1, false)] {
+        let mut harness = Harness::new(silent(None));
+        harness
+            .driver
+            .send(&[(BUFFERS, u32::try_from(MAX_TX_CHAIN).unwrap(), false), (BUFFERS, excess, false)]);
+        assert_eq!(harness.process(TRANSMITQ).is_ok(), is_valid);
     }
 }
 
 #[test]
-fn output_takes_turns() {
-    let mut rig = Harness::new(silent(None));
+fn transmitq_yields_at_the_work_limit() {
+    let mut harness = Harness::new(silent(None));
     for _ in 0..3 {
-        rig.driver.send(&[(BUFFERS, 0x4_0000, false)]);
+        harness.driver.send(&[(BUFFERS, 0x4_0000, false)]);
     }
-    assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Yielded);
-    assert_eq!(rig.driver.used().len(), 1);
+    assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Yielded);
+    assert_eq!(harness.driver.used().len(), 1);
 }
 
 #[test]
-fn buffers_of_the_wrong_direction_are_refused() {
+fn buffers_of_the_wrong_direction_are_rejected() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let mut rig = Harness::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    rig.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
-    assert!(matches!(rig.process(RECEIVEQ), Err(DeviceError::Direction)));
-    let mut rig = Harness::new(silent(None));
-    rig.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
-    assert!(matches!(rig.process(TRANSMITQ), Err(DeviceError::Direction)));
+    let mut harness = Harness::new(silent(Some(Input::raw(source))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
+    assert!(matches!(harness.process(RECEIVEQ), Err(DeviceError::Direction)));
+    let mut harness = Harness::new(silent(None));
+    harness.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
+    assert!(matches!(harness.process(TRANSMITQ), Err(DeviceError::Direction)));
 }
 
 #[test]
-fn hostile_chains_are_refused_by_both_queues() {
-    assert_refuses_hostile_chains(TRANSMITQ, || silent(None));
-    assert_refuses_hostile_chains(RECEIVEQ, || {
+fn malformed_queues_are_rejected() {
+    assert_rejects_malformed_queues(TRANSMITQ, || silent(None));
+    assert_rejects_malformed_queues(RECEIVEQ, || {
         let mut console = silent(Some(Input::raw(File::open("/dev/zero").unwrap())));
         console.host_ready(RECEIVEQ, Readiness::Always);
         console
@@ -164,39 +168,39 @@ fn hostile_chains_are_refused_by_both_queues() {
 }
 
 #[test]
-fn a_stream_that_is_slow_gets_everything() {
+fn output_retries_interrupted_and_partial_writes() {
     let stream = Stream { is_slow: true, ..Stream::default() };
     stream.output().write(b"0123456789");
     assert_eq!(stream.writes().concat(), b"0123456789");
 }
 
 #[test]
-fn a_closed_stream_is_remembered_and_left_alone() {
+fn output_after_an_error_is_dropped() {
     let stream = Stream { fails_after: Some(1), ..Stream::default() };
     let output = stream.output();
-    let mut rig = Harness::new(Console::new(output.clone(), None));
+    let mut harness = Harness::new(Console::new(output.clone(), None));
     for bytes in [b"one", b"two"] {
-        rig.driver.send_bytes(BUFFERS, bytes);
-        assert_eq!(rig.process(TRANSMITQ).unwrap(), Progress::Done);
+        harness.driver.send_bytes(BUFFERS, bytes);
+        assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
     }
-    assert_eq!(rig.driver.used().len(), 2);
+    assert_eq!(harness.driver.used().len(), 2);
     assert_eq!(output.failure(), Some(ErrorKind::BrokenPipe));
     assert_eq!(stream.writes(), [b"one"]);
-    // It would take something again, but there would be a hole.
+    // No write is attempted, which would follow a gap.
     output.write(b"three");
     assert!(stream.writes().is_empty());
 }
 
 #[test]
-fn text_comes_after_what_was_sent_before() {
+fn text_port_drains_the_transmitq_first() {
     let (stream, mut driver) = (Stream::default(), TestDriver::new(256));
     let console = Box::new(Console::new(stream.output(), None));
-    let slot = Arc::new(
+    let transport = Arc::new(
         MmioTransport::new(console, driver.memory.clone(), Box::<InterruptCounter>::default()).unwrap(),
     );
-    let text = TextPort::new(slot.clone(), stream.output());
+    let text = TextPort::new(transport.clone(), stream.output());
     text.write(b"early ");
-    start(&slot, 2);
+    start(&transport, 2);
     driver.send_bytes(BUFFERS, b"first ");
     driver.send_bytes(BUFFERS + 64, b"second ");
     text.write(b"text");
@@ -205,153 +209,153 @@ fn text_comes_after_what_was_sent_before() {
 }
 
 #[test]
-fn without_input_buffers_stay_with_the_device() {
-    let mut rig = Harness::new(silent(None));
-    assert_eq!(rig.receive(), Progress::Done);
-    rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Progress::Blocked);
-    assert!(rig.driver.used().is_empty());
-    assert_eq!(rig.console.host_event(RECEIVEQ), None);
+fn buffers_without_input_are_not_used() {
+    let mut harness = Harness::new(silent(None));
+    assert_eq!(harness.receive(), Progress::Done);
+    harness.driver.send(&[(BUFFERS, 16, true)]);
+    assert_eq!(harness.receive(), Progress::Blocked);
+    assert!(harness.driver.used().is_empty());
+    assert_eq!(harness.console.host_event(RECEIVEQ), None);
 }
 
 #[test]
-fn input_is_read_when_there_is_some_and_room_for_it() {
+fn input_is_read_when_ready_and_a_buffer_is_available() {
     let (source, mut writer) = pipe();
-    let mut rig = Harness::new(silent(Some(Input::quoted(source))));
-    assert_eq!(rig.console.host_event(RECEIVEQ).map(|event| event.interest), Some(Interest::Readable));
+    let mut harness = Harness::new(silent(Some(Input::quoted(source))));
+    assert_eq!(harness.console.host_event(RECEIVEQ).map(|event| event.interest), Some(Interest::Readable));
     writer.write_all(b"hello").unwrap();
-    // No room: nothing is read, although there is something.
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    assert_eq!(rig.receive(), Progress::Done);
+    // No buffer: nothing is read.
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    assert_eq!(harness.receive(), Progress::Done);
     for _ in 0..3 {
-        rig.driver.send(&[(BUFFERS, 3, true)]);
+        harness.driver.send(&[(BUFFERS, 3, true)]);
     }
-    assert_eq!(rig.receive(), Progress::Blocked);
-    assert_eq!(rig.driver.used().iter().map(|used| used.1).collect::<Vec<_>>(), [3, 2]);
-    // Not ready: it would block.
+    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.driver.used().iter().map(|used| used.1).collect::<Vec<_>>(), [3, 2]);
+    // Not ready: a read might block.
     writer.write_all(b"!").unwrap();
-    assert_eq!(rig.receive(), Progress::Blocked);
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    assert_eq!(rig.receive(), Progress::Done);
-    assert_eq!(rig.received(), [b"!"]);
+    assert_eq!(harness.receive(), Progress::Blocked);
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.received(), [b"!"]);
 }
 
 #[test]
-fn the_end_of_input_is_said_once() {
+fn end_of_input_is_delivered_once() {
     let (source, writer) = pipe();
     drop(writer);
-    let mut rig = Harness::new(silent(Some(Input::quoted(source))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Progress::Done);
-    assert_eq!(rig.received(), [[END_OF_FILE]]);
-    assert_eq!(rig.console.host_event(RECEIVEQ), None);
-    rig.driver.send(&[(BUFFERS, 16, true)]);
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    assert_eq!(rig.receive(), Progress::Blocked);
+    let mut harness = Harness::new(silent(Some(Input::quoted(source))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.driver.send(&[(BUFFERS, 16, true)]);
+    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.received(), [[END_OF_FILE]]);
+    assert_eq!(harness.console.host_event(RECEIVEQ), None);
+    harness.driver.send(&[(BUFFERS, 16, true)]);
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    assert_eq!(harness.receive(), Progress::Blocked);
 }
 
 #[test]
-fn a_terminal_that_hangs_up_says_nothing() {
+fn end_of_raw_input_is_not_delivered() {
     let (source, writer) = pipe();
     drop(writer);
-    let mut rig = Harness::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Progress::Blocked);
-    assert_eq!(rig.console.host_event(RECEIVEQ), None);
+    let mut harness = Harness::new(silent(Some(Input::raw(source))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.driver.send(&[(BUFFERS, 16, true)]);
+    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.console.host_event(RECEIVEQ), None);
 }
 
 #[test]
-fn input_that_cannot_be_read_has_ended() {
-    // A folder can be opened, but not read.
-    let mut rig = Harness::new(silent(Some(Input::quoted(File::open("/").unwrap()))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Always);
-    rig.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(rig.receive(), Progress::Done);
-    assert_eq!(rig.received(), [[END_OF_FILE]]);
+fn read_error_ends_the_input() {
+    // A directory can be opened, but not read.
+    let mut harness = Harness::new(silent(Some(Input::quoted(File::open("/").unwrap()))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Always);
+    harness.driver.send(&[(BUFFERS, 16, true)]);
+    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.received(), [[END_OF_FILE]]);
 }
 
 #[test]
-fn bytes_that_mean_something_are_quoted_unless_typed() {
-    let typed = b"a\x04b\x16c\rd";
+fn control_characters_are_quoted_unless_raw() {
+    let input = b"a\x04b\x16c\rd";
     for (make, expected) in [
-        (Input::raw as fn(File) -> Input, &typed[..]),
+        (Input::raw as fn(File) -> Input, &input[..]),
         (Input::quoted, &[b'a', LITERAL_NEXT, 4, b'b', LITERAL_NEXT, 0x16, b'c', LITERAL_NEXT, b'\r', b'd']),
     ] {
         let (source, mut writer) = pipe();
-        writer.write_all(typed).unwrap();
-        let mut rig = Harness::new(silent(Some(make(source))));
-        rig.console.host_ready(RECEIVEQ, Readiness::Once);
-        rig.driver.send(&[(BUFFERS, 64, true)]);
-        rig.receive();
-        assert_eq!(rig.received(), [expected]);
+        writer.write_all(input).unwrap();
+        let mut harness = Harness::new(silent(Some(make(source))));
+        harness.console.host_ready(RECEIVEQ, Readiness::Once);
+        harness.driver.send(&[(BUFFERS, 64, true)]);
+        harness.receive();
+        assert_eq!(harness.received(), [expected]);
     }
 }
 
 #[test]
-fn a_file_that_never_blocks_is_read_to_its_end() {
+fn regular_file_is_read_to_its_end() {
     let mut file = tempfile::tempfile().unwrap();
     let content: Vec<u8> = (0..20_000_u32).map(|number| b"0123456789"[number as usize % 10]).collect();
     file.write_all(&content).unwrap();
     io::Seek::rewind(&mut file).unwrap();
-    let mut rig = Harness::new(silent(Some(Input::quoted(file))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Always);
+    let mut harness = Harness::new(silent(Some(Input::quoted(file))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Always);
     let mut received = Vec::new();
-    while rig.console.host_event(RECEIVEQ).is_some() {
-        rig.driver.send(&[(BUFFERS, 700, true)]);
-        assert_eq!(rig.receive(), Progress::Done);
-        received.extend(rig.received().concat());
+    while harness.console.host_event(RECEIVEQ).is_some() {
+        harness.driver.send(&[(BUFFERS, 700, true)]);
+        assert_eq!(harness.receive(), Progress::Done);
+        received.extend(harness.received().concat());
     }
     assert_eq!(received.pop(), Some(END_OF_FILE));
     assert_eq!(received, content);
 }
 
 #[test]
-fn room_of_no_bytes_is_given_back() {
+fn empty_buffer_is_used_without_input() {
     let (source, mut writer) = pipe();
     writer.write_all(b"x").unwrap();
-    let mut rig = Harness::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    rig.driver.send(&[(MEMORY, 0, true)]);
-    rig.driver.send(&[(BUFFERS, 1, true)]);
-    assert_eq!(rig.receive(), Progress::Done);
-    assert_eq!(rig.received(), [&b""[..], b"x"]);
+    let mut harness = Harness::new(silent(Some(Input::raw(source))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.driver.send(&[(MEMORY, 0, true)]);
+    harness.driver.send(&[(BUFFERS, 1, true)]);
+    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.received(), [&b""[..], b"x"]);
 }
 
 #[test]
-fn a_reset_loses_no_input() {
+fn reset_keeps_pending_input() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let mut rig = Harness::new(silent(Some(Input::raw(source))));
-    rig.console.host_ready(RECEIVEQ, Readiness::Once);
-    rig.driver.send(&[(BUFFERS, 2, true)]);
-    rig.receive();
-    assert_eq!(rig.received(), [b"in"]);
-    rig.console.reset();
-    let mut rig = Harness::new(rig.console);
-    rig.driver.send(&[(BUFFERS, 9, true)]);
-    rig.receive();
-    assert_eq!(rig.received(), [b"put"]);
+    let mut harness = Harness::new(silent(Some(Input::raw(source))));
+    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.driver.send(&[(BUFFERS, 2, true)]);
+    harness.receive();
+    assert_eq!(harness.received(), [b"in"]);
+    harness.console.reset();
+    let mut harness = Harness::new(harness.console);
+    harness.driver.send(&[(BUFFERS, 9, true)]);
+    harness.receive();
+    assert_eq!(harness.received(), [b"put"]);
 }
 
 proptest! {
-    /// What the kernel's console does with the framing gives the bytes back.
+    /// The unquoting of the guest's kernel restores the bytes.
     #[test]
-    fn framing_can_be_undone(input in vec(prop_oneof![any::<u8>(), Just(4), Just(0x16), Just(13)], 0..600), room in 1u32..50) {
+    fn quoting_is_reversible(input in vec(prop_oneof![any::<u8>(), Just(4), Just(0x16), Just(13)], 0..600), size in 1u32..50) {
         let (source, mut writer) = pipe();
         writer.write_all(&input).unwrap();
         drop(writer);
-        let mut rig = Harness::new(silent(Some(Input::quoted(source))));
+        let mut harness = Harness::new(silent(Some(Input::quoted(source))));
         let mut framed = Vec::new();
-        while rig.console.host_event(RECEIVEQ).is_some() {
-            rig.console.host_ready(RECEIVEQ, Readiness::Once);
+        while harness.console.host_event(RECEIVEQ).is_some() {
+            harness.console.host_ready(RECEIVEQ, Readiness::Once);
             for _ in 0..16 {
-                rig.driver.send(&[(BUFFERS, room, true)]);
-                rig.receive();
-                framed.extend(rig.received().concat());
+                harness.driver.send(&[(BUFFERS, size, true)]);
+                harness.receive();
+                framed.extend(harness.received().concat());
             }
-            rig = Harness::new(rig.console);
+            harness = Harness::new(harness.console);
         }
         prop_assert_eq!(framed.pop(), Some(END_OF_FILE));
         let mut bytes = framed.into_iter();

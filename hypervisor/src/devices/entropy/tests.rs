@@ -2,7 +2,7 @@
 
 use super::config::MAX_REQUEST;
 use super::{Entropy, HostRandom};
-use crate::devices::virtio::test_utils::{BUFFERS, TestDriver, assert_refuses_hostile_chains};
+use crate::devices::virtio::test_utils::{BUFFERS, TestDriver, assert_rejects_malformed_queues};
 use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
 use std::io;
 use virtio_queue::Queue;
@@ -64,7 +64,7 @@ fn device_yields_at_the_work_limit() {
 
 #[test]
 fn invalid_chains_are_rejected() {
-    assert_refuses_hostile_chains(0, || Entropy::new(Counting::default()));
+    assert_rejects_malformed_queues(0, || Entropy::new(Counting::default()));
     let (mut device, mut driver) = (Entropy::new(Counting::default()), TestDriver::new(16));
     let mut queue = driver.queue();
     driver.send(&[(BUFFERS, 1, false), (BUFFERS, 1, true)]);

@@ -1,4 +1,4 @@
-//! Entries for fuzzers: each makes a guest of arbitrary bytes. Deterministic, without threads.
+//! Fuzz targets of the devices: each derives a guest from arbitrary bytes. Deterministic, without threads.
 
 mod net_backend;
 
@@ -27,93 +27,93 @@ use super::virtio::{Readiness, VirtioDevice};
 /// Size of guest memory in bytes.
 const MEMORY: u64 = 0x1_0000;
 
-/// Where the bytes of a guest are put that come with a queue that is set up: first the available ring ...
+/// Address of the available ring. The fuzzer's bytes are written from here on: to the available ring, ...
 const AVAILABLE: u32 = 0x10;
 
-/// ... then the descriptors, then buffers.
+/// ... the descriptor table, and buffers.
 const DESCRIPTORS: u32 = 0x40;
 
-/// The used ring is out of the way.
+/// Address of the used ring.
 const USED: u32 = 0x8000;
 
-/// How many descriptors the queues have.
-const SIZE: u32 = 16;
+/// Number of descriptors of each queue.
+const QUEUE_SIZE: u32 = 16;
 
-// The parts of a queue do not overlap (virtio 1.2, section 2.7).
-const _: () = assert!(AVAILABLE + 6 + 2 * SIZE <= DESCRIPTORS && DESCRIPTORS + 16 * SIZE <= USED);
+// The parts of a queue do not overlap (virtio 1.2 §2.7).
+const _: () = assert!(AVAILABLE + 6 + 2 * QUEUE_SIZE <= DESCRIPTORS && DESCRIPTORS + 16 * QUEUE_SIZE <= USED);
 
 /// Size of the disk in bytes.
-const DISK: u64 = 0x4000;
+const DISK_SIZE: u64 = 0x4000;
 
-/// MmioRegisters: `data` is a list of accesses, of changes of guest memory, and of turns of the device.
+/// Registers of a console: `data` is a sequence of register accesses, writes to guest memory, and calls that process a queue.
 ///
 /// # Panics
 ///
-/// The machine is in a state that must not be.
+/// The device's state is invalid.
 pub fn registers(data: &[u8]) {
-    let Some((mut machine, memory)) = machine(console_device()) else { return };
-    let mut script = Script(data);
-    while step(&mut script, &mut machine, &memory).is_some() {
-        check(&machine);
+    let Some((mut registers, memory)) = set_up(console_device()) else { return };
+    let mut source = ByteSource(data);
+    while step(&mut source, &mut registers, &memory).is_some() {
+        check(&registers);
     }
 }
 
-/// A console whose queues are set up, with `data` as guest memory.
+/// A console after initialisation, with `data` in guest memory.
 ///
 /// # Panics
 ///
-/// The machine is in a state that must not be.
+/// The device's state is invalid.
 pub fn console(data: &[u8]) {
-    walk(console_device(), data);
+    process_queues(console_device(), data);
 }
 
-/// An entropy device whose queue is set up, with `data` as guest memory.
+/// An entropy device after initialisation, with `data` in guest memory.
 ///
 /// # Panics
 ///
-/// The machine is in a state that must not be.
+/// The device's state is invalid.
 pub fn entropy(data: &[u8]) {
-    walk(Box::new(Entropy::new(io::repeat(0x5a))), data);
+    process_queues(Box::new(Entropy::new(io::repeat(0x5a))), data);
 }
 
-/// A disk whose queue is set up, with `data` as guest memory.
+/// A block device after initialisation, with `data` in guest memory.
 ///
 /// # Panics
 ///
-/// The machine is in a state that must not be, or the disk has changed its size.
+/// The device's state is invalid, or the size of the disk has changed.
 pub fn block(data: &[u8]) {
     let Ok(file) = TempFile::new().map(TempFile::into_file) else { return };
-    let (Ok(()), Ok(watched)) = (file.set_len(DISK), file.try_clone()) else { return };
+    let (Ok(()), Ok(watched)) = (file.set_len(DISK_SIZE), file.try_clone()) else { return };
     let Ok(device) = Block::new(file, data.first() == Some(&0)) else { return };
-    walk(Box::new(device), data);
-    assert_eq!(watched.metadata().map(|file| file.len()).ok(), Some(DISK));
+    process_queues(Box::new(device), data);
+    assert_eq!(watched.metadata().map(|file| file.len()).ok(), Some(DISK_SIZE));
 }
 
-/// A network device whose queues are set up, with `data` as guest memory. The frames that arrive are made of it, too.
+/// A network device after initialisation, with `data` in guest memory. Received frames are derived from `data`, too.
 ///
 /// # Panics
 ///
-/// The machine is in a state that must not be, or a frame that makes no sense goes out.
+/// The device's state is invalid, or the device sends an invalid frame.
 pub fn network(data: &[u8]) {
     let settings = NetConfig { mac: [2; 6], mtu: 1500 };
-    walk(Box::new(Net::new(Box::new(FuzzBackend::new(data)), settings)), data);
+    process_queues(Box::new(Net::new(Box::new(FuzzBackend::new(data)), settings)), data);
 }
 
-/// A stream of frames, `data`, that arrives in pieces of different sizes.
+/// A stream of frames, `data`, in reads of different sizes.
 ///
 /// # Panics
 ///
-/// A frame is found where there is none.
+/// A returned frame is not in the stream.
 pub fn frames(data: &[u8]) {
-    let (mut stream, mut incoming, mut found) = (Script(data), FrameReader::default(), 0);
+    let (mut stream, mut reader, mut found) = (ByteSource(data), FrameReader::default(), 0);
     let sizes = data.iter().rev().map(|&byte| usize::from(byte) + 1).chain(iter::repeat(1 << 16));
     let mut sizes = sizes.into_iter();
     let mut read = |buffer: &mut [u8]| {
-        let piece = stream.up_to(sizes.next().unwrap_or(1).min(buffer.len()));
-        buffer.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
-        Ok(piece.len())
+        let bytes = stream.up_to(sizes.next().unwrap_or(1).min(buffer.len()));
+        buffer.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Ok(bytes.len())
     };
-    while let Ok(frame) = incoming.next(&mut read) {
+    while let Ok(frame) = reader.next(&mut read) {
         found += 4;
         assert!((MIN_FRAME..=MAX_FRAME).contains(&frame.len()));
         assert_eq!(data.get(found..found + frame.len()), Some(frame));
@@ -126,80 +126,81 @@ fn console_device() -> Box<dyn VirtioDevice> {
     Box::new(Console::new(Output::new(Box::new(io::sink())), input))
 }
 
-fn machine(device: Box<dyn VirtioDevice>) -> Option<(MmioRegisters, GuestMemoryMmap)> {
+/// Registers of a device, and guest memory. Host events of all queues are reported as always ready.
+fn set_up(device: Box<dyn VirtioDevice>) -> Option<(MmioRegisters, GuestMemoryMmap)> {
     let memory =
         GuestMemoryMmap::from_ranges(&[(GuestAddress(0), hermit_interface::to_usize(MEMORY))]).ok()?;
-    let mut machine = MmioRegisters::new(device, memory.clone()).ok()?;
-    (0..machine.queue_count()).for_each(|index| machine.host_ready(index, Readiness::Always));
-    Some((machine, memory))
+    let mut registers = MmioRegisters::new(device, memory.clone()).ok()?;
+    (0..registers.queue_count()).for_each(|index| registers.host_ready(index, Readiness::Always));
+    Some((registers, memory))
 }
 
-/// Lets a device serve all its queues, which share one ring.
-fn walk(device: Box<dyn VirtioDevice>, data: &[u8]) {
-    let Some((mut machine, memory)) = machine(device) else { return };
-    let most = hermit_interface::to_usize(MEMORY - u64::from(AVAILABLE));
-    let data = data.get(..most).unwrap_or(data);
+/// Initialises a device with `data` in guest memory, and processes its queues, all of which have the same rings.
+fn process_queues(device: Box<dyn VirtioDevice>, data: &[u8]) {
+    let Some((mut registers, memory)) = set_up(device) else { return };
+    let max = hermit_interface::to_usize(MEMORY - u64::from(AVAILABLE));
+    let data = data.get(..max).unwrap_or(data);
     if memory.write_slice(data, GuestAddress(AVAILABLE.into())).is_err() {
         return;
     }
-    start(&mut machine);
-    assert!(machine.is_running(), "the driver keeps to the rules so far");
-    // A ring's worth, once more for what is added meanwhile, and some.
-    for index in (0..machine.queue_count()).cycle().take(8) {
-        machine.serve(index);
-        check(&machine);
+    start(&mut registers);
+    assert!(registers.is_running(), "the initialisation conforms to the specification");
+    // Several times for each queue: one call may yield before it has seen all chains.
+    for index in (0..registers.queue_count()).cycle().take(8) {
+        registers.serve(index);
+        check(&registers);
     }
 }
 
-fn write(machine: &mut MmioRegisters, register: u32, value: u32) {
-    machine.write(register.into(), &value.to_le_bytes());
+fn write(registers: &mut MmioRegisters, register: u32, value: u32) {
+    registers.write(register.into(), &value.to_le_bytes());
 }
 
-fn read(machine: &MmioRegisters, register: u32) -> u32 {
+fn read(registers: &MmioRegisters, register: u32) -> u32 {
     let mut word = [0; 4];
-    machine.read(register.into(), &mut word);
+    registers.read(register.into(), &mut word);
     u32::from_le_bytes(word)
 }
 
-/// What a driver does (virtio 1.2, section 3.1.1), with all that is offered.
-fn start(machine: &mut MmioRegisters) {
-    write(machine, VIRTIO_MMIO_STATUS, 1 | 2);
+/// Initialises the device (virtio 1.2 §3.1.1) with all offered features.
+fn start(registers: &mut MmioRegisters) {
+    write(registers, VIRTIO_MMIO_STATUS, 1 | 2);
     for page in [0, 1] {
-        write(machine, VIRTIO_MMIO_DEVICE_FEATURES_SEL, page);
-        write(machine, VIRTIO_MMIO_DRIVER_FEATURES_SEL, page);
-        let offered = read(machine, VIRTIO_MMIO_DEVICE_FEATURES);
-        write(machine, VIRTIO_MMIO_DRIVER_FEATURES, offered);
+        write(registers, VIRTIO_MMIO_DEVICE_FEATURES_SEL, page);
+        write(registers, VIRTIO_MMIO_DRIVER_FEATURES_SEL, page);
+        let offered = read(registers, VIRTIO_MMIO_DEVICE_FEATURES);
+        write(registers, VIRTIO_MMIO_DRIVER_FEATURES, offered);
     }
-    write(machine, VIRTIO_MMIO_STATUS, 1 | 2 | 8);
-    for queue in (0..).take(machine.queue_count()) {
-        write(machine, VIRTIO_MMIO_QUEUE_SEL, queue);
-        write(machine, VIRTIO_MMIO_QUEUE_NUM, SIZE);
-        write(machine, VIRTIO_MMIO_QUEUE_DESC_LOW, DESCRIPTORS);
-        write(machine, VIRTIO_MMIO_QUEUE_AVAIL_LOW, AVAILABLE);
-        write(machine, VIRTIO_MMIO_QUEUE_USED_LOW, USED);
-        write(machine, VIRTIO_MMIO_QUEUE_READY, 1);
+    write(registers, VIRTIO_MMIO_STATUS, 1 | 2 | 8);
+    for queue in (0..).take(registers.queue_count()) {
+        write(registers, VIRTIO_MMIO_QUEUE_SEL, queue);
+        write(registers, VIRTIO_MMIO_QUEUE_NUM, QUEUE_SIZE);
+        write(registers, VIRTIO_MMIO_QUEUE_DESC_LOW, DESCRIPTORS);
+        write(registers, VIRTIO_MMIO_QUEUE_AVAIL_LOW, AVAILABLE);
+        write(registers, VIRTIO_MMIO_QUEUE_USED_LOW, USED);
+        write(registers, VIRTIO_MMIO_QUEUE_READY, 1);
     }
-    write(machine, VIRTIO_MMIO_STATUS, 1 | 2 | 4 | 8);
+    write(registers, VIRTIO_MMIO_STATUS, 1 | 2 | 4 | 8);
 }
 
-/// What must always be true.
-fn check(machine: &MmioRegisters) {
-    let status = read(machine, VIRTIO_MMIO_STATUS);
+/// Asserts the invariants of `Status`.
+fn check(registers: &MmioRegisters) {
+    let status = read(registers, VIRTIO_MMIO_STATUS);
     let order = [(2, 1), (8, 2), (4, 8)];
     assert!(
         order.iter().all(|(step, before)| status & step == 0 || status & before != 0),
-        "status {status:#x} skips a step"
+        "status {status:#x} violates the order of its bits"
     );
     assert!(
-        !(machine.is_running() && status & VIRTIO_CONFIG_S_NEEDS_RESET != 0),
-        "a broken device goes on running"
+        !(registers.is_running() && status & VIRTIO_CONFIG_S_NEEDS_RESET != 0),
+        "a device that needs a reset is running"
     );
 }
 
 /// Arbitrary bytes, consumed from the front.
-struct Script<'a>(&'a [u8]);
+struct ByteSource<'a>(&'a [u8]);
 
-impl Script<'_> {
+impl ByteSource<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (front, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -213,36 +214,36 @@ impl Script<'_> {
     }
 }
 
-/// Does one thing; nothing if the script is at its end.
-fn step(script: &mut Script<'_>, machine: &mut MmioRegisters, memory: &GuestMemoryMmap) -> Option<()> {
-    let [kind] = script.take()?;
+/// Performs one action; `None` at the end of the bytes.
+fn step(source: &mut ByteSource<'_>, registers: &mut MmioRegisters, memory: &GuestMemoryMmap) -> Option<()> {
+    let [kind] = source.take()?;
     match kind % 8 {
-        0 => start(machine),
+        0 => start(registers),
         1 => {
-            let [low, high, width] = script.take()?;
+            let [low, high, width] = source.take()?;
             let mut data = [0; 16];
             let data = data.get_mut(..usize::from(width % 16))?;
-            machine.read(u16::from_le_bytes([low, high % 2]).into(), data);
+            registers.read(u16::from_le_bytes([low, high % 2]).into(), data);
         }
         2 => {
-            let [low, high, width] = script.take()?;
-            let data = script.take::<8>()?;
+            let [low, high, width] = source.take()?;
+            let data = source.take::<8>()?;
             let data = data.get(..usize::from(width % 9))?;
-            machine.write(u16::from_le_bytes([low, high % 2]).into(), data);
+            registers.write(u16::from_le_bytes([low, high % 2]).into(), data);
         }
-        // The registers that there are, with small values, so that something happens.
+        // Existing registers with small values, which are more likely to be valid.
         3 | 4 => {
-            let [register, low, high] = script.take()?;
-            write(machine, u32::from(register & 0x3f) * 4, u16::from_le_bytes([low, high]).into());
+            let [register, low, high] = source.take()?;
+            write(registers, u32::from(register & 0x3f) * 4, u16::from_le_bytes([low, high]).into());
         }
         5 => {
-            let [low, high, byte] = script.take()?;
+            let [low, high, byte] = source.take()?;
             let address = GuestAddress(u16::from_le_bytes([low, high]).into());
             memory.write_slice(&[byte], address).ok()?;
         }
         _ => {
-            let [queue] = script.take()?;
-            machine.serve((queue % 4).into());
+            let [queue] = source.take()?;
+            registers.serve((queue % 4).into());
         }
     }
     Some(())
@@ -254,11 +255,11 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// A guest whose rings have plausible indices, so that chains are followed.
+    /// Guest memory whose ring indices are mostly valid, so that chains are processed.
     fn guest() -> impl Strategy<Value = Vec<u8>> {
         let descriptor = (0u64..MEMORY, 0u32..0x2000, 0u16..8, 0u16..17);
-        let odd = (any::<u64>(), any::<u32>(), any::<u16>(), any::<u16>());
-        let descriptors = vec(prop_oneof![8 => descriptor, 1 => odd], 16);
+        let arbitrary = (any::<u64>(), any::<u32>(), any::<u16>(), any::<u16>());
+        let descriptors = vec(prop_oneof![8 => descriptor, 1 => arbitrary], 16);
         (0u16..20, vec(0u16..17, 16), descriptors, vec(0u8..12, 0..2048)).prop_map(
             |(index, heads, descriptors, rest)| {
                 let mut bytes = [[0; 2], index.to_le_bytes()].concat();
@@ -278,32 +279,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_script_breaks_the_registers(script in vec(any::<u8>(), 0..4096)) {
-            super::registers(&script);
+        fn registers_withstand_arbitrary_actions(bytes in vec(any::<u8>(), 0..4096)) {
+            super::registers(&bytes);
         }
 
         #[test]
-        fn no_guest_breaks_the_console(guest in guest()) {
+        fn console_withstands_arbitrary_queues(guest in guest()) {
             super::console(&guest);
         }
 
         #[test]
-        fn no_guest_breaks_the_entropy_device(guest in guest()) {
+        fn entropy_device_withstands_arbitrary_queues(guest in guest()) {
             super::entropy(&guest);
         }
 
         #[test]
-        fn no_guest_breaks_the_disk(guest in guest()) {
+        fn block_device_withstands_arbitrary_queues(guest in guest()) {
             super::block(&guest);
         }
 
         #[test]
-        fn no_guest_breaks_the_network(guest in guest()) {
+        fn network_device_withstands_arbitrary_queues(guest in guest()) {
             super::network(&guest);
         }
 
         #[test]
-        fn no_stream_breaks_the_network(
+        fn frame_reader_withstands_arbitrary_streams(
             lengths in vec(prop_oneof![8 => 14u32..600, 1 => 0u32..70_000], 0..8),
             rest in vec(any::<u8>(), 0..300),
         ) {
@@ -312,7 +313,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_break_a_device(bytes in vec(any::<u8>(), 0..1024)) {
+        fn devices_withstand_arbitrary_bytes(bytes in vec(any::<u8>(), 0..1024)) {
             super::console(&bytes);
             super::entropy(&bytes);
             super::block(&bytes);

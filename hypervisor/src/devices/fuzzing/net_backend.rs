@@ -1,4 +1,4 @@
-//! A network for fuzzers: what arrives is made of the guest's bytes, and what leaves must make sense.
+//! A network backend for fuzzers: received frames are derived from the guest's bytes, sent frames must be valid.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -9,25 +9,26 @@ use crate::devices::net::backend::{Backend, Disconnected, ReceivedFrame, TxStatu
 use crate::devices::net::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::net::{MAX_FRAME, MIN_FRAME};
 
-/// What a driver gets that takes everything.
+/// Offloads of a driver that has accepted all features.
 const ALL: Offloads = Offloads { checksum: true, tcp4: true, tcp6: true };
 
-/// The other end of the cable. It has no room now and then, and is cut after a number of frames.
+/// Backend that blocks now and then, and disconnects after a number of calls.
 #[derive(Debug)]
 pub(super) struct FuzzBackend {
     bytes: Vec<u8>,
-    turn: usize,
+    /// Number of calls of [`Self::next`].
+    calls: usize,
 }
 
 impl FuzzBackend {
     pub(super) fn new(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.to_vec(), turn: 0 }
+        Self { bytes: bytes.to_vec(), calls: 0 }
     }
 
-    /// Bytes that are different each time.
+    /// Bytes from another position at each call.
     fn next<const N: usize>(&mut self) -> [u8; N] {
-        self.turn += 1;
-        let start = self.turn * 7 % self.bytes.len().max(1);
+        self.calls += 1;
+        let start = self.calls * 7 % self.bytes.len().max(1);
         let bytes = self.bytes.get(start..).and_then(|rest| rest.first_chunk());
         bytes.copied().unwrap_or([0; N])
     }
@@ -42,23 +43,23 @@ impl Backend for FuzzBackend {
         Ok(())
     }
 
-    fn receive(&mut self, room: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
+    fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
         let [low, high, kind] = self.next();
         let header = VnetHeader::from(self.next::<VNET_HEADER_SIZE>());
-        if kind == 0xff || self.turn > 200 {
+        if kind == 0xff || self.calls > 200 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        let most = room.iter().map(VolatileSlice::len).sum();
-        let length = usize::from(u16::from_le_bytes([low, high & 0x1f])).min(most);
+        let max = buffers.iter().map(VolatileSlice::len).sum();
+        let length = usize::from(u16::from_le_bytes([low, high & 0x1f])).min(max);
         Ok((kind % 8 != 0).then_some(ReceivedFrame { header, length }))
     }
 
     fn send(&mut self, header: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected> {
         let length = frame.iter().map(VolatileSlice::len).sum();
         assert!((MIN_FRAME..=MAX_FRAME).contains(&length), "a frame of {length} bytes");
-        assert_eq!(header.validate(length, ALL), Ok(header), "a header that makes no sense");
-        let [turn] = self.next();
-        Ok(if turn % 8 == 7 { TxStatus::WouldBlock } else { TxStatus::Accepted })
+        assert_eq!(header.validate(length, ALL), Ok(header), "an invalid header");
+        let [choice] = self.next();
+        Ok(if choice % 8 == 7 { TxStatus::WouldBlock } else { TxStatus::Accepted })
     }
 
     fn flush(&mut self) -> Result<TxStatus, Disconnected> {

@@ -1,7 +1,7 @@
-//! A driver for tests: puts chains into the rings of a queue, good ones and bad ones.
+//! A driver for tests, which makes valid and invalid descriptor chains available.
 //!
-//! Not `virtio_queue::mock::MockSplitQueue`: that lets the used ring begin in the middle of the available ring, where
-//! the event index lies, and cannot wrap around.
+//! It replaces `virtio_queue::mock::MockSplitQueue`, whose used ring overlaps the `used_event` of the available ring, and
+//! whose indices cannot wrap around.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -15,43 +15,46 @@ use crate::devices::bus::BusDevice;
 /// Size of guest memory in bytes.
 pub(crate) const MEMORY: u64 = 0x40_0000;
 
-/// From here on there is nothing but buffers.
+/// Address from which on guest memory holds buffers only.
 pub(crate) const BUFFERS: u64 = 0x1_0000;
 
+/// Addresses of the parts of the queue.
 const DESCRIPTORS: u64 = 0x1000;
 const AVAILABLE: u64 = 0x4000;
 const USED: u64 = 0x6000;
 
-/// The flags of a descriptor (virtio 1.2, section 2.7.5).
+/// Flags of a descriptor (virtio 1.2 §2.7.5).
 pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const INDIRECT: u16 = 4;
 
-/// Address, length, flags, next.
+/// A descriptor: address, length, flags, next.
 pub(crate) type Descriptor = (u64, u32, u16, u16);
 
-/// A name, and what a driver does to break the rules.
+/// A name, and a function that prepares a malformed queue.
 type Case = (&'static str, fn(&mut TestDriver));
 
-/// A queue as its driver sees it.
+/// Driver side of a queue.
 #[derive(Debug)]
 pub(crate) struct TestDriver {
     pub(crate) memory: GuestMemoryMmap,
     size: u16,
     next_descriptor: u16,
+    /// Index of the available ring.
     available: u16,
+    /// Index of the used ring up to which [`Self::used`] has returned elements.
     seen: u16,
 }
 
 impl TestDriver {
-    /// A queue of this many descriptors.
+    /// Queue of `size` descriptors.
     pub(crate) fn new(size: u16) -> Self {
         let size_of_memory = usize::try_from(MEMORY).unwrap();
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), size_of_memory)]).unwrap();
         Self { memory, size, next_descriptor: 0, available: 0, seen: 0 }
     }
 
-    /// The device's side of the queue.
+    /// Device side of the queue.
     pub(crate) fn queue(&self) -> Queue {
         let mut queue = Queue::new(self.size).unwrap();
         queue.try_set_desc_table_address(GuestAddress(DESCRIPTORS)).unwrap();
@@ -62,12 +65,12 @@ impl TestDriver {
         queue
     }
 
-    /// Where the descriptors, the available and the used ring are.
+    /// Addresses of the descriptor table, the available ring and the used ring.
     pub(crate) fn addresses() -> [u64; 3] {
         [DESCRIPTORS, AVAILABLE, USED]
     }
 
-    /// Writes a descriptor into the table at `table`.
+    /// Writes a descriptor to the table at address `table`.
     pub(crate) fn describe_at(&self, table: u64, index: u16, descriptor: Descriptor) {
         let (address, length, flags, next) = descriptor;
         let at = GuestAddress(table + 16 * u64::from(index));
@@ -77,15 +80,15 @@ impl TestDriver {
         self.memory.write_obj(next, GuestAddress(at.0 + 14)).unwrap();
     }
 
-    /// Writes a descriptor.
+    /// Writes a descriptor to the queue's table.
     pub(crate) fn describe(&self, index: u16, descriptor: Descriptor) {
         self.describe_at(DESCRIPTORS, index, descriptor);
     }
 
-    /// Makes a chain available.
+    /// Makes the chain with this head available.
     pub(crate) fn offer(&mut self, head: u16) {
-        let slot = u64::from(self.available % self.size);
-        self.memory.write_obj(head, GuestAddress(AVAILABLE + 4 + 2 * slot)).unwrap();
+        let index = u64::from(self.available % self.size);
+        self.memory.write_obj(head, GuestAddress(AVAILABLE + 4 + 2 * index)).unwrap();
         self.set_available(self.available.wrapping_add(1));
     }
 
@@ -95,7 +98,8 @@ impl TestDriver {
         self.memory.write_obj(index, GuestAddress(AVAILABLE + 2)).unwrap();
     }
 
-    /// Makes a chain of these buffers available: address, length, whether the device writes.
+    /// Makes a chain of buffers available, each given as address, length, and whether it is device-writable. Returns the
+    /// chain's head.
     pub(crate) fn send(&mut self, buffers: &[(u64, u32, bool)]) -> u16 {
         let head = self.next_descriptor;
         for (number, &(address, length, writes)) in buffers.iter().enumerate() {
@@ -109,13 +113,13 @@ impl TestDriver {
         head
     }
 
-    /// Stores bytes and makes them available for reading.
+    /// Writes bytes to `address` and makes them available in a device-readable buffer.
     pub(crate) fn send_bytes(&mut self, address: u64, bytes: &[u8]) -> u16 {
         self.memory.write_slice(bytes, GuestAddress(address)).unwrap();
         self.send(&[(address, u32::try_from(bytes.len()).unwrap(), false)])
     }
 
-    /// What the device has given back since the last call: head and length. The next one causes an interrupt.
+    /// Elements of the used ring since the last call: head and length. Requests an interrupt for the next one.
     pub(crate) fn used(&mut self) -> Vec<(u32, u32)> {
         let mut used = Vec::new();
         while self.seen != self.memory.load::<u16>(GuestAddress(USED + 2), Ordering::SeqCst).unwrap() {
@@ -129,47 +133,47 @@ impl TestDriver {
         used
     }
 
-    /// How many chains the device has given back in all.
+    /// Index of the used ring: number of chains that the device has used, modulo 2^16.
     pub(crate) fn used_index(&self) -> u16 {
         self.memory.read_obj(GuestAddress(USED + 2)).unwrap()
     }
 
-    /// The flags of the available ring: whether interrupts are not wanted (section 2.7.7).
+    /// Writes the flags of the available ring, by which interrupts are suppressed (virtio 1.2 §2.7.7).
     pub(crate) fn set_available_flags(&self, flags: u16) {
         self.memory.write_obj(flags, GuestAddress(AVAILABLE)).unwrap();
     }
 
-    /// From which index on interrupts are wanted (section 2.7.7).
+    /// Writes `used_event`: the index of the used ring whose element causes an interrupt (virtio 1.2 §2.7.7).
     pub(crate) fn set_used_event(&self, index: u16) {
         self.memory.write_obj(index, GuestAddress(AVAILABLE + 4 + 2 * u64::from(self.size))).unwrap();
     }
 
-    /// From which index on notifications are wanted (section 2.7.10).
+    /// Reads `avail_event`: the index of the available ring whose element needs a notification (virtio 1.2 §2.7.10).
     pub(crate) fn avail_event(&self) -> u16 {
         self.memory.read_obj(GuestAddress(USED + 4 + 8 * u64::from(self.size))).unwrap()
     }
 
-    /// The flags of the used ring: whether notifications are wanted at all.
+    /// Reads the flags of the used ring, by which notifications are suppressed.
     pub(crate) fn used_flags(&self) -> u16 {
         self.memory.read_obj(GuestAddress(USED)).unwrap()
     }
 
-    /// Bytes of guest memory.
+    /// Reads guest memory.
     pub(crate) fn bytes(&self, address: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.memory.read_slice(&mut bytes, GuestAddress(address)).unwrap();
         bytes
     }
 
-    /// Chains that break the rules, one at a time, each in a new queue, with what the device must say of it.
-    pub(crate) fn hostile(size: u16) -> Vec<(&'static str, Self)> {
+    /// Malformed queues, each with the name of its defect.
+    pub(crate) fn malformed_queues(size: u16) -> Vec<(&'static str, Self)> {
         let cases: [Case; 12] = [
             ("a chain that loops", |driver| driver.describe(0, (BUFFERS, 1, NEXT, 0))),
             ("a chain that leaves the table", |driver| driver.describe(0, (BUFFERS, 1, NEXT, driver.size))),
-            ("a head that is not in the table", |driver| driver.offer(u16::MAX)),
+            ("a head outside the table", |driver| driver.offer(u16::MAX)),
             ("a buffer outside memory", |driver| driver.describe(0, (MEMORY, 1, 0, 0))),
             ("a buffer across the end of memory", |driver| driver.describe(0, (MEMORY - 1, 2, 0, 0))),
-            ("a buffer across the end of all addresses", |driver| {
+            ("a buffer across the end of the address space", |driver| {
                 driver.describe(0, (u64::MAX - 1, u32::MAX, WRITE, 0));
             }),
             ("an indirect table of 2^32 bytes", |driver| {
@@ -185,7 +189,7 @@ impl TestDriver {
                 driver.describe_at(BUFFERS, 0, (BUFFERS, 1, NEXT, 0));
                 driver.describe(0, (BUFFERS, 0xf_fff0, INDIRECT, 0));
             }),
-            ("something to read behind something to write", |driver| {
+            ("a readable buffer behind a writable one", |driver| {
                 driver.describe(0, (BUFFERS, 1, NEXT | WRITE, 1));
                 driver.describe(1, (BUFFERS, 1, 0, 0));
             }),
@@ -208,9 +212,9 @@ impl TestDriver {
     }
 }
 
-/// Checks that a device refuses everything that breaks the rules of queues, and gives nothing back.
-pub(crate) fn assert_refuses_hostile_chains<D: VirtioDevice>(index: usize, device: impl Fn() -> D) {
-    for (name, mut driver) in TestDriver::hostile(16) {
+/// Asserts that a device fails on every malformed queue, and uses no chain of it.
+pub(crate) fn assert_rejects_malformed_queues<D: VirtioDevice>(index: usize, device: impl Fn() -> D) {
+    for (name, mut driver) in TestDriver::malformed_queues(16) {
         let mut queue = driver.queue();
         let result = device().process(index, &mut queue, &driver.memory);
         assert!(result.is_err(), "{name}: {result:?}");
@@ -218,12 +222,12 @@ pub(crate) fn assert_refuses_hostile_chains<D: VirtioDevice>(index: usize, devic
     }
 }
 
-/// Counts what is raised.
+/// Interrupt line that counts interrupts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InterruptCounter(Arc<AtomicUsize>);
 
 impl InterruptCounter {
-    /// How many interrupts there were.
+    /// Number of interrupts.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -235,15 +239,15 @@ impl Interrupt for InterruptCounter {
     }
 }
 
-/// A device with two queues that gives back every chain as it is, and says what happened to it.
+/// A device with two queues that uses every chain without an effect, and logs the calls of its methods.
 #[derive(Debug, Default)]
 pub(crate) struct EchoDevice {
     pub(crate) log: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
 impl EchoDevice {
-    fn note(&self, what: &str) {
-        self.log.lock().unwrap().push(what.to_owned());
+    fn record(&self, call: &str) {
+        self.log.lock().unwrap().push(call.to_owned());
     }
 }
 
@@ -265,15 +269,15 @@ impl VirtioDevice for EchoDevice {
     }
 
     fn write_config(&mut self, offset: u64, data: &[u8]) {
-        self.note(&format!("config {offset} {data:?}"));
+        self.record(&format!("config {offset} {data:?}"));
     }
 
     fn activate(&mut self, features: u64) {
-        self.note(&format!("activate {features:#x}"));
+        self.record(&format!("activate {features:#x}"));
     }
 
     fn reset(&mut self) {
-        self.note("reset");
+        self.record("reset");
     }
 
     fn process(
@@ -282,7 +286,7 @@ impl VirtioDevice for EchoDevice {
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<Progress, DeviceError> {
-        self.note(&format!("process {index}"));
+        self.record(&format!("process {index}"));
         super::chain::serve_chains(queue, memory, |chain| {
             Ok(super::chain::Completion { written: 0, work: chain.length() })
         })
@@ -293,34 +297,34 @@ impl VirtioDevice for EchoDevice {
     }
 }
 
-/// Reads a register.
-pub(crate) fn read(slot: &MmioTransport, register: u64) -> u32 {
+/// Reads a register of a device.
+pub(crate) fn read(transport: &MmioTransport, register: u64) -> u32 {
     let mut word = [0x55; 4];
-    slot.read(register, &mut word);
+    transport.read(register, &mut word);
     u32::from_le_bytes(word)
 }
 
-/// Writes a register.
-pub(crate) fn write(slot: &MmioTransport, register: u64, value: u32) {
-    slot.write(register, &value.to_le_bytes());
+/// Writes a register of a device.
+pub(crate) fn write(transport: &MmioTransport, register: u64, value: u32) {
+    transport.write(register, &value.to_le_bytes());
 }
 
-/// Does what a driver does (virtio 1.2, section 3.1.1), up to DRIVER_OK. The last queue is where [`TestDriver`] has it;
-/// those before it stay unused.
-pub(crate) fn start(slot: &MmioTransport, queues: u32) {
+/// Initialises a device (virtio 1.2 §3.1.1) up to `DRIVER_OK`. The last of `queues` is that of a [`TestDriver`]; those
+/// before it are not set up.
+pub(crate) fn start(transport: &MmioTransport, queues: u32) {
     let [status, select, ready] = [0x70, 0x30, 0x44];
-    write(slot, status, 3);
+    write(transport, status, 3);
     for page in [0, 1] {
-        write(slot, 0x14, page);
-        write(slot, 0x24, page);
-        write(slot, 0x20, read(slot, 0x10));
+        write(transport, 0x14, page);
+        write(transport, 0x24, page);
+        write(transport, 0x20, read(transport, 0x10));
     }
-    write(slot, status, 0xb);
-    write(slot, select, queues - 1);
+    write(transport, status, 0xb);
+    write(transport, select, queues - 1);
     for (register, address) in [0x80, 0x90, 0xa0].into_iter().zip(TestDriver::addresses()) {
-        write(slot, register, u32::try_from(address).unwrap());
+        write(transport, register, u32::try_from(address).unwrap());
     }
-    write(slot, ready, 1);
-    write(slot, status, 0xf);
-    assert_eq!((read(slot, status), read(slot, ready)), (0xf, 1));
+    write(transport, ready, 1);
+    write(transport, status, 0xf);
+    assert_eq!((read(transport, status), read(transport, ready)), (0xf, 1));
 }

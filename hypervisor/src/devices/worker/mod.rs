@@ -1,4 +1,4 @@
-//! The thread that serves all devices.
+//! The event loop that processes the queues of devices.
 
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
@@ -10,26 +10,26 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::virtio::{HostEvent, Interest, MmioTransport, Progress, Readiness};
 
-/// Most events that are fetched at once.
-const EVENTS: usize = 64;
+/// Maximum number of events of one epoll_wait(2).
+const MAX_EVENTS: usize = 64;
 
-/// The host cannot tell what has happened.
+/// A call of epoll(7) has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("devices: waiting for events: {0}")]
 pub struct WorkerError(#[from] io::Error);
 
-/// What an event is about.
+/// Source of an event.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The worker is to end.
+    /// The event that ends the worker.
     Stop,
-    /// The guest has put something into a queue.
+    /// The kick of the worker's queue of this number: the driver has made chains available.
     Kick(usize),
-    /// What a queue waits for on the host has happened.
+    /// The host event of the worker's queue of this number ([`HostEvent`]).
     Host(usize),
 }
 
-/// As the number that an event carries.
+/// Encodes the source as the data of an epoll event.
 impl From<Source> for u64 {
     fn from(source: Source) -> Self {
         match source {
@@ -50,61 +50,61 @@ impl From<u64> for Source {
 
 /// A queue of a device.
 #[derive(Debug)]
-struct Queue {
-    slot: Arc<MmioTransport>,
+struct WorkerQueue {
+    device: Arc<MmioTransport>,
     index: usize,
-    /// By what the worker is woken now for this queue, besides the guest.
+    /// Host event that is registered with epoll for this queue.
     watched: Option<HostEvent>,
 }
 
-/// Serves the queues of all devices.
+/// Event loop over the queues of several devices.
 ///
-/// Each event means a bounded amount of work; if something is left then, the queue is kicked again, so all devices
-/// get their turn.
+/// Each event leads to a bounded amount of work. A queue with work left is kicked again and so served after the others:
+/// no device starves another.
 #[derive(Debug)]
 pub struct Worker {
-    slots: Vec<Arc<MmioTransport>>,
-    /// Of all slots, one after the other.
-    queues: Vec<Queue>,
+    devices: Vec<Arc<MmioTransport>>,
+    /// Queues of all devices.
+    queues: Vec<WorkerQueue>,
     epoll: Epoll,
     stop: EventFd,
 }
 
 impl Worker {
-    /// A worker for these devices, which ends once `stop` is signalled.
+    /// Worker for these devices. [`Self::run`] returns once `stop` is signalled.
     ///
     /// # Errors
     ///
-    /// The host has no more descriptors or memory.
-    pub fn new(slots: Vec<Arc<MmioTransport>>, stop: EventFd) -> Result<Self, WorkerError> {
-        let worker = Self { queues: queues(&slots), slots, epoll: Epoll::new()?, stop };
+    /// The host has no more file descriptors or memory.
+    pub fn new(devices: Vec<Arc<MmioTransport>>, stop: EventFd) -> Result<Self, WorkerError> {
+        let worker = Self { queues: queues(&devices), devices, epoll: Epoll::new()?, stop };
         worker.add(worker.stop.as_raw_fd(), EventSet::IN, Source::Stop)?;
         for (number, queue) in worker.queues.iter().enumerate() {
-            if let Some(kick) = queue.slot.kicks().get(queue.index) {
+            if let Some(kick) = queue.device.kicks().get(queue.index) {
                 worker.add(kick.as_raw_fd(), EventSet::IN, Source::Kick(number))?;
             }
         }
         Ok(worker)
     }
 
-    /// Serves devices until `stop` is signalled, then everything that the guest has sent so far ([`drain`]).
+    /// Processes events until `stop` is signalled, then drains the output queues ([`drain`]).
     ///
     /// # Errors
     ///
-    /// The host cannot tell what has happened. What the guest has sent has been served all the same.
+    /// A call of epoll(7) fails. The output queues are drained nevertheless.
     pub fn run(mut self) -> Result<(), WorkerError> {
         let result = self.serve_until_stopped();
-        drain(&self.slots);
+        drain(&self.devices);
         result
     }
 
     fn serve_until_stopped(&mut self) -> Result<(), WorkerError> {
-        let mut events = [EpollEvent::default(); EVENTS];
+        let mut events = [EpollEvent::default(); MAX_EVENTS];
         while self.serve_once(&mut events)?.is_continue() {}
         Ok(())
     }
 
-    /// Waits for events and handles them.
+    /// Waits for events and handles them. Breaks once `stop` is signalled.
     fn serve_once(&mut self, events: &mut [EpollEvent]) -> Result<ControlFlow<()>, WorkerError> {
         let count = match self.epoll.wait(-1, events) {
             Err(error) if error.kind() == ErrorKind::Interrupted => 0,
@@ -120,34 +120,38 @@ impl Worker {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Clears the kick of a queue and processes it.
     fn handle_kick(&mut self, number: usize) -> Result<(), WorkerError> {
         if let Some(queue) = self.queues.get(number) {
-            queue.slot.take_kick(queue.index);
+            queue.device.take_kick(queue.index);
         }
         self.serve(number)
     }
 
+    /// Reports the host event to the device and processes the queue.
     fn handle_host(&mut self, number: usize) -> Result<(), WorkerError> {
         if let Some(queue) = self.queues.get(number) {
-            queue.slot.host_ready(queue.index, Readiness::Once);
+            queue.device.host_ready(queue.index, Readiness::Once);
         }
         self.serve(number)
     }
 
+    /// Processes a queue, and arranges for the event upon which it is processed next.
     fn serve(&mut self, number: usize) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get(number) else { return Ok(()) };
-        match queue.slot.handle_queue(queue.index) {
+        match queue.device.handle_queue(queue.index) {
             Progress::Yielded => {
-                queue.slot.kick(queue.index);
+                queue.device.kick(queue.index);
                 Ok(())
             }
             Progress::Done => self.watch(number, None),
-            Progress::Blocked => self.watch(number, queue.slot.host_event(queue.index)),
+            Progress::Blocked => self.watch(number, queue.device.host_event(queue.index)),
         }
     }
 
-    /// Waits for the host only while a queue does: a descriptor at its end, or with more input than the guest takes, would
-    /// wake the worker again and again.
+    /// Registers the host event for which the queue waits, if any, in place of the one registered before. While the queue
+    /// does not wait, none is registered: epoll is level-triggered, so that a descriptor at its end of file, or with more
+    /// input than the guest consumes, would wake the worker continuously.
     fn watch(&mut self, number: usize, event: Option<HostEvent>) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.watched != event) else {
             return Ok(());
@@ -165,8 +169,8 @@ impl Worker {
             Ok(()) => queue.watched = event,
             // epoll(7) refuses regular files and devices that never block (EPERM).
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                queue.slot.host_ready(queue.index, Readiness::Always);
-                queue.slot.kick(queue.index);
+                queue.device.host_ready(queue.index, Readiness::Always);
+                queue.device.kick(queue.index);
             }
             Err(error) => return Err(error.into()),
         }
@@ -178,17 +182,18 @@ impl Worker {
     }
 }
 
-fn queues(slots: &[Arc<MmioTransport>]) -> Vec<Queue> {
-    let of = |slot: &Arc<MmioTransport>| {
-        let queue = |index| Queue { slot: Arc::clone(slot), index, watched: None };
-        (0..slot.kicks().len()).map(queue).collect::<Vec<_>>()
+fn queues(devices: &[Arc<MmioTransport>]) -> Vec<WorkerQueue> {
+    let of = |device: &Arc<MmioTransport>| {
+        let queue = |index| WorkerQueue { device: Arc::clone(device), index, watched: None };
+        (0..device.kicks().len()).map(queue).collect::<Vec<_>>()
     };
-    slots.iter().flat_map(of).collect()
+    devices.iter().flat_map(of).collect()
 }
 
-/// Serves everything that the guest has sent so far. May be called from any thread, at any time.
-pub fn drain(slots: &[Arc<MmioTransport>]) {
-    slots.iter().for_each(|slot| slot.drain());
+/// Processes the output queues of all devices until every chain that is available now is used. May be called from any
+/// thread, at any time.
+pub fn drain(devices: &[Arc<MmioTransport>]) {
+    devices.iter().for_each(|device| device.drain());
 }
 
 #[cfg(test)]

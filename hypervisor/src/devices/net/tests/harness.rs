@@ -1,4 +1,4 @@
-//! A device whose cable ends in the test, and the driver of one of its queues.
+//! A network device with a mock backend, and the driver of one of its queues.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -15,17 +15,17 @@ use crate::devices::net::{Net, NetConfig};
 use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
 use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
 
-pub(super) const SETTINGS: NetConfig = NetConfig { mac: [2, 1, 2, 3, 4, 5], mtu: 1500 };
+pub(super) const CONFIG: NetConfig = NetConfig { mac: [2, 1, 2, 3, 4, 5], mtu: 1500 };
 
-/// Features: checksums and segmentation both ways, buffers that are put together.
-pub(super) const CHECKSUM: u64 = 1 << 0;
-pub(super) const GUEST_CHECKSUM: u64 = 1 << 1;
+/// Feature bits (virtio 1.2 §5.1.3).
+pub(super) const CSUM: u64 = 1 << 0;
+pub(super) const GUEST_CSUM: u64 = 1 << 1;
 pub(super) const GUEST_TSO4: u64 = 1 << 7;
 pub(super) const HOST_TSO4: u64 = 1 << 11;
-pub(super) const MERGE: u64 = 1 << 15;
-pub(super) const ALL: u64 = CHECKSUM | GUEST_CHECKSUM | GUEST_TSO4 | HOST_TSO4 | MERGE | 1 << 8 | 1 << 12;
+pub(super) const MRG_RXBUF: u64 = 1 << 15;
+pub(super) const ALL: u64 = CSUM | GUEST_CSUM | GUEST_TSO4 | HOST_TSO4 | MRG_RXBUF | 1 << 8 | 1 << 12;
 
-/// A segment over IPv4 that is to be cut.
+/// Header of a large TCP segment over IPv4.
 pub(super) const SEGMENT: VnetHeader = VnetHeader {
     flags: 1,
     gso_type: 1,
@@ -36,29 +36,34 @@ pub(super) const SEGMENT: VnetHeader = VnetHeader {
     num_buffers: 0,
 };
 
-/// The other end.
+/// State of the mock backend.
 #[derive(Debug, Default)]
 pub(super) struct MockNetwork {
     pub(super) to_guest: VecDeque<(VnetHeader, Vec<u8>)>,
     pub(super) from_guest: Vec<(VnetHeader, Vec<u8>)>,
     pub(super) offloads: Vec<Offloads>,
-    /// How many frames it takes before it has no room.
-    pub(super) room: Option<usize>,
-    pub(super) is_lost: bool,
-    /// Frames were taken, but have not left.
-    pub(super) is_clogged: bool,
+    /// Number of frames that it still accepts, if limited.
+    pub(super) capacity: Option<usize>,
+    /// Whether it is disconnected.
+    pub(super) is_disconnected: bool,
+    /// Whether [`Backend::flush`] would block.
+    pub(super) is_congested: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct MockBackend(Arc<Mutex<MockNetwork>>);
 
 impl MockBackend {
-    pub(super) fn wire(&self) -> MutexGuard<'_, MockNetwork> {
+    pub(super) fn network(&self) -> MutexGuard<'_, MockNetwork> {
         self.0.lock().unwrap()
     }
 
-    fn state(&self) -> Result<(), Disconnected> {
-        if self.wire().is_lost { Err(io::Error::from(ErrorKind::BrokenPipe).into()) } else { Ok(()) }
+    fn check_connected(&self) -> Result<(), Disconnected> {
+        if self.network().is_disconnected {
+            Err(io::Error::from(ErrorKind::BrokenPipe).into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -68,34 +73,34 @@ impl Backend for MockBackend {
     }
 
     fn set_offloads(&mut self, offloads: Offloads) -> io::Result<()> {
-        self.wire().offloads.push(offloads);
+        self.network().offloads.push(offloads);
         Ok(())
     }
 
-    fn receive(&mut self, room: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
-        self.state()?;
-        assert!(room.len() <= MAX_IOVECS);
-        let Some((header, frame)) = self.wire().to_guest.pop_front() else { return Ok(None) };
-        scatter(&frame, room);
-        let most = room.iter().map(VolatileSlice::len).sum();
-        Ok(Some(ReceivedFrame { header, length: frame.len().min(most) }))
+    fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
+        self.check_connected()?;
+        assert!(buffers.len() <= MAX_IOVECS);
+        let Some((header, frame)) = self.network().to_guest.pop_front() else { return Ok(None) };
+        scatter(&frame, buffers);
+        let max = buffers.iter().map(VolatileSlice::len).sum();
+        Ok(Some(ReceivedFrame { header, length: frame.len().min(max) }))
     }
 
     fn send(&mut self, header: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected> {
-        self.state()?;
-        let mut wire = self.wire();
-        if wire.room == Some(0) {
+        self.check_connected()?;
+        let mut network = self.network();
+        if network.capacity == Some(0) {
             return Ok(TxStatus::WouldBlock);
         }
-        wire.room = wire.room.map(|room| room - 1);
+        network.capacity = network.capacity.map(|capacity| capacity - 1);
         let mut bytes = Vec::new();
         gather(frame, &mut bytes);
-        wire.from_guest.push((header, bytes));
+        network.from_guest.push((header, bytes));
         Ok(TxStatus::Accepted)
     }
 
     fn flush(&mut self) -> Result<TxStatus, Disconnected> {
-        Ok(if self.wire().is_clogged { TxStatus::WouldBlock } else { TxStatus::Accepted })
+        Ok(if self.network().is_congested { TxStatus::WouldBlock } else { TxStatus::Accepted })
     }
 
     fn input(&self) -> RawFd {
@@ -109,7 +114,7 @@ impl Backend for MockBackend {
 
 /// A device and the driver of one of its queues.
 pub(super) struct Harness {
-    pub(super) cable: MockBackend,
+    pub(super) backend: MockBackend,
     pub(super) net: Net,
     pub(super) driver: TestDriver,
     pub(super) queue: Queue,
@@ -122,18 +127,19 @@ impl Harness {
     }
 
     pub(super) fn with_queue(index: usize, features: u64, size: u16) -> Self {
-        let cable = MockBackend::default();
-        let mut net = Net::new(Box::new(cable.clone()), SETTINGS);
+        let backend = MockBackend::default();
+        let mut net = Net::new(Box::new(backend.clone()), CONFIG);
         net.activate(features);
         let driver = TestDriver::new(size);
         let queue = driver.queue();
-        Self { cable, net, driver, queue, index }
+        Self { backend, net, driver, queue, index }
     }
 
     pub(super) fn serve(&mut self) -> Result<Progress, DeviceError> {
         self.net.process(self.index, &mut self.queue, &self.driver.memory)
     }
 
+    /// Processes the queue until it no longer yields.
     pub(super) fn finish(&mut self) -> Progress {
         loop {
             let served = self.serve().unwrap();
@@ -143,18 +149,19 @@ impl Harness {
         }
     }
 
-    /// Offers buffers of this size, one behind the other.
-    pub(super) fn offer(&mut self, count: u32, size: u32) {
+    /// Makes `count` adjacent buffers of this size available.
+    pub(super) fn add_buffers(&mut self, count: u32, size: u32) {
         for number in 0..count {
             self.driver.send(&[(BUFFERS + u64::from(number * size), size, true)]);
         }
     }
 
+    /// Adds a frame for the guest to the backend.
     pub(super) fn arrive(&self, header: VnetHeader, frame: &[u8]) {
-        self.cable.wire().to_guest.push_back((header, frame.to_vec()));
+        self.backend.network().to_guest.push_back((header, frame.to_vec()));
     }
 
-    /// The frames that the driver has got: headers, and bytes from buffers of this size that were used in order.
+    /// Frames in the used buffers, which have this size and are used in order.
     pub(super) fn received(&mut self, size: u32) -> Vec<(VnetHeader, Vec<u8>)> {
         let used = self.driver.used();
         let mut rest = used.iter();
@@ -176,17 +183,18 @@ impl Harness {
         self.driver.bytes(BUFFERS + u64::from(head * size), usize::try_from(length).unwrap())
     }
 
-    /// Has the guest send a frame.
+    /// Makes a frame available in the `transmitq`.
     pub(super) fn send(&mut self, header: VnetHeader, frame: &[u8]) {
         self.driver.send_bytes(BUFFERS, &[&header.to_bytes()[..], frame].concat());
     }
 
+    /// Frames that the backend has accepted.
     pub(super) fn sent(&self) -> Vec<(VnetHeader, Vec<u8>)> {
-        std::mem::take(&mut self.cable.wire().from_guest)
+        std::mem::take(&mut self.backend.network().from_guest)
     }
 }
 
-/// Bytes that tell where they are.
+/// A frame in which each byte depends on its offset.
 pub(super) fn frame(length: usize) -> Vec<u8> {
     (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! Tests of chains, with drivers that break the rules.
+//! Tests of descriptor chains, also malformed ones.
 
 use super::{Buffers, Chain, Completion, has_available, serve_chains};
 use crate::devices::virtio::test_utils::{BUFFERS, INDIRECT, NEXT, TestDriver, WRITE};
@@ -19,7 +19,7 @@ fn read(buffers: &mut Buffers, memory: &GuestMemoryMmap, length: usize) -> Vec<u
 }
 
 #[test]
-fn a_chain_is_what_to_read_and_then_what_to_write() {
+fn chain_has_readable_and_writable_buffers() {
     let mut driver = TestDriver::new(16);
     assert!(!has_available(&driver.queue(), &driver.memory).unwrap());
     assert!(next(&driver).unwrap().is_none());
@@ -45,26 +45,26 @@ fn a_chain_is_what_to_read_and_then_what_to_write() {
 }
 
 #[test]
-fn a_chain_may_have_as_many_buffers_as_the_queue_and_no_more() {
-    for (count, is_good) in [(16, true), (17, false)] {
+fn chain_length_is_limited_to_the_queue_size() {
+    for (count, is_valid) in [(16, true), (17, false)] {
         let mut driver = TestDriver::new(16);
         (0..count - 1).for_each(|index| driver.describe_at(BUFFERS, index, (BUFFERS, 1, NEXT, index + 1)));
         driver.describe_at(BUFFERS, count - 1, (BUFFERS, 1, 0, 0));
         driver.describe(0, (BUFFERS, 16 * u32::from(count), INDIRECT, 0));
         driver.offer(0);
-        assert_eq!(next(&driver).is_ok(), is_good, "{count}");
+        assert_eq!(next(&driver).is_ok(), is_valid, "{count}");
     }
 }
 
 #[test]
-fn a_chain_that_breaks_the_rules_is_an_error() {
-    for (name, driver) in TestDriver::hostile(16) {
+fn malformed_chain_is_an_error() {
+    for (name, driver) in TestDriver::malformed_queues(16) {
         assert!(next(&driver).is_err(), "{name}");
     }
 }
 
 #[test]
-fn an_empty_indirect_table_is_an_error() {
+fn empty_indirect_table_is_an_error() {
     let mut driver = TestDriver::new(16);
     driver.describe(0, (BUFFERS, 0, INDIRECT, 0));
     driver.offer(0);
@@ -72,8 +72,8 @@ fn an_empty_indirect_table_is_an_error() {
 }
 
 #[test]
-fn lengths_that_add_up_to_more_than_32_bits_are_an_error() {
-    // What the sum would be is never mapped; it is the ring library that refuses it before memory is looked at.
+fn total_length_above_32_bits_is_an_error() {
+    // virtio-queue ends the iteration at the overflow, before the check of the buffer.
     let mut driver = TestDriver::new(16);
     driver.describe(0, (BUFFERS, 0x1000, NEXT, 1));
     driver.describe(1, (BUFFERS, u32::MAX, 0, 0));
@@ -82,15 +82,15 @@ fn lengths_that_add_up_to_more_than_32_bits_are_an_error() {
 }
 
 #[test]
-fn a_chain_of_nothing_is_a_chain() {
+fn chain_of_empty_buffers_is_valid() {
     let mut driver = TestDriver::new(16);
-    // An address means nothing if the length is zero.
+    // The address of an empty buffer has no meaning.
     driver.send(&[(u64::MAX, 0, false), (u64::MAX, 0, true)]);
     assert_eq!(next(&driver).unwrap().unwrap().length(), 0);
 }
 
 #[test]
-fn directions_are_checked() {
+fn wrong_direction_is_an_error() {
     let mut driver = TestDriver::new(16);
     driver.send(&[(BUFFERS, 1, false), (BUFFERS, 1, true)]);
     assert!(matches!(next(&driver).unwrap().unwrap().into_readable(), Err(DeviceError::Direction)));
@@ -102,10 +102,10 @@ fn directions_are_checked() {
 }
 
 #[test]
-fn serving_stops_at_the_end_or_at_the_limit() {
+fn serve_chains_stops_at_the_end_or_the_work_limit() {
     let mut driver = TestDriver::new(4);
     let mut queue = driver.queue();
-    // More often than indices have values.
+    // More chains than a ring index has values.
     for _ in 0..0x1_2000 {
         let head = driver.send(&[(BUFFERS, 1, false)]);
         let served = serve_chains(&mut queue, &driver.memory, |_| Ok(Completion { written: 3, work: 1 }));
@@ -127,7 +127,7 @@ fn serving_stops_at_the_end_or_at_the_limit() {
 }
 
 #[test]
-fn a_guest_that_goes_on_adding_chains_does_not_hold_the_device() {
+fn serve_chains_yields_although_the_guest_adds_chains() {
     let mut driver = TestDriver::new(4);
     let mut queue = driver.queue();
     let memory = driver.memory.clone();
@@ -141,9 +141,9 @@ fn a_guest_that_goes_on_adding_chains_does_not_hold_the_device() {
 }
 
 proptest! {
-    /// Cutting a chain into other pieces changes nothing.
+    /// The bytes of a chain do not depend on the boundaries of its buffers.
     #[test]
-    fn pieces_make_a_whole(lengths in vec(0u32..40, 1..16), cuts in vec(0usize..60, 0..8)) {
+    fn take_and_read_return_all_bytes_in_order(lengths in vec(0u32..40, 1..16), counts in vec(0usize..60, 0..8)) {
         let mut driver = TestDriver::new(16);
         let mut buffers = Vec::new();
         let mut expected = Vec::new();
@@ -157,10 +157,10 @@ proptest! {
         driver.send(&buffers);
         let mut rest = next(&driver).unwrap().unwrap().into_readable().unwrap();
         let mut found = Vec::new();
-        for cut in cuts {
+        for count in counts {
             let before = rest.length();
-            let mut front = rest.take(cut);
-            prop_assert_eq!(front.length(), cut.min(before));
+            let mut front = rest.take(count);
+            prop_assert_eq!(front.length(), count.min(before));
             prop_assert_eq!(front.length() + rest.length(), before);
             let length = front.length();
             found.extend(read(&mut front, &driver.memory, length));

@@ -1,4 +1,4 @@
-//! Tests of the registers: each one, and each step of the status.
+//! Tests of the registers, and of each step of the initialisation.
 
 mod processing;
 mod queues;
@@ -12,7 +12,7 @@ use super::{MmioRegisters, ServeOutcome};
 use crate::devices::virtio::MmioTransport;
 use crate::devices::virtio::test_utils::{BUFFERS, EchoDevice, TestDriver};
 
-/// Offsets of registers (virtio 1.2, section 4.2.2, table 4.1).
+/// Offsets of registers (virtio 1.2 §4.2.2).
 const MAGIC: u64 = 0x000;
 const VERSION: u64 = 0x004;
 const DEVICE: u64 = 0x008;
@@ -33,7 +33,7 @@ const USED: u64 = 0x0a0;
 const GENERATION: u64 = 0x0fc;
 const CONFIG: u64 = 0x100;
 
-/// Bits of the status (section 2.1).
+/// Bits of `Status` (virtio 1.2 §2.1).
 const ACKNOWLEDGE: u32 = 1;
 const DRIVER: u32 = 2;
 const DRIVER_OK: u32 = 4;
@@ -41,7 +41,7 @@ const FEATURES_OK: u32 = 8;
 const NEEDS_RESET: u32 = 64;
 const FAILED: u32 = 128;
 
-/// What [`EchoDevice`] offers with what every device offers: bits 28, 29 and 32.
+/// Features that [`EchoDevice`] offers (bits 3 and 40), and those that every device offers.
 const FEATURES: u64 = 1 << 3 | 1 << 28 | 1 << 29 | 1 << 32 | 1 << 40;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Harness {
         Self { registers, driver, log }
     }
 
-    /// A driver that has got as far as the given status.
+    /// Device that the driver has initialised up to `status`.
     fn at(status: u32) -> Self {
         let mut harness = Self::new();
         for step in [ACKNOWLEDGE, DRIVER, FEATURES_OK, DRIVER_OK] {
@@ -108,6 +108,7 @@ impl Harness {
         }
     }
 
+    /// Writes the addresses of a queue's parts, and 1 to `QueueReady`.
     fn place(&mut self, [descriptors, available, used]: [u64; 3]) {
         self.write_wide(DESCRIPTORS, descriptors);
         self.write_wide(AVAILABLE, available);
@@ -131,7 +132,7 @@ impl Harness {
 }
 
 #[test]
-fn identity_can_be_read_at_once() {
+fn identification_registers_are_readable_after_reset() {
     let harness = Harness::new();
     assert_eq!(harness.read(MAGIC), 0x7472_6976);
     assert_eq!(harness.read(VERSION), 2);
@@ -139,7 +140,7 @@ fn identity_can_be_read_at_once() {
     assert_eq!(harness.read(VENDOR).to_le_bytes(), *b"uhyv");
     assert_eq!(harness.read(STATUS), 0);
     assert_eq!(harness.read(GENERATION), 0);
-    // No shared memory: section 4.2.2 wants its length, and so its address, to be -1.
+    // Without shared memory, length and base are -1 (virtio 1.2 §4.2.2).
     assert!([0xb0, 0xb4, 0xb8, 0xbc].iter().all(|&register| harness.read(register) == u32::MAX));
 }
 
@@ -155,7 +156,7 @@ fn write_only_and_unknown_registers_read_as_zero() {
 }
 
 #[test]
-fn registers_are_accessed_whole() {
+fn accesses_of_other_widths_are_ignored() {
     let mut harness = Harness::new();
     for length in [0, 1, 2, 3, 5, 8, 16] {
         let mut data = vec![0x55; length];
@@ -170,7 +171,7 @@ fn registers_are_accessed_whole() {
 }
 
 #[test]
-fn the_configuration_is_accessed_in_any_width() {
+fn configuration_space_has_any_access_width() {
     let mut harness = Harness::new();
     let read = |offset, length| {
         let mut data = vec![0x55; length];
@@ -198,45 +199,45 @@ fn features_are_offered_in_pages() {
 }
 
 #[test]
-fn features_are_accepted_only_from_what_is_offered() {
+fn features_ok_requires_offered_features_and_version_1() {
     let cases = [
         (FEATURES, true),
         (1 << 32, true),
-        // Without VERSION_1, with an unknown feature in either page.
+        // Without VERSION_1; with a feature that is not offered, in either page.
         (FEATURES & !(1 << 32), false),
         (0, false),
         (FEATURES | 1, false),
         (FEATURES | 1 << 63, false),
     ];
-    for (features, is_good) in cases {
+    for (features, is_valid) in cases {
         let mut harness = Harness::at(ACKNOWLEDGE | DRIVER);
         harness.accept(features);
         harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
-        assert_eq!(harness.read(STATUS) & FEATURES_OK != 0, is_good, "{features:#x}");
+        assert_eq!(harness.read(STATUS) & FEATURES_OK != 0, is_valid, "{features:#x}");
     }
 }
 
 #[test]
-fn features_beyond_all_that_are_offered_are_not_accepted() {
-    for (value, is_good) in [(0, true), (1, false)] {
+fn features_above_bit_63_are_not_acceptable() {
+    for (value, is_valid) in [(0, true), (1, false)] {
         let mut harness = Harness::at(ACKNOWLEDGE | DRIVER);
         harness.accept(FEATURES);
         harness.write(ACCEPTED_SELECT, 2);
         harness.write(ACCEPTED, value);
         harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
-        assert_eq!(harness.read(STATUS) & FEATURES_OK != 0, is_good);
+        assert_eq!(harness.read(STATUS) & FEATURES_OK != 0, is_valid);
     }
 }
 
 #[test]
-fn features_are_chosen_between_driver_and_features_ok_only() {
+fn features_are_accepted_between_driver_and_features_ok_only() {
     // Too early: nothing is accepted, so VERSION_1 is missing.
     let mut harness = Harness::at(ACKNOWLEDGE);
     harness.accept(FEATURES);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
     assert_eq!(harness.read(STATUS), ACKNOWLEDGE | DRIVER);
-    // Too late: what was accepted stays.
+    // Too late: the accepted features do not change.
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     harness.accept(1 << 32);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
@@ -244,23 +245,23 @@ fn features_are_chosen_between_driver_and_features_ok_only() {
 }
 
 #[test]
-fn the_status_takes_one_step_after_the_other() {
+fn status_bits_are_set_in_order() {
     let mut harness = Harness::new();
     for (written, expected) in [
         (DRIVER, 0),
         (FEATURES_OK | DRIVER_OK, 0),
         (ACKNOWLEDGE, ACKNOWLEDGE),
         (ACKNOWLEDGE | DRIVER_OK, ACKNOWLEDGE),
-        // A bit that is not a step.
+        // An undefined bit.
         (ACKNOWLEDGE | 0x10, ACKNOWLEDGE),
         (ACKNOWLEDGE | DRIVER, ACKNOWLEDGE | DRIVER),
-        // A driver does not clear bits.
+        // A driver does not clear single bits.
         (DRIVER, ACKNOWLEDGE | DRIVER),
-        // Nor does it set this one.
+        // A driver does not set DEVICE_NEEDS_RESET.
         (ACKNOWLEDGE | DRIVER | NEEDS_RESET, ACKNOWLEDGE | DRIVER),
         (ACKNOWLEDGE | DRIVER | DRIVER_OK, ACKNOWLEDGE | DRIVER),
         (0, 0),
-        // Two at a time are fine.
+        // Two bits at a time.
         (ACKNOWLEDGE | DRIVER, ACKNOWLEDGE | DRIVER),
     ] {
         harness.write(STATUS, written);
@@ -269,7 +270,7 @@ fn the_status_takes_one_step_after_the_other() {
 }
 
 #[test]
-fn a_driver_that_has_failed_gets_no_further() {
+fn failed_bit_stops_the_device() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | FAILED);
     let status = harness.read(STATUS);
@@ -284,7 +285,7 @@ fn a_driver_that_has_failed_gets_no_further() {
 }
 
 #[test]
-fn a_reset_makes_everything_new() {
+fn reset_restores_the_initial_state() {
     let mut harness = Harness::running();
     harness.driver.send(&[(BUFFERS, 1, false)]);
     assert!(harness.registers.serve(0).needs_interrupt);
@@ -295,13 +296,13 @@ fn a_reset_makes_everything_new() {
     assert_eq!(harness.interrupts(), 0);
     assert_eq!([harness.read(STATUS), harness.read(QUEUE_READY), harness.read(INTERRUPTS)], [0; 3]);
     assert_eq!(harness.registers.serve(0), ServeOutcome::IDLE);
-    // Neither features nor addresses are left.
+    // The accepted features and the addresses are cleared.
     harness.write(STATUS, ACKNOWLEDGE | DRIVER);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
     assert_eq!(harness.read(STATUS), ACKNOWLEDGE | DRIVER);
     harness.accept(FEATURES);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
-    // The rings start at the beginning again: what lies in the ring is found once more.
+    // The ring indices are cleared: the chain in the available ring is taken again.
     harness.set_up(0);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
     assert!(harness.registers.serve(0).needs_interrupt);
@@ -309,7 +310,7 @@ fn a_reset_makes_everything_new() {
 
 proptest! {
     #[test]
-    fn accesses_of_any_kind_are_safe(
+    fn device_can_be_reset_after_arbitrary_accesses(
         accesses in vec((0..MmioTransport::SIZE, vec(any::<u8>(), 0..9), any::<bool>(), 0usize..4), 0..200)
     ) {
         let mut harness = Harness::new();
@@ -321,8 +322,7 @@ proptest! {
             }
             harness.registers.serve(queue);
         }
-        // Whatever has happened, a reset helps.
-        harness.write(STATUS, 0);
+                harness.write(STATUS, 0);
         prop_assert_eq!(harness.read(STATUS), 0);
         harness.write(STATUS, ACKNOWLEDGE | DRIVER);
         harness.accept(FEATURES);

@@ -1,4 +1,4 @@
-//! What a running device does with its queues.
+//! Tests of the processing of queues.
 
 use vm_memory::{Bytes, GuestAddress};
 
@@ -7,11 +7,11 @@ use crate::devices::virtio::Progress;
 use crate::devices::virtio::mmio::ServeOutcome;
 use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
 
-/// A few chains of this many bytes are enough work for once.
-const MUCH: u32 = 0x2_0000;
+/// Length of a chain, two of which reach the work limit.
+const LONG_CHAIN: u32 = 0x2_0000;
 
 #[test]
-fn chains_come_back_with_an_interrupt() {
+fn used_chain_raises_an_interrupt() {
     let mut harness = Harness::running();
     assert_eq!(harness.registers.serve(0), ServeOutcome::IDLE);
     assert_eq!(harness.interrupts(), 0);
@@ -24,9 +24,9 @@ fn chains_come_back_with_an_interrupt() {
 }
 
 #[test]
-fn an_interrupt_comes_when_the_driver_wants_one() {
+fn interrupt_is_raised_at_the_event_index_only() {
     let mut harness = Harness::running();
-    // Not before the third chain.
+    // Suppressed before the third chain.
     harness.driver.set_used_event(2);
     let serve = |harness: &mut Harness| {
         harness.driver.send(&[(BUFFERS, 1, false)]);
@@ -36,7 +36,7 @@ fn an_interrupt_comes_when_the_driver_wants_one() {
 }
 
 #[test]
-fn notifications_are_wanted_from_the_next_chain_on() {
+fn avail_event_requests_a_notification_of_the_next_chain() {
     let mut harness = Harness::running();
     for count in 1..40 {
         harness.driver.send(&[(BUFFERS, 1, false)]);
@@ -46,16 +46,16 @@ fn notifications_are_wanted_from_the_next_chain_on() {
 }
 
 #[test]
-fn without_event_indices_notifications_are_off_while_the_device_works() {
+fn without_event_index_notifications_are_suppressed_until_the_queue_is_done() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER);
     harness.accept(1 << 32);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
     harness.set_up(0);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
     for _ in 0..16 {
-        harness.driver.send(&[(BUFFERS, MUCH, false)]);
+        harness.driver.send(&[(BUFFERS, LONG_CHAIN, false)]);
     }
-    // It stops in between, for others to have their turn.
+    // The work limit.
     assert_eq!(
         harness.registers.serve(0),
         ServeOutcome { progress: Progress::Yielded, needs_interrupt: true }
@@ -67,10 +67,10 @@ fn without_event_indices_notifications_are_off_while_the_device_works() {
 }
 
 #[test]
-fn a_driver_that_breaks_the_rules_loses_the_device_until_it_resets_it() {
-    for (name, driver) in TestDriver::hostile(16) {
+fn malformed_queue_stops_the_device_until_its_reset() {
+    for (name, driver) in TestDriver::malformed_queues(16) {
         let mut harness = Harness::running();
-        // Same layout, other memory.
+        // Copies the malformed queue, which has the same layout.
         harness.driver.memory.write_slice(&driver.bytes(0, 0x2_0000), GuestAddress(0)).unwrap();
         let status = harness.read(STATUS);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Setting up queues.
+//! Tests of the queue registers.
 
 use vm_memory::{Bytes, GuestAddress};
 
@@ -11,31 +11,31 @@ use crate::devices::virtio::mmio::ServeOutcome;
 use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver};
 
 #[test]
-fn queues_have_sizes() {
+fn queue_size_is_a_power_of_two_up_to_the_maximum() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
-    let mut most = |queue| {
+    let mut max_size = |queue| {
         harness.write(QUEUE_SELECT, queue);
         harness.read(QUEUE_MAX)
     };
-    assert_eq!([most(0), most(1), most(2), most(u32::MAX)], [16, 8, 0, 0]);
+    assert_eq!([max_size(0), max_size(1), max_size(2), max_size(u32::MAX)], [16, 8, 0, 0]);
     harness.write(QUEUE_SELECT, 1);
     for (size, expected) in [(4, 4), (16, 4), (0, 4), (3, 4), (0x1_0002, 4), (8, 8)] {
         harness.write(QUEUE_SIZE, size);
         assert_eq!(harness.registers.queues[1].queue().state().size, expected, "{size}");
     }
-    // A queue that does not exist takes anything and stays away.
+    // Writes to a queue that does not exist are ignored.
     harness.write(QUEUE_SELECT, 2);
     harness.place(TestDriver::addresses());
     assert_eq!(harness.read(QUEUE_READY), 0);
 }
 
 #[test]
-fn addresses_have_two_halves() {
+fn queue_addresses_have_two_halves() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     harness.place(TestDriver::addresses());
     let state = harness.registers.queues[0].queue().state();
     assert_eq!([state.desc_table, state.avail_ring, state.used_ring], TestDriver::addresses());
-    // Any high half leads out of memory.
+    // Every high half other than 0 is outside guest memory.
     for register in [DESCRIPTORS, AVAILABLE, USED] {
         let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
         harness.place([0; 3]);
@@ -47,7 +47,7 @@ fn addresses_have_two_halves() {
 }
 
 #[test]
-fn a_queue_must_lie_in_memory() {
+fn queue_outside_memory_or_misaligned_needs_a_reset() {
     // With 16 descriptors the parts have 256, 38 and 134 bytes.
     let good = TestDriver::addresses();
     let [descriptors, available, used] = good;
@@ -66,18 +66,18 @@ fn a_queue_must_lie_in_memory() {
         ([descriptors, u64::MAX - 1, used], false),
         ([descriptors, available, u64::MAX - 3], false),
     ];
-    for (addresses, is_good) in cases {
+    for (addresses, is_valid) in cases {
         let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
         harness.place(addresses);
-        assert_eq!(harness.read(QUEUE_READY) == 1, is_good, "{addresses:x?}");
-        assert_eq!(harness.read(STATUS) & NEEDS_RESET == 0, is_good, "{addresses:x?}");
-        // It is not running yet, so there is no interrupt.
+        assert_eq!(harness.read(QUEUE_READY) == 1, is_valid, "{addresses:x?}");
+        assert_eq!(harness.read(STATUS) & NEEDS_RESET == 0, is_valid, "{addresses:x?}");
+        // No interrupt before DRIVER_OK.
         assert_eq!(harness.interrupts(), 0);
     }
 }
 
 #[test]
-fn rings_at_the_very_end_of_memory_work() {
+fn queue_at_the_end_of_memory_works() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     let (available, used) = (MEMORY - 38, MEMORY - 256);
     harness.place([BUFFERS, available, used]);
@@ -89,7 +89,7 @@ fn rings_at_the_very_end_of_memory_work() {
 }
 
 #[test]
-fn a_queue_is_set_up_between_features_ok_and_driver_ok_only() {
+fn queue_is_set_up_between_features_ok_and_driver_ok_only() {
     for status in [0, ACKNOWLEDGE, ACKNOWLEDGE | DRIVER] {
         let mut harness = Harness::at(status);
         harness.place(TestDriver::addresses());
@@ -99,7 +99,7 @@ fn a_queue_is_set_up_between_features_ok_and_driver_ok_only() {
     harness.write(QUEUE_SELECT, 1);
     harness.place(TestDriver::addresses());
     assert_eq!(harness.read(QUEUE_READY), 0);
-    // Ready is one, nothing else.
+    // QueueReady takes no other value than 1.
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     harness.place(TestDriver::addresses());
     harness.write(QUEUE_READY, 0);
@@ -108,21 +108,21 @@ fn a_queue_is_set_up_between_features_ok_and_driver_ok_only() {
 }
 
 #[test]
-fn a_queue_that_has_started_does_not_change() {
+fn ready_queue_ignores_writes() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     harness.set_up(0);
     let before = harness.registers.queues[0].queue().state();
     harness.write(QUEUE_SIZE, 4);
     harness.place([0x2000, 0x3000, 0x3800]);
     assert_eq!(harness.registers.queues[0].queue().state(), before);
-    // Nor afterwards: what was written meanwhile has been ignored.
+    // The ignored values do not take effect later.
     harness.write(QUEUE_READY, 0);
     harness.write(QUEUE_READY, 1);
     assert_eq!(harness.registers.queues[0].queue().state(), before);
 }
 
 #[test]
-fn a_queue_that_was_stopped_is_not_served() {
+fn stopped_queue_is_not_processed() {
     let mut harness = Harness::running();
     harness.driver.send(&[(BUFFERS, 1, false)]);
     harness.write(QUEUE_READY, 0);
@@ -133,7 +133,7 @@ fn a_queue_that_was_stopped_is_not_served() {
 }
 
 #[test]
-fn serving_a_queue_that_is_not_there_does_nothing() {
+fn serve_ignores_queues_that_are_not_ready() {
     let mut harness = Harness::running();
     harness.log();
     for index in [1, 2, usize::MAX] {
