@@ -114,8 +114,8 @@ fn network(choice: Option<NetworkOption>, ports: Vec<PortForward>) -> Result<Opt
         None => Some(NetworkConfig::new(BackendConfig::Passt(Vec::new()))),
     };
     match network {
-        Some(NetworkConfig { link: BackendConfig::Passt(_), .. }) => {
-            Ok(network.map(|network| NetworkConfig { link: BackendConfig::Passt(ports), ..network }))
+        Some(NetworkConfig { backend: BackendConfig::Passt(_), .. }) => {
+            Ok(network.map(|network| NetworkConfig { backend: BackendConfig::Passt(ports), ..network }))
         }
         _ if ports.is_empty() => Ok(network),
         Some(_) => {

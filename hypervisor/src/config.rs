@@ -1,4 +1,4 @@
-//! What a machine is to be, in types that cannot hold a bad value.
+//! Configuration of a machine, in types without invalid values.
 
 pub mod network;
 
@@ -15,49 +15,49 @@ pub use hermit_interface::memory_size::MemorySize;
 
 use self::network::NetworkConfig;
 
-/// A machine and what runs in it.
+/// Configuration of a machine and its guest.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The image's file.
+    /// File of the image.
     pub image: PathBuf,
-    /// The program's arguments, without its name.
+    /// Arguments of the program, without its name.
     pub arguments: Vec<OsString>,
-    /// The program's environment.
+    /// Environment variables of the program.
     pub environment: Vec<Variable>,
-    /// How many processors.
+    /// Number of vCPUs.
     pub cpus: CpuCount,
-    /// How much memory.
+    /// Size of guest memory.
     pub memory: MemorySize,
-    /// Disks, in the order in which the guest finds them.
+    /// Disks, in the order of `/dev/vda`, `/dev/vdb`, ...
     pub disks: Vec<DiskConfig>,
-    /// The network device, if there is one.
+    /// Network device, if there is one.
     pub network: Option<NetworkConfig>,
-    /// What runs the processors.
+    /// Engine that executes the vCPUs.
     pub engine: EngineKind,
-    /// Whether the hypervisor confines itself ([`crate::sandbox`]): always, but to debug it.
+    /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the hypervisor.
     pub sandbox: bool,
-    /// The port on which the machine waits for gdb ([`crate::gdb`]), if it is to be debugged; 0 is any that is free.
+    /// TCP port on which the machine waits for gdb ([`crate::gdb`]) before the guest starts; 0 is any free port.
     pub gdb: Option<u16>,
 }
 
-/// What runs a machine's processors.
+/// Kind of engine, which executes the vCPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum EngineKind {
-    /// KVM if it runs code at full speed, otherwise a process.
+    /// KVM, unless it is missing or runs in software emulation; otherwise a process.
     #[default]
     Auto,
-    /// KVM, even if it merely emulates.
+    /// KVM, even in software emulation.
     Kvm,
-    /// A sandboxed process, without virtualisation hardware.
+    /// A sandboxed process; needs no virtualisation hardware.
     Process,
 }
 
-/// A number of processors that a machine can have.
+/// Number of vCPUs, from 1 to [`MAX_CPUS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuCount(NonZeroU32);
 
 impl CpuCount {
-    /// As a number.
+    /// The number.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()
@@ -90,7 +90,7 @@ impl FromStr for CpuCount {
 pub struct Variable(OsString);
 
 impl Variable {
-    /// The variable as the guest gets it.
+    /// The variable as in the guest's environment.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.0.into_vec()
@@ -108,12 +108,12 @@ impl TryFrom<OsString> for Variable {
     }
 }
 
-/// A file that the guest sees as a disk.
+/// A file of the host as a disk of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskConfig {
-    /// The file: raw bytes, without a format of its own.
+    /// Raw disk image, or a block device.
     pub file: PathBuf,
-    /// The guest cannot write it.
+    /// Whether the guest cannot write to it.
     pub read_only: bool,
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use std::ffi::OsString;
 
     #[test]
-    fn a_machine_has_1_to_64_cpus() {
+    fn cpu_count_is_1_to_64() {
         assert_eq!("64".parse::<CpuCount>().unwrap().get(), 64);
         for text in ["0", "65", "-1", "two", ""] {
             assert!(text.parse::<CpuCount>().unwrap_err().contains("1 to 64"), "{text}");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_has_a_name() {
+    fn variable_without_a_name_is_an_error() {
         let parse = |text: &str| Variable::try_from(OsString::from(text));
         assert_eq!(parse("A=b=c").unwrap().into_bytes(), b"A=b=c");
         assert!(parse("A=").is_ok());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_may_be_read_only() {
+    fn disk_suffix_ro_is_read_only() {
         assert_eq!("a.img".parse(), Ok(DiskConfig { file: "a.img".into(), read_only: false }));
         assert_eq!("/x/a:ro".parse(), Ok(DiskConfig { file: "/x/a".into(), read_only: true }));
         assert!(":ro".parse::<DiskConfig>().is_err());

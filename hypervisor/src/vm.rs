@@ -168,7 +168,7 @@ impl Vm<Configured> {
 fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     let mut line = Encoder::new();
     line.argv0(file.program());
-    config.network.iter().for_each(|network| network::describe(network, &mut line));
+    config.network.iter().for_each(|network| network::encode_options(network, &mut line));
     config.environment.iter().for_each(|variable| line.env(&variable.clone().into_bytes()));
     config.arguments.iter().for_each(|argument| line.arg(&argument.clone().into_vec()));
     line.finish()

@@ -1,4 +1,4 @@
-//! What network a machine is to have.
+//! Configuration of the network device: the value of `--net`.
 
 mod forward;
 mod mac;
@@ -15,46 +15,46 @@ pub use self::forward::{PortForward, Protocol, first_conflict};
 pub use self::mac::MacAddress;
 use crate::devices::net::backend::{passt, tap};
 
-/// Fewest bytes of an IP packet that a host must take (RFC 791). Guests count on that.
-const LEAST_MTU: u16 = 576;
+/// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on it.
+const MIN_MTU: u16 = 576;
 
-/// How the network is written on the command line.
+/// Syntax of the option, for error messages.
 const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname=";
 
-/// A network device, and what is behind it.
+/// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// What is at the other end of the cable.
-    pub link: BackendConfig,
-    /// The guest's address on the network; without it, a random one.
+    /// Backend of the device.
+    pub backend: BackendConfig,
+    /// MAC address of the guest; random if `None`.
     pub mac: Option<MacAddress>,
-    /// Most bytes of an IP packet; without it, as many as the link takes.
+    /// MTU in bytes; the backend's maximum if `None`.
     pub mtu: Option<u16>,
-    /// The guest's addresses; without any, it asks for them.
+    /// IP addresses of the guest. If empty, the guest configures itself by DHCP and SLAAC.
     pub addresses: Vec<Cidr>,
-    /// Where what is for other networks goes.
+    /// Default gateways, at most one for each IP version.
     pub gateways: Vec<IpAddr>,
-    /// Who knows the addresses of names.
+    /// DNS servers.
     pub nameservers: Vec<IpAddr>,
-    /// How the guest is called.
+    /// Host name of the guest.
     pub hostname: Option<String>,
 }
 
-/// What is at the other end of the cable.
+/// Backend of a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendConfig {
-    /// A network interface of the host's.
+    /// A TAP interface of the host.
     Tap(InterfaceName),
-    /// A program that makes the guest's connections, and hands over those that come for these ports.
+    /// passt(1), with these forwarded ports.
     Passt(Vec<PortForward>),
 }
 
 impl NetworkConfig {
-    /// This link, and nothing special.
+    /// Device with this backend, and the defaults.
     #[must_use]
-    pub const fn new(link: BackendConfig) -> Self {
+    pub const fn new(backend: BackendConfig) -> Self {
         Self {
-            link,
+            backend,
             mac: None,
             mtu: None,
             addresses: Vec::new(),
@@ -64,22 +64,22 @@ impl NetworkConfig {
         }
     }
 
-    /// Follows `key=value`.
+    /// Applies an option `key=value`.
     fn set(&mut self, option: &str) -> Result<(), String> {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         match key {
-            "mac" => once(key, &mut self.mac, value.parse()?),
-            "mtu" => once(key, &mut self.mtu, mtu(value)?),
+            "mac" => set_once(key, &mut self.mac, value.parse()?),
+            "mtu" => set_once(key, &mut self.mtu, mtu(value)?),
             "ip" => add(key, &mut self.addresses, own_address(value)?, MAX_ADDRESSES),
             "gateway" => self.add_gateway(address(value)?),
             "dns" => add(key, &mut self.nameservers, address(value)?, MAX_NAMESERVERS),
-            "hostname" if is_hostname(value) => once(key, &mut self.hostname, value.to_owned()),
+            "hostname" if is_hostname(value) => set_once(key, &mut self.hostname, value.to_owned()),
             "hostname" => Err(format!("`{value}` is no name of a host")),
             _ => Err(format!("a network has no `{key}`: {HELP}")),
         }
     }
 
-    /// The guest takes the first of each kind.
+    /// Adds a default gateway. The guest's kernel uses the first of each IP version, so that a second one is an error.
     fn add_gateway(&mut self, gateway: IpAddr) -> Result<(), String> {
         if self.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
             return Err(format!(
@@ -90,27 +90,27 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Fewest bytes of an IP packet with which the guest can do.
+    /// Minimum MTU in bytes that the guest's addresses require.
     #[must_use]
-    pub fn least_mtu(&self) -> u16 {
+    pub fn min_mtu(&self) -> u16 {
         let has_v6 = self.addresses.iter().any(|own| own.address.is_ipv6());
-        if has_v6 { LEAST_MTU_V6 } else { LEAST_MTU }
+        if has_v6 { LEAST_MTU_V6 } else { MIN_MTU }
     }
 
-    /// Refuses packets that are too small for the guest or too large for the link: both are known only when all is read.
+    /// Checks the MTU against the guest's addresses and the backend. Possible only after all options are applied.
     fn check_mtu(&self) -> Result<(), String> {
         let Some(mtu) = self.mtu else { return Ok(()) };
-        let (least, most) = (self.least_mtu(), self.link.max_mtu());
-        if (least..=most).contains(&mtu) {
+        let (min, max) = (self.min_mtu(), self.backend.max_mtu());
+        if (min..=max).contains(&mtu) {
             return Ok(());
         }
-        let reason = if least == LEAST_MTU_V6 { "with an address of IPv6 " } else { "" };
-        Err(format!("mtu={mtu} is no size of packets here: {reason}they have {least} to {most} bytes"))
+        let reason = if min == LEAST_MTU_V6 { "with an address of IPv6 " } else { "" };
+        Err(format!("mtu={mtu} is no size of packets here: {reason}they have {min} to {max} bytes"))
     }
 }
 
 impl BackendConfig {
-    /// Most bytes of an IP packet.
+    /// Maximum MTU in bytes.
     const fn max_mtu(&self) -> u16 {
         match self {
             Self::Tap(_) => tap::MAX_MTU,
@@ -119,25 +119,25 @@ impl BackendConfig {
     }
 }
 
-/// Takes a value that there is only one of.
-fn once<T>(key: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
-    match place.replace(value) {
+/// Sets an option that may be given once.
+fn set_once<T>(key: &str, option: &mut Option<T>, value: T) -> Result<(), String> {
+    match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!("{key}= is given twice: a guest has one")),
     }
 }
 
-/// Takes a value that there are at most so many of.
-fn add<T>(key: &str, values: &mut Vec<T>, value: T, most: usize) -> Result<(), String> {
+/// Adds a value of an option that may be given `max` times.
+fn add<T>(key: &str, values: &mut Vec<T>, value: T, max: usize) -> Result<(), String> {
     values.push(value);
-    if values.len() > most { Err(format!("a guest takes at most {most} {key}=")) } else { Ok(()) }
+    if values.len() > max { Err(format!("a guest takes at most {max} {key}=")) } else { Ok(()) }
 }
 
 fn mtu(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("`{text}` is no size of packets, such as 1500"))
 }
 
-/// The guest's own address, which is no use on a network if it means the guest to every host.
+/// Parses an address of the guest, which must not be a loopback address.
 fn own_address(text: &str) -> Result<Cidr, String> {
     let cidr: Cidr = text.parse()?;
     if cidr.address.is_loopback() {
@@ -146,12 +146,12 @@ fn own_address(text: &str) -> Result<Cidr, String> {
     Ok(cidr)
 }
 
-/// Another host's address.
+/// Parses the address of another host.
 fn address(text: &str) -> Result<IpAddr, String> {
     host_address(text).ok_or_else(|| format!("`{text}` is no address of a host, such as 10.0.0.1 or fd00::1"))
 }
 
-/// What `--net` says: a network, or that there is none.
+/// Value of `--net`: `None` for `--net none`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkOption(pub Option<NetworkConfig>);
 
@@ -160,7 +160,7 @@ impl FromStr for NetworkOption {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, options) = text.split_once(',').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
-        let link = match kind.split_once('=') {
+        let backend = match kind.split_once('=') {
             Some(("tap", name)) => BackendConfig::Tap(name.parse()?),
             None if kind == "tap" => return Err("which tap? write tap=NAME, such as tap=tap0".to_owned()),
             None if kind == "passt" => BackendConfig::Passt(Vec::new()),
@@ -169,7 +169,7 @@ impl FromStr for NetworkOption {
             }
             _ => return Err(format!("`{kind}` is no kind of network: {HELP}")),
         };
-        let mut network = NetworkConfig::new(link);
+        let mut network = NetworkConfig::new(backend);
         options
             .into_iter()
             .flat_map(|options| options.split(','))
@@ -189,11 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read() {
+    fn network_option_is_parsed() {
         let text = "tap=tap0,mac=52:54:00:12:34:56,mtu=9000,ip=10.0.0.2/24,ip=fd00::2/64,gateway=10.0.0.1,\
                     gateway=fd00::1,dns=1.1.1.1,hostname=web";
         let network = parse(text).unwrap().unwrap();
-        assert_eq!(network.link, BackendConfig::Tap("tap0".parse().unwrap()));
+        assert_eq!(network.backend, BackendConfig::Tap("tap0".parse().unwrap()));
         assert_eq!(network.mac.unwrap().to_string(), "52:54:00:12:34:56");
         assert_eq!((network.mtu, network.addresses.len(), network.gateways.len()), (Some(9000), 2, 2));
         assert_eq!(network.nameservers, ["1.1.1.1".parse::<std::net::IpAddr>().unwrap()]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_to_write() {
+    fn invalid_network_option_is_an_error_with_the_syntax() {
         for (text, help) in [
             ("", "tap=NAME"),
             ("tap", "tap=tap0"),
@@ -242,20 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_as_many_addresses_as_a_guest_takes() {
+    fn addresses_are_limited_to_those_of_a_guest() {
         let many = |key: &str, count: usize| {
             let addresses = (1..=count).map(|number| format!(",{key}=10.0.0.{number}"));
             addresses.map(|address| if key == "ip" { address + "/24" } else { address }).collect::<String>()
         };
-        for (key, most) in [("ip", 7), ("dns", 4)] {
-            assert!(parse(&format!("passt{}", many(key, most))).is_ok());
-            let error = parse(&format!("passt{}", many(key, most + 1))).unwrap_err();
-            assert!(error.contains(&format!("at most {most} {key}=")), "{error}");
+        for (key, max) in [("ip", 7), ("dns", 4)] {
+            assert!(parse(&format!("passt{}", many(key, max))).is_ok());
+            let error = parse(&format!("passt{}", many(key, max + 1))).unwrap_err();
+            assert!(error.contains(&format!("at most {max} {key}=")), "{error}");
         }
     }
 
     #[test]
-    fn the_least_and_the_longest_packets_are_taken() {
+    fn minimum_and_maximum_mtu_are_accepted() {
         for text in ["passt,mtu=576", "passt,mtu=1280,ip=fd00::2/64", "passt,mtu=65520", "tap=t,mtu=65521"] {
             assert!(parse(text).is_ok(), "{text}");
         }
@@ -263,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text: String) {
+        fn parser_accepts_arbitrary_text(text: String) {
             let _: Result<NetworkOption, String> = text.parse();
         }
     }

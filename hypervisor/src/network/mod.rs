@@ -1,4 +1,4 @@
-//! A machine's network: from what the user wants to a device with something behind it.
+//! Creation of the network device and its backend from the configuration.
 
 mod ports;
 
@@ -16,72 +16,75 @@ use crate::devices::net::backend::passt::{MAX_MTU, Passt, PasstError, PasstStart
 use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::{Net, NetConfig};
 
-/// Why a machine cannot have its network.
+/// Reason for which the network device cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// See [`TapError`].
+    /// The TAP interface cannot be used.
     #[error(transparent)]
     Tap(#[from] TapError),
-    /// See [`PasstError`].
+    /// passt cannot be used.
     #[error(transparent)]
     Passt(#[from] PasstError),
-    /// See [`PortError`].
+    /// A port of the host cannot be forwarded.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The tap takes less than a guest needs.
+    /// The MTU of the TAP interface is below the guest's minimum.
     #[error(
-        "the tap {name} takes packets of {mtu} bytes, fewer than {least}: sudo ip link set {name} mtu 1500"
+        "the tap {name} takes packets of {mtu} bytes, fewer than {min}: sudo ip link set {name} mtu 1500"
     )]
     SmallMtu {
-        /// The tap's name.
+        /// Name of the TAP interface.
         name: String,
-        /// What it takes.
+        /// MTU of the interface in bytes.
         mtu: u16,
-        /// What a guest needs.
-        least: u16,
+        /// Minimum MTU of the guest in bytes.
+        min: u16,
     },
-    /// The host gives no random numbers.
+    /// getrandom(2) fails.
     #[error("the host gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
 }
 
-/// A network device, connected.
+/// A network device with its backend.
 #[derive(Debug)]
 pub struct NetworkDevice {
     /// The device.
     pub device: Net,
-    /// The tap behind it, if it is one.
+    /// File descriptor of the TAP interface, if that is the backend.
     pub tap: Option<RawFd>,
-    /// A program on which it depends, and which need not be ready yet.
+    /// passt process of the backend, which may still initialise itself.
     pub starting: Option<PasstStartup>,
 }
 
-/// Opens what is behind the device.
+/// Opens the backend and creates the device.
 ///
 /// # Errors
 ///
 /// See [`NetworkError`].
 pub fn create_device(network: &NetworkConfig) -> Result<NetworkDevice, NetworkError> {
-    match &network.link {
-        BackendConfig::Tap(name) => connect_tap(network, name),
-        BackendConfig::Passt(forwards) => connect_passt(network, forwards),
+    match &network.backend {
+        BackendConfig::Tap(name) => create_tap_device(network, name),
+        BackendConfig::Passt(forwards) => create_passt_device(network, forwards),
     }
 }
 
-fn connect_tap(network: &NetworkConfig, name: &InterfaceName) -> Result<NetworkDevice, NetworkError> {
+fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<NetworkDevice, NetworkError> {
     let tap = Tap::open(name.as_str(), network.mtu)?;
-    let (mtu, least, descriptor) = (tap.mtu(), network.least_mtu(), tap.input());
-    if mtu < least {
-        return Err(NetworkError::SmallMtu { name: name.as_str().to_owned(), mtu, least });
+    let (mtu, min, fd) = (tap.mtu(), network.min_mtu(), tap.input());
+    if mtu < min {
+        return Err(NetworkError::SmallMtu { name: name.as_str().to_owned(), mtu, min });
     }
     let device = device(network, Box::new(tap), mtu)?;
-    Ok(NetworkDevice { device, tap: Some(descriptor), starting: None })
+    Ok(NetworkDevice { device, tap: Some(fd), starting: None })
 }
 
-fn connect_passt(network: &NetworkConfig, forwards: &[PortForward]) -> Result<NetworkDevice, NetworkError> {
+fn create_passt_device(
+    network: &NetworkConfig,
+    forwards: &[PortForward],
+) -> Result<NetworkDevice, NetworkError> {
     let mtu = network.mtu.unwrap_or(MAX_MTU);
     ports::check(forwards)?;
-    let (passt, starting) = Passt::start(&arguments(network, forwards, mtu))?;
+    let (passt, starting) = Passt::start(&passt_arguments(network, forwards, mtu))?;
     let device = device(network, Box::new(passt), mtu)?;
     Ok(NetworkDevice { device, tap: None, starting: Some(starting) })
 }
@@ -99,11 +102,12 @@ fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Resul
     Ok(Net::new(backend, NetConfig { mac: mac.bytes(), mtu }))
 }
 
-/// What passt is told: the same as the guest, for a guest that asks passt.
-fn arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) -> Vec<String> {
+/// Arguments of passt. Its DHCP and NDP servers announce the same addresses that the guest's kernel gets on its command
+/// line.
+fn passt_arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) -> Vec<String> {
     let mut arguments = vec!["--mtu".to_owned(), mtu.to_string()];
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-    // It knows one address of each kind, and one prefix.
+    // passt takes one address of each IP version, and an IPv4 prefix.
     for is_kind in [IpAddr::is_ipv4, IpAddr::is_ipv6] {
         if let Some(first) = network.addresses.iter().find(|cidr| is_kind(&cidr.address)) {
             add("--address", first.address.to_string());
@@ -127,8 +131,8 @@ fn arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) -> Vec
     arguments
 }
 
-/// Tells the guest's kernel what it need not ask for.
-pub fn describe(network: &NetworkConfig, line: &mut Encoder) {
+/// Adds the network options to the guest kernel's command line.
+pub fn encode_options(network: &NetworkConfig, line: &mut Encoder) {
     network.addresses.iter().for_each(|&address| line.ip(Ip::Address(address)));
     network.gateways.iter().for_each(|&gateway| line.gateway(gateway));
     network.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
@@ -137,7 +141,7 @@ pub fn describe(network: &NetworkConfig, line: &mut Encoder) {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_MTU, arguments, describe};
+    use super::{MAX_MTU, encode_options, passt_arguments};
     use crate::config::network::{NetworkConfig, NetworkOption};
     use hermit_interface::command_line::{Encoder, NetworkOptions};
 
@@ -148,26 +152,26 @@ mod tests {
     const STATIC: &str = "passt,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,dns=1.1.1.1,hostname=web";
 
     #[test]
-    fn passt_knows_what_the_guest_knows() {
+    fn passt_arguments_have_addresses_and_forwards() {
         let forwards = ["8080:80", "127.0.0.1:81:81", "[::1]:53:5353/udp"].map(|text| text.parse().unwrap());
-        let words = arguments(&network(STATIC), &forwards, 1500).join(" ");
+        let words = passt_arguments(&network(STATIC), &forwards, 1500).join(" ");
         assert_eq!(
             words,
             "--mtu 1500 --address 10.0.0.2 --netmask 24 --gateway 10.0.0.1 --address fd00::2 --gateway fd00::1 \
              --dns 1.1.1.1 --tcp-ports 8080:80 --tcp-ports 127.0.0.1/81:81 --udp-ports ::1/53:5353"
         );
-        assert_eq!(arguments(&network("passt"), &[], MAX_MTU).join(" "), "--mtu 65520");
+        assert_eq!(passt_arguments(&network("passt"), &[], MAX_MTU).join(" "), "--mtu 65520");
     }
 
     #[test]
-    fn the_guest_is_told_what_the_user_says_and_no_more() {
+    fn kernel_command_line_has_the_configured_options_only() {
         let mut line = Encoder::new();
-        describe(&network(STATIC), &mut line);
+        encode_options(&network(STATIC), &mut line);
         let parsed = NetworkOptions::parse(&line.finish());
         assert_eq!((parsed.ip.len(), parsed.gateways.len(), parsed.nameservers.len()), (3, 2, 1));
         assert_eq!((parsed.hostname.as_deref(), parsed.malformed.len()), (Some("web"), 0));
         let mut line = Encoder::new();
-        describe(&network("tap=tap0"), &mut line);
+        encode_options(&network("tap=tap0"), &mut line);
         assert_eq!(line.finish(), Encoder::new().finish());
     }
 }

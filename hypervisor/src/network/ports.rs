@@ -1,4 +1,5 @@
-//! Whether ports of the host are free. passt says little about those that are not, and nothing if they are only in part.
+//! Check that the forwarded ports of the host are free. passt reports little about a port that is in use, and nothing if
+//! it is so at some addresses only.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -6,39 +7,39 @@ use std::os::fd::OwnedFd;
 
 use crate::config::network::{PortForward, Protocol};
 
-/// Why a port of the host cannot be forwarded.
+/// Reason for which a port of the host cannot be forwarded.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// Somebody has it.
-    #[error("port {0} of the host is in use: forward another one, or end who uses it")]
+    /// Another socket is bound to the port (`EADDRINUSE`).
+    #[error("port {0} of the host is in use: forward another one, or end the program that uses it")]
     InUse(u16),
-    /// It is not for this user.
+    /// The user has no permission to bind the port (`EACCES`).
     #[error("port {0} of the host is not for this user: forward one from 1024 on, such as 8080")]
     Forbidden(u16),
-    /// The host has no such address.
+    /// The host has no such address (`EADDRNOTAVAIL`).
     #[error("{0} is no address of this host")]
     Address(IpAddr),
-    /// The host refuses something else.
+    /// Any other error of the host.
     #[error("port {0} of the host cannot be used: {1}")]
     Host(u16, io::Error),
 }
 
-/// Checks that ports are free, by taking all of them for a moment.
+/// Checks that all ports are free: binds all of them, then closes the sockets.
 pub(super) fn check(forwards: &[PortForward]) -> Result<(), PortError> {
-    forwards.iter().map(take).collect::<Result<Vec<_>, _>>().map(drop)
+    forwards.iter().map(bind_forward).collect::<Result<Vec<_>, _>>().map(drop)
 }
 
-fn take(forward: &PortForward) -> Result<OwnedFd, PortError> {
+fn bind_forward(forward: &PortForward) -> Result<OwnedFd, PortError> {
     let port = forward.host.get();
-    let everywhere = || match bind(forward.protocol, Ipv6Addr::UNSPECIFIED.into(), port) {
-        // A host without IPv6.
+    let bind_any = || match bind(forward.protocol, Ipv6Addr::UNSPECIFIED.into(), port) {
+        // The host has no IPv6.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {
             bind(forward.protocol, Ipv4Addr::UNSPECIFIED.into(), port)
         }
         result => result,
     };
-    let taken = forward.address.map_or_else(everywhere, |address| bind(forward.protocol, address, port));
-    taken.map_err(|error| match (error.kind(), forward.address) {
+    let socket = forward.address.map_or_else(bind_any, |address| bind(forward.protocol, address, port));
+    socket.map_err(|error| match (error.kind(), forward.address) {
         (ErrorKind::AddrInUse, _) => PortError::InUse(port),
         (ErrorKind::PermissionDenied, _) => PortError::Forbidden(port),
         (ErrorKind::AddrNotAvailable, Some(address)) => PortError::Address(address),
@@ -46,12 +47,12 @@ fn take(forward: &PortForward) -> Result<OwnedFd, PortError> {
     })
 }
 
-/// The address of all of IPv6 stands for all of IPv4, too.
+/// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too.
 fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<OwnedFd> {
-    let place = SocketAddr::new(address, port);
+    let address = SocketAddr::new(address, port);
     match protocol {
-        Protocol::Tcp => TcpListener::bind(place).map(OwnedFd::from),
-        Protocol::Udp => UdpSocket::bind(place).map(OwnedFd::from),
+        Protocol::Tcp => TcpListener::bind(address).map(OwnedFd::from),
+        Protocol::Udp => UdpSocket::bind(address).map(OwnedFd::from),
     }
 }
 
@@ -66,9 +67,9 @@ mod tests {
     }
 
     #[test]
-    fn ports_in_use_are_noticed_whoever_listens_where() {
-        for place in ["127.0.0.1:0", "0.0.0.0:0"] {
-            let listener = TcpListener::bind(place).unwrap();
+    fn port_in_use_at_any_address_is_an_error() {
+        for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+            let listener = TcpListener::bind(address).unwrap();
             let port = listener.local_addr().unwrap().port();
             let wanted = forward(&format!("{port}:80"));
             assert!(matches!(check(&[wanted]), Err(PortError::InUse(found)) if found == port));
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_others_are_noticed() {
+    fn address_of_another_host_is_an_error() {
         let error = check(&[forward("203.0.113.1:8080:80")]).unwrap_err();
         assert_eq!(error.to_string(), "203.0.113.1 is no address of this host");
     }

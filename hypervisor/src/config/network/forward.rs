@@ -1,54 +1,54 @@
-//! Ports of the host whose connections and datagrams the guest gets.
+//! Port forwarding: the value of `-p`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-/// A protocol with ports.
+/// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Connections.
+    /// TCP.
     Tcp,
-    /// Datagrams.
+    /// UDP.
     Udp,
 }
 
-/// A port of the host whose connections or datagrams the guest gets.
+/// A port of the host that is forwarded to a port of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortForward {
-    /// Which protocol's.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// At which of the host's addresses; without it, at all.
+    /// Address of the host; all addresses if `None`.
     pub address: Option<IpAddr>,
-    /// The host's port.
+    /// Port of the host.
     pub host: NonZeroU16,
-    /// The guest's.
+    /// Port of the guest.
     pub guest: NonZeroU16,
 }
 
 impl PortForward {
-    /// Whether it takes the port at an address, or at all with `None`.
-    fn takes(&self, address: Option<IpAddr>) -> bool {
+    /// Whether the forward covers the port at `address`; with `None`, at all addresses.
+    fn covers(&self, address: Option<IpAddr>) -> bool {
         match self.address {
             None => true,
-            // It stands for all of IPv4, too.
+            // A dual-stack socket: covers all IPv4 addresses, too.
             Some(IpAddr::V6(own)) if own.is_unspecified() => true,
             Some(IpAddr::V4(own)) if own.is_unspecified() => address.is_some_and(|other| other.is_ipv4()),
             own => own == address,
         }
     }
 
-    fn collides(&self, other: &Self) -> bool {
+    fn conflicts_with(&self, other: &Self) -> bool {
         (self.protocol, self.host) == (other.protocol, other.host)
-            && (self.takes(other.address) || other.takes(self.address))
+            && (self.covers(other.address) || other.covers(self.address))
     }
 }
 
-/// The first port of the host that an earlier forward takes already: each goes to one port of the guest.
+/// The first port of the host that two forwards cover at the same address.
 #[must_use]
 pub fn first_conflict(forwards: &[PortForward]) -> Option<NonZeroU16> {
     let is_second = |&(index, forward): &(usize, &PortForward)| {
-        forwards.iter().take(index).any(|earlier| earlier.collides(forward))
+        forwards.iter().take(index).any(|earlier| earlier.conflicts_with(forward))
     };
     forwards.iter().enumerate().find(is_second).map(|(_, forward)| forward.host)
 }
@@ -70,7 +70,7 @@ impl FromStr for PortForward {
         };
         let (rest, guest) = ports.rsplit_once(':').ok_or_else(help)?;
         let (address, host) = match rest.rsplit_once(':') {
-            Some((address, host)) => (Some(at(address).ok_or_else(help)?), host),
+            Some((address, host)) => (Some(parse_address(address).ok_or_else(help)?), host),
             None => (None, rest),
         };
         let port = |text: &str| {
@@ -81,8 +81,8 @@ impl FromStr for PortForward {
     }
 }
 
-/// An address with which a port begins: IPv6 in brackets.
-fn at(text: &str) -> Option<IpAddr> {
+/// Parses the address before a port: IPv6 addresses are in brackets.
+fn parse_address(text: &str) -> Option<IpAddr> {
     match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         Some(address) => address.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
         None => text.parse().ok().filter(IpAddr::is_ipv4),
@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ports_are_read() {
+    fn forward_is_parsed() {
         let forward = |protocol, address: Option<&str>, host: u16, guest: u16| PortForward {
             protocol,
             address: address.map(|address| address.parse().unwrap()),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_make_no_sense_are_refused_with_what_to_write() {
+    fn invalid_forward_is_an_error_with_the_syntax() {
         for text in [
             "",
             "80",
@@ -136,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_same_port_is_noticed() {
-        let twice = |text: &str| {
+    fn conflicting_forwards_are_found() {
+        let conflict = |text: &str| {
             let forwards: Vec<PortForward> = text.split(' ').map(|text| text.parse().unwrap()).collect();
             first_conflict(&forwards).map(|port| port.get())
         };
@@ -150,7 +150,7 @@ mod tests {
             "127.0.0.1:80:1 [::]:80:1",
             "0.0.0.0:80:1 80:1",
         ] {
-            assert_eq!(twice(text), Some(80), "{text}");
+            assert_eq!(conflict(text), Some(80), "{text}");
         }
         for text in [
             "80:1",
@@ -160,13 +160,13 @@ mod tests {
             "[::1]:80:1 127.0.0.1:80:1",
             "0.0.0.0:80:1 [::1]:80:1",
         ] {
-            assert_eq!(twice(text), None, "{text}");
+            assert_eq!(conflict(text), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text: String) {
+        fn parser_accepts_arbitrary_text(text: String) {
             let _: Result<PortForward, String> = text.parse();
         }
     }

@@ -1,20 +1,20 @@
-//! How the guest is known on a network.
+//! MAC addresses.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An address on a network of one host, not of many.
+/// A unicast MAC address, not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacAddress([u8; 6]);
 
 impl MacAddress {
-    /// In the order in which it is sent.
+    /// Bytes of the address in transmission order.
     #[must_use]
     pub const fn bytes(self) -> [u8; 6] {
         self.0
     }
 
-    /// An address that no manufacturer has given away, made of random bytes.
+    /// A locally administered unicast address from random bytes.
     #[must_use]
     pub const fn local([_, a, b, c, d, e]: [u8; 6]) -> Self {
         Self([0x02, a, b, c, d, e])
@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn addresses_on_a_network_are_of_one_host() {
+    fn multicast_zero_and_malformed_addresses_are_rejected() {
         for text in ["", "52:54:00:12:34", "52:54:00:12:34:56:78", "5:54:00:12:34:56", "+5:54:00:12:34:56"] {
             assert!(text.parse::<MacAddress>().unwrap_err().contains("no MAC address,"), "{text}");
         }
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mac_is_read_as_it_is_written(bytes: [u8; 6]) {
+        fn address_survives_formatting_and_parsing(bytes: [u8; 6]) {
             let mac = MacAddress::local(bytes);
             prop_assert_eq!(mac.to_string().parse(), Ok(mac));
         }
