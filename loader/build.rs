@@ -1,9 +1,9 @@
-//! Hands the loader's linker script to the linker.
+//! Passes the loader's linker script to the linker.
 
 fn main() {
     let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo::rerun-if-changed=link.ld");
     println!("cargo::rustc-link-arg-bins=--script={directory}/link.ld");
-    // The code is position independent, the program need not be: it is always loaded at 1 MiB.
+    // The loader is always loaded at 1 MiB, so it need not be position-independent.
     println!("cargo::rustc-link-arg-bins=--no-pie");
 }

@@ -1,8 +1,7 @@
-//! From the 32-bit mode in which machine monitors start us to 64-bit mode, and on into the kernel.
+//! The entry point: switches from 32-bit to 64-bit mode; later, enters the kernel.
 //!
-//! On entry (multiboot 3.2, PVH): protected mode, paging off, flat segments, interrupts off, `ebx` with the
-//! address of the monitor's information. The page tables made here map the first 4 GiB one to one with 2 MiB
-//! pages.
+//! State at entry (multiboot §3.2, PVH): protected mode, paging off, flat segments, interrupts off, `ebx` holds the
+//! address of the boot protocol's information. The page tables made here identity-map the first 4 GiB with 2 MiB pages.
 
 use core::arch::{asm, global_asm};
 
@@ -32,8 +31,8 @@ global_asm!(
     "loader_entry:",
     "cli",
     "cld",
-    "mov ebp, eax", // the protocol's magic number, if any
-    // Clear our zero-initialised memory: a multiboot loader has put the rest of the file there.
+    "mov ebp, eax", // multiboot: magic number
+    // Clear .bss: with bss_end_addr 0, a multiboot boot loader has copied the rest of the file over it.
     "mov edi, offset loader_bss_start",
     "mov ecx, offset loader_bss_end",
     "sub ecx, edi",
@@ -41,7 +40,7 @@ global_asm!(
     "xor eax, eax",
     "rep stosd",
     "mov esp, offset loader_stack_top",
-    // Is this a processor with 64-bit mode and no-execute pages?
+    // Check for 64-bit mode and no-execute pages.
     "mov esi, ebx",
     "mov eax, 0x80000000",
     "cpuid",
@@ -52,7 +51,7 @@ global_asm!(
     "and edx, {nx_lm}",
     "cmp edx, {nx_lm}",
     "jne 8f",
-    // Four page directories with 2 MiB pages: present, writable, large.
+    // Fill four page directories with 2 MiB pages: present, writable, page size.
     "mov edi, offset loader_directories",
     "mov eax, 0x83",
     "2:",
@@ -60,7 +59,7 @@ global_asm!(
     "add edi, 8",
     "add eax, 0x200000",
     "jnc 2b",
-    // The tables above them.
+    // Fill the page-directory-pointer table and the PML4.
     "mov eax, offset loader_directories + 3",
     "mov edi, offset loader_pointers",
     "mov ecx, 4",
@@ -85,7 +84,7 @@ global_asm!(
     "mov eax, offset loader_entry_64",
     "push eax",
     "retf",
-    // No 64-bit mode: say so, byte by byte, and end the machine.
+    // Print the error to the serial port, and end the machine.
     "8:",
     "mov esi, offset loader_no_64",
     "mov dx, 0x3f8",
@@ -114,7 +113,7 @@ global_asm!(
     "mov fs, eax",
     "mov gs, eax",
     "mov edi, ebp",
-    // `esi` still holds the monitor's information.
+    // Second argument: `esi` still holds the address of the boot protocol's information.
     "xor ebp, ebp",
     "call {main}",
     "ud2",
@@ -155,7 +154,7 @@ unsafe extern "C" {
     static loader_end: u8;
 }
 
-/// The memory that the loader takes.
+/// Physical range of the loader itself.
 pub(crate) fn extent() -> AddressRange {
     AddressRange {
         start: (&raw const loader_start).addr() as u64,
@@ -163,14 +162,16 @@ pub(crate) fn extent() -> AddressRange {
     }
 }
 
-/// Switches to other page tables and enters the kernel, which never returns.
+/// Switches to the kernel's page tables and jumps to its entry point.
 ///
 /// # Safety
 ///
-/// The tables must map this code one to one and `entry` as the kernel's entry point; `info` must be the address
-/// of its boot information there.
+/// The page tables at `root` map this code one to one, and `entry` as the kernel's entry point; `info` is the virtual
+/// address of its boot information in them.
 pub(crate) unsafe fn enter(entry: u64, root: u64, info: u64) -> ! {
-    // SAFETY: the caller's promise; the kernel sets up its own stack.
+    // SAFETY: by the contract of this function the instruction after the load of CR3 is mapped where it was, and the
+    // jump goes to the kernel's entry point with its argument in RDI. The kernel sets up a stack before it uses one,
+    // and never returns.
     unsafe {
         asm!(
             "mov cr3, {root}",

@@ -1,9 +1,20 @@
 //! Boots an image under QEMU, Firecracker, Cloud Hypervisor, or any loader that speaks multiboot.
 //!
-//! The machine monitor starts the loader in 32-bit mode ([`entry`]) and tells it by [multiboot] or [PVH] what
-//! memory there is, where the image lies and what the command line says. The loader checks the image, places it
-//! with [`hermit_boot`], and enters the kernel in it. What goes wrong is said in one line on the serial port, and
-//! ends the machine with status 125.
+//! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the address of
+//! the image and the command line. The loader checks the image, places it with [`hermit_boot`] at a random address, and
+//! jumps to the kernel's entry point in it. An error is one line on the serial port, and ends the machine with status
+//! 125.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`entry`] | assembly: from 32-bit to 64-bit mode, and into the kernel |
+//! | [`multiboot`], [`pvh`] | the two boot protocols |
+//! | [`protocol`] | what both pass to the loader, in one type |
+//! | [`payload`] | the image that `cargo xtask image` has appended |
+//! | [`memory`] | access to physical memory |
+//! | [`random`] | random numbers for the address space layout |
+//! | [`symbols`] | the image's symbol table, for backtraces |
+//! | [`report`] | error messages, and the end of the machine |
 //!
 //! [PVH]: pvh
 #![no_std]
@@ -23,78 +34,77 @@ use hermit_boot::{LoadError, Loaded};
 use hermit_interface::address::AddressRange;
 use hermit_interface::image;
 
-use crate::protocol::Machine;
+use crate::protocol::BootParameters;
 use crate::report::fail;
 
-/// Memory that every PC reserves for itself ends here.
-const LOW_END: u64 = 1 << 20;
+/// End of low memory, which the loader leaves to the kernel: it starts CPUs there.
+const LOW_MEMORY_END: u64 = 1 << 20;
 
-/// What [`entry`] maps: one to one, up to here.
-const MAPPED_END: u64 = 4 << 30;
+/// End of the identity mapping that [`entry`] makes.
+const IDENTITY_MAP_END: u64 = 4 << 30;
 
-/// Runs once the processor is in 64-bit mode; `magic` and `info` are what the machine monitor left in `eax` and
-/// `ebx`.
+/// Entry point in 64-bit mode. `magic` and `info` are the values that the VMM has passed in `eax` and `ebx`.
 extern "C" fn main(magic: u32, info: u32) -> ! {
-    let machine = if magic == multiboot::MAGIC { multiboot::read(info) } else { pvh::read(info) };
-    let Some(machine) = machine else { fail(format_args!("started neither by multiboot nor by PVH")) };
-    let Some(payload) = payload::embedded().or(machine.module) else {
+    let parameters = if magic == multiboot::MAGIC { multiboot::read(info) } else { pvh::read(info) };
+    let Some(parameters) = parameters else { fail(format_args!("started neither by multiboot nor by PVH")) };
+    let Some(payload) = payload::embedded().or(parameters.module) else {
         fail(format_args!("no image: give one with -initrd"))
     };
-    // SAFETY: the payload is RAM that the machine monitor filled before the loader ran; nobody writes it while
-    // this reference lives, which is until the image is placed, since it is not in the free memory.
+    // SAFETY: the payload is RAM that the VMM has filled before the loader ran. The loader writes only to itself and to
+    // free memory, from which `place` excludes the payload.
     let bytes = unsafe { memory::bytes(payload) };
     let image = match image::check(bytes) {
         Ok(image) => image,
         Err(error) => fail(format_args!("{error}")),
     };
-    match place(&machine, payload, &image) {
+    match place(&parameters, payload, &image) {
         Ok((loaded, info)) => {
-            // SAFETY: `place` mapped the loader one to one, the image at the entry point, and wrote the boot
-            // information, in the tables that it made.
+            // SAFETY: the page tables that `place` has returned map the loader one to one and the image at the entry
+            // point, and the boot information is written: that is what `hermit_boot` does.
             unsafe { entry::enter(loaded.0, loaded.1, info) }
         }
         Err(error) => fail(format_args!("{error}")),
     }
 }
 
-/// Returns the entry point with the page tables' root, and the address of the boot information.
+/// Places the image. Returns its entry point with the root of the page tables, and the address of the boot information.
 fn place(
-    machine: &Machine,
+    parameters: &BootParameters,
     payload: AddressRange,
     image: &image::Image<'_>,
 ) -> Result<((u64, u64), u64), LoadError> {
-    let mut memory = memory::Identity;
+    let mut memory = memory::IdentityMapped;
     let loader = entry::extent();
-    let mut free = machine.free.clone();
-    // What the loader writes must be mapped, and low memory is left to the kernel, which starts CPUs there.
+    let mut free = parameters.free.clone();
+    // The loader uses only memory that is mapped and not low; the kernel gets the rest, too.
     let mut later = hermit_boot::FreeMemory::new();
-    for &range in machine.free.as_slice() {
-        let low = AddressRange { end: range.end.min(LOW_END), ..range };
-        let high = AddressRange { start: range.start.max(MAPPED_END), ..range };
+    for &range in parameters.free.as_slice() {
+        let low = AddressRange { end: range.end.min(LOW_MEMORY_END), ..range };
+        let high = AddressRange { start: range.start.max(IDENTITY_MAP_END), ..range };
         for part in [low, high] {
-            // The table was large enough for the whole ranges; a full one loses memory, no more.
+            // If the table is full, the range is lost: the kernel has less memory.
             let _: Result<(), hermit_memory::ranges::FreeError> = later.free(part);
             let _: Result<(), hermit_memory::ranges::FreeError> = free.remove(part);
         }
     }
-    // The command line is copied last, so it too must outlive everything that is put into free memory.
-    let in_use = [loader, payload, memory::range_of(machine.command_line)].map(memory::whole_pages);
+    // The command line is copied last: until then nothing may be written over it.
+    let in_use = [loader, payload, memory::range_of(parameters.command_line)].map(memory::whole_pages);
     for range in in_use {
         free.remove(range).map_err(|_| LoadError::OutOfMemory)?;
     }
     let random = random::randomness();
     let mut loaded: Loaded = hermit_boot::load(&mut memory, &mut free, image, random, loader.end)?;
-    loaded.info.rsdp = machine.rsdp;
+    loaded.info.rsdp = parameters.rsdp;
     let enter = (loaded.entry, loaded.info.page_table_root);
     for range in in_use {
-        // Not what lies in memory that was never usable; and low memory is given back as a whole already.
+        // Ranges outside of usable memory are not freed; low memory has been freed as a whole.
         let usable =
-            machine.free.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end);
+            parameters.free.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end);
         if usable {
             let _: Result<(), hermit_memory::ranges::FreeError> = later.free(range);
         }
     }
     symbols::keep(image, &mut loaded, &mut memory, &mut free, &mut later);
-    let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], machine.command_line)?;
+    let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], parameters.command_line)?;
     Ok((enter, info))
 }

@@ -1,4 +1,4 @@
-//! The machine's memory, which is mapped one to one.
+//! Access to physical memory through the identity mapping.
 
 use core::ffi::{CStr, c_char};
 use core::ptr::{self, with_exposed_provenance, with_exposed_provenance_mut};
@@ -8,33 +8,35 @@ use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::to_usize;
 use zerocopy::FromBytes;
 
-use crate::MAPPED_END;
+use crate::IDENTITY_MAP_END;
 
+/// Pointer to a physical address.
 fn pointer<T>(address: u64) -> *const T {
-    assert!(address < MAPPED_END, "address {address:#x} is not mapped");
+    assert!(address < IDENTITY_MAP_END, "address {address:#x} is not mapped");
     with_exposed_provenance(to_usize(address))
 }
 
+/// Pointer to a physical address, for writes.
 fn pointer_mut<T>(address: u64) -> *mut T {
-    assert!(address < MAPPED_END, "address {address:#x} is not mapped");
+    assert!(address < IDENTITY_MAP_END, "address {address:#x} is not mapped");
     with_exposed_provenance_mut(to_usize(address))
 }
 
-/// Reads a structure that the machine monitor left behind. Any bytes make a valid `T`.
+/// Reads a structure of the boot protocol.
 pub(crate) fn read<T: FromBytes>(address: u64) -> T {
-    // SAFETY: the address is mapped (checked), and `FromBytes` makes any bytes a value. Reading RAM or the holes
-    // in it has no effect.
+    // SAFETY: the start is below the end of the identity mapping (checked), and any bytes are a `T` by `FromBytes`. The
+    // VMM passes addresses of RAM; reading a hole in it gives some bytes, too.
     unsafe { pointer::<T>(address).read_unaligned() }
 }
 
-/// The bytes of a NUL-terminated string that the machine monitor left behind, without the NUL.
+/// The bytes of a NUL-terminated string of the boot protocol, without the NUL.
 pub(crate) fn string(address: u64) -> &'static [u8] {
-    // SAFETY: both boot protocols terminate their strings; the memory is free only after the last use of this
-    // one, which is when it is copied into the boot information.
+    // SAFETY: both boot protocols require of the VMM that strings end with NUL. `place` excludes the string's pages
+    // from the memory that the loader writes.
     unsafe { CStr::from_ptr(pointer::<c_char>(address)) }.to_bytes()
 }
 
-/// Where bytes lie.
+/// Physical range of bytes.
 pub(crate) fn range_of(bytes: &[u8]) -> AddressRange {
     let start = bytes.as_ptr().addr() as u64;
     AddressRange { start, end: start + bytes.len() as u64 }
@@ -45,30 +47,31 @@ pub(crate) fn whole_pages(range: AddressRange) -> AddressRange {
     AddressRange { start: range.start & !(PAGE_SIZE - 1), end: range.end.next_multiple_of(PAGE_SIZE) }
 }
 
-/// The bytes of a range.
+/// The bytes of a physical range.
 ///
 /// # Safety
 ///
-/// The range must be RAM that nobody writes as long as the result lives.
+/// The range is RAM that is not written as long as the result is used.
 pub(crate) unsafe fn bytes(range: AddressRange) -> &'static [u8] {
-    assert!(range.end <= MAPPED_END, "the image lies above 4 GiB");
-    // SAFETY: mapped (checked); not written (the caller's promise).
+    assert!(range.end <= IDENTITY_MAP_END, "the image lies above 4 GiB");
+    // SAFETY: the range is mapped (checked), and by the contract of this function RAM that is not written.
     unsafe { core::slice::from_raw_parts(pointer(range.start), to_usize(range.size())) }
 }
 
-/// Memory as the loader sees it.
+/// Physical memory below the end of the identity mapping.
 #[derive(Debug)]
-pub(crate) struct Identity;
+pub(crate) struct IdentityMapped;
 
-impl PhysicalMemory for Identity {
+impl PhysicalMemory for IdentityMapped {
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        // SAFETY: mapped (checked), and free memory by the contract of `PhysicalMemory`, so it is no part of
-        // the loader or of `bytes`.
+        // SAFETY: the start is mapped (checked), and all of the destination is free memory by the contract of
+        // `PhysicalMemory`: mapped, and no part of the loader or of `bytes`, as `place` excludes them from free memory.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer_mut(address), bytes.len()) };
     }
 
     fn zero(&mut self, address: u64, size: u64) {
-        // SAFETY: as in `write`.
+        // SAFETY: the start is mapped (checked), and all of the range is free memory by the contract of
+        // `PhysicalMemory`: mapped, and without a reference to it.
         unsafe { ptr::write_bytes(pointer_mut::<u8>(address), 0, to_usize(size)) };
     }
 
@@ -77,7 +80,8 @@ impl PhysicalMemory for Identity {
     }
 
     fn write_word(&mut self, address: u64, word: u64) {
-        // SAFETY: as in `write`.
+        // SAFETY: the address is mapped (checked), and a word of free memory by the contract of `PhysicalMemory`, to
+        // which there is no reference.
         unsafe { pointer_mut::<u64>(address).write_unaligned(word) };
     }
 }

@@ -1,25 +1,25 @@
-//! Multiboot (specification 0.6.96): the header that machine monitors look for, and what they leave in memory.
+//! Multiboot (specification 0.6.96): the header that boot loaders search for, and the information that they pass.
 
 use hermit_boot::FreeMemory;
 use hermit_interface::address::AddressRange;
 use zerocopy::FromBytes;
 
 use crate::memory;
-use crate::protocol::{Machine, USABLE, add_usable};
+use crate::protocol::{BootParameters, USABLE, add_usable};
 
-/// In `eax` when a multiboot loader starts us.
+/// Value of `eax` at entry from a multiboot boot loader (§3.2).
 pub(crate) const MAGIC: u32 = 0x2bad_b002;
 
 const HEADER_MAGIC: u32 = 0x1bad_b002;
 
-/// "Memory information is required" and "the address fields are valid": the file is copied as it is, which
-/// spares us an ELF32 file.
+/// Memory information is required; the header's address fields are valid, so the boot loader copies the file as it is
+/// and does not need it to be ELF32 (§3.1.2).
 const HEADER_FLAGS: u32 = 1 << 1 | 1 << 16;
 
-// What a multiboot loader looks for in the first 8 KiB of the file: magic, flags, checksum, then the addresses of this
-// header, of the start to load to, of the end of what is loaded, of the end of the zeroed part behind it, and of the
-// entry, which only the assembler can write as 32-bit numbers. Modules and command line are put behind the last end:
-// were the zeroed part not named, the loader would clear them. `cargo xtask image` makes both ends 0, "the whole file".
+// The header (§3.1), in the first 8 KiB of the file: magic, flags, checksum, header_addr, load_addr, load_end_addr,
+// bss_end_addr and entry_addr. Only the assembler can write addresses as 32-bit numbers. The boot loader puts modules
+// and command line behind bss_end_addr, so that clearing the .bss does not clear them. `cargo xtask image` sets both
+// ends to 0: the whole file is loaded.
 core::arch::global_asm!(
     ".pushsection .multiboot, \"a\", @progbits",
     ".balign 8",
@@ -36,7 +36,7 @@ const HAS_COMMAND_LINE: u32 = 1 << 2;
 const HAS_MODULES: u32 = 1 << 3;
 const HAS_MEMORY_MAP: u32 = 1 << 6;
 
-/// Section 3.3, as far as it is used.
+/// The multiboot information (§3.3), up to the last field that is used.
 #[derive(FromBytes)]
 #[repr(C)]
 struct Info {
@@ -61,15 +61,15 @@ struct Module {
 #[derive(FromBytes)]
 #[repr(C, packed)]
 struct MapEntry {
-    /// Of the rest of this entry.
+    /// Size of the entry without this field.
     size: u32,
     start: u64,
     length: u64,
     kind: u32,
 }
 
-/// Reads what a multiboot loader left at `address`.
-pub(crate) fn read(address: u32) -> Option<Machine> {
+/// Reads the multiboot information at `address`.
+pub(crate) fn read(address: u32) -> Option<BootParameters> {
     let info: Info = memory::read(address.into());
     let mut free = FreeMemory::new();
     if info.flags & HAS_MEMORY_MAP == 0 {
@@ -89,5 +89,5 @@ pub(crate) fn read(address: u32) -> Option<Machine> {
     });
     let has_line = info.flags & HAS_COMMAND_LINE != 0;
     let command_line = if has_line { memory::string(info.command_line.into()) } else { &[] };
-    Some(Machine { free, module, command_line, rsdp: 0 })
+    Some(BootParameters { free, module, command_line, rsdp: 0 })
 }

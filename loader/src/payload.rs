@@ -1,10 +1,10 @@
-//! The image that `cargo xtask image` fused with the loader.
+//! The image that `cargo xtask image` has appended to the loader.
 
 use core::ptr;
 
 use hermit_interface::address::AddressRange;
 
-/// Found in the loader's file by its magic number and filled in by `cargo xtask image`.
+/// Physical range of the image. `cargo xtask image` finds it in the loader's file by its magic number, and fills it in.
 #[repr(C, align(16))]
 struct Payload {
     magic: [u8; 8],
@@ -12,14 +12,15 @@ struct Payload {
     size: u64,
 }
 
-// In a section of its own that is written, so that the compiler cannot know the values.
+// In a writable section of its own, so that the value is not taken for a constant.
 #[used]
 #[unsafe(link_section = ".data.payload")]
 static PAYLOAD: Payload = Payload { magic: *b"HRMTPLD1", address: 0, size: 0 };
 
-/// Where the fused image lies, if there is one.
+/// Physical range of the appended image, if there is one.
 pub(crate) fn embedded() -> Option<AddressRange> {
-    // SAFETY: a static of this type; volatile because its value is patched after compilation.
+    // SAFETY: the pointer is to an initialised static that no code writes. The read is volatile because `cargo xtask
+    // image` has changed the value after compilation.
     let Payload { magic: _, address, size } = unsafe { ptr::read_volatile(&raw const PAYLOAD) };
     (size != 0).then_some(AddressRange { start: address, end: address.saturating_add(size) })
 }

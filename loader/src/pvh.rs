@@ -1,4 +1,4 @@
-//! PVH, the direct boot of Xen, QEMU, Firecracker and Cloud Hypervisor (Xen's
+//! PVH, the direct boot protocol of Xen, QEMU, Firecracker and Cloud Hypervisor (Xen's
 //! `public/arch-x86/hvm/start_info.h`).
 
 use hermit_boot::FreeMemory;
@@ -6,12 +6,12 @@ use hermit_interface::address::AddressRange;
 use zerocopy::FromBytes;
 
 use crate::memory;
-use crate::protocol::{Machine, USABLE, add_usable};
+use crate::protocol::{BootParameters, USABLE, add_usable};
 
 const MAGIC: u32 = 0x336e_c578;
 
-// The note by which a machine monitor recognises us and finds the entry: owner "Xen", type 18
-// (XEN_ELFNOTE_PHYS32_ENTRY), the 32-bit physical address.
+// The ELF note by which the VMM recognises a PVH kernel: owner "Xen", type 18 (XEN_ELFNOTE_PHYS32_ENTRY), the 32-bit
+// physical address of the entry point.
 core::arch::global_asm!(
     ".pushsection .note.pvh, \"a\", @note",
     ".balign 4",
@@ -54,8 +54,8 @@ struct MapEntry {
     _reserved: u32,
 }
 
-/// Reads what a PVH loader left at `address`; the memory map needs version 1.
-pub(crate) fn read(address: u32) -> Option<Machine> {
+/// Reads the start information at `address`; version 1 added the memory map.
+pub(crate) fn read(address: u32) -> Option<BootParameters> {
     let info: StartInfo = memory::read(address.into());
     if info.magic != MAGIC || info.version < 1 {
         return None;
@@ -72,5 +72,5 @@ pub(crate) fn read(address: u32) -> Option<Machine> {
         AddressRange { start: module.start, end: module.start.saturating_add(module.size) }
     });
     let command_line = if info.command_line == 0 { &[] } else { memory::string(info.command_line) };
-    Some(Machine { free, module, command_line, rsdp: info.rsdp })
+    Some(BootParameters { free, module, command_line, rsdp: info.rsdp })
 }

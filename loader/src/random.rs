@@ -1,4 +1,4 @@
-//! Where the image goes is decided by chance.
+//! Random numbers for the address space layout.
 
 use core::arch::x86_64::_rdtsc;
 
@@ -16,7 +16,8 @@ pub(crate) fn randomness() -> Randomness {
 
 /// The time-stamp counter, its bits spread (the finaliser of SplitMix64).
 fn time() -> u64 {
-    // SAFETY: every 64-bit processor has a time-stamp counter, and nothing disabled it.
+    // SAFETY: every 64-bit processor has a time-stamp counter, and RDTSC is always allowed in ring 0, where the loader
+    // runs.
     let mut bits = unsafe { _rdtsc() };
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! Saying what went wrong: one line on the first serial port, then the end of the machine.
+//! Errors: one line on the first serial port, then the end of the machine.
 
 use core::fmt::{self, Write};
 
@@ -9,6 +9,7 @@ use x86_64::instructions::port::Port;
 /// First serial port (16550): data, and line status at offset 5.
 const SERIAL: u16 = 0x3f8;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
+/// Maximum number of polls for room in the transmitter, per byte.
 const MAX_POLLS: usize = 100_000;
 
 /// QEMU's ACPI power-off: port and value.
@@ -20,26 +21,26 @@ impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let (mut data, mut status) = (Port::<u8>::new(SERIAL), Port::<u8>::new(SERIAL + 5));
         for &byte in text.as_bytes() {
-            // SAFETY: reading the line status has no effect on memory.
+            // SAFETY: reading the line status register of a UART, or a port without a device, has no effect on memory.
             let ready = || unsafe { status.read() } & TRANSMITTER_EMPTY != 0;
-            // A port that never becomes ready must not hold up the end.
+            // A port that never becomes ready must not keep the machine from ending.
             let _: Option<()> = core::iter::repeat_with(ready).take(MAX_POLLS).find(|&ready| ready).map(drop);
-            // SAFETY: sending a byte has no effect on memory.
+            // SAFETY: writing the data register of a UART, or a port without a device, has no effect on memory.
             unsafe { data.write(byte) };
         }
         Ok(())
     }
 }
 
-/// Says why the image cannot be started and ends the machine.
+/// Prints why the image cannot be started, and ends the machine.
 pub(crate) fn fail(reason: fmt::Arguments<'_>) -> ! {
-    // Writing to the serial port cannot fail.
+    // `write_str` cannot fail.
     let _: fmt::Result = writeln!(Serial, "hermit-loader: error: {reason}");
-    // SAFETY: the ports end the machine, or nothing listens there.
+    // SAFETY: the VMM stores the status, or no device has the port: neither affects memory.
     unsafe { Port::new(STATUS_PORT).write(NOT_STARTED) };
-    // SAFETY: as above.
+    // SAFETY: the write ends the machine, or no device has the port: neither affects memory that is still used.
     unsafe { Port::new(QUIT_PORT).write(0_u8) };
-    // SAFETY: as above.
+    // SAFETY: the write ends the machine, or no device has the port: neither affects memory that is still used.
     unsafe { Port::new(POWER_OFF.0).write(POWER_OFF.1) };
     loop {
         hlt();

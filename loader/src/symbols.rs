@@ -1,27 +1,27 @@
-//! The names of the image's functions, for the kernel to print when something goes wrong.
+//! The image's symbol table, which the kernel uses for backtraces.
 
 use hermit_boot::{FreeMemory, Loaded};
 use hermit_interface::boot_info::{Region, Symbols};
 use hermit_interface::image::Image;
 
-use crate::memory::{self, Identity, whole_pages};
+use crate::memory::{self, IdentityMapped, whole_pages};
 
-/// One part in so many of the memory may hold names.
-const SHARE: u64 = 8;
+/// The symbol table is kept if it takes at most one part in this many of the memory.
+const MEMORY_SHARE: u64 = 8;
 
-/// Keeps the symbols where they lie in the image's file, if the machine has memory to spare for them; `later` is
-/// what will be free once the kernel runs, the file included. Without symbols the kernel prints numbers, so nothing
-/// here is an error.
+/// Keeps the symbol table in place, in the image's file, if it is small beside the memory; `later` is the memory that
+/// is free once the kernel runs, the file included. Failures are ignored: without symbols, backtraces have addresses
+/// only.
 pub(crate) fn keep(
     image: &Image<'_>,
     loaded: &mut Loaded,
-    memory: &mut Identity,
+    memory: &mut IdentityMapped,
     free: &mut FreeMemory,
     later: &mut FreeMemory,
 ) {
     let Some(symbols) = image.symbols() else { return };
     let [table, strings] = [symbols.table, symbols.strings].map(memory::range_of);
-    if table.size() + strings.size() > (free.total() + later.total()) / SHARE {
+    if table.size() + strings.size() > (free.total() + later.total()) / MEMORY_SHARE {
         return;
     }
     let physical =
@@ -31,7 +31,7 @@ pub(crate) fn keep(
         return;
     }
     if [table, strings].into_iter().any(|range| later.remove(whole_pages(range)).is_err()) {
-        // They would be overwritten.
+        // The kernel would overwrite the table.
         loaded.info.symbols = Symbols::default();
     }
 }
