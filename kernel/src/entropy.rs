@@ -7,8 +7,9 @@ use hermit_interface::Errno;
 
 static GENERATOR: SpinLock<Option<Generator>> = SpinLock::new(None);
 
-/// Seeds the generator from the processor, else from the hypervisor's seed, else by `fill_from_device`, which returns `false` if it
-/// cannot. The hypervisor's seed is mixed in even if it is not the first. Without any source there is no generator.
+/// Seeds the generator from the processor, else from the hypervisor's seed, else by `fill_from_device`, which returns
+/// `false` if it cannot. The hypervisor's seed is mixed in even if it is not the first. Without any source there is no
+/// generator.
 pub(crate) fn init(boot: &Boot, fill_from_device: impl FnOnce(&mut [u8]) -> bool) {
     let mut seed = [0; SEED_SIZE];
     let fixed = boot.info.fixed;

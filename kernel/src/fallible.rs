@@ -1,20 +1,21 @@
-//! Memory that may not be there: shared objects whose making can fail.
+//! Allocation that can fail: `Arc::try_new` is not stable.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hermit_hal::interrupts::Masked;
 
-/// The counts before a shared value.
-const COUNTS: usize = 2 * size_of::<usize>();
+/// Size of the reference counts that `Arc` stores before its value.
+const COUNTS_SIZE: usize = 2 * size_of::<usize>();
 
-/// A shared object; `None` if there is no memory for it.
+/// An `Arc` of `value`; `None` without memory.
 ///
-/// A block of the right size is taken and given back first: it stays with this CPU, and is the one that `Arc` gets.
+/// Allocates and frees a block of the same size first. Interrupts are masked, so it is still in the free list of this
+/// CPU when `Arc` allocates, which therefore cannot fail.
 pub(crate) fn arc<T>(value: T) -> Option<Arc<T>> {
     let _masked = Masked::new();
     let mut block: Vec<usize> = Vec::new();
-    let words = (COUNTS + size_of::<T>()).div_ceil(size_of::<usize>());
+    let words = (COUNTS_SIZE + size_of::<T>()).div_ceil(size_of::<usize>());
     block.try_reserve_exact(words).ok()?;
     drop(block);
     Some(Arc::new(value))

@@ -1,7 +1,7 @@
 //! Interrupt dispatch: from an interrupt line to its handlers.
 //!
-//! The timer's line and the reschedule IPI go to the scheduler's CPU. All other lines go to the handlers that drivers have
-//! registered; a line without one is that of the platform's own console, and goes to the default handler.
+//! The timer's line and the reschedule IPI go to the scheduler's CPU. All other lines go to the handlers that drivers
+//! have registered; a line without one is that of the platform's own console, and goes to the default handler.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,8 @@ use crate::threads::cpu;
 
 /// Handler of an interrupt line.
 pub(crate) trait Handler: Sync {
-    /// Handles an interrupt of the line, with interrupts masked. Devices share lines, so another device may have raised it.
+    /// Handles an interrupt of the line, with interrupts masked. Devices share lines, so another device may have raised
+    /// it.
     fn interrupt(&self);
 }
 

@@ -1,4 +1,4 @@
-//! A panic of the kernel itself.
+//! The panic handler of the kernel itself; programs have std's.
 
 use core::panic::PanicInfo;
 

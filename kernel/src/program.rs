@@ -13,8 +13,8 @@ use crate::command_line;
 const DEFAULT_NAME: &[u8] = b"hermit";
 
 unsafe extern "C" {
-    /// The standard library's entry point: runs `main`, then exits. Both arrays and their strings must live as long as the
-    /// program; `env` ends with a null pointer. To be called once, on the main thread.
+    /// The standard library's entry point: runs `main`, then exits. Both arrays and their strings must live as long as
+    /// the program; `env` ends with a null pointer. To be called once, on the main thread.
     fn runtime_entry(argc: i32, argv: *const *const c_char, env: *const *const c_char) -> !;
 }
 
@@ -25,8 +25,9 @@ pub(crate) extern "C" fn run(_: usize) {
     let argv = null_terminated(iter::once(name).chain(line.args.iter().map(Vec::as_slice)).map(c_string));
     let env = null_terminated(line.env.iter().map(|variable| c_string(variable)));
     let argc = i32::try_from(argv.len() - 1).unwrap_or(i32::MAX);
-    // SAFETY: `c_string` leaks the strings and `null_terminated` the arrays, so neither is ever freed; the arrays end with null; the kernel
-    // runs this function once, on the main thread, whose thread-local storage the thread's creation has set up.
+    // SAFETY: `c_string` leaks the strings and `null_terminated` the arrays, so neither is ever freed; the arrays end
+    // with null; the kernel runs this function once, on the main thread, whose thread-local storage the thread's
+    // creation has set up.
     unsafe { runtime_entry(argc, argv.as_ptr(), env.as_ptr()) }
 }
 

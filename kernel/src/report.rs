@@ -1,4 +1,4 @@
-//! What is said when the machine ends because something went wrong.
+//! Error reports: faults, fatal errors of the kernel, warnings.
 
 use core::fmt::{self, Write};
 
@@ -15,32 +15,33 @@ use hermit_symbols::{SymbolOffset, SymbolTable};
 use crate::threads::schedule;
 use crate::threads::thread::MAIN_ID;
 
-/// Longest backtrace that is printed.
+/// Maximum number of frames in a printed backtrace.
 const MAX_FRAMES: usize = 32;
 
-/// Reports faults from here on.
+/// Installs the fault handler.
 pub(crate) fn init() {
     fault::set_handler(report_fault);
 }
 
-/// Ends the machine because of something that the program is not to blame for.
+/// Prints an error of the kernel, and ends the machine.
 pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
-    // Whoever stops the others must neither be moved to another CPU nor be preempted.
+    // The CPU that stops the others must not preempt this thread, or migrate it.
     core::mem::forget(Masked::new());
     fault::stop_others();
-    // The console takes everything.
+    // Writing to the console cannot fail.
     let _: fmt::Result = writeln!(Console, "hermit: fatal error: {reason}");
     exit(ABORTED)
 }
 
-/// Says what does not work, and goes on.
+/// Prints a warning.
 pub(crate) fn warn(what: fmt::Arguments<'_>) {
-    // The console takes everything.
+    // Writing to the console cannot fail.
     let _: fmt::Result = writeln!(Console, "hermit: warning: {what}");
 }
 
+/// The fault handler: prints the fault, and ends the machine.
 fn report_fault(fault: &Fault) -> ! {
-    // The console takes everything.
+    // Writing to the console cannot fail.
     let _: fmt::Result = print(fault);
     exit(status(fault.kind))
 }
@@ -75,13 +76,14 @@ fn print(fault: &Fault) -> fmt::Result {
         .try_for_each(|(number, address)| print_frame(number, address))
 }
 
-/// Prints a line of the backtrace: the first address is where the fault happened, the others are where calls return.
+/// Prints a line of the backtrace: frame 0 has the address of the fault, the others have return addresses.
 fn print_frame(number: usize, address: u64) -> fmt::Result {
     let image = hermit_hal::memory::image();
     let Some(offset) = address.checked_sub(image.start).filter(|&offset| offset < image.size) else {
         return writeln!(Console, "  {number:>4}: {address:#x} (outside the image)");
     };
-    // A call that never returns may be the last instruction of its function.
+    // A return address may be the start of another function: a call that never returns can be the last instruction of
+    // its own. So the lookup takes the byte before it.
     let back = u64::from(number > 0 && offset > 0);
     let (table, strings) = symbols::tables().unwrap_or_default();
     match SymbolTable::new(table, strings).find(offset - back) {
@@ -92,7 +94,7 @@ fn print_frame(number: usize, address: u64) -> fmt::Result {
     }
 }
 
-/// The name of the thread that runs this.
+/// Name of the current thread.
 struct ThreadName;
 
 impl fmt::Display for ThreadName {
@@ -107,7 +109,7 @@ impl fmt::Display for ThreadName {
     }
 }
 
-/// Says what a fault means for the thread in which it happened.
+/// What the thread has done to cause a fault.
 struct Reason(Kind);
 
 impl fmt::Display for Reason {
@@ -131,7 +133,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a Linux shell shows for a process that ends this way.
+/// Exit status of a fault: as a Linux shell shows the signal, 128 + its number.
 fn status(kind: Kind) -> u8 {
     match kind {
         Kind::Read(_) | Kind::Write(_) | Kind::Execute(_) | Kind::Protection => INVALID_ACCESS,

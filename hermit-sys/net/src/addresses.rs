@@ -1,15 +1,15 @@
-//! Addresses as kernel and stack have them.
+//! Conversion of addresses between kernel and stack.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 
-/// As the stack has it.
+/// The stack's type for an address of the kernel.
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT` for one that is none.
+/// `EAFNOSUPPORT` for an endpoint without a family.
 pub(crate) fn from_kernel(endpoint: &Endpoint) -> Result<SocketAddr, Errno> {
     match endpoint.family {
         V4 => Ok((v4(endpoint), endpoint.port).into()),
@@ -18,18 +18,18 @@ pub(crate) fn from_kernel(endpoint: &Endpoint) -> Result<SocketAddr, Errno> {
     }
 }
 
-/// The address of IPv4.
+/// The IPv4 address of an endpoint.
 pub(crate) const fn v4(endpoint: &Endpoint) -> Ipv4Addr {
     let [a, b, c, d, ..] = endpoint.address;
     Ipv4Addr::new(a, b, c, d)
 }
 
-/// The address of IPv6.
+/// The IPv6 address of an endpoint.
 pub(crate) fn v6(endpoint: &Endpoint) -> Ipv6Addr {
     endpoint.address.into()
 }
 
-/// As the kernel has it.
+/// The kernel's type for an address of the stack.
 pub(crate) fn to_kernel(address: SocketAddr) -> Endpoint {
     let endpoint = Endpoint { port: address.port(), ..Endpoint::from(address.ip()) };
     match address {

@@ -1,17 +1,16 @@
-//! The stack's functions as the kernel calls them.
-#![expect(unsafe_code, reason = "the kernel passes pointers")]
+//! The table of the stack's functions that the kernel calls.
+#![expect(unsafe_code, reason = "the kernel passes raw pointers")]
 
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
-use core::{slice, str};
+use core::str;
 
 use hermit_interface::Errno;
 use hermit_interface::net::{self, Calls, DATAGRAM, Endpoint, Number, STREAM, SocketOption, V4, V6, ready};
 use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId};
 
 use crate::addresses::{from_kernel, to_kernel};
+use crate::arguments::{self, Call};
 use crate::options;
-use crate::start::MachineStack;
 
 /// The table.
 pub(crate) const CALLS: Calls = Calls {
@@ -40,8 +39,8 @@ pub(crate) const CALLS: Calls = Calls {
     resolved,
 };
 
-/// Whoever shuts down says which half by a number of the ABI.
-fn half(how: i32) -> Result<Shutdown, Errno> {
+/// The halves of a connection that a `SHUT_` number stands for.
+fn shutdown_of(how: i32) -> Result<Shutdown, Errno> {
     match how {
         hermit_abi::SHUT_RD => Ok(Shutdown::Read),
         hermit_abi::SHUT_WR => Ok(Shutdown::Write),
@@ -50,275 +49,205 @@ fn half(how: i32) -> Result<Shutdown, Errno> {
     }
 }
 
-/// What a call returns.
-fn returned(result: Result<u64, Errno>) -> Number {
+/// A call's result as a number, or `-errno`.
+fn number(result: Result<u64, Errno>) -> Number {
     result.map_or_else(
         |error| -Number::from(error.number()),
         |number| Number::try_from(number).unwrap_or(Number::MAX),
     )
 }
 
-/// What a call returns that gives nothing.
-fn done(result: Result<(), Errno>) -> Number {
-    returned(result.map(|()| 0))
+/// A call's success as 0, or `-errno`.
+fn status(result: Result<(), Errno>) -> Number {
+    number(result.map(|()| 0))
 }
 
-/// The stack.
-///
-/// # Safety
-///
-/// It is the kernel's pointer, and the kernel has the lock around the stack until the call returns.
-unsafe fn of<'a>(stack: *mut c_void) -> &'a mut MachineStack {
-    // SAFETY: the caller's promise: it is what `start` has made, and nobody else is in it.
-    unsafe { &mut *stack.cast() }
-}
-
-/// Writes a value for the kernel.
-///
-/// # Safety
-///
-/// Null, or valid for a write.
-unsafe fn write<T>(place: *mut T, value: T) {
-    if !place.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { place.write(value) };
-    }
-}
-
-// SAFETY of all that follows: the kernel keeps the contract of `hermit_interface::net`: it passes the stack and has the lock around it,
-// and other pointers are to what the table says, or null where it says so.
-
-unsafe extern "C" fn advance(stack: *mut c_void, now: u64) {
-    // SAFETY: see above.
-    unsafe { of(stack) }.advance(now);
-}
-
-unsafe extern "C" fn poll(stack: *mut c_void, now: u64) -> u64 {
-    // SAFETY: see above.
-    unsafe { of(stack) }.poll(now).unwrap_or(u64::MAX)
-}
-
-unsafe extern "C" fn settle(stack: *mut c_void, now: u64) -> u64 {
-    // SAFETY: see above.
-    unsafe { of(stack) }.settle(now).unwrap_or(u64::MAX)
-}
-
-unsafe extern "C" fn is_configured(stack: *mut c_void) -> bool {
-    // SAFETY: see above.
-    unsafe { of(stack) }.is_configured()
-}
-
-unsafe extern "C" fn socket(stack: *mut c_void, family: u32, kind: u32, cookie: usize) -> Number {
-    let family = if family == u32::from(V4) { Family::V4 } else { Family::V6 };
-    let kind = match kind {
-        STREAM => Kind::Stream,
-        DATAGRAM => Kind::Datagram,
-        _ => return done(Err(Errno::ESOCKTNOSUPPORT)),
-    };
-    // SAFETY: see above.
-    returned(unsafe { of(stack) }.socket(family, kind, cookie).map(SocketId::into_raw))
-}
-
-unsafe extern "C" fn wind_up(stack: *mut c_void) {
-    // SAFETY: see above.
-    unsafe { of(stack) }.wind_up();
-}
-
-unsafe extern "C" fn is_delivered(stack: *mut c_void) -> bool {
-    // SAFETY: see above.
-    unsafe { of(stack) }.is_delivered()
-}
-
-unsafe extern "C" fn finish(stack: *mut c_void, socket: u64) -> Number {
-    // SAFETY: see above.
-    done(unsafe { of(stack) }.finish(SocketId::from_raw(socket)))
-}
-
-unsafe extern "C" fn close(stack: *mut c_void, socket: u64, at_once: bool) {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    let id = SocketId::from_raw(socket);
-    let closed = if at_once { stack.close_now(id) } else { stack.close(id) };
-    // The kernel has it, so it is there.
-    let _: Result<(), Errno> = closed;
-}
-
-unsafe extern "C" fn bind(stack: *mut c_void, socket: u64, address: *const Endpoint) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above.
-    let address = unsafe { *address };
-    done(from_kernel(&address).and_then(|address| stack.bind(SocketId::from_raw(socket), address)))
-}
-
-unsafe extern "C" fn listen(stack: *mut c_void, socket: u64, backlog: i32) -> Number {
-    // SAFETY: see above.
-    done(unsafe { of(stack) }.listen(SocketId::from_raw(socket), backlog))
-}
-
-unsafe extern "C" fn accept(stack: *mut c_void, socket: u64, cookie: usize, place: *mut Endpoint) -> Number {
-    // SAFETY: see above.
-    let accepted = unsafe { of(stack) }.accept(SocketId::from_raw(socket), cookie);
-    returned(accepted.map(|(accepted, from)| {
-        // SAFETY: see above.
-        unsafe { write(place, to_kernel(from)) };
-        accepted.into_raw()
-    }))
-}
-
-unsafe extern "C" fn connect(stack: *mut c_void, socket: u64, address: *const Endpoint) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above.
-    let address = unsafe { *address };
-    let id = SocketId::from_raw(socket);
-    if address.family == 0 {
-        return done(stack.disconnect(id));
-    }
-    done(from_kernel(&address).and_then(|address| stack.connect(id, address)))
-}
-
-unsafe extern "C" fn send(
-    stack: *mut c_void,
-    socket: u64,
-    bytes: *const u8,
-    size: usize,
-    to: *const Endpoint,
-) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above; the kernel's slices are never null.
-    let bytes = unsafe { slice::from_raw_parts(bytes, size) };
-    // SAFETY: see above.
-    let to = unsafe { to.as_ref() };
-    let sent =
-        to.map(from_kernel).transpose().and_then(|to| stack.send(SocketId::from_raw(socket), bytes, to));
-    returned(sent.map(|count| count as u64))
-}
-
-unsafe extern "C" fn receive(
-    stack: *mut c_void,
-    socket: u64,
-    buffer: *mut u8,
-    size: usize,
-    flags: u32,
-    place: *mut Endpoint,
-) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above; the kernel's slices are never null.
-    let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<MaybeUninit<u8>>(), size) };
-    let mut filled = 0;
-    let mut sink = |bytes: &[u8]| {
-        let room = buffer.get_mut(filled..).unwrap_or_default();
-        let count = room.len().min(bytes.len());
-        if let (Some(room), Some(bytes)) = (room.get_mut(..count), bytes.get(..count)) {
-            room.write_copy_of_slice(bytes);
+/// Defines functions of the table. All take the stack first. A `where` clause names for each pointer the function of
+/// [`arguments`] whose requirement is what [`Calls`] says about the pointer.
+macro_rules! calls {
+    ($(fn $name:ident($stack:ident $(, $arg:ident: $type:ty)*) $(-> $result:ty)?
+        $(where $($value:ident: $function:ident($($part:ident),+)),+)? $body:block)*) => {$(
+        unsafe extern "C" fn $name(stack: *mut c_void $(, $arg: $type)*) $(-> $result)? {
+            let scope = ();
+            let call = Call::new(&scope);
+            // SAFETY: the kernel is the only caller of the table. It passes the stack that `hermit_net_start` has
+            // returned to it, and calls with the lock around the stack held, as the contract of `Calls` requires.
+            let $stack = unsafe { arguments::stack(call, stack) };
+            $($(
+                // SAFETY: the kernel is the only caller of the table, and the contract of `Calls` requires of it what
+                // the function requires of these arguments.
+                let $value = unsafe { arguments::$function(call, $($part),+) };
+            )+)?
+            $body
         }
-        filled += count;
-        count
-    };
-    let peek = flags & net::receive::PEEK != 0;
-    let received = stack.receive(SocketId::from_raw(socket), peek, &mut sink);
-    returned(received.map(|(count, from)| {
-        // SAFETY: see above.
-        unsafe { write(place, from.map_or(Endpoint::default(), to_kernel)) };
-        count as u64
-    }))
+    )*};
 }
 
-unsafe extern "C" fn shutdown(stack: *mut c_void, socket: u64, how: i32) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    done(half(how).and_then(|half| stack.shutdown(SocketId::from_raw(socket), half)))
-}
+calls! {
+    fn advance(stack, now: u64) {
+        stack.advance(now);
+    }
 
-unsafe extern "C" fn local(stack: *mut c_void, socket: u64, place: *mut Endpoint) -> Number {
-    // SAFETY: see above.
-    let address = unsafe { of(stack) }.local(SocketId::from_raw(socket));
-    // SAFETY: see above.
-    done(address.map(|address| unsafe { write(place, to_kernel(address)) }))
-}
+    fn poll(stack, now: u64) -> u64 {
+        stack.poll(now).unwrap_or(u64::MAX)
+    }
 
-unsafe extern "C" fn remote(stack: *mut c_void, socket: u64, place: *mut Endpoint) -> Number {
-    // SAFETY: see above.
-    let address = unsafe { of(stack) }.remote(SocketId::from_raw(socket));
-    // SAFETY: see above.
-    done(address.map(|address| unsafe { write(place, to_kernel(address)) }))
-}
+    fn settle(stack, now: u64) -> u64 {
+        stack.settle(now).unwrap_or(u64::MAX)
+    }
 
-unsafe extern "C" fn set_option(stack: *mut c_void, socket: u64, option: *const SocketOption) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above.
-    let option = unsafe { *option };
-    let set = |option| stack.set_option(SocketId::from_raw(socket), option);
-    done(options::from_kernel(&option).and_then(set))
-}
+    fn is_configured(stack) -> bool {
+        stack.is_configured()
+    }
 
-unsafe extern "C" fn option(stack: *mut c_void, socket: u64, option: *mut SocketOption) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above.
-    let option = unsafe { &mut *option };
-    let read = |name| stack.option(SocketId::from_raw(socket), name);
-    done(options::name(option.name).and_then(read).map(|value| option.value = options::value(value)))
-}
+    fn socket(stack, family: u32, kind: u32, cookie: usize) -> Number {
+        let family = if family == u32::from(V4) { Family::V4 } else { Family::V6 };
+        let kind = match kind {
+            STREAM => Kind::Stream,
+            DATAGRAM => Kind::Datagram,
+            _ => return status(Err(Errno::ESOCKTNOSUPPORT)),
+        };
+        number(stack.socket(family, kind, cookie).map(SocketId::into_raw))
+    }
 
-unsafe extern "C" fn readiness(stack: *mut c_void, socket: u64) -> u32 {
-    // SAFETY: see above.
-    let readiness = unsafe { of(stack) }.readiness(SocketId::from_raw(socket));
-    let bit = |is_so: bool, bit: u32| if is_so { bit } else { 0 };
-    bit(readiness.read, ready::READ)
-        | bit(readiness.write, ready::WRITE)
-        | bit(readiness.read_hang_up, ready::READ_HANG_UP)
-        | bit(readiness.hang_up, ready::HANG_UP)
-        | bit(readiness.error, ready::ERROR)
-}
+    fn wind_up(stack) {
+        stack.wind_up();
+    }
 
-unsafe extern "C" fn resolve(
-    stack: *mut c_void,
-    name: *const u8,
-    size: usize,
-    family: u32,
-    cookie: usize,
-) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above; the kernel's slices are never null.
-    let name = unsafe { slice::from_raw_parts(name, size) };
-    let families = match u16::try_from(family) {
-        Ok(V4) => Families::V4,
-        Ok(V6) => Families::V6,
-        _ => Families::Both,
-    };
-    let name = str::from_utf8(name).map_err(|_| Errno::EINVAL);
-    let asked = name.and_then(|name| stack.resolve(name, families, cookie));
-    returned(asked.map(QueryId::into_raw))
-}
+    fn is_delivered(stack) -> bool {
+        stack.is_delivered()
+    }
 
-unsafe extern "C" fn resolved(
-    stack: *mut c_void,
-    question: u64,
-    places: *mut Endpoint,
-    room: usize,
-) -> Number {
-    // SAFETY: see above.
-    let stack = unsafe { of(stack) };
-    // SAFETY: see above; the kernel's slices are never null.
-    let places = unsafe { slice::from_raw_parts_mut(places, room) };
-    let answer = stack.resolved(QueryId::from_raw(question)).map_err(|error| match error {
-        ResolveError::Pending => Errno::EAGAIN,
-        ResolveError::NoName => Errno::ENOENT,
-        ResolveError::Again => Errno::ETIMEDOUT,
-        ResolveError::NoServer => Errno::ENETUNREACH,
-        ResolveError::Memory => Errno::ENOMEM,
-        ResolveError::Unknown => Errno::EINVAL,
-    });
-    returned(answer.map(|addresses| {
-        for (place, address) in places.iter_mut().zip(&addresses) {
-            *place = (*address).into();
+    fn finish(stack, socket: u64) -> Number {
+        status(stack.finish(SocketId::from_raw(socket)))
+    }
+
+    fn close(stack, socket: u64, at_once: bool) {
+        let id = SocketId::from_raw(socket);
+        let closed = if at_once { stack.close_now(id) } else { stack.close(id) };
+        // Fails only for a socket that does not exist, and the kernel closes each of its sockets once.
+        let _: Result<(), Errno> = closed;
+    }
+
+    fn bind(stack, socket: u64, address: *const Endpoint) -> Number
+    where address: value(address) {
+        status(from_kernel(address).and_then(|address| stack.bind(SocketId::from_raw(socket), address)))
+    }
+
+    fn listen(stack, socket: u64, backlog: i32) -> Number {
+        status(stack.listen(SocketId::from_raw(socket), backlog))
+    }
+
+    fn accept(stack, socket: u64, cookie: usize, peer: *mut Endpoint) -> Number
+    where peer: out(peer) {
+        let accepted = stack.accept(SocketId::from_raw(socket), cookie);
+        number(accepted.map(|(accepted, address)| {
+            peer.write(to_kernel(address));
+            accepted.into_raw()
+        }))
+    }
+
+    fn connect(stack, socket: u64, address: *const Endpoint) -> Number
+    where address: value(address) {
+        let id = SocketId::from_raw(socket);
+        if address.family == 0 {
+            return status(stack.disconnect(id));
         }
-        addresses.len() as u64
-    }))
+        status(from_kernel(address).and_then(|address| stack.connect(id, address)))
+    }
+
+    fn send(stack, socket: u64, bytes: *const u8, size: usize, to: *const Endpoint) -> Number
+    where bytes: slice(bytes, size), to: optional(to) {
+        let to = to.map(from_kernel).transpose();
+        let sent = to.and_then(|to| stack.send(SocketId::from_raw(socket), bytes, to));
+        number(sent.map(|count| count as u64))
+    }
+
+    fn receive(
+        stack, socket: u64, buffer: *mut u8, size: usize, flags: u32, sender: *mut Endpoint
+    ) -> Number
+    where buffer: buffer(buffer, size), sender: out(sender) {
+        let mut filled = 0;
+        let mut sink = |bytes: &[u8]| {
+            let room = buffer.get_mut(filled..).unwrap_or_default();
+            let count = room.len().min(bytes.len());
+            if let (Some(room), Some(bytes)) = (room.get_mut(..count), bytes.get(..count)) {
+                room.write_copy_of_slice(bytes);
+            }
+            filled += count;
+            count
+        };
+        let peek = flags & net::receive::PEEK != 0;
+        let received = stack.receive(SocketId::from_raw(socket), peek, &mut sink);
+        number(received.map(|(count, from)| {
+            sender.write(from.map_or(Endpoint::default(), to_kernel));
+            count as u64
+        }))
+    }
+
+    fn shutdown(stack, socket: u64, how: i32) -> Number {
+        status(shutdown_of(how).and_then(|how| stack.shutdown(SocketId::from_raw(socket), how)))
+    }
+
+    fn local(stack, socket: u64, address: *mut Endpoint) -> Number
+    where address: out(address) {
+        status(stack.local(SocketId::from_raw(socket)).map(|local| address.write(to_kernel(local))))
+    }
+
+    fn remote(stack, socket: u64, address: *mut Endpoint) -> Number
+    where address: out(address) {
+        status(stack.remote(SocketId::from_raw(socket)).map(|remote| address.write(to_kernel(remote))))
+    }
+
+    fn set_option(stack, socket: u64, option: *const SocketOption) -> Number
+    where option: value(option) {
+        let set = |option| stack.set_option(SocketId::from_raw(socket), option);
+        status(options::from_kernel(option).and_then(set))
+    }
+
+    fn option(stack, socket: u64, option: *mut SocketOption) -> Number
+    where option: value_mut(option) {
+        let get = |name| stack.option(SocketId::from_raw(socket), name);
+        status(options::name(option.name).and_then(get).map(|value| option.value = options::value(value)))
+    }
+
+    fn readiness(stack, socket: u64) -> u32 {
+        let readiness = stack.readiness(SocketId::from_raw(socket));
+        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        bit(readiness.read, ready::READ)
+            | bit(readiness.write, ready::WRITE)
+            | bit(readiness.read_hang_up, ready::READ_HANG_UP)
+            | bit(readiness.hang_up, ready::HANG_UP)
+            | bit(readiness.error, ready::ERROR)
+    }
+
+    fn resolve(stack, name: *const u8, size: usize, family: u32, cookie: usize) -> Number
+    where name: slice(name, size) {
+        let families = match u16::try_from(family) {
+            Ok(V4) => Families::V4,
+            Ok(V6) => Families::V6,
+            _ => Families::Both,
+        };
+        let name = str::from_utf8(name).map_err(|_| Errno::EINVAL);
+        let query = name.and_then(|name| stack.resolve(name, families, cookie));
+        number(query.map(QueryId::into_raw))
+    }
+
+    fn resolved(stack, query: u64, addresses: *mut Endpoint, size: usize) -> Number
+    where addresses: slice_mut(addresses, size) {
+        let answer = stack.resolved(QueryId::from_raw(query)).map_err(|error| match error {
+            ResolveError::Pending => Errno::EAGAIN,
+            ResolveError::NoName => Errno::ENOENT,
+            ResolveError::Again => Errno::ETIMEDOUT,
+            ResolveError::NoServer => Errno::ENETUNREACH,
+            ResolveError::Memory => Errno::ENOMEM,
+            ResolveError::Unknown => Errno::EINVAL,
+        });
+        number(answer.map(|found| {
+            for (slot, address) in addresses.iter_mut().zip(&found) {
+                *slot = (*address).into();
+            }
+            found.len() as u64
+        }))
+    }
 }

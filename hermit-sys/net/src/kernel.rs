@@ -1,13 +1,16 @@
-//! The kernel's functions as the stack's device and host.
-#![expect(unsafe_code, reason = "the kernel passes functions")]
+//! The kernel's table of functions as the stack's network device and host.
+#![expect(unsafe_code, reason = "the kernel passes raw pointers to functions")]
 
 use core::ffi::c_void;
 use core::slice;
 
 use hermit_interface::net::{self, Device, Services};
-use hermit_net_stack::{Hardware, HardwareInfo, Host, IpVersion, Offload, ReceivedInfo};
+use hermit_net_stack::{Hardware, HardwareInfo, Host, IpVersion, Offload, ReceivedInfo, Stack};
 
-/// The device of the kernel.
+/// The network stack of this machine.
+pub(crate) type NetworkStack = Stack<KernelDevice, Kernel>;
+
+/// The network device that the kernel drives.
 #[derive(Debug)]
 pub(crate) struct KernelDevice {
     services: &'static Services,
@@ -15,12 +18,12 @@ pub(crate) struct KernelDevice {
 }
 
 impl KernelDevice {
-    /// The device, if there is one.
+    /// The device, if the machine has one.
     pub(crate) fn new(services: &'static Services) -> Option<Self> {
         let mut device = Device::default();
-        // SAFETY: the place is there.
-        let is_there = unsafe { (services.device)(&raw mut device) };
-        let limit = |most: u32| (most != 0).then_some(most);
+        // SAFETY: the pointer is to a local variable, which is valid for the write of the description.
+        let is_present = unsafe { (services.device)(&raw mut device) };
+        let limit = |max_size: u32| (max_size != 0).then_some(max_size);
         let info = HardwareInfo {
             mac: device.address,
             mtu: device.mtu,
@@ -28,57 +31,60 @@ impl KernelDevice {
             segments_v4: limit(device.segments_v4),
             segments_v6: limit(device.segments_v6),
         };
-        is_there.then_some(Self { services, info })
+        is_present.then_some(Self { services, info })
     }
 }
 
-/// What is done with a frame, and what came of it.
-struct Work<F, R> {
+/// A closure that the kernel calls back with a frame, and its result.
+struct Callback<F, R> {
     action: Option<F>,
     result: Option<R>,
 }
 
-impl<F, R> Work<F, R> {
+impl<F, R> Callback<F, R> {
     const fn new(action: F) -> Self {
         Self { action: Some(action), result: None }
     }
 
+    /// The context pointer that the kernel passes to [`take`] or [`fill`].
     fn context(&mut self) -> *mut c_void {
         (&raw mut *self).cast()
     }
 }
 
-/// A [`net::Take`] of a closure.
+/// The [`net::Take`] function of a closure. Its context is a `Callback<F, R>`.
 unsafe extern "C" fn take<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(
     context: *mut c_void,
     frame: *const u8,
     size: usize,
     is_checked: bool,
 ) {
-    // SAFETY: `receive` passes its work, of this type, and waits for the end of the call.
-    let work = unsafe { &mut *context.cast::<Work<F, R>>() };
-    // SAFETY: the kernel passes a frame that stays as it is during the call.
+    // SAFETY: the kernel passes the context that `receive` has given it together with this function: a callback of
+    // these types, on the stack of `receive`, which is waiting for the kernel and does not access it.
+    let callback = unsafe { &mut *context.cast::<Callback<F, R>>() };
+    // SAFETY: the contract of `Take`: the frame is valid and does not change during the call.
     let frame = unsafe { slice::from_raw_parts(frame, size) };
     let info = ReceivedInfo { checksum_good: is_checked };
-    work.result = work.action.take().map(|action| action(frame, info));
+    callback.result = callback.action.take().map(|action| action(frame, info));
 }
 
-/// A [`net::Fill`] of a closure.
+/// The [`net::Fill`] function of a closure. Its context is a `Callback<F, R>`.
 unsafe extern "C" fn fill<F: FnOnce(&mut [u8]) -> R, R>(context: *mut c_void, frame: *mut u8, size: usize) {
-    // SAFETY: `transmit` passes its work, of this type, and waits for the end of the call.
-    let work = unsafe { &mut *context.cast::<Work<F, R>>() };
-    // SAFETY: the kernel passes initialised memory for a frame that is nobody else's during the call.
+    // SAFETY: the kernel passes the context that `transmit` has given it together with this function: a callback of
+    // these types, on the stack of `transmit`, which is waiting for the kernel and does not access it.
+    let callback = unsafe { &mut *context.cast::<Callback<F, R>>() };
+    // SAFETY: the contract of `Fill`: the memory is initialised, and no other code accesses it during the call.
     let frame = unsafe { slice::from_raw_parts_mut(frame, size) };
-    work.result = work.action.take().map(|action| action(frame));
+    callback.result = callback.action.take().map(|action| action(frame));
 }
 
-/// A [`net::Take`] with the type of a closure that is passed for it.
-const fn taking<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(_: &Work<F, R>) -> net::Take {
+/// [`take`] with the types of a callback, which cannot be written out.
+const fn take_for<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(_: &Callback<F, R>) -> net::Take {
     take::<F, R>
 }
 
-/// The same for a [`net::Fill`].
-const fn filling<F: FnOnce(&mut [u8]) -> R, R>(_: &Work<F, R>) -> net::Fill {
+/// [`fill`] with the types of a callback, which cannot be written out.
+const fn fill_for<F: FnOnce(&mut [u8]) -> R, R>(_: &Callback<F, R>) -> net::Fill {
     fill::<F, R>
 }
 
@@ -88,38 +94,40 @@ impl Hardware for KernelDevice {
     }
 
     fn receive<R>(&mut self, action: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R> {
-        let mut work = Work::new(action);
-        let function = taking(&work);
-        // SAFETY: the context is what the function takes.
-        unsafe { (self.services.receive)(work.context(), function) };
-        work.result
+        let mut callback = Callback::new(action);
+        let function = take_for(&callback);
+        // SAFETY: the context is the callback of the types for which `function` is made, and outlives the call.
+        unsafe { (self.services.receive)(callback.context(), function) };
+        callback.result
     }
 
     fn can_transmit(&mut self, size: usize) -> bool {
-        // SAFETY: there is a device.
+        // SAFETY: the function takes any size; the kernel has a device, else there were no `KernelDevice`.
         unsafe { (self.services.can_transmit)(size) }
     }
 
     fn is_sending(&mut self) -> bool {
-        // SAFETY: there is a device.
+        // SAFETY: the function takes nothing; the kernel has a device, else there were no `KernelDevice`.
         unsafe { (self.services.is_sending)() }
     }
 
     fn transmit<R>(&mut self, size: usize, offload: Offload, action: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut work = Work::new(action);
-        let function = filling(&work);
-        let offload = translate(&offload);
-        // SAFETY: the context is what the function takes.
-        unsafe { (self.services.transmit)(size, &raw const offload, work.context(), function) };
-        if let Some(action) = work.action.take() {
-            // The device has refused the frame, which is lost as on any wire; but it must be written somewhere.
+        let mut callback = Callback::new(action);
+        let function = fill_for(&callback);
+        let offload = to_kernel(&offload);
+        // SAFETY: the context is the callback of the types for which `function` is made; it and the offload outlive the
+        // call.
+        unsafe { (self.services.transmit)(size, &raw const offload, callback.context(), function) };
+        if let Some(action) = callback.action.take() {
+            // The device has no room for the frame, which is lost as on any link. The action's result is needed all the
+            // same.
             return action(&mut alloc::vec![0; size]);
         }
-        work.result.expect("who takes the closure leaves a result")
+        callback.result.expect("`fill` stores a result when it takes the action")
     }
 }
 
-fn translate(offload: &Offload) -> net::Offload {
+fn to_kernel(offload: &Offload) -> net::Offload {
     let checksum = offload.checksum.map(|checksum| (checksum.start, checksum.offset));
     let (checksum_start, checksum_offset) = checksum.unwrap_or_default();
     let mut result = net::Offload { checksum_start, checksum_offset, ..net::Offload::default() };
@@ -131,26 +139,26 @@ fn translate(offload: &Offload) -> net::Offload {
     result
 }
 
-/// The kernel around the stack.
+/// The kernel as the stack's host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(pub(crate) &'static Services);
 
 impl Kernel {
-    /// Says something to whoever runs the machine.
+    /// Prints a warning on the console.
     pub(crate) fn warn(&self, text: &str) {
-        // SAFETY: the text stays during the call.
+        // SAFETY: pointer and length are those of a string, which is borrowed during the call.
         unsafe { (self.0.warn)(text.as_ptr(), text.len()) }
     }
 }
 
 impl Host for Kernel {
     fn random(&mut self) -> u64 {
-        // SAFETY: it takes nothing.
+        // SAFETY: the function takes nothing.
         unsafe { (self.0.random)() }
     }
 
     fn wake(&mut self, cookie: usize) {
-        // SAFETY: any number is good.
+        // SAFETY: the function takes any number; the kernel ignores cookies that it has not given out.
         unsafe { (self.0.wake)(cookie) }
     }
 }

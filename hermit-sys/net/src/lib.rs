@@ -1,13 +1,25 @@
-//! The TCP/IP stack as the kernel calls it.
+//! The network object: the TCP/IP stack of an image, behind a table of C functions.
 //!
-//! It is compiled for the program's target, with vector registers, and linked beside the kernel as an object of
-//! its own that exports nothing but [`hermit_interface::net::START`]. All that is done is done in `hermit-net-stack`; here its
-//! functions become a table of C's, and the kernel's table becomes its device and its host.
+//! The stack proper is `hermit-net-stack`, which knows nothing of the kernel. This crate connects the two: the stack's
+//! functions become the table [`hermit_interface::net::Calls`], and the kernel's table
+//! [`hermit_interface::net::Services`] becomes the stack's network device and host. It is compiled for the program's
+//! target, with vector registers, and linked beside the kernel as an object of its own whose only visible symbol is
+//! [`hermit_interface::net::START`]. A program without sockets has none of it.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`start`] | the entry point: creates the stack |
+//! | [`calls`] | the stack's functions for the kernel |
+//! | [`arguments`] | the pointers that the kernel passes to them |
+//! | [`kernel`] | the kernel's functions for the stack |
+//! | [`addresses`], [`options`] | conversion of types |
+//! | [`heap`], [`panic`] | what `alloc` and `core` need |
 #![no_std]
 
 extern crate alloc;
 
 mod addresses;
+mod arguments;
 mod calls;
 mod heap;
 mod kernel;

@@ -1,4 +1,4 @@
-//! Options as kernel and stack have them.
+//! Conversion of socket options between kernel and stack.
 
 use hermit_interface::Errno;
 use hermit_interface::net::{self, OptionName as Number, V4};
@@ -6,17 +6,17 @@ use hermit_net_stack::{OptionName, SocketOption};
 
 use crate::addresses::{v4, v6};
 
-/// An option to be set, as the stack has it.
+/// The stack's type for an option that the kernel sets.
 ///
 /// # Errors
 ///
-/// `ENOPROTOOPT` if there is none or it cannot be set, `EINVAL` for a value that cannot be.
+/// `ENOPROTOOPT` if the option is unknown or cannot be set, `EINVAL` for an invalid value.
 pub(crate) fn from_kernel(option: &net::SocketOption) -> Result<SocketOption, Errno> {
     let name = Number::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
     let (value, switch) = (option.value, option.value != 0);
     let byte = || u8::try_from(value).map_err(|_| Errno::EINVAL);
-    // -1 asks for what is usual.
-    let byte_or = |usual: u8| if value == u32::MAX { Ok(usual) } else { byte() };
+    // -1 stands for the default.
+    let byte_or = |default: u8| if value == u32::MAX { Ok(default) } else { byte() };
     Ok(match name {
         Number::Error => return Err(Errno::ENOPROTOOPT),
         Number::ReuseAddress => SocketOption::ReuseAddress(switch),
@@ -25,10 +25,10 @@ pub(crate) fn from_kernel(option: &net::SocketOption) -> Result<SocketOption, Er
         Number::SendBuffer => SocketOption::SendBuffer(value),
         Number::ReceiveBuffer => SocketOption::ReceiveBuffer(value),
         Number::NoDelay => SocketOption::NoDelay(switch),
-        Number::Ttl => SocketOption::TimeToLive(byte_or(USUAL_TTL)?),
-        // Linux takes the low bits of whatever there is.
+        Number::Ttl => SocketOption::TimeToLive(byte_or(DEFAULT_TTL)?),
+        // As on Linux, the low eight bits of any value.
         Number::TypeOfService => SocketOption::TypeOfService(value.to_le_bytes()[0]),
-        Number::MulticastTtl => SocketOption::MulticastTtlV4(byte_or(1)?),
+        Number::MulticastTtl => SocketOption::MulticastTtlV4(byte_or(DEFAULT_MULTICAST_TTL)?),
         Number::MulticastLoopV4 => SocketOption::MulticastLoopV4(switch),
         Number::MulticastLoopV6 => SocketOption::MulticastLoopV6(switch),
         Number::OnlyV6 => SocketOption::OnlyV6(switch),
@@ -43,14 +43,17 @@ pub(crate) fn from_kernel(option: &net::SocketOption) -> Result<SocketOption, Er
     })
 }
 
-/// The usual time to live.
-const USUAL_TTL: u8 = 64;
+/// Default time to live, as on Linux.
+const DEFAULT_TTL: u8 = 64;
 
-/// The stack's name of an option that can be read.
+/// Default time to live of multicast packets: they do not leave the link (RFC 1112 §6.1).
+const DEFAULT_MULTICAST_TTL: u8 = 1;
+
+/// The stack's name of an option that the kernel reads.
 ///
 /// # Errors
 ///
-/// `ENOPROTOOPT` if there is none.
+/// `ENOPROTOOPT` if the option is unknown or cannot be read.
 pub(crate) fn name(number: u32) -> Result<OptionName, Errno> {
     Ok(match Number::from_number(number).ok_or(Errno::ENOPROTOOPT)? {
         Number::Error => OptionName::Error,

@@ -1,5 +1,5 @@
-//! Where the kernel has the stack begin.
-#![expect(unsafe_code, reason = "the kernel passes pointers, and knows a symbol")]
+//! The entry point, by which the kernel creates the stack.
+#![expect(unsafe_code, reason = "the kernel passes raw pointers, and finds the function by its symbol")]
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -9,43 +9,40 @@ use core::{ptr, slice};
 
 use hermit_interface::command_line::{Ip, NetworkOptions};
 use hermit_interface::net::{Network, Services, Settings, Start};
-use hermit_net_stack::{Cidr, Configuration, Stack};
+use hermit_net_stack::{Cidr, Configuration};
 
 use crate::calls::CALLS;
-use crate::kernel::{Kernel, KernelDevice};
-
-/// The stack of a machine.
-pub(crate) type MachineStack = Stack<KernelDevice, Kernel>;
+use crate::kernel::{Kernel, KernelDevice, NetworkStack};
 
 const _: Start = hermit_net_start;
 
-/// Has the stack begin: see [`Start`].
+/// Creates the stack ([`Start`]).
 ///
 /// # Safety
 ///
-/// Both are valid for reads for ever.
+/// Both pointers are null, or valid for reads for ever of values that do not change.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hermit_net_start(
     services: *const Services,
     settings: *const Settings,
 ) -> *const Network {
-    // SAFETY: the caller's promise.
+    // SAFETY: each pointer is null, or valid for ever, by the contract of this function.
     let (Some(services), Some(settings)) = (unsafe { services.as_ref() }, unsafe { settings.as_ref() })
     else {
         return ptr::null();
     };
-    // SAFETY: the kernel passes text that stays for ever.
+    // SAFETY: the contract of `Settings`: pointer and length are those of a slice that is valid and unchanged for ever.
     let line = unsafe { slice::from_raw_parts(settings.command_line, settings.command_line_size) };
     let (options, kernel) = (NetworkOptions::parse(line), Kernel(services));
     for word in &options.malformed {
         let word = String::from_utf8_lossy(word);
-        kernel.warn(&format!("`{word}` on the command line makes no sense and does not count"));
+        kernel.warn(&format!("`{word}` on the command line is invalid and ignored"));
     }
     let configuration = configuration(&options, settings.buffers);
-    let stack = MachineStack::new(KernelDevice::new(services), kernel, configuration, settings.now);
+    let stack = NetworkStack::new(KernelDevice::new(services), kernel, configuration, settings.now);
     for address in stack.status().ignored {
         let text =
-            format!("{address} does not count: there are too many such addresses, or nobody can have it");
+            format!("{address} is ignored: it cannot be a host's address, or there are too many of its kind");
         kernel.warn(&text);
     }
     let stack = Box::into_raw(Box::new(stack)).cast();

@@ -1,4 +1,4 @@
-//! Disks: `/dev/vda` and so on.
+//! Virtio block devices: the disks `/dev/vda` to `/dev/vdz`.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,82 +20,84 @@ use crate::interrupts::Handler;
 use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
 
-/// Most disks that have names.
+/// Maximum number of disks: one for each letter.
 const MAX_DISKS: usize = 26;
 
-/// Requests that a disk serves at a time.
-const REQUESTS: u16 = 1;
+/// Maximum number of requests in flight per disk.
+const MAX_REQUESTS: u16 = 1;
 
-/// A disk and those who wait for it.
+/// A disk in use.
 #[derive(Debug)]
 struct Disk {
     driver: SpinLock<Block<Transport, Pages>>,
-    /// Requests are served one after the other.
-    turn: Mutex,
+    /// Serialises requests.
+    mutex: Mutex,
+    /// Threads that wait for the completion of a request.
     waiters: WaitQueue,
 }
 
-/// The disks that have been opened.
+/// Disks in use, with their indices.
 static DISKS: SpinLock<Vec<(usize, &'static Disk)>> = SpinLock::new(Vec::new());
 
-/// Held while a disk is taken into use.
-static OPENING: Mutex = Mutex::new();
+/// Serialises initialisation of disks.
+static INIT_MUTEX: Mutex = Mutex::new();
 
-/// The number of a disk with this name.
-pub(super) fn number(name: &[u8]) -> Option<usize> {
+/// The index of the disk with a name: 0 for `vda`.
+pub(super) fn index(name: &[u8]) -> Option<usize> {
     match name {
         [b'v', b'd', letter @ b'a'..=b'z'] => Some(usize::from(letter - b'a')),
         _ => None,
     }
 }
 
-/// The disk of this number, taken into use the first time.
-fn disk(number: usize) -> Option<&'static Disk> {
-    let known = || DISKS.lock().iter().find(|(other, _)| *other == number).map(|(_, disk)| *disk);
-    OPENING.with(|| {
-        if let Some(disk) = known() {
+/// The disk with an index; the first call initialises it.
+fn disk(index: usize) -> Option<&'static Disk> {
+    let in_use = || DISKS.lock().iter().find(|(other, _)| *other == index).map(|(_, disk)| *disk);
+    INIT_MUTEX.with(|| {
+        if let Some(disk) = in_use() {
             return Some(disk);
         }
-        let found = find(Id::Block, number).filter(|_| number < MAX_DISKS)?;
-        let (transport, line) = found.transport()?;
+        let device = find(Id::Block, index).filter(|_| index < MAX_DISKS)?;
+        let (transport, line) = device.transport()?;
         let driver =
-            Block::new(transport, &Allocator, REQUESTS).inspect_err(|error| found.warn(error)).ok()?;
+            Block::new(transport, &Allocator, MAX_REQUESTS).inspect_err(|error| device.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
-        let disk = install(Disk { driver, turn: Mutex::new(), waiters: WaitQueue::new() }, line)?;
+        let disk = install(Disk { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)?;
         let mut disks = DISKS.lock();
         disks.try_reserve(1).ok()?;
-        disks.push((number, disk));
+        disks.push((index, disk));
         Some(disk)
     })
 }
 
-/// Opens a disk.
-pub(super) fn open(number: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
+/// Opens the disk with an index.
+pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
     if flags & O_DIRECTORY != 0 {
         return Err(Errno::ENOTDIR);
     }
-    let disk = disk(number).ok_or(Errno::ENOENT)?;
+    let disk = disk(index).ok_or(Errno::ENOENT)?;
     if flags & O_CREAT != 0 && flags & O_EXCL != 0 {
         return Err(Errno::EEXIST);
     }
-    let rights = AccessMode { read: flags & O_WRONLY == 0, write: flags & (O_WRONLY | O_RDWR) != 0 };
-    if rights.write && disk.driver.lock().is_read_only() {
+    let access = AccessMode { read: flags & O_WRONLY == 0, write: flags & (O_WRONLY | O_RDWR) != 0 };
+    if access.write && disk.driver.lock().is_read_only() {
         return Err(Errno::EACCES);
     }
-    let file: Arc<dyn Object> = fallible::arc(BlockFile::new(disk, rights)).ok_or(Errno::ENOMEM)?;
+    let file: Arc<dyn Object> = fallible::arc(BlockFile::new(disk, access)).ok_or(Errno::ENOMEM)?;
     Ok(file)
 }
 
 impl Handler for Disk {
     fn interrupt(&self) {
-        // If it is broken, those who wait find out.
+        // The waiters are woken also if the device is broken: completing their requests then fails.
         let _: Result<_, _> = self.driver.lock().interrupt();
         self.waiters.wake();
     }
 }
 
 impl Disk {
-    /// Has the device do something and waits for it; then calls `finish` with the result.
+    /// Submits a request, waits for its completion, and calls `finish` with it if the request was successful. The
+    /// caller holds the mutex, so the completion is that of the request.
     fn request<R>(
         &self,
         submit: impl FnOnce(&mut Block<Transport, Pages>) -> Result<Token, BlockError>,
@@ -112,31 +114,31 @@ impl Disk {
         result
     }
 
-    /// Bytes of the disk, for its turn.
-    fn bytes(&'static self) -> Result<ByteAccess<InTurn>, Errno> {
+    /// Access to the disk by bytes; the caller holds the mutex.
+    fn bytes(&'static self) -> Result<ByteAccess<LockedDisk>, Errno> {
         let driver = self.driver.lock();
         let (block_size, max_transfer) = (driver.block_size(), driver.max_transfer());
         drop(driver);
-        ByteAccess::new(InTurn { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
+        ByteAccess::new(LockedDisk { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
     }
 }
 
-/// A disk whose turn the owner has.
+/// A disk whose mutex is held.
 #[derive(Debug)]
-struct InTurn {
+struct LockedDisk {
     disk: &'static Disk,
     block_size: usize,
     max_transfer: usize,
 }
 
-impl InTurn {
-    /// A number of blocks in the sectors that the device counts.
-    fn sectors_of(&self, block: u64) -> u64 {
-        block.saturating_mul((self.block_size / SECTOR_SIZE) as u64)
+impl LockedDisk {
+    /// Number of 512-byte sectors, the unit of the device, in `blocks` blocks.
+    fn sectors_of(&self, blocks: u64) -> u64 {
+        blocks.saturating_mul((self.block_size / SECTOR_SIZE) as u64)
     }
 }
 
-impl SectorDevice for InTurn {
+impl SectorDevice for LockedDisk {
     type Error = Errno;
 
     fn sector_size(&self) -> usize {
@@ -171,11 +173,11 @@ impl Storage for &'static Disk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
-        self.turn.with(|| self.bytes()?.read_at(offset, buffer))
+        self.mutex.with(|| self.bytes()?.read_at(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
-        let written = self.turn.with(|| Ok(self.bytes()?.write_at(offset, bytes)))?;
+        let written = self.mutex.with(|| Ok(self.bytes()?.write_at(offset, bytes)))?;
         written.map_err(|error| match error {
             WriteError::NoSpace => Errno::ENOSPC,
             WriteError::Device(errno) => errno,
@@ -183,8 +185,8 @@ impl Storage for &'static Disk {
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        self.turn.with(|| {
-            // Without a cache there is nothing to do.
+        self.mutex.with(|| {
+            // A device without a cache writes through.
             if !self.driver.lock().has_flush() {
                 return Ok(());
             }

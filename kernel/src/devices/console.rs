@@ -1,4 +1,4 @@
-//! The virtio console as the machine's console.
+//! The virtio console device.
 
 use core::task::{Context, Poll};
 
@@ -18,10 +18,10 @@ use crate::sync::WaitQueue;
 use crate::threads::schedule;
 use crate::threads::wait::block_on;
 
-/// How long a machine that ends waits for its output to be taken, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
+/// Limit on waiting for the host to take all output when the machine ends, in nanoseconds.
+const FLUSH_TIMEOUT: u64 = 1_000_000_000;
 
-/// A console device.
+/// A console device in use.
 #[derive(Debug)]
 pub(crate) struct VirtioConsole {
     driver: SpinLock<Console<Transport, Pages>>,
@@ -31,25 +31,25 @@ pub(crate) struct VirtioConsole {
 
 static CONSOLE: Once<Option<&'static VirtioConsole>> = Once::new();
 
-/// Takes the first console device into use, if there is one.
+/// Initialises the first console device, if there is one.
 pub(super) fn init() {
     CONSOLE.call_once(|| {
-        let found = find(Id::Console, 0)?;
-        let (transport, line) = found.transport()?;
-        let driver = Console::new(transport, &Allocator).inspect_err(|error| found.warn(error)).ok()?;
+        let device = find(Id::Console, 0)?;
+        let (transport, line) = device.transport()?;
+        let driver = Console::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
         install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
     });
 }
 
-/// The console device that is in use.
+/// The console device, if it is initialised.
 pub(crate) fn console() -> Option<&'static VirtioConsole> {
     CONSOLE.get().copied().flatten()
 }
 
 impl Handler for VirtioConsole {
     fn interrupt(&self) {
-        // If it is broken, those who wait find out.
+        // The waiters are woken also if the device is broken: reads and writes then do not wait.
         let _: Result<_, DeviceError> = self.driver.lock().interrupt();
         self.writers.wake();
         self.readers.wake();
@@ -57,17 +57,17 @@ impl Handler for VirtioConsole {
 }
 
 impl VirtioConsole {
-    /// Writes everything, unless the device is broken: then nobody sees it.
+    /// Writes all bytes. A broken device discards them.
     pub(crate) fn write(&self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let count = self.driver.lock().write(bytes).unwrap_or(bytes.len());
-            let count = if count == 0 { self.write_later(bytes) } else { count };
+            let count = if count == 0 { self.wait_and_write(bytes) } else { count };
             bytes = bytes.get(count..).unwrap_or_default();
         }
     }
 
-    /// Writes as soon as there is room; how much.
-    fn write_later(&self, bytes: &[u8]) -> usize {
+    /// Waits for room and writes as much as fits; returns the number of bytes.
+    fn wait_and_write(&self, bytes: &[u8]) -> usize {
         block_on(|context| {
             self.writers.add(context);
             match self.driver.lock().write(bytes).unwrap_or(bytes.len()) {
@@ -77,12 +77,12 @@ impl VirtioConsole {
         })
     }
 
-    /// The next byte of the input, if one has arrived. The input of a broken device has ended.
+    /// The next byte of the input, if one was received. A broken device gives the end of the input.
     pub(crate) fn read(&self) -> Option<u8> {
         self.driver.lock().read_byte().unwrap_or(Some(END_OF_FILE))
     }
 
-    /// Whether there is something to read.
+    /// Whether [`Self::read`] would return a byte.
     pub(crate) fn has_input(&self) -> bool {
         self.driver.lock().has_input().unwrap_or(true)
     }
@@ -96,10 +96,10 @@ impl VirtioConsole {
         }
     }
 
-    /// Waits until the host has taken everything, but not for ever.
+    /// Waits until the host has taken all output, for at most [`FLUSH_TIMEOUT`].
     pub(crate) fn flush(&self) {
-        let deadline = clock::monotonic() + PATIENCE;
-        // No interrupt says so.
+        let deadline = clock::monotonic() + FLUSH_TIMEOUT;
+        // The driver arms no interrupt for the last output buffer, so this polls.
         while !self.driver.lock().is_flushed().unwrap_or(true) && clock::monotonic() < deadline {
             schedule::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Finding devices: as the loader announced them, and on the PCI bus.
+//! Device discovery: virtio-mmio devices of the boot information and the command line, and functions on the PCI bus.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,85 +14,89 @@ use hermit_virtio::transport::pci::{Function, MapRegisters as _, Pci, PciAddress
 
 use crate::report;
 
-/// However a device is reached.
+/// A virtio transport of either kind.
 pub(super) type Transport = Box<dyn hermit_virtio::transport::Transport + Send>;
 
-/// A device that has no driver yet.
+/// A virtio device, with or without a driver.
 #[derive(Debug)]
-pub(super) struct Found {
-    kind: u16,
-    place: Place,
+pub(super) struct DiscoveredDevice {
+    /// Virtio device ID (virtio 1.2 §5).
+    id: u16,
+    location: Location,
 }
 
-/// Where a device is.
+/// Where the registers of a device are.
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    Registers(boot_info::Device),
+enum Location {
+    Mmio(boot_info::Device),
     Pci(PciAddress),
 }
 
-/// The next line for messages.
-static NEXT_MESSAGE: AtomicU8 = AtomicU8::new(MESSAGES.start);
+/// Interrupt line of the next device that uses MSI-X.
+static NEXT_MSI_LINE: AtomicU8 = AtomicU8::new(MESSAGES.start);
 
-/// Everything there is: what was announced comes first.
-pub(super) fn all(announced: &[boot_info::Device]) -> Vec<Found> {
-    let mut all: Vec<_> = announced.iter().filter_map(behind_registers).collect();
+/// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
+pub(super) fn discover(mmio_devices: &[boot_info::Device]) -> Vec<DiscoveredDevice> {
+    let mut devices: Vec<_> = mmio_devices.iter().filter_map(probe_mmio).collect();
     if let Some(ports) = Ports::find() {
-        let place = |function: Function<'_, _>| Place::Pci(function.address());
-        all.extend(functions(&ports).map(|function| Found { kind: function.id(), place: place(function) }));
+        devices.extend(functions(&ports).map(|function| DiscoveredDevice {
+            id: function.id(),
+            location: Location::Pci(function.address()),
+        }));
     }
-    all
+    devices
 }
 
-fn behind_registers(device: &boot_info::Device) -> Option<Found> {
-    let kind = match device.kind {
-        0 => hermit_virtio::transport::Transport::id(&mmio(device)?),
+fn probe_mmio(device: &boot_info::Device) -> Option<DiscoveredDevice> {
+    let id = match device.kind {
+        // The command line does not say what a device is: its registers do.
+        0 => hermit_virtio::transport::Transport::id(&mmio_transport(device)?),
         kind => u16::try_from(kind).ok()?,
     };
-    Some(Found { kind, place: Place::Registers(*device) })
+    Some(DiscoveredDevice { id, location: Location::Mmio(*device) })
 }
 
-fn mmio(device: &boot_info::Device) -> Option<Mmio<Window>> {
+fn mmio_transport(device: &boot_info::Device) -> Option<Mmio<Window>> {
     let registers = Mapper.map(device.registers.start, device.registers.size)?;
     let mmio = Mmio::new(registers).ok()?;
-    // Who knows what a device is has made it, and promises a line of its own.
+    // Boot information with device IDs is uhyve's, which gives each device a line that it shares with no other.
     Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
 }
 
-/// Each device has a line of its own as long as there are some.
-fn message_line() -> u8 {
+/// Allocates an interrupt line for MSI-X. When all are in use, devices share the last one.
+fn allocate_msi_line() -> u8 {
     let next = |line: u8| Some(line + 1).filter(|next| MESSAGES.contains(next));
-    NEXT_MESSAGE.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|last| last)
+    NEXT_MSI_LINE.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|last| last)
 }
 
-impl Found {
-    /// What kind of device it is.
-    pub(super) const fn kind(&self) -> u16 {
-        self.kind
-    }
-
-    /// How to reach it, and its line.
-    pub(super) fn transport(&self) -> Option<(Transport, u8)> {
-        match self.place {
-            Place::Registers(device) => {
-                let line = u8::try_from(device.line).ok()?;
-                Some((Box::new(mmio(&device)?), line))
-            }
-            Place::Pci(address) => pci(address),
-        }
-    }
-
-    /// Says that the device cannot be used.
-    pub(super) fn warn(&self, reason: &impl Display) {
-        report::warn(format_args!("virtio device of kind {}: {reason}", self.kind));
-    }
-}
-
-fn pci(address: PciAddress) -> Option<(Transport, u8)> {
+fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
     let ports = Ports::find()?;
     let function = Function::new(&ports, address)?;
-    let line = message_line();
+    let line = allocate_msi_line();
     let pci = Pci::new(&function, &Mapper, Some(message(line))).ok()?;
     let line = if pci.uses_msix() { line } else { function.interrupt_line()? };
     Some((Box::new(pci), line))
+}
+
+impl DiscoveredDevice {
+    /// Virtio device ID.
+    pub(super) const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// The device's transport, and its interrupt line.
+    pub(super) fn transport(&self) -> Option<(Transport, u8)> {
+        match self.location {
+            Location::Mmio(device) => {
+                let line = u8::try_from(device.line).ok()?;
+                Some((Box::new(mmio_transport(&device)?), line))
+            }
+            Location::Pci(address) => pci_transport(address),
+        }
+    }
+
+    /// Prints a warning that the device cannot be used.
+    pub(super) fn warn(&self, reason: &impl Display) {
+        report::warn(format_args!("virtio device of kind {}: {reason}", self.id));
+    }
 }

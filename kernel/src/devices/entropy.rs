@@ -1,4 +1,4 @@
-//! The virtio entropy device: `/dev/hwrng`, and what the random generator starts from where nothing else is.
+//! The virtio entropy device: `/dev/hwrng`, and the random generator's seed if the machine has no other source.
 
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
@@ -19,50 +19,52 @@ use crate::interrupts::Handler;
 use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
 
-/// Most bytes of one request.
-const PIECE: usize = 256;
+/// Maximum number of bytes per request.
+const MAX_READ_SIZE: usize = 256;
 
-/// How long a device may take when the machine starts, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
+/// Limit on waiting for a seed at boot, in nanoseconds.
+const SEED_TIMEOUT: u64 = 1_000_000_000;
 
 /// A character device, readable by its owner (`st_mode`).
 const CHARACTER_DEVICE: u32 = 0o02_0400;
 
-/// The device and those who wait for it.
+/// The device in use.
 #[derive(Debug)]
-struct Source {
+struct EntropyDevice {
     driver: SpinLock<Entropy<Transport, Pages>>,
-    turn: Mutex,
+    /// Serialises requests.
+    mutex: Mutex,
+    /// Threads that wait for the completion of a request.
     waiters: WaitQueue,
 }
 
-static SOURCE: Once<Option<&'static Source>> = Once::new();
+static DEVICE: Once<Option<&'static EntropyDevice>> = Once::new();
 
-/// The device, taken into use the first time.
-fn source() -> Option<&'static Source> {
-    *SOURCE.call_once(|| {
-        let found = find(Id::Rng, 0)?;
-        let (transport, line) = found.transport()?;
-        let driver = Entropy::new(transport, &Allocator).inspect_err(|error| found.warn(error)).ok()?;
+/// The device; the first call initialises it.
+fn device() -> Option<&'static EntropyDevice> {
+    *DEVICE.call_once(|| {
+        let device = find(Id::Rng, 0)?;
+        let (transport, line) = device.transport()?;
+        let driver = Entropy::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
-        install(Source { driver, turn: Mutex::new(), waiters: WaitQueue::new() }, line)
+        install(EntropyDevice { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)
     })
 }
 
-impl Handler for Source {
+impl Handler for EntropyDevice {
     fn interrupt(&self) {
-        // If it is broken, those who wait find out.
+        // The waiters are woken also if the device is broken: completing their requests then fails.
         let _: Result<_, _> = self.driver.lock().interrupt();
         self.waiters.wake();
     }
 }
 
-impl Source {
-    /// Waits for some bytes; says how many.
+impl EntropyDevice {
+    /// Waits for random bytes; returns their number, at least 1 and at most the length of `bytes`.
     fn read(&self, bytes: &mut [u8]) -> Result<usize, EntropyError> {
-        self.turn.with(|| {
+        self.mutex.with(|| {
             match self.driver.lock().request(bytes.len()) {
-                // The answer to a request that came too late for whoever made it.
+                // Busy: the request of a `read_early` that timed out is still in flight. Its bytes serve as well.
                 Ok(()) | Err(EntropyError::Busy) => {}
                 Err(error) => return Err(error),
             }
@@ -77,7 +79,7 @@ impl Source {
         self.driver.lock().complete(bytes).transpose().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Waits for some bytes before there are threads, until a moment.
+    /// [`Self::read`] before there are threads: polls the device until `deadline`.
     fn read_early(&self, bytes: &mut [u8], deadline: u64) -> Option<usize> {
         self.driver.lock().request(bytes.len()).ok()?;
         loop {
@@ -90,32 +92,32 @@ impl Source {
     }
 }
 
-/// Fills a seed from the device before there are threads; `false` if there is none, or it does not answer.
+/// Fills a seed before there are threads; `false` if there is no device, or it does not answer in time.
 pub(crate) fn seed(seed: &mut [u8]) -> bool {
-    let Some(source) = source() else { return false };
-    let deadline = clock::monotonic() + PATIENCE;
+    let Some(device) = device() else { return false };
+    let deadline = clock::monotonic() + SEED_TIMEOUT;
     let mut filled = 0;
     while let Some(rest) = seed.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        let Some(count) = source.read_early(rest, deadline) else { return false };
+        let Some(count) = device.read_early(rest, deadline) else { return false };
         filled += count;
     }
     true
 }
 
-/// The device as a file.
+/// `/dev/hwrng`, open.
 #[derive(Debug)]
-struct File(&'static Source);
+struct File(&'static EntropyDevice);
 
 impl Object for File {
     fn poll_read(&self, _context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        let mut bytes = [0; PIECE];
-        let piece = bytes.get_mut(..buffer.room().min(PIECE)).unwrap_or_default();
-        if piece.is_empty() {
+        let mut bytes = [0; MAX_READ_SIZE];
+        let chunk = bytes.get_mut(..buffer.room().min(MAX_READ_SIZE)).unwrap_or_default();
+        if chunk.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let result = self.0.read(piece).map_err(|_| Errno::EIO);
+        let result = self.0.read(chunk).map_err(|_| Errno::EIO);
         Poll::Ready(result.map(|count| {
-            buffer.append(piece.get(..count).unwrap_or_default());
+            buffer.append(chunk.get(..count).unwrap_or_default());
         }))
     }
 
@@ -124,12 +126,12 @@ impl Object for File {
     }
 }
 
-/// Opens the device.
+/// Opens `/dev/hwrng`.
 pub(super) fn open(flags: i32) -> Result<Arc<dyn Object>, Errno> {
     if flags & (O_WRONLY | O_RDWR) != O_RDONLY {
         return Err(Errno::EACCES);
     }
-    let source = source().ok_or(Errno::ENOENT)?;
-    let file: Arc<dyn Object> = fallible::arc(File(source)).ok_or(Errno::ENOMEM)?;
+    let device = device().ok_or(Errno::ENOENT)?;
+    let file: Arc<dyn Object> = fallible::arc(File(device)).ok_or(Errno::ENOMEM)?;
     Ok(file)
 }

@@ -1,9 +1,12 @@
-//! The devices of the machine, found and taken into use when somebody needs them.
+//! Devices. A device is initialised when it is first used; discovery, too, happens only then.
+//!
+//! The drivers of `hermit-virtio` are state machines that never wait. The types of this module put a lock around a
+//! driver, handle its device's interrupt and make threads wait.
 
 mod block;
 mod console;
+mod discovery;
 mod entropy;
-mod found;
 mod network;
 
 use alloc::sync::Arc;
@@ -18,36 +21,35 @@ use hermit_virtio::Id;
 use spin::Once;
 
 pub(crate) use console::{VirtioConsole, console};
+use discovery::{DiscoveredDevice, Transport};
 pub(crate) use entropy::seed;
-use found::{Found, Transport};
 pub(crate) use network::{init as init_network, network};
 
 use crate::interrupts::{self, Handler};
 
-/// Folder of the devices.
-const FOLDER: &[u8] = b"/dev/";
+/// Directory of the device files.
+const DIRECTORY: &[u8] = b"/dev/";
 
-/// What the loader said about devices.
-static ANNOUNCED: Once<Vec<boot_info::Device>> = Once::new();
+/// Virtio-mmio devices of the boot information and the command line.
+static MMIO_DEVICES: Once<Vec<boot_info::Device>> = Once::new();
 
-/// What has been found.
-static FOUND: Once<Vec<Found>> = Once::new();
+static DISCOVERED: Once<Vec<DiscoveredDevice>> = Once::new();
 
-/// Notes what the loader said, and takes a console into use if that is to be one.
+/// Stores where virtio-mmio devices are, and initialises a console device if the machine's console is to be one.
 pub(crate) fn init(boot: &Boot, line: &CommandLine) {
     let devices = boot.info.devices.iter().chain(&line.devices);
-    ANNOUNCED.call_once(|| devices.copied().collect());
-    let kind = u32::from(u8::from(Id::Console));
-    if line.virtio_console || boot.info.devices.iter().any(|device| device.kind == kind) {
+    MMIO_DEVICES.call_once(|| devices.copied().collect());
+    let console = u32::from(u8::from(Id::Console));
+    if line.virtio_console || boot.info.devices.iter().any(|device| device.kind == console) {
         console::init();
     }
 }
 
-/// The device of a kind with this number among them.
-fn find(kind: Id, number: usize) -> Option<&'static Found> {
-    let found = FOUND.call_once(|| found::all(ANNOUNCED.get().map_or(&[], Vec::as_slice)));
-    let kind = u16::from(u8::from(kind));
-    found.iter().filter(|found| found.kind() == kind).nth(number)
+/// The device number `index` among those with a device ID.
+fn find(id: Id, index: usize) -> Option<&'static DiscoveredDevice> {
+    let discover = || discovery::discover(MMIO_DEVICES.get().map_or(&[], Vec::as_slice));
+    let id = u16::from(u8::from(id));
+    DISCOVERED.call_once(discover).iter().filter(|device| device.id() == id).nth(index)
 }
 
 /// Moves a driver to where it stays for ever, and registers it as the handler of its device's interrupt line.
@@ -57,15 +59,16 @@ fn install<D: Handler>(driver: D, line: u8) -> Option<&'static D> {
     Some(driver)
 }
 
-/// Opens a device by its name in the file system.
+/// Opens a device file.
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is none, `EACCES` if it may not be used in this way, or what its driver says.
+/// `ENOENT` if there is none at this path, `EACCES` if the flags ask for an access that the device does not allow, or
+/// an error of the driver.
 pub(crate) fn open(path: &[u8], flags: i32) -> Result<Arc<dyn Object>, Errno> {
-    let name = path.strip_prefix(FOLDER).ok_or(Errno::ENOENT)?;
+    let name = path.strip_prefix(DIRECTORY).ok_or(Errno::ENOENT)?;
     match name {
         b"hwrng" => entropy::open(flags),
-        _ => block::open(block::number(name).ok_or(Errno::ENOENT)?, flags),
+        _ => block::open(block::index(name).ok_or(Errno::ENOENT)?, flags),
     }
 }

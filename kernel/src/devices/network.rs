@@ -1,4 +1,4 @@
-//! The network device.
+//! The virtio network device.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,118 +16,125 @@ use super::{Pages, Transport, find, install};
 use crate::entropy;
 use crate::interrupts::Handler;
 
-/// The device. Its calls mask interrupts meanwhile; the functions that they are given do not call it.
+/// Bits of the first byte of a MAC address: group address, locally administered address.
+const GROUP_BIT: u8 = 1;
+const LOCAL_BIT: u8 = 2;
+
+/// A network device. Methods hold its lock, which masks interrupts, while they run the functions passed to them: these
+/// must not call methods of the device.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub(crate) struct NetworkDevice {
     driver: SpinLock<Net<Transport, Pages, Mirror>>,
-    /// The device has not been told of everything that it got.
-    is_untold: AtomicBool,
-    /// The address if the device has none.
-    chosen: [u8; 6],
+    /// Buffers were made available since the device was last notified.
+    notify_pending: AtomicBool,
+    /// MAC address, if the device has none of its own.
+    random_mac: [u8; 6],
     /// Called after each interrupt of the device, with interrupts masked.
     on_interrupt: fn(),
 }
 
-static NETWORK: Once<Option<&'static Network>> = Once::new();
+static NETWORK: Once<Option<&'static NetworkDevice>> = Once::new();
 
-/// Takes the first network device into use, if there is one; `on_interrupt` is called after each of its interrupts.
+/// Initialises the first network device, if there is one; `on_interrupt` is called after each of its interrupts.
 pub(crate) fn init(on_interrupt: fn()) {
     NETWORK.call_once(|| {
-        let found = find(Id::Net, 0)?;
-        let (transport, line) = found.transport()?;
+        let device = find(Id::Net, 0)?;
+        let (transport, line) = device.transport()?;
         let driver = Net::new(transport, &Allocator, BufferSizes::default())
-            .inspect_err(|error| found.warn(error))
+            .inspect_err(|error| device.warn(error))
             .ok()?;
         let driver = SpinLock::new(driver);
-        let is_untold = AtomicBool::new(true);
-        install(Network { driver, is_untold, chosen: choose_address(), on_interrupt }, line)
+        let notify_pending = AtomicBool::new(true);
+        install(NetworkDevice { driver, notify_pending, random_mac: random_mac(), on_interrupt }, line)
     });
 }
 
-/// The device that is in use.
-pub(crate) fn network() -> Option<&'static Network> {
+/// The network device, if it is initialised.
+pub(crate) fn network() -> Option<&'static NetworkDevice> {
     NETWORK.get().copied().flatten()
 }
 
-/// An address of nobody else: random, locally administered, of one host (IEEE 802, section 8).
-fn choose_address() -> [u8; 6] {
+/// A random unicast MAC address, locally administered (IEEE 802, section 8).
+fn random_mac() -> [u8; 6] {
     let mut address = [0; 6];
-    // Without a source the network does not start.
+    // Cannot fail: without a source of entropy the network is not started.
     let _: Result<(), _> = entropy::fill(&mut address);
     let [first, ..] = &mut address;
-    *first = *first & !1 | 2;
+    *first = *first & !GROUP_BIT | LOCAL_BIT;
     address
 }
 
-impl Handler for Network {
+impl Handler for NetworkDevice {
     fn interrupt(&self) {
-        // If it is broken, there are no more frames, as with a cable that is pulled.
+        // A broken device receives and sends no more frames, like one without a link.
         let _: Result<_, _> = self.driver.lock().interrupt();
         (self.on_interrupt)();
     }
 }
 
-impl Network {
-    /// What the stack has to know.
+impl NetworkDevice {
+    /// Properties of the device for the network stack.
     pub(crate) fn describe(&self) -> Device {
         let info = self.driver.lock().info();
-        let limit = |cuts: bool| if cuts { u32::try_from(MAX_FRAME).unwrap_or(0) } else { 0 };
+        let max_tso_size = |has_tso: bool| if has_tso { u32::try_from(MAX_FRAME).unwrap_or(0) } else { 0 };
         Device {
-            address: info.mac.unwrap_or(self.chosen),
+            address: info.mac.unwrap_or(self.random_mac),
             mtu: info.mtu,
-            segments_v4: limit(info.tso.v4),
-            segments_v6: limit(info.tso.v6),
+            segments_v4: max_tso_size(info.tso.v4),
+            segments_v6: max_tso_size(info.tso.v6),
             completes_checksums: info.tx_checksum,
         }
     }
 
-    /// Has `take` use the next frame, of which it also learns whether its checksums need no check; `false` if there is none.
+    /// Calls `take` with the next received frame, and whether the device has found its checksum correct; `false` if
+    /// there is none.
     pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
         let received = self.driver.lock().receive(|frame, info| take(frame, info.checksum_valid));
         let is_received = matches!(received, Ok(Some(())));
         if is_received {
-            self.is_untold.store(true, Relaxed);
+            self.notify_pending.store(true, Relaxed);
         }
         is_received
     }
 
-    /// Whether there is room for a frame. If not, an interrupt comes when there is.
+    /// Whether there is room for a frame of `size` bytes. If not, an interrupt comes when there is.
     pub(crate) fn can_transmit(&self, size: usize) -> bool {
         self.driver.lock().can_transmit(size)
     }
 
-    /// Has `fill` write a frame, and sends it. One that the device cannot send is lost.
+    /// Queues a frame of `size` bytes that `fill` writes. Without room, or if the device is broken, the frame is lost.
     pub(crate) fn transmit(&self, size: usize, offload: &net::Offload, fill: impl FnOnce(&mut [u8])) {
-        let _: Result<(), _> = self.driver.lock().transmit(size, translate(offload), fill);
-        self.is_untold.store(true, Relaxed);
+        let _: Result<(), _> = self.driver.lock().transmit(size, tx_offload(offload), fill);
+        self.notify_pending.store(true, Relaxed);
     }
 
-    /// Whether the device still has frames to send. Then an interrupt comes when it has sent them.
+    /// Whether the TX queue still has frames. If so, an interrupt comes when it is empty.
     pub(crate) fn is_sending(&self) -> bool {
         self.driver.lock().arm_tx_empty().unwrap_or(false)
     }
 
-    /// Whether the device has sent everything; a broken one never will.
+    /// Whether the TX queue is empty, or the device is broken and will never empty it.
     pub(crate) fn has_sent(&self) -> bool {
         self.driver.lock().is_tx_empty().unwrap_or(true)
     }
 
-    /// Tells the device of all that was sent, and of the room for what it receives.
+    /// Notifies the device of new TX frames and RX buffers, if there are any.
     pub(crate) fn flush(&self) {
-        // Whoever has changed something calls this afterwards.
-        if self.is_untold.load(Relaxed) {
-            self.is_untold.store(false, Relaxed);
+        // No other thread sets the flag in between: callers hold the lock around the stack.
+        if self.notify_pending.load(Relaxed) {
+            self.notify_pending.store(false, Relaxed);
             self.driver.lock().notify();
         }
     }
 
-    /// Has the device interrupt when something arrives, or not; whether something has arrived already.
+    /// Enables or disables RX interrupts; returns whether frames have been received already, for which no interrupt may
+    /// come.
     pub(crate) fn receive_interrupts(&self, on: bool) -> bool {
         self.driver.lock().set_rx_interrupt(on).unwrap_or(false)
     }
 }
 
-fn translate(offload: &net::Offload) -> TxOffload {
+fn tx_offload(offload: &net::Offload) -> TxOffload {
     let checksum = ChecksumOffload { start: offload.checksum_start, offset: offload.checksum_offset };
     let version = if offload.family == net::V4 { IpVersion::V4 } else { IpVersion::V6 };
     let segment =

@@ -18,8 +18,8 @@ const CONTENDED: u8 = 2;
 
 /// A sleeping mutex around operations rather than around data.
 ///
-/// Unlocking wakes all waiters in the order of their arrival. The lock is not handed over: a thread that arrives before the
-/// first of them runs may take it first.
+/// Unlocking wakes all waiters in the order of their arrival. The lock is not handed over: a thread that arrives before
+/// the first of them runs may take it first.
 #[derive(Debug)]
 pub(crate) struct Mutex {
     state: AtomicU8,
@@ -39,8 +39,8 @@ impl Mutex {
 
     /// Runs `action` with the mutex held; its argument says whether the thread slept to get the mutex.
     ///
-    /// A thread has one wake-up token. One that was meant for something else that the thread waits for, and arrived during that
-    /// sleep, is used up.
+    /// A thread has one wake-up token. One that was meant for something else that the thread waits for, and arrived
+    /// during that sleep, is used up.
     #[inline]
     pub(crate) fn with_contention<R>(&self, action: impl FnOnce(bool) -> R) -> R {
         let has_slept = self.state.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err();
@@ -62,8 +62,8 @@ impl Mutex {
     #[cold]
     fn lock_contended(&self) {
         block_on(|context| {
-            // An unlock after the swap finds `CONTENDED` and wakes the queue, in which the thread is by then; after an unlock
-            // before it, the swap finds `UNLOCKED`.
+            // An unlock after the swap finds `CONTENDED` and wakes the queue, in which the thread is by then; after an
+            // unlock before it, the swap finds `UNLOCKED`.
             self.waiters.add(context);
             if self.state.swap(CONTENDED, AcqRel) == UNLOCKED { Poll::Ready(()) } else { Poll::Pending }
         });

@@ -178,8 +178,8 @@ export_plain! {
     fn sys_freeaddrinfo as freeaddrinfo(list: *mut addrinfo) {
         let mut next = list;
         while !next.is_null() {
-            // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo` of it is the first
-            // field of a `ResultEntry` that `list` has leaked from a box.
+            // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo` of it
+            // is the first field of a `ResultEntry` that `list` has leaked from a box.
             let entry = unsafe { Box::from_raw(next.cast::<ResultEntry>()) };
             next = entry.info.ai_next;
         }

@@ -60,8 +60,8 @@ fn kind(type_: i32, protocol: i32) -> Result<Kind, Errno> {
     }
 }
 
-/// Reads an address for a socket. With `map_v4`, a UDP socket of IPv6 takes IPv4 addresses as IPv4-mapped ones, as Linux does in some
-/// calls.
+/// Reads an address for a socket. With `map_v4`, a UDP socket of IPv6 takes IPv4 addresses as IPv4-mapped ones, as
+/// Linux does in some calls.
 fn address(socket: &Socket, name: &UserSlice<'_, u8>, map_v4: bool) -> Result<Endpoint, Errno> {
     let address = addresses::read(name)?;
     match (socket.family(), address.family) {
@@ -80,7 +80,8 @@ fn mapped(address: &Endpoint) -> Endpoint {
     Endpoint { family: V6, address: mapped, ..*address }
 }
 
-/// Whether the family of an address is `AF_UNSPEC`: connecting a UDP socket to it dissolves the association with its peer.
+/// Whether the family of an address is `AF_UNSPEC`: connecting a UDP socket to it dissolves the association with its
+/// peer.
 fn is_unspecified(name: &UserSlice<'_, u8>) -> Result<bool, Errno> {
     if name.len() < size_of::<sockaddr>() {
         return Ok(false);

@@ -1,10 +1,12 @@
 //! Pointers that the program passes to system calls, and what they point at.
 //!
-//! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a length for overflow; that
-//! the memory is valid is the contract of the ABI's functions (`# Safety` in `hermit-abi`), which are `unsafe` for their callers.
+//! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a length for
+//! overflow; that the memory is valid is the contract of the ABI's functions (`# Safety` in `hermit-abi`), which are
+//! `unsafe` for their callers.
 //!
-//! The types of this module carry that contract. The macros of the shims wrap each pointer in the type that a `where` clause names,
-//! at no run-time cost; from there on, using it is safe code. What it points at is borrowed until the call returns ([`Call`]).
+//! The types of this module carry that contract. The macros of the shims wrap each pointer in the type that a `where`
+//! clause names, at no run-time cost; from there on, using it is safe code. What it points at is borrowed until the
+//! call returns ([`Call`]).
 
 use core::ffi::{c_char, c_void};
 use core::marker::PhantomData;
@@ -110,8 +112,8 @@ impl<'a, T> UserSlice<'a, T> {
         if self.len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid for reads and unchanged during the call, which
-        // is `'a`, by the contract of `new`.
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid for reads and unchanged during
+        // the call, which is `'a`, by the contract of `new`.
         Ok(unsafe { slice::from_raw_parts(self.start, self.len) })
     }
 }
@@ -164,8 +166,8 @@ impl<'a, T> UserSliceMut<'a, T> {
         if self.len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during the call,
-        // which is `'a`, by the contract of `new`. `self` is consumed, so there is no second reference.
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during
+        // the call, which is `'a`, by the contract of `new`. `self` is consumed, so there is no second reference.
         Ok(unsafe { slice::from_raw_parts_mut(self.start, self.len) })
     }
 }
@@ -207,18 +209,19 @@ impl<'a> UserText<'a> {
         if self.start.is_null() { Ok(None) } else { self.get(max_len).map(Some) }
     }
 
-    /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing behind the zero byte.
+    /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing behind
+    /// the zero byte.
     pub(super) fn get(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         check(self.start, max_len)?;
-        // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes before this one are part
-        // of the text, and the byte is part of it or its end: valid for a read by the contract of `new`.
+        // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes before this
+        // one are part of the text, and the byte is part of it or its end: valid for a read by the contract of `new`.
         let is_end = |index: &usize| unsafe { self.start.wrapping_add(*index).read() } == 0;
         let len = (0..max_len).find(is_end).unwrap_or(max_len);
         if len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: not null and not too long (checked); all of these bytes have just been read, and they do not change during the
-        // call, which is `'a`, by the contract of `new`.
+        // SAFETY: not null and not too long (checked); all of these bytes have just been read, and they do not change
+        // during the call, which is `'a`, by the contract of `new`.
         Ok(unsafe { slice::from_raw_parts(self.start, len) })
     }
 }
@@ -233,8 +236,8 @@ pub(super) struct UserAtomic<'a> {
 impl<'a> UserAtomic<'a> {
     /// # Safety
     ///
-    /// `pointer` is null or misaligned, or valid for atomic reads and writes of 4 bytes during the call, and all other accesses
-    /// meanwhile are atomic, too.
+    /// `pointer` is null or misaligned, or valid for atomic reads and writes of 4 bytes during the call, and all other
+    /// accesses meanwhile are atomic, too.
     #[inline]
     pub(super) const unsafe fn new<T>(_: &'a Call, pointer: *mut T) -> Self {
         Self { pointer: pointer.cast(), call: PhantomData }
@@ -246,12 +249,14 @@ impl<'a> UserAtomic<'a> {
         if self.pointer.is_null() || !self.pointer.is_aligned() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: aligned (checked), so valid for atomic accesses only during the call, which is `'a`, by the contract of `new`.
+        // SAFETY: aligned (checked), so valid for atomic accesses only during the call, which is `'a`, by the contract
+        // of `new`.
         Ok(unsafe { AtomicU32::from_ptr(self.pointer) })
     }
 }
 
-/// A value-result argument: a place for a result, and a pointer to its size, which the call replaces by that of the result.
+/// A value-result argument: a place for a result, and a pointer to its size, which the call replaces by that of the
+/// result.
 #[derive(Debug)]
 pub(super) struct UserResult<'a> {
     place: *mut c_void,
@@ -262,8 +267,8 @@ pub(super) struct UserResult<'a> {
 impl<'a> UserResult<'a> {
     /// # Safety
     ///
-    /// `size` is null, or valid for reads and writes during the call; `place` is null, or valid for writes of `*size` bytes. No other
-    /// code accesses either.
+    /// `size` is null, or valid for reads and writes during the call; `place` is null, or valid for writes of `*size`
+    /// bytes. No other code accesses either.
     #[inline]
     pub(super) const unsafe fn new<T>(_: &'a Call, place: *mut T, size: *mut socklen_t) -> Self {
         Self { place: place.cast(), size, call: PhantomData }
@@ -282,14 +287,14 @@ impl<'a> UserResult<'a> {
 
     fn set_size(&self, size: usize) -> Result<(), Errno> {
         let size = socklen_t::try_from(size).map_err(|_| Errno::EOVERFLOW)?;
-        // SAFETY: `room`, which both callers have called before, has found the pointer not null and aligned, so it is valid for a
-        // write by the contract of `new`.
+        // SAFETY: `room`, which both callers have called before, has found the pointer not null and aligned, so it is
+        // valid for a write by the contract of `new`.
         unsafe { self.size.write(size) };
         Ok(())
     }
 
-    /// Stores as many of the bytes as there is room for, and how many there are; `EINVAL` if the size is negative as an `i32`, `EFAULT`
-    /// if a pointer is null.
+    /// Stores as many of the bytes as there is room for, and how many there are; `EINVAL` if the size is negative as an
+    /// `i32`, `EFAULT` if a pointer is null.
     pub(super) fn write_truncated(self, bytes: &[u8]) -> Result<(), Errno> {
         let room = self.room()?;
         if room.cast_signed() < 0 {
@@ -299,8 +304,8 @@ impl<'a> UserResult<'a> {
         check(place.cast_const(), room as usize)?;
         let count = bytes.len().min(room as usize);
         if count > 0 {
-            // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not accessed otherwise, by the
-            // contract of `new`. `self` is consumed, so there is no second reference.
+            // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not accessed
+            // otherwise, by the contract of `new`. `self` is consumed, so there is no second reference.
             let place = unsafe { slice::from_raw_parts_mut(place, count) };
             place.write_copy_of_slice(bytes.get(..count).unwrap_or_default());
         }
@@ -314,15 +319,15 @@ impl<'a> UserResult<'a> {
         }
         let place: *mut T = self.place.cast();
         check(place.cast_const(), 1)?;
-        // SAFETY: not null and aligned (checked); valid for writes of as many bytes as `room` says, which are enough (checked), by the
-        // contract of `new`.
+        // SAFETY: not null and aligned (checked); valid for writes of as many bytes as `room` says, which are enough
+        // (checked), by the contract of `new`.
         unsafe { place.write(value) };
         self.set_size(size_of::<T>())
     }
 }
 
-/// Checks a pointer to `len` values: `EINVAL` if their size exceeds `isize::MAX`, `EFAULT` if there are any and the pointer is null or
-/// misaligned.
+/// Checks a pointer to `len` values: `EINVAL` if their size exceeds `isize::MAX`, `EFAULT` if there are any and the
+/// pointer is null or misaligned.
 #[inline]
 pub(super) fn check<T>(pointer: *const T, len: usize) -> Result<(), Errno> {
     let fits = len.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());

@@ -156,8 +156,8 @@ pub(crate) fn preempt(masked: &Masked) {
 
 /// Has a CPU look at its run queue, if the scheduler says that one must.
 #[inline]
-pub(super) fn request_reschedule(masked: &Masked, told: Reschedule) {
-    match told {
+pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
+    match reschedule {
         Reschedule::None => {}
         Reschedule::Cpu(number) if number == masked.cpu() => here(masked).check_ready(masked),
         Reschedule::Cpu(number) => cpus::kick(masked, number),

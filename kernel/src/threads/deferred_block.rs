@@ -1,6 +1,6 @@
 //! Deferred blocks: waiting in two steps, as old functions of the ABI do. A thread first says for what it will wait
-//! (`sys_add_queue`, `sys_block_current_task`), and blocks in a later call (`sys_wait`, `sys_yield`), unless it was woken in
-//! between.
+//! (`sys_add_queue`, `sys_block_current_task`), and blocks in a later call (`sys_wait`, `sys_yield`), unless it was
+//! woken in between.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -80,8 +80,8 @@ pub(crate) fn yield_now() {
     schedule::yield_masked(&masked, cpu, current);
 }
 
-/// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a descriptor that it polled
-/// before, do not end the block.
+/// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a descriptor
+/// that it polled before, do not end the block.
 #[cold]
 fn block_now() {
     let deferred = &schedule::current().deferred_block;

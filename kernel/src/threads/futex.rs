@@ -20,8 +20,8 @@ fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64
 }
 
-/// Waits while the futex has the value `expected`, until a [`wake`] of its address or until `deadline`, a time of the monotonic
-/// clock.
+/// Waits while the futex has the value `expected`, until a [`wake`] of its address or until `deadline`, a time of the
+/// monotonic clock.
 ///
 /// # Errors
 ///

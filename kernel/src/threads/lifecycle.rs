@@ -50,8 +50,8 @@ pub(crate) struct SpawnArgs {
     pub(crate) cpu: Option<u32>,
 }
 
-/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle thread: the main thread
-/// runs when it calls [`cpu::idle`].
+/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle thread:
+/// the main thread runs when it calls [`cpu::idle`].
 pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutOfMemory> {
     cpu::adopt(masked)?;
     let main = prepare(main_thread)?;

@@ -37,8 +37,8 @@ pub(super) fn yield_masked(masked: &Masked, cpu: &'static Cpu, thread: &'static 
     }
 }
 
-/// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns at once if the thread was
-/// woken since it last slept; may return spuriously.
+/// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns at once if
+/// the thread was woken since it last slept; may return spuriously.
 pub(crate) fn wait(deadline: Option<u64>) {
     let masked = Masked::new();
     wait_masked(&masked, cpu::here(&masked).sched.current(), deadline);

@@ -1,6 +1,7 @@
 //! A thread, and the table of all threads.
 //!
-//! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that has the right size.
+//! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that has the
+//! right size.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,7 +23,8 @@ pub(crate) type Function = (extern "C" fn(usize), usize);
 /// Maximum number of threads at a time.
 const MAX_THREADS: usize = 0xffff;
 
-/// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except for `woken`.
+/// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except for
+/// `woken`.
 #[derive(Debug, Default)]
 pub(super) struct DeferredBlock {
     /// The thread blocks when it next yields.
@@ -145,7 +147,8 @@ impl Thread {
         *self.name.lock() = name;
     }
 
-    /// Name of the thread; [`Name::NONE`] while another CPU changes it. Never waits, so that the fault handler can call it.
+    /// Name of the thread; [`Name::NONE`] while another CPU changes it. Never waits, so that the fault handler can call
+    /// it.
     pub(crate) fn name(&self) -> Name {
         self.name.try_lock().map_or(Name::NONE, |name| *name)
     }
@@ -159,7 +162,8 @@ impl Thread {
 /// All threads but the idle threads, by index.
 static TABLE: SpinLock<Vec<&'static Thread>> = SpinLock::new(Vec::new());
 
-/// Bits of a thread number with the index in [`TABLE`] plus 1. The bits above count how often the entry was used before, modulo
+/// Bits of a thread number with the index in [`TABLE`] plus 1. The bits above count how often the entry was used
+/// before, modulo
 /// [`GENERATION_MASK`] + 1, so that numbers are positive as `i32`.
 const INDEX_MASK: u32 = 0xffff;
 const GENERATION_MASK: u32 = 0x7fff;

@@ -6,7 +6,8 @@ use hermit_hal::clock;
 
 use super::schedule;
 
-/// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the monotonic clock.
+/// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the monotonic
+/// clock.
 pub(crate) fn block_until<T>(
     deadline: Option<u64>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
