@@ -1,4 +1,4 @@
-//! What all drivers do with their device: start it, give it queues, notice when it breaks, stop it.
+//! The device as all drivers see it: initialization, feature negotiation, failure, reset.
 
 #[cfg(test)]
 mod tests;
@@ -9,59 +9,59 @@ use crate::dma::DmaAllocator;
 use crate::transport::{DeviceConfig, InterruptCause, Transport, TransportError};
 use crate::virtqueue::{DescriptorChain, QueueError, Virtqueue};
 
-/// How often the status is read until a reset has ended. Devices that are software have ended it when asked first.
-const RESET_READS: u32 = 1 << 16;
+/// Maximum number of status reads until a reset must have completed. Emulated devices complete it at once.
+const MAX_RESET_READS: u32 = 1 << 16;
 
-/// How often the configuration is read until it does not change meanwhile.
-const CONFIG_READS: u32 = 16;
+/// Maximum number of attempts to read the configuration in one generation.
+const MAX_CONFIG_READS: u32 = 16;
 
-/// Windows of features that are looked at: those that virtio 1.2 knows.
-const FEATURE_WINDOWS: u32 = 2;
+/// Number of 32-bit words of feature bits: virtio 1.2 defines bits 0 to 63.
+const FEATURE_WORDS: u32 = 2;
 
-/// Why a driver cannot take a device into use.
+/// Why initialization of a device failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InitError {
-    /// It is another kind of device.
-    #[error("not a device of the kind that the driver is for, but of kind {0}")]
+    /// The transport reports another virtio device ID than the driver's.
+    #[error("device ID {0} is not the driver's")]
     WrongDeviceType(u16),
-    /// A reset does not end.
-    #[error("the device does not end its reset")]
+    /// The device did not complete its reset.
+    #[error("the device does not complete its reset")]
     ResetTimeout,
-    /// It does not offer `VIRTIO_F_VERSION_1`.
+    /// The device does not offer `VIRTIO_F_VERSION_1`.
     #[error("the device has only the legacy interface")]
     LegacyOnly,
-    /// It does not accept a part of the features that it offered.
-    #[error("the device does not accept its own features")]
+    /// The device cleared `FEATURES_OK`: it rejects the subset of its features that the driver accepted.
+    #[error("the device rejects the negotiated features")]
     FeaturesRejected,
-    /// Its configuration lacks fields, has values that cannot be, or changes all the time.
-    #[error("the device's configuration makes no sense")]
+    /// The configuration is truncated, has invalid values, or never stops changing.
+    #[error("the device's configuration is invalid")]
     InvalidConfig,
-    /// There is no memory for queues or buffers.
+    /// There is no memory for virtqueues or buffers.
     #[error("out of memory")]
     OutOfMemory,
-    /// The transport says no.
+    /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
 
-/// Why a device can no longer be used. That is final.
+/// Why a device can no longer be used. The state is permanent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// It wrote something into a queue that cannot be.
+    /// The device violated the protocol of a virtqueue.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// It says that a frame is in more buffers than it has used.
-    #[error("the device uses fewer buffers than it says a frame has")]
+    /// The header of a received frame announces more buffers than the device has used.
+    #[error("the device used fewer buffers than the frame's header announces")]
     MissingBuffers,
-    /// It says that it cannot go on (`DEVICE_NEEDS_RESET`).
-    #[error("the device has failed")]
+    /// The device set `DEVICE_NEEDS_RESET`.
+    #[error("the device needs a reset")]
     NeedsReset,
 }
 
-/// A device that accepted its features.
+/// A device whose features have been negotiated.
 ///
-/// When it is dropped the device is stopped. Drivers keep it in front of their queues and buffers, so that it is
-/// dropped first and nothing writes to memory that has been given back.
+/// Dropping it resets the device. Drivers declare it before their queues and buffers, so that it is dropped first
+/// and the device writes to no memory that has been freed.
 #[derive(Debug)]
 pub struct Device<T: Transport> {
     transport: T,
@@ -71,23 +71,25 @@ pub struct Device<T: Transport> {
 }
 
 impl<T: Transport> Device<T> {
-    /// Resets a device, says that there is a driver and negotiates features (virtio 1.2, section 3.1.1, steps 1 to 6).
+    /// Resets the device, sets `ACKNOWLEDGE` and `DRIVER`, and negotiates features (virtio 1.2, section 3.1.1,
+    /// steps 1 to 6).
     ///
-    /// `wanted` are features that the driver can use; `VIRTIO_F_VERSION_1` is required and `VIRTIO_F_EVENT_IDX`
-    /// wanted in any case. Queues and [`Device::set_driver_ok`] come next.
+    /// `wanted` are the features that the driver supports, besides `VIRTIO_F_VERSION_1`, which is required, and
+    /// `VIRTIO_F_EVENT_IDX`. [`Device::setup_queue`] and [`Device::set_driver_ok`] follow.
     ///
     /// # Errors
     ///
-    /// It is another kind of device, or does not behave; it is told that the driver has given up.
+    /// The device ID differs, or initialization fails; then the status `FAILED` is set.
     pub fn start(transport: T, id: virtio_spec::Id, wanted: F) -> Result<Self, InitError> {
         Self::start_with(transport, id, |_| wanted)
     }
 
-    /// As [`Device::start`], for features that the driver can use only with others: `wanted` is told what is offered.
+    /// Like [`Device::start`], for features that depend on others: `wanted` maps the offered features to the
+    /// supported ones.
     ///
     /// # Errors
     ///
-    /// As for [`Device::start`].
+    /// See [`Device::start`].
     pub fn start_with(
         transport: T,
         id: virtio_spec::Id,
@@ -105,11 +107,11 @@ impl<T: Transport> Device<T> {
         Ok(device)
     }
 
-    /// Accepts those of the wanted features that are offered.
+    /// Accepts the features that are both offered and wanted (section 2.2).
     fn negotiate(&mut self, wanted: impl FnOnce(F) -> F) -> Result<(), InitError> {
         let mut offered = 0;
-        for window in 0..FEATURE_WINDOWS {
-            offered |= u128::from(self.transport.offered_features(window)) << (32 * window);
+        for word in 0..FEATURE_WORDS {
+            offered |= u128::from(self.transport.offered_features(word)) << (32 * word);
         }
         let offered = F::from_bits_retain(offered.into());
         self.features = offered & (wanted(offered) | F::VERSION_1 | F::EVENT_IDX);
@@ -117,25 +119,25 @@ impl<T: Transport> Device<T> {
             return Err(InitError::LegacyOnly);
         }
         let bytes = self.features.bits().to_le_bytes();
-        for (window, features) in (0..FEATURE_WINDOWS).zip(bytes.as_chunks().0) {
-            self.transport.accept_features(window, u32::from_le_bytes(*features));
+        for (word, features) in (0..FEATURE_WORDS).zip(bytes.as_chunks().0) {
+            self.transport.accept_features(word, u32::from_le_bytes(*features));
         }
         self.add_status(DeviceStatus::FEATURES_OK);
         let accepted = self.transport.status().contains(DeviceStatus::FEATURES_OK);
         accepted.then_some(()).ok_or(InitError::FeaturesRejected)
     }
 
-    /// What driver and device agreed on.
+    /// The negotiated features.
     #[must_use]
     pub const fn features(&self) -> F {
         self.features
     }
 
-    /// Gives the device a queue of `size` descriptors or, if it cannot have that many, fewer (step 7).
+    /// Sets up a virtqueue of `size` descriptors, or of the device's maximum if that is less (step 7).
     ///
     /// # Errors
     ///
-    /// The device has no such queue, or there is no memory.
+    /// The device has no such virtqueue, or there is no memory.
     pub fn setup_queue<D: DmaAllocator, C: DescriptorChain>(
         &mut self,
         dma: &D,
@@ -152,19 +154,19 @@ impl<T: Transport> Device<T> {
         Ok(queue)
     }
 
-    /// Says that the driver is ready: the device begins to work (step 8).
+    /// Sets `DRIVER_OK`: the device is live (step 8).
     pub fn set_driver_ok(&mut self) {
         self.add_status(DeviceStatus::DRIVER_OK);
         self.is_driver_ok = true;
     }
 
-    /// Reads from the configuration until it did not change meanwhile (section 2.5.3).
+    /// Reads fields of the device configuration within one generation, so that they are consistent (section 2.5.3).
     ///
     /// # Errors
     ///
-    /// `read` gave `None` since a field is missing, or it changes all the time.
+    /// `read` returned `None`, since a field is missing; or the configuration never stops changing.
     pub fn config<V>(&self, read: impl Fn(DeviceConfig<'_>) -> Option<V>) -> Result<V, InitError> {
-        for _ in 0..CONFIG_READS {
+        for _ in 0..MAX_CONFIG_READS {
             let before = self.transport.config_generation();
             let value = read(self.transport.config()).ok_or(InitError::InvalidConfig)?;
             if self.transport.config_generation() == before {
@@ -174,21 +176,21 @@ impl<T: Transport> Device<T> {
         Err(InitError::InvalidConfig)
     }
 
-    /// The transport, to notify the device.
+    /// The transport, for notifications.
     pub const fn transport(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// Takes an interrupt: why it came.
+    /// Acknowledges an interrupt and returns its cause.
     ///
-    /// Where the transport cannot tell, `has_used` says whether it was one of the queues; if not it may have been the
-    /// configuration, and the device's status is looked at.
+    /// If the transport does not report a cause, `has_used` says whether a virtqueue raised it. If not, it is taken
+    /// for a configuration change, and the device status is checked.
     ///
     /// # Errors
     ///
-    /// The device has failed, now or earlier.
+    /// The device has failed.
     pub fn interrupt(&mut self, has_used: impl FnOnce() -> bool) -> Result<InterruptCause, DeviceError> {
-        // A broken device's interrupt is acknowledged too, or its line would never be silent.
+        // A broken device's interrupt is acknowledged too: a level-triggered line would stay asserted.
         let cause = self.transport.acknowledge_interrupt().unwrap_or_else(|| {
             let queues = has_used();
             InterruptCause { queues, config: !queues }
@@ -199,32 +201,32 @@ impl<T: Transport> Device<T> {
         self.ensure_usable().map(|()| cause)
     }
 
-    /// Looks whether the device says that it has failed: for interrupts, and for those who have waited too long.
+    /// Checks `DEVICE_NEEDS_RESET`: on interrupts, and when a request times out.
     ///
     /// # Errors
     ///
-    /// It has failed, now or earlier.
+    /// The device has failed.
     pub fn check_status(&mut self) -> Result<(), DeviceError> {
         self.ensure_usable()?;
         let has_failed = self.transport.status().contains(DeviceStatus::DEVICE_NEEDS_RESET);
         if has_failed { Err(self.fail(DeviceError::NeedsReset)) } else { Ok(()) }
     }
 
-    /// Whether the device can be used.
+    /// Checks that the device has not failed.
     ///
     /// # Errors
     ///
-    /// It has failed.
+    /// The device has failed.
     pub fn ensure_usable(&self) -> Result<(), DeviceError> {
         self.broken.map_or(Ok(()), Err)
     }
 
-    /// Passes on what a queue says; an error means that the device has failed.
+    /// Passes on the result of a virtqueue's operation; an error breaks the device.
     pub(crate) fn checked<V>(&mut self, result: Result<V, QueueError>) -> Result<V, DeviceError> {
         result.map_err(|error| self.fail(error.into()))
     }
 
-    /// Gives the device up; the first reason stays.
+    /// Breaks the device and sets `FAILED`; the first error is kept.
     pub(crate) fn fail(&mut self, error: DeviceError) -> DeviceError {
         if let Some(first) = self.broken {
             return first;
@@ -241,7 +243,7 @@ impl<T: Transport> Device<T> {
 
     fn reset(&mut self) -> Result<(), InitError> {
         self.transport.set_status(DeviceStatus::empty());
-        for _ in 0..RESET_READS {
+        for _ in 0..MAX_RESET_READS {
             if self.transport.status().is_empty() {
                 return Ok(());
             }
@@ -254,7 +256,7 @@ impl<T: Transport> Device<T> {
 impl<T: Transport> Drop for Device<T> {
     fn drop(&mut self) {
         if self.is_driver_ok {
-            // Nothing is left to be done about a device that does not end its reset.
+            // Nothing can be done about a device that does not complete its reset.
             let _stopped = self.reset();
         } else {
             self.add_status(DeviceStatus::FAILED);

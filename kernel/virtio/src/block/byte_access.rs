@@ -1,4 +1,4 @@
-//! ByteAccess of a device that transfers whole sectors only: partial ones are read, changed and written.
+//! Byte-granular reads and writes on a device with whole sectors; a partial sector is written by read-modify-write.
 
 #[cfg(test)]
 mod tests;
@@ -6,68 +6,69 @@ mod tests;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
-/// A device of sectors. The kernel implements it over [`Block`](crate::block::Block), and waits in it.
+/// A device that transfers whole sectors. The kernel implements it over [`Block`](crate::block::Block); its calls
+/// block.
 pub trait SectorDevice: Debug {
-    /// What goes wrong.
+    /// Error of a transfer.
     type Error;
 
-    /// ByteAccess of a sector, as this device counts them; always the same.
+    /// Size of a sector in bytes; constant.
     fn sector_size(&self) -> usize;
 
-    /// How many sectors there are. This may change.
+    /// Number of sectors. It may change.
     fn sector_count(&self) -> u64;
 
-    /// Most bytes of one call; always the same.
+    /// Maximum size of one transfer in bytes; constant.
     fn max_transfer(&self) -> usize;
 
-    /// Reads a number of whole sectors, at most `max_transfer` bytes.
+    /// Reads whole sectors, at most `max_transfer` bytes.
     ///
     /// # Errors
     ///
-    /// They cannot be read.
+    /// The sectors cannot be read.
     fn read(&mut self, sector: u64, buffer: &mut [u8]) -> Result<(), Self::Error>;
 
-    /// Writes a number of whole sectors, at most `max_transfer` bytes.
+    /// Writes whole sectors, at most `max_transfer` bytes.
     ///
     /// # Errors
     ///
-    /// They cannot be written.
+    /// The sectors cannot be written.
     fn write(&mut self, sector: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 }
 
 /// Why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError<E> {
-    /// That would be behind the end of the device.
-    #[error("no space behind the end of the device")]
+    /// The offset is at or beyond the end of the device.
+    #[error("no space beyond the end of the device")]
     NoSpace,
-    /// The device says no.
+    /// The device failed the transfer.
     #[error("{0}")]
     Device(E),
 }
 
-/// A device of bytes.
+/// Access to a sector device at any byte.
 ///
-/// While a partial sector is written nobody else may write to it: hence `&mut self`.
+/// The read-modify-write of a partial sector excludes other writes: hence `&mut self`.
 #[derive(Debug)]
 pub struct ByteAccess<D> {
     device: D,
-    /// A sector.
+    /// Buffer of one sector, for partial sectors.
     scratch: Vec<u8>,
 }
 
-/// What can be done in one call of the device.
+/// One transfer: whole sectors, or a part of one sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct Transfer {
     sector: u64,
-    /// Where in the sector it begins; not 0 only in a partial one.
+    /// Offset in the first sector; 0 for whole sectors.
     within: usize,
     length: usize,
     is_whole: bool,
 }
 
 impl<D: SectorDevice> ByteAccess<D> {
-    /// The bytes of a device; `None` if its sizes make no sense or there is no memory for a sector.
+    /// Wraps a device; `None` if its sizes are invalid or there is no memory for a sector.
     pub fn new(device: D) -> Option<Self> {
         let size = device.sector_size();
         if size == 0 || device.max_transfer() < size {
@@ -79,90 +80,92 @@ impl<D: SectorDevice> ByteAccess<D> {
         Some(Self { device, scratch })
     }
 
-    /// The device.
+    /// The wrapped device.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// How many bytes there are.
+    /// Size of the device in bytes.
     pub fn size(&self) -> u64 {
         self.device.sector_count().saturating_mul(u64::try_from(self.scratch.len()).unwrap_or(u64::MAX))
     }
 
-    /// Reads bytes; how many. It is fewer than fit only at the end of the device, or if an error follows.
+    /// Reads bytes; returns their number, which is less than `buffer` holds only at the end of the device, or if a
+    /// later transfer fails.
     ///
     /// # Errors
     ///
-    /// The first sector cannot be read.
+    /// The first transfer fails.
     pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, D::Error> {
         let length = self.available(offset, buffer.len());
-        transfer(length, |done| {
-            let step = self.step(offset, done, length);
-            let Some(part) = buffer.get_mut(done..done + step.length) else { return Ok(0) };
-            if step.is_whole {
-                self.device.read(step.sector, part)?;
+        transfer_all(length, |done| {
+            let transfer = self.next_transfer(offset, done, length);
+            let Some(part) = buffer.get_mut(done..done + transfer.length) else { return Ok(0) };
+            if transfer.is_whole {
+                self.device.read(transfer.sector, part)?;
             } else {
-                self.device.read(step.sector, &mut self.scratch)?;
-                part.copy_from_slice(&self.scratch[step.within..step.within + step.length]);
+                self.device.read(transfer.sector, &mut self.scratch)?;
+                part.copy_from_slice(&self.scratch[transfer.within..transfer.within + transfer.length]);
             }
-            Ok(step.length)
+            Ok(transfer.length)
         })
     }
 
-    /// Writes bytes; how many. It is fewer only at the end of the device, or if an error follows.
+    /// Writes bytes; returns their number, which is less than `bytes` has only at the end of the device, or if a
+    /// later transfer fails.
     ///
     /// # Errors
     ///
-    /// The device ends before `offset`, or the first sector cannot be written.
+    /// `offset` is at or beyond the end of the device, or the first transfer fails.
     pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, WriteError<D::Error>> {
         let length = self.available(offset, bytes.len());
         if length == 0 && !bytes.is_empty() {
             return Err(WriteError::NoSpace);
         }
-        transfer(length, |done| {
-            let step = self.step(offset, done, length);
-            let Some(part) = bytes.get(done..done + step.length) else { return Ok(0) };
-            if step.is_whole {
-                self.device.write(step.sector, part)?;
+        transfer_all(length, |done| {
+            let transfer = self.next_transfer(offset, done, length);
+            let Some(part) = bytes.get(done..done + transfer.length) else { return Ok(0) };
+            if transfer.is_whole {
+                self.device.write(transfer.sector, part)?;
             } else {
-                self.device.read(step.sector, &mut self.scratch)?;
-                self.scratch[step.within..step.within + step.length].copy_from_slice(part);
-                self.device.write(step.sector, &self.scratch)?;
+                self.device.read(transfer.sector, &mut self.scratch)?;
+                self.scratch[transfer.within..transfer.within + transfer.length].copy_from_slice(part);
+                self.device.write(transfer.sector, &self.scratch)?;
             }
-            Ok(step.length)
+            Ok(transfer.length)
         })
         .map_err(WriteError::Device)
     }
 
-    /// How many of `length` bytes from `offset` on there are.
+    /// Number of bytes between `offset` and the end of the device, at most `length`.
     fn available(&self, offset: u64, length: usize) -> usize {
         let left = self.size().saturating_sub(offset);
         usize::try_from(left).unwrap_or(usize::MAX).min(length)
     }
 
-    /// What to do next, when `done` of `length` bytes from `offset` on are done.
-    fn step(&self, offset: u64, done: usize, length: usize) -> Step {
+    /// The next transfer, once `done` of the `length` bytes at `offset` have been transferred.
+    fn next_transfer(&self, offset: u64, done: usize, length: usize) -> Transfer {
         let size = self.scratch.len();
-        // Neither overflows nor is cut off: all is inside the device, and the rest is smaller than a sector.
+        // Neither overflows nor truncates: the range is inside the device, and the remainder is less than a sector.
         let size_64 = u64::try_from(size).unwrap_or(u64::MAX);
-        let place = offset.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
-        let (sector, within) = (place / size_64, usize::try_from(place % size_64).unwrap_or_default());
+        let position = offset.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
+        let (sector, within) = (position / size_64, usize::try_from(position % size_64).unwrap_or_default());
         let left = length - done;
         if within == 0 && left >= size {
-            let most = left.min(self.device.max_transfer());
-            Step { sector, within, length: most - most % size, is_whole: true }
+            let limit = left.min(self.device.max_transfer());
+            Transfer { sector, within, length: limit - limit % size, is_whole: true }
         } else {
-            Step { sector, within, length: left.min(size - within), is_whole: false }
+            Transfer { sector, within, length: left.min(size - within), is_whole: false }
         }
     }
 }
 
-/// Makes steps until all is done; an error counts only in the first one. Each is told how many bytes are done, and says
-/// how many it did.
-fn transfer<E>(length: usize, mut step: impl FnMut(usize) -> Result<usize, E>) -> Result<usize, E> {
+/// Makes transfers until all bytes are done; only an error of the first one is returned. `transfer` gets the number
+/// of bytes done, and returns how many it added.
+fn transfer_all<E>(length: usize, mut transfer: impl FnMut(usize) -> Result<usize, E>) -> Result<usize, E> {
     let mut done = 0;
     while done < length {
-        match step(done) {
+        match transfer(done) {
             Ok(count @ 1..) => done += count,
             Err(error) if done == 0 => return Err(error),
             Ok(_) | Err(_) => break,

@@ -1,4 +1,4 @@
-//! What a block device says about itself (virtio 1.2, section 5.2.4).
+//! Device configuration of a block device and the limits that follow from it (virtio 1.2, section 5.2.4).
 
 use virtio_spec::blk::F;
 
@@ -6,7 +6,7 @@ use super::{BlockError, MAX_TRANSFER, SECTOR_SIZE};
 use crate::device::{Device, InitError};
 use crate::transport::Transport;
 
-/// Offsets in the configuration.
+/// Offsets of fields in the configuration.
 mod field {
     pub(super) const CAPACITY: usize = 0;
     pub(super) const SIZE_MAX: usize = 8;
@@ -14,34 +14,35 @@ mod field {
     pub(super) const BLOCK_SIZE: usize = 20;
 }
 
-/// Descriptors of a request besides those of its data: header and status.
-const OTHER_DESCRIPTORS: u16 = 2;
+/// Descriptors of a request for header and status.
+const HEADER_AND_STATUS: u16 = 2;
 
-/// What requests are possible.
+/// Limits of the device's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// In sectors.
+    /// Number of sectors of 512 bytes.
     pub(super) capacity: u64,
     pub(super) is_read_only: bool,
     pub(super) has_flush: bool,
-    /// In bytes: a power of two.
+    /// Block size in bytes, a power of two.
     pub(super) block_size: usize,
-    /// Most bytes that a descriptor describes.
+    /// Maximum size of a data descriptor, in bytes.
     pub(super) segment_size: usize,
-    /// Most descriptors for data.
+    /// Maximum number of data descriptors.
     segments: u16,
+    /// Maximum size of a request's data, in bytes.
     max_transfer: usize,
 }
 
 impl Limits {
-    /// Reads the configuration; fields count only with their feature.
+    /// Reads the configuration; fields are valid only with their feature.
     pub(super) fn read<T: Transport>(device: &Device<T>) -> Result<Self, InitError> {
         let features = F::from(device.features());
-        let field = |feature, offset, otherwise| {
+        let field = |feature, offset, default| {
             if features.contains(feature) {
                 device.config(|config| config.read_u32(offset))
             } else {
-                Ok(otherwise)
+                Ok(default)
             }
         };
         let block_size = usize::try_from(field(F::BLK_SIZE, field::BLOCK_SIZE, 512)?).unwrap_or(usize::MAX);
@@ -54,7 +55,7 @@ impl Limits {
         {
             return Err(InitError::InvalidConfig);
         }
-        // Some devices say 0, by which they cannot mean that they transfer nothing.
+        // Some devices report a `seg_max` of 0, which cannot mean that they transfer no data.
         let limits = Self {
             capacity: Self::read_capacity(device)?,
             is_read_only: features.contains(F::RO),
@@ -72,9 +73,9 @@ impl Limits {
         device.config(|config| config.read_u64(field::CAPACITY))
     }
 
-    /// The same for a queue of that size, which must have room for at least one request of one block.
+    /// Applies the limit of a virtqueue of `size` descriptors, which must hold a request of at least one block.
     pub(super) fn for_queue(self, size: u16) -> Result<Self, InitError> {
-        let segments = self.segments.min(size.saturating_sub(OTHER_DESCRIPTORS));
+        let segments = self.segments.min(size.saturating_sub(HEADER_AND_STATUS));
         let bytes = self.segment_size.saturating_mul(segments.into()).min(MAX_TRANSFER);
         let max_transfer = bytes - bytes % self.block_size;
         if max_transfer == 0 {
@@ -83,18 +84,18 @@ impl Limits {
         Ok(Self { segments, max_transfer, ..self })
     }
 
-    /// Most bytes of a request.
+    /// Maximum size of a request's data, in bytes.
     pub(super) const fn max_transfer(&self) -> usize {
         self.max_transfer
     }
 
-    /// Most descriptors of a request.
+    /// Maximum number of descriptors of a request.
     pub(super) fn descriptors(&self) -> u16 {
         let segments = self.max_transfer.div_ceil(self.segment_size);
-        u16::try_from(segments).unwrap_or(u16::MAX).saturating_add(OTHER_DESCRIPTORS)
+        u16::try_from(segments).unwrap_or(u16::MAX).saturating_add(HEADER_AND_STATUS)
     }
 
-    /// Whether a request is possible.
+    /// Checks a request against the limits.
     pub(super) fn check(&self, sector: u64, length: usize) -> Result<(), BlockError> {
         let first_byte = usize::try_from(sector % 128).unwrap_or_default() * SECTOR_SIZE;
         let is_aligned = length.is_multiple_of(self.block_size) && first_byte.is_multiple_of(self.block_size);

@@ -1,8 +1,8 @@
-//! The block device (virtio 1.2, section 5.2): sectors are read and written, several requests at a time.
+//! The block device (virtio 1.2, section 5.2): reads, writes and flushes, several requests at a time.
 //!
-//! A request is submitted, which gives a [`Token`]; some time later [`Block::complete`] gives a [`Completion`] with
-//! that token. It has the data of a read, which can be copied out without holding the driver's lock, and goes back
-//! with [`Block::release`], for its buffers are those of a later request.
+//! Submitting a request returns a [`Token`]; [`Block::complete`] later returns a [`Completion`] with that token. It
+//! owns the data of a read, which can be copied out without the driver's lock, and is returned with
+//! [`Block::release`], since later requests use its buffers.
 
 pub mod byte_access;
 mod config;
@@ -24,55 +24,55 @@ use crate::transport::{InterruptCause, Transport};
 pub use crate::virtqueue::Token;
 use crate::virtqueue::{SubmitError, Virtqueue};
 
-/// Bytes of a sector, the unit in which devices count, whatever their block size.
+/// Size of a sector in bytes: the unit of the protocol, whatever the device's block size.
 pub const SECTOR_SIZE: usize = 512;
 
-/// Most bytes of a request. The device's limits may be narrower: see [`Block::max_transfer`].
+/// Maximum size of a request's data, in bytes. The device's limit may be lower: see [`Block::max_transfer`].
 pub const MAX_TRANSFER: usize = 64 << 10;
 
-/// The number of the queue that is used (section 5.2.2).
+/// Index of the virtqueue in use (section 5.2.2).
 const REQUESTQ: u16 = 0;
 
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// As many requests are under way as there can be; an interrupt comes when one has been served.
-    #[error("too many requests are under way")]
+    /// The maximum number of requests is in flight; an interrupt follows when one completes.
+    #[error("too many requests in flight")]
     Busy,
-    /// A part is behind the end of the device.
-    #[error("behind the end of the device")]
+    /// The request exceeds the end of the device.
+    #[error("beyond the end of the device")]
     OutOfRange,
-    /// Not a whole number of blocks, or more than [`Block::max_transfer`].
-    #[error("not a number of blocks that can be transferred")]
+    /// The size is no multiple of the block size, or exceeds [`Block::max_transfer`].
+    #[error("invalid size of a transfer")]
     Size,
     /// The device is read-only.
     #[error("the device is read-only")]
     ReadOnly,
-    /// The device has no such request.
-    #[error("the device has no such request")]
+    /// The device does not support the request.
+    #[error("the device does not support the request")]
     Unsupported,
     /// The device has failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// The driver.
+/// Driver of a block device.
 #[derive(Debug)]
 pub struct Block<T: Transport, M> {
     device: Device<T>,
     queue: Virtqueue<M, Request<M>>,
     limits: Limits,
-    /// Buffers that no request has.
+    /// Buffers that no request owns.
     free: Vec<RequestBuffers<M>>,
 }
 
 impl<T: Transport, M: DmaMemory> Block<T, M> {
-    /// Takes the device into use, with buffers ([`MAX_TRANSFER`] bytes each, or less if the device takes less) for
-    /// `requests` at a time.
+    /// Initializes the device, with buffers for `requests` requests of up to [`MAX_TRANSFER`] bytes, or the
+    /// device's limit if that is lower.
     ///
     /// # Errors
     ///
-    /// It is no block device, does not behave, or there is no memory.
+    /// The device is no block device, fails initialization, or there is no memory.
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>, requests: u16) -> Result<Self, InitError> {
         let wanted = blk::F::SIZE_MAX | blk::F::SEG_MAX | blk::F::RO | blk::F::BLK_SIZE | blk::F::FLUSH;
         let mut device = Device::start(transport, Id::Block, F::from(wanted))?;
@@ -86,52 +86,53 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         Ok(block)
     }
 
-    /// How many sectors of [`SECTOR_SIZE`] bytes the device has. It may change: see [`Block::interrupt`].
+    /// Number of sectors of [`SECTOR_SIZE`] bytes. It may change: see [`Block::interrupt`].
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.limits.capacity
     }
 
-    /// Whether the device cannot be written.
+    /// Whether the device is read-only.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {
         self.limits.is_read_only
     }
 
-    /// Whether the device has a cache that [`Block::submit_flush`] empties; if not, what was written is safe.
+    /// Whether the device has a write-back cache that [`Block::submit_flush`] flushes; without one, completed
+    /// writes are durable.
     #[must_use]
     pub const fn has_flush(&self) -> bool {
         self.limits.has_flush
     }
 
-    /// Bytes of a block, a power of two from [`SECTOR_SIZE`] on: requests begin and end at multiples of it.
+    /// Block size in bytes, a power of two of at least [`SECTOR_SIZE`]: requests begin and end at multiples of it.
     #[must_use]
     pub const fn block_size(&self) -> usize {
         self.limits.block_size
     }
 
-    /// Most bytes of a request: a multiple of the block size, at most [`MAX_TRANSFER`].
+    /// Maximum size of a request's data in bytes: a multiple of the block size, at most [`MAX_TRANSFER`].
     #[must_use]
     pub const fn max_transfer(&self) -> usize {
         self.limits.max_transfer()
     }
 
-    /// Begins to read `count` sectors.
+    /// Submits a read of `count` sectors.
     ///
     /// # Errors
     ///
-    /// The device does not get the request.
+    /// The request is not submitted.
     pub fn submit_read(&mut self, sector: u64, count: usize) -> Result<Token, BlockError> {
         let length = count.checked_mul(SECTOR_SIZE).ok_or(BlockError::Size)?;
         self.limits.check(sector, length)?;
         self.submit(RequestType::In, sector, length, &[])
     }
 
-    /// Begins to write whole sectors. The bytes have been copied when this returns.
+    /// Submits a write of whole sectors. The bytes have been copied when this returns.
     ///
     /// # Errors
     ///
-    /// The device does not get the request.
+    /// The request is not submitted.
     pub fn submit_write(&mut self, sector: u64, bytes: &[u8]) -> Result<Token, BlockError> {
         if self.is_read_only() {
             return Err(BlockError::ReadOnly);
@@ -140,11 +141,11 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         self.submit(RequestType::Out, sector, bytes.len(), bytes)
     }
 
-    /// Begins to make safe what has been written by requests that are complete.
+    /// Submits a flush: completed writes become durable.
     ///
     /// # Errors
     ///
-    /// The device does not get the request; [`BlockError::Unsupported`] if it need not be asked ([`Block::has_flush`]).
+    /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache ([`Block::has_flush`]).
     pub fn submit_flush(&mut self) -> Result<Token, BlockError> {
         if !self.has_flush() {
             return Err(BlockError::Unsupported);
@@ -152,11 +153,11 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         self.submit(RequestType::Flush, 0, 0, &[])
     }
 
-    /// A request that the device is done with, if there is one. If not, an interrupt comes with the next.
+    /// Returns the next request that the device has served, if there is one. If not, an interrupt follows.
     ///
     /// # Errors
     ///
-    /// The device has failed: no request will be completed any more.
+    /// The device has failed: no request completes any more.
     pub fn complete(&mut self) -> Result<Option<Completion<M>>, DeviceError> {
         self.device.ensure_usable()?;
         let used = self.queue.complete_or_arm();
@@ -164,13 +165,13 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         Ok(used.map(|used| used.chain.finish(used.token, used.written)))
     }
 
-    /// Takes back what a completion has; other requests can use it.
+    /// Returns the completion's buffers for later requests.
     pub fn release(&mut self, completion: Completion<M>) {
-        // Does not allocate: there was room for all of them.
-        self.free.push(completion.into_slot());
+        // Does not allocate: the vector's capacity is the number of buffers.
+        self.free.push(completion.into_buffers());
     }
 
-    /// Takes an interrupt: requests may have been served, or the capacity may have changed.
+    /// Acknowledges an interrupt, after which requests may have completed or the capacity may have changed.
     ///
     /// # Errors
     ///
@@ -178,18 +179,18 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     pub fn interrupt(&mut self) -> Result<InterruptCause, DeviceError> {
         let queue = &self.queue;
         let cause = self.device.interrupt(|| queue.has_used())?;
-        // A configuration that changes all the time is read at the next interrupt.
+        // A configuration that never stops changing is read again at the next interrupt.
         if let (true, Ok(capacity)) = (cause.config, Limits::read_capacity(&self.device)) {
             self.limits.capacity = capacity;
         }
         Ok(cause)
     }
 
-    /// Looks whether the device says that it has failed, for those who have waited too long.
+    /// Checks `DEVICE_NEEDS_RESET`, for callers whose request has timed out.
     ///
     /// # Errors
     ///
-    /// It has.
+    /// The device has failed.
     pub fn check_status(&mut self) -> Result<(), DeviceError> {
         self.device.check_status()
     }
@@ -197,16 +198,17 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     /// Submits a request with `length` bytes of data.
     fn submit(
         &mut self,
-        kind: RequestType,
+        request_type: RequestType,
         sector: u64,
         length: usize,
         bytes: &[u8],
     ) -> Result<Token, BlockError> {
         self.device.ensure_usable()?;
         let slot = self.free.pop().ok_or(BlockError::Busy)?;
-        let request = Request::new(slot, kind, sector, length, self.limits.segment_size).with_data(bytes);
+        let request =
+            Request::new(slot, request_type, sector, length, self.limits.segment_size).with_data(bytes);
         let token = self.queue.submit(request).map_err(|refused| {
-            self.free.push(refused.chain.into_slot());
+            self.free.push(refused.chain.into_buffers());
             match refused.error {
                 SubmitError::Full => BlockError::Busy,
                 SubmitError::Broken(error) => DeviceError::from(error).into(),

@@ -1,4 +1,4 @@
-//! The block device against a disk in memory, and against answers that are wrong.
+//! The block driver with a device model over a disk in memory, and with invalid answers.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const FLUSH: u64 = 1 << 9;
 
 type Driver = Block<FakeTransport, FakeMemory>;
 
-/// The model with a disk: what the kind of request asks for is done when the test says so.
+/// A device model with a disk; it serves requests when the test says so.
 struct Disk {
     model: SharedDevice,
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// A disk of so many sectors, with a configuration of these fields.
+    /// Creates a disk of `sectors` sectors, with these fields in its configuration.
     fn new(features: u64, sectors: u64, [size_max, seg_max, block_size]: [u32; 3]) -> Self {
         let model = DeviceModel::new(2, features, &[64]);
         let mut config = sectors.to_le_bytes().to_vec();
@@ -34,7 +34,7 @@ impl Disk {
             config.extend(field.to_le_bytes());
         }
         model.lock().unwrap().config = config;
-        let bytes = (0..sectors * 512).map(|place| u8::try_from(place / 512 % 251).unwrap()).collect();
+        let bytes = (0..sectors * 512).map(|byte| u8::try_from(byte / 512 % 251).unwrap()).collect();
         Self { model, bytes, flushes: 0 }
     }
 
@@ -47,7 +47,7 @@ impl Disk {
         self.model.lock().unwrap().take(0)
     }
 
-    /// Serves a request and returns it.
+    /// Serves a request and marks its chain as used.
     fn serve(&mut self, chain: &TakenChain) {
         let mut model = self.model.lock().unwrap();
         let read = model.gather(chain);
@@ -65,7 +65,7 @@ impl Disk {
         answer.push(0);
         let written = model.scatter(chain, &answer);
         assert_eq!(written, room);
-        model.put(0, chain.head, written);
+        model.use_chain(0, chain.head, written);
     }
 
     fn serve_all(&mut self) {
@@ -75,11 +75,11 @@ impl Disk {
     }
 }
 
-fn plain(sectors: u64) -> Disk {
+fn disk_with_flush(sectors: u64) -> Disk {
     Disk::new(FLUSH, sectors, [0; 3])
 }
 
-/// Completes a request whose data is returned.
+/// Completes a request; returns its token, and the data of a read.
 fn complete(block: &mut Driver) -> Option<(Token, Result<Vec<u8>, RequestError>)> {
     let completion = block.complete().unwrap()?;
     let data = completion.result().map(|length| {
@@ -93,8 +93,8 @@ fn complete(block: &mut Driver) -> Option<(Token, Result<Vec<u8>, RequestError>)
 }
 
 #[test]
-fn what_is_written_can_be_read() {
-    let mut disk = plain(100);
+fn written_data_is_read_back() {
+    let mut disk = disk_with_flush(100);
     let mut block = disk.open(4).unwrap();
     assert_eq!((block.capacity(), block.block_size(), block.max_transfer()), (100, 512, MAX_TRANSFER));
     assert!(!block.is_read_only() && block.has_flush());
@@ -114,8 +114,8 @@ fn what_is_written_can_be_read() {
 }
 
 #[test]
-fn a_request_is_three_descriptors_and_one_notification() {
-    let disk = plain(1000);
+fn request_takes_three_descriptors_and_one_notification() {
+    let disk = disk_with_flush(1000);
     let mut block = disk.open(4).unwrap();
     assert!(block.submit_read(0, 128).is_ok());
     let chain = disk.take().unwrap();
@@ -125,8 +125,8 @@ fn a_request_is_three_descriptors_and_one_notification() {
 }
 
 #[test]
-fn parts_of_the_data_can_be_copied() {
-    let mut disk = plain(10);
+fn completion_copies_parts_of_data() {
+    let mut disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
     block.submit_read(1, 2).unwrap();
     disk.serve_all();
@@ -141,23 +141,23 @@ fn parts_of_the_data_can_be_copied() {
 }
 
 #[test]
-fn requests_are_completed_in_the_device_s_order() {
-    let mut disk = plain(100);
+fn requests_complete_in_order_of_use() {
+    let mut disk = disk_with_flush(100);
     let mut block = disk.open(4).unwrap();
     let tokens: Vec<_> = (0..4).map(|sector| block.submit_read(sector, 1).unwrap()).collect();
     assert_eq!(block.submit_read(4, 1), Err(BlockError::Busy));
     let chains: Vec<_> = core::iter::from_fn(|| disk.take()).collect();
-    for place in [2, 0, 3, 1] {
-        disk.serve(&chains[place]);
-        let expected = vec![u8::try_from(place).unwrap(); 512];
-        assert_eq!(complete(&mut block), Some((tokens[place], Ok(expected))));
+    for byte in [2, 0, 3, 1] {
+        disk.serve(&chains[byte]);
+        let expected = vec![u8::try_from(byte).unwrap(); 512];
+        assert_eq!(complete(&mut block), Some((tokens[byte], Ok(expected))));
     }
     assert!(block.submit_read(4, 1).is_ok());
 }
 
 #[test]
-fn a_completion_that_is_not_released_keeps_its_buffers() {
-    let mut disk = plain(10);
+fn unreleased_completion_keeps_its_buffers() {
+    let mut disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
     block.submit_read(7, 1).unwrap();
     disk.serve_all();
@@ -168,8 +168,8 @@ fn a_completion_that_is_not_released_keeps_its_buffers() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_before_it_is_submitted() {
-    let disk = plain(200);
+fn invalid_ranges_are_refused_before_submission() {
+    let disk = disk_with_flush(200);
     let mut block = disk.open(2).unwrap();
     assert_eq!(block.submit_read(200, 1), Err(BlockError::OutOfRange));
     assert_eq!(block.submit_read(199, 2), Err(BlockError::OutOfRange));
@@ -185,7 +185,7 @@ fn what_is_not_there_is_refused_before_it_is_submitted() {
 }
 
 #[test]
-fn a_read_only_device_is_not_written() {
+fn read_only_device_refuses_writes() {
     let mut disk = Disk::new(READ_ONLY, 10, [0; 3]);
     let mut block = disk.open(2).unwrap();
     assert!(block.is_read_only() && !block.has_flush());
@@ -197,7 +197,7 @@ fn a_read_only_device_is_not_written() {
 }
 
 #[test]
-fn limits_of_segments_are_kept() {
+fn requests_respect_size_max_and_seg_max() {
     let mut disk = Disk::new(SIZE_MAX | SEG_MAX, 100, [1000, 7, 0]);
     let mut block = disk.open(2).unwrap();
     assert_eq!(block.max_transfer(), 6656);
@@ -212,7 +212,7 @@ fn limits_of_segments_are_kept() {
 }
 
 #[test]
-fn the_block_size_is_kept() {
+fn requests_respect_block_size() {
     let disk = Disk::new(BLK_SIZE, 100, [0, 0, 4096]);
     let mut block = disk.open(2).unwrap();
     assert_eq!((block.block_size(), block.capacity()), (4096, 100));
@@ -225,29 +225,29 @@ fn the_block_size_is_kept() {
 }
 
 #[test]
-fn configurations_that_cannot_be_are_refused() {
+fn invalid_configurations_are_refused() {
     let open = |features, fields| Disk::new(features, 100, fields).open(2).map(|block| block.max_transfer());
     for block_size in [0, 1, 256, 513, 1 << 17, 1 << 31] {
         assert_eq!(open(BLK_SIZE, [0, 0, block_size]), Err(InitError::InvalidConfig), "{block_size}");
     }
     assert_eq!(open(SIZE_MAX, [0; 3]), Err(InitError::InvalidConfig));
-    // Not even one sector, or one block.
+    // Less than one sector, or one block, per request.
     assert_eq!(open(SIZE_MAX | SEG_MAX, [255, 2, 0]), Err(InitError::InvalidConfig));
     assert_eq!(open(SIZE_MAX | SEG_MAX | BLK_SIZE, [1024, 3, 4096]), Err(InitError::InvalidConfig));
     assert_eq!(open(SIZE_MAX | SEG_MAX, [256, 2, 0]), Ok(512));
     assert_eq!(open(SEG_MAX, [0, 0, 0]), Ok(MAX_TRANSFER));
-    // As many as the queue has room for: 62 of 16 bytes.
+    // As many segments as the virtqueue has room for: 62 of 16 bytes.
     assert_eq!(open(SIZE_MAX, [16, 0, 0]), Ok(512));
-    let disk = plain(100);
-    disk.model.lock().unwrap().queues[0].max = 2;
+    let disk = disk_with_flush(100);
+    disk.model.lock().unwrap().queues[0].max_size = 2;
     assert_eq!(disk.open(1).unwrap_err(), InitError::InvalidConfig);
     disk.model.lock().unwrap().config.truncate(7);
     assert_eq!(disk.open(1).unwrap_err(), InitError::InvalidConfig);
 }
 
 #[test]
-fn the_capacity_is_read_again_when_it_changes() {
-    let disk = plain(10);
+fn capacity_is_read_again_on_config_change() {
+    let disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
     disk.model.lock().unwrap().config[..8].copy_from_slice(&20_u64.to_le_bytes());
     disk.model.lock().unwrap().interrupt_status = 1;
@@ -258,9 +258,9 @@ fn the_capacity_is_read_again_when_it_changes() {
     assert_eq!(block.capacity(), 20);
 }
 
-/// What a read of one sector gives if the device answers with this status and length.
-fn answered(status: Option<u8>, written: u32) -> Result<Option<Completion<FakeMemory>>, DeviceError> {
-    let disk = plain(10);
+/// Result of a read of one sector if the device answers with this status and length.
+fn completion_of(status: Option<u8>, written: u32) -> Result<Option<Completion<FakeMemory>>, DeviceError> {
+    let disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
     block.submit_read(0, 1).unwrap();
     let chain = disk.take().unwrap();
@@ -269,38 +269,38 @@ fn answered(status: Option<u8>, written: u32) -> Result<Option<Completion<FakeMe
         if let Some(status) = status {
             model.memory.write(chain.parts[2].0, &[status]);
         }
-        model.put(0, chain.head, written);
+        model.use_chain(0, chain.head, written);
     }
     block.complete()
 }
 
 #[test]
-fn statuses_are_told() {
-    let result = |status, written| answered(status, written).unwrap().unwrap().result();
+fn status_maps_to_request_error() {
+    let result = |status, written| completion_of(status, written).unwrap().unwrap().result();
     assert_eq!(result(Some(0), 513), Ok(512));
     assert_eq!(result(Some(1), 513), Err(RequestError::InputOutput));
     assert_eq!(result(Some(2), 513), Err(RequestError::Unsupported));
     assert_eq!(result(Some(3), 513), Err(RequestError::InputOutput));
     assert_eq!(result(Some(0xff), 513), Err(RequestError::InputOutput));
-    // Nothing written, or not all of it.
+    // No status, or too few bytes written.
     assert_eq!(result(None, 513), Err(RequestError::InputOutput));
     assert_eq!(result(Some(0), 512), Err(RequestError::InputOutput));
     assert_eq!(result(Some(0), 0), Err(RequestError::InputOutput));
 }
 
 #[test]
-fn data_of_a_failed_read_is_not_given_out() {
-    let completion = answered(Some(1), 513).unwrap().unwrap();
+fn failed_read_returns_no_data() {
+    let completion = completion_of(Some(1), 513).unwrap().unwrap();
     let mut bytes = [7; 16];
     assert_eq!(completion.read(0, &mut bytes), 0);
     assert_eq!(bytes, [7; 16]);
 }
 
 #[test]
-fn impossible_answers_break_the_device() {
+fn invalid_answers_break_device() {
     let error = DeviceError::Queue(QueueError::TooLong);
-    assert_eq!(answered(Some(0), 514).map(|_| ()).unwrap_err(), error);
-    let disk = plain(10);
+    assert_eq!(completion_of(Some(0), 514).map(|_| ()).unwrap_err(), error);
+    let disk = disk_with_flush(10);
     let mut block = disk.open(2).unwrap();
     block.submit_read(0, 1).unwrap();
     disk.model.lock().unwrap().set_used_index(0, 2);
@@ -312,7 +312,7 @@ fn impossible_answers_break_the_device() {
 }
 
 #[test]
-fn requests_go_on_beyond_the_wrap_of_indices() {
+fn requests_continue_after_ring_index_wrap() {
     let mut disk = Disk::new(0, 64, [0; 3]);
     let mut block = disk.open(2).unwrap();
     for round in 0..66_000_u64 {
@@ -327,7 +327,7 @@ fn requests_go_on_beyond_the_wrap_of_indices() {
 enum Action {
     Read(u64, usize),
     Write(u64, usize, u8),
-    /// The device serves one of the requests that it has.
+    /// The device serves one of the requests that it has taken.
     Serve(usize),
     Complete,
 }
@@ -343,7 +343,7 @@ fn action() -> impl Strategy<Value = Action> {
 
 proptest! {
     #[test]
-    fn every_request_gets_its_own_data(actions in prop::collection::vec(action(), 0..150)) {
+    fn every_request_completes_with_its_own_data(actions in prop::collection::vec(action(), 0..150)) {
         let mut disk = Disk::new(SIZE_MAX, 32, [700, 0, 0]);
         let mut block = disk.open(4).unwrap();
         let mut device = Vec::new();

@@ -1,4 +1,4 @@
-//! The console against a device that reads and types.
+//! The console driver with a device model that reads output and sends input.
 
 use proptest::prelude::*;
 use std::vec;
@@ -17,13 +17,13 @@ fn console() -> (Console<FakeTransport, FakeMemory>, SharedDevice) {
     (Console::new(FakeTransport::new(&model, true), &dma).unwrap(), model)
 }
 
-/// How many notifications and interrupts a queue had.
+/// Numbers of notifications and interrupts of a virtqueue.
 fn counts(model: &SharedDevice, queue: usize) -> (usize, usize) {
     let model = model.lock().unwrap();
     (model.queues[queue].notified, model.queues[queue].interrupts)
 }
 
-/// Reads all input.
+/// Reads all input, `step` bytes at a time.
 fn read_all(console: &mut Console<FakeTransport, FakeMemory>, step: usize) -> Vec<u8> {
     let (mut all, mut part) = (Vec::new(), vec![0; step]);
     loop {
@@ -36,7 +36,7 @@ fn read_all(console: &mut Console<FakeTransport, FakeMemory>, step: usize) -> Ve
 }
 
 #[test]
-fn a_line_is_one_buffer_and_one_notification() {
+fn line_takes_one_buffer_and_one_notification() {
     let (mut console, model) = console();
     assert_eq!(console.write(b"hello\n"), Ok(6));
     let mut device = model.lock().unwrap();
@@ -48,20 +48,20 @@ fn a_line_is_one_buffer_and_one_notification() {
 }
 
 #[test]
-fn many_lines_are_one_notification_until_the_device_looks() {
+fn lines_are_notified_once_until_device_runs() {
     let (mut console, model) = console();
     for _ in 0..10 {
         assert_eq!(console.write(b"line\n"), Ok(5));
     }
     assert_eq!(counts(&model, 1).0, 1);
     assert_eq!(model.lock().unwrap().drain(1).len(), 50);
-    // Now it sleeps again.
+    // Now the device waits again.
     assert_eq!(console.write(b"line\n"), Ok(5));
     assert_eq!(counts(&model, 1), (2, 0));
 }
 
 #[test]
-fn long_output_is_one_notification() {
+fn long_output_is_notified_once() {
     let (mut console, model) = console();
     let text: Vec<u8> = (0..=255).cycle().take(TX_BUFFER_SIZE * 5 + 3).collect();
     assert_eq!(console.write(&text), Ok(text.len()));
@@ -70,7 +70,7 @@ fn long_output_is_one_notification() {
 }
 
 #[test]
-fn a_writer_without_room_is_woken_once_there_is_some() {
+fn full_tx_queue_raises_interrupt_when_buffer_is_free() {
     let (mut console, model) = console();
     let room = TX_BUFFER_SIZE * usize::from(TX_BUFFERS);
     assert_eq!(console.write(&vec![b'a'; room + 1]), Ok(room));
@@ -83,18 +83,18 @@ fn a_writer_without_room_is_woken_once_there_is_some() {
     assert_eq!(console.interrupt().map(|cause| cause.queues), Ok(true));
     assert_eq!(console.write(b"b"), Ok(1));
     assert_eq!(console.is_flushed(), Ok(false));
-    // Nobody waits any more: no further interrupt.
+    // The interrupt is disarmed again.
     assert_eq!(model.lock().unwrap().drain(1), b"b");
     assert_eq!(counts(&model, 1), (2, 1));
     assert_eq!(console.is_flushed(), Ok(true));
 }
 
 #[test]
-fn a_device_that_makes_room_just_then_is_not_waited_for() {
+fn buffer_freed_while_arming_is_used() {
     let (mut console, model) = console();
     let room = TX_BUFFER_SIZE * usize::from(TX_BUFFERS);
     assert_eq!(console.write(&vec![b'a'; room]), Ok(room));
-    // It has looked for the driver's wish before that was stored: no interrupt.
+    // The device reads `used_event` before the driver stores it: no interrupt.
     let device = model.clone();
     model.lock().unwrap().memory.at_fence(move || {
         let mut device = device.lock().unwrap();
@@ -105,7 +105,7 @@ fn a_device_that_makes_room_just_then_is_not_waited_for() {
 }
 
 #[test]
-fn without_event_index_too_only_waiting_writers_are_interrupted() {
+fn full_tx_queue_raises_interrupts_without_event_index() {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     model.lock().unwrap().offered = 1 << 32;
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
@@ -123,7 +123,7 @@ fn without_event_index_too_only_waiting_writers_are_interrupted() {
 }
 
 #[test]
-fn output_goes_on_beyond_the_wrap_of_indices() {
+fn output_continues_after_ring_index_wrap() {
     let (mut console, model) = console();
     for number in 0..70_000_u32 {
         assert_eq!(console.write(&number.to_le_bytes()), Ok(4));
@@ -140,7 +140,7 @@ fn input_is_read_in_parts_of_any_size() {
         assert_eq!(console.read_byte(), Ok(None));
         assert!(model.lock().unwrap().answer(0, b"hello "));
         assert!(model.lock().unwrap().answer(0, b"world"));
-        // Only the first was asked for.
+        // The interrupt was armed for the first buffer only.
         assert_eq!(counts(&model, 0).1, 1);
         assert_eq!(console.has_input(), Ok(true));
         assert_eq!(read_all(&mut console, step), b"hello world");
@@ -152,7 +152,7 @@ fn input_is_read_in_parts_of_any_size() {
 }
 
 #[test]
-fn buffers_for_input_are_posted_again() {
+fn rx_buffers_are_reposted() {
     let (mut console, model) = console();
     let mut expected = Vec::new();
     for round in 0..5000_u32 {
@@ -163,14 +163,14 @@ fn buffers_for_input_are_posted_again() {
             assert_eq!(read_all(&mut console, 100), core::mem::take(&mut expected));
         }
     }
-    // Until nobody reads: then there are no more than there are.
+    // Without a reader the device runs out of buffers.
     assert_eq!(read_all(&mut console, 100), expected);
     let mut device = model.lock().unwrap();
     assert_eq!((0..100).filter(|_| device.answer(0, b"x")).count(), usize::from(RX_BUFFERS));
 }
 
 #[test]
-fn empty_input_is_none() {
+fn empty_rx_buffers_are_skipped() {
     let (mut console, model) = console();
     for _ in 0..40 {
         assert!(model.lock().unwrap().answer(0, b""));
@@ -182,7 +182,7 @@ fn empty_input_is_none() {
 }
 
 #[test]
-fn a_device_that_breaks_one_queue_is_broken() {
+fn broken_queue_breaks_device() {
     let (mut console, model) = console();
     model.lock().unwrap().set_used_index(0, 100);
     let error = DeviceError::Queue(QueueError::IndexJump);
@@ -195,7 +195,7 @@ fn a_device_that_breaks_one_queue_is_broken() {
 }
 
 #[test]
-fn a_device_with_small_queues_works_too() {
+fn small_queues_work() {
     let model = DeviceModel::new(3, 0, &[1, 2]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     let mut console = Console::new(FakeTransport::new(&model, false), &dma).unwrap();
@@ -211,9 +211,9 @@ fn a_device_with_small_queues_works_too() {
 enum Action {
     Write(Vec<u8>),
     Read(usize),
-    /// The device takes output.
+    /// The device takes all output.
     Drain,
-    /// The device gives input.
+    /// The device sends input.
     Type(Vec<u8>),
 }
 
@@ -228,7 +228,7 @@ fn action() -> impl Strategy<Value = Action> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_or_changed(actions in prop::collection::vec(action(), 0..100)) {
+    fn console_transfers_all_bytes_in_order(actions in prop::collection::vec(action(), 0..100)) {
         let (mut console, model) = console();
         let [mut written, mut drained, mut typed, mut read] = [const { Vec::new() }; 4];
         for action in actions {

@@ -1,4 +1,4 @@
-//! Devices that are not what they should be, and the order of things at the end.
+//! Initialization, failure and reset of devices, correct and defective ones.
 
 use virtio_spec::{DeviceStatus, F, Id};
 
@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::testing::{DeviceModel, Event, FakeDma, FakeTransport, SharedDevice};
 use crate::transport::{InterruptCause, TransportError};
 
-const ALL: u8 = 15;
+const ALL_STATUS_BITS: u8 = 15;
 
 fn console() -> SharedDevice {
     DeviceModel::new(3, 0, &[64, 64])
@@ -26,20 +26,20 @@ fn open(
 }
 
 #[test]
-fn the_status_goes_up_step_by_step() {
+fn device_status_is_set_in_order_and_reset_on_drop() {
     let model = console();
     let console = open(&model, 100).unwrap();
     let mut events = model.lock().unwrap().memory.events();
     events.retain(|event| matches!(event, Event::Status(_)));
-    assert_eq!(events, [0, 1, 3, 11, ALL].map(Event::Status));
+    assert_eq!(events, [0, 1, 3, 11, ALL_STATUS_BITS].map(Event::Status));
     drop(console);
     let events = model.lock().unwrap().memory.events();
-    // First the device is stopped, then its memory is given back: two queues, two sets of buffers.
+    // The device is reset before its memory is freed: two virtqueues, two sets of buffers.
     assert_eq!(events, [Event::Status(0), Event::Freed, Event::Freed, Event::Freed, Event::Freed]);
 }
 
 #[test]
-fn only_wanted_features_are_accepted() {
+fn negotiation_accepts_offered_and_wanted_features_only() {
     let model = DeviceModel::new(3, 0xff, &[]);
     let wanted = F::from_bits_retain(0b101.into()) | F::RING_PACKED;
     let device = Device::start(FakeTransport::new(&model, true), Id::Console, wanted).unwrap();
@@ -48,13 +48,13 @@ fn only_wanted_features_are_accepted() {
 }
 
 #[test]
-fn devices_that_cannot_be_used_are_given_up() {
+fn failed_initialization_sets_failed_status() {
     let failed = |change: fn(&mut DeviceModel)| {
         let model = console();
         change(&mut model.lock().unwrap());
         let error = open(&model, 100).unwrap_err();
-        let gave_up = model.lock().unwrap().status & DeviceStatus::FAILED.bits() != 0;
-        (error, gave_up)
+        let has_failed = model.lock().unwrap().status & DeviceStatus::FAILED.bits() != 0;
+        (error, has_failed)
     };
     assert_eq!(failed(|model| model.id = 4), (InitError::WrongDeviceType(4), false));
     assert_eq!(failed(|model| model.id = 0x103), (InitError::WrongDeviceType(0x103), false));
@@ -66,10 +66,10 @@ fn devices_that_cannot_be_used_are_given_up() {
 }
 
 #[test]
-fn a_lack_of_memory_is_an_error_wherever_it_comes() {
+fn initialization_reports_out_of_memory_at_every_allocation() {
     let model = console();
     let enough = (0..).find(|pages| open(&model, *pages).is_ok()).unwrap();
-    // Two queues of a page each, a page for input, four for output.
+    // A page for each of two virtqueues, a page for input, four for output.
     assert_eq!(enough, 7);
     for pages in 0..enough {
         assert_eq!(open(&model, pages).unwrap_err(), InitError::OutOfMemory);
@@ -77,12 +77,12 @@ fn a_lack_of_memory_is_an_error_wherever_it_comes() {
 }
 
 #[test]
-fn the_configuration_is_read_until_it_stands_still() {
+fn config_is_read_within_one_generation() {
     let model = console();
     model.lock().unwrap().config = std::vec![0; 16];
     let device = start(&model).unwrap();
     model.lock().unwrap().changes = 3;
-    // Each field is read while the other changes; a value of before and one of after would differ.
+    // The configuration changes after each read of a field: values of two generations would differ.
     let read = || device.config(|config| Some((config.read_u8(0)?, config.read_u8(8)?, config.read_u16(2)?)));
     assert_eq!(read(), Ok((3, 3, 0x0303)));
     model.lock().unwrap().changes = u32::MAX;
@@ -92,7 +92,7 @@ fn the_configuration_is_read_until_it_stands_still() {
 }
 
 #[test]
-fn interrupts_say_why_they_come() {
+fn interrupt_returns_cause_from_isr_status() {
     let model = console();
     let mut device = start(&model).unwrap();
     device.set_driver_ok();
@@ -108,18 +108,19 @@ fn interrupts_say_why_they_come() {
 }
 
 #[test]
-fn a_device_that_needs_a_reset_is_given_up() {
-    for tells in [true, false] {
+fn device_needs_reset_breaks_device() {
+    for reports_cause in [true, false] {
         let model = console();
-        let mut device = Device::start(FakeTransport::new(&model, tells), Id::Console, F::empty()).unwrap();
+        let mut device =
+            Device::start(FakeTransport::new(&model, reports_cause), Id::Console, F::empty()).unwrap();
         device.set_driver_ok();
         assert_eq!(device.interrupt(|| true).map(|cause| cause.config), Ok(false));
         model.lock().unwrap().status |= DeviceStatus::DEVICE_NEEDS_RESET.bits();
         model.lock().unwrap().interrupt_status = 2;
         assert_eq!(device.interrupt(|| false), Err(DeviceError::NeedsReset));
         assert!(model.lock().unwrap().status & DeviceStatus::FAILED.bits() != 0);
-        // For good, but its interrupts are taken.
-        model.lock().unwrap().status = ALL;
+        // The error is permanent, but interrupts are still acknowledged.
+        model.lock().unwrap().status = ALL_STATUS_BITS;
         model.lock().unwrap().interrupt_status = 1;
         assert_eq!(device.interrupt(|| true), Err(DeviceError::NeedsReset));
         assert_eq!(model.lock().unwrap().interrupt_status, 0);

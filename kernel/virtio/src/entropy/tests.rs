@@ -1,4 +1,4 @@
-//! The entropy device against one that gives much, little, nothing.
+//! The entropy driver with a device model that returns all, some or none of the bytes.
 
 use super::{Entropy, EntropyError, MAX_REQUEST};
 use crate::device::DeviceError;
@@ -12,7 +12,7 @@ fn entropy() -> (Entropy<FakeTransport, FakeMemory>, SharedDevice) {
 }
 
 #[test]
-fn what_was_asked_for_comes() {
+fn complete_returns_requested_bytes() {
     let (mut entropy, model) = entropy();
     let mut bytes = [0; 32];
     assert_eq!(entropy.complete(&mut bytes), Ok(None));
@@ -27,7 +27,7 @@ fn what_was_asked_for_comes() {
 }
 
 #[test]
-fn requests_are_one_at_a_time_and_of_sensible_size() {
+fn request_checks_size_and_pending_request() {
     let (mut entropy, _) = entropy();
     assert_eq!(entropy.request(0), Err(EntropyError::Size));
     assert_eq!(entropy.request(MAX_REQUEST + 1), Err(EntropyError::Size));
@@ -36,14 +36,14 @@ fn requests_are_one_at_a_time_and_of_sensible_size() {
 }
 
 #[test]
-fn less_than_asked_for_is_what_there_is() {
+fn short_answer_is_returned_and_buffer_is_zeroed() {
     let (mut entropy, model) = entropy();
     let mut bytes = [0; 32];
     assert_eq!(entropy.request(32), Ok(()));
     assert!(model.lock().unwrap().answer(0, &[7; 5]));
     assert_eq!(entropy.complete(&mut bytes), Ok(Some(5)));
     assert_eq!(bytes[..6], [7, 7, 7, 7, 7, 0]);
-    // What there is no room for is lost, and not to be found by the next request.
+    // Bytes that do not fit are discarded, and are not in the buffer of the next request.
     assert_eq!(entropy.request(32), Ok(()));
     assert!(model.lock().unwrap().answer(0, &[9; 32]));
     assert_eq!(entropy.complete(&mut bytes[..2]), Ok(Some(2)));
@@ -54,7 +54,7 @@ fn less_than_asked_for_is_what_there_is() {
 }
 
 #[test]
-fn a_device_that_gives_nothing_again_and_again_has_failed() {
+fn repeated_empty_answers_fail() {
     let (mut entropy, model) = entropy();
     let mut ask = |answer: &[u8]| {
         entropy.request(8)?;
@@ -72,11 +72,11 @@ fn a_device_that_gives_nothing_again_and_again_has_failed() {
 }
 
 #[test]
-fn a_device_that_tells_of_more_than_there_is_has_failed() {
+fn overlong_answer_breaks_device() {
     let (mut entropy, model) = entropy();
     assert_eq!(entropy.request(8), Ok(()));
     let chain = model.lock().unwrap().take(0).unwrap();
-    model.lock().unwrap().put(0, chain.head, 9);
+    model.lock().unwrap().use_chain(0, chain.head, 9);
     let error = Err(EntropyError::Device(DeviceError::Queue(QueueError::TooLong)));
     assert_eq!(entropy.complete(&mut [0; 8]), error);
     assert_eq!(entropy.request(8).map(|()| None), error);

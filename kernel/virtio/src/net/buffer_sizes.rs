@@ -1,78 +1,75 @@
-//! How much memory frames have.
+//! Sizes of the memory for received and transmitted frames.
 
 use virtio_spec::net::F;
 
 use super::ETHERNET_HEADER;
-use super::header::HEADER;
+use super::header::HEADER_SIZE;
 use crate::device::InitError;
 use crate::dma::mirrored::{MirroredAllocator, MirroredMemory, Span};
 
-/// Least memory for either direction, in bytes: some of the largest frames.
+/// Minimum size of the memory of either direction in bytes: a few frames of maximum size.
 const MIN_MEMORY: usize = 256 << 10;
 
-/// Least bytes of a buffer for received frames: a usual frame.
+/// Minimum size of an RX buffer in bytes: a frame of the usual MTU.
 const MIN_BUFFER: usize = 2048;
 
-/// Bytes of a VLAN's tag, which may be in a frame.
-const TAG: usize = 4;
+/// Size of a VLAN tag in bytes (IEEE 802.1Q), which a frame may contain.
+const VLAN_TAG: usize = 4;
 
-/// How much memory frames may have, in bytes. Both are rounded up to powers of two, and there is some in any case.
+/// Sizes of RX and TX memory in bytes. Both are rounded up to powers of two, and to a minimum.
 ///
-/// If there are no such blocks of contiguous memory the driver makes do with smaller ones.
+/// Without contiguous memory of these sizes the driver halves them until it finds some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// For received frames.
-    pub receive: usize,
-    /// For frames to be transmitted.
-    pub transmit: usize,
+    /// Memory for received frames.
+    pub rx: usize,
+    /// Memory for frames to transmit.
+    pub tx: usize,
 }
 
 impl Default for BufferSizes {
     fn default() -> Self {
-        Self { receive: 1 << 20, transmit: 512 << 10 }
+        Self { rx: 1 << 20, tx: 512 << 10 }
     }
 }
 
 impl BufferSizes {
-    /// The arenas for both directions, if buffers for received frames have at least `buffer` bytes.
+    /// Allocates the memory of both directions, for RX buffers of at least `buffer` bytes.
     pub(super) fn allocate<A: MirroredMemory>(
         self,
         allocator: &impl MirroredAllocator<Mirrored = A>,
         buffer: usize,
     ) -> Result<(Span<A>, Span<A>), InitError> {
-        let least = Self { receive: MIN_MEMORY.max(2 * buffer), transmit: MIN_MEMORY };
-        let mut sizes = self.rounded(least).ok_or(InitError::OutOfMemory)?;
+        let min = Self { rx: MIN_MEMORY.max(2 * buffer), tx: MIN_MEMORY };
+        let mut sizes = self.rounded(min).ok_or(InitError::OutOfMemory)?;
         loop {
-            let receive = Span::allocate(allocator, sizes.receive);
-            if let Some(both) = receive.zip(Span::allocate(allocator, sizes.transmit)) {
+            let receive = Span::allocate(allocator, sizes.rx);
+            if let Some(both) = receive.zip(Span::allocate(allocator, sizes.tx)) {
                 return Ok(both);
             }
-            if sizes == least {
+            if sizes == min {
                 return Err(InitError::OutOfMemory);
             }
-            let half = |size: usize, least| (size / 2).max(least);
-            sizes = Self {
-                receive: half(sizes.receive, least.receive),
-                transmit: half(sizes.transmit, least.transmit),
-            };
+            let half = |size: usize, min| (size / 2).max(min);
+            sizes = Self { rx: half(sizes.rx, min.rx), tx: half(sizes.tx, min.tx) };
         }
     }
 
-    /// Powers of two, and not less than that.
-    fn rounded(self, least: Self) -> Option<Self> {
+    /// Rounds both sizes up to powers of two of at least `min`.
+    fn rounded(self, min: Self) -> Option<Self> {
         Some(Self {
-            receive: self.receive.max(least.receive).checked_next_power_of_two()?,
-            transmit: self.transmit.max(least.transmit).checked_next_power_of_two()?,
+            rx: self.rx.max(min.rx).checked_next_power_of_two()?,
+            tx: self.tx.max(min.tx).checked_next_power_of_two()?,
         })
     }
 }
 
-/// Least bytes of a buffer for received frames, a power of two: the largest frame on the network, unless that may be in
-/// several buffers.
+/// Minimum size of an RX buffer, a power of two: a frame of the device's MTU, unless frames may span several
+/// buffers.
 pub(super) fn min_buffer_size(features: F, mtu: u16) -> usize {
     if features.contains(F::MRG_RXBUF) {
         return MIN_BUFFER;
     }
-    let frame = HEADER + ETHERNET_HEADER + TAG + usize::from(mtu);
+    let frame = HEADER_SIZE + ETHERNET_HEADER + VLAN_TAG + usize::from(mtu);
     frame.next_power_of_two().max(MIN_BUFFER)
 }

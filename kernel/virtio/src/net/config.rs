@@ -1,54 +1,55 @@
-//! What a network device says about itself (virtio 1.2, section 5.1.4), and which features are used.
+//! Device configuration of a network device (virtio 1.2, section 5.1.4), and feature selection.
 
 use virtio_spec::net::{F, S};
 
 use crate::device::{Device, InitError};
 use crate::transport::Transport;
 
-/// Offsets in the configuration.
+/// Offsets of fields in the configuration.
 mod field {
     pub(super) const MAC: usize = 0;
     pub(super) const STATUS: usize = 6;
     pub(super) const MTU: usize = 10;
 }
 
-/// The MTU of a device that says nothing about it.
+/// MTU of a device without `VIRTIO_NET_F_MTU`.
 const DEFAULT_MTU: u16 = 1500;
 
-/// The least MTU that a device may have (section 5.1.4.1).
+/// Minimum MTU that a device may report (section 5.1.4.1).
 const MIN_MTU: u16 = 68;
 
-/// The bit in the first byte of an address that is a group's.
-const GROUP: u8 = 1;
+/// Group bit (I/G) in the first byte of a MAC address.
+const GROUP_BIT: u8 = 1;
 
-/// Which TCP segments the device cuts up, when they are larger than the network takes.
+/// Support for TCP segmentation offload (TSO), by IP version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TsoSupport {
-    /// Those over IPv4.
+    /// TSO over IPv4.
     pub v4: bool,
-    /// Those over IPv6.
+    /// TSO over IPv6.
     pub v6: bool,
 }
 
-/// What a device can do.
+/// Capabilities of the device, and the state of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetInfo {
-    /// Its address; `None` if it has none, and then the driver's owner chooses one.
+    /// MAC address; `None` if the device has no valid one. Then the driver's owner chooses one.
     pub mac: Option<[u8; 6]>,
-    /// Most bytes of an IP packet on the network.
+    /// Maximum size of an IP packet, in bytes.
     pub mtu: u16,
-    /// Whether it checks checksums of received TCP and UDP packets: see [`RxInfo`](super::RxInfo).
+    /// Whether the device validates the checksums of received TCP and UDP packets: see [`RxInfo`](super::RxInfo).
     pub rx_checksum: bool,
-    /// Whether it completes checksums of transmitted ones: see [`TxOffload`](super::TxOffload).
+    /// Whether the device completes the checksums of transmitted TCP and UDP packets: see
+    /// [`TxOffload`](super::TxOffload).
     pub tx_checksum: bool,
-    /// What it cuts up: frames of up to [`MAX_FRAME`](super::MAX_FRAME) bytes.
+    /// TSO, for frames of up to [`MAX_FRAME`](super::MAX_FRAME) bytes.
     pub tso: TsoSupport,
-    /// Whether it is connected.
+    /// Whether the link is up.
     pub link_up: bool,
 }
 
-/// What the driver accepts of what a device offers: no feature without those that it needs (section 5.1.3.1), and no large
-/// received frames unless they may lie in several buffers.
+/// Features that the driver supports, given the offered ones: none without those that it depends on (section
+/// 5.1.3.1), and no large received frames without mergeable buffers.
 pub(super) fn wanted(offered: virtio_spec::F) -> F {
     let offered = F::from(offered);
     let mut wanted = F::MAC | F::MTU | F::STATUS | F::CSUM | F::GUEST_CSUM | F::MRG_RXBUF;
@@ -62,7 +63,7 @@ pub(super) fn wanted(offered: virtio_spec::F) -> F {
 }
 
 impl NetInfo {
-    /// Reads the configuration; fields count only with their feature.
+    /// Reads the configuration; fields are valid only with their feature.
     pub(super) fn read<T: Transport>(device: &Device<T>) -> Result<Self, InitError> {
         let features = F::from(device.features());
         let mac = if features.contains(F::MAC) { read_mac(device)? } else { None };
@@ -85,13 +86,13 @@ impl NetInfo {
         })
     }
 
-    /// Reads the link's state again. A configuration that changes all the time is read at the next interrupt.
+    /// Reads the state of the link again. A configuration that never stops changing is read at the next interrupt.
     pub(super) fn update_link<T: Transport>(&mut self, device: &Device<T>) {
         self.link_up = read_link(device).unwrap_or(self.link_up);
     }
 }
 
-/// Reads the address, if it can be one of a device.
+/// Reads the MAC address; `None` if it is no unicast address.
 fn read_mac<T: Transport>(device: &Device<T>) -> Result<Option<[u8; 6]>, InitError> {
     let mac: [u8; 6] = device.config(|config| {
         let mut mac = [0; 6];
@@ -100,10 +101,10 @@ fn read_mac<T: Transport>(device: &Device<T>) -> Result<Option<[u8; 6]>, InitErr
         }
         Some(mac)
     })?;
-    Ok(Some(mac).filter(|mac| mac[0] & GROUP == 0 && *mac != [0; 6]))
+    Ok(Some(mac).filter(|mac| mac[0] & GROUP_BIT == 0 && *mac != [0; 6]))
 }
 
-/// Whether the device is connected; one that does not tell always is.
+/// Reads the state of the link; it is up for a device without `VIRTIO_NET_F_STATUS`.
 fn read_link<T: Transport>(device: &Device<T>) -> Result<bool, InitError> {
     if !F::from(device.features()).contains(F::STATUS) {
         return Ok(true);

@@ -1,25 +1,26 @@
-//! The header in front of each frame (virtio 1.2, section 5.1.6).
+//! The header that precedes each frame, `virtio_net_hdr` (virtio 1.2, section 5.1.6).
 
 use virtio_spec::net::{F, HdrF, HdrGso};
 
 use super::{ETHERNET_HEADER, MAX_FRAME, NetError, NetInfo};
 
-/// Bytes of the header: the same for all devices that are not legacy ones.
-pub(super) const HEADER: usize = 12;
+/// Size of the header in bytes, for all non-legacy devices.
+pub(super) const HEADER_SIZE: usize = 12;
 
-/// Bytes of a checksum.
-const CHECKSUM: usize = 2;
+/// Size of a checksum in bytes.
+const CHECKSUM_SIZE: usize = 2;
 
-/// A checksum for the device to complete: that of TCP or UDP.
+/// A TCP or UDP checksum that the device completes (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChecksumOffload {
-    /// Where in the frame the bytes begin that it is for; they go on to the frame's end.
+    /// Offset in the frame at which the summed bytes begin (`csum_start`); they extend to the frame's end.
     pub start: u16,
-    /// Where in those bytes it is. The field holds the sum of the pseudo header, not complemented.
+    /// Offset of the checksum from `start` (`csum_offset`). The field holds the sum of the pseudo header, not
+    /// complemented.
     pub offset: u16,
 }
 
-/// The version of IP.
+/// IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpVersion {
     /// IPv4.
@@ -28,43 +29,43 @@ pub enum IpVersion {
     V6,
 }
 
-/// How the device is to cut up a TCP segment.
+/// Segmentation of a large TCP segment by the device (TSO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentationOffload {
-    /// What the TCP header is behind of.
+    /// IP version of the packet.
     pub version: IpVersion,
-    /// Bytes of all headers together, from the frame's first byte on; each part gets them.
+    /// Size of Ethernet, IP and TCP headers, in bytes (`hdr_len`); each segment gets a copy.
     pub header_size: u16,
-    /// Maximum segment size: bytes of TCP payload in each segment.
+    /// Maximum TCP payload of a segment, in bytes (`gso_size`).
     pub mss: u16,
 }
 
-/// What the device is to do with a frame; the default is nothing.
+/// Work that the device does on a transmitted frame; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxOffload {
-    /// Complete a checksum.
+    /// Checksum to complete.
     pub checksum: Option<ChecksumOffload>,
-    /// Cut it up; the checksum must be left to it, too.
+    /// Segmentation, which requires a checksum to complete.
     pub segment: Option<SegmentationOffload>,
 }
 
-/// What the device says of a received frame.
+/// Metadata of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxInfo {
-    /// Whether the checksum of TCP or UDP need not be checked: the device has done so, or it is a frame from a neighbour on
-    /// the same host, which was never on a wire and whose checksum is incomplete.
+    /// Whether the TCP or UDP checksum needs no validation: the device has validated it, or the frame comes from
+    /// the same host, with a partial checksum, and was never on a wire.
     pub checksum_valid: bool,
 }
 
 impl TxOffload {
-    /// The header for a frame of so many bytes.
-    pub(super) fn header(&self, info: &NetInfo, size: usize) -> Result<[u8; HEADER], NetError> {
+    /// Encodes the header of a frame of `size` bytes.
+    pub(super) fn header(&self, info: &NetInfo, size: usize) -> Result<[u8; HEADER_SIZE], NetError> {
         if !(ETHERNET_HEADER..=MAX_FRAME).contains(&size) {
             return Err(NetError::Size);
         }
-        let mut header = [0; HEADER];
+        let mut header = [0; HEADER_SIZE];
         if let Some(checksum) = self.checksum {
-            if !info.tx_checksum || !is_inside(checksum.start, checksum.offset, size) {
+            if !info.tx_checksum || !is_inside_frame(checksum.start, checksum.offset, size) {
                 return Err(NetError::Offload);
             }
             header[0] = HdrF::NEEDS_CSUM.bits();
@@ -88,39 +89,39 @@ impl TxOffload {
     }
 }
 
-/// Whether a checksum is inside of a frame.
-fn is_inside(start: u16, offset: u16, size: usize) -> bool {
-    usize::from(start) + usize::from(offset) + CHECKSUM <= size
+/// Whether a checksum lies inside a frame.
+fn is_inside_frame(start: u16, offset: u16, size: usize) -> bool {
+    usize::from(start) + usize::from(offset) + CHECKSUM_SIZE <= size
 }
 
-/// The header of a received frame, as the device wrote it.
+/// Header of a received frame, as written by the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     flags: HdrF,
-    segmented: u8,
+    gso_type: u8,
     start: u16,
     offset: u16,
-    /// How many buffers the frame is in, where that may be more than one.
+    /// Number of buffers of the frame (`num_buffers`), with mergeable buffers.
     pub(super) buffers: u16,
 }
 
 impl Header {
-    /// Reads it; `None` if it is not all there.
+    /// Decodes the header; `None` if it is truncated.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let [flags, segmented, _, _, _, _, a, b, c, d, e, f] = *bytes.first_chunk::<HEADER>()?;
+        let [flags, gso_type, _, _, _, _, a, b, c, d, e, f] = *bytes.first_chunk::<HEADER_SIZE>()?;
         Some(Self {
             flags: HdrF::from_bits_retain(flags),
-            segmented,
+            gso_type,
             start: u16::from_le_bytes([a, b]),
             offset: u16::from_le_bytes([c, d]),
             buffers: u16::from_le_bytes([e, f]),
         })
     }
 
-    /// What there is to say about its frame of so many bytes; `None` if no such frame can come with these features.
+    /// Validates the header of a frame of `size` bytes; `None` if no such frame is possible with these features.
     pub(super) fn check(&self, features: F, size: usize) -> Option<RxInfo> {
-        let possible = match HdrGso::try_from(self.segmented & !u8::from(HdrGso::Ecn)) {
-            Ok(HdrGso::None) => self.segmented == 0,
+        let possible = match HdrGso::try_from(self.gso_type & !u8::from(HdrGso::Ecn)) {
+            Ok(HdrGso::None) => self.gso_type == 0,
             Ok(HdrGso::Tcpv4) => features.contains(F::GUEST_TSO4),
             Ok(HdrGso::Tcpv6) => features.contains(F::GUEST_TSO6),
             _ => false,
@@ -129,7 +130,7 @@ impl Header {
         let is_partial = self.flags.contains(HdrF::NEEDS_CSUM);
         if !possible
             || !(ETHERNET_HEADER..=MAX_FRAME).contains(&size)
-            || is_partial && !(verifies && is_inside(self.start, self.offset, size))
+            || is_partial && !(verifies && is_inside_frame(self.start, self.offset, size))
         {
             return None;
         }

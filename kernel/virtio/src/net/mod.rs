@@ -1,20 +1,20 @@
-//! The network device (virtio 1.2, section 5.1): one receive queue, one transmit queue, frames in place.
+//! The network device (virtio 1.2, section 5.1): one receive queue, one transmit queue, frames without copies.
 //!
-//! Frames are read and written where the device writes and reads them: in two [arenas](crate::dma::mirrored), one for each
-//! direction. Nothing is copied, and nothing is allocated once the driver is made.
+//! Frames are read and written in place, in [mirrored memory](crate::dma::mirrored), one piece for each direction.
+//! After initialization nothing is copied or allocated.
 //!
-//! - **Receiving.** The arena is cut into buffers, which the device has in their order. A frame in several buffers
-//!   (`VIRTIO_NET_F_MRG_RXBUF`) is contiguous, for they lie one behind the other, and only the first one has a header. A device
-//!   that uses them in another order loses only frames of several buffers.
-//! - **Transmitting.** The arena is a ring: a frame takes the bytes behind the one before it, and gives them back when all
-//!   before it are done.
+//! - **RX.** The memory is split into buffers, which are posted in order of address. A frame in several buffers
+//!   (`VIRTIO_NET_F_MRG_RXBUF`) is contiguous, since the buffers are adjacent and only the first one begins with a
+//!   header. If a device uses buffers in another order, frames in several buffers are dropped.
+//! - **TX.** The memory is a ring: a frame takes the bytes behind the previous frame, and frees them once all
+//!   earlier frames have been used.
 //!
 //! # Calls
 //!
-//! [`Net::receive`] and [`Net::transmit`] only queue; [`Net::notify`] tells the device, so it comes after the last call of
-//! a batch. Nobody is interrupted unless [`Net::set_rx_interrupt`] was switched on or [`Net::can_transmit`] said no. Who
-//! waits for frames calls `receive` until there is none, then `flush`, then `set_rx_interrupt(true)`, and waits if that is
-//! `false`.
+//! [`Net::receive`] and [`Net::transmit`] do not notify the device; [`Net::notify`] does, after a batch of calls.
+//! Interrupts are disarmed until [`Net::set_rx_interrupt`] enables them or [`Net::can_transmit`] returns `false`.
+//! To wait for frames, a thread calls `receive` until there is none, then `notify`, then `set_rx_interrupt(true)`,
+//! and blocks if that returns `false`.
 
 mod buffer_sizes;
 mod config;
@@ -38,51 +38,51 @@ use crate::dma::mirrored::{MirroredAllocator, MirroredMemory};
 use crate::dma::{DmaAllocator, DmaMemory};
 use crate::transport::{InterruptCause, Transport};
 
-/// Bytes of an Ethernet header.
+/// Size of an Ethernet header in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Largest frame, in bytes without the frame check sequence: an IPv4 packet of 65,535 bytes, and one more byte as the
-/// standard counts (section 5.1.6.3.1).
+/// Maximum size of a frame in bytes, without the frame check sequence: an IPv4 packet of 65,535 bytes with its
+/// Ethernet header, and one more byte as the specification counts (section 5.1.6.3.1).
 pub const MAX_FRAME: usize = 65_550;
 
-/// The numbers of the queues (section 5.1.2).
+/// Indices of the virtqueues (section 5.1.2).
 const RECEIVEQ: u16 = 0;
 const TRANSMITQ: u16 = 1;
 
-/// Why a frame was not sent.
+/// Why a frame was not transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
-    /// There is no room now; see [`Net::can_transmit`].
-    #[error("no room for the frame")]
+    /// The TX ring is full; see [`Net::can_transmit`].
+    #[error("the transmit ring is full")]
     Full,
-    /// A frame has at least a header and at most [`MAX_FRAME`] bytes.
-    #[error("no frame has that size")]
+    /// The size is less than an Ethernet header, or more than [`MAX_FRAME`].
+    #[error("invalid size of a frame")]
     Size,
-    /// The device does not do this with frames ([`Net::info`]), or the places are not in the frame.
-    #[error("the device cannot finish the frame in this way")]
+    /// The device does not support the offload ([`Net::info`]), or its offsets lie outside the frame.
+    #[error("the offload is not supported or invalid")]
     Offload,
     /// The device has failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// The driver.
+/// Driver of a network device.
 #[derive(Debug)]
 pub struct Net<T: Transport, M, A> {
     device: Device<T>,
     rx: Rx<M, A>,
     tx: Tx<M, A>,
     info: NetInfo,
-    /// Whether something was found in a queue since the last interrupt.
+    /// Whether a frame was received since the last interrupt.
     has_completed: bool,
 }
 
 impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
-    /// Takes the device into use. It receives from now on, but interrupts nobody.
+    /// Initializes the device. It receives from now on, with interrupts disarmed.
     ///
     /// # Errors
     ///
-    /// It is no network device, does not behave, or there is no memory.
+    /// The device is no network device, fails initialization, or there is no memory.
     pub fn new<D>(transport: T, dma: &D, sizes: BufferSizes) -> Result<Self, InitError>
     where
         D: DmaAllocator<Memory = M> + MirroredAllocator<Mirrored = A>,
@@ -99,19 +99,19 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         Ok(Self { device, rx, tx, info, has_completed: false })
     }
 
-    /// What the device can do. `link_up` may change: see [`Net::interrupt`].
+    /// Capabilities of the device and state of its link. `link_up` may change: see [`Net::interrupt`].
     #[must_use]
     pub const fn info(&self) -> NetInfo {
         self.info
     }
 
-    /// Has `take` use the next frame, then gives its buffers back to the device; `None` if there is none.
+    /// Calls `take` with the next received frame, then posts its buffers again; `None` if there is no frame.
     ///
-    /// What cannot be a frame is rx_dropped ([`Net::rx_dropped`]).
+    /// Invalid frames are dropped ([`Net::rx_dropped`]).
     ///
     /// # Errors
     ///
-    /// The device has failed, now or earlier.
+    /// The device has failed.
     pub fn receive<R>(&mut self, take: impl FnOnce(&[u8], RxInfo) -> R) -> Result<Option<R>, DeviceError> {
         self.device.ensure_usable()?;
         let Some(frame) = self.rx.next(&mut self.device)? else { return Ok(None) };
@@ -121,26 +121,26 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         Ok(result)
     }
 
-    /// How many received frames were rx_dropped, since they could not be any, or were in buffers that are not in order.
+    /// Number of received frames that were dropped, since they were invalid or their buffers not adjacent.
     #[must_use]
     pub const fn rx_dropped(&self) -> u64 {
         self.rx.dropped()
     }
 
-    /// Whether a frame of that size can be transmitted now. If not, what has been queued is flushed, and an interrupt comes
-    /// once there is more room; with a device that has failed it never comes.
+    /// Whether a frame of `size` bytes can be transmitted now. If not, the device is notified, and an interrupt
+    /// follows once there is more room; never if the device has failed.
     ///
-    /// After this, and before any other call, [`Net::transmit`] of such a frame can fail only for its [`TxOffload`].
+    /// If this returns `true`, a call of [`Net::transmit`] for such a frame fails only for its [`TxOffload`], until
+    /// the next call of another method.
     pub fn can_transmit(&mut self, size: usize) -> bool {
         self.device.ensure_usable().is_ok() && self.tx.make_room(&mut self.device, size).unwrap_or(false)
     }
 
-    /// Has `fill` write a frame of that many bytes, all of them, and queues it.
+    /// Calls `fill` to write a frame of `size` bytes, and queues it.
     ///
     /// # Errors
     ///
-    /// There is no room, the frame or what is to be done with it is not possible, or the device has failed; `fill` was not
-    /// called.
+    /// The ring is full, size or offload are invalid, or the device has failed; `fill` was not called.
     pub fn transmit<R>(
         &mut self,
         size: usize,
@@ -152,13 +152,13 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         self.tx.queue(size, &header, fill)
     }
 
-    /// Tells the device, once for each queue and only if it wants to know, of all that was queued.
+    /// Notifies the device, at most once per virtqueue, of the buffers and frames queued since the last call.
     pub fn notify(&mut self) {
         self.rx.notify(&mut self.device);
         self.tx.notify(&mut self.device);
     }
 
-    /// Whether the device still has frames to transmit. Then an interrupt comes when it is done with all of them.
+    /// Whether frames are in flight. If so, arms the interrupt for when the device has used all of them.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         self.tx.arm_tx_empty(&mut self.device)
     }
 
-    /// Whether the device has taken all that was transmitted. No interrupt comes when it has.
+    /// Whether the device has used all frames. No interrupt follows when it has.
     ///
     /// # Errors
     ///
@@ -179,20 +179,21 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         Ok(self.tx.is_empty())
     }
 
-    /// Switches interrupts for received frames on or off; whether there is a frame already, for which none may come.
+    /// Enables or disables interrupts for received frames; returns whether there is a frame already, for which
+    /// there may be no interrupt.
     ///
-    /// Once it is on, an interrupt comes with the next frame; others may follow. The line must be let through before the
-    /// first time. Off is a hint: some may come.
+    /// Once enabled, an interrupt follows with the next frame; there may be further ones. Disabling is a hint: the
+    /// device may still raise some. The interrupt line must be unmasked before interrupts are first enabled.
     ///
     /// # Errors
     ///
     /// The device has failed.
     pub fn set_rx_interrupt(&mut self, on: bool) -> Result<bool, DeviceError> {
         self.device.ensure_usable()?;
-        self.rx.interrupts(&mut self.device, on)
+        self.rx.set_interrupt(&mut self.device, on)
     }
 
-    /// Takes an interrupt: there may be frames, room for frames, or a change of the link.
+    /// Acknowledges an interrupt, after which there may be frames, room for frames, or a change of the link.
     ///
     /// # Errors
     ///
@@ -207,8 +208,8 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         Ok(cause)
     }
 
-    /// Looks at the link and whether the device says that it has failed; for those who have waited long. Where interrupts
-    /// are messages, the one for such a change may be taken for one of a queue.
+    /// Checks the link and `DEVICE_NEEDS_RESET`, for callers that have timed out. With MSI-X, the interrupt for a
+    /// configuration change may be taken for one of a virtqueue.
     ///
     /// # Errors
     ///

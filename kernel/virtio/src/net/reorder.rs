@@ -1,18 +1,18 @@
-//! Things that come back in any order and go on in the order of their numbers.
+//! A reorder buffer: values arrive in any order and leave in the order of their sequence numbers.
 
 use alloc::vec::Vec;
 
-/// A window of numbers, from the next one to go on; it never allocates.
+/// Values within a window of sequence numbers; it never allocates after its creation.
 #[derive(Debug)]
 pub(super) struct ReorderBuffer<V> {
-    /// As many as the window has numbers, a power of two.
+    /// Slots, a power of two: one per sequence number of the window.
     slots: Vec<Option<V>>,
-    /// Running, modulo a multiple of the window.
+    /// Next sequence number to leave, free-running.
     next: usize,
 }
 
 impl<V> ReorderBuffer<V> {
-    /// A window of `size` numbers, a power of two; `None` if there is no memory.
+    /// Creates a window of `size` sequence numbers, a power of two; `None` if there is no memory.
     pub(super) fn new(size: usize) -> Option<Self> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(size).ok()?;
@@ -20,26 +20,26 @@ impl<V> ReorderBuffer<V> {
         Some(Self { slots, next: 0 })
     }
 
-    /// How many numbers there are in the window.
+    /// Size of the window.
     pub(super) const fn size(&self) -> usize {
         self.slots.len()
     }
 
-    /// The next number to go on.
-    pub(super) const fn next_number(&self) -> usize {
+    /// Next sequence number to leave.
+    pub(super) const fn next_sequence(&self) -> usize {
         self.next
     }
 
-    /// Puts a thing with a number of the window into its place.
-    pub(super) fn put(&mut self, number: usize, value: V) {
-        let index = number & (self.slots.len() - 1);
+    /// Inserts a value whose sequence number lies in the window.
+    pub(super) fn insert(&mut self, sequence: usize, value: V) {
+        let index = sequence & (self.slots.len() - 1);
         if let Some(slot) = self.slots.get_mut(index) {
             *slot = Some(value);
         }
     }
 
-    /// Takes the next thing out, if it is there.
-    pub(super) fn take(&mut self) -> Option<V> {
+    /// Removes the value with the next sequence number, if it has arrived.
+    pub(super) fn pop_next(&mut self) -> Option<V> {
         let index = self.next & (self.slots.len() - 1);
         let value = self.slots.get_mut(index)?.take()?;
         self.next = self.next.wrapping_add(1);

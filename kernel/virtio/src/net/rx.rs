@@ -1,11 +1,11 @@
-//! TakenChain frames: buffers in the arena's order.
+//! The receive queue: buffers posted in order of address.
 
 use alloc::vec::Vec;
 
 use virtio_spec::net::F;
 
 use super::RECEIVEQ;
-use super::header::{HEADER, Header, RxInfo};
+use super::header::{HEADER_SIZE, Header, RxInfo};
 use super::reorder::ReorderBuffer;
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::mirrored::{MirroredMemory, Span};
@@ -13,23 +13,23 @@ use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
 use crate::transport::Transport;
 use crate::virtqueue::{DescriptorChain, Virtqueue};
 
-/// Most buffers: with more, memory would only be colder.
+/// Maximum number of buffers: more of them would only use more cache.
 const MAX_BUFFERS: u16 = 1024;
 
-/// A buffer that waits for a frame, or a part of one.
+/// A buffer that the device fills with a frame, or a part of one.
 #[derive(Debug)]
-struct Posted<A>(Span<A>);
+struct RxBuffer<A>(Span<A>);
 
-impl<A: MirroredMemory> DescriptorChain for Posted<A> {
+impl<A: MirroredMemory> DescriptorChain for RxBuffer<A> {
     fn segments(&self) -> impl Iterator<Item = DmaSegment> {
         self.0.writable(0..self.0.size())
     }
 }
 
-/// A frame that lies in the buffers of [`Rx::frame`].
+/// A validated frame in the buffers of [`Rx::frame`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
-    /// Bytes, with the header in front of it.
+    /// Size in bytes, with the virtio header.
     length: usize,
     info: RxInfo,
 }
@@ -37,42 +37,43 @@ pub(super) struct Frame {
 /// The receive queue and its buffers.
 #[derive(Debug)]
 pub(super) struct Rx<M, A> {
-    queue: Virtqueue<M, Posted<A>>,
+    queue: Virtqueue<M, RxBuffer<A>>,
     features: F,
-    /// Bytes of a buffer, a power of two.
+    /// Size of a buffer in bytes, a power of two.
     buffer_size: usize,
-    /// Buffers that the device does not have; they go to it in the arena's order.
+    /// Buffers that the device does not own; they are posted in order of address.
     free: ReorderBuffer<Span<A>>,
-    /// The buffers of the frame that is being used, in the order in which the device used them.
+    /// Buffers of the frame being read, in the order in which the device used them.
     frame: Vec<Span<A>>,
-    /// How many buffers the device got since it was last told.
+    /// Number of buffers posted since the last notification.
     unnotified: usize,
     dropped: u64,
 }
 
 impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
-    /// Makes the queue and its buffers of at least that many bytes, all of which are free.
+    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes, none of which is
+    /// posted yet.
     pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
         dma: &impl DmaAllocator<Memory = M>,
         mut memory: Span<A>,
-        least: usize,
+        min_size: usize,
     ) -> Result<Self, InitError> {
-        let most = u16::try_from(memory.size() / least).unwrap_or(u16::MAX).min(MAX_BUFFERS);
-        let queue: Virtqueue<M, Posted<A>> = device.setup_queue(dma, RECEIVEQ, most)?;
+        let max_buffers = u16::try_from(memory.size() / min_size).unwrap_or(u16::MAX).min(MAX_BUFFERS);
+        let queue: Virtqueue<M, RxBuffer<A>> = device.setup_queue(dma, RECEIVEQ, max_buffers)?;
         let count = usize::from(queue.size());
         let buffer_size = memory.size() / count;
         let mut frame = Vec::new();
         frame.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
         let mut free = ReorderBuffer::new(count).ok_or(InitError::OutOfMemory)?;
         for number in 0..count {
-            free.put(number, memory.split_front(buffer_size).ok_or(InitError::OutOfMemory)?);
+            free.insert(number, memory.split_front(buffer_size).ok_or(InitError::OutOfMemory)?);
         }
         let features = F::from(device.features());
         Ok(Self { queue, features, buffer_size, free, frame, unnotified: 0, dropped: 0 })
     }
 
-    /// How many frames were dropped.
+    /// Number of dropped frames.
     pub(super) const fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -82,30 +83,30 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         self.queue.has_used()
     }
 
-    /// Gives the device the buffers that are next.
+    /// Posts all buffers that are next in order.
     pub(super) fn post(&mut self) {
-        while let Some(span) = self.free.take() {
-            // There are as many descriptors as buffers. If the queue is broken, the next call will find out.
-            let _posted = self.queue.submit(Posted(span));
+        while let Some(span) = self.free.pop_next() {
+            // The queue has as many descriptors as there are buffers. If it is broken, `next` returns the error.
+            let _posted = self.queue.submit(RxBuffer(span));
             self.unnotified += 1;
         }
     }
 
-    /// Tells the device of buffers that it got, if it wants to know.
+    /// Notifies the device of posted buffers, unless it suppresses notifications.
     pub(super) fn notify<T: Transport>(&mut self, device: &mut Device<T>) {
         self.unnotified = 0;
         self.queue.notify(device.transport());
     }
 
-    /// Finds the next frame, which [`Rx::with_frame`] uses and [`Rx::release`] gives back.
+    /// Collects and validates the next frame, which [`Rx::with_frame`] reads and [`Rx::release`] frees.
     pub(super) fn next<T: Transport>(
         &mut self,
         device: &mut Device<T>,
     ) -> Result<Option<Frame>, DeviceError> {
-        // A device that gives rubbish as fast as it gets buffers is not waited for.
+        // Bounded: a device could send invalid frames as fast as buffers are posted.
         for _ in 0..self.free.size() {
             let Some((length, header)) = self.gather(device)? else { return Ok(None) };
-            let size = length.saturating_sub(HEADER);
+            let size = length.saturating_sub(HEADER_SIZE);
             let info = header.and_then(|header| header.check(self.features, size));
             match info.filter(|_| self.is_contiguous(length)) {
                 Some(info) => return Ok(Some(Frame { length, info })),
@@ -115,12 +116,13 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         Ok(None)
     }
 
-    /// Takes the next frame's buffers from the device: how many bytes it wrote, and the header if it can be a frame's.
+    /// Collects the buffers of the next frame; returns the number of bytes written, and the header if it may be
+    /// valid.
     fn gather<T: Transport>(
         &mut self,
         device: &mut Device<T>,
     ) -> Result<Option<(usize, Option<Header>)>, DeviceError> {
-        let Some(mut last) = self.take_buffer(device)? else { return Ok(None) };
+        let Some(mut last) = self.next_used_buffer(device)? else { return Ok(None) };
         let parse = |bytes: &mut [u8]| bytes.get(..last).and_then(Header::parse);
         let header = self.frame.first_mut().and_then(|first| first.with_bytes(parse));
         let merged = header.filter(|_| self.features.contains(F::MRG_RXBUF));
@@ -128,57 +130,62 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         let (mut length, mut is_whole) = (last, buffers > 0);
         for _ in 1..buffers {
             is_whole &= last == self.buffer_size;
-            // They must be used together (section 5.1.6.4).
-            last = self.take_buffer(device)?.ok_or_else(|| device.fail(DeviceError::MissingBuffers))?;
+            // The device must use them together (section 5.1.6.4).
+            last = self.next_used_buffer(device)?.ok_or_else(|| device.fail(DeviceError::MissingBuffers))?;
             length += last;
         }
         Ok(Some((length, header.filter(|_| is_whole))))
     }
 
-    /// Takes the next buffer that the device has used; how many bytes it wrote.
-    fn take_buffer<T: Transport>(&mut self, device: &mut Device<T>) -> Result<Option<usize>, DeviceError> {
+    /// Takes the next used buffer; returns the number of bytes written.
+    fn next_used_buffer<T: Transport>(
+        &mut self,
+        device: &mut Device<T>,
+    ) -> Result<Option<usize>, DeviceError> {
         let used = self.queue.complete();
         let Some(used) = device.checked(used)? else { return Ok(None) };
-        // Does not allocate: there is room for all of them.
+        // Does not allocate: the vector's capacity is the number of buffers.
         self.frame.push(used.chain.0);
-        // No more than the buffer has: the queue checks that.
+        // At most the buffer's size, which the virtqueue checks.
         Ok(Some(usize::try_from(used.written).unwrap_or_default()))
     }
 
-    /// Whether the buffers are one behind the other, and all of them were needed.
+    /// Whether the buffers are adjacent, and `length` bytes fill all of them.
     fn is_contiguous(&self, length: usize) -> bool {
         length.div_ceil(self.buffer_size) == self.frame.len() && self.frame.is_sorted_by(Span::is_followed_by)
     }
 
-    /// Drops the frame.
+    /// Drops the collected frame.
     fn drop_frame<T: Transport>(&mut self, device: &mut Device<T>) {
         self.dropped += 1;
         self.release(device);
     }
 
-    /// Has `take` use the frame.
+    /// Calls `take` with the frame.
     pub(super) fn with_frame<R>(
         &mut self,
         Frame { length, info }: Frame,
         take: impl FnOnce(&[u8], RxInfo) -> R,
     ) -> Option<R> {
-        Span::with_joined(&mut self.frame, |bytes| take(bytes.get(HEADER..length).unwrap_or_default(), info))
+        Span::with_joined(&mut self.frame, |bytes| {
+            take(bytes.get(HEADER_SIZE..length).unwrap_or_default(), info)
+        })
     }
 
-    /// Gives the frame's buffers back to the device.
+    /// Posts the frame's buffers again.
     pub(super) fn release<T: Transport>(&mut self, device: &mut Device<T>) {
         for span in self.frame.drain(..) {
-            self.free.put(span.start() / self.buffer_size, span);
+            self.free.insert(span.start() / self.buffer_size, span);
         }
         self.post();
-        // One that has run out of buffers need not wait for the end of a long batch.
+        // A device without buffers does not wait for the end of a long batch.
         if self.unnotified >= self.free.size() / 4 {
             self.notify(device);
         }
     }
 
-    /// Switches interrupts on or off; whether there is something already.
-    pub(super) fn interrupts<T: Transport>(
+    /// Enables or disables the interrupt; returns whether the device has used buffers already.
+    pub(super) fn set_interrupt<T: Transport>(
         &mut self,
         device: &mut Device<T>,
         on: bool,

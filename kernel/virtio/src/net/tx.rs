@@ -1,6 +1,6 @@
-//! Frames to be transmitted: a ring of bytes.
+//! The transmit queue: a ring of bytes.
 
-use super::header::HEADER;
+use super::header::HEADER_SIZE;
 use super::reorder::ReorderBuffer;
 use super::{MAX_FRAME, NetError, TRANSMITQ};
 use crate::device::{Device, DeviceError, InitError};
@@ -9,79 +9,83 @@ use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
 use crate::transport::Transport;
 use crate::virtqueue::{DescriptorChain, Virtqueue};
 
-/// Most frames that the device has at a time.
+/// Maximum number of frames in flight.
 const MAX_FRAMES: u16 = 256;
 
-/// Descriptors of a frame that goes on at the arena's start.
-const DESCRIPTORS: u16 = 2;
+/// Maximum number of descriptors of a frame: two if it wraps around the end of the memory.
+const MAX_DESCRIPTORS: u16 = 2;
 
-/// Frames begin at multiples of this: a cache line, so that the device reads none that is being written.
-const LINE: usize = 64;
+/// Alignment of frames: a cache line, so that the device reads no line that is being written.
+const CACHE_LINE: usize = 64;
 
-/// A frame that the device has.
+/// A frame in flight.
 #[derive(Debug)]
-struct Queued<A> {
+struct TxFrame<A> {
     span: Span<A>,
-    /// Bytes, with the header; the rest of the span is not used.
+    /// Size in bytes, with the virtio header; the rest of the span is padding.
     length: usize,
-    number: usize,
+    sequence: usize,
 }
 
-impl<A: MirroredMemory> DescriptorChain for Queued<A> {
+impl<A: MirroredMemory> DescriptorChain for TxFrame<A> {
     fn segments(&self) -> impl Iterator<Item = DmaSegment> {
         self.span.readable(0..self.length)
     }
 }
 
-/// The transmit queue and its ring.
+/// The transmit queue and its ring of bytes.
 #[derive(Debug)]
 pub(super) struct Tx<M, A> {
-    queue: Virtqueue<M, Queued<A>>,
-    /// What no frame has: one piece, since frames take it from the front and give it back at the end.
+    queue: Virtqueue<M, TxFrame<A>>,
+    /// Free bytes, one span: frames are split off its front and appended at its end.
     free: Span<A>,
-    /// The bytes of frames that the device is done with, by the frames' numbers.
-    done: ReorderBuffer<Span<A>>,
-    /// The next frame's number.
-    number: usize,
-    /// Somebody waits until the device has nothing: the interrupt for that stays asked for, whoever needs room meanwhile.
-    end_is_awaited: bool,
-    /// Bytes of the ring that no frame has had yet: what is in them must not leave the machine.
-    fresh: usize,
+    /// Bytes of completed frames, by the frames' sequence numbers.
+    completed: ReorderBuffer<Span<A>>,
+    /// Sequence number of the next frame.
+    next_sequence: usize,
+    /// Whether the interrupt is armed for the completion of all frames; then it stays armed while room is
+    /// reclaimed.
+    is_drain_armed: bool,
+    /// Number of bytes of the ring that no frame has used yet: their previous contents must not leave the guest.
+    unused: usize,
 }
 
 impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
-    /// Makes the queue, with an arena as its ring.
+    /// Sets up the virtqueue, with `memory` as its ring.
     pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
         dma: &impl DmaAllocator<Memory = M>,
         memory: Span<A>,
     ) -> Result<Self, InitError> {
-        let queue: Virtqueue<M, Queued<A>> = device.setup_queue(dma, TRANSMITQ, MAX_FRAMES)?;
-        if queue.size() < DESCRIPTORS {
+        let queue: Virtqueue<M, TxFrame<A>> = device.setup_queue(dma, TRANSMITQ, MAX_FRAMES)?;
+        if queue.size() < MAX_DESCRIPTORS {
             return Err(InitError::InvalidConfig);
         }
-        let done = ReorderBuffer::new(queue.size().into()).ok_or(InitError::OutOfMemory)?;
-        let fresh = memory.size();
-        Ok(Self { queue, free: memory, done, number: 0, end_is_awaited: false, fresh })
+        let completed = ReorderBuffer::new(queue.size().into()).ok_or(InitError::OutOfMemory)?;
+        let unused = memory.size();
+        Ok(Self { queue, free: memory, completed, next_sequence: 0, is_drain_armed: false, unused })
     }
 
-    /// Whether the device has nothing.
+    /// Whether no frame is in flight.
     pub(super) const fn is_empty(&self) -> bool {
         self.queue.in_flight() == 0
     }
 
-    /// Whether somebody waits for room, and the device is done with frames.
+    /// Whether the interrupt is armed, and the device has used frames.
     pub(super) fn has_used(&self) -> bool {
         self.queue.is_armed() && self.queue.has_used()
     }
 
-    /// Whether a frame of that size fits now.
+    /// Whether a frame of `size` bytes fits now.
     fn has_room(&self, size: usize) -> bool {
-        let numbers = self.number.wrapping_sub(self.done.next_number());
-        self.queue.free() >= DESCRIPTORS && numbers < self.done.size() && self.free.size() >= taken(size)
+        let window = self.next_sequence.wrapping_sub(self.completed.next_sequence());
+        self.queue.free() >= MAX_DESCRIPTORS
+            && window < self.completed.size()
+            && self.free.size() >= ring_size_of(size)
     }
 
-    /// Makes room for a frame of that size, if that is possible; if not, an interrupt comes once there is more.
+    /// Reclaims completed frames until a frame of `size` bytes fits; if it does not, arms the interrupt for when
+    /// half of the frames in flight are completed.
     pub(super) fn make_room<T: Transport>(
         &mut self,
         device: &mut Device<T>,
@@ -95,7 +99,7 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         }
         self.reclaim(device)?;
         while !self.has_room(size) {
-            // Who waits for room shall not wait for a device that knows of nothing.
+            // The device must know of all frames before the caller waits for it.
             self.notify(device);
             let armed = self.queue.arm((self.queue.in_flight() / 2).max(1));
             if !device.checked(armed)? {
@@ -106,16 +110,16 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         Ok(true)
     }
 
-    /// Whether the device has frames; then an interrupt comes when it has none.
+    /// Whether frames are in flight; if so, arms the interrupt for the completion of all of them.
     pub(super) fn arm_tx_empty<T: Transport>(&mut self, device: &mut Device<T>) -> Result<bool, DeviceError> {
-        self.end_is_awaited = false;
+        self.is_drain_armed = false;
         self.reclaim(device)?;
         while !self.is_empty() {
-            // Who waits for the end of what is queued wants it to begin.
+            // The device must know of all frames before the caller waits for them.
             self.notify(device);
             let armed = self.queue.arm(self.queue.in_flight());
             if !device.checked(armed)? {
-                self.end_is_awaited = true;
+                self.is_drain_armed = true;
                 return Ok(true);
             }
             self.reclaim(device)?;
@@ -123,59 +127,59 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         Ok(false)
     }
 
-    /// Takes back what the device is done with.
+    /// Reclaims the bytes of completed frames.
     pub(super) fn reclaim<T: Transport>(&mut self, device: &mut Device<T>) -> Result<(), DeviceError> {
-        // There are at most as many as it has: none is given to it here.
+        // Ends: no frame is submitted meanwhile.
         loop {
             let used = self.queue.complete();
             let Some(used) = device.checked(used)? else { break };
-            self.done.put(used.chain.number, used.chain.span);
-            if self.queue.is_armed() && !self.end_is_awaited {
+            self.completed.insert(used.chain.sequence, used.chain.span);
+            if self.queue.is_armed() && !self.is_drain_armed {
                 self.queue.disarm();
             }
         }
-        while let Some(span) = self.done.take() {
-            // It is where the free bytes end.
+        while let Some(span) = self.completed.pop_next() {
+            // Never fails: the span follows the free bytes, since frames leave in order.
             let _appended: Result<(), Span<A>> = self.free.append(span);
         }
         Ok(())
     }
 
-    /// Has `fill` write a frame and queues it.
+    /// Calls `fill` to write a frame, and submits it.
     pub(super) fn queue<R>(
         &mut self,
         size: usize,
-        header: &[u8; HEADER],
+        header: &[u8; HEADER_SIZE],
         fill: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, NetError> {
         if !self.has_room(size) {
             return Err(NetError::Full);
         }
-        let mut span = self.free.split_front(taken(size)).ok_or(NetError::Full)?;
-        let is_fresh = self.fresh > 0;
-        self.fresh = self.fresh.saturating_sub(span.size());
+        let mut span = self.free.split_front(ring_size_of(size)).ok_or(NetError::Full)?;
+        let may_be_stale = self.unused > 0;
+        self.unused = self.unused.saturating_sub(span.size());
         let result = span.with_bytes(|bytes| {
-            if is_fresh {
+            if may_be_stale {
                 bytes.fill(0);
             }
-            let (start, rest) = bytes.split_at_mut(HEADER);
+            let (start, rest) = bytes.split_at_mut(HEADER_SIZE);
             start.copy_from_slice(header);
             fill(rest.get_mut(..size).unwrap_or_default())
         });
-        let frame = Queued { span, length: HEADER + size, number: self.number };
-        // There are descriptors. If the queue is broken, the device is as well.
+        let frame = TxFrame { span, length: HEADER_SIZE + size, sequence: self.next_sequence };
+        // `has_room` has checked the descriptors. If the queue is broken, the device is, too.
         let _submitted = self.queue.submit(frame);
-        self.number = self.number.wrapping_add(1);
+        self.next_sequence = self.next_sequence.wrapping_add(1);
         Ok(result)
     }
 
-    /// Tells the device of frames, if it wants to know.
+    /// Notifies the device of submitted frames, unless it suppresses notifications.
     pub(super) fn notify<T: Transport>(&mut self, device: &mut Device<T>) {
         self.queue.notify(device.transport());
     }
 }
 
-/// How many bytes of the ring a frame takes.
-const fn taken(size: usize) -> usize {
-    (HEADER + size).next_multiple_of(LINE)
+/// Number of bytes of the ring that a frame of `size` bytes takes.
+const fn ring_size_of(size: usize) -> usize {
+    (HEADER_SIZE + size).next_multiple_of(CACHE_LINE)
 }

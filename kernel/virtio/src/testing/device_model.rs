@@ -1,4 +1,4 @@
-//! A device: status, features, configuration, and queues that tests work off one chain at a time.
+//! A device model: status, features, configuration, and virtqueues that tests process one chain at a time.
 
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
@@ -8,27 +8,29 @@ use virtio_spec::{DeviceStatus, F};
 use super::dma::{Event, GuestMemory};
 use crate::transport::{QueueAddresses, TransportError};
 
-/// A device that a transport and a test share.
+/// A device model that a transport and a test share.
 pub(crate) type SharedDevice = Arc<Mutex<DeviceModel>>;
 
-/// A queue, as the device sees it.
+/// Device-side state of a virtqueue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ModelQueue {
-    /// The largest size.
-    pub(crate) max: u16,
+    /// Maximum size, in descriptors.
+    pub(crate) max_size: u16,
     pub(crate) addresses: Option<QueueAddresses>,
+    /// Number of chains taken from the available ring, modulo 65536.
     taken: u16,
+    /// Index of the used ring.
     pub(crate) used: u16,
-    /// How many notifications came, and how many interrupts there were.
+    /// Number of notifications received, and of interrupts raised.
     pub(crate) notified: usize,
     pub(crate) interrupts: usize,
 }
 
-/// A chain that the device took.
+/// A chain that the device has taken from the available ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TakenChain {
     pub(crate) head: u16,
-    /// Addresses, lengths, and whether the device is to write.
+    /// Address, length and writability of each segment.
     pub(crate) parts: Vec<(u64, u32, bool)>,
 }
 
@@ -39,21 +41,25 @@ pub(crate) struct DeviceModel {
     pub(crate) offered: u64,
     pub(crate) accepted: u64,
     pub(crate) status: u8,
-    /// Status bits that the driver cannot set (or, for a reset, that stay).
+    /// Status bits that read as 0 whatever the driver writes, and bits that read as 1.
     pub(crate) stuck_clear: u8,
     pub(crate) stuck_set: u8,
     pub(crate) queues: Vec<ModelQueue>,
     pub(crate) config: Vec<u8>,
     pub(crate) generation: u8,
-    /// How many reads of the configuration will find that it changes meanwhile.
+    /// Number of reads of the configuration that still change it.
     pub(crate) changes: u32,
     pub(crate) interrupt_status: u8,
 }
 
 impl DeviceModel {
-    /// A device with queues of these sizes that offers these features and what every device must.
+    /// Creates a device with virtqueues of these maximum sizes. It offers `features`, `VIRTIO_F_VERSION_1` and
+    /// `VIRTIO_F_EVENT_IDX`.
     pub(crate) fn new(id: u16, features: u64, queues: &[u16]) -> SharedDevice {
-        let queues = queues.iter().map(|max| ModelQueue { max: *max, ..ModelQueue::default() }).collect();
+        let queues = queues
+            .iter()
+            .map(|max_size| ModelQueue { max_size: *max_size, ..ModelQueue::default() })
+            .collect();
         let offered = features | u64::try_from((F::VERSION_1 | F::EVENT_IDX).bits().to_ne()).unwrap();
         Arc::new(Mutex::new(Self {
             memory: GuestMemory::default(),
@@ -82,13 +88,13 @@ impl DeviceModel {
             self.accepted = 0;
             self.interrupt_status = 0;
             for queue in &mut self.queues {
-                *queue = ModelQueue { max: queue.max, ..ModelQueue::default() };
+                *queue = ModelQueue { max_size: queue.max_size, ..ModelQueue::default() };
             }
         }
     }
 
     pub(crate) fn max_queue_size(&self, queue: u16) -> u16 {
-        self.queues.get(usize::from(queue)).map_or(0, |queue| queue.max)
+        self.queues.get(usize::from(queue)).map_or(0, |queue| queue.max_size)
     }
 
     pub(crate) fn enable_queue(
@@ -97,7 +103,9 @@ impl DeviceModel {
         addresses: QueueAddresses,
     ) -> Result<(), TransportError> {
         let queue = self.queues.get_mut(usize::from(queue)).ok_or(TransportError::NoQueue)?;
-        assert!(queue.addresses.is_none() && addresses.size <= queue.max && addresses.size.is_power_of_two());
+        assert!(
+            queue.addresses.is_none() && addresses.size <= queue.max_size && addresses.size.is_power_of_two()
+        );
         assert_eq!((addresses.descriptors % 16, addresses.driver % 2, addresses.device % 4), (0, 0, 0));
         queue.addresses = Some(addresses);
         Ok(())
@@ -113,7 +121,8 @@ impl DeviceModel {
         self.queues[usize::from(queue)].addresses.unwrap()
     }
 
-    /// The next chain, or `None`, and then the device will have to be notified.
+    /// Takes the next available chain; if there is none, sets `avail_event` so that the driver notifies the next
+    /// one.
     pub(crate) fn take(&mut self, queue: u16) -> Option<TakenChain> {
         let addresses = self.addresses(queue);
         let state = &mut self.queues[usize::from(queue)];
@@ -128,7 +137,7 @@ impl DeviceModel {
         Some(TakenChain { head, parts: self.parts(addresses, head) })
     }
 
-    /// The parts of a chain, which must be in order and end.
+    /// Segments of a chain, which must have readable segments first and end.
     fn parts(&self, addresses: QueueAddresses, head: u16) -> Vec<(u64, u32, bool)> {
         let mut parts: Vec<(u64, u32, bool)> = Vec::new();
         let mut next = Some(head);
@@ -148,13 +157,13 @@ impl DeviceModel {
         parts
     }
 
-    /// What the driver wants the device to read.
+    /// Contents of the readable segments.
     pub(crate) fn gather(&self, chain: &TakenChain) -> Vec<u8> {
         let parts = chain.parts.iter().filter(|part| !part.2);
         parts.flat_map(|part| self.memory.read(part.0, usize::try_from(part.1).unwrap())).collect()
     }
 
-    /// Writes what the driver is to get; how many bytes fit.
+    /// Writes to the writable segments; returns the number of bytes that fit.
     pub(crate) fn scatter(&self, chain: &TakenChain, bytes: &[u8]) -> u32 {
         let mut rest = bytes;
         for part in chain.parts.iter().filter(|part| part.2) {
@@ -165,22 +174,22 @@ impl DeviceModel {
         u32::try_from(bytes.len() - rest.len()).unwrap()
     }
 
-    /// Writes an element of the used ring, whatever it says, where the next one belongs.
+    /// Writes an arbitrary element to the used ring, `ahead` elements behind the next one.
     pub(crate) fn set_used_element(&self, queue: u16, ahead: u16, id: u32, length: u32) {
         let addresses = self.addresses(queue);
         let index = self.queues[usize::from(queue)].used.wrapping_add(ahead);
-        let place = addresses.device + 4 + 8 * u64::from(index % addresses.size);
-        self.memory.write(place, &id.to_le_bytes());
-        self.memory.write(place + 4, &length.to_le_bytes());
+        let offset = addresses.device + 4 + 8 * u64::from(index % addresses.size);
+        self.memory.write(offset, &id.to_le_bytes());
+        self.memory.write(offset + 4, &length.to_le_bytes());
     }
 
-    /// Says how many chains were used, whatever that means.
+    /// Writes an arbitrary index to the used ring.
     pub(crate) fn set_used_index(&self, queue: u16, index: u16) {
         self.memory.write_u16(self.addresses(queue).device + 2, index);
     }
 
-    /// Returns a chain, with an interrupt if the driver wants one.
-    pub(crate) fn put(&mut self, queue: u16, head: u16, written: u32) {
+    /// Marks a chain as used, and raises an interrupt if the driver wants one.
+    pub(crate) fn use_chain(&mut self, queue: u16, head: u16, written: u32) {
         self.set_used_element(queue, 0, head.into(), written);
         let addresses = self.addresses(queue);
         let before = self.queues[usize::from(queue)].used;
@@ -188,7 +197,7 @@ impl DeviceModel {
         self.queues[usize::from(queue)].used = after;
         self.set_used_index(queue, after);
         let wanted = if self.has_event_index() {
-            // The index goes up by one: it passes exactly what it was.
+            // The index advances by one: it passes `used_event` exactly if that was its value.
             self.memory.read_u16(addresses.driver + 4 + 2 * u64::from(addresses.size)) == before
         } else {
             self.memory.read_u16(addresses.driver) & 1 == 0
@@ -199,25 +208,25 @@ impl DeviceModel {
         }
     }
 
-    /// Takes a chain, fills it with `bytes`, returns it; whether there was one.
+    /// Takes a chain, writes `bytes` to it and marks it as used; `false` if none is available.
     pub(crate) fn answer(&mut self, queue: u16, bytes: &[u8]) -> bool {
         let Some(chain) = self.take(queue) else { return false };
         let written = self.scatter(&chain, bytes);
-        self.put(queue, chain.head, written);
+        self.use_chain(queue, chain.head, written);
         true
     }
 
-    /// Takes all chains and returns them; what the driver wrote.
+    /// Takes all chains and marks them as used; returns the contents of their readable segments.
     pub(crate) fn drain(&mut self, queue: u16) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Some(chain) = self.take(queue) {
             bytes.extend(self.gather(&chain));
-            self.put(queue, chain.head, 0);
+            self.use_chain(queue, chain.head, 0);
         }
         bytes
     }
 
-    /// Reads the configuration, which may change just then.
+    /// Reads the configuration, then changes it if the test asked for that.
     pub(crate) fn read_config<const N: usize>(&mut self, offset: usize) -> [u8; N] {
         let bytes = self.config[offset..offset + N].try_into().unwrap();
         if let Some(left) = self.changes.checked_sub(1) {

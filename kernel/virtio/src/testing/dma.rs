@@ -1,4 +1,4 @@
-//! Memory for devices: pieces of one vector of bytes, whose addresses start far from 0.
+//! DMA memory: pieces of one vector of bytes, whose addresses start far from 0.
 
 use core::fmt::{self, Debug, Formatter};
 use std::boxed::Box;
@@ -7,12 +7,12 @@ use std::vec::Vec;
 
 use crate::dma::{DmaAllocator, DmaMemory};
 
-/// The address of the first byte.
+/// DMA address of the first byte.
 const BASE: u64 = 0x1_2345_0000;
 
 const PAGE: usize = 4096;
 
-/// What happened, in order: for tests of what may only happen after something else.
+/// Recorded events, for tests of their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Status(u8),
@@ -21,7 +21,7 @@ pub(crate) enum Event {
     Notified(u16),
 }
 
-/// What the device does at the driver's next fence: just between its store and its load.
+/// Action of the device during the driver's next barrier: between its store and its load.
 #[derive(Default)]
 struct AtFence(Option<Box<dyn FnOnce() + Send>>);
 
@@ -31,7 +31,7 @@ impl Debug for AtFence {
     }
 }
 
-/// All memory that the device can access.
+/// All memory that the device can access, and the recorded events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GuestMemory {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -48,19 +48,19 @@ impl GuestMemory {
         self.events.lock().unwrap().push(event);
     }
 
-    /// What happened since the last call.
+    /// Events since the last call.
     pub(crate) fn events(&self) -> Vec<Event> {
         core::mem::take(&mut self.events.lock().unwrap())
     }
 
-    /// Makes sure that noting what happens allocates nothing for a while.
+    /// Clears the events and reserves capacity, so that recording does not allocate for a while.
     pub(crate) fn make_room_for_events(&self) {
         let mut events = self.events.lock().unwrap();
         events.clear();
         events.reserve(4096);
     }
 
-    /// Does something at the driver's next fence.
+    /// Runs `action` at the driver's next barrier.
     pub(crate) fn at_fence(&self, action: impl FnOnce() + Send + 'static) {
         self.at_fence.lock().unwrap().0 = Some(Box::new(action));
     }
@@ -84,16 +84,16 @@ impl GuestMemory {
     }
 }
 
-/// Gives out pages of the arena, at most `pages` at a time.
+/// Allocates from the memory, at most `free_pages` free_pages of 4 KiB at a time.
 #[derive(Debug)]
 pub(crate) struct FakeDma {
     pub(crate) memory: GuestMemory,
-    pages: Arc<Mutex<usize>>,
+    free_pages: Arc<Mutex<usize>>,
 }
 
 impl FakeDma {
-    pub(crate) fn new(memory: &GuestMemory, pages: usize) -> Self {
-        Self { memory: memory.clone(), pages: Arc::new(Mutex::new(pages)) }
+    pub(crate) fn new(memory: &GuestMemory, free_pages: usize) -> Self {
+        Self { memory: memory.clone(), free_pages: Arc::new(Mutex::new(free_pages)) }
     }
 }
 
@@ -102,27 +102,32 @@ impl DmaAllocator for FakeDma {
 
     fn allocate(&self, size: usize) -> Option<FakeMemory> {
         let needed = size.div_ceil(PAGE);
-        let mut pages = self.pages.lock().unwrap();
-        *pages = pages.checked_sub(needed)?;
+        let mut free_pages = self.free_pages.lock().unwrap();
+        *free_pages = free_pages.checked_sub(needed)?;
         let mut bytes = self.memory.bytes();
         let start = bytes.len();
         bytes.resize(start + needed * PAGE, 0);
-        Some(FakeMemory { memory: self.memory.clone(), left: self.pages.clone(), start, size: needed * PAGE })
+        Some(FakeMemory {
+            memory: self.memory.clone(),
+            free_pages: self.free_pages.clone(),
+            start,
+            size: needed * PAGE,
+        })
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct FakeMemory {
     memory: GuestMemory,
-    /// Pages that can be given out.
-    left: Arc<Mutex<usize>>,
+    /// Number of free_pages that can still be allocated.
+    free_pages: Arc<Mutex<usize>>,
     start: usize,
     size: usize,
 }
 
 impl FakeMemory {
-    /// Where an access goes; the driver must not leave the memory.
-    fn place(&self, offset: usize, length: usize) -> core::ops::Range<usize> {
+    /// Range of an access in the memory, which must lie inside the allocation.
+    fn range(&self, offset: usize, length: usize) -> core::ops::Range<usize> {
         assert!(offset + length <= self.size, "{offset}+{length} is outside");
         self.start + offset..self.start + offset + length
     }
@@ -138,11 +143,11 @@ impl DmaMemory for FakeMemory {
     }
 
     fn read(&self, offset: usize, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self.memory.bytes()[self.place(offset, bytes.len())]);
+        bytes.copy_from_slice(&self.memory.bytes()[self.range(offset, bytes.len())]);
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
-        self.memory.bytes()[self.place(offset, bytes.len())].copy_from_slice(bytes);
+        self.memory.bytes()[self.range(offset, bytes.len())].copy_from_slice(bytes);
     }
 
     fn load_acquire(&self, offset: usize) -> u16 {
@@ -168,7 +173,7 @@ impl DmaMemory for FakeMemory {
 
 impl Drop for FakeMemory {
     fn drop(&mut self) {
-        *self.left.lock().unwrap() += self.size / PAGE;
+        *self.free_pages.lock().unwrap() += self.size / PAGE;
         self.memory.log(Event::Freed);
     }
 }

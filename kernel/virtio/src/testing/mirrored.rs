@@ -1,4 +1,4 @@
-//! Memory that is used in place: what the driver uses is copied out and back, since here the device's memory is a vector.
+//! Mirrored memory: each access copies the bytes out of the device's memory and back, since that is a vector.
 
 use std::sync::Mutex;
 use std::vec;
@@ -8,14 +8,14 @@ use super::dma::{FakeDma, FakeMemory};
 use crate::dma::mirrored::{ExclusiveRange, MirroredAllocator, MirroredMemory};
 use crate::dma::{DmaAllocator, DmaMemory};
 
-/// What is in memory before anything is.
+/// Contents of newly allocated memory, which must not leave the guest.
 pub(crate) const STALE_BYTE: u8 = 0xa5;
 
 #[derive(Debug)]
 pub(crate) struct FakeMirrored {
     memory: FakeMemory,
-    /// What is being used; made once, so that nothing allocates later.
-    used: Mutex<Vec<u8>>,
+    /// Bytes of the current access; allocated in advance, so that accesses do not allocate.
+    scratch: Mutex<Vec<u8>>,
 }
 
 impl MirroredAllocator for FakeDma {
@@ -25,7 +25,7 @@ impl MirroredAllocator for FakeDma {
         assert!(size.is_power_of_two() && size >= 4096);
         let memory = self.allocate(size)?;
         memory.write(0, &vec![STALE_BYTE; size]);
-        Some(FakeMirrored { memory, used: Mutex::new(vec![0; size]) })
+        Some(FakeMirrored { memory, scratch: Mutex::new(vec![0; size]) })
     }
 }
 
@@ -41,8 +41,8 @@ impl MirroredMemory for FakeMirrored {
     fn with_bytes<R>(&self, range: ExclusiveRange<'_>, action: impl FnOnce(&mut [u8]) -> R) -> R {
         let (start, length) = (range.start(), range.length());
         assert!(start < self.size() && length <= self.size());
-        let mut used = self.used.lock().unwrap();
-        let bytes = &mut used[..length];
+        let mut scratch = self.scratch.lock().unwrap();
+        let bytes = &mut scratch[..length];
         let (first, second) = bytes.split_at_mut(length.min(self.size() - start));
         self.memory.read(start, first);
         self.memory.read(0, second);

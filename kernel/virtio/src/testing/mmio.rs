@@ -4,12 +4,12 @@ use super::device_model::SharedDevice;
 use super::registers::{ModelRegisters, RegisterState};
 
 impl RegisterState {
-    /// A write to a register of virtio-mmio.
+    /// Handles a write to a virtio-mmio register.
     fn mmio_write(&mut self, offset: usize, value: u32) {
         match offset {
-            0x14 => self.offered_window = value,
+            0x14 => self.device_features_word = value,
             0x20 => self.accept(value),
-            0x24 => self.accepted_window = value,
+            0x24 => self.driver_features_word = value,
             0x30 => self.queue = value.try_into().unwrap(),
             0x38 => self.size = value,
             0x44 => self.enable(),
@@ -23,7 +23,7 @@ impl RegisterState {
         }
     }
 
-    /// A read from a register of virtio-mmio.
+    /// Handles a read from a virtio-mmio register.
     fn mmio_read(&mut self, offset: usize) -> u32 {
         match offset {
             0x0 => u32::from_le_bytes(*b"virt"),
@@ -40,7 +40,7 @@ impl RegisterState {
     }
 }
 
-/// The model behind registers of virtio-mmio.
+/// Creates virtio-mmio registers of the device model.
 pub(crate) fn mmio_registers(model: &SharedDevice) -> ModelRegisters {
     let mut state = RegisterState::new(model);
     let size = 0x100 + model.lock().unwrap().config.len();

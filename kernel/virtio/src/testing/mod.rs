@@ -14,6 +14,6 @@ pub(crate) use device_model::{DeviceModel, SharedDevice, TakenChain};
 pub(crate) use dma::{Event, FakeDma, FakeMemory};
 pub(crate) use mirrored::{FakeMirrored, STALE_BYTE};
 pub(crate) use mmio::mmio_registers;
-pub(crate) use pci::{CONFIG_VECTOR, FakePci, MODERN, MSIX_ENTRY, virtio_capability};
+pub(crate) use pci::{CONFIG_VECTOR, FakePci, MSIX_ENTRY, typical_capabilities, virtio_capability};
 pub(crate) use registers::{ModelRegisters, random_registers};
 pub(crate) use transport::FakeTransport;

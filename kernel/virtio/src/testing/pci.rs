@@ -1,4 +1,4 @@
-//! A PCI bus with one virtio device on it: configuration space, and the model's registers behind base addresses.
+//! A PCI bus with one virtio device: configuration space, and the device model's registers behind BARs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,38 +9,38 @@ use super::registers::ModelRegisters;
 use super::registers::RegisterState;
 use crate::transport::pci::{ConfigSpace, MapRegisters, PciAddress};
 
-/// Where base address 4 (64 bits wide) leads; offsets of structures behind it are those that QEMU has.
+/// Address in BAR 4, which is 64 bits wide; structures have QEMU's offsets in it.
 const BASE: u64 = 0x80_0000_4000;
 
-/// Where base address 1 (32 bits wide) leads: to the table of MSI-X.
+/// Address in BAR 1, which is 32 bits wide and contains the MSI-X table.
 const TABLE_BASE: u64 = 0xfebf_1000;
 
-/// Bytes from one queue's register for notifications to the next.
+/// `notify_off_multiplier`: distance of two notification registers, in bytes.
 const STRIDE: u32 = 4;
 
-/// The entry of MSI-X's table, after the device was taken into use: as the fake recorded it.
+/// Address at which the fake records writes to the MSI-X table entry in use.
 pub(crate) const MSIX_ENTRY: u64 = TABLE_BASE + 0x40;
 
-/// Where the fake records what the configuration's vector was set to.
+/// Address at which the fake records writes to `config_msix_vector`.
 pub(crate) const CONFIG_VECTOR: u64 = BASE + 0x10;
 
-/// A capability: its bytes after the link to the next one.
+/// A capability: its ID, and its bytes after the link to the next one.
 pub(crate) type Capability = (u8, Vec<u8>);
 
-/// A virtio capability for a structure.
-pub(crate) fn virtio_capability(kind: u8, bar: u8, offset: u32, length: u32) -> Capability {
-    let mut bytes = Vec::from([16, kind, bar, 0, 0, 0]);
+/// Creates a virtio capability.
+pub(crate) fn virtio_capability(cfg_type: u8, bar: u8, offset: u32, length: u32) -> Capability {
+    let mut bytes = Vec::from([16, cfg_type, bar, 0, 0, 0]);
     bytes.extend(offset.to_le_bytes());
     bytes.extend(length.to_le_bytes());
-    if kind == 2 {
+    if cfg_type == 2 {
         bytes[0] = 20;
         bytes.extend(STRIDE.to_le_bytes());
     }
     (9, bytes)
 }
 
-/// The capabilities of a usual device: one of another kind, all structures (with one too many), MSI-X.
-pub(crate) const MODERN: fn() -> Vec<Capability> = || {
+/// Creates the capabilities of a typical device: one of another ID, all structures (one of them twice), MSI-X.
+pub(crate) fn typical_capabilities() -> Vec<Capability> {
     let mut capabilities = Vec::from([
         (1, Vec::from([0; 6])),
         virtio_capability(5, 0, 0, 0),
@@ -58,22 +58,22 @@ pub(crate) const MODERN: fn() -> Vec<Capability> = || {
     msix.extend([0; 4]);
     capabilities.push((0x11, msix));
     capabilities
-};
+}
 
-/// The bus.
+/// A PCI bus with one device.
 #[derive(Debug)]
 pub(crate) struct FakePci {
     pub(crate) model: SharedDevice,
     pub(crate) address: PciAddress,
     pub(crate) space: Mutex<[u8; 256]>,
-    /// What was written to registers that the model does not know.
+    /// Values written to registers that the device model does not have.
     pub(crate) written: Arc<Mutex<BTreeMap<u64, u32>>>,
-    /// Whether the device takes vectors.
-    pub(crate) has_vectors: bool,
+    /// Whether the device accepts MSI-X vectors.
+    pub(crate) accepts_vectors: bool,
 }
 
 impl FakePci {
-    /// The model, with these identifiers of device and subsystem and these capabilities.
+    /// Creates a bus with the device model behind the given device ID, subsystem ID and capabilities.
     pub(crate) fn new(
         model: &SharedDevice,
         device: u16,
@@ -85,7 +85,7 @@ impl FakePci {
         space[2..4].copy_from_slice(&device.to_le_bytes());
         space[0x2e..0x30].copy_from_slice(&subsystem.to_le_bytes());
         space[0x6] = 0x10;
-        // An I/O port, memory below 4 GiB, and memory above.
+        // BAR 0 in I/O space, BAR 1 below 4 GiB, BAR 4 above.
         space[0x10..0x14].copy_from_slice(&0xc001_u32.to_le_bytes());
         space[0x14..0x18].copy_from_slice(&u32::try_from(TABLE_BASE).unwrap().to_le_bytes());
         space[0x20..0x28].copy_from_slice(&(BASE | 0xc).to_le_bytes());
@@ -99,25 +99,25 @@ impl FakePci {
         }
         let address = PciAddress { bus: 0, slot: 3, function: 0 };
         let written = Arc::default();
-        Self { model: model.clone(), address, space: Mutex::new(space), written, has_vectors: true }
+        Self { model: model.clone(), address, space: Mutex::new(space), written, accepts_vectors: true }
     }
 
-    /// The 32-bit register of configuration space.
+    /// Reads a 32-bit register of configuration space.
     pub(crate) fn register(&self, offset: usize) -> u32 {
         u32::from_le_bytes(self.space.lock().unwrap()[offset..offset + 4].try_into().unwrap())
     }
 
-    /// What was written to a register.
+    /// The value written to a register, if any.
     pub(crate) fn written(&self, address: u64) -> Option<u32> {
         self.written.lock().unwrap().get(&address).copied()
     }
 
-    /// The common configuration.
+    /// Behaviour of the common configuration structure.
     fn common(&self) -> impl FnMut(usize, u8, Option<u32>) -> u32 + Send + use<> {
         let mut state = RegisterState::new(&self.model);
         let written = self.written.clone();
-        // A device that takes no vectors shows none, whatever was written.
-        let refused = if self.has_vectors { 0 } else { 0xffff };
+        // A device that refuses vectors reads as `VIRTIO_MSI_NO_VECTOR`, whatever was written.
+        let refused = if self.accepts_vectors { 0 } else { 0xffff };
         let mut vector = 0xffff;
         move |offset, width, value| {
             assert_eq!(usize::from(width), common_width(offset), "{offset:#x}");
@@ -135,7 +135,7 @@ impl FakePci {
     }
 }
 
-/// How wide a register of the common configuration is.
+/// Width of a register of the common configuration, in bytes.
 fn common_width(offset: usize) -> usize {
     match offset {
         0x0..0x10 | 0x20..0x38 => 4,
@@ -146,8 +146,8 @@ fn common_width(offset: usize) -> usize {
 
 fn common_write(state: &mut RegisterState, offset: usize, value: u32) {
     match offset {
-        0x0 => state.offered_window = value,
-        0x8 => state.accepted_window = value,
+        0x0 => state.device_features_word = value,
+        0x8 => state.driver_features_word = value,
         0xc => state.accept(value),
         0x14 => state.model.lock().unwrap().set_status(value.try_into().unwrap()),
         0x16 => state.queue = value.try_into().unwrap(),
@@ -165,7 +165,7 @@ fn common_read(state: &RegisterState, offset: usize) -> u32 {
         0x15 => state.model.lock().unwrap().generation.into(),
         0x18 => state.max_size(),
         0x1c => state.is_enabled(),
-        // Not the queue's number: that would hide mistakes.
+        // Differs from the virtqueue's index, which the driver must not use instead.
         0x1e => u32::from(state.queue) + 2,
         _ => panic!("read from {offset:#x}"),
     }
@@ -179,15 +179,15 @@ impl ConfigSpace for FakePci {
 
     fn write(&self, address: PciAddress, offset: u8, value: u32) {
         assert!(address == self.address && offset.is_multiple_of(4));
-        let place = usize::from(offset);
+        let start = usize::from(offset);
         let mut value = value.to_le_bytes();
         let mut space = self.space.lock().unwrap();
         if offset == 4 {
-            // Of the status half some bits are fixed, the others are cleared by ones.
+            // In the status half some bits are fixed, and writing ones clears the others.
             value[2] = space[6];
             value[3] = space[7] & !value[3];
         }
-        space[place..place + 4].copy_from_slice(&value);
+        space[start..start + 4].copy_from_slice(&value);
     }
 }
 

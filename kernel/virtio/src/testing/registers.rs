@@ -7,10 +7,11 @@ use super::device_model::SharedDevice;
 use crate::registers::DeviceRegisters;
 use crate::transport::QueueAddresses;
 
-/// What a register does, given where it is, how wide the access is, and what is written.
+/// Behaviour of the registers: called with offset, width in bytes and, for writes, the value; returns the value
+/// read.
 type Behaviour = dyn FnMut(usize, u8, Option<u32>) -> u32 + Send;
 
-/// DeviceRegisters that behave as a function says.
+/// Registers whose behaviour is a closure.
 #[derive(Clone)]
 pub(crate) struct ModelRegisters {
     size: usize,
@@ -31,7 +32,7 @@ impl ModelRegisters {
         Self { size, behaviour: Arc::new(Mutex::new(Box::new(behaviour))) }
     }
 
-    /// An access, which must be inside and aligned.
+    /// Checks that an access lies inside the window and is aligned, and performs it.
     fn access(&self, offset: usize, width: u8, value: Option<u32>) -> u32 {
         let bytes = usize::from(width);
         assert!(offset + bytes <= self.size && offset.is_multiple_of(bytes), "{offset:#x}/{width}");
@@ -70,14 +71,14 @@ impl DeviceRegisters for ModelRegisters {
     }
 }
 
-/// DeviceRegisters that read as a random sequence, but for those that are to look right.
-pub(crate) fn random_registers(size: usize, seed: u64, right: &'static [(usize, u32)]) -> ModelRegisters {
+/// Registers that read as random values, except for the `fixed` ones, each an offset and a 32-bit value.
+pub(crate) fn random_registers(size: usize, seed: u64, fixed: &'static [(usize, u32)]) -> ModelRegisters {
     let mut state = seed | 1;
     ModelRegisters::new(size, move |offset, width, _| {
-        if let Some((_, value)) = right.iter().find(|(place, _)| *place == offset && width == 4) {
+        if let Some((_, value)) = fixed.iter().find(|(register, _)| *register == offset && width == 4) {
             return *value;
         }
-        // Xorshift (Marsaglia 2003). Every other value is small, as most that mean something are.
+        // Xorshift (Marsaglia 2003). Every other value is small, as most meaningful values are.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -86,31 +87,31 @@ pub(crate) fn random_registers(size: usize, seed: u64, right: &'static [(usize, 
     })
 }
 
-/// What both kinds of registers have between the driver and the model.
+/// State that virtio-mmio and virtio-pci registers keep between driver and device model.
 #[derive(Debug)]
 pub(super) struct RegisterState {
     pub(super) model: SharedDevice,
-    pub(super) offered_window: u32,
-    pub(super) accepted_window: u32,
+    pub(super) device_features_word: u32,
+    pub(super) driver_features_word: u32,
     pub(super) queue: u16,
     pub(super) size: u32,
-    /// Descriptors, driver and device area, the low half of each first.
+    /// Addresses of descriptor, driver and device area, the low half of each first.
     pub(super) addresses: [u32; 6],
 }
 
 impl RegisterState {
     pub(super) fn new(model: &SharedDevice) -> Self {
         let model = model.clone();
-        Self { model, offered_window: 0, accepted_window: 0, queue: 0, size: 0, addresses: [0; 6] }
+        Self { model, device_features_word: 0, driver_features_word: 0, queue: 0, size: 0, addresses: [0; 6] }
     }
 
     pub(super) fn offered(&self) -> u32 {
-        let bits = self.model.lock().unwrap().offered >> (32 * self.offered_window);
+        let bits = self.model.lock().unwrap().offered >> (32 * self.device_features_word);
         u32::try_from(bits & 0xffff_ffff).unwrap()
     }
 
     pub(super) fn accept(&self, bits: u32) {
-        self.model.lock().unwrap().accepted |= u64::from(bits) << (32 * self.accepted_window);
+        self.model.lock().unwrap().accepted |= u64::from(bits) << (32 * self.driver_features_word);
     }
 
     pub(super) fn max_size(&self) -> u32 {

@@ -1,4 +1,4 @@
-//! Ways to reach the model: directly, and by the registers of virtio-mmio.
+//! A transport that calls the device model directly.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -8,21 +8,21 @@ use super::device_model::{DeviceModel, SharedDevice};
 use crate::registers::DeviceRegisters;
 use crate::transport::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
 
-/// Calls the model for each call of the driver.
+/// Calls the device model for each call of the driver.
 #[derive(Debug)]
 pub(crate) struct FakeTransport {
     model: SharedDevice,
-    /// Whether interrupts say why they come.
-    tells: bool,
+    /// Whether interrupts have a known cause.
+    reports_cause: bool,
     config: ConfigRegisters,
 }
 
 impl FakeTransport {
-    pub(crate) fn new(model: &SharedDevice, tells: bool) -> Self {
-        Self { model: model.clone(), tells, config: ConfigRegisters(model.clone()) }
+    pub(crate) fn new(model: &SharedDevice, reports_cause: bool) -> Self {
+        Self { model: model.clone(), reports_cause, config: ConfigRegisters(model.clone()) }
     }
 
-    /// The model, also while a test that failed cleans up.
+    /// Locks the model, also while a failed test unwinds.
     fn model(&self) -> MutexGuard<'_, DeviceModel> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,13 +41,13 @@ impl Transport for FakeTransport {
         self.model().set_status(status.bits());
     }
 
-    fn offered_features(&mut self, window: u32) -> u32 {
-        u32::try_from(self.model().offered >> (32 * window) & 0xffff_ffff).unwrap()
+    fn offered_features(&mut self, word: u32) -> u32 {
+        u32::try_from(self.model().offered >> (32 * word) & 0xffff_ffff).unwrap()
     }
 
-    fn accept_features(&mut self, window: u32, features: u32) {
+    fn accept_features(&mut self, word: u32, features: u32) {
         let mut model = self.model();
-        model.accepted |= u64::from(features) << (32 * window);
+        model.accepted |= u64::from(features) << (32 * word);
         assert_eq!(model.accepted & !model.offered, 0);
     }
 
@@ -66,7 +66,7 @@ impl Transport for FakeTransport {
 
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {
         let bits = core::mem::take(&mut self.model().interrupt_status);
-        self.tells.then(|| InterruptCause::from_bits(bits))
+        self.reports_cause.then(|| InterruptCause::from_bits(bits))
     }
 
     fn config_generation(&self) -> u32 {
@@ -78,7 +78,7 @@ impl Transport for FakeTransport {
     }
 }
 
-/// The device configuration alone.
+/// Registers of the device-specific configuration.
 #[derive(Debug)]
 struct ConfigRegisters(SharedDevice);
 

@@ -8,7 +8,7 @@ use virtio_spec::DeviceStatus;
 use super::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
 use crate::registers::DeviceRegisters;
 
-/// Offsets of the registers (section 4.2.2). All are 32 bits wide, addresses are two of them.
+/// Register offsets (section 4.2.2). Registers are 32 bits wide, addresses are pairs of them.
 mod register {
     pub(super) const MAGIC: usize = 0x0;
     pub(super) const VERSION: usize = 0x4;
@@ -32,22 +32,22 @@ mod register {
     pub(super) const CONFIG: usize = 0x100;
 }
 
-/// "virt", little-endian.
+/// Value of the magic register: "virt", little-endian.
 const MAGIC: u32 = 0x7472_6976;
 
-/// The version of the interface without legacy.
+/// Value of the version register for the non-legacy interface.
 const VERSION: u32 = 2;
 
-/// Why there is no usable device behind a window.
+/// Why a register window is no usable device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MmioError {
-    /// The window is too small or does not begin as it must.
-    #[error("these are not registers of virtio-mmio")]
+    /// The window is too small, or has another magic value.
+    #[error("no virtio-mmio registers")]
     NotVirtio,
-    /// The device has another version of the interface, such as the legacy one.
+    /// The device implements another version, such as the legacy one.
     #[error("version {0} of virtio-mmio is not supported")]
     Version(u32),
-    /// The window is a placeholder (device ID 0).
+    /// The window is a placeholder without a device (device ID 0).
     #[error("there is no device")]
     NoDevice,
 }
@@ -57,16 +57,16 @@ pub enum MmioError {
 pub struct Mmio<R> {
     registers: R,
     id: u16,
-    /// Its line is edge-triggered and no other device's.
+    /// The interrupt line is edge-triggered and not shared.
     has_exclusive_line: bool,
 }
 
 impl<R: DeviceRegisters> Mmio<R> {
-    /// The device behind a window of registers.
+    /// Probes a window of registers.
     ///
     /// # Errors
     ///
-    /// There is none that can be used.
+    /// The window is no usable device.
     pub fn new(registers: R) -> Result<Self, MmioError> {
         if registers.size() < register::CONFIG || registers.read_u32(register::MAGIC) != MAGIC {
             return Err(MmioError::NotVirtio);
@@ -81,8 +81,8 @@ impl<R: DeviceRegisters> Mmio<R> {
         }
     }
 
-    /// The device's line is edge-triggered and no other device's. Then interrupts are taken without asking the device, as
-    /// messages are: that would cost more than all the rest where a hypervisor has to answer.
+    /// Declares that the device's interrupt line is edge-triggered and not shared. Interrupts are then acknowledged
+    /// without access to the device, as with MSI-X: each access would exit to the hypervisor.
     #[must_use]
     pub fn with_exclusive_line(self) -> Self {
         Self { has_exclusive_line: true, ..self }
@@ -103,13 +103,13 @@ impl<R: DeviceRegisters> Transport for Mmio<R> {
         self.registers.write_u32(register::STATUS, status.bits().into());
     }
 
-    fn offered_features(&mut self, window: u32) -> u32 {
-        self.registers.write_u32(register::DEVICE_FEATURES_SELECT, window);
+    fn offered_features(&mut self, word: u32) -> u32 {
+        self.registers.write_u32(register::DEVICE_FEATURES_SELECT, word);
         self.registers.read_u32(register::DEVICE_FEATURES)
     }
 
-    fn accept_features(&mut self, window: u32, features: u32) {
-        self.registers.write_u32(register::DRIVER_FEATURES_SELECT, window);
+    fn accept_features(&mut self, word: u32, features: u32) {
+        self.registers.write_u32(register::DRIVER_FEATURES_SELECT, word);
         self.registers.write_u32(register::DRIVER_FEATURES, features);
     }
 

@@ -1,7 +1,8 @@
-//! How a driver reaches its device: the trait that all transports share.
+//! The trait that all transports implement: access to device status, features, virtqueues, notifications and
+//! configuration.
 //!
-//! [`Device`](crate::device::Device) calls it in the order that virtio 1.2, section 3.1.1, demands; drivers see only
-//! `Device`. There are two implementations: [`mmio::Mmio`] and [`pci::Pci`].
+//! [`Device`](crate::device::Device) calls it in the order that virtio 1.2, section 3.1.1, demands; drivers use
+//! only `Device`. Implementations are [`mmio::Mmio`] and [`pci::Pci`].
 
 pub mod mmio;
 pub mod pci;
@@ -13,57 +14,57 @@ use virtio_spec::DeviceStatus;
 
 use crate::registers::DeviceRegisters;
 
-/// DeviceRegisters, status and queues of a device.
+/// Access to a device, independent of the bus.
 pub trait Transport: Debug {
-    /// What kind of device it is (virtio 1.2, section 5).
+    /// Virtio device ID (virtio 1.2, section 5).
     fn id(&self) -> u16;
 
-    /// The device status.
+    /// Reads the device status.
     fn status(&self) -> DeviceStatus;
 
-    /// Sets the device status; the empty one begins a reset, which has ended once it is read back.
+    /// Writes the device status; 0 starts a reset, which has completed once it reads as 0.
     fn set_status(&mut self, status: DeviceStatus);
 
-    /// 32 of the features that the device offers, from feature `32 * window` on.
-    fn offered_features(&mut self, window: u32) -> u32;
+    /// Reads 32 of the device's feature bits, from bit `32 * word` on.
+    fn offered_features(&mut self, word: u32) -> u32;
 
-    /// Accepts features, 32 at a time.
-    fn accept_features(&mut self, window: u32, features: u32);
+    /// Writes 32 of the driver's feature bits, from bit `32 * word` on.
+    fn accept_features(&mut self, word: u32, features: u32);
 
-    /// Prepares for interrupts, after a reset and before any queue is set up.
+    /// Assigns the interrupt vector for configuration changes, after a reset and before any virtqueue is set up.
     ///
     /// # Errors
     ///
-    /// The device does not take the vector.
+    /// The device refuses the vector.
     fn set_config_vector(&mut self) -> Result<(), TransportError> {
         Ok(())
     }
 
-    /// The largest size that a queue may have; 0 if there is no such queue.
+    /// Maximum size of a virtqueue, in descriptors; 0 if the device has no such virtqueue.
     fn max_queue_size(&mut self, queue: u16) -> u16;
 
-    /// Tells the device where a queue is and enables it.
+    /// Writes size and addresses of a virtqueue to the device and enables it.
     ///
     /// # Errors
     ///
-    /// The queue cannot be used.
+    /// The device cannot use the virtqueue.
     fn enable_queue(&mut self, queue: u16, addresses: &QueueAddresses) -> Result<Doorbell, TransportError>;
 
-    /// Notifies the device that there is something new in a queue.
+    /// Notifies the device of available buffers in a virtqueue.
     fn notify(&mut self, doorbell: Doorbell);
 
-    /// Takes an interrupt: why it came, after which its line is silent; `None` if the transport cannot tell, as with
-    /// messages.
+    /// Acknowledges an interrupt and returns its cause; a level-triggered line is deasserted. `None` if the
+    /// transport cannot tell the cause, as with MSI-X.
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause>;
 
-    /// Changes whenever the device configuration does (section 2.5).
+    /// Configuration generation, which changes whenever the device configuration does (section 2.5).
     fn config_generation(&self) -> u32;
 
-    /// The device configuration.
+    /// The device-specific configuration.
     fn config(&self) -> DeviceConfig<'_>;
 }
 
-/// Any transport, for those who find out at run time which one it is.
+/// A transport whose implementation is chosen at run time.
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn id(&self) -> u16 {
         (**self).id()
@@ -77,12 +78,12 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).set_status(status);
     }
 
-    fn offered_features(&mut self, window: u32) -> u32 {
-        (**self).offered_features(window)
+    fn offered_features(&mut self, word: u32) -> u32 {
+        (**self).offered_features(word)
     }
 
-    fn accept_features(&mut self, window: u32, features: u32) {
-        (**self).accept_features(window, features);
+    fn accept_features(&mut self, word: u32, features: u32) {
+        (**self).accept_features(word, features);
     }
 
     fn set_config_vector(&mut self) -> Result<(), TransportError> {
@@ -114,61 +115,61 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 }
 
-/// Where a queue's parts are, as the device sees addresses.
+/// Size and DMA addresses of a virtqueue's parts (section 2.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueAddresses {
-    /// How many descriptors there are: a power of two.
+    /// Number of descriptors, a power of two.
     pub size: u16,
-    /// The descriptors.
+    /// Descriptor area: the descriptor table.
     pub descriptors: u64,
-    /// What the driver writes: the available ring.
+    /// Driver area: the available ring.
     pub driver: u64,
-    /// What the device writes: the used ring.
+    /// Device area: the used ring.
     pub device: u64,
 }
 
-/// How to notify the device of a queue. Only the transport that made it can use it.
+/// Notification register of a virtqueue, for the transport that returned it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doorbell {
     pub(crate) queue: u16,
-    /// Of the register in the transport's window for notifications.
+    /// Offset of the register in the transport's notification window, in bytes.
     pub(crate) offset: usize,
 }
 
-/// Why an interrupt came.
+/// Cause of an interrupt. With neither field set the interrupt was raised by another device on the same line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterruptCause {
-    /// A queue has used buffers. Neither this nor `config`: it was another device's interrupt.
+    /// The device has used buffers of a virtqueue.
     pub queues: bool,
     /// The device configuration or the device status has changed.
     pub config: bool,
 }
 
 impl InterruptCause {
-    /// What the bits of both transports' interrupt status mean (virtio 1.2, sections 4.1.4.5 and 4.2.2).
+    /// Decodes the ISR status, which both transports have (virtio 1.2, sections 4.1.4.5 and 4.2.2).
     pub(crate) const fn from_bits(bits: u8) -> Self {
         Self { queues: bits & 1 != 0, config: bits & 2 != 0 }
     }
 }
 
-/// What a device refuses to do.
+/// Why a transport operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// It has no such queue, or none that is large enough.
-    #[error("the device has no such queue")]
+    /// The device has no such virtqueue, or not of that size.
+    #[error("the device has no such virtqueue")]
     NoQueue,
-    /// The queue is in use already, though the device has been reset.
-    #[error("the queue is in use already")]
+    /// The virtqueue is enabled already, though the device has been reset.
+    #[error("the virtqueue is enabled already")]
     QueueInUse,
-    /// The register for notifications is not where any can be.
-    #[error("the queue has no register for notifications")]
+    /// The notification register lies outside its window.
+    #[error("the virtqueue's notification register is out of range")]
     NoDoorbell,
-    /// It does not take the interrupt vector.
-    #[error("the device does not take the interrupt vector")]
+    /// The device refused the interrupt vector.
+    #[error("the device refuses the interrupt vector")]
     NoVector,
 }
 
-/// The device configuration: fields whose places depend on the kind of device.
+/// The device-specific configuration: its layout depends on the device ID.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceConfig<'transport> {
     registers: &'transport dyn DeviceRegisters,
@@ -177,37 +178,37 @@ pub struct DeviceConfig<'transport> {
 }
 
 impl<'transport> DeviceConfig<'transport> {
-    /// The part of `registers` from `start` on.
+    /// The configuration that begins `start` bytes into `registers`.
     #[must_use]
     pub fn new(registers: &'transport dyn DeviceRegisters, start: usize) -> Self {
         Self { registers, start, size: registers.size().saturating_sub(start) }
     }
 
-    /// Where a field is; `None` if it is not all there.
-    fn place(&self, offset: usize, size: usize) -> Option<usize> {
+    /// Offset of a field in `registers`; `None` if it does not lie inside the configuration.
+    fn field_offset(&self, offset: usize, size: usize) -> Option<usize> {
         let inside = offset.checked_add(size)? <= self.size;
         inside.then(|| self.start + offset)
     }
 
-    /// A field of one byte; `None` if the device does not have it.
+    /// Reads a field of one byte; `None` if the device does not have it.
     #[must_use]
     pub fn read_u8(&self, offset: usize) -> Option<u8> {
-        self.place(offset, 1).map(|place| self.registers.read_u8(place))
+        self.field_offset(offset, 1).map(|field_offset| self.registers.read_u8(field_offset))
     }
 
-    /// A field of two bytes.
+    /// Reads a field of two bytes.
     #[must_use]
     pub fn read_u16(&self, offset: usize) -> Option<u16> {
-        self.place(offset, 2).map(|place| self.registers.read_u16(place))
+        self.field_offset(offset, 2).map(|field_offset| self.registers.read_u16(field_offset))
     }
 
-    /// A field of four bytes.
+    /// Reads a field of four bytes.
     #[must_use]
     pub fn read_u32(&self, offset: usize) -> Option<u32> {
-        self.place(offset, 4).map(|place| self.registers.read_u32(place))
+        self.field_offset(offset, 4).map(|field_offset| self.registers.read_u32(field_offset))
     }
 
-    /// A field of eight bytes, read in two halves; see [`Transport::config_generation`].
+    /// Reads a field of eight bytes in two halves; see [`Transport::config_generation`].
     #[must_use]
     pub fn read_u64(&self, offset: usize) -> Option<u64> {
         let (low, high) = (self.read_u32(offset)?, self.read_u32(offset.checked_add(4)?)?);

@@ -1,19 +1,24 @@
-//! A split virtqueue: chains of buffers go to the device and come back, in any order (virtio 1.2, section 2.7).
+//! A split virtqueue: the driver makes descriptor chains available, and the device uses them in any order (virtio
+//! 1.2, section 2.7).
 //!
-//! A [`DescriptorChain`] is moved into [`Virtqueue::submit`] and out of [`Virtqueue::complete`], so while the device has it nobody else
-//! can touch its buffers. What was submitted is remembered in the driver's own memory. Of what the device writes only
-//! the used ring is read, and nothing in it is believed: an answer that cannot be is a [`QueueError`], and the queue
-//! is broken from then on. No operation costs more the larger the queue is.
+//! A [`DescriptorChain`] is moved into [`Virtqueue::submit`] and out of [`Virtqueue::complete`], so the driver
+//! cannot access its buffers while the device owns them. The state of submitted chains is kept in driver-private
+//! memory. Of the memory that the device writes only the used ring is read, and it is validated: an invalid entry
+//! is a [`QueueError`], which breaks the queue permanently. The cost of every operation is independent of the
+//! queue's size.
 //!
 //! # Notifications
 //!
-//! With `VIRTIO_F_EVENT_IDX` each side says at which index it wants to hear of the other (sections 2.7.7 and 2.7.10):
+//! With `VIRTIO_F_EVENT_IDX` each side publishes the ring index at which it wants to be notified (sections 2.7.7
+//! and 2.7.10):
 //!
-//! - [`Virtqueue::notify`] tells the device of what was submitted, once for any number of submissions and only if it asked.
-//! - An interrupt is asked for only once the used ring is empty ([`Virtqueue::complete_or_arm`]), so none comes while
-//!   completions are being worked off; or, for queues where nobody waits for completions, only with [`Virtqueue::arm`].
+//! - [`Virtqueue::notify`] notifies the device (available buffer notification) at most once for any number of
+//!   submissions, and only if `avail_event` asks for it.
+//! - The interrupt (used buffer notification) is armed by [`Virtqueue::complete_or_arm`] only once the used ring is
+//!   empty, so none is raised while completions are processed. Queues whose completions are collected later arm it
+//!   with [`Virtqueue::arm`] only.
 //!
-//! Both are "store, fence, load" against the same on the other side: whoever is second sees what the first has stored.
+//! Both are a store, a full barrier and a load, as on the other side: at least one side sees the other's store.
 
 #[cfg(test)]
 mod tests;
@@ -25,86 +30,87 @@ use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
 use crate::transport::{Doorbell, QueueAddresses, Transport};
 use vring::Vring;
 
-/// The largest size of a split virtqueue (virtio 1.2, section 2.7).
+/// Maximum size of a split virtqueue, in descriptors (virtio 1.2, section 2.7).
 const MAX_SIZE: u16 = 1 << 15;
 
-/// Buffers that go to the device together, as the driver that owns them sees them.
+/// Buffers that the device gets as one descriptor chain.
 pub trait DescriptorChain {
-    /// Its parts: first those that the device reads, then those that it writes, at least one in all.
+    /// Segments of the chain: device-readable ones first, then device-writable ones, at least one in all.
     ///
-    /// It must give the same whenever it is asked.
+    /// All calls return the same segments.
     fn segments(&self) -> impl Iterator<Item = DmaSegment>;
 }
 
-/// Names a chain from its submission to its completion.
+/// Identifies a chain from its submission to its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(u16);
 
-/// A chain that the device is done with.
+/// A chain that the device has used.
 #[derive(Debug)]
 pub struct UsedChain<C> {
-    /// What [`Virtqueue::submit`] gave for it.
+    /// The token that [`Virtqueue::submit`] returned.
     pub token: Token,
     /// The chain.
     pub chain: C,
-    /// How many bytes the device says to have written: at most what the chain's writable parts hold together.
+    /// Number of bytes written, as reported by the device (`len`): at most the size of the chain's writable
+    /// segments.
     pub written: u32,
 }
 
-/// What the device did that it must not do.
+/// A protocol violation by the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// It says to have used more chains than it has.
+    /// The used ring's index advanced by more than the number of chains in flight.
     #[error("the used ring's index jumped")]
     IndexJump,
-    /// It returned something that cannot be the number of a chain.
-    #[error("the used ring names no descriptor")]
+    /// The used ring names an index outside the descriptor table.
+    #[error("the used ring names no descriptor of the queue")]
     NoDescriptor,
-    /// It returned a chain that it does not have.
+    /// The used ring names a descriptor that is not the head of a chain in flight.
     #[error("the used ring names a chain that is not in flight")]
     NotInFlight,
-    /// It says to have written more than there is room for.
-    #[error("the used ring tells of more bytes than there was room for")]
+    /// The used ring reports more bytes than the chain's writable segments hold.
+    #[error("the used ring reports more bytes than the chain can hold")]
     TooLong,
 }
 
-/// A chain that was not taken, and why.
+/// A chain that was not submitted, and the reason.
 #[derive(Debug)]
 pub struct Refused<C> {
-    /// The chain, back with its owner.
+    /// The chain, returned to its owner.
     pub chain: C,
     /// The reason.
     pub error: SubmitError,
 }
 
-/// Why a chain was not taken.
+/// Why a chain was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// Not enough descriptors are free, or the chain is empty.
+    /// Too few descriptors are free, or the chain is empty.
     #[error("no room in the queue")]
     Full,
-    /// The device broke the queue earlier.
+    /// The device has broken the queue.
     #[error("the queue is broken: {0}")]
     Broken(QueueError),
 }
 
-/// What the driver remembers of a descriptor.
+/// Driver-private state of a descriptor.
 #[derive(Debug)]
 struct Descriptor<C> {
-    /// The next free one, or the next one of the chain.
+    /// Index of the next descriptor in the free list, or in the chain.
     next: u16,
-    /// In the first one of a chain that the device has, what there is to know about the chain.
+    /// In the head of a chain in flight, the state of that chain.
     in_flight: Option<InFlight<C>>,
 }
 
 #[derive(Debug)]
 struct InFlight<C> {
     chain: C,
-    /// Its last descriptor.
+    /// Index of the chain's last descriptor.
     last: u16,
-    /// How many descriptors it has.
+    /// Number of descriptors in the chain.
     length: u16,
-    /// How much the device may write.
+    /// Total size of the device-writable segments, in bytes.
     writable: u32,
 }
 
@@ -115,28 +121,32 @@ pub struct Virtqueue<M, C> {
     doorbell: Doorbell,
     /// Whether `VIRTIO_F_EVENT_IDX` was negotiated.
     has_event_index: bool,
-    /// As many as the queue's size, a power of two; every index into it was made here.
+    /// One per descriptor of the queue, whose size is a power of two; every index into it was created by the
+    /// driver.
     descriptors: Vec<Descriptor<C>>,
     first_free: u16,
     free: u16,
-    /// How many chains the device has.
+    /// Number of chains in flight: submitted and not completed.
     in_flight: u16,
-    /// How many chains were ever submitted, and how many were when the device was last told or found not to want to be.
-    offered: u16,
-    announced: u16,
-    /// How many chains were ever completed, and how many the device was last seen to have used.
-    completed: u16,
-    used: u16,
-    /// The index at which an interrupt comes, if one was asked for.
-    armed: Option<u16>,
+    /// Index of the available ring (`idx`): number of submitted chains, modulo 65536.
+    avail_index: u16,
+    /// Value of `avail_index` at the last call of [`Virtqueue::notify`].
+    notified_index: u16,
+    /// Index of the used ring up to which chains have been completed, modulo 65536.
+    completed_index: u16,
+    /// Index of the used ring (`idx`) as last read.
+    used_index: u16,
+    /// The `used_event` at which the device raises an interrupt, if the interrupt is armed.
+    armed_event: Option<u16>,
     broken: Option<QueueError>,
 }
 
 impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
-    /// A queue of `size` descriptors, rounded down to a power of two; `None` if it is 0 or there is no memory.
+    /// Creates a queue of `size` descriptors, rounded down to a power of two; `None` if that is 0, or there is no
+    /// memory.
     ///
-    /// No interrupts are asked for yet. [`Device::setup_queue`](crate::device::Device::setup_queue) makes queues that a device
-    /// knows of.
+    /// The interrupt is disarmed. [`Device::setup_queue`](crate::device::Device::setup_queue) creates queues and
+    /// registers them with the device.
     pub fn new(dma: &impl DmaAllocator<Memory = M>, size: u16, has_event_index: bool) -> Option<Self> {
         let size = 1 << size.min(MAX_SIZE).checked_ilog2()?;
         let mut descriptors = Vec::new();
@@ -151,57 +161,58 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
             first_free: 0,
             free: size,
             in_flight: 0,
-            offered: 0,
-            announced: 0,
-            completed: 0,
-            used: 0,
-            armed: None,
+            avail_index: 0,
+            notified_index: 0,
+            completed_index: 0,
+            used_index: 0,
+            armed_event: None,
             broken: None,
         };
         queue.disarm();
         Some(queue)
     }
 
-    /// What the device is told about it.
+    /// Size and DMA addresses of the queue's parts.
     #[must_use]
     pub fn addresses(&self) -> QueueAddresses {
         self.ring.addresses()
     }
 
-    /// Sets how to notify the device.
+    /// Sets the doorbell through which the device is notified.
     pub(crate) const fn set_doorbell(&mut self, doorbell: Doorbell) {
         self.doorbell = doorbell;
     }
 
-    /// How many descriptors it has: no chain may have more parts.
+    /// Number of descriptors: the maximum number of segments in a chain.
     #[must_use]
     pub const fn size(&self) -> u16 {
         self.ring.size()
     }
 
-    /// How many descriptors are free.
+    /// Number of free descriptors.
     #[must_use]
     pub const fn free(&self) -> u16 {
         self.free
     }
 
-    /// How many chains the device has.
+    /// Number of chains in flight: submitted and not completed.
     #[must_use]
     pub const fn in_flight(&self) -> u16 {
         self.in_flight
     }
 
-    /// Whether the device has used something that [`Virtqueue::complete`] has not returned yet.
+    /// Whether the device has used chains that [`Virtqueue::complete`] has not returned yet.
     #[must_use]
     pub fn has_used(&self) -> bool {
-        self.ring.used_index() != self.completed
+        self.ring.used_index() != self.completed_index
     }
 
-    /// Gives a chain to the device, which may look at it from now on; [`Virtqueue::notify`] makes it look.
+    /// Makes a chain available to the device, which may process it from now on; [`Virtqueue::notify`] wakes a
+    /// device that waits.
     ///
     /// # Errors
     ///
-    /// The chain comes back if there is no room or the queue is broken.
+    /// Returns the chain if too few descriptors are free or the queue is broken.
     pub fn submit(&mut self, chain: C) -> Result<Token, Refused<C>> {
         if let Some(error) = self.broken {
             return Err(Refused { chain, error: SubmitError::Broken(error) });
@@ -212,18 +223,19 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
             return Err(Refused { chain, error: SubmitError::Full });
         };
         let head = self.first_free;
-        let (last, writable) = self.describe(&chain, length);
+        let (last, writable) = self.write_descriptors(&chain, length);
         self.first_free = self.descriptors[usize::from(last)].next;
         self.free -= length;
         self.descriptors[usize::from(head)].in_flight = Some(InFlight { chain, last, length, writable });
         self.in_flight += 1;
-        self.ring.offer(self.offered, head);
-        self.offered = self.offered.wrapping_add(1);
+        self.ring.push_available(self.avail_index, head);
+        self.avail_index = self.avail_index.wrapping_add(1);
         Ok(Token(head))
     }
 
-    /// Writes the descriptors of a chain, which become the first free ones; the last of them, and how much is writable.
-    fn describe(&self, chain: &C, length: u16) -> (u16, u32) {
+    /// Writes the descriptors of a chain into the first descriptors of the free list; returns the last of them, and
+    /// the total size of the writable segments.
+    fn write_descriptors(&self, chain: &C, length: u16) -> (u16, u32) {
         let (mut last, mut index) = (self.first_free, self.first_free);
         let mut writable = 0_u32;
         for (number, segment) in (1..=length).zip(chain.segments()) {
@@ -237,139 +249,142 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         (last, writable)
     }
 
-    /// Tells the device about what was submitted since the last call, if it wants to know.
+    /// Notifies the device of the chains submitted since the last call, unless it suppresses the notification.
     pub fn notify(&mut self, transport: &mut impl Transport) {
-        if self.offered == self.announced {
+        if self.avail_index == self.notified_index {
             return;
         }
-        let before = core::mem::replace(&mut self.announced, self.offered);
-        // Either the device sees the new index before it sleeps, or here its wish to be woken is seen (section
-        // 2.7.13.4.1).
+        let before = core::mem::replace(&mut self.notified_index, self.avail_index);
+        // Full barrier between the store of the index and the load of `avail_event`: either the device sees the new
+        // index before it waits, or the driver sees that it wants a notification (section 2.7.13.4.1).
         self.ring.fence();
         let wanted = if self.has_event_index {
-            is_passed(self.ring.notify_event(), before, self.offered)
+            needs_event(self.ring.avail_event(), before, self.avail_index)
         } else {
-            !self.ring.is_notify_refused()
+            !self.ring.is_notify_suppressed()
         };
         if wanted {
             transport.notify(self.doorbell);
         }
     }
 
-    /// A chain that the device is done with, if there is one.
+    /// Returns the next chain that the device has used, if there is one.
     ///
     /// # Errors
     ///
-    /// The device has, now or earlier, written something into the used ring that cannot be.
+    /// The device has broken the queue by an invalid entry in the used ring.
     pub fn complete(&mut self) -> Result<Option<UsedChain<C>>, QueueError> {
-        if self.completed == self.used {
-            self.look()?;
+        if self.completed_index == self.used_index {
+            self.update_used_index()?;
         } else if let Some(error) = self.broken {
             return Err(error);
         }
-        if self.completed == self.used {
+        if self.completed_index == self.used_index {
             return Ok(None);
         }
-        let (id, written) = self.ring.used_element(self.completed);
-        match self.take(id, written) {
+        let (id, written) = self.ring.used_element(self.completed_index);
+        match self.take_chain(id, written) {
             Ok(used) => Ok(Some(used)),
             Err(error) => Err(self.fail(error)),
         }
     }
 
-    /// As [`Virtqueue::complete`], but if there is none an interrupt has been asked for when the next one comes.
+    /// Like [`Virtqueue::complete`]; if there is no used chain, arms the interrupt for the next one.
     ///
     /// # Errors
     ///
-    /// As for [`Virtqueue::complete`].
+    /// See [`Virtqueue::complete`].
     pub fn complete_or_arm(&mut self) -> Result<Option<UsedChain<C>>, QueueError> {
         let used = self.complete()?;
         if used.is_none() && self.arm(1)? { self.complete() } else { Ok(used) }
     }
 
-    /// Asks for an interrupt when `count` more chains have been used; whether they have been already, so that there
-    /// may be no interrupt.
+    /// Arms the interrupt for when `count` more chains have been used; returns `true` if they have been used
+    /// already, in which case there may be no interrupt.
     ///
-    /// Without `VIRTIO_F_EVENT_IDX` interrupts come from the first one on, until [`Virtqueue::disarm`].
+    /// Without `VIRTIO_F_EVENT_IDX` the device raises an interrupt for every used chain until
+    /// [`Virtqueue::disarm`].
     ///
     /// # Errors
     ///
-    /// As for [`Virtqueue::complete`].
+    /// See [`Virtqueue::complete`].
     pub fn arm(&mut self, count: u16) -> Result<bool, QueueError> {
         let count = count.max(1);
-        let event = if self.has_event_index { self.completed.wrapping_add(count - 1) } else { 0 };
-        if self.armed == Some(event) {
-            // Nothing can be missed: since this was stored and looked at, every change is an interrupt.
+        let event = if self.has_event_index { self.completed_index.wrapping_add(count - 1) } else { 0 };
+        if self.armed_event == Some(event) {
+            // No used chain is missed: `used_event` is unchanged since the used ring's index was last read with it
+            // armed.
             return Ok(false);
         }
-        self.armed = Some(event);
+        self.armed_event = Some(event);
         if self.has_event_index {
-            self.ring.set_interrupt_event(event);
+            self.ring.set_used_event(event);
         } else {
-            self.ring.refuse_interrupts(false);
+            self.ring.suppress_interrupts(false);
         }
-        // Either the device sees the wish, or here its new index is seen (section 2.7.8.2).
+        // Full barrier: either the device sees `used_event`, or the driver sees the device's new index (section
+        // 2.7.8.2).
         self.ring.fence();
-        self.look()?;
-        Ok(self.used.wrapping_sub(self.completed) >= count)
+        self.update_used_index()?;
+        Ok(self.used_index.wrapping_sub(self.completed_index) >= count)
     }
 
-    /// Asks for no interrupts until [`Virtqueue::arm`]. This is a hint: some may come.
+    /// Disarms the interrupt until [`Virtqueue::arm`]. This is a hint: the device may still raise interrupts.
     pub fn disarm(&mut self) {
-        self.armed = None;
+        self.armed_event = None;
         if self.has_event_index {
-            // The index that was passed last is passed again only after 65536 chains.
-            self.ring.set_interrupt_event(self.completed.wrapping_sub(1));
+            // The index that was passed last is reached again only after 65536 chains.
+            self.ring.set_used_event(self.completed_index.wrapping_sub(1));
         } else {
-            self.ring.refuse_interrupts(true);
+            self.ring.suppress_interrupts(true);
         }
     }
 
-    /// Whether an interrupt was asked for.
+    /// Whether the interrupt is armed.
     #[must_use]
     pub const fn is_armed(&self) -> bool {
-        self.armed.is_some()
+        self.armed_event.is_some()
     }
 
-    /// Looks how many chains the device has used.
-    fn look(&mut self) -> Result<(), QueueError> {
+    /// Reads the used ring's index and validates it.
+    fn update_used_index(&mut self) -> Result<(), QueueError> {
         if let Some(error) = self.broken {
             return Err(error);
         }
         let used = self.ring.used_index();
-        if used.wrapping_sub(self.completed) > self.in_flight {
+        if used.wrapping_sub(self.completed_index) > self.in_flight {
             return Err(self.fail(QueueError::IndexJump));
         }
-        self.used = used;
+        self.used_index = used;
         Ok(())
     }
 
-    /// Takes a chain back that the device says to be done with.
-    fn take(&mut self, id: u32, written: u32) -> Result<UsedChain<C>, QueueError> {
+    /// Takes the chain of a used ring entry back, and returns its descriptors to the free list.
+    fn take_chain(&mut self, id: u32, written: u32) -> Result<UsedChain<C>, QueueError> {
         let head = u16::try_from(id).map_err(|_| QueueError::NoDescriptor)?;
         let descriptor = self.descriptors.get_mut(usize::from(head)).ok_or(QueueError::NoDescriptor)?;
         let InFlight { chain, last, length, .. } =
             descriptor.in_flight.take_if(|in_flight| written <= in_flight.writable).ok_or(
                 if descriptor.in_flight.is_some() { QueueError::TooLong } else { QueueError::NotInFlight },
             )?;
-        // The chain's descriptors are linked among themselves still: they become the first free ones.
+        // The chain's descriptors are still linked: the chain as a whole becomes the front of the free list.
         self.descriptors[usize::from(last)].next = self.first_free;
         self.first_free = head;
         self.free += length;
         self.in_flight -= 1;
-        self.completed = self.completed.wrapping_add(1);
+        self.completed_index = self.completed_index.wrapping_add(1);
         Ok(UsedChain { token: Token(head), chain, written })
     }
 
-    /// Breaks the queue.
+    /// Breaks the queue permanently.
     const fn fail(&mut self, error: QueueError) -> QueueError {
         self.broken = Some(error);
         error
     }
 }
 
-/// Whether an index that goes from `before` to `after` passes `event`, all modulo 65536 (`vring_need_event` in
+/// Whether an index that advances from `before` to `after` passes `event`, modulo 65536 (`vring_need_event` in
 /// section 2.7.10).
-const fn is_passed(event: u16, before: u16, after: u16) -> bool {
+const fn needs_event(event: u16, before: u16, after: u16) -> bool {
     after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
 }

@@ -1,4 +1,4 @@
-//! The queue against a device that behaves, and one that does not.
+//! The virtqueue with a correct device model; the submodules have malicious devices and random operations.
 
 mod hostile_device;
 mod random_ops;
@@ -14,16 +14,16 @@ use crate::device::Device;
 use crate::dma::{DmaBuffer, DmaSegment};
 use crate::testing::{DeviceModel, Event, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 
-/// A buffer of which the device reads the first part and writes the rest.
+/// A chain whose first descriptor is device-readable, and the others device-writable parts of the same buffer.
 #[derive(Debug)]
-struct Pair {
+struct TestChain {
     buffer: DmaBuffer<FakeMemory>,
     readable: usize,
-    /// Descriptors for what is writable.
+    /// Number of device-writable descriptors.
     pieces: usize,
 }
 
-impl DescriptorChain for Pair {
+impl DescriptorChain for TestChain {
     fn segments(&self) -> impl Iterator<Item = DmaSegment> {
         let rest = self.buffer.size() - self.readable;
         let size = rest / self.pieces.max(1);
@@ -35,14 +35,14 @@ impl DescriptorChain for Pair {
     }
 }
 
-struct Bench {
+struct Harness {
     device: Device<FakeTransport>,
-    queue: Virtqueue<FakeMemory, Pair>,
+    queue: Virtqueue<FakeMemory, TestChain>,
     model: SharedDevice,
     buffers: Vec<DmaBuffer<FakeMemory>>,
 }
 
-impl Bench {
+impl Harness {
     fn new(size: u16, has_event_index: bool) -> Self {
         let model = DeviceModel::new(4, 0, &[size]);
         if !has_event_index {
@@ -57,11 +57,11 @@ impl Bench {
         Self { device, queue, model, buffers }
     }
 
-    /// Submits a chain of so many descriptors, the first of which says `mark`.
+    /// Submits a chain of `descriptors` descriptors, the first of which contains `mark`.
     fn submit(&mut self, mark: u32, descriptors: usize) -> Option<Token> {
         let mut buffer = self.buffers.pop().unwrap();
         buffer.write(0, &mark.to_le_bytes());
-        match self.queue.submit(Pair { buffer, readable: 4, pieces: descriptors - 1 }) {
+        match self.queue.submit(TestChain { buffer, readable: 4, pieces: descriptors - 1 }) {
             Ok(token) => Some(token),
             Err(refused) => {
                 assert_eq!(refused.error, SubmitError::Full);
@@ -75,7 +75,7 @@ impl Bench {
         self.queue.notify(self.device.transport());
     }
 
-    /// Completes a chain, whose mark is returned with what the device wrote.
+    /// Completes a chain; returns its token, its mark and the bytes that the device wrote.
     fn complete(&mut self) -> Option<(Token, u32, Vec<u8>)> {
         let used = self.queue.complete_or_arm().unwrap()?;
         let (mut mark, mut written) = ([0; 4], vec![0; usize::try_from(used.written).unwrap()]);
@@ -85,13 +85,13 @@ impl Bench {
         Some((used.token, u32::from_le_bytes(mark), written))
     }
 
-    /// The device takes one chain and returns it with its mark as data.
+    /// Has the device use one chain, to which it writes the chain's mark.
     fn echo(&self) -> bool {
         let mut model = self.model.lock().unwrap();
         let Some(chain) = model.take(0) else { return false };
         let mark = model.gather(&chain);
         let written = model.scatter(&chain, &mark);
-        model.put(0, chain.head, written);
+        model.use_chain(0, chain.head, written);
         true
     }
 
@@ -102,10 +102,10 @@ impl Bench {
 }
 
 #[test]
-fn sizes_are_rounded_down_to_powers_of_two() {
+fn queue_size_is_rounded_down_to_power_of_two() {
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 1000);
-    let size = |size| Virtqueue::<_, Pair>::new(&dma, size, true).map(|queue| queue.size());
+    let size = |size| Virtqueue::<_, TestChain>::new(&dma, size, true).map(|queue| queue.size());
     assert_eq!(
         [0, 1, 2, 3, 255, 256, 65535].map(size),
         [None, Some(1), Some(2), Some(2), Some(128), Some(256), Some(32768)]
@@ -113,48 +113,48 @@ fn sizes_are_rounded_down_to_powers_of_two() {
 }
 
 #[test]
-fn no_memory_is_no_queue() {
+fn queue_creation_fails_without_memory() {
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 1);
-    assert!(Virtqueue::<_, Pair>::new(&dma, 256, true).is_none());
-    assert!(Virtqueue::<_, Pair>::new(&dma, 64, true).is_some());
+    assert!(Virtqueue::<_, TestChain>::new(&dma, 256, true).is_none());
+    assert!(Virtqueue::<_, TestChain>::new(&dma, 64, true).is_some());
 }
 
 #[test]
-fn chains_come_back_in_any_order() {
-    let mut bench = Bench::new(16, true);
-    let tokens: Vec<_> = (0..5).map(|mark| bench.submit(mark, 3).unwrap()).collect();
+fn chains_complete_in_order_of_use() {
+    let mut harness = Harness::new(16, true);
+    let tokens: Vec<_> = (0..5).map(|mark| harness.submit(mark, 3).unwrap()).collect();
     let chains: Vec<_> = {
-        let mut model = bench.model.lock().unwrap();
+        let mut model = harness.model.lock().unwrap();
         iter::from_fn(|| model.take(0)).collect()
     };
     assert_eq!(chains.len(), 5);
     assert!(chains.iter().all(|chain| chain.parts.len() == 3));
     for place in [3, 0, 4, 2, 1] {
-        bench.model.lock().unwrap().put(0, chains[place].head, 0);
+        harness.model.lock().unwrap().use_chain(0, chains[place].head, 0);
     }
-    let order: Vec<_> = iter::from_fn(|| bench.complete()).map(|(token, mark, _)| (token, mark)).collect();
+    let order: Vec<_> = iter::from_fn(|| harness.complete()).map(|(token, mark, _)| (token, mark)).collect();
     let expected = [3, 0, 4, 2, 1].map(|mark: u32| (tokens[usize::try_from(mark).unwrap()], mark));
     assert_eq!(order, expected);
-    assert_eq!(bench.queue.in_flight(), 0);
+    assert_eq!(harness.queue.in_flight(), 0);
 }
 
 #[test]
-fn a_full_queue_gives_the_chain_back() {
-    let mut bench = Bench::new(8, true);
-    assert!(bench.submit(0, 9).is_none());
-    assert!(bench.submit(1, 5).is_some());
-    assert!(bench.submit(2, 4).is_none());
-    assert!(bench.submit(3, 3).is_some());
-    assert!(bench.submit(4, 1).is_none());
-    assert!(bench.echo());
-    assert_eq!(bench.complete().map(|used| used.1), Some(1));
-    assert!(bench.submit(5, 5).is_some());
-    assert_eq!(bench.buffers.len(), 62);
+fn submit_to_full_queue_returns_chain() {
+    let mut harness = Harness::new(8, true);
+    assert!(harness.submit(0, 9).is_none());
+    assert!(harness.submit(1, 5).is_some());
+    assert!(harness.submit(2, 4).is_none());
+    assert!(harness.submit(3, 3).is_some());
+    assert!(harness.submit(4, 1).is_none());
+    assert!(harness.echo());
+    assert_eq!(harness.complete().map(|used| used.1), Some(1));
+    assert!(harness.submit(5, 5).is_some());
+    assert_eq!(harness.buffers.len(), 62);
 }
 
 #[test]
-fn an_empty_chain_is_refused() {
+fn submit_refuses_empty_chain() {
     #[derive(Debug)]
     struct Empty;
     impl DescriptorChain for Empty {
@@ -169,137 +169,137 @@ fn an_empty_chain_is_refused() {
 }
 
 #[test]
-fn a_device_that_works_is_not_notified() {
-    let mut bench = Bench::new(16, true);
+fn running_device_is_not_notified() {
+    let mut harness = Harness::new(16, true);
     for mark in 0..4 {
-        bench.submit(mark, 2);
-        bench.notify();
+        harness.submit(mark, 2);
+        harness.notify();
     }
-    // It said nothing since the first: it has not looked yet.
-    assert_eq!(bench.counts().0, 1);
-    assert!(bench.echo() && bench.echo());
-    bench.submit(4, 2);
-    bench.notify();
-    assert_eq!(bench.counts().0, 1);
-    while bench.echo() {}
-    bench.submit(5, 2);
-    bench.submit(6, 2);
-    bench.notify();
-    bench.notify();
-    assert_eq!(bench.counts().0, 2);
+    // The device has not set `avail_event` since the first notification.
+    assert_eq!(harness.counts().0, 1);
+    assert!(harness.echo() && harness.echo());
+    harness.submit(4, 2);
+    harness.notify();
+    assert_eq!(harness.counts().0, 1);
+    while harness.echo() {}
+    harness.submit(5, 2);
+    harness.submit(6, 2);
+    harness.notify();
+    harness.notify();
+    assert_eq!(harness.counts().0, 2);
 }
 
 #[test]
-fn the_index_is_stored_before_the_wish_is_looked_at() {
-    let mut bench = Bench::new(16, true);
-    bench.submit(0, 1);
-    bench.model.lock().unwrap().memory.events();
-    bench.notify();
-    assert_eq!(bench.model.lock().unwrap().memory.events(), [Event::Fence, Event::Notified(0)]);
-    // Nothing new costs nothing.
-    bench.notify();
-    assert_eq!(bench.model.lock().unwrap().memory.events(), []);
+fn notify_stores_index_before_loading_avail_event() {
+    let mut harness = Harness::new(16, true);
+    harness.submit(0, 1);
+    harness.model.lock().unwrap().memory.events();
+    harness.notify();
+    assert_eq!(harness.model.lock().unwrap().memory.events(), [Event::Fence, Event::Notified(0)]);
+    // Without new chains there is no barrier and no notification.
+    harness.notify();
+    assert_eq!(harness.model.lock().unwrap().memory.events(), []);
 }
 
 #[test]
-fn interrupts_come_only_after_the_ring_was_found_empty() {
-    let mut bench = Bench::new(16, true);
-    (0..6).for_each(|mark| assert!(bench.submit(mark, 2).is_some()));
-    assert!(bench.echo());
-    // Nobody asked yet.
-    assert_eq!(bench.counts().1, 0);
-    assert!(bench.complete().is_some() && bench.complete().is_none());
-    assert!(bench.echo() && bench.echo());
-    assert_eq!(bench.counts().1, 1);
-    assert!(bench.complete().is_some());
-    // While there is something left, none is needed.
-    assert!(bench.echo());
-    assert_eq!(bench.counts().1, 1);
-    while bench.complete().is_some() {}
-    assert!(bench.echo());
-    assert_eq!(bench.counts().1, 2);
+fn interrupt_is_armed_only_when_used_ring_is_empty() {
+    let mut harness = Harness::new(16, true);
+    (0..6).for_each(|mark| assert!(harness.submit(mark, 2).is_some()));
+    assert!(harness.echo());
+    // Not armed yet.
+    assert_eq!(harness.counts().1, 0);
+    assert!(harness.complete().is_some() && harness.complete().is_none());
+    assert!(harness.echo() && harness.echo());
+    assert_eq!(harness.counts().1, 1);
+    assert!(harness.complete().is_some());
+    // Not armed while used chains are left.
+    assert!(harness.echo());
+    assert_eq!(harness.counts().1, 1);
+    while harness.complete().is_some() {}
+    assert!(harness.echo());
+    assert_eq!(harness.counts().1, 2);
 }
 
 #[test]
-fn what_is_used_just_when_an_interrupt_is_asked_for_is_found() {
+fn chain_used_while_arming_is_completed() {
     for has_event_index in [true, false] {
-        let mut bench = Bench::new(16, has_event_index);
-        assert!(bench.submit(1, 2).is_some());
-        let (model, memory) = (bench.model.clone(), bench.model.lock().unwrap().memory.clone());
+        let mut harness = Harness::new(16, has_event_index);
+        assert!(harness.submit(1, 2).is_some());
+        let (model, memory) = (harness.model.clone(), harness.model.lock().unwrap().memory.clone());
         memory.at_fence(move || {
             let mut model = model.lock().unwrap();
             let chain = model.take(0).unwrap();
-            model.put(0, chain.head, 0);
+            model.use_chain(0, chain.head, 0);
         });
-        assert_eq!(bench.complete().map(|used| used.1), Some(1));
+        assert_eq!(harness.complete().map(|used| used.1), Some(1));
     }
 }
 
 #[test]
-fn an_interrupt_can_be_put_off() {
-    let mut bench = Bench::new(16, true);
-    (0..6).for_each(|mark| assert!(bench.submit(mark, 1).is_some()));
-    assert_eq!(bench.queue.arm(3), Ok(false));
-    assert!(bench.echo() && bench.echo());
-    assert_eq!(bench.counts().1, 0);
-    assert!(bench.echo());
-    assert_eq!(bench.counts().1, 1);
-    bench.queue.disarm();
-    assert!(bench.echo());
-    assert_eq!(bench.counts().1, 1);
-    assert_eq!(bench.queue.arm(4), Ok(true));
+fn armed_interrupt_is_raised_after_count_chains() {
+    let mut harness = Harness::new(16, true);
+    (0..6).for_each(|mark| assert!(harness.submit(mark, 1).is_some()));
+    assert_eq!(harness.queue.arm(3), Ok(false));
+    assert!(harness.echo() && harness.echo());
+    assert_eq!(harness.counts().1, 0);
+    assert!(harness.echo());
+    assert_eq!(harness.counts().1, 1);
+    harness.queue.disarm();
+    assert!(harness.echo());
+    assert_eq!(harness.counts().1, 1);
+    assert_eq!(harness.queue.arm(4), Ok(true));
 }
 
 #[test]
-fn flags_do_where_there_is_no_event_index() {
-    let mut bench = Bench::new(16, false);
+fn flags_suppress_notifications_without_event_index() {
+    let mut harness = Harness::new(16, false);
     for mark in 0..3 {
-        bench.submit(mark, 2);
-        bench.notify();
+        harness.submit(mark, 2);
+        harness.notify();
     }
-    assert_eq!(bench.counts().0, 3);
-    assert!(bench.echo());
-    assert_eq!(bench.counts().1, 0);
-    assert!(bench.complete().is_some() && bench.complete().is_none());
-    assert!(bench.echo() && bench.echo());
-    assert_eq!(bench.counts().1, 2);
-    let device = bench.queue.addresses().device;
-    bench.model.lock().unwrap().memory.write_u16(device, 1);
-    bench.submit(3, 2);
-    bench.notify();
-    assert_eq!(bench.counts().0, 3);
+    assert_eq!(harness.counts().0, 3);
+    assert!(harness.echo());
+    assert_eq!(harness.counts().1, 0);
+    assert!(harness.complete().is_some() && harness.complete().is_none());
+    assert!(harness.echo() && harness.echo());
+    assert_eq!(harness.counts().1, 2);
+    let device = harness.queue.addresses().device;
+    harness.model.lock().unwrap().memory.write_u16(device, 1);
+    harness.submit(3, 2);
+    harness.notify();
+    assert_eq!(harness.counts().0, 3);
 }
 
 #[test]
-fn indices_wrap() {
+fn ring_indices_wrap_around() {
     for has_event_index in [true, false] {
-        let mut bench = Bench::new(4, has_event_index);
+        let mut harness = Harness::new(4, has_event_index);
         for mark in 0..70_000_u32 {
-            assert!(bench.submit(mark, 2).is_some());
-            bench.notify();
-            assert!(bench.echo() && !bench.echo());
-            let (_, found, written) = bench.complete().unwrap();
+            assert!(harness.submit(mark, 2).is_some());
+            harness.notify();
+            assert!(harness.echo() && !harness.echo());
+            let (_, found, written) = harness.complete().unwrap();
             assert_eq!((found, written), (mark, mark.to_le_bytes().to_vec()));
-            assert!(bench.complete().is_none());
+            assert!(harness.complete().is_none());
         }
-        // The device slept each time, and so did the driver, but for the first time.
-        assert_eq!(bench.counts(), (70_000, 69_999));
+        // Each chain needed a notification and, but for the first, an interrupt.
+        assert_eq!(harness.counts(), (70_000, 69_999));
     }
 }
 
 #[test]
-fn without_a_wish_for_interrupts_there_is_one_each_time_the_index_wraps() {
-    let mut bench = Bench::new(4, true);
+fn disarmed_interrupt_is_raised_once_per_index_wrap() {
+    let mut harness = Harness::new(4, true);
     for mark in 0..70_000 {
-        assert!(bench.submit(mark, 2).is_some() && bench.echo());
-        let used = bench.queue.complete().unwrap().unwrap();
-        bench.buffers.push(used.chain.buffer);
+        assert!(harness.submit(mark, 2).is_some() && harness.echo());
+        let used = harness.queue.complete().unwrap().unwrap();
+        harness.buffers.push(used.chain.buffer);
     }
-    assert_eq!(bench.counts().1, 1);
+    assert_eq!(harness.counts().1, 1);
 }
 
 #[test]
-fn buffers_keep_to_their_part() {
+fn split_buffers_do_not_overlap() {
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 4);
     assert!(DmaBuffer::allocate(&dma, 5 * 4096).is_none());
@@ -318,8 +318,9 @@ fn buffers_keep_to_their_part() {
     assert_eq!(parts[1].writable(100..200).length, 0);
 }
 
-/// The device: returns chains as they come, and sleeps when there are none, until the doorbell is gone.
-fn work(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>) {
+/// The device's thread: uses chains as they become available, and waits for the doorbell when there are none; ends
+/// when the doorbell is closed.
+fn run_device(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>) {
     let mut interrupts = 0;
     loop {
         let Some(chain) = model.lock().unwrap().take(0) else {
@@ -327,7 +328,7 @@ fn work(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>) {
             continue;
         };
         let mut model = model.lock().unwrap();
-        model.put(0, chain.head, 0);
+        model.use_chain(0, chain.head, 0);
         let raised = model.queues[0].interrupts;
         if core::mem::replace(&mut interrupts, raised) != raised {
             raise.send(()).unwrap();
@@ -335,27 +336,27 @@ fn work(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>) {
     }
 }
 
-/// Device and driver in threads of their own, each asleep until the other wakes it: no wake-up may be lost.
+/// Runs device and driver in threads that block until the other one wakes them.
 #[test]
-fn nobody_sleeps_for_ever() {
+fn no_notification_or_interrupt_is_lost() {
     const CHAINS: u32 = 20_000;
-    let mut bench = Bench::new(8, true);
-    let model = bench.model.clone();
+    let mut harness = Harness::new(8, true);
+    let model = harness.model.clone();
     let (ring, doorbell) = channel();
     let (raise, interrupt) = channel();
-    let device = std::thread::spawn(move || work(&model, &doorbell, &raise));
+    let device = std::thread::spawn(move || run_device(&model, &doorbell, &raise));
     let (mut submitted, mut completed, mut rung) = (0, 0, 0);
     while completed < CHAINS {
-        while submitted < CHAINS && bench.submit(submitted, 2).is_some() {
+        while submitted < CHAINS && harness.submit(submitted, 2).is_some() {
             submitted += 1;
         }
-        bench.notify();
-        let notified = bench.counts().0;
+        harness.notify();
+        let notified = harness.counts().0;
         if core::mem::replace(&mut rung, notified) != notified {
             ring.send(()).unwrap();
         }
         let before = completed;
-        while bench.complete().is_some() {
+        while harness.complete().is_some() {
             completed += 1;
         }
         if before == completed {

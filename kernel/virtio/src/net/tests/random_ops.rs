@@ -1,10 +1,10 @@
-//! Random sequences of what driver and device do: every frame arrives once, whole, and in its order.
+//! Random sequences of driver and device operations: every frame arrives once, unchanged and in order.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
-use super::{ALL, MRG_RXBUF, Nic, SMALL, frame, receive, transmit};
+use super::{ALL_FEATURES, MIN_SIZES, MRG_RXBUF, Nic, frame, receive, transmit};
 use crate::testing::TakenChain;
 
 #[derive(Clone, Debug)]
@@ -12,100 +12,101 @@ enum Action {
     /// The device receives a frame.
     Deliver(usize),
     Receive,
-    /// The driver waits for frames, or no longer does.
-    Wait(bool),
+    /// The driver enables or disables RX interrupts.
+    SetRxInterrupt(bool),
     Transmit(usize),
-    Flush,
+    Notify,
     /// The device takes a frame to transmit.
     Take,
-    /// It is done with one of those that it has taken.
-    Finish(prop::sample::Index),
+    /// The device marks one of the taken frames as used.
+    Use(prop::sample::Index),
 }
 
-fn action(largest: usize) -> impl Strategy<Value = Action> {
-    let size = prop_oneof![14..1515_usize, 14..=largest];
+fn action(max_size: usize) -> impl Strategy<Value = Action> {
+    let size = prop_oneof![14..1515_usize, 14..=max_size];
     prop_oneof![
         3 => size.clone().prop_map(Action::Deliver),
         3 => Just(Action::Receive),
-        1 => any::<bool>().prop_map(Action::Wait),
+        1 => any::<bool>().prop_map(Action::SetRxInterrupt),
         3 => size.prop_map(Action::Transmit),
-        1 => Just(Action::Flush),
+        1 => Just(Action::Notify),
         3 => Just(Action::Take),
-        3 => any::<prop::sample::Index>().prop_map(Action::Finish),
+        3 => any::<prop::sample::Index>().prop_map(Action::Use),
     ]
 }
 
-/// What is under way.
+/// Expected state.
 #[derive(Debug, Default)]
 struct Expected {
-    /// BufferSizes and marks of frames that the driver has not received yet.
-    arriving: VecDeque<(usize, usize)>,
-    /// And of those that the device has not transmitted yet.
-    leaving: VecDeque<(usize, usize)>,
-    /// What the device has taken.
+    /// Sizes and marks of frames that the driver has not received yet.
+    rx_frames: VecDeque<(usize, usize)>,
+    /// Sizes and marks of frames that the device has not taken yet.
+    tx_frames: VecDeque<(usize, usize)>,
+    /// Frames that the device has taken.
     taken: Vec<(TakenChain, usize, usize)>,
     mark: usize,
-    /// How many interrupts there were when the driver began to wait for frames.
-    waits: Option<usize>,
-    /// And when it began to wait for room.
-    is_full: Option<usize>,
+    /// Number of RX interrupts when the driver last enabled them.
+    rx_interrupts_before: Option<usize>,
+    /// Number of TX interrupts when the driver last found the ring full.
+    tx_interrupts_before: Option<usize>,
 }
 
-fn play(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
+fn check_actions(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
     let nic = Nic::new(features, 64);
     if features == 0 {
         nic.model.lock().unwrap().offered = 1 << 32;
     }
-    let mut net = nic.open(SMALL).unwrap();
+    let mut net = nic.open(MIN_SIZES).unwrap();
     let mut expected = Expected::default();
     for action in actions {
         expected.mark += 1;
         match action {
             Action::Deliver(size) => {
                 if nic.deliver(&frame(size, expected.mark)) {
-                    expected.arriving.push_back((size, expected.mark));
+                    expected.rx_frames.push_back((size, expected.mark));
                 }
             }
             Action::Receive => {
-                let wanted = expected.arriving.pop_front().map(|(size, mark)| frame(size, mark));
-                prop_assert_eq!(receive(&mut net).map(|found| found.0), wanted);
-                expected.waits = None;
+                let expected_frame = expected.rx_frames.pop_front().map(|(size, mark)| frame(size, mark));
+                prop_assert_eq!(receive(&mut net).map(|found| found.0), expected_frame);
+                expected.rx_interrupts_before = None;
             }
-            Action::Wait(on) => {
+            Action::SetRxInterrupt(on) => {
                 let has_some = net.set_rx_interrupt(on).unwrap();
-                prop_assert_eq!(has_some, !expected.arriving.is_empty());
-                expected.waits = (on && !has_some).then(|| nic.counts(0).1);
+                prop_assert_eq!(has_some, !expected.rx_frames.is_empty());
+                expected.rx_interrupts_before = (on && !has_some).then(|| nic.counts(0).1);
             }
             Action::Transmit(size) => {
                 let fits = net.can_transmit(size);
                 let result = transmit(&mut net, &frame(size, expected.mark));
                 prop_assert_eq!(result.is_ok(), fits);
-                expected.is_full = (!fits).then(|| nic.counts(1).1);
+                expected.tx_interrupts_before = (!fits).then(|| nic.counts(1).1);
                 if fits {
-                    expected.leaving.push_back((size, expected.mark));
+                    expected.tx_frames.push_back((size, expected.mark));
                 }
             }
-            Action::Flush => net.notify(),
+            Action::Notify => net.notify(),
             Action::Take => {
                 let chain = nic.take();
-                prop_assert_eq!(chain.is_some(), !expected.leaving.is_empty());
-                if let Some((chain, (size, mark))) = chain.zip(expected.leaving.pop_front()) {
+                prop_assert_eq!(chain.is_some(), !expected.tx_frames.is_empty());
+                if let Some((chain, (size, mark))) = chain.zip(expected.tx_frames.pop_front()) {
                     expected.taken.push((chain, size, mark));
                 }
             }
-            Action::Finish(index) if !expected.taken.is_empty() => {
+            Action::Use(index) if !expected.taken.is_empty() => {
                 let (chain, size, mark) = expected.taken.swap_remove(index.index(expected.taken.len()));
                 prop_assert_eq!(nic.finish(&chain).1, frame(size, mark));
             }
-            Action::Finish(_) => {}
+            Action::Use(_) => {}
         }
-        // Who waits is woken by the first frame.
-        if let Some(before) = expected.waits {
-            prop_assert_eq!(nic.counts(0).1 > before, !expected.arriving.is_empty());
+        // The first frame raises the RX interrupt.
+        if let Some(before) = expected.rx_interrupts_before {
+            prop_assert_eq!(nic.counts(0).1 > before, !expected.rx_frames.is_empty());
         }
-        // At the latest when there is nothing left to wait for.
-        if let Some(before) =
-            expected.is_full.filter(|_| expected.leaving.is_empty() && expected.taken.is_empty())
+        // The TX interrupt is raised when the last frame is used, at the latest.
+        if let Some(before) = expected
+            .tx_interrupts_before
+            .filter(|_| expected.tx_frames.is_empty() && expected.taken.is_empty())
         {
             prop_assert!(nic.counts(1).1 > before);
         }
@@ -114,21 +115,21 @@ fn play(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    // Frames are large, and unoptimised code is slow.
+    // Few cases: frames are large, and unoptimised code is slow.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn frames_arrive_whole_and_reorder(actions in prop::collection::vec(action(65_550), 0..300)) {
-        play(ALL, actions)?;
+    fn frames_arrive_unchanged_and_in_order(actions in prop::collection::vec(action(65_550), 0..300)) {
+        check_actions(ALL_FEATURES, actions)?;
     }
 
     #[test]
-    fn frames_arrive_without_any_feature(actions in prop::collection::vec(action(1514), 0..300)) {
-        play(0, actions)?;
+    fn frames_arrive_without_optional_features(actions in prop::collection::vec(action(1514), 0..300)) {
+        check_actions(0, actions)?;
     }
 
     #[test]
     fn frames_arrive_in_merged_buffers(actions in prop::collection::vec(action(9014), 0..300)) {
-        play(MRG_RXBUF, actions)?;
+        check_actions(MRG_RXBUF, actions)?;
     }
 }

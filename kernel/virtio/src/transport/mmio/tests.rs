@@ -1,4 +1,4 @@
-//! Which windows are devices, and drivers over virtio-mmio.
+//! Probing of register windows, and drivers over virtio-mmio.
 
 use proptest::prelude::*;
 
@@ -10,13 +10,13 @@ use crate::entropy::Entropy;
 use crate::testing::{DeviceModel, FakeDma, ModelRegisters, mmio_registers, random_registers};
 use crate::transport::{InterruptCause, TransportError};
 
-/// DeviceRegisters of which the first three are these.
+/// Registers of which the first three read as `first`.
 fn window(size: usize, first: [u32; 3]) -> ModelRegisters {
     ModelRegisters::new(size, move |offset, _, _| first[offset / 4])
 }
 
 #[test]
-fn only_usable_devices_are_taken() {
+fn probe_refuses_unusable_windows() {
     let virt = u32::from_le_bytes(*b"virt");
     let open = |size, first| Mmio::new(window(size, first)).map(|_| ()).unwrap_err();
     assert_eq!(open(0xff, [virt, 2, 3]), MmioError::NotVirtio);
@@ -28,7 +28,7 @@ fn only_usable_devices_are_taken() {
 }
 
 #[test]
-fn a_console_works() {
+fn console_works_over_mmio() {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     let mut console = Console::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma).unwrap();
@@ -43,7 +43,7 @@ fn a_console_works() {
 }
 
 #[test]
-fn a_device_with_its_own_line_is_not_asked() {
+fn exclusive_line_is_acknowledged_without_device_access() {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     let transport = Mmio::new(mmio_registers(&model)).unwrap().with_exclusive_line();
@@ -56,7 +56,7 @@ fn a_device_with_its_own_line_is_not_asked() {
 }
 
 #[test]
-fn a_block_device_tells_its_capacity() {
+fn block_capacity_is_read_from_config() {
     let model = DeviceModel::new(2, 0, &[64]);
     model.lock().unwrap().config = 0x12_3456_789a_u64.to_le_bytes().to_vec();
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
@@ -65,13 +65,13 @@ fn a_block_device_tells_its_capacity() {
 }
 
 #[test]
-fn a_queue_that_is_in_use_is_refused() {
-    let right: &[_] = &[(0, 0x7472_6976), (4, 2), (8, 4), (0x10, u32::MAX), (0x34, 8), (0x44, 1)];
+fn enabled_queue_is_refused() {
+    let fixed: &[_] = &[(0, 0x7472_6976), (4, 2), (8, 4), (0x10, u32::MAX), (0x34, 8), (0x44, 1)];
     let mut status = 0;
     let registers = ModelRegisters::new(0x100, move |offset, _, value| match (offset, value) {
         (0x70, Some(value)) => core::mem::replace(&mut status, value),
         (0x70, None) => status,
-        _ => right.iter().find(|(place, _)| *place == offset).map_or(0, |(_, value)| *value),
+        _ => fixed.iter().find(|(register, _)| *register == offset).map_or(0, |(_, value)| *value),
     });
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 10);
@@ -81,14 +81,14 @@ fn a_queue_that_is_in_use_is_refused() {
 
 proptest! {
     #[test]
-    fn rubbish_in_registers_does_no_harm(seed: u64, resets: bool) {
-        const RIGHT: [&[(usize, u32)]; 3] = [
+    fn random_registers_never_panic(seed: u64, resets: bool) {
+        const FIXED: [&[(usize, u32)]; 3] = [
             &[(0, 0x7472_6976), (4, 2), (8, 2), (0x10, u32::MAX), (0x44, 0), (0xfc, 1)],
             &[(0, 0x7472_6976), (4, 2), (8, 3), (0x10, u32::MAX), (0x44, 0)],
             &[(0, 0x7472_6976), (4, 2), (8, 4), (0x10, u32::MAX), (0x44, 0)],
         ];
-        let [block, console, entropy] = RIGHT.map(|right| {
-            let random = random_registers(0x200, seed, right);
+        let [block, console, entropy] = FIXED.map(|fixed| {
+            let random = random_registers(0x200, seed, fixed);
             let mut status = 0;
             Mmio::new(ModelRegisters::new(0x200, move |offset, width, value| {
                 use crate::registers::DeviceRegisters;

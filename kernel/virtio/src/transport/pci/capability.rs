@@ -1,31 +1,31 @@
-//! The list of a function's capabilities: where its registers are (virtio 1.2, section 4.1.4).
+//! The capability list of a PCI function: location of the virtio structures (virtio 1.2, section 4.1.4).
 //!
-//! The list is the device's word: it may lead anywhere, in circles too. What it says is only a claim until the hal
-//! maps it.
+//! The list is untrusted: links may be arbitrary and form circles. Locations are validated by the hal when it maps
+//! them.
 
 use super::config_space::{ConfigSpace, Function, register};
 
-/// Capabilities are behind the header and at multiples of 4, so there cannot be more than this.
+/// Maximum number of capabilities: they follow the 64-byte header, at multiples of 4.
 const MAX_CAPABILITIES: usize = (256 - 0x40) / 4;
 
-/// Bit of the status register: there are capabilities.
+/// Bit of the status register: the function has a capability list.
 const HAS_CAPABILITIES: u32 = 1 << (16 + 4);
 
-/// Identifier of capabilities whose meaning is the vendor's.
+/// Capability ID of vendor-specific capabilities, which virtio's are.
 const VENDOR_SPECIFIC: u8 = 0x9;
 
-/// Identifier of the capability for MSI-X.
+/// Capability ID of MSI-X.
 const MSIX: u8 = 0x11;
 
-/// Kinds of virtio capabilities (virtio 1.2, section 4.1.4).
-mod kind {
+/// Values of `cfg_type` in virtio capabilities (virtio 1.2, section 4.1.4).
+mod cfg_type {
     pub(super) const COMMON: u8 = 1;
     pub(super) const NOTIFY: u8 = 2;
     pub(super) const ISR: u8 = 3;
     pub(super) const DEVICE: u8 = 4;
 }
 
-/// Where registers are: in the memory of a base address register.
+/// Location of a structure: BAR, offset in the BAR, and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StructureLocation {
     pub(super) bar: u8,
@@ -33,30 +33,30 @@ pub(super) struct StructureLocation {
     pub(super) length: u32,
 }
 
-/// What the list says. Of several of one kind the first counts that can be used.
+/// The usable capabilities; of several of one type, the first (section 4.1.4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capabilities {
     pub(super) common: Option<StructureLocation>,
     pub(super) notify: Option<StructureLocation>,
-    /// Bytes from one queue's register for notifications to the next.
+    /// `notify_off_multiplier`: distance of two virtqueues' notification registers, in bytes.
     pub(super) notify_multiplier: u32,
     pub(super) isr: Option<StructureLocation>,
     pub(super) device: Option<StructureLocation>,
     pub(super) msix: Option<Msix>,
 }
 
-/// What the capability for MSI-X says (PCI Local Bus 3.0, section 6.8.2).
+/// The MSI-X capability (PCI Local Bus 3.0, section 6.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Msix {
-    /// Where the capability is.
+    /// Offset of the capability in configuration space.
     pub(super) capability: u8,
     pub(super) bar: u8,
-    /// Where the table is.
+    /// Offset of the MSI-X table in the BAR.
     pub(super) table: u32,
 }
 
 impl Capabilities {
-    /// Reads the list of a function.
+    /// Reads the capability list of a function.
     pub(super) fn read<S: ConfigSpace>(function: &Function<'_, S>) -> Self {
         let mut found = Self::default();
         if function.read(register::COMMAND) & HAS_CAPABILITIES == 0 {
@@ -75,10 +75,10 @@ impl Capabilities {
         found
     }
 
-    /// Adds a capability.
+    /// Records a capability, if it is virtio's or MSI-X.
     fn add<S: ConfigSpace>(&mut self, function: &Function<'_, S>, offset: u8, header: u32) {
         match header.to_le_bytes() {
-            [VENDOR_SPECIFIC, _, length, kind] => self.add_virtio(function, offset, length, kind),
+            [VENDOR_SPECIFIC, _, length, cfg_type] => self.add_virtio(function, offset, length, cfg_type),
             [MSIX, ..] if self.msix.is_none() => {
                 let Some(table) = word(function, offset, 1) else { return };
                 let [bar, ..] = table.to_le_bytes();
@@ -88,54 +88,60 @@ impl Capabilities {
         }
     }
 
-    /// Adds a capability of virtio.
-    fn add_virtio<S: ConfigSpace>(&mut self, function: &Function<'_, S>, offset: u8, length: u8, kind: u8) {
-        let needed = if kind == kind::NOTIFY { 20 } else { 16 };
+    /// Records a virtio capability.
+    fn add_virtio<S: ConfigSpace>(
+        &mut self,
+        function: &Function<'_, S>,
+        offset: u8,
+        length: u8,
+        cfg_type: u8,
+    ) {
+        let needed = if cfg_type == cfg_type::NOTIFY { 20 } else { 16 };
         if length < needed {
             return;
         }
-        let slot = match kind {
-            kind::COMMON => &mut self.common,
-            kind::NOTIFY => &mut self.notify,
-            kind::ISR => &mut self.isr,
-            kind::DEVICE => &mut self.device,
+        let slot = match cfg_type {
+            cfg_type::COMMON => &mut self.common,
+            cfg_type::NOTIFY => &mut self.notify,
+            cfg_type::ISR => &mut self.isr,
+            cfg_type::DEVICE => &mut self.device,
             _ => return,
         };
-        let Some(place) = StructureLocation::read(function, offset) else { return };
-        // DeviceRegisters that are not in memory can stand beside others that are (section 4.1.4).
+        let Some(location) = StructureLocation::read(function, offset) else { return };
+        // Structures in I/O space may be listed beside those in memory (section 4.1.4).
         if slot.is_some()
-            || (kind != kind::ISR && place.offset % 4 != 0)
-            || function.base_address(place.bar).is_none()
+            || (cfg_type != cfg_type::ISR && location.offset % 4 != 0)
+            || function.base_address(location.bar).is_none()
         {
             return;
         }
-        if kind == kind::NOTIFY {
+        if cfg_type == cfg_type::NOTIFY {
             let Some(multiplier) = word(function, offset, 4) else { return };
             self.notify_multiplier = multiplier;
         }
-        *slot = Some(place);
+        *slot = Some(location);
     }
 }
 
 impl StructureLocation {
-    /// What a capability of virtio says (section 4.1.4).
+    /// Reads `bar`, `offset` and `length` of a virtio capability (section 4.1.4).
     fn read<S: ConfigSpace>(function: &Function<'_, S>, capability: u8) -> Option<Self> {
         let [bar, ..] = word(function, capability, 1)?.to_le_bytes();
         Some(Self { bar, offset: word(function, capability, 2)?, length: word(function, capability, 3)? })
     }
 }
 
-/// A 32-bit word of a capability; `None` if it would be behind the end of configuration space.
+/// Reads a 32-bit word of a capability; `None` behind the end of configuration space.
 fn word<S: ConfigSpace>(function: &Function<'_, S>, capability: u8, index: u8) -> Option<u32> {
     Some(function.read(capability.checked_add(4 * index)?))
 }
 
 impl Msix {
-    /// Bits of the capability's first word: MSI-X is used instead of the line; all vectors are masked.
+    /// Bits of the capability's first word: MSI-X Enable and Function Mask.
     const ENABLE: u32 = 1 << 31;
     const MASK: u32 = 1 << 30;
 
-    /// Switches it on or off.
+    /// Enables or disables MSI-X, with Function Mask clear.
     pub(super) fn enable<S: ConfigSpace>(self, function: &Function<'_, S>, enable: bool) {
         let word = function.read(self.capability) & !(Self::ENABLE | Self::MASK);
         function.write(self.capability, if enable { word | Self::ENABLE } else { word });

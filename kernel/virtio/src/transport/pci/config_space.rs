@@ -1,23 +1,23 @@
-//! The seam to PCI configuration space, and which functions on a bus are virtio devices (virtio 1.2, section 4.1.2).
+//! Access to PCI configuration space, and discovery of virtio functions on a bus (virtio 1.2, section 4.1.2).
 
 use core::fmt::Debug;
 
 use crate::registers::DeviceRegisters;
 
-/// Where a function is.
+/// Address of a function: bus, device, function (BDF).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciAddress {
-    /// The bus.
+    /// Bus number.
     pub bus: u8,
-    /// The device's place on the bus, below 32.
+    /// Device number, below 32.
     pub slot: u8,
-    /// The function of the device, below 8.
+    /// Function number, below 8.
     pub function: u8,
 }
 
-/// Access to configuration space; the hal implements it.
+/// Access to configuration space; implemented by the hal.
 ///
-/// Drivers call it only when they are made, never to handle a request or an interrupt.
+/// Used for discovery and initialization only, never for requests or interrupts.
 pub trait ConfigSpace: Debug {
     /// Reads 32 bits; all ones if there is no such function. `offset` is a multiple of 4 below 256.
     fn read(&self, address: PciAddress, offset: u8) -> u32;
@@ -26,31 +26,31 @@ pub trait ConfigSpace: Debug {
     fn write(&self, address: PciAddress, offset: u8, value: u32);
 }
 
-/// Makes device registers accessible; the hal implements it.
+/// Maps device registers; implemented by the hal.
 pub trait MapRegisters {
-    /// What accesses them.
+    /// The mapped registers.
     type Registers: DeviceRegisters;
 
-    /// The `length` bytes of registers from a physical address on, which need not be that of a page.
+    /// Maps `length` bytes of registers at a physical address, which need not be page-aligned.
     ///
-    /// Both were told by the device: the implementation gives `None` if there is memory, or anything else that the
-    /// driver of a device has no business with, or if it cannot map them.
+    /// Both values come from the device: the implementation returns `None` if the range is not device memory, such
+    /// as RAM, or cannot be mapped.
     fn map(&self, address: u64, length: u64) -> Option<Self::Registers>;
 }
 
-/// Offsets of 32-bit registers of a function with a header of type 0 (PCI Local Bus 3.0, section 6.1).
+/// Offsets of 32-bit registers in a type 0 header (PCI Local Bus 3.0, section 6.1).
 pub(super) mod register {
-    /// Vendor, device.
+    /// Vendor ID, device ID.
     pub(in super::super) const ID: u8 = 0x0;
     /// Command, status.
     pub(in super::super) const COMMAND: u8 = 0x4;
-    /// Cache line, latency, header type, self test.
+    /// Cache line size, latency timer, header type, BIST.
     pub(in super::super) const HEADER: u8 = 0xc;
-    /// The first of six base addresses.
+    /// The first of six base address registers (BARs).
     pub(in super::super) const BASE_ADDRESS: u8 = 0x10;
-    /// Vendor and device of the subsystem.
+    /// Subsystem vendor ID, subsystem ID.
     pub(in super::super) const SUBSYSTEM: u8 = 0x2c;
-    /// The first capability.
+    /// Capabilities pointer.
     pub(in super::super) const CAPABILITIES: u8 = 0x34;
     /// Interrupt line, interrupt pin.
     pub(in super::super) const INTERRUPT: u8 = 0x3c;
@@ -58,32 +58,32 @@ pub(super) mod register {
 
 /// Bits of the command register (PCI Local Bus 3.0, section 6.2.2).
 pub(super) mod command {
-    /// The function answers at its addresses in memory.
+    /// Memory Space Enable.
     pub(in super::super) const MEMORY: u32 = 1 << 1;
-    /// The function may access memory.
-    pub(in super::super) const MASTER: u32 = 1 << 2;
-    /// The function does not use its interrupt line.
-    pub(in super::super) const NO_LINE: u32 = 1 << 10;
-    /// The status half: writing ones clears bits, so they are written as zeros.
+    /// Bus Master Enable: the function may access memory (DMA).
+    pub(in super::super) const BUS_MASTER: u32 = 1 << 2;
+    /// Interrupt Disable: the function does not assert its INTx line.
+    pub(in super::super) const INTX_DISABLE: u32 = 1 << 10;
+    /// The status register, in the upper half: its bits are cleared by writing ones, so it is written as zero.
     pub(in super::super) const STATUS: u32 = 0xffff_0000;
 }
 
-/// Red Hat's vendor identifier, that of virtio devices.
+/// PCI vendor ID of virtio devices (Red Hat).
 const VENDOR: u16 = 0x1af4;
 
-/// Device identifiers of transitional devices: the kind of device is in the subsystem's identifier.
+/// PCI device IDs of transitional devices: the subsystem ID is the virtio device ID.
 const TRANSITIONAL: core::ops::RangeInclusive<u16> = 0x1000..=0x103f;
 
-/// Device identifiers of other devices: this plus the kind of device, which is below 64.
-const MODERN: u16 = 0x1040;
+/// PCI device ID of a non-transitional device, less its virtio device ID, which is below 64.
+const NON_TRANSITIONAL: u16 = 0x1040;
 
-/// How many slots a bus has.
+/// Number of device numbers on a bus.
 const SLOTS: u8 = 32;
 
-/// How many functions a slot has.
+/// Number of functions of a multi-function device.
 const FUNCTIONS: u8 = 8;
 
-/// A function that is a virtio device.
+/// A PCI function that is a virtio device.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'space, S> {
     space: &'space S,
@@ -91,7 +91,7 @@ pub struct Function<'space, S> {
     id: u16,
 }
 
-/// The virtio devices on bus 0. Buses behind bridges are not looked at.
+/// Enumerates the virtio devices on bus 0. Buses behind bridges are not scanned.
 pub fn functions<S: ConfigSpace>(space: &S) -> impl Iterator<Item = Function<'_, S>> {
     (0..SLOTS).flat_map(move |slot| {
         let at = move |function| PciAddress { bus: 0, slot, function };
@@ -99,7 +99,7 @@ pub fn functions<S: ConfigSpace>(space: &S) -> impl Iterator<Item = Function<'_,
     })
 }
 
-/// How many functions of a slot to look at.
+/// Number of functions to probe: 0 without a device, 1 unless it is a multi-function device.
 fn functions_of(space: &impl ConfigSpace, first: PciAddress) -> u8 {
     if space.read(first, register::ID) == u32::MAX {
         return 0;
@@ -109,7 +109,7 @@ fn functions_of(space: &impl ConfigSpace, first: PciAddress) -> u8 {
 }
 
 impl<'space, S: ConfigSpace> Function<'space, S> {
-    /// The function at an address, if it is a virtio device.
+    /// Probes the function at an address; `None` if it is no virtio device.
     pub fn new(space: &'space S, address: PciAddress) -> Option<Self> {
         let [vendor, device] = halves(space.read(address, register::ID));
         let [.., header, _] = space.read(address, register::HEADER).to_le_bytes();
@@ -119,24 +119,24 @@ impl<'space, S: ConfigSpace> Function<'space, S> {
         let id = if TRANSITIONAL.contains(&device) {
             halves(space.read(address, register::SUBSYSTEM))[1]
         } else {
-            device.checked_sub(MODERN).filter(|id| *id < 64)?
+            device.checked_sub(NON_TRANSITIONAL).filter(|id| *id < 64)?
         };
         (id != 0).then_some(Self { space, address, id })
     }
 
-    /// What kind of device it is (virtio 1.2, section 5).
+    /// Virtio device ID (virtio 1.2, section 5).
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
     }
 
-    /// Where it is.
+    /// Address of the function.
     #[must_use]
     pub const fn address(&self) -> PciAddress {
         self.address
     }
 
-    /// The number that the firmware gave its interrupt line, if it has one. The line is level-triggered.
+    /// Interrupt line that the firmware assigned to the function's INTx pin, if any. It is level-triggered.
     #[must_use]
     pub fn interrupt_line(&self) -> Option<u8> {
         let [line, pin, ..] = self.read(register::INTERRUPT).to_le_bytes();
@@ -157,7 +157,7 @@ impl<'space, S: ConfigSpace> Function<'space, S> {
         self.write(register::COMMAND, command | set);
     }
 
-    /// The physical address of a base address register; `None` if it has none in memory.
+    /// Physical address of a BAR; `None` if the BAR is unassigned or in I/O space.
     pub(super) fn base_address(&self, number: u8) -> Option<u64> {
         if number >= 6 {
             return None;
@@ -174,7 +174,7 @@ impl<'space, S: ConfigSpace> Function<'space, S> {
     }
 }
 
-/// The low and the high half.
+/// Splits a register into its low and its high half.
 pub(super) fn halves(value: u32) -> [u16; 2] {
     let [a, b, c, d] = value.to_le_bytes();
     [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])]

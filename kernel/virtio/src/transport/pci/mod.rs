@@ -1,8 +1,8 @@
-//! Virtio over PCI, the modern interface (virtio 1.2, section 4.1), which transitional devices have too.
+//! Virtio over PCI, the non-legacy interface (virtio 1.2, section 4.1), which transitional devices have too.
 //!
-//! [`functions`] finds devices; [`Pci::new`] takes one into use. Who handles interrupts chooses between a [`MsiMessage`]
-//! for everything that the device has to say (MSI-X with one vector) and the function's interrupt line. With a
-//! message an interrupt costs no access to the device, but does not say why it came.
+//! [`functions`] enumerates devices; [`Pci::new`] initializes the transport. The kernel chooses between MSI-X, with
+//! one vector for all virtqueues and configuration changes, and the function's INTx line. An MSI-X interrupt is
+//! acknowledged without access to the device, but its cause is unknown.
 
 mod capability;
 mod config_space;
@@ -18,7 +18,7 @@ use self::config_space::command;
 use super::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
 use crate::registers::DeviceRegisters;
 
-/// Offsets in the common configuration (section 4.1.4.3).
+/// Register offsets in the common configuration structure (section 4.1.4.3).
 mod register {
     pub(super) const DEVICE_FEATURES_SELECT: usize = 0x0;
     pub(super) const DEVICE_FEATURES: usize = 0x4;
@@ -38,7 +38,7 @@ mod register {
     pub(super) const END: u32 = 0x38;
 }
 
-/// Offsets in an entry of the MSI-X table (PCI Local Bus 3.0, section 6.8.2).
+/// Register offsets in an entry of the MSI-X table (PCI Local Bus 3.0, section 6.8.2).
 mod msix_entry {
     pub(super) const ADDRESS: usize = 0x0;
     pub(super) const DATA: usize = 0x8;
@@ -46,36 +46,36 @@ mod msix_entry {
     pub(super) const SIZE: u32 = 0x10;
 }
 
-/// The only vector that is used.
+/// Index of the MSI-X table entry in use.
 const VECTOR: u16 = 0;
 
-/// What a vector register holds if there is none (section 4.1.4.3).
+/// Value of a vector register without a vector: `VIRTIO_MSI_NO_VECTOR` (section 4.1.4.3).
 const NO_VECTOR: u16 = 0xffff;
 
-/// No more than this is mapped of any structure, in bytes; larger ones are for queues that drivers do not use.
+/// Maximum number of bytes mapped of a structure; the rest belongs to virtqueues that drivers do not use.
 const MAX_MAPPED: u32 = 64 << 10;
 
-/// What a device writes where to raise an interrupt; for the local APIC see Intel SDM volume 3, section 11.11.
+/// Address and data of an MSI (SDM volume 3A, chapter on the APIC, "Message Signalled Interrupts").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsiMessage {
-    /// The physical address, a multiple of 4.
+    /// Physical address that the device writes to, a multiple of 4.
     pub address: u64,
-    /// The value.
+    /// Value that the device writes.
     pub data: u32,
 }
 
-/// Why a function cannot be used.
+/// Why the transport of a function cannot be initialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PciError {
-    /// Its capabilities do not lead to all registers, as with devices that have only the legacy interface.
-    #[error("the device has no modern interface")]
+    /// A structure is missing from the capability list, as with devices that have only the legacy interface.
+    #[error("the device has no modern (virtio 1.0) interface")]
     NoModernInterface,
-    /// Its registers cannot be mapped.
+    /// A structure cannot be mapped.
     #[error("the device's registers cannot be mapped")]
     NotMapped,
 }
 
-/// A device on a PCI bus.
+/// A virtio device on a PCI bus.
 #[derive(Debug)]
 pub struct Pci<R> {
     id: u16,
@@ -88,27 +88,29 @@ pub struct Pci<R> {
 }
 
 impl<R: DeviceRegisters> Pci<R> {
-    /// Takes a function into use: it answers at its addresses and may access memory.
+    /// Maps the structures of a function, and enables its memory space and bus mastering.
     ///
-    /// With a message, all interrupts come as that, if the function has MSI-X ([`Pci::uses_msix`]); otherwise by its
-    /// [line](Function::interrupt_line).
+    /// With a message, all interrupts are MSI-X, if the function supports it ([`Pci::uses_msix`]); otherwise they
+    /// are signalled on the [line](Function::interrupt_line).
     ///
     /// # Errors
     ///
-    /// Its registers are not all there.
+    /// A structure is missing or cannot be mapped.
     pub fn new<S: ConfigSpace>(
         function: &Function<'_, S>,
         mapper: &impl MapRegisters<Registers = R>,
         message: Option<MsiMessage>,
     ) -> Result<Self, PciError> {
         let capabilities = Capabilities::read(function);
-        function.command(0, command::MEMORY | command::MASTER);
-        let map = |place: Option<StructureLocation>, least| {
-            let place = place.filter(|place| place.length >= least).ok_or(PciError::NoModernInterface)?;
-            let length = place.length.min(MAX_MAPPED);
-            map(function, mapper, StructureLocation { length, ..place })
+        function.command(0, command::MEMORY | command::BUS_MASTER);
+        let map = |location: Option<StructureLocation>, min_length| {
+            let location = location
+                .filter(|location| location.length >= min_length)
+                .ok_or(PciError::NoModernInterface)?;
+            let length = location.length.min(MAX_MAPPED);
+            map(function, mapper, StructureLocation { length, ..location })
         };
-        let device = capabilities.device.map(|place| map(Some(place), 1)).transpose()?;
+        let device = capabilities.device.map(|location| map(Some(location), 1)).transpose()?;
         let mut pci = Self {
             id: function.id(),
             common: map(capabilities.common, register::END)?,
@@ -122,13 +124,13 @@ impl<R: DeviceRegisters> Pci<R> {
         Ok(pci)
     }
 
-    /// Whether interrupts come as the message that was given.
+    /// Whether interrupts are MSI-X.
     #[must_use]
     pub const fn uses_msix(&self) -> bool {
         self.uses_msix
     }
 
-    /// Sets a register to the vector in use.
+    /// Writes the vector in use to a vector register.
     fn set_vector(&self, register: usize) -> Result<(), TransportError> {
         let vector = if self.uses_msix { VECTOR } else { NO_VECTOR };
         self.common.write_u16(register, vector);
@@ -137,7 +139,7 @@ impl<R: DeviceRegisters> Pci<R> {
         taken.then_some(()).ok_or(TransportError::NoVector)
     }
 
-    /// Where the selected queue is notified (section 4.1.4.4).
+    /// Notification register of the selected virtqueue (section 4.1.4.4).
     fn doorbell(&self, queue: u16) -> Result<Doorbell, TransportError> {
         let offset = self.common.read_u16(register::QUEUE_NOTIFY_OFFSET);
         u32::from(offset)
@@ -149,20 +151,21 @@ impl<R: DeviceRegisters> Pci<R> {
     }
 }
 
-/// Maps registers.
+/// Maps a structure.
 fn map<S: ConfigSpace, M: MapRegisters>(
     function: &Function<'_, S>,
     mapper: &M,
-    place: StructureLocation,
+    location: StructureLocation,
 ) -> Result<M::Registers, PciError> {
-    let base = function.base_address(place.bar).ok_or(PciError::NotMapped)?;
-    let address = base.checked_add(place.offset.into()).ok_or(PciError::NotMapped)?;
-    let registers = mapper.map(address, place.length.into()).ok_or(PciError::NotMapped)?;
-    let fits = u64::try_from(registers.size()).is_ok_and(|size| size >= place.length.into());
+    let base = function.base_address(location.bar).ok_or(PciError::NotMapped)?;
+    let address = base.checked_add(location.offset.into()).ok_or(PciError::NotMapped)?;
+    let registers = mapper.map(address, location.length.into()).ok_or(PciError::NotMapped)?;
+    let fits = u64::try_from(registers.size()).is_ok_and(|size| size >= location.length.into());
     fits.then_some(registers).ok_or(PciError::NotMapped)
 }
 
-/// Makes all interrupts of a function come as a message; whether it does that.
+/// Enables MSI-X and disables INTx, or the reverse without the capability or a message; returns whether MSI-X is
+/// enabled.
 fn enable_msix<S: ConfigSpace>(
     function: &Function<'_, S>,
     mapper: &impl MapRegisters,
@@ -173,15 +176,15 @@ fn enable_msix<S: ConfigSpace>(
         if let Some(msix) = msix {
             msix.enable(function, false);
         }
-        function.command(command::NO_LINE, 0);
+        function.command(command::INTX_DISABLE, 0);
         return Ok(false);
     };
-    let place = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
-    let entry = map(function, mapper, place)?;
+    let location = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
+    let entry = map(function, mapper, location)?;
     entry.write_u64(msix_entry::ADDRESS, message.address);
     entry.write_u32(msix_entry::DATA, message.data);
     entry.write_u32(msix_entry::CONTROL, 0);
-    function.command(0, command::NO_LINE);
+    function.command(0, command::INTX_DISABLE);
     msix.enable(function, true);
     Ok(true)
 }
@@ -199,13 +202,13 @@ impl<R: DeviceRegisters> Transport for Pci<R> {
         self.common.write_u8(register::STATUS, status.bits());
     }
 
-    fn offered_features(&mut self, window: u32) -> u32 {
-        self.common.write_u32(register::DEVICE_FEATURES_SELECT, window);
+    fn offered_features(&mut self, word: u32) -> u32 {
+        self.common.write_u32(register::DEVICE_FEATURES_SELECT, word);
         self.common.read_u32(register::DEVICE_FEATURES)
     }
 
-    fn accept_features(&mut self, window: u32, features: u32) {
-        self.common.write_u32(register::DRIVER_FEATURES_SELECT, window);
+    fn accept_features(&mut self, word: u32, features: u32) {
+        self.common.write_u32(register::DRIVER_FEATURES_SELECT, word);
         self.common.write_u32(register::DRIVER_FEATURES, features);
     }
 
@@ -241,7 +244,7 @@ impl<R: DeviceRegisters> Transport for Pci<R> {
     }
 
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {
-        // Reading it clears it and silences the line; with MSI-X it means nothing (section 4.1.4.5).
+        // A read clears the ISR status and deasserts the line; with MSI-X it is unused (section 4.1.4.5).
         (!self.uses_msix).then(|| InterruptCause::from_bits(self.isr.read_u8(0)))
     }
 
@@ -250,7 +253,7 @@ impl<R: DeviceRegisters> Transport for Pci<R> {
     }
 
     fn config(&self) -> DeviceConfig<'_> {
-        // Devices without configuration have no such structure: an empty window of another one stands for it.
+        // Devices without a device-specific configuration lack the structure: an empty window stands for it.
         match &self.device {
             Some(device) => DeviceConfig::new(device, 0),
             None => DeviceConfig::new(&self.common, usize::MAX),

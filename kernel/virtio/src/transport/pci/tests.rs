@@ -1,4 +1,4 @@
-//! Finding devices, capabilities that lead anywhere, and drivers over PCI.
+//! Discovery, hostile capability lists, and drivers over virtio-pci.
 
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -8,8 +8,8 @@ use super::{ConfigSpace, Function, MapRegisters, MsiMessage, Pci, PciAddress, Pc
 use crate::console::Console;
 use crate::device::InitError;
 use crate::testing::{
-    CONFIG_VECTOR, DeviceModel, FakeDma, FakePci, MODERN, MSIX_ENTRY, ModelRegisters, SharedDevice,
-    random_registers, virtio_capability,
+    CONFIG_VECTOR, DeviceModel, FakeDma, FakePci, MSIX_ENTRY, ModelRegisters, SharedDevice, random_registers,
+    typical_capabilities, virtio_capability,
 };
 use crate::transport::{InterruptCause, Transport, TransportError};
 
@@ -28,24 +28,24 @@ fn open(bus: &FakePci, message: Option<MsiMessage>) -> Result<Pci<ModelRegisters
 }
 
 #[test]
-fn devices_are_found_by_their_identifiers() {
+fn device_id_is_read_from_pci_ids() {
     let model = console();
-    let kind = |device, subsystem| {
+    let device_id = |device, subsystem| {
         let bus = FakePci::new(&model, device, subsystem, &[]);
         functions(&bus).next().map(|function| function.id())
     };
-    assert_eq!(kind(0x1043, 0x1100), Some(3));
-    assert_eq!(kind(0x1003, 3), Some(3));
-    assert_eq!(kind(0x1001, 2), Some(2));
-    assert_eq!(kind(0x1040, 5), None);
-    assert_eq!(kind(0x107f, 0), Some(63));
-    assert_eq!(kind(0x1080, 3), None);
-    assert_eq!(kind(0xfff, 3), None);
-    assert_eq!(kind(0x1000, 0), None);
+    assert_eq!(device_id(0x1043, 0x1100), Some(3));
+    assert_eq!(device_id(0x1003, 3), Some(3));
+    assert_eq!(device_id(0x1001, 2), Some(2));
+    assert_eq!(device_id(0x1040, 5), None);
+    assert_eq!(device_id(0x107f, 0), Some(63));
+    assert_eq!(device_id(0x1080, 3), None);
+    assert_eq!(device_id(0xfff, 3), None);
+    assert_eq!(device_id(0x1000, 0), None);
 }
 
 #[test]
-fn other_vendors_and_bridges_are_none() {
+fn other_vendors_and_bridges_are_not_discovered() {
     let bus = bus(&[]);
     bus.space.lock().unwrap()[0xe] = 0x01;
     assert_eq!(functions(&bus).count(), 0);
@@ -55,18 +55,18 @@ fn other_vendors_and_bridges_are_none() {
     assert_eq!(functions(&bus).count(), 0);
 }
 
-/// A bus on which every function of every slot answers, and which records who was asked.
+/// A bus on which every function of every device answers, and which records the probed addresses.
 #[derive(Debug, Default)]
-struct Crowded {
-    asked: std::sync::Mutex<Vec<PciAddress>>,
+struct FullBus {
+    probed: std::sync::Mutex<Vec<PciAddress>>,
     single: bool,
 }
 
-impl ConfigSpace for Crowded {
+impl ConfigSpace for FullBus {
     fn read(&self, address: PciAddress, offset: u8) -> u32 {
-        let mut asked = self.asked.lock().unwrap();
-        if asked.last() != Some(&address) {
-            asked.push(address);
+        let mut probed = self.probed.lock().unwrap();
+        if probed.last() != Some(&address) {
+            probed.push(address);
         }
         match offset {
             0 => 0x1044_1af4,
@@ -79,16 +79,16 @@ impl ConfigSpace for Crowded {
 }
 
 #[test]
-fn functions_beyond_the_first_are_looked_at_only_where_there_are_some() {
-    assert_eq!(functions(&Crowded::default()).count(), 256);
-    let single = Crowded { single: true, ..Crowded::default() };
+fn only_function_0_of_single_function_devices_is_probed() {
+    assert_eq!(functions(&FullBus::default()).count(), 256);
+    let single = FullBus { single: true, ..FullBus::default() };
     assert_eq!(functions(&single).count(), 32);
-    assert!(single.asked.lock().unwrap().iter().all(|address| address.function == 0 && address.bus == 0));
+    assert!(single.probed.lock().unwrap().iter().all(|address| address.function == 0 && address.bus == 0));
 }
 
 #[test]
-fn the_first_usable_structure_of_a_kind_counts() {
-    let bus = bus(&MODERN());
+fn first_usable_structure_of_each_type_is_used() {
+    let bus = bus(&typical_capabilities());
     let found = Capabilities::read(&functions(&bus).next().unwrap());
     assert_eq!(found.common, Some(StructureLocation { bar: 4, offset: 0, length: 0x1000 }));
     assert_eq!(found.device, Some(StructureLocation { bar: 4, offset: 0x2000, length: 0x1000 }));
@@ -97,14 +97,14 @@ fn the_first_usable_structure_of_a_kind_counts() {
 }
 
 #[test]
-fn a_console_works_with_a_message() {
-    let bus = bus(&MODERN());
+fn console_works_with_msix() {
+    let bus = bus(&typical_capabilities());
     bus.space.lock().unwrap()[7] = 0xf9;
     let pci = open(&bus, Some(MESSAGE)).unwrap();
     assert!(pci.uses_msix());
     let entry = |offset| bus.written(MSIX_ENTRY + offset);
     assert_eq!([0, 4, 8, 12].map(entry), [Some(0xfee0_0000), Some(0), Some(0x41), Some(0)]);
-    // Memory, bus master, no line; ones in the status half would clear it.
+    // Memory Space Enable, Bus Master Enable, Interrupt Disable; the status half is written as zero.
     assert_eq!(bus.register(4), 0xf910_0000 | 1 << 1 | 1 << 2 | 1 << 10);
     let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
     let mut console = Console::new(pci, &dma).unwrap();
@@ -120,12 +120,12 @@ fn a_console_works_with_a_message() {
 }
 
 #[test]
-fn msix_is_switched_on_only_with_a_message() {
+fn msix_is_enabled_only_with_message() {
     let control = |bus: &FakePci| {
         let place = Capabilities::read(&functions(bus).next().unwrap()).msix.unwrap().capability;
         bus.register(place.into()) >> 30
     };
-    let bus = bus(&MODERN());
+    let bus = bus(&typical_capabilities());
     assert!(open(&bus, Some(MESSAGE)).is_ok());
     assert_eq!(control(&bus), 0b10);
     assert!(!open(&bus, None).unwrap().uses_msix());
@@ -134,8 +134,8 @@ fn msix_is_switched_on_only_with_a_message() {
 }
 
 #[test]
-fn a_console_works_with_a_line() {
-    let mut capabilities = MODERN();
+fn console_works_with_intx() {
+    let mut capabilities = typical_capabilities();
     capabilities.retain(|(id, _)| *id != 0x11);
     let bus = bus(&capabilities);
     let pci = open(&bus, Some(MESSAGE)).unwrap();
@@ -152,9 +152,9 @@ fn a_console_works_with_a_line() {
 }
 
 #[test]
-fn a_device_that_takes_no_vector_is_refused() {
-    let mut bus = bus(&MODERN());
-    bus.has_vectors = false;
+fn refused_vector_fails_initialization() {
+    let mut bus = bus(&typical_capabilities());
+    bus.accepts_vectors = false;
     let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
     let error = Console::new(open(&bus, Some(MESSAGE)).unwrap(), &dma).unwrap_err();
     assert_eq!(error, InitError::Transport(TransportError::NoVector));
@@ -162,10 +162,10 @@ fn a_device_that_takes_no_vector_is_refused() {
 }
 
 #[test]
-fn legacy_devices_and_short_structures_are_refused() {
+fn missing_or_short_structures_are_refused() {
     assert_eq!(open(&bus(&[]), None).unwrap_err(), PciError::NoModernInterface);
     for missing in [1, 2, 3] {
-        let mut capabilities = MODERN();
+        let mut capabilities = typical_capabilities();
         capabilities.retain(|(id, bytes)| *id != 9 || bytes[1] != missing);
         assert_eq!(open(&bus(&capabilities), None).unwrap_err(), PciError::NoModernInterface);
     }
@@ -175,7 +175,7 @@ fn legacy_devices_and_short_structures_are_refused() {
         virtio_capability(3, 4, 0x1000, 1),
     ];
     assert_eq!(open(&bus(&short), None).unwrap_err(), PciError::NoModernInterface);
-    // What the hal does not map, or what would be behind the end of all addresses.
+    // A range that the hal does not map, and one that exceeds the address space.
     for offset in [0x7000, 0xffff_fffc] {
         let wrong = [
             virtio_capability(1, 4, offset, 0x38),
@@ -187,8 +187,8 @@ fn legacy_devices_and_short_structures_are_refused() {
 }
 
 #[test]
-fn a_doorbell_outside_of_its_structure_is_refused() {
-    // The second queue's is at 12.
+fn doorbell_outside_notify_structure_is_refused() {
+    // The second virtqueue's register is at offset 12.
     let capabilities = |length| {
         [
             virtio_capability(1, 4, 0, 0x38),
@@ -206,7 +206,7 @@ fn a_doorbell_outside_of_its_structure_is_refused() {
 }
 
 #[test]
-fn devices_without_configuration_have_an_empty_one() {
+fn missing_config_structure_reads_as_empty() {
     let pci = open(
         &bus(&[
             virtio_capability(1, 4, 0, 0x38),
@@ -220,15 +220,15 @@ fn devices_without_configuration_have_an_empty_one() {
     assert_eq!(pci.config().read_u32(usize::MAX), None);
 }
 
-/// Configuration space that says what it was told to; registers are rubbish.
+/// Configuration space with given contents; mapped registers read as random values.
 #[derive(Debug)]
-struct Hostile {
+struct HostileBus {
     space: Vec<u8>,
     seed: u64,
     reads: std::sync::Mutex<usize>,
 }
 
-impl ConfigSpace for Hostile {
+impl ConfigSpace for HostileBus {
     fn read(&self, _address: PciAddress, offset: u8) -> u32 {
         assert_eq!(offset % 4, 0);
         *self.reads.lock().unwrap() += 1;
@@ -241,7 +241,7 @@ impl ConfigSpace for Hostile {
     }
 }
 
-impl MapRegisters for Hostile {
+impl MapRegisters for HostileBus {
     type Registers = ModelRegisters;
 
     fn map(&self, address: u64, length: u64) -> Option<ModelRegisters> {
@@ -255,7 +255,7 @@ impl MapRegisters for Hostile {
 fn space() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         3 => any::<[u8; 4]>(),
-        4 => (0x40_u8.., 14_u8..24, 0_u8..6).prop_map(|(next, length, kind)| [9, next, length, kind]),
+        4 => (0x40_u8.., 14_u8..24, 0_u8..6).prop_map(|(next, length, device_id)| [9, next, length, device_id]),
         1 => (0x40_u8..).prop_map(|next| [0x11, next, 0, 0]),
         2 => (0_u8..7).prop_map(|bar| [bar, 0, 0, 0]),
     ];
@@ -270,8 +270,8 @@ fn space() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn rubbish_in_configuration_space_does_no_harm(space in space(), seed: u64) {
-        let bus = Hostile { space, seed, reads: std::sync::Mutex::new(0) };
+    fn random_config_space_never_panics(space in space(), seed: u64) {
+        let bus = HostileBus { space, seed, reads: std::sync::Mutex::new(0) };
         let function = Function::new(&bus, PciAddress { bus: 0, slot: 0, function: 0 }).unwrap();
         let before = *bus.reads.lock().unwrap();
         let _found = Capabilities::read(&function);
@@ -286,14 +286,14 @@ proptest! {
     }
 
     #[test]
-    fn lists_in_circles_end(at in (0x40_u8..).prop_map(|at| at & !3), next in 0x40_u8..) {
+    fn circular_capability_list_terminates(at in (0x40_u8..).prop_map(|at| at & !3), next in 0x40_u8..) {
         let mut space = std::vec![0; 256];
         space[..4].copy_from_slice(&[0xf4, 0x1a, 0x43, 0x10]);
         space[6] = 0x10;
         space[0x34] = at;
         space[usize::from(at) + 1] = next;
         space[usize::from(next & !3) + 1] = at;
-        let bus = Hostile { space, seed: 0, reads: std::sync::Mutex::new(0) };
+        let bus = HostileBus { space, seed: 0, reads: std::sync::Mutex::new(0) };
         let function = Function::new(&bus, PciAddress { bus: 0, slot: 0, function: 0 }).unwrap();
         prop_assert_eq!(Capabilities::read(&function), Capabilities::default());
     }

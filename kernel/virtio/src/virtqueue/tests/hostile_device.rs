@@ -1,30 +1,30 @@
-//! Devices that write what cannot be into the used ring.
+//! Malicious devices that write invalid entries to the used ring.
 
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::vec::Vec;
 
 use super::super::{QueueError, SubmitError};
-use super::{Bench, Pair};
+use super::{Harness, TestChain};
 use crate::testing::DeviceModel;
 
-/// An impossible answer: what the device does, given the head of a chain, and what that is called.
-type Answer = (QueueError, Box<dyn Fn(&DeviceModel, u16)>);
+/// The expected error, and how the device causes it, given the head of a chain.
+type Violation = (QueueError, Box<dyn Fn(&DeviceModel, u16)>);
 
 /// Submits two chains of two descriptors; the device takes them.
-fn hostile() -> (Bench, u16, u16) {
-    let mut bench = Bench::new(8, true);
-    assert!(bench.submit(0, 2).is_some() && bench.submit(1, 2).is_some());
+fn submit_two_chains() -> (Harness, u16, u16) {
+    let mut harness = Harness::new(8, true);
+    assert!(harness.submit(0, 2).is_some() && harness.submit(1, 2).is_some());
     let (first, second) = {
-        let mut model = bench.model.lock().unwrap();
+        let mut model = harness.model.lock().unwrap();
         (model.take(0).unwrap().head, model.take(0).unwrap().head)
     };
-    (bench, first, second)
+    (harness, first, second)
 }
 
 #[test]
-fn impossible_answers_break_the_queue_for_good() {
-    let cases: [Answer; 8] = [
+fn invalid_used_entry_breaks_queue_permanently() {
+    let cases: [Violation; 8] = [
         (QueueError::IndexJump, Box::new(|model, _| model.set_used_index(0, 3))),
         (QueueError::IndexJump, Box::new(|model, _| model.set_used_index(0, 0xffff))),
         (QueueError::NoDescriptor, Box::new(|model, _| model.set_used_element(0, 0, 8, 0))),
@@ -41,71 +41,71 @@ fn impossible_answers_break_the_queue_for_good() {
         (QueueError::TooLong, Box::new(|model, head| model.set_used_element(0, 0, head.into(), 61))),
         (QueueError::TooLong, Box::new(|model, head| model.set_used_element(0, 0, head.into(), u32::MAX))),
     ];
-    for (error, act) in cases {
-        let (mut bench, first, _) = hostile();
+    for (error, violate) in cases {
+        let (mut harness, first, _) = submit_two_chains();
         {
-            let model = bench.model.lock().unwrap();
+            let model = harness.model.lock().unwrap();
             model.set_used_index(0, 1);
-            act(&model, first);
+            violate(&model, first);
         }
-        assert_eq!(bench.queue.complete().unwrap_err(), error);
-        bench.model.lock().unwrap().set_used_element(0, 0, first.into(), 0);
-        bench.model.lock().unwrap().set_used_index(0, 1);
-        assert_eq!(bench.queue.complete().unwrap_err(), error);
-        assert_eq!(bench.queue.arm(1).unwrap_err(), error);
-        let buffer = bench.buffers.pop().unwrap();
-        let refused = bench.queue.submit(Pair { buffer, readable: 4, pieces: 1 }).unwrap_err();
+        assert_eq!(harness.queue.complete().unwrap_err(), error);
+        harness.model.lock().unwrap().set_used_element(0, 0, first.into(), 0);
+        harness.model.lock().unwrap().set_used_index(0, 1);
+        assert_eq!(harness.queue.complete().unwrap_err(), error);
+        assert_eq!(harness.queue.arm(1).unwrap_err(), error);
+        let buffer = harness.buffers.pop().unwrap();
+        let refused = harness.queue.submit(TestChain { buffer, readable: 4, pieces: 1 }).unwrap_err();
         assert_eq!(refused.error, SubmitError::Broken(error));
     }
 }
 
 #[test]
-fn a_chain_comes_back_only_once() {
-    let (mut bench, first, _) = hostile();
+fn chain_used_twice_breaks_queue() {
+    let (mut harness, first, _) = submit_two_chains();
     {
-        let mut model = bench.model.lock().unwrap();
-        model.put(0, first, 60);
-        model.put(0, first, 0);
+        let mut model = harness.model.lock().unwrap();
+        model.use_chain(0, first, 60);
+        model.use_chain(0, first, 0);
     }
-    assert_eq!(bench.queue.complete().unwrap().unwrap().written, 60);
-    assert_eq!(bench.queue.complete().unwrap_err(), QueueError::NotInFlight);
+    assert_eq!(harness.queue.complete().unwrap().unwrap().written, 60);
+    assert_eq!(harness.queue.complete().unwrap_err(), QueueError::NotInFlight);
 }
 
 #[test]
-fn a_device_that_rewrites_descriptors_harms_only_itself() {
-    let (mut bench, first, second) = hostile();
-    let addresses = bench.queue.addresses();
-    bench.model.lock().unwrap().memory.write(addresses.descriptors, &[0xff; 16 * 8]);
-    bench.model.lock().unwrap().put(0, second, 0);
-    bench.model.lock().unwrap().put(0, first, 0);
-    assert_eq!(bench.complete().map(|used| used.1), Some(1));
-    assert_eq!(bench.complete().map(|used| used.1), Some(0));
-    assert!(bench.submit(2, 8).is_some());
-    assert!(bench.echo());
+fn overwritten_descriptors_do_not_affect_driver() {
+    let (mut harness, first, second) = submit_two_chains();
+    let addresses = harness.queue.addresses();
+    harness.model.lock().unwrap().memory.write(addresses.descriptors, &[0xff; 16 * 8]);
+    harness.model.lock().unwrap().use_chain(0, second, 0);
+    harness.model.lock().unwrap().use_chain(0, first, 0);
+    assert_eq!(harness.complete().map(|used| used.1), Some(1));
+    assert_eq!(harness.complete().map(|used| used.1), Some(0));
+    assert!(harness.submit(2, 8).is_some());
+    assert!(harness.echo());
 }
 
 proptest! {
     #[test]
-    fn rubbish_in_the_used_ring_does_no_harm(
+    fn random_used_ring_completes_each_chain_at_most_once(
         index: u16,
         elements in prop::collection::vec((0_u32..40, 0_u32..80), 1..16),
         wild in prop::collection::vec(any::<(u32, u32)>(), 0..4),
     ) {
-        let mut bench = Bench::new(16, true);
-        (0..8).for_each(|mark| assert!(bench.submit(mark, 2).is_some()));
+        let mut harness = Harness::new(16, true);
+        (0..8).for_each(|mark| assert!(harness.submit(mark, 2).is_some()));
         for (ahead, (id, length)) in (0..).zip(elements.iter().chain(&wild)) {
-            bench.model.lock().unwrap().set_used_element(0, ahead, *id, *length);
+            harness.model.lock().unwrap().set_used_element(0, ahead, *id, *length);
         }
-        bench.model.lock().unwrap().set_used_index(0, index % 12);
+        harness.model.lock().unwrap().set_used_index(0, index % 12);
         let mut tokens = Vec::new();
-        while let Ok(Some(used)) = bench.queue.complete_or_arm() {
+        while let Ok(Some(used)) = harness.queue.complete_or_arm() {
             prop_assert!(!tokens.contains(&used.token));
             prop_assert!(used.written <= 60);
             tokens.push(used.token);
         }
         prop_assert!(tokens.len() <= usize::from(index % 12).min(8));
-        prop_assert_eq!(usize::from(bench.queue.in_flight()), 8 - tokens.len());
-        let first = bench.queue.complete().map(|used| used.is_some());
-        prop_assert_eq!(bench.queue.complete().map(|used| used.is_some()), first);
+        prop_assert_eq!(usize::from(harness.queue.in_flight()), 8 - tokens.len());
+        let first = harness.queue.complete().map(|used| used.is_some());
+        prop_assert_eq!(harness.queue.complete().map(|used| used.is_some()), first);
     }
 }
