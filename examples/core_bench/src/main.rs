@@ -16,7 +16,7 @@ mod threads;
 use std::env;
 use std::process::ExitCode;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// Has time printed in place of ticks.

@@ -1,13 +1,13 @@
 //! Reads and writes a disk, or any other file of fixed size: `disk COMMAND FILE`.
 //!
-//! | command | does |
+//! | command | effect |
 //! | --- | --- |
 //! | `size` | prints the size in bytes |
 //! | `read OFFSET LENGTH` | copies bytes to standard output |
-//! | `write OFFSET` | copies standard input to the file, and has it stay |
-//! | `check` | fills the file with numbers in pieces of odd sizes, reads them back in others, and has them stay |
-//! | `stat` | prints kind and length as `metadata` has them; those of the path and of the open file must agree |
-//! | `random LENGTH` | reads a device of random bytes and prints how many of 256 values occur |
+//! | `write OFFSET` | writes standard input to the file, and flushes it |
+//! | `check` | fills the file with a pattern in writes of odd sizes, flushes it, and compares it in reads of other sizes |
+//! | `stat` | prints type and length as reported by `metadata`, which must be the same for path and open file |
+//! | `random LENGTH` | reads a random number device and prints how many of 256 byte values occur |
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -22,8 +22,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["size", file] => size(file),
-        ["read", file, offset, length] => number(offset).and_then(|at| read(file, at, number(length)?)),
-        ["write", file, offset] => number(offset).and_then(|at| write(file, at)),
+        ["read", file, offset, length] => {
+            number(offset).and_then(|position| read(file, position, number(length)?))
+        }
+        ["write", file, offset] => number(offset).and_then(|position| write(file, position)),
         ["check", file] => check(file),
         ["stat", file] => stat(file),
         ["random", file, length] => number(length).and_then(|length| random(file, length)),
@@ -66,7 +68,7 @@ fn write(file: &str, offset: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The byte at an offset.
+/// Returns the pattern's byte at an offset.
 fn pattern(offset: u64) -> u8 {
     let [low, middle, high, ..] = offset.wrapping_mul(0x9e37_79b9).to_le_bytes();
     low ^ middle ^ high
@@ -77,27 +79,27 @@ fn check(file: &str) -> io::Result<()> {
     let size = file.seek(SeekFrom::End(0))?;
     file.rewind()?;
     let expected = |start: u64, length: u64| (start..start + length).map(pattern).collect::<Vec<_>>();
-    let mut at = 0;
+    let mut position = 0;
     for length in [1, 511, 512, 513, 4096, 70_001].into_iter().cycle() {
-        let length = length.min(size - at);
+        let length = length.min(size - position);
         if length == 0 {
             break;
         }
-        file.write_all(&expected(at, length))?;
-        at += length;
+        file.write_all(&expected(position, length))?;
+        position += length;
     }
     file.sync_all()?;
     file.rewind()?;
-    let mut at = 0;
+    let mut position = 0;
     for length in [3, 1021, 8192, 100_000].into_iter().cycle() {
-        let length = length.min(size - at);
+        let length = length.min(size - position);
         if length == 0 {
             break;
         }
         let mut bytes = expected(0, length);
         file.read_exact(&mut bytes)?;
-        assert!(bytes == expected(at, length), "bytes from {at} on are what was written");
-        at += length;
+        assert!(bytes == expected(position, length), "bytes from {position} on are what was written");
+        position += length;
     }
     assert_eq!(file.read(&mut [0; 16])?, 0, "the end is the end");
     println!("{size} bytes are as they were written");

@@ -20,7 +20,7 @@ type Outcome = Result<&'static str, String>;
 /// Something to do by name.
 type Action = fn() -> Outcome;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// Every action that needs no further argument, by name.

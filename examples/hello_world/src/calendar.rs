@@ -1,4 +1,4 @@
-//! From the time since the Unix epoch to a date and a time of day.
+//! Converts the time since the Unix epoch to date and time of day.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const DAYS_PER_ERA: u64 = 400 * 365 + 97;
 /// Days from 1 March of the year 0 to 1 January 1970.
 const EPOCH_DAYS: u64 = 719_468;
 
-/// A date and time of day in UTC, shown as ISO 8601 has it.
+/// Date and time of day in UTC, formatted according to ISO 8601.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct DateTime {
     year: u64,
@@ -21,7 +21,7 @@ pub(crate) struct DateTime {
 }
 
 impl DateTime {
-    /// The date and time that lie `since_epoch` after the Unix epoch.
+    /// Returns the date and time `since_epoch` after the Unix epoch.
     pub(crate) fn from_unix(since_epoch: Duration) -> Self {
         let seconds = since_epoch.as_secs();
         let (year, month, day) = date(seconds / SECONDS_PER_DAY);
@@ -37,10 +37,10 @@ impl fmt::Display for DateTime {
     }
 }
 
-/// Year, month and day of the day `days` after 1 January 1970.
+/// Returns year, month and day of the day `days` after 1 January 1970.
 ///
-/// It reckons in years that begin in March: the leap day is then the last of the year, and the months from the first
-/// on have lengths that repeat every five, 153 days.
+/// It counts years from 1 March: the leap day is then the last day of a year, and the lengths of the months repeat
+/// every five months, or 153 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
@@ -61,22 +61,22 @@ mod tests {
 
     use super::{DateTime, date};
 
-    fn text(seconds: u64) -> String {
+    fn format_time(seconds: u64) -> String {
         DateTime::from_unix(Duration::from_secs(seconds)).to_string()
     }
 
     #[test]
-    fn known_times() {
-        assert_eq!(text(0), "1970-01-01T00:00:00Z");
-        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
-        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(text(1_234_567_890), "2009-02-13T23:31:30Z");
-        assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
+    fn known_times_are_formatted() {
+        assert_eq!(format_time(0), "1970-01-01T00:00:00Z");
+        assert_eq!(format_time(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(format_time(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(format_time(1_234_567_890), "2009-02-13T23:31:30Z");
+        assert_eq!(format_time(4_107_542_400), "2100-03-01T00:00:00Z");
     }
 
-    /// Every day of 800 years follows the one before it.
+    /// Each of the days of 800 years follows its predecessor.
     #[test]
-    fn days_follow_each_other() {
+    fn dates_are_consecutive() {
         let is_leap =
             |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let (mut year, mut month, mut day) = (1970, 1, 1);

@@ -1,6 +1,6 @@
-//! Greets, and shows what a program finds around it: arguments, environment, processors and clocks.
+//! Prints a greeting, and what a program finds in its environment: arguments, variables, CPUs and clocks.
 //!
-//! `--exit-code N` among the arguments makes it end with the code `N`. The same source runs on Linux.
+//! With `--exit-code N` among its arguments it exits with code `N`. The same source runs on Linux.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::calendar::DateTime;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
@@ -52,11 +52,11 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The number after `--exit-code`, or 0 without it.
+/// Returns the number after `--exit-code`, or 0 without that option.
 ///
 /// # Errors
 ///
-/// A message for the user if no number follows, or one that is not an exit code.
+/// Returns a message for the user if no valid exit code follows the option.
 fn exit_code(arguments: &[OsString]) -> Result<u8, String> {
     let mut rest = arguments.iter().skip_while(|argument| *argument != "--exit-code");
     if rest.next().is_none() {
@@ -81,19 +81,19 @@ mod tests {
     }
 
     #[test]
-    fn exit_code_is_zero_unless_asked_for() {
+    fn exit_code_defaults_to_zero() {
         assert_eq!(parse(&[]), Some(0));
         assert_eq!(parse(&["one", "two"]), Some(0));
     }
 
     #[test]
-    fn exit_code_stands_anywhere() {
+    fn exit_code_option_is_found_at_any_position() {
         assert_eq!(parse(&["--exit-code", "7"]), Some(7));
         assert_eq!(parse(&["one", "--exit-code", "255", "two"]), Some(255));
     }
 
     #[test]
-    fn bad_exit_codes_are_refused() {
+    fn invalid_exit_codes_are_rejected() {
         for value in ["256", "-1", "", "seven"] {
             assert_eq!(parse(&["--exit-code", value]), None, "{value}");
         }

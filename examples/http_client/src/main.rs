@@ -21,7 +21,7 @@ use std::{env, fmt};
 use head::Head;
 use url::Url;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// Most redirections that are followed.

@@ -1,93 +1,98 @@
-//! One connection: a request after the other, until one side has had enough.
+//! One connection: requests are served in order until either side closes it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::body;
-use crate::input::{Failure, Input};
-use crate::request::{Length, Request};
+use crate::input::{Input, RequestError};
+use crate::request::{BodyLength, Request};
 use crate::response::Response;
 use crate::routes;
 use crate::settings::Limits;
 
-/// How long a client may go on sending after it was told that nobody listens, and how much.
-const FAREWELL: Duration = Duration::from_secs(2);
-const MAX_FAREWELL: usize = 1 << 20;
+/// Maximum time and number of bytes for which a closed connection is still read (lingering close).
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_LINGER_BYTES: usize = 1 << 20;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// As all do.
-    Usual,
-    /// A client wants the program to end.
-    Exit,
+pub(crate) enum ConnectionEnd {
+    /// The connection was closed.
+    Closed,
+    /// The client requested `/exit`.
+    ExitRequested,
 }
 
-/// Serves a client. `crowded` says whether others wait for this connection's place.
-pub(crate) fn serve(stream: &TcpStream, limits: &Limits, crowded: impl Fn() -> bool) -> io::Result<End> {
-    // An answer is one write: there is nothing to wait for.
+/// Serves a client. `is_crowded` returns whether other clients wait for a permit; then the connection is not kept
+/// alive.
+pub(crate) fn serve(
+    stream: &TcpStream,
+    limits: &Limits,
+    is_crowded: impl Fn() -> bool,
+) -> io::Result<ConnectionEnd> {
+    // A response is one write: Nagle's algorithm would only delay it.
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(limits.time))?;
     let mut input = Input::new(stream);
     loop {
-        let (request, body) = match next(&mut input, stream, limits) {
-            Ok(next) => next,
-            Err(Failure::Closed) => return Ok(End::Usual),
-            Err(Failure::Refused(status)) => {
-                Response::plain(status).send(stream, false, true)?;
-                part(stream)?;
-                return Ok(End::Usual);
+        let (request, body) = match receive_request(&mut input, stream, limits) {
+            Ok(request) => request,
+            Err(RequestError::Closed) => return Ok(ConnectionEnd::Closed),
+            Err(RequestError::Rejected(status)) => {
+                Response::status_only(status).send(stream, false, true)?;
+                lingering_close(stream)?;
+                return Ok(ConnectionEnd::Closed);
             }
-            Err(Failure::Broken(error)) => return Err(error),
+            Err(RequestError::Io(error)) => return Err(error),
         };
-        let with_content = request.method != "HEAD";
-        let response = routes::answer(&request, body);
-        let keep_alive = request.keep_alive && !response.exits && (input.has_some() || !crowded());
-        response.send(stream, keep_alive, with_content)?;
+        let has_content = request.method != "HEAD";
+        let response = routes::respond(&request, body);
+        let keep_alive = request.keep_alive && !response.exits && (input.has_buffered() || !is_crowded());
+        response.send(stream, keep_alive, has_content)?;
         if !keep_alive {
-            part(stream)?;
-            return Ok(if response.exits { End::Exit } else { End::Usual });
+            lingering_close(stream)?;
+            return Ok(if response.exits { ConnectionEnd::ExitRequested } else { ConnectionEnd::Closed });
         }
     }
 }
 
-/// Waits for a request and its body.
-fn next(
+/// Receives a request and its body.
+fn receive_request(
     input: &mut Input<&TcpStream>,
     mut stream: &TcpStream,
     limits: &Limits,
-) -> Result<(Request, Vec<u8>), Failure> {
-    let until = Instant::now() + limits.time;
-    let request = Request::parse(&input.head(limits.line, limits.head, until)?)?;
-    // Who would be refused is refused before it sends the body (RFC 9110, section 10.1.1).
+) -> Result<(Request, Vec<u8>), RequestError> {
+    let deadline = Instant::now() + limits.time;
+    let request = Request::parse(&input.read_head(limits.line, limits.head, deadline)?)?;
+    // A request that will be rejected is rejected before the client sends its body (RFC 9110, section 10.1.1).
     let fits = match request.length {
-        Length::Known(size) => usize::try_from(size).is_ok_and(|size| size <= limits.body),
-        Length::Chunked => true,
+        BodyLength::Known(size) => usize::try_from(size).is_ok_and(|size| size <= limits.body),
+        BodyLength::Chunked => true,
     };
-    if request.expects_continue && fits && request.length != Length::Known(0) && !input.has_some() {
-        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(Failure::Broken)?;
+    if request.expects_continue && fits && request.length != BodyLength::Known(0) && !input.has_buffered() {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(RequestError::Io)?;
     }
-    let body = body::receive(input, request.length, limits.body, until)?;
+    let body = body::receive(input, request.length, limits.body, deadline)?;
     Ok((request, body))
 }
 
-/// Ends a connection so that the last answer is not lost: a client that still sends when nobody reads would have it
-/// thrown away (RFC 9112, section 9.6).
-fn part(mut stream: &TcpStream) -> io::Result<()> {
+/// Closes the connection for writing, and reads until the client closes it: closing it with unread data would send
+/// a reset, which can destroy the last response (RFC 9112, section 9.6).
+fn lingering_close(mut stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
-    let until = Instant::now() + FAREWELL;
+    let deadline = Instant::now() + LINGER_TIMEOUT;
     let mut buffer = [0; 4096];
-    let mut left = MAX_FAREWELL;
+    let mut remaining = MAX_LINGER_BYTES;
     loop {
-        let time = until.saturating_duration_since(Instant::now());
-        if time.is_zero() || left == 0 {
+        let remaining_time = deadline.saturating_duration_since(Instant::now());
+        if remaining_time.is_zero() || remaining == 0 {
             return Ok(());
         }
-        stream.set_read_timeout(Some(time))?;
+        stream.set_read_timeout(Some(remaining_time))?;
         match stream.read(&mut buffer) {
             Ok(0) | Err(_) => return Ok(()),
-            Ok(size) => left = left.saturating_sub(size),
+            Ok(size) => remaining = remaining.saturating_sub(size),
         }
     }
 }

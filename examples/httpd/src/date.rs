@@ -1,10 +1,10 @@
-//! Dates as HTTP writes them (RFC 9110, section 5.6.7).
+//! HTTP dates (RFC 9110, section 5.6.7).
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A moment by its seconds since 1970, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Formats a time given in seconds since 1970, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) fn format(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let name = |names: &[&'static str], index: u64| {
@@ -17,9 +17,9 @@ pub(crate) fn format(seconds: u64) -> String {
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// Year, month from 1 and day from 1 of a day by its number since 1970.
+/// Converts days since 1970 to year, month (from 1) and day of the month (from 1).
 ///
-/// A year is counted from March on here, so that the day that some have is the last; 400 of them are an era.
+/// Years begin in March here, so that a leap day is the last day of a year; 400 years are an era.
 fn civil(days: u64) -> (u64, u64, u64) {
     let since_march_of_0 = days + 719_468;
     let (era, day) = (since_march_of_0 / 146_097, since_march_of_0 % 146_097);
@@ -36,7 +36,7 @@ mod tests {
     use super::format;
 
     #[test]
-    fn known_dates_are_right() {
+    fn known_dates_are_formatted() {
         assert_eq!(format(0), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(format(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(format(951_782_399), "Mon, 28 Feb 2000 23:59:59 GMT");

@@ -1,4 +1,4 @@
-//! What comes from a client: bytes, in pieces of any size, until a moment.
+//! Buffered input from a client, with a deadline.
 
 use std::io;
 use std::mem;
@@ -9,30 +9,31 @@ use crate::status::Status;
 
 /// Why there is no request.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// The client has ended the connection where it may.
+pub(crate) enum RequestError {
+    /// The client closed the connection between two requests, or was idle until the deadline.
     Closed,
-    /// The client asked for what it does not get; the connection is not worth keeping.
-    Refused(Status),
-    /// The connection is broken.
-    Broken(io::Error),
+    /// The request is rejected with this status, and the connection closed.
+    Rejected(Status),
+    /// The connection failed.
+    Io(io::Error),
 }
 
-impl From<Status> for Failure {
+impl From<Status> for RequestError {
     fn from(status: Status) -> Self {
-        Self::Refused(status)
+        Self::Rejected(status)
     }
 }
 
-/// Where bytes come from.
-pub(crate) trait Source {
-    /// Waits for bytes until the moment; 0 is the end. Fails with `WouldBlock` or `TimedOut` if none came.
-    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> io::Result<usize>;
+/// A reader with a deadline.
+pub(crate) trait DeadlineRead {
+    /// Reads into `buffer`; returns 0 at the end of the stream. Fails with `WouldBlock` or `TimedOut` if nothing
+    /// arrives before the deadline.
+    fn read_until_deadline(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize>;
 }
 
-impl Source for &TcpStream {
-    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> io::Result<usize> {
-        let left = until.saturating_duration_since(Instant::now());
+impl DeadlineRead for &TcpStream {
+    fn read_until_deadline(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -41,70 +42,76 @@ impl Source for &TcpStream {
     }
 }
 
-/// Bytes that have come and were not used yet.
+/// Input that has been received and not been consumed.
 #[derive(Debug)]
 pub(crate) struct Input<S> {
     source: S,
     buffer: Vec<u8>,
 }
 
-impl<S: Source> Input<S> {
+impl<S: DeadlineRead> Input<S> {
     pub(crate) fn new(source: S) -> Self {
         Self { source, buffer: Vec::new() }
     }
 
-    /// Everything up to the end of the next empty line, at most `most` bytes and `line` to the first line's end.
+    /// Reads up to and including the next empty line: at most `max` bytes, and at most `max_line` bytes in the
+    /// first line.
     ///
-    /// Empty lines before it are ignored (RFC 9112, section 2.2).
-    pub(crate) fn head(&mut self, line: usize, most: usize, until: Instant) -> Result<Vec<u8>, Failure> {
+    /// Empty lines in front are skipped (RFC 9112, section 2.2).
+    pub(crate) fn read_head(
+        &mut self,
+        max_line: usize,
+        max: usize,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, RequestError> {
         let mut searched = 0;
         loop {
             self.skip_empty_lines();
             let end = find(&self.buffer, b"\r\n\r\n", searched).map(|end| end + 4);
-            if end.unwrap_or(self.buffer.len() + 1) > most || self.first_line_is_longer(line) {
-                return Err(self.too_long(line).into());
+            if end.unwrap_or(self.buffer.len() + 1) > max || self.first_line_is_longer(max_line) {
+                return Err(self.too_long(max_line).into());
             }
             if let Some(end) = end {
                 return Ok(self.take(end));
             }
-            // The end may be cut in two.
+            // The empty line may be split between two reads.
             searched = self.buffer.len().saturating_sub(3);
-            let size = self.receive(until)?;
+            let size = self.read_until_deadline(deadline)?;
             if size == 0 && self.buffer.is_empty() {
-                return Err(Failure::Closed);
+                return Err(RequestError::Closed);
             } else if size == 0 {
                 return Err(Status::BadRequest.into());
             }
         }
     }
 
-    /// Everything up to the end of this line, without it.
-    pub(crate) fn line(&mut self, most: usize, until: Instant) -> Result<Vec<u8>, Failure> {
+    /// Reads a line of at most `max` bytes, without its CRLF.
+    pub(crate) fn read_line(&mut self, max: usize, deadline: Instant) -> Result<Vec<u8>, RequestError> {
         let mut searched = 0;
         loop {
-            if let Some(end) = find(&self.buffer, b"\r\n", searched).filter(|end| *end <= most) {
+            if let Some(end) = find(&self.buffer, b"\r\n", searched).filter(|end| *end <= max) {
                 let mut line = self.take(end + 2);
                 line.truncate(end);
                 return Ok(line);
             }
-            if self.buffer.len() > most + 1 {
+            if self.buffer.len() > max + 1 {
                 return Err(Status::BadRequest.into());
             }
             searched = self.buffer.len().saturating_sub(1);
-            self.more(until)?;
+            self.read_more(deadline)?;
         }
     }
 
-    /// The next `size` bytes.
-    pub(crate) fn exactly(&mut self, size: usize, until: Instant) -> Result<Vec<u8>, Failure> {
+    /// Reads `size` bytes.
+    pub(crate) fn read_exact(&mut self, size: usize, deadline: Instant) -> Result<Vec<u8>, RequestError> {
         while self.buffer.len() < size {
-            self.more(until)?;
+            self.read_more(deadline)?;
         }
         Ok(self.take(size))
     }
 
-    /// Whether something is there that no request was made of yet.
-    pub(crate) fn has_some(&self) -> bool {
+    /// Whether there is unconsumed input.
+    pub(crate) fn has_buffered(&self) -> bool {
         !self.buffer.is_empty()
     }
 
@@ -114,49 +121,55 @@ impl<S: Source> Input<S> {
         }
     }
 
-    fn first_line_is_longer(&self, most: usize) -> bool {
-        self.buffer.len() > most && find(&self.buffer, b"\r\n", 0).is_none_or(|end| end > most)
+    fn first_line_is_longer(&self, max: usize) -> bool {
+        self.buffer.len() > max && find(&self.buffer, b"\r\n", 0).is_none_or(|end| end > max)
     }
 
-    /// What to say of a head that is too long: whose fault it is, the first line's or the fields'.
-    fn too_long(&self, line: usize) -> Status {
-        if self.first_line_is_longer(line) { Status::UriTooLong } else { Status::RequestHeaderFieldsTooLarge }
+    /// Status for a request head that is too long: because of the request line, or of the fields.
+    fn too_long(&self, max_line: usize) -> Status {
+        if self.first_line_is_longer(max_line) {
+            Status::UriTooLong
+        } else {
+            Status::RequestHeaderFieldsTooLarge
+        }
     }
 
-    fn more(&mut self, until: Instant) -> Result<(), Failure> {
-        // A message that is cut off was not one (RFC 9112, section 8).
-        if self.receive(until)? == 0 { Err(Status::BadRequest.into()) } else { Ok(()) }
+    fn read_more(&mut self, deadline: Instant) -> Result<(), RequestError> {
+        // A truncated message is an error (RFC 9112, section 8).
+        if self.read_until_deadline(deadline)? == 0 { Err(Status::BadRequest.into()) } else { Ok(()) }
     }
 
-    fn receive(&mut self, until: Instant) -> Result<usize, Failure> {
+    fn read_until_deadline(&mut self, deadline: Instant) -> Result<usize, RequestError> {
         let mut bytes = [0; 4096];
         let size = loop {
-            match self.source.receive(&mut bytes, until) {
+            match self.source.read_until_deadline(&mut bytes, deadline) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result,
             }
         };
         let size = size.map_err(|error| match error.kind() {
-            // Who has said nothing at all is not told that it was too slow.
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if self.buffer.is_empty() => Failure::Closed,
+            // A client that has sent nothing gets no response.
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if self.buffer.is_empty() => {
+                RequestError::Closed
+            }
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Status::RequestTimeout.into(),
-            _ => Failure::Broken(error),
+            _ => RequestError::Io(error),
         })?;
         self.buffer.extend(bytes.iter().take(size));
         Ok(size)
     }
 
-    /// The first bytes; the rest stays.
+    /// Consumes the first `size` bytes.
     fn take(&mut self, size: usize) -> Vec<u8> {
         let rest = self.buffer.split_off(size.min(self.buffer.len()));
         mem::replace(&mut self.buffer, rest)
     }
 }
 
-/// Where a pattern begins, no earlier than `from`.
+/// Position of `pattern` in `bytes`, at or after `from`.
 fn find(bytes: &[u8], pattern: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    rest.windows(pattern.len()).position(|window| window == pattern).map(|place| place + from)
+    rest.windows(pattern.len()).position(|window| window == pattern).map(|position| position + from)
 }
 
 #[cfg(test)]
@@ -164,18 +177,18 @@ pub(crate) mod tests {
     use std::io;
     use std::time::{Duration, Instant};
 
-    use super::{Failure, Input, Source};
+    use super::{DeadlineRead, Input, RequestError};
     use crate::status::Status;
 
-    /// Bytes that come in pieces, and then the end or a wait without one.
+    /// Input in pieces, followed by the end of the stream or a timeout.
     #[derive(Debug)]
     pub(crate) struct Pieces {
         pub(crate) pieces: Vec<Vec<u8>>,
         pub(crate) ends: bool,
     }
 
-    impl Source for Pieces {
-        fn receive(&mut self, buffer: &mut [u8], _until: Instant) -> io::Result<usize> {
+    impl DeadlineRead for Pieces {
+        fn read_until_deadline(&mut self, buffer: &mut [u8], _deadline: Instant) -> io::Result<usize> {
             while self.pieces.first().is_some_and(Vec::is_empty) {
                 self.pieces.remove(0);
             }
@@ -188,53 +201,62 @@ pub(crate) mod tests {
         }
     }
 
-    /// Bytes that come one by one, or all at once.
+    /// Input in pieces of `piece` bytes, followed by the end of the stream or a timeout.
     pub(crate) fn input(bytes: &[u8], piece: usize, ends: bool) -> Input<Pieces> {
         Input::new(Pieces { pieces: bytes.chunks(piece.max(1)).map(<[u8]>::to_vec).collect(), ends })
     }
 
-    pub(crate) fn soon() -> Instant {
+    pub(crate) fn deadline() -> Instant {
         Instant::now() + Duration::from_secs(10)
     }
 
-    fn refused<T: std::fmt::Debug>(result: Result<T, Failure>) -> Status {
+    fn rejected_status<T: std::fmt::Debug>(result: Result<T, RequestError>) -> Status {
         match result {
-            Err(Failure::Refused(status)) => status,
+            Err(RequestError::Rejected(status)) => status,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn heads_follow_each_other() {
+    fn request_heads_are_read_in_sequence() {
         for piece in [1, 2, 3, 5, 100] {
             let mut input = input(b"\r\n\r\na\r\nb\r\n\r\nc\r\n\r\nrest", piece, true);
-            assert_eq!(input.head(10, 20, soon()).unwrap(), b"a\r\nb\r\n\r\n");
-            assert_eq!(input.head(10, 20, soon()).unwrap(), b"c\r\n\r\n");
-            assert_eq!(input.exactly(3, soon()).unwrap(), b"res");
-            assert_eq!(refused(input.head(10, 20, soon())), Status::BadRequest);
+            assert_eq!(input.read_head(10, 20, deadline()).unwrap(), b"a\r\nb\r\n\r\n");
+            assert_eq!(input.read_head(10, 20, deadline()).unwrap(), b"c\r\n\r\n");
+            assert_eq!(input.read_exact(3, deadline()).unwrap(), b"res");
+            assert_eq!(rejected_status(input.read_head(10, 20, deadline())), Status::BadRequest);
         }
     }
 
     #[test]
-    fn too_much_is_refused() {
+    fn oversized_input_is_rejected() {
         for piece in [1, 7, 1000] {
             let long_line = b"a".repeat(50);
-            assert_eq!(refused(input(&long_line, piece, true).head(10, 40, soon())), Status::UriTooLong);
+            assert_eq!(
+                rejected_status(input(&long_line, piece, true).read_head(10, 40, deadline())),
+                Status::UriTooLong
+            );
             let long_fields = b"a\r\n".repeat(30);
-            let refusal = refused(input(&long_fields, piece, true).head(10, 40, soon()));
+            let refusal = rejected_status(input(&long_fields, piece, true).read_head(10, 40, deadline()));
             assert_eq!(refusal, Status::RequestHeaderFieldsTooLarge);
             let long_fields = [&b"a\r\n"[..], &b"b".repeat(60), b"\r\n\r\n"].concat();
-            let refusal = refused(input(&long_fields, piece, true).head(10, 40, soon()));
+            let refusal = rejected_status(input(&long_fields, piece, true).read_head(10, 40, deadline()));
             assert_eq!(refusal, Status::RequestHeaderFieldsTooLarge);
-            assert_eq!(refused(input(b"12345678", piece, true).line(4, soon())), Status::BadRequest);
+            assert_eq!(
+                rejected_status(input(b"12345678", piece, true).read_line(4, deadline())),
+                Status::BadRequest
+            );
         }
     }
 
     #[test]
-    fn silence_and_the_end_are_told_apart() {
-        assert!(matches!(input(b"", 1, true).head(10, 20, soon()), Err(Failure::Closed)));
-        assert!(matches!(input(b"", 1, false).head(10, 20, soon()), Err(Failure::Closed)));
-        assert_eq!(refused(input(b"GE", 1, false).head(10, 20, soon())), Status::RequestTimeout);
-        assert_eq!(refused(input(b"GE", 1, true).head(10, 20, soon())), Status::BadRequest);
+    fn timeout_and_end_of_stream_are_distinguished() {
+        assert!(matches!(input(b"", 1, true).read_head(10, 20, deadline()), Err(RequestError::Closed)));
+        assert!(matches!(input(b"", 1, false).read_head(10, 20, deadline()), Err(RequestError::Closed)));
+        assert_eq!(
+            rejected_status(input(b"GE", 1, false).read_head(10, 20, deadline())),
+            Status::RequestTimeout
+        );
+        assert_eq!(rejected_status(input(b"GE", 1, true).read_head(10, 20, deadline())), Status::BadRequest);
     }
 }

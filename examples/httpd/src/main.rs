@@ -1,18 +1,20 @@
-//! Serves HTTP/1.1 (RFC 9110 and 9112) by std alone: connections that are kept, pipelining, a thread for each of them.
+//! An HTTP/1.1 server (RFC 9110 and 9112) on std alone: persistent connections, pipelining, a thread per
+//! connection.
 //!
-//! `httpd [PORT]` prints where it listens, 8080 if nothing else is said, and serves until somebody asks for `/exit`:
+//! `httpd [PORT]` (default 8080) prints its address and serves until a client requests `/exit`:
 //!
 //! | request | answer |
 //! | --- | --- |
 //! | `GET /` | a greeting |
-//! | `POST /echo` | what came |
+//! | `POST /echo` | the request's body |
 //! | `GET /bytes/N` | N bytes |
-//! | `GET /file` | what is in the file that the variable `HTTPD_FILE` names |
-//! | `GET /memory` | how many bytes the program could get at once |
-//! | `POST /exit`, `GET /exit` | a farewell; then the program ends |
+//! | `GET /file` | the contents of the file named by the variable `HTTPD_FILE` |
+//! | `GET /memory` | the size in bytes of the largest block that the program could allocate |
+//! | `POST /exit`, `GET /exit` | `goodbye`; then the program exits |
 //!
-//! Variables: `HTTPD_PORT`, `HTTPD_CONNECTIONS` (most at a time, 1024), `HTTPD_BODY` (most bytes of a request's body,
-//! 1 MiB), `HTTPD_TIMEOUT` (most milliseconds for a request to arrive, 10,000).
+//! Variables: `HTTPD_PORT`, `HTTPD_CONNECTIONS` (maximum number of connections, 1024), `HTTPD_BODY` (maximum size
+//! of a request's body in bytes, 1 MiB), `HTTPD_TIMEOUT` (maximum time for a request to arrive in milliseconds,
+//! 10,000).
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -22,10 +24,10 @@ mod connection;
 mod date;
 mod input;
 mod memory;
-mod places;
 mod request;
 mod response;
 mod routes;
+mod semaphore;
 mod server;
 mod settings;
 mod status;
@@ -35,7 +37,7 @@ use std::{env, io};
 
 use settings::Settings;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {

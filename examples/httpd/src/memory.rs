@@ -1,43 +1,43 @@
-//! How much memory there is.
+//! Size of the largest possible allocation.
 
 use std::hint;
 
-/// The answer is no more exact than this.
+/// Granularity of the result, in bytes.
 const STEP: usize = 4 << 10;
 
-/// More is not looked for.
-const MOST: usize = 1 << 36;
+/// Upper limit of the search, in bytes.
+const MAX_SIZE: usize = 1 << 36;
 
-/// The size of the largest block that the program could get now.
+/// Size of the largest block that the program could allocate now, in bytes, by binary search.
 pub(crate) fn largest_block() -> usize {
-    let (mut most, mut too_much) = (0, MOST);
-    while too_much - most > STEP {
-        let middle = most.midpoint(too_much);
-        if is_there(middle) {
-            most = middle;
+    let (mut largest, mut too_large) = (0, MAX_SIZE);
+    while too_large - largest > STEP {
+        let middle = largest.midpoint(too_large);
+        if can_allocate(middle) {
+            largest = middle;
         } else {
-            too_much = middle;
+            too_large = middle;
         }
     }
-    most
+    largest
 }
 
-fn is_there(size: usize) -> bool {
+fn can_allocate(size: usize) -> bool {
     let mut block = Vec::<u8>::new();
-    let is_there = block.try_reserve_exact(size).is_ok();
-    // Memory that nobody looks at need not be asked for.
+    let can_allocate = block.try_reserve_exact(size).is_ok();
+    // Keeps the compiler from removing an unused allocation.
     hint::black_box(&mut block);
-    is_there
+    can_allocate
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, STEP, is_there, largest_block};
+    use super::{MAX_SIZE, STEP, can_allocate, largest_block};
 
     #[test]
-    fn there_is_an_end() {
+    fn largest_block_is_allocatable_and_bounded() {
         let size = largest_block();
-        assert!(is_there(STEP) && size > STEP && size <= MOST);
-        assert!(!is_there(usize::MAX));
+        assert!(can_allocate(STEP) && size > STEP && size <= MAX_SIZE);
+        assert!(!can_allocate(usize::MAX));
     }
 }

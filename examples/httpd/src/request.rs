@@ -1,39 +1,39 @@
-//! Requests: their first line and their fields (RFC 9112, sections 3 and 5).
+//! Parses the head of a request: request line and fields (RFC 9112, sections 3 and 5).
 
 use crate::status::Status;
 
-/// Most fields of a request.
+/// Maximum number of fields of a request.
 const MAX_FIELDS: usize = 100;
 
-/// What a client asks for.
+/// The head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// The method, as it is written.
+    /// The method, which is case-sensitive.
     pub(crate) method: String,
-    /// The path, without what comes after `?`.
+    /// The path, without the query.
     pub(crate) path: String,
-    /// Whether the connection goes on afterwards.
+    /// Whether the connection persists after the response.
     pub(crate) keep_alive: bool,
-    /// Whether the client waits for leave to send the body.
+    /// Whether the client expects `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
-    /// How the body's length is told.
-    pub(crate) length: Length,
+    /// Framing of the body.
+    pub(crate) length: BodyLength,
 }
 
-/// How a body's length is told (RFC 9112, section 6).
+/// Framing of a body (RFC 9112, section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
-    /// It is so many bytes.
+pub(crate) enum BodyLength {
+    /// `Content-Length`, or 0 without it.
     Known(u64),
-    /// It comes in chunks that say their own.
+    /// `Transfer-Encoding: chunked`.
     Chunked,
 }
 
-/// A field: its name in small letters, and its value.
+/// A field: its name in lower case, and its value.
 type Field<'a> = (String, &'a str);
 
 impl Request {
-    /// Understands a head: everything up to and including the empty line.
+    /// Parses a head, up to and including the empty line.
     pub(crate) fn parse(head: &[u8]) -> Result<Self, Status> {
         let text = str::from_utf8(head).map_err(|_| Status::BadRequest)?;
         let text = text.strip_suffix("\r\n\r\n").ok_or(Status::BadRequest)?;
@@ -54,7 +54,7 @@ impl Request {
     }
 }
 
-/// Method, target and minor version.
+/// Parses a request line; returns method, target and minor version.
 fn request_line(line: &str) -> Result<(&str, &str, u8), Status> {
     let mut words = line.split(' ');
     let (Some(method), Some(target), Some(version), None) =
@@ -74,12 +74,12 @@ fn request_line(line: &str) -> Result<(&str, &str, u8), Status> {
     }
 }
 
-/// The path of a target in one of its forms (RFC 9112, section 3.2).
+/// Path of a request target, in origin, absolute or asterisk form (RFC 9112, section 3.2).
 fn path<'a>(method: &str, target: &'a str) -> Result<&'a str, Status> {
     if method == "OPTIONS" && target == "*" {
         return Ok(target);
     }
-    let after_authority = |rest: &'a str| rest.find(['/', '?']).map_or("", |place| &rest[place..]);
+    let after_authority = |rest: &'a str| rest.find(['/', '?']).map_or("", |index| &rest[index..]);
     let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
     let origin = match scheme {
         Some(scheme) => after_authority(&target[scheme.len()..]),
@@ -90,7 +90,7 @@ fn path<'a>(method: &str, target: &'a str) -> Result<&'a str, Status> {
     Ok(if path.is_empty() { "/" } else { path })
 }
 
-/// A line that is a field (RFC 9112, section 5.1): no space before the colon, no line that goes on in the next.
+/// Parses a field line (RFC 9112, section 5.1): no space before the colon, no line folding.
 fn field(line: &str) -> Result<Field<'_>, Status> {
     let (name, value) = line.split_once(':').ok_or(Status::BadRequest)?;
     let value = value.trim_matches([' ', '\t']);
@@ -101,19 +101,19 @@ fn field(line: &str) -> Result<Field<'_>, Status> {
     Ok((name.to_ascii_lowercase(), value))
 }
 
-/// RFC 9110, section 5.6.2.
+/// Whether `text` is a token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// All values of a field, also those that are in one line with commas between them.
+/// All values of a field: of all its lines, each of which may be a comma-separated list.
 fn values<'a>(fields: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = fields.iter().filter(move |(known, _)| known == name);
     lines.flat_map(|(_, value)| value.split(',')).map(|value| value.trim_matches([' ', '\t']))
 }
 
-/// There is one host, and it must be told from version 1.1 on (RFC 9112, section 3.2).
+/// Checks that there is one `Host` field, which is optional in HTTP/1.0 only (RFC 9112, section 3.2).
 fn check_host(fields: &[Field<'_>], minor: u8) -> Result<(), Status> {
     match fields.iter().filter(|(name, _)| name == "host").count() {
         1 => Ok(()),
@@ -122,13 +122,14 @@ fn check_host(fields: &[Field<'_>], minor: u8) -> Result<(), Status> {
     }
 }
 
-/// RFC 9112, section 9.3.
+/// Whether the connection persists (RFC 9112, section 9.3).
 fn keep_alive(fields: &[Field<'_>], minor: u8) -> bool {
-    let says = |word: &str| values(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
-    !says("close") && (minor > 0 || says("keep-alive"))
+    let has_option =
+        |word: &str| values(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
+    !has_option("close") && (minor > 0 || has_option("keep-alive"))
 }
 
-/// RFC 9110, section 10.1.1.
+/// Whether the client expects `100 Continue` (RFC 9110, section 10.1.1).
 fn expects_continue(fields: &[Field<'_>], minor: u8) -> Result<bool, Status> {
     let mut expectations = values(fields, "expect").filter(|expectation| !expectation.is_empty());
     match expectations.next() {
@@ -139,28 +140,28 @@ fn expects_continue(fields: &[Field<'_>], minor: u8) -> Result<bool, Status> {
     }
 }
 
-/// How long the body is (RFC 9112, section 6.3). Where two parties might understand different lengths, there is none.
-fn length(fields: &[Field<'_>], minor: u8) -> Result<Length, Status> {
-    let has = |name: &str| fields.iter().any(|(known, _)| known == name);
-    if has("transfer-encoding") {
-        if minor == 0 || has("content-length") {
+/// Framing of the body (RFC 9112, section 6.3). Ambiguous framing, which enables request smuggling, is rejected.
+fn length(fields: &[Field<'_>], minor: u8) -> Result<BodyLength, Status> {
+    let has_field = |name: &str| fields.iter().any(|(known, _)| known == name);
+    if has_field("transfer-encoding") {
+        if minor == 0 || has_field("content-length") {
             return Err(Status::BadRequest);
         }
         let codings: Vec<&str> = values(fields, "transfer-encoding").collect();
         return match codings.as_slice() {
-            [coding] if coding.eq_ignore_ascii_case("chunked") => Ok(Length::Chunked),
+            [coding] if coding.eq_ignore_ascii_case("chunked") => Ok(BodyLength::Chunked),
             [.., last] if last.eq_ignore_ascii_case("chunked") => Err(Status::NotImplemented),
             _ => Err(Status::BadRequest),
         };
     }
     let mut lengths = values(fields, "content-length");
-    let Some(length) = lengths.next() else { return Ok(Length::Known(0)) };
+    let Some(length) = lengths.next() else { return Ok(BodyLength::Known(0)) };
     let digits = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
     if !digits || lengths.any(|other| other != length) {
         return Err(Status::BadRequest);
     }
-    // A number that is too large to be one is too large.
-    length.parse().map(Length::Known).map_err(|_| Status::ContentTooLarge)
+    // The digits are valid, so the only error is overflow.
+    length.parse().map(BodyLength::Known).map_err(|_| Status::ContentTooLarge)
 }
 
 #[cfg(test)]

@@ -6,26 +6,26 @@ use std::time::SystemTime;
 use crate::date;
 use crate::status::Status;
 
-/// What is sent again and again where only the number of bytes counts.
-static BLOCK: [u8; 64 << 10] = [b'x'; 64 << 10];
+/// Block of bytes that a `Filler` repeats.
+static FILLER_BLOCK: [u8; 64 << 10] = [b'x'; 64 << 10];
 
-/// What a client gets.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: Status,
-    /// The methods that there are, if the one that was asked for is not.
+    /// Value of the `Allow` field, for unsupported methods.
     pub(crate) allow: Option<&'static str>,
     pub(crate) content: Content,
-    /// Whether the program ends afterwards.
+    /// Whether the program exits after this response.
     pub(crate) exits: bool,
 }
 
-/// What a response carries.
+/// Content of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Text(String),
     Bytes(Vec<u8>),
-    /// So many bytes, whichever.
+    /// This many arbitrary bytes.
     Filler(u64),
 }
 
@@ -39,7 +39,7 @@ impl Content {
         u64::try_from(size).unwrap_or(u64::MAX)
     }
 
-    fn kind(&self) -> &'static str {
+    fn media_type(&self) -> &'static str {
         match self {
             Self::Text(_) => "text/plain; charset=utf-8",
             Self::Bytes(_) | Self::Filler(_) => "application/octet-stream",
@@ -52,22 +52,22 @@ impl Response {
         Self { status: Status::Ok, allow: None, content, exits: false }
     }
 
-    /// Says no more than the status.
-    pub(crate) fn plain(status: Status) -> Self {
+    /// A response whose content is the status.
+    pub(crate) fn status_only(status: Status) -> Self {
         let text = format!("{} {}\n", status.code(), status.reason());
         Self { status, ..Self::new(Content::Text(text)) }
     }
 
-    /// Sends it, without the content if the client asked for that (RFC 9110, section 9.3.2).
-    pub(crate) fn send(&self, mut to: impl Write, keep_alive: bool, with_content: bool) -> io::Result<()> {
+    /// Sends the response, without content for HEAD (RFC 9110, section 9.3.2).
+    pub(crate) fn send(&self, mut to: impl Write, keep_alive: bool, has_content: bool) -> io::Result<()> {
         let mut bytes = self.head(keep_alive).into_bytes();
         match &self.content {
-            _ if !with_content => to.write_all(&bytes),
+            _ if !has_content => to.write_all(&bytes),
             Content::Filler(size) => {
                 to.write_all(&bytes)?;
-                fill(to, *size)
+                write_filler(to, *size)
             }
-            // In one write, so that it takes one segment if it fits into one.
+            // In one write, so that a small response is one TCP segment.
             Content::Text(text) => {
                 bytes.extend(text.as_bytes());
                 to.write_all(&bytes)
@@ -84,7 +84,7 @@ impl Response {
         let lines = [
             Some(format!("HTTP/1.1 {} {}", self.status.code(), self.status.reason())),
             Some(format!("Date: {}", date::format(now.as_secs()))),
-            Some(format!("Content-Type: {}", self.content.kind())),
+            Some(format!("Content-Type: {}", self.content.media_type())),
             Some(format!("Content-Length: {}", self.content.size())),
             self.allow.map(|methods| format!("Allow: {methods}")),
             Some(format!("Connection: {}", if keep_alive { "keep-alive" } else { "close" })),
@@ -94,11 +94,11 @@ impl Response {
     }
 }
 
-fn fill(mut to: impl Write, size: u64) -> io::Result<()> {
+fn write_filler(mut to: impl Write, size: u64) -> io::Result<()> {
     let mut left = size;
     while left > 0 {
-        let part = usize::try_from(left).map_or(BLOCK.len(), |left| left.min(BLOCK.len()));
-        to.write_all(BLOCK.split_at(part).0)?;
+        let part = usize::try_from(left).map_or(FILLER_BLOCK.len(), |left| left.min(FILLER_BLOCK.len()));
+        to.write_all(FILLER_BLOCK.split_at(part).0)?;
         left -= u64::try_from(part).unwrap_or(left);
     }
     Ok(())
@@ -106,31 +106,33 @@ fn fill(mut to: impl Write, size: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Content, Response};
+    use super::{Content, FILLER_BLOCK, Response};
     use crate::status::Status;
 
-    fn sent(response: &Response, keep_alive: bool, with_content: bool) -> String {
+    fn send_to_string(response: &Response, keep_alive: bool, has_content: bool) -> String {
         let mut bytes = Vec::new();
-        response.send(&mut bytes, keep_alive, with_content).unwrap();
+        response.send(&mut bytes, keep_alive, has_content).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn heads_say_what_follows() {
-        let response = Response { allow: Some("GET"), ..Response::plain(Status::MethodNotAllowed) };
-        let text = sent(&response, false, true);
+    fn head_describes_content() {
+        let response = Response { allow: Some("GET"), ..Response::status_only(Status::MethodNotAllowed) };
+        let text = send_to_string(&response, false, true);
         assert!(text.starts_with("HTTP/1.1 405 Method Not Allowed\r\nDate: "), "{text}");
         let rest = "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 23\r\nAllow: GET\r\n\
             Connection: close\r\n\r\n405 Method Not Allowed\n";
         assert!(text.ends_with(rest), "{text}");
-        assert!(sent(&response, true, false).ends_with("Connection: keep-alive\r\n\r\n"));
+        assert!(send_to_string(&response, true, false).ends_with("Connection: keep-alive\r\n\r\n"));
     }
 
     #[test]
-    fn fillers_have_their_size() {
-        for size in [0, 1, BLOCK.len() - 1, BLOCK.len(), BLOCK.len() + 1, 3 * BLOCK.len()] {
+    fn filler_has_requested_size() {
+        for size in
+            [0, 1, FILLER_BLOCK.len() - 1, FILLER_BLOCK.len(), FILLER_BLOCK.len() + 1, 3 * FILLER_BLOCK.len()]
+        {
             let response = Response::new(Content::Filler(size.try_into().unwrap()));
-            let text = sent(&response, true, true);
+            let text = send_to_string(&response, true, true);
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(head.contains(&format!("Content-Length: {size}\r\n")), "{head}");
             assert_eq!(body.len(), size);

@@ -1,4 +1,4 @@
-//! What there is to be asked for.
+//! Routes: the resources of the server.
 
 use std::{env, fs};
 
@@ -7,19 +7,19 @@ use crate::request::Request;
 use crate::response::{Content, Response};
 use crate::status::Status;
 
-/// Most bytes that `/bytes/` gives.
+/// Maximum number of bytes of `/bytes/N`.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// The methods of RFC 9110, section 9, and of RFC 5789: others are not known here.
-const KNOWN: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+/// Methods of RFC 9110, section 9, and RFC 5789; others are answered with 501.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
-/// The answer to a request with this body.
-pub(crate) fn answer(request: &Request, body: Vec<u8>) -> Response {
+/// Returns the response to a request.
+pub(crate) fn respond(request: &Request, body: Vec<u8>) -> Response {
     let method = request.method.as_str();
-    let reads = ["GET", "HEAD"].contains(&method);
+    let is_get_or_head = ["GET", "HEAD"].contains(&method);
     match request.path.as_str() {
-        _ if !KNOWN.contains(&method) => Response::plain(Status::NotImplemented),
-        "/" if reads => greeting(),
+        _ if !METHODS.contains(&method) => Response::status_only(Status::NotImplemented),
+        "/" if is_get_or_head => greeting(),
         "/" => not_allowed("GET, HEAD"),
         "/echo" if method == "POST" => Response::new(Content::Bytes(body)),
         "/echo" => not_allowed("POST"),
@@ -27,14 +27,14 @@ pub(crate) fn answer(request: &Request, body: Vec<u8>) -> Response {
             Response { exits: true, ..Response::new(Content::Text("goodbye\n".to_owned())) }
         }
         "/exit" => not_allowed("GET, POST"),
-        "/file" if reads => file(),
-        "/memory" if reads => Response::new(Content::Text(format!("{}\n", memory::largest_block()))),
+        "/file" if is_get_or_head => file(),
+        "/memory" if is_get_or_head => Response::new(Content::Text(format!("{}\n", memory::largest_block()))),
         "/file" | "/memory" => not_allowed("GET, HEAD"),
         "*" => Response { allow: Some("GET, HEAD, POST"), ..Response::new(Content::Text(String::new())) },
         path => match path.strip_prefix("/bytes/") {
-            Some(count) if reads => filler(count),
+            Some(count) if is_get_or_head => filler(count),
             Some(_) => not_allowed("GET, HEAD"),
-            None => Response::plain(Status::NotFound),
+            None => Response::status_only(Status::NotFound),
         },
     }
 }
@@ -44,48 +44,49 @@ fn greeting() -> Response {
 }
 
 fn not_allowed(methods: &'static str) -> Response {
-    Response { allow: Some(methods), ..Response::plain(Status::MethodNotAllowed) }
+    Response { allow: Some(methods), ..Response::status_only(Status::MethodNotAllowed) }
 }
 
-/// Everything that is in the file.
+/// Returns the contents of the file named by `HTTPD_FILE`.
 fn file() -> Response {
     let bytes = env::var_os("HTTPD_FILE").and_then(|path| fs::read(path).ok());
-    bytes.map_or_else(|| Response::plain(Status::NotFound), |bytes| Response::new(Content::Bytes(bytes)))
+    bytes
+        .map_or_else(|| Response::status_only(Status::NotFound), |bytes| Response::new(Content::Bytes(bytes)))
 }
 
 fn filler(count: &str) -> Response {
     let digits = count.bytes().all(|byte| byte.is_ascii_digit());
     match count.parse() {
         Ok(count) if digits && count <= MAX_BYTES => Response::new(Content::Filler(count)),
-        _ => Response::plain(Status::NotFound),
+        _ => Response::status_only(Status::NotFound),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::answer;
+    use super::respond;
     use crate::request::Request;
     use crate::response::{Content, Response};
     use crate::status::Status;
 
-    fn ask(method: &str, path: &str) -> Response {
+    fn respond_to(method: &str, path: &str) -> Response {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-        answer(&Request::parse(head.as_bytes()).unwrap(), b"body".to_vec())
+        respond(&Request::parse(head.as_bytes()).unwrap(), b"body".to_vec())
     }
 
     #[test]
-    fn every_path_answers() {
-        assert_eq!(ask("GET", "/").status, Status::Ok);
-        assert_eq!(ask("POST", "/echo").content, Content::Bytes(b"body".to_vec()));
-        assert_eq!(ask("GET", "/bytes/17").content, Content::Filler(17));
-        assert!(ask("POST", "/exit").exits);
-        assert_eq!(ask("OPTIONS", "*").status, Status::Ok);
-        let Content::Text(size) = ask("GET", "/memory").content else { panic!("it is no text") };
+    fn every_route_responds() {
+        assert_eq!(respond_to("GET", "/").status, Status::Ok);
+        assert_eq!(respond_to("POST", "/echo").content, Content::Bytes(b"body".to_vec()));
+        assert_eq!(respond_to("GET", "/bytes/17").content, Content::Filler(17));
+        assert!(respond_to("POST", "/exit").exits);
+        assert_eq!(respond_to("OPTIONS", "*").status, Status::Ok);
+        let Content::Text(size) = respond_to("GET", "/memory").content else { panic!("it is no text") };
         assert!(size.trim_end().parse::<usize>().unwrap() > 1 << 20);
     }
 
     #[test]
-    fn what_there_is_not_is_refused() {
+    fn unknown_paths_and_methods_are_rejected() {
         for path in [
             "/nothing",
             "/file",
@@ -96,15 +97,15 @@ mod tests {
             "/bytes/-1",
             "/bytes/9999999999999",
         ] {
-            assert_eq!(ask("GET", path).status, Status::NotFound, "{path}");
+            assert_eq!(respond_to("GET", path).status, Status::NotFound, "{path}");
         }
         for (method, path) in
             [("POST", "/"), ("GET", "/echo"), ("PUT", "/bytes/1"), ("DELETE", "/exit"), ("PUT", "/file")]
         {
-            let response = ask(method, path);
+            let response = respond_to(method, path);
             assert_eq!((response.status, response.exits), (Status::MethodNotAllowed, false), "{path}");
             assert!(response.allow.is_some(), "{path}");
         }
-        assert_eq!(ask("BREW", "/").status, Status::NotImplemented);
+        assert_eq!(respond_to("BREW", "/").status, Status::NotImplemented);
     }
 }

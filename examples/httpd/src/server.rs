@@ -1,4 +1,4 @@
-//! Takes connections and gives each a thread.
+//! Accepts connections, each of which gets a thread of its own.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
@@ -6,58 +6,60 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
-use crate::connection::{self, End};
-use crate::places::{Place, Places};
+use crate::connection::{self, ConnectionEnd};
+use crate::semaphore::{Permit, Semaphore};
 use crate::settings::Settings;
 
-/// What a connection's thread needs, with much to spare.
-const STACK: usize = 128 << 10;
+/// Stack size of a connection's thread, in bytes.
+const STACK_SIZE: usize = 128 << 10;
 
-/// How long nobody is let in after that has failed, for want of memory or descriptors.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Delay before the next `accept` after a failed one, such as for lack of memory or descriptors.
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Listens at all addresses of this machine: of both versions, or of the older one where there is no other.
+/// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
 pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
 }
 
-/// Serves until a client wants the program to end.
+/// Serves until a client requests `/exit`.
 pub(crate) fn serve(listener: TcpListener, settings: Settings) {
-    let (exit, wanted) = mpsc::channel();
-    // The threads live as long as the program.
-    let places: &Places = Box::leak(Box::new(Places::new(settings.connections)));
+    let (exit, exit_requested) = mpsc::channel();
+    // Leaked, since the threads live as long as the program.
+    let semaphore: &Semaphore = Box::leak(Box::new(Semaphore::new(settings.connections)));
     thread::spawn(move || {
         loop {
-            let place = places.take();
+            let permit = semaphore.acquire();
             match listener.accept() {
-                Ok((stream, _)) => start(stream, place, places, &settings, &exit),
-                Err(_) => thread::sleep(PAUSE),
+                Ok((stream, _)) => spawn_connection(stream, permit, semaphore, &settings, &exit),
+                Err(_) => thread::sleep(RETRY_DELAY),
             }
         }
     });
-    // It cannot fail: the thread above keeps a sender for ever.
-    let _: Result<(), _> = wanted.recv();
+    // Cannot fail: the thread above keeps a sender.
+    let _: Result<(), _> = exit_requested.recv();
 }
 
-/// Serves a connection in a thread of its own, or drops it if there can be none.
-fn start(
+/// Serves a connection in a new thread, or drops it if the thread cannot be started.
+fn spawn_connection(
     stream: TcpStream,
-    place: Place<'static>,
-    places: &'static Places,
+    permit: Permit<'static>,
+    semaphore: &'static Semaphore,
     settings: &Settings,
     exit: &Sender<()>,
 ) {
     let (limits, exit) = (settings.limits, exit.clone());
-    let work = move || {
-        // A client that is gone is no concern of anybody else's.
-        if let Ok(End::Exit) = connection::serve(&stream, &limits, || places.are_taken()) {
+    let serve_connection = move || {
+        // A failed connection does not affect other clients.
+        if let Ok(ConnectionEnd::ExitRequested) =
+            connection::serve(&stream, &limits, || semaphore.is_exhausted())
+        {
             let _: Result<(), _> = exit.send(());
         }
-        drop((stream, place));
+        drop((stream, permit));
     };
-    if thread::Builder::new().stack_size(STACK).spawn(work).is_err() {
-        thread::sleep(PAUSE);
+    if thread::Builder::new().stack_size(STACK_SIZE).spawn(serve_connection).is_err() {
+        thread::sleep(RETRY_DELAY);
     }
 }
 
@@ -70,7 +72,7 @@ mod tests {
     use super::{listen, serve};
     use crate::settings::Settings;
 
-    fn ask(address: SocketAddr, path: &str) -> String {
+    fn get(address: SocketAddr, path: &str) -> String {
         let mut client = TcpStream::connect(("127.0.0.1", address.port())).unwrap();
         write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
@@ -79,17 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn many_clients_share_few_places() {
+    fn clients_wait_for_a_permit() {
         let listener = listen(0).unwrap();
         let address = listener.local_addr().unwrap();
         let settings = Settings { connections: 3, ..Settings::default() };
         let server = thread::spawn(move || serve(listener, settings));
         thread::scope(|scope| {
             for _ in 0..20 {
-                scope.spawn(move || assert!(ask(address, "/bytes/1000").ends_with(&"x".repeat(1000))));
+                scope.spawn(move || assert!(get(address, "/bytes/1000").ends_with(&"x".repeat(1000))));
             }
         });
-        assert!(ask(address, "/exit").ends_with("goodbye\n"));
+        assert!(get(address, "/exit").ends_with("goodbye\n"));
         server.join().unwrap();
     }
 }

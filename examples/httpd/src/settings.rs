@@ -1,31 +1,31 @@
-//! What can be set from outside, by argument and by variables.
+//! Settings from arguments and environment variables.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How the server behaves.
+/// Settings of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Where it listens; 0 is a port of the system's choice.
+    /// TCP port; 0 lets the system choose one.
     pub(crate) port: u16,
-    /// Most connections at a time.
+    /// Maximum number of concurrent connections.
     pub(crate) connections: usize,
-    /// Limits of what a client may ask for.
+    /// Limits of a request.
     pub(crate) limits: Limits,
 }
 
-/// Limits of what a client may ask for.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Most bytes of a request line.
+    /// Maximum size of the request line, in bytes.
     pub(crate) line: usize,
-    /// Most bytes of a request line and all fields.
+    /// Maximum size of request line and fields, in bytes.
     pub(crate) head: usize,
-    /// Most bytes of a body.
+    /// Maximum size of the body, in bytes.
     pub(crate) body: usize,
-    /// Most time for a whole request to arrive, and for a connection to be idle.
+    /// Maximum time for a request to arrive, and for a connection to be idle.
     pub(crate) time: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings for a program with these arguments and these variables.
+    /// Reads the settings from arguments and variables.
     pub(crate) fn new(
         arguments: &[String],
         variable: impl Fn(&str) -> Option<String>,
@@ -59,14 +59,14 @@ impl Settings {
     }
 }
 
-/// A number within its limits, or what it is if nothing is said.
+/// Parses a number and checks its range; returns `default` without a text.
 fn number<T: FromStr + PartialOrd + Display>(
     what: &str,
     text: Option<String>,
     range: RangeInclusive<T>,
-    otherwise: T,
+    default: T,
 ) -> Result<T, String> {
-    let Some(text) = text else { return Ok(otherwise) };
+    let Some(text) = text else { return Ok(default) };
     let number = text.parse().ok().filter(|number| range.contains(number));
     number
         .ok_or_else(|| format!("{what} is `{text}`, not a number from {} to {}", range.start(), range.end()))
@@ -79,7 +79,7 @@ mod tests {
     use super::Settings;
 
     #[test]
-    fn arguments_count_more_than_variables() {
+    fn arguments_override_variables() {
         let variable = |name: &str| match name {
             "HTTPD_PORT" => Some("1".to_owned()),
             "HTTPD_TIMEOUT" => Some("50".to_owned()),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_settings_are_rejected() {
         assert!(Settings::new(&["x".to_owned()], |_| None).unwrap_err().contains("`x`"));
         assert!(Settings::new(&["1".to_owned(), "2".to_owned()], |_| None).is_err());
         assert!(Settings::new(&[], |_| Some("0".to_owned())).unwrap_err().contains("HTTPD_CONNECTIONS"));

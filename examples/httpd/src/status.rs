@@ -1,6 +1,6 @@
 //! Status codes (RFC 9110, section 15).
 
-/// The codes that this server gives.
+/// Status codes that this server returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok,
@@ -17,7 +17,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// The number.
+    /// The numeric code.
     pub(crate) fn code(self) -> u16 {
         match self {
             Self::Ok => 200,
@@ -34,7 +34,7 @@ impl Status {
         }
     }
 
-    /// The words that go with it.
+    /// The reason phrase.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Ok => "OK",

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The server's port if nothing is said.
-const PORT: u16 = 7777;
+/// Default port of the server.
+const DEFAULT_PORT: u16 = 7777;
 
 /// What this program is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Default for Settings {
 pub(crate) fn parse(arguments: &[String]) -> Result<Role, String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["server"] => Ok(Role::Server(PORT)),
+        ["server"] => Ok(Role::Server(DEFAULT_PORT)),
         ["server", port] => port.parse().map(Role::Server).map_err(|_| format!("`{port}` is no port")),
         ["client", server, rest @ ..] => Ok(Role::Client(address(server), settings(rest)?)),
         ["local", rest @ ..] => Ok(Role::Local(settings(rest)?)),
@@ -76,8 +76,8 @@ fn address(text: &str) -> String {
     let has_port = text.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
     match has_port {
         true => text.to_owned(),
-        false if text.contains(':') && !text.starts_with('[') => format!("[{text}]:{PORT}"),
-        false => format!("{text}:{PORT}"),
+        false if text.contains(':') && !text.starts_with('[') => format!("[{text}]:{DEFAULT_PORT}"),
+        false => format!("{text}:{DEFAULT_PORT}"),
     }
 }
 

@@ -28,7 +28,7 @@ use std::{env, io, thread};
 
 use arguments::{Role, Settings};
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {

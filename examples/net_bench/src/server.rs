@@ -15,7 +15,7 @@ const STACK: usize = 64 << 10;
 /// The least room for what is received where only its amount counts.
 const ROOM: usize = 256 << 10;
 
-/// Listens at all addresses of this machine: of both versions, or of the older one where there is no other.
+/// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
 pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
@@ -32,7 +32,7 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
         }
         let stopping = Arc::clone(&stopping);
         let work = move || {
-            // A client that is gone is no concern of anybody else's.
+            // A failed connection does not affect other clients.
             if let Ok(Wish::Stop) = fulfil(&stream) {
                 stopping.store(true, Ordering::Release);
                 // The one who accepts is woken by a connection.

@@ -42,7 +42,7 @@ use std::{env, thread};
 use notes::Notes;
 use support::Ip;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// A row that takes longer hangs.

@@ -16,15 +16,15 @@ use std::{env, str::FromStr};
 
 use server::Server;
 
-/// The port if nothing is said.
-const PORT: u16 = 7070;
+/// Default port.
+const DEFAULT_PORT: u16 = 7070;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
     let port = match env::args().nth(1).as_deref().map(u16::from_str) {
-        None => PORT,
+        None => DEFAULT_PORT,
         Some(Ok(port)) => port,
         Some(Err(_)) => {
             eprintln!("usage: poll_server [PORT]");

@@ -26,7 +26,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens at all addresses of this machine: of both versions, or of the older one where there is no other.
+    /// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
     pub(crate) fn new(port: u16) -> io::Result<Self> {
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
         let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));

@@ -1,6 +1,6 @@
-//! Copies its input to its output line by line, the letters a to z in capitals, and counts the bytes.
+//! Copies standard input to standard output line by line, with letters a to z in upper case, and counts the bytes.
 //!
-//! Every other byte goes through as it is, so the input may be anything, in lines of any length.
+//! Other bytes are unchanged: the input may be any bytes, in lines of any length.
 
 #![forbid(unsafe_code)]
 
@@ -9,8 +9,8 @@ use hermit_sys as _;
 
 use std::io::{self, BufRead, Read, Write};
 
-/// How much of a line is held at most before it goes out.
-const PIECE: u64 = 64 * 1024;
+/// Maximum number of bytes of a line to buffer; longer lines are copied in pieces.
+const MAX_CHUNK: u64 = 64 * 1024;
 
 fn main() -> io::Result<()> {
     let count = copy(&mut io::stdin().lock(), &mut io::stdout().lock())?;
@@ -18,17 +18,17 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Copies everything and returns how many bytes that were.
+/// Copies `input` to `output`, and returns the number of bytes.
 ///
 /// # Errors
 ///
-/// The first error of a read or write; what came before it has been written.
+/// Returns the first error of a read or write; the bytes before it have been written.
 fn copy(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<u64> {
     let mut count = 0;
     let mut line = Vec::new();
     loop {
         line.clear();
-        let length = input.by_ref().take(PIECE).read_until(b'\n', &mut line)?;
+        let length = input.by_ref().take(MAX_CHUNK).read_until(b'\n', &mut line)?;
         if length == 0 {
             return Ok(count);
         }
@@ -43,7 +43,7 @@ fn copy(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<u64> {
 mod tests {
     use super::copy;
 
-    fn copied(input: &[u8]) -> Vec<u8> {
+    fn copy_to_vec(input: &[u8]) -> Vec<u8> {
         let mut output = Vec::new();
         let count = copy(&mut &*input, &mut output).unwrap();
         assert_eq!(usize::try_from(count), Ok(input.len()));
@@ -51,21 +51,21 @@ mod tests {
     }
 
     #[test]
-    fn letters_become_capitals() {
-        assert_eq!(copied(b"Hello\nworld"), b"HELLO\nWORLD");
-        assert_eq!(copied(b""), b"");
+    fn letters_are_converted_to_upper_case() {
+        assert_eq!(copy_to_vec(b"Hello\nworld"), b"HELLO\nWORLD");
+        assert_eq!(copy_to_vec(b""), b"");
     }
 
     #[test]
-    fn other_bytes_stay() {
+    fn other_bytes_are_unchanged() {
         let all: Vec<u8> = (0..=u8::MAX).collect();
-        assert_eq!(copied(&all), all.to_ascii_uppercase());
-        assert_eq!(copied("gr\u{fc}n\r\n\0".as_bytes()), "GR\u{fc}N\r\n\0".as_bytes());
+        assert_eq!(copy_to_vec(&all), all.to_ascii_uppercase());
+        assert_eq!(copy_to_vec("gr\u{fc}n\r\n\0".as_bytes()), "GR\u{fc}N\r\n\0".as_bytes());
     }
 
     #[test]
-    fn long_lines_go_through_whole() {
+    fn long_lines_are_copied_completely() {
         let line = vec![b'x'; 300_000];
-        assert_eq!(copied(&line), vec![b'X'; 300_000]);
+        assert_eq!(copy_to_vec(&line), vec![b'X'; 300_000]);
     }
 }

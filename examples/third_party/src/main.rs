@@ -15,7 +15,7 @@ use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// A digest, or what went wrong.

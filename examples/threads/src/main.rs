@@ -29,7 +29,7 @@ use std::process::{self, ExitCode};
 
 use arguments::Settings;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// Something to check by name.

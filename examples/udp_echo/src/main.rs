@@ -1,7 +1,7 @@
-//! Sends datagrams back to where they came from.
+//! Echoes UDP datagrams to their senders.
 //!
-//! `udp_echo [PORT]` (7007) prints where it listens, for IPv4 and IPv6, and ends when a datagram says `exit`, which is
-//! sent back as well. Try it with `nc -u HOST 7007`.
+//! `udp_echo [PORT]` (default 7007) prints its address, serves IPv6 and IPv4, and exits after a datagram with the
+//! text `exit`, which is echoed as well. Try it with `nc -u HOST 7007`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -10,18 +10,18 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::ExitCode;
 use std::{env, io};
 
-/// The port if nothing is said.
-const PORT: u16 = 7007;
+/// Default port.
+const DEFAULT_PORT: u16 = 7007;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// More than fits into a datagram.
-const ROOM: usize = 65_536;
+/// Size of the receive buffer in bytes: more than the maximum datagram.
+const BUFFER_SIZE: usize = 65_536;
 
 fn main() -> ExitCode {
     let port = match env::args().nth(1).map(|port| port.parse()) {
-        None => PORT,
+        None => DEFAULT_PORT,
         Some(Ok(port)) => port,
         Some(Err(_)) => {
             eprintln!("usage: udp_echo [PORT]");
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Echoes until it is told to end; gives the number of datagrams.
+/// Echoes datagrams until one is `exit`; returns their number.
 fn run(port: u16) -> io::Result<u64> {
     let any = (Ipv6Addr::UNSPECIFIED, port);
     let socket = UdpSocket::bind(any).or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)))?;
@@ -49,12 +49,12 @@ fn run(port: u16) -> io::Result<u64> {
 }
 
 fn echo(socket: &UdpSocket) -> io::Result<u64> {
-    let mut buffer = vec![0; ROOM];
+    let mut buffer = vec![0; BUFFER_SIZE];
     let mut count = 0;
     loop {
         let (size, sender) = socket.recv_from(&mut buffer)?;
         let datagram = buffer.split_at(size).0;
-        // A sender that cannot be reached is no reason to leave the others alone.
+        // An unreachable sender must not stop the service for others.
         match socket.send_to(datagram, sender) {
             Ok(_) => count += 1,
             Err(error) => eprintln!("cannot answer {sender}: {error}"),
@@ -74,7 +74,7 @@ mod tests {
     use super::echo;
 
     #[test]
-    fn datagrams_of_any_size_come_back() {
+    fn datagrams_of_any_size_are_echoed() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.connect(server.local_addr().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What the service does, with axum.
+//! Request handlers, with axum.
 
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,86 +13,86 @@ use serde::{Deserialize, Serialize};
 
 use crate::notes::{Draft, Note, Notes};
 
-/// Most bytes of a request's body.
-const BODY: usize = 64 << 10;
+/// Maximum size of a request's body, in bytes.
+const MAX_BODY: usize = 64 << 10;
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct AppState {
     notes: Mutex<Notes>,
-    /// Whether the program is to end.
-    pub(crate) ends: AtomicBool,
+    /// Whether a client has requested `/exit`.
+    pub(crate) exit_requested: AtomicBool,
 }
 
-impl Shared {
+impl AppState {
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // No change of the notes can be half done.
+        // A panic while the lock is held leaves valid notes: each change is one operation.
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How the service is.
+/// Response of `/health`.
 #[derive(Debug, Serialize)]
 struct Health {
     system: &'static str,
     notes: usize,
 }
 
-/// Which notes are asked for.
+/// Query parameters of `GET /notes`.
 #[derive(Debug, Default, Deserialize)]
-struct Wanted {
+struct Filter {
     #[serde(default)]
     contains: String,
 }
 
-/// An answer that can be no note.
-type Answer = Result<Json<Note>, StatusCode>;
+/// A note, or the status of an error.
+type NoteResult = Result<Json<Note>, StatusCode>;
 
-/// The whole service.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+/// Creates the router of the service.
+pub(crate) fn router(state: Arc<AppState>) -> Router {
     Router::new()
         .route("/health", get(health))
         .route("/notes", get(list).post(add))
         .route("/notes/{number}", get(show).put(change).delete(remove))
         .route("/exit", post(exit))
-        .layer(DefaultBodyLimit::max(BODY))
-        .with_state(shared)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(state)
 }
 
-async fn health(State(shared): State<Arc<Shared>>) -> Json<Health> {
-    Json(Health { system: env::consts::OS, notes: shared.notes().count() })
+async fn health(State(state): State<Arc<AppState>>) -> Json<Health> {
+    Json(Health { system: env::consts::OS, notes: state.notes().count() })
 }
 
-async fn list(State(shared): State<Arc<Shared>>, Query(wanted): Query<Wanted>) -> Json<Vec<Note>> {
-    Json(shared.notes().containing(&wanted.contains))
+async fn list(State(state): State<Arc<AppState>>, Query(filter): Query<Filter>) -> Json<Vec<Note>> {
+    Json(state.notes().containing(&filter.contains))
 }
 
 async fn add(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<AppState>>,
     Json(draft): Json<Draft>,
 ) -> Result<(StatusCode, Json<Note>), StatusCode> {
-    let note = shared.notes().add(draft).ok_or(StatusCode::INSUFFICIENT_STORAGE)?;
+    let note = state.notes().add(draft).ok_or(StatusCode::INSUFFICIENT_STORAGE)?;
     Ok((StatusCode::CREATED, Json(note)))
 }
 
-async fn show(State(shared): State<Arc<Shared>>, Path(number): Path<u64>) -> Answer {
-    shared.notes().get(number).map(Json).ok_or(StatusCode::NOT_FOUND)
+async fn show(State(state): State<Arc<AppState>>, Path(number): Path<u64>) -> NoteResult {
+    state.notes().get(number).map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
 async fn change(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<AppState>>,
     Path(number): Path<u64>,
     Json(draft): Json<Draft>,
-) -> Answer {
-    shared.notes().change(number, draft).map(Json).ok_or(StatusCode::NOT_FOUND)
+) -> NoteResult {
+    state.notes().change(number, draft).map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
-async fn remove(State(shared): State<Arc<Shared>>, Path(number): Path<u64>) -> Answer {
-    shared.notes().remove(number).map(Json).ok_or(StatusCode::NOT_FOUND)
+async fn remove(State(state): State<Arc<AppState>>, Path(number): Path<u64>) -> NoteResult {
+    state.notes().remove(number).map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
-/// The connection ends with the answer, and then the program.
-async fn exit(State(shared): State<Arc<Shared>>) -> ([(HeaderName, &'static str); 1], &'static str) {
-    shared.ends.store(true, Ordering::Release);
+/// Closes the connection after the response; then the program exits.
+async fn exit(State(state): State<Arc<AppState>>) -> ([(HeaderName, &'static str); 1], &'static str) {
+    state.exit_requested.store(true, Ordering::Release);
     ([(CONNECTION, "close")], "goodbye\n")
 }

@@ -1,22 +1,22 @@
-//! A microservice that keeps notes: axum, hyper and serde, unmodified from crates.io.
+//! A microservice that stores notes: axum, hyper and serde, unmodified from crates.io.
 //!
-//! `web [PORT]` prints where it listens, 8080 if nothing else is said. Requests and answers are JSON:
+//! `web [PORT]` (default 8080) prints its address. Requests and responses are JSON:
 //!
 //! | request | answer |
 //! | --- | --- |
-//! | `GET /health` | how many notes there are |
-//! | `GET /notes`, `GET /notes?contains=TEXT` | the notes |
+//! | `GET /health` | operating system and number of notes |
+//! | `GET /notes`, `GET /notes?contains=TEXT` | all notes, or those that contain the text |
 //! | `POST /notes` with `{"text": ...}` | the new note, with its number |
-//! | `GET`, `PUT`, `DELETE /notes/NUMBER` | the note; also with another text; or without a note any more |
-//! | `POST /exit` | a farewell; then the program ends |
+//! | `GET`, `PUT`, `DELETE /notes/NUMBER` | the note, after it was read, changed or removed |
+//! | `POST /exit` | `goodbye`; then the program exits |
 //!
-//! tokio's sockets do not know our target, so connections are driven by mio: a thread has one at a time, and waits for
-//! it by `poll`.
+//! tokio's sockets do not support this target, so each thread polls one connection's future at a time, and waits
+//! for its socket with mio.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
 
-mod drive;
+mod executor;
 mod handlers;
 mod notes;
 mod server;
@@ -26,15 +26,15 @@ use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::process::ExitCode;
 use std::{env, io};
 
-/// The port if nothing is said.
-const PORT: u16 = 8080;
+/// Default port.
+const DEFAULT_PORT: u16 = 8080;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
     let port = match env::args().nth(1).map(|port| port.parse()) {
-        None => PORT,
+        None => DEFAULT_PORT,
         Some(Ok(port)) => port,
         Some(Err(_)) => {
             eprintln!("usage: web [PORT]");

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Most notes there may be.
-const MOST: usize = 10_000;
+/// Maximum number of notes.
+const MAX_NOTES: usize = 10_000;
 
-/// What a client sends.
+/// A note as sent by a client.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) text: String,
 }
 
-/// What a client gets.
+/// A note as sent to a client.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) number: u64,
     pub(crate) text: String,
 }
 
-/// All notes.
+/// All notes, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     texts: BTreeMap<u64, String>,
@@ -28,9 +28,9 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Keeps a new note, if there is room.
+    /// Adds a note; `None` if there are [`MAX_NOTES`] already.
     pub(crate) fn add(&mut self, draft: Draft) -> Option<Note> {
-        if self.texts.len() >= MOST {
+        if self.texts.len() >= MAX_NOTES {
             return None;
         }
         self.last += 1;
@@ -42,7 +42,7 @@ impl Notes {
         self.texts.get(&number).map(|text| Note { number, text: text.clone() })
     }
 
-    /// Gives a note another text.
+    /// Replaces the text of a note; `None` if it does not exist.
     pub(crate) fn change(&mut self, number: u64, draft: Draft) -> Option<Note> {
         *self.texts.get_mut(&number)? = draft.text;
         self.get(number)
@@ -52,7 +52,7 @@ impl Notes {
         self.texts.remove(&number).map(|text| Note { number, text })
     }
 
-    /// Those with this text in theirs, the oldest first.
+    /// Notes that contain `part`, the oldest first.
     pub(crate) fn containing(&self, part: &str) -> Vec<Note> {
         let found = self.texts.iter().filter(|(_, text)| text.contains(part));
         found.map(|(number, text)| Note { number: *number, text: text.clone() }).collect()
@@ -65,14 +65,14 @@ impl Notes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Draft, MOST, Notes};
+    use super::{Draft, MAX_NOTES, Notes};
 
     fn draft(text: &str) -> Draft {
         Draft { text: text.to_owned() }
     }
 
     #[test]
-    fn numbers_are_not_used_again() {
+    fn numbers_are_not_reused() {
         let mut notes = Notes::default();
         assert_eq!(notes.add(draft("one")).unwrap().number, 1);
         assert_eq!(notes.remove(1).unwrap().text, "one");
@@ -83,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many() {
+    fn number_of_notes_is_limited() {
         let mut notes = Notes::default();
-        assert!((0..MOST).all(|_| notes.add(draft("")).is_some()));
-        assert_eq!((notes.add(draft("")), notes.count()), (None, MOST));
+        assert!((0..MAX_NOTES).all(|_| notes.add(draft("")).is_some()));
+        assert_eq!((notes.add(draft("")), notes.count()), (None, MAX_NOTES));
     }
 }

@@ -12,79 +12,80 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::service::TowerToHyperService;
 
-use crate::drive::Driver;
-use crate::handlers::{self, Shared};
+use crate::executor::Executor;
+use crate::handlers::{self, AppState};
 use crate::stream::Stream;
 
-/// How many connections are served at the same time; others wait to be accepted.
+/// Number of threads, and so of concurrent connections; others wait to be accepted.
 const THREADS: usize = 64;
 
-/// How long a connection may do nothing.
-const IDLE: Duration = Duration::from_secs(10);
+/// Maximum time for a connection to be idle.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long nobody is let in after that has failed, for want of memory or descriptors.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Delay before the next `accept` after a failed one, such as for lack of memory or descriptors.
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// What a thread needs.
+/// State of a serving thread.
 #[derive(Clone, Debug)]
 struct Server {
     listener: Arc<TcpListener>,
-    shared: Arc<Shared>,
+    state: Arc<AppState>,
     router: Router,
-    end: Sender<()>,
+    exit: Sender<()>,
 }
 
-/// Serves until a client wants the program to end.
+/// Serves until a client requests `/exit`.
 pub(crate) fn serve(listener: TcpListener) -> io::Result<()> {
-    let shared = Arc::new(Shared::default());
-    let router = handlers::router(Arc::clone(&shared));
-    let (end, ended) = mpsc::channel();
-    let server = Server { listener: Arc::new(listener), shared, router, end };
+    let state = Arc::new(AppState::default());
+    let router = handlers::router(Arc::clone(&state));
+    let (exit, exit_requested) = mpsc::channel();
+    let server = Server { listener: Arc::new(listener), state, router, exit };
     for _ in 0..THREADS {
-        let (server, driver) = (server.clone(), Driver::new()?);
-        thread::Builder::new().spawn(move || server.run(driver))?;
+        let (server, executor) = (server.clone(), Executor::new()?);
+        thread::Builder::new().spawn(move || server.run(executor))?;
     }
-    // It cannot fail: there is a sender here.
-    let _: Result<(), _> = ended.recv();
+    // Cannot fail: `server` keeps a sender.
+    let _: Result<(), _> = exit_requested.recv();
     Ok(())
 }
 
 impl Server {
-    fn run(&self, mut driver: Driver) {
+    fn run(&self, mut executor: Executor) {
         loop {
             let Ok((stream, _)) = self.listener.accept() else {
-                thread::sleep(PAUSE);
+                thread::sleep(RETRY_DELAY);
                 continue;
             };
-            // A client that is gone or too slow is no concern of anybody else's.
-            let finished = self.converse(&mut driver, stream);
-            if self.shared.ends.load(Ordering::Acquire) {
-                // Those who end it without having got the answer are gone.
-                finished.into_iter().for_each(part);
-                // It fails if the program ends already.
-                let _: Result<(), _> = self.end.send(());
+            // A failed or idle connection does not affect other clients.
+            let finished = self.serve_connection(&mut executor, stream);
+            if self.state.exit_requested.load(Ordering::Acquire) {
+                // Clients that request `/exit` and disconnect before the response need no wait.
+                finished.into_iter().for_each(linger);
+                // Fails if the program is exiting already.
+                let _: Result<(), _> = self.exit.send(());
             }
         }
     }
 
-    /// Serves a connection, and gives it back.
-    fn converse(&self, driver: &mut Driver, stream: TcpStream) -> io::Result<TcpStream> {
+    /// Serves a connection, and returns its stream.
+    fn serve_connection(&self, executor: &mut Executor, stream: TcpStream) -> io::Result<TcpStream> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let mut source = mio::net::TcpStream::from_std(stream);
-        driver.register(&mut source)?;
+        executor.register(&mut source)?;
         let service = TowerToHyperService::new(self.router.clone());
         let connection = http1::Builder::new().serve_connection(Stream(&source), service);
-        let outcome = driver.drive(connection, IDLE);
-        driver.deregister(&mut source)?;
+        let outcome = executor.block_on(connection, IDLE_TIMEOUT);
+        executor.deregister(&mut source)?;
         outcome?.map_err(io::Error::other)?;
         Ok(source.into())
     }
 }
 
-/// Waits until the client has got the last answer: then it ends the connection.
-fn part(mut stream: TcpStream) {
-    let limited = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PAUSE * 100)));
+/// Waits until the client has received the last response and closes the connection, for 2 s at most.
+fn linger(mut stream: TcpStream) {
+    let limited =
+        stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(RETRY_DELAY * 100)));
     let mut buffer = [0; 1024];
     if limited.is_ok() {
         while stream.read(&mut buffer).is_ok_and(|size| size > 0) {}
@@ -99,8 +100,8 @@ mod tests {
 
     use super::serve;
 
-    /// The code and the body of an answer.
-    fn ask(address: SocketAddr, request: &str, body: &str) -> (String, String) {
+    /// Sends a request; returns status code and body of the response.
+    fn request_once(address: SocketAddr, request: &str, body: &str) -> (String, String) {
         let mut stream = TcpStream::connect(address).unwrap();
         let length = body.len();
         write!(
@@ -116,12 +117,16 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_kept() {
+    fn notes_are_stored_and_changed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = thread::spawn(move || serve(listener).unwrap());
         let expect = |request: &str, body: &str, code: &str, answer: &str| {
-            assert_eq!(ask(address, request, body), (code.to_owned(), answer.to_owned()), "{request}");
+            assert_eq!(
+                request_once(address, request, body),
+                (code.to_owned(), answer.to_owned()),
+                "{request}"
+            );
         };
         expect("POST /notes", r#"{"text":"milk"}"#, "201", r#"{"number":1,"text":"milk"}"#);
         expect("PUT /notes/1", r#"{"text":"bread"}"#, "200", r#"{"number":1,"text":"bread"}"#);
@@ -130,15 +135,15 @@ mod tests {
         expect("GET /notes/7", "", "404", "");
         expect("GET /elsewhere", "", "404", "");
         expect("PATCH /notes", "", "405", "");
-        // Much more than arrives at once, but not too much; and too much.
+        // More than arrives at once, within the limit; and beyond the limit.
         let text = "x".repeat(60_000);
-        let (code, answer) = ask(address, "POST /notes", &format!(r#"{{"text":"{text}"}}"#));
+        let (code, answer) = request_once(address, "POST /notes", &format!(r#"{{"text":"{text}"}}"#));
         assert!(code == "201" && answer.len() > 60_000, "{code}");
-        assert_eq!(ask(address, "POST /notes", &" ".repeat(70_000)).0, "413");
-        assert_eq!(ask(address, "POST /notes", "nonsense").0, "400");
+        assert_eq!(request_once(address, "POST /notes", &" ".repeat(70_000)).0, "413");
+        assert_eq!(request_once(address, "POST /notes", "nonsense").0, "400");
         thread::scope(|scope| {
             for _ in 0..100 {
-                scope.spawn(|| assert_eq!(ask(address, "GET /health", "").0, "200"));
+                scope.spawn(|| assert_eq!(request_once(address, "GET /health", "").0, "200"));
             }
         });
         expect("DELETE /notes/1", "", "200", r#"{"number":1,"text":"bread"}"#);

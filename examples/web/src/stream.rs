@@ -1,4 +1,4 @@
-//! A stream of mio as hyper wants it.
+//! An adapter from mio's streams to hyper's I/O traits.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use hyper::rt::ReadBufCursor;
 use mio::net::TcpStream;
 
-/// Room for what is read at once.
-const ROOM: usize = 16 << 10;
+/// Maximum number of bytes of a read.
+const READ_SIZE: usize = 16 << 10;
 
-/// A stream that does not wait. Who polls it is polled again when anything happens to it, so no waker is kept.
+/// A non-blocking stream. It registers no wakers: the executor polls the future whenever the stream is ready.
 #[derive(Debug)]
 pub(crate) struct Stream<'a>(pub(crate) &'a TcpStream);
 
-/// The result, unless the call would have to wait.
+/// `Pending` if the call would block, else its result.
 fn ready<T>(mut call: impl FnMut() -> io::Result<T>) -> Poll<io::Result<T>> {
     loop {
         match call() {
@@ -32,8 +32,8 @@ impl hyper::rt::Read for Stream<'_> {
         _: &mut Context<'_>,
         mut cursor: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut room = [0; ROOM];
-        let (room, _) = room.split_at_mut(cursor.remaining().min(ROOM));
+        let mut room = [0; READ_SIZE];
+        let (room, _) = room.split_at_mut(cursor.remaining().min(READ_SIZE));
         ready(|| self.0.read(room)).map_ok(|size| cursor.put_slice(room.split_at(size).0))
     }
 }

@@ -22,7 +22,7 @@ use std::{env, panic};
 
 use hermit_sys as _;
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
 /// Something to check by name.

@@ -1,35 +1,35 @@
-//! Requests, good ones, bad ones and any.
+//! Valid, invalid and random requests.
 
 use proptest::prelude::{Strategy, any, prop};
 use proptest::{prop_assert_eq, proptest};
 
-use super::{Length, Request};
+use super::{BodyLength, Request};
 use crate::status::Status;
 
 fn parse(lines: &[&str]) -> Result<Request, Status> {
     Request::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes())
 }
 
-/// A request with a host and one more field.
-fn with(field: &str) -> Result<Request, Status> {
+/// Parses a request with a `Host` field and one more field.
+fn parse_with_field(field: &str) -> Result<Request, Status> {
     parse(&["POST / HTTP/1.1", "Host: a", field])
 }
 
 #[test]
-fn a_plain_request_is_understood() {
+fn simple_request_is_parsed() {
     let request = parse(&["GET /a/b?c=d HTTP/1.1", "Host: example.org", "Accept: */*"]).unwrap();
     let expected = Request {
         method: "GET".to_owned(),
         path: "/a/b".to_owned(),
         keep_alive: true,
         expects_continue: false,
-        length: Length::Known(0),
+        length: BodyLength::Known(0),
     };
     assert_eq!(request, expected);
 }
 
 #[test]
-fn targets_have_several_forms() {
+fn all_target_forms_are_parsed() {
     let path = |target: &str| parse(&[&format!("GET {target} HTTP/1.1"), "Host: a"]).map(|found| found.path);
     assert_eq!(path("/"), Ok("/".to_owned()));
     assert_eq!(path("http://a.b:80/c?d"), Ok("/c".to_owned()));
@@ -42,7 +42,7 @@ fn targets_have_several_forms() {
 }
 
 #[test]
-fn bad_first_lines_are_refused() {
+fn invalid_request_lines_are_rejected() {
     let cases = [
         ("", Status::BadRequest),
         ("GET", Status::BadRequest),
@@ -63,12 +63,12 @@ fn bad_first_lines_are_refused() {
 }
 
 #[test]
-fn bad_fields_are_refused() {
+fn invalid_fields_are_rejected() {
     for field in ["a", ": b", "a : b", " a: b", "\ta: b", "a: b\rc", "a: \u{0}", "a(: b", "ä: b"] {
-        assert_eq!(with(field), Err(Status::BadRequest), "{field:?}");
+        assert_eq!(parse_with_field(field), Err(Status::BadRequest), "{field:?}");
     }
     for field in ["a:", "a: ü", "a: b: c", "A-1: \t b \t"] {
-        assert!(with(field).is_ok(), "{field:?}");
+        assert!(parse_with_field(field).is_ok(), "{field:?}");
     }
     let many: Vec<String> = (0..101).map(|number| format!("a{number}: b")).collect();
     let lines: Vec<&str> = ["GET / HTTP/1.1"].into_iter().chain(many.iter().map(String::as_str)).collect();
@@ -76,26 +76,26 @@ fn bad_fields_are_refused() {
 }
 
 #[test]
-fn there_is_one_host() {
+fn exactly_one_host_is_required() {
     assert_eq!(parse(&["GET / HTTP/1.1"]), Err(Status::BadRequest));
-    assert_eq!(with("Host: a"), Err(Status::BadRequest));
+    assert_eq!(parse_with_field("Host: a"), Err(Status::BadRequest));
     assert!(parse(&["GET / HTTP/1.0"]).is_ok());
 }
 
 #[test]
-fn connections_go_on_or_end() {
-    assert!(with("Connection: upgrade").unwrap().keep_alive);
-    assert!(!with("Connection: upgrade, CLOSE").unwrap().keep_alive);
+fn connection_field_controls_persistence() {
+    assert!(parse_with_field("Connection: upgrade").unwrap().keep_alive);
+    assert!(!parse_with_field("Connection: upgrade, CLOSE").unwrap().keep_alive);
     assert!(!parse(&["GET / HTTP/1.0"]).unwrap().keep_alive);
     assert!(parse(&["GET / HTTP/1.0", "Connection: Keep-Alive"]).unwrap().keep_alive);
 }
 
 #[test]
-fn lengths_are_told_in_one_way() {
-    let length = |field: &str| with(field).map(|request| request.length);
-    assert_eq!(length("Content-Length: 17"), Ok(Length::Known(17)));
-    assert_eq!(length("Content-Length: 17, 17"), Ok(Length::Known(17)));
-    assert_eq!(length("Transfer-Encoding: Chunked"), Ok(Length::Chunked));
+fn ambiguous_body_lengths_are_rejected() {
+    let length = |field: &str| parse_with_field(field).map(|request| request.length);
+    assert_eq!(length("Content-Length: 17"), Ok(BodyLength::Known(17)));
+    assert_eq!(length("Content-Length: 17, 17"), Ok(BodyLength::Known(17)));
+    assert_eq!(length("Transfer-Encoding: Chunked"), Ok(BodyLength::Chunked));
     assert_eq!(length("Transfer-Encoding: gzip, chunked"), Err(Status::NotImplemented));
     assert_eq!(length("Content-Length: 99999999999999999999"), Err(Status::ContentTooLarge));
     let bad = ["Content-Length: 1, 2", "Content-Length: -1", "Content-Length: +1", "Content-Length:"];
@@ -110,14 +110,14 @@ fn lengths_are_told_in_one_way() {
 }
 
 #[test]
-fn only_one_expectation_is_known() {
-    assert!(with("Expect: 100-Continue").unwrap().expects_continue);
-    assert_eq!(with("Expect: miracles"), Err(Status::ExpectationFailed));
+fn unknown_expectation_is_rejected() {
+    assert!(parse_with_field("Expect: 100-Continue").unwrap().expects_continue);
+    assert_eq!(parse_with_field("Expect: miracles"), Err(Status::ExpectationFailed));
     assert!(!parse(&["POST / HTTP/1.0", "Expect: 100-continue"]).unwrap().expects_continue);
 }
 
-/// Bytes that look a bit like a request.
-fn nearly_a_request() -> impl Strategy<Value = Vec<u8>> {
+/// Random sequences of fragments of requests.
+fn request_fragments() -> impl Strategy<Value = Vec<u8>> {
     let parts = prop::sample::select(vec![
         "GET ",
         "POST ",
@@ -148,20 +148,20 @@ fn nearly_a_request() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        // Whatever it answers, it answers.
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        // Any result is fine, a panic is not.
         let _: Result<Request, Status> = Request::parse(&bytes);
     }
 
     #[test]
-    fn no_text_makes_it_panic(bytes in nearly_a_request()) {
+    fn random_fragments_never_panic(bytes in request_fragments()) {
         if let Ok(request) = Request::parse(&bytes) {
             prop_assert_eq!(request.path.starts_with(['/', '*']), true);
         }
     }
 
     #[test]
-    fn what_is_written_is_understood(
+    fn valid_request_is_parsed_as_written(
         method in "[A-Z]{1,10}",
         path in "/[a-zA-Z0-9/._~%-]{0,40}",
         query in prop::option::of("[a-z=&]{0,10}"),
@@ -175,7 +175,7 @@ proptest! {
         lines.extend(length.map(|length| format!("CONTENT-LENGTH:\t{length} ")));
         lines.extend(close.then(|| "Connection: x, close".to_owned()));
         let request = Request::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes()).unwrap();
-        let length = Length::Known(length.unwrap_or_default());
+        let length = BodyLength::Known(length.unwrap_or_default());
         let expected = Request { method, path, keep_alive: !close, expects_continue: false, length };
         prop_assert_eq!(request, expected);
     }

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::{ByteAccess, SectorDevice, WriteError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sector {0} is bad_sector")]
+#[error("bad sector {0}")]
 struct BadSector(u64);
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Drives the future of one connection: polls it when its stream is ready or its waker was used.
+//! An executor for the future of one connection: polls it when its stream is ready or its waker was called.
 
 use std::io::{self, ErrorKind};
 use std::pin::pin;
@@ -12,7 +12,7 @@ use mio::{Events, Interest, Token};
 const STREAM: Token = Token(0);
 const WAKER: Token = Token(1);
 
-/// Wakes the thread that drives a future.
+/// Wakes the thread that polls the future.
 #[derive(Debug)]
 struct Waker(mio::Waker);
 
@@ -28,37 +28,42 @@ impl Wake for Waker {
     }
 }
 
-/// What waits for one stream after the other.
+/// Executor of a thread, for one stream after the other.
 #[derive(Debug)]
-pub(crate) struct Driver {
+pub(crate) struct Executor {
     poll: mio::Poll,
     events: Events,
     waker: Arc<Waker>,
 }
 
-impl Driver {
+impl Executor {
     pub(crate) fn new() -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         let waker = Arc::new(Waker(mio::Waker::new(poll.registry(), WAKER)?));
         Ok(Self { poll, events: Events::with_capacity(8), waker })
     }
 
-    /// Begins to wait for a stream.
+    /// Registers a stream, whose readiness wakes the future.
     pub(crate) fn register(&self, stream: &mut TcpStream) -> io::Result<()> {
         self.poll.registry().register(stream, STREAM, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Does not wait for it any more.
+    /// Deregisters a stream.
     pub(crate) fn deregister(&self, stream: &mut TcpStream) -> io::Result<()> {
         self.poll.registry().deregister(stream)
     }
 
-    /// Drives a future to its end.
+    /// Polls a future until it completes.
     ///
     /// # Errors
     ///
-    /// Fails with `TimedOut` if nothing happens for so long, and if waiting fails.
-    pub(crate) fn drive<T>(&mut self, future: impl Future<Output = T>, idle: Duration) -> io::Result<T> {
+    /// Returns `TimedOut` if neither stream nor waker wakes the future for `idle_timeout`, or the error of the
+    /// poll.
+    pub(crate) fn block_on<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        idle_timeout: Duration,
+    ) -> io::Result<T> {
         let waker = Arc::clone(&self.waker).into();
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -66,7 +71,7 @@ impl Driver {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return Ok(output);
             }
-            match self.poll.poll(&mut self.events, Some(idle)) {
+            match self.poll.poll(&mut self.events, Some(idle_timeout)) {
                 Ok(()) if self.events.is_empty() => return Err(ErrorKind::TimedOut.into()),
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -83,14 +88,14 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::Driver;
+    use super::Executor;
 
     #[test]
-    fn wakers_wake() {
-        let mut turns = 0;
+    fn waker_wakes_executor() {
+        let mut polls = 0;
         let future = poll_fn(|context| {
-            turns += 1;
-            match turns {
+            polls += 1;
+            match polls {
                 1 => context.waker().wake_by_ref(),
                 2 => {
                     let waker = context.waker().clone();
@@ -100,12 +105,12 @@ mod tests {
             }
             Poll::Pending
         });
-        assert_eq!(Driver::new().unwrap().drive(future, Duration::from_secs(20)).unwrap(), "done");
+        assert_eq!(Executor::new().unwrap().block_on(future, Duration::from_secs(20)).unwrap(), "done");
     }
 
     #[test]
-    fn silence_has_an_end() {
-        let result = Driver::new().unwrap().drive(pending::<()>(), Duration::from_millis(20));
+    fn idle_future_times_out() {
+        let result = Executor::new().unwrap().block_on(pending::<()>(), Duration::from_millis(20));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }
