@@ -1,4 +1,4 @@
-//! The checks: what std promises, seen from a program.
+//! Checks of std's guarantees.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -18,12 +18,12 @@ use crate::Outcome;
 /// 1 January 2024, in seconds since the Unix epoch.
 const YEAR_2024: Duration = Duration::from_secs(1_704_067_200);
 
-/// Fails with a message unless the condition holds.
+/// Returns an error with a message unless the condition holds.
 fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), String> {
     if condition { Ok(()) } else { Err(message()) }
 }
 
-/// Floating-point numbers: plain arithmetic is exact where it must be, and the functions are as good as exact.
+/// Floating point: basic arithmetic is exact where IEEE 754 demands it, and functions are accurate to 1e-14.
 pub(crate) fn float() -> Outcome {
     let sum: f64 = (1..=1000_i32).map(|number| black_box(f64::from(number))).sum();
     ensure(sum.to_bits() == 500_500_f64.to_bits(), || format!("the sum is {sum}"))?;
@@ -50,17 +50,17 @@ pub(crate) fn float() -> Outcome {
     Ok("ok")
 }
 
-/// Whether the destructor of a thread's [`Noisy`] ran.
+/// Whether a destructor of [`DropMarker`] has run.
 static DESTROYED: AtomicBool = AtomicBool::new(false);
 
-/// A value that wants an alignment of its own.
+/// A value with an alignment of 64 bytes.
 #[repr(align(64))]
 struct Aligned(Cell<u8>);
 
-/// A value that tells when it is dropped.
-struct Noisy(Cell<u32>);
+/// A value that records its drop.
+struct DropMarker(Cell<u32>);
 
-impl Drop for Noisy {
+impl Drop for DropMarker {
     fn drop(&mut self) {
         DESTROYED.store(true, Ordering::Release);
     }
@@ -69,11 +69,12 @@ impl Drop for Noisy {
 thread_local! {
     static INITIALISED: Cell<u64> = const { Cell::new(0x0123_4567_89ab_cdef) };
     static ALIGNED: Aligned = const { Aligned(Cell::new(7)) };
-    static NOISY: Noisy = const { Noisy(Cell::new(1)) };
+    static MARKER: DropMarker = const { DropMarker(Cell::new(1)) };
     static LAZY: Box<Cell<u32>> = Box::new(Cell::new(42));
 }
 
-/// Thread-local values: initial values, alignment and destructors, on this thread and, if one can start, on another.
+/// Thread-local values: initial values, alignment and destructors, on this thread and, if one can be started, on
+/// another.
 pub(crate) fn tls() -> Outcome {
     check_thread_locals()?;
     match thread::Builder::new().spawn(check_thread_locals) {
@@ -87,7 +88,7 @@ pub(crate) fn tls() -> Outcome {
     Ok("ok")
 }
 
-/// Finds the thread-local values as a new thread must, and changes them.
+/// Checks the thread-local values of a new thread, and changes them.
 fn check_thread_locals() -> Result<(), String> {
     let value = INITIALISED.replace(1);
     ensure(value == 0x0123_4567_89ab_cdef, || format!("the initial value is {value:#x}"))?;
@@ -97,11 +98,11 @@ fn check_thread_locals() -> Result<(), String> {
     ensure(black_box(address).is_multiple_of(64), || format!("{address:#x} is not aligned"))?;
     let value = ALIGNED.with(|aligned| aligned.0.replace(0));
     ensure(value == 7, || format!("the aligned value is {value}"))?;
-    let value = NOISY.with(|noisy| noisy.0.replace(0));
+    let value = MARKER.with(|marker| marker.0.replace(0));
     ensure(value == 1, || format!("the value with a destructor is {value}"))
 }
 
-/// The clocks: one never goes back, a sleep lasts as long as asked, and the date is of these years.
+/// Clocks: `Instant` is monotonic, a sleep is not too short, and the date is plausible.
 pub(crate) fn time() -> Outcome {
     let start = Instant::now();
     let mut last = start;
@@ -115,7 +116,7 @@ pub(crate) fn time() -> Outcome {
     let start = Instant::now();
     thread::sleep(Duration::from_millis(20));
     let slept = start.elapsed();
-    // A busy machine may let it sleep on.
+    // On a busy host it may sleep longer.
     let allowed = Duration::from_millis(20)..Duration::from_secs(30);
     ensure(allowed.contains(&slept), || format!("20 ms of sleep took {slept:?}"))?;
 
@@ -124,9 +125,9 @@ pub(crate) fn time() -> Outcome {
     Ok("ok")
 }
 
-/// Randomness, as far as std shows it: in the keys of hash maps.
+/// Randomness, as far as std exposes it: in the keys of hash maps.
 ///
-/// It prints a number that must be another in every run.
+/// It prints a number that differs between runs.
 pub(crate) fn entropy() -> Outcome {
     let (one, other) = (RandomState::new(), RandomState::new());
     ensure(one.hash_one(0) != other.hash_one(0), || "two hash maps have the same keys".to_owned())?;
@@ -138,7 +139,7 @@ pub(crate) fn entropy() -> Outcome {
     Ok("ok")
 }
 
-/// What the machine may not offer: it must answer with an error, not with a panic.
+/// Features that the system may lack must return an error, not panic.
 pub(crate) fn io_errors() -> Outcome {
     match File::open("/there/is/no/such/file") {
         Ok(_) => return Err("a file that does not exist was opened".to_owned()),

@@ -1,9 +1,9 @@
-//! The faults: what a broken or hostile program may do.
+//! Faults of a defective or hostile program.
 //!
-//! An action that comes back did not fault, which is the failure here. The accesses are written in assembly: in Rust
-//! they would have no meaning, and the compiler could turn them into anything.
+//! An action that returns did not fault, which is the failure here. The accesses are written in assembly: in Rust
+//! they would be undefined behaviour, which the compiler may turn into anything.
 
-#![expect(unsafe_code, reason = "breaking the rules is what the faults are for")]
+#![expect(unsafe_code, reason = "faults need invalid memory accesses")]
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -11,13 +11,13 @@ use std::process;
 
 use crate::Outcome;
 
-/// More memory than any machine this runs on has: 100 GiB.
+/// More memory than any test machine has: 100 GiB.
 const TOO_MUCH: usize = 100 << 30;
 
-/// Where nothing is mapped: the stack goes on just below.
-const NOWHERE: usize = 0x5000;
+/// An address at which nothing is mapped, for a stack pointer.
+const UNMAPPED_STACK: usize = 0x5000;
 
-/// Constant data, which must not be writable.
+/// Constant data, which must be mapped read-only.
 static CONSTANT: [u8; 32] = *b"constant data, never to change..";
 
 /// Panics.
@@ -25,7 +25,7 @@ pub(crate) fn panic() -> Outcome {
     panic!("a panic, as asked for");
 }
 
-/// Aborts without a message.
+/// Aborts.
 pub(crate) fn abort() -> Outcome {
     process::abort();
 }
@@ -44,28 +44,29 @@ pub(crate) fn null_read() -> Outcome {
     survived()
 }
 
-/// Divides by zero with the processor's own instruction; Rust's division would panic first.
+/// Divides by zero with a `div` instruction; Rust's division would panic first.
 pub(crate) fn divide() -> Outcome {
-    // SAFETY: dividing by 0 faults before the registers change, all of which are declared.
+    // SAFETY: dividing by 0 faults (#DE) before any register changes; all operands are declared.
     unsafe { asm!("div {zero:e}", zero = in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _) };
     survived()
 }
 
-/// Sets the flag that a debugger steps with, which is not there: no fault, other than on Linux.
+/// Sets the trap flag (TF) for a moment, without a debugger: on this kernel that is no fault, unlike on Linux.
 pub(crate) fn step() -> Outcome {
-    // SAFETY: what is pushed is popped. The trap comes after the instruction that follows the last.
+    // SAFETY: the pushed flags are popped; the debug trap (#DB) follows the instruction after `popfq`, and its
+    // handler resumes.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq", "nop", "nop") };
     Ok("ok")
 }
 
-/// Executes the instruction that is reserved for being invalid.
+/// Executes `ud2`, which is defined to be invalid.
 pub(crate) fn illegal() -> Outcome {
-    // SAFETY: the instruction does nothing but fault.
+    // SAFETY: the instruction has no effect but the fault (#UD).
     unsafe { asm!("ud2") };
     survived()
 }
 
-/// Calls itself until the stack is full.
+/// Recurses until the stack overflows.
 pub(crate) fn recursion() -> Outcome {
     fn descend(depth: u64) -> u64 {
         let frame = black_box([depth; 64]);
@@ -78,13 +79,15 @@ pub(crate) fn recursion() -> Outcome {
     survived()
 }
 
-/// Uses a stack that is not there.
+/// Pushes onto an unmapped stack.
 pub(crate) fn nowhere_stack() -> Outcome {
     // SAFETY: nothing is mapped there, so the push faults; there is no way back.
-    unsafe { asm!("mov rsp, {nowhere}", "push rax", "ud2", nowhere = const NOWHERE, options(noreturn)) };
+    unsafe {
+        asm!("mov rsp, {nowhere}", "push rax", "ud2", nowhere = const UNMAPPED_STACK, options(noreturn))
+    };
 }
 
-/// Has a stack that is not there for a while without using it, and then uses it.
+/// Keeps an unmapped stack pointer for a while without using it, and then pushes.
 pub(crate) fn nowhere_stack_later() -> Outcome {
     // SAFETY: nothing is mapped there, so the push faults; there is no way back.
     unsafe {
@@ -94,20 +97,20 @@ pub(crate) fn nowhere_stack_later() -> Outcome {
             "jnz 2b",
             "push rax",
             "ud2",
-            nowhere = const NOWHERE,
+            nowhere = const UNMAPPED_STACK,
             turns = in(reg) 500_000_000_u64,
             options(noreturn),
         );
     }
 }
 
-/// Allocates more than there is, in a way that does not allow for failure.
+/// Allocates more memory than there is, infallibly.
 pub(crate) fn allocate() -> Outcome {
     black_box(Vec::<u8>::with_capacity(black_box(TOO_MUCH)));
     survived()
 }
 
-/// Asks for more than there is; being refused is the right answer.
+/// Allocates more memory than there is, fallibly; an error is the right result.
 pub(crate) fn try_allocate() -> Outcome {
     match black_box(Vec::<u8>::new()).try_reserve(black_box(TOO_MUCH)) {
         Ok(()) => Err("100 GiB were granted".to_owned()),
@@ -115,7 +118,7 @@ pub(crate) fn try_allocate() -> Outcome {
     }
 }
 
-/// Writes over the program's own instructions.
+/// Writes to the program's code.
 pub(crate) fn write_code() -> Outcome {
     let code = black_box(write_code as fn() -> Outcome as *const ());
     // SAFETY: code is mapped without permission to write, so the write faults before it has any effect.
@@ -123,7 +126,7 @@ pub(crate) fn write_code() -> Outcome {
     survived()
 }
 
-/// Writes over constant data.
+/// Writes to constant data.
 pub(crate) fn write_rodata() -> Outcome {
     let constant = black_box(CONSTANT.as_ptr());
     // SAFETY: constants are mapped without permission to write, so the write faults before it has any effect.
@@ -131,7 +134,7 @@ pub(crate) fn write_rodata() -> Outcome {
     survived()
 }
 
-/// Calls into the heap, where there is an instruction that would return at once.
+/// Calls into the heap, at an address that contains a `ret` instruction.
 pub(crate) fn execute_data() -> Outcome {
     const RETURN: u8 = 0xc3;
     let data = black_box(vec![RETURN; 64]);
@@ -146,13 +149,14 @@ pub(crate) fn execute_data() -> Outcome {
 ///
 /// # Safety
 ///
-/// The write must fault: nothing else makes it harmless.
+/// The write must fault: otherwise it corrupts memory.
 unsafe fn store(address: usize) {
-    // SAFETY: the caller guarantees that it faults.
+    // SAFETY: the caller passes an address at which the write faults before it has any effect (see the function's
+    // contract).
     unsafe { asm!("mov qword ptr [{address}], 1", address = in(reg) address) };
 }
 
-/// The outcome of a fault that did not happen.
+/// The outcome if no fault happened.
 fn survived() -> Outcome {
     Err("the program went on".to_owned())
 }

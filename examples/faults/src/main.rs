@@ -1,7 +1,7 @@
-//! Fails, or checks itself, in the way its argument names.
+//! Fails, or checks itself, in the way that its argument names.
 //!
-//! The faults show what the machine makes of a program that does the worst: each must end with a message and a code
-//! that is not 0. The checks show that what std promises holds here, and end with `ok`. The same source runs on Linux.
+//! Faults show how the system handles a defective program: each must end with a message and a non-zero exit code.
+//! Checks verify guarantees of std, and end with `ok`. The same source runs on Linux.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -14,16 +14,16 @@ mod threads;
 use std::env;
 use std::process::{self, ExitCode};
 
-/// What came of an action: the last line to print, or what went wrong.
+/// Result of an action: the last line to print, or an error message.
 type Outcome = Result<&'static str, String>;
 
-/// Something to do by name.
+/// An action.
 type Action = fn() -> Outcome;
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Every action that needs no further argument, by name.
+/// All actions without a further argument, by name.
 const ACTIONS: &[(&str, Action)] = &[
     ("abort", faults::abort),
     ("allocate", faults::allocate),
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints every name to the standard error stream.
+/// Prints the names of all actions to standard error.
 fn print_usage() {
     eprintln!("usage: faults NAME, where NAME is one of");
     eprintln!("  exit N");

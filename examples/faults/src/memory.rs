@@ -1,4 +1,4 @@
-//! The check of the heap: blocks of many sizes and alignments keep what is written to them.
+//! Check of the heap: blocks of many sizes and alignments keep their contents.
 
 #![expect(unsafe_code, reason = "alignments and resizing are checked below the level of Vec")]
 
@@ -8,12 +8,12 @@ use std::slice;
 
 use crate::Outcome;
 
-/// The largest block.
-const LARGEST: usize = 1 << 20;
-/// The largest alignment.
-const LARGEST_ALIGNMENT: usize = 4096;
+/// Maximum size of a block in bytes.
+const MAX_SIZE: usize = 1 << 20;
+/// Maximum alignment in bytes.
+const MAX_ALIGNMENT: usize = 4096;
 
-/// A block of the heap that knows which pattern it was filled with.
+/// A heap block, and the seed of the pattern that it is filled with.
 struct Block {
     start: NonNull<u8>,
     layout: Layout,
@@ -21,7 +21,7 @@ struct Block {
 }
 
 impl Block {
-    /// Takes a block of `size` bytes and fills it with the pattern of `seed`.
+    /// Allocates a zeroed block of `size` bytes, checks it, and fills it with the pattern of `seed`.
     fn new(size: usize, alignment: usize, seed: u8) -> Result<Self, String> {
         let layout = Layout::from_size_align(size, alignment).map_err(|error| error.to_string())?;
         assert_ne!(size, 0, "a block has at least one byte");
@@ -37,7 +37,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Makes the block `size` bytes long, checks that the pattern stayed, and fills it anew.
+    /// Resizes the block to `size` bytes, checks that the pattern was kept, and fills it again.
     fn resize(&mut self, size: usize) -> Result<(), String> {
         let layout = Layout::from_size_align(size, self.layout.align()).map_err(|error| error.to_string())?;
         assert_ne!(size, 0, "a block has at least one byte");
@@ -53,7 +53,8 @@ impl Block {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block is this long, it is initialised from the start or filled since, and it is ours alone.
+        // SAFETY: the block has this size and was allocated zeroed, so it is initialised; `&mut self` is the only
+        // access to it.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 
@@ -90,7 +91,7 @@ impl Drop for Block {
     }
 }
 
-/// An endless sequence of bytes, another for every seed.
+/// An endless sequence of bytes, which depends on the seed.
 fn pattern(seed: u8) -> impl Iterator<Item = u8> {
     let mut value = seed;
     std::iter::from_fn(move || {
@@ -99,14 +100,14 @@ fn pattern(seed: u8) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Holds many blocks at once, resizes them, and checks that none disturbs another.
+/// Keeps many blocks at once, resizes them, and checks that none overlaps another.
 pub(crate) fn memory() -> Outcome {
-    let sizes = (0..=LARGEST.ilog2()).flat_map(|power| [1_usize << power, (1 << power) + 1]);
+    let sizes = (0..=MAX_SIZE.ilog2()).flat_map(|power| [1_usize << power, (1 << power) + 1]);
     let mut blocks = Vec::new();
     for (seed, size) in (0_u8..).zip(sizes) {
         blocks.push(Block::new(size, 1, seed)?);
     }
-    for (seed, power) in (100_u8..).zip(0..=LARGEST_ALIGNMENT.ilog2()) {
+    for (seed, power) in (100_u8..).zip(0..=MAX_ALIGNMENT.ilog2()) {
         blocks.push(Block::new(1, 1 << power, seed)?);
         blocks.push(Block::new(10_000, 1 << power, seed)?);
     }
@@ -117,7 +118,7 @@ pub(crate) fn memory() -> Outcome {
         block.resize(size.div_ceil(2))?;
     }
     check_all(&mut blocks)?;
-    // Every other block goes, and blocks of other sizes take the room.
+    // Every other block is freed, and blocks of other sizes reuse the memory.
     let mut index = 0;
     blocks.retain(|_| {
         index += 1;

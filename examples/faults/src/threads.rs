@@ -1,4 +1,4 @@
-//! The faults of threads that have names, which the messages are to show, and of several threads at a time.
+//! Faults of named threads, whose names the messages show, and of several threads at a time.
 
 use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ pub(crate) fn panic() -> Outcome {
     run("worker", faults::panic)
 }
 
-/// Writes through a null pointer in a thread with a long name, which must be cut inside a character.
+/// Writes through a null pointer in a thread with a long name, which is truncated inside a UTF-8 sequence.
 pub(crate) fn long_name() -> Outcome {
     run("a name of which 29 bytes stay\u{20ac} and no more", faults::null)
 }
@@ -31,7 +31,7 @@ pub(crate) fn null_busy() -> Outcome {
     })
 }
 
-/// Calls itself in a thread until the stack is full, on another CPU than the main thread if there is one.
+/// Recurses in a thread until its stack overflows, on another CPU than the main thread if there is one.
 pub(crate) fn recursion() -> Outcome {
     let thread = start("worker", faults::recursion)?;
     while !thread.is_finished() {
@@ -54,13 +54,13 @@ pub(crate) fn two_faults() -> Outcome {
     threads.into_iter().try_fold("no threads", |_, thread| outcome(thread))
 }
 
-/// Is preempted by other threads while it has a stack that is not there.
+/// Is preempted by other threads while its stack pointer is unmapped.
 pub(crate) fn preempted_nowhere() -> Outcome {
     keep_busy()?;
     run("worker", faults::nowhere_stack_later)
 }
 
-/// Gives every CPU more than one thing to do for ever.
+/// Starts two endless threads per CPU.
 fn keep_busy() -> Result<(), String> {
     let cpus = thread::available_parallelism().map_err(|error| error.to_string())?;
     (0..2 * cpus.get()).try_for_each(|_| {
@@ -73,7 +73,7 @@ fn keep_busy() -> Result<(), String> {
     })
 }
 
-/// Does something in a thread of this name.
+/// Runs an action in a thread with a name.
 fn run(name: &str, action: Action) -> Outcome {
     outcome(start(name, action)?)
 }

@@ -1,17 +1,17 @@
 //! The program's arguments.
 
-/// What a check may be told.
+/// Settings of a check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// How many of what the check counts.
+    /// Number of repetitions, threads or blocks, depending on the check.
     pub(crate) number: Option<usize>,
-    /// How many CPUs there must be.
+    /// Expected number of CPUs.
     pub(crate) cpus: Option<usize>,
-    /// How long a check goes on that has no end of its own.
+    /// Duration of a check that has no end of its own, in seconds.
     pub(crate) seconds: Option<u64>,
 }
 
-/// The name of the check and its settings.
+/// Parses the name of the check and its settings.
 pub(crate) fn parse(arguments: &[String]) -> Result<(&str, Settings), String> {
     let (name, rest) = arguments.split_first().ok_or("which check?")?;
     let mut settings = Settings::default();
@@ -36,7 +36,7 @@ mod tests {
     use super::{Settings, parse};
 
     #[test]
-    fn settings_are_read() {
+    fn name_and_settings_are_parsed() {
         let parse = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             parse(&words).map(|(name, settings)| (name.to_owned(), settings))

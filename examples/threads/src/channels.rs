@@ -1,16 +1,16 @@
-//! Messages arrive, once and in order, by channels without limit and by those that are full at some point.
+//! Messages arrive once and in order, on unbounded and bounded channels.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender, TryRecvError, TrySendError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arguments::Settings;
-use crate::support::{PATIENCE, cpus};
+use crate::support::{TIMEOUT, cpus};
 
-/// Messages of each sender.
+/// Number of messages of each sender.
 const MESSAGES: usize = 2_000;
 
-/// Many send to one; a receiver waits as long as it wants; either side learns that the other is gone.
+/// Several senders and one receiver; time limits of `recv_timeout`; either side detects that the other is closed.
 pub(crate) fn mpsc(_: &Settings) {
     let senders = cpus() + 3;
     let (to, from) = mpsc::channel();
@@ -33,10 +33,10 @@ pub(crate) fn mpsc(_: &Settings) {
     });
     assert!(next.iter().all(|&count| count == MESSAGES), "messages were lost: {next:?}");
     assert_eq!(from.try_recv(), Err(TryRecvError::Disconnected));
-    time_limits();
+    receive_timeouts();
 }
 
-fn time_limits() {
+fn receive_timeouts() {
     let (to, from) = mpsc::channel();
     assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
     let (start, limit) = (Instant::now(), Duration::from_millis(20));
@@ -48,13 +48,13 @@ fn time_limits() {
         thread::sleep(Duration::from_millis(10));
         to.send(1)
     });
-    assert_eq!(from.recv_timeout(10 * PATIENCE), Ok(1));
-    assert!(start.elapsed() < PATIENCE, "a message took {:?}", start.elapsed());
+    assert_eq!(from.recv_timeout(10 * TIMEOUT), Ok(1));
+    assert!(start.elapsed() < TIMEOUT, "a message took {:?}", start.elapsed());
     assert_eq!(sender.join().expect("the sender panicked"), Ok(()));
     assert_eq!(from.recv(), Err(mpsc::RecvError));
 }
 
-/// A channel with a limit holds that many messages, and one without room hands each over directly.
+/// A bounded channel holds that many messages; one with bound 0 passes each message directly.
 pub(crate) fn sync_channel(_: &Settings) {
     let (to, from) = mpsc::sync_channel(3);
     (0..3).for_each(|number| to.try_send(number).expect("there is room"));
@@ -63,8 +63,8 @@ pub(crate) fn sync_channel(_: &Settings) {
     assert_eq!(to.try_send(3), Ok(()));
     drop(from);
     assert_eq!(to.try_send(4), Err(TrySendError::Disconnected(4)));
-    for room in [0, 1, 7] {
-        let (to, from) = mpsc::sync_channel(room);
+    for bound in [0, 1, 7] {
+        let (to, from) = mpsc::sync_channel(bound);
         let sender = thread::spawn(move || (0..MESSAGES).try_for_each(|number| to.send(number)));
         assert!(from.iter().eq(0..MESSAGES), "messages are missing or out of order");
         assert_eq!(sender.join().expect("the sender panicked"), Ok(()));

@@ -1,4 +1,4 @@
-//! Threads start, have names, give values, and end.
+//! Threads start, have names, return values, and end.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use std::thread::{self, Builder};
 use crate::arguments::Settings;
 use crate::support::{lock, wait_until, wait_while};
 
-/// Threads of `many`, unless it is told a number.
+/// Default number of threads of `many`.
 const MANY: usize = 10_000;
 
-/// What a thread gives comes out of `join`, in whatever order; who is not joined runs, too.
+/// `join` returns a thread's value, in any order of joining; a detached thread runs, too.
 pub(crate) fn spawn_join(_: &Settings) {
     let threads: Vec<_> = (0..100_usize).map(|index| thread::spawn(move || vec![index; index])).collect();
     let ids: HashSet<_> = threads.iter().map(|thread| thread.thread().id()).collect();
@@ -35,7 +35,7 @@ pub(crate) fn spawn_join(_: &Settings) {
     waiting.join().expect("a thread panicked");
 }
 
-/// A great many threads live at once.
+/// Very many threads exist at the same time.
 pub(crate) fn many(settings: &Settings) {
     let count = settings.number.unwrap_or(MANY);
     let state = Mutex::new((0, false));
@@ -59,7 +59,7 @@ pub(crate) fn many(settings: &Settings) {
     assert_eq!(sum.into_inner(), (0..count).sum(), "not every thread ran to its end");
 }
 
-/// A thread knows its name, and has none unless it is given one.
+/// A thread has the name that it was given, or none.
 pub(crate) fn names(_: &Settings) {
     for name in ["", "a", "a name with blanks", "ü€\u{1f980}", &"long".repeat(100)] {
         let named =
@@ -72,7 +72,7 @@ pub(crate) fn names(_: &Settings) {
     assert_eq!(nameless.join().expect("the thread panicked"), None);
 }
 
-/// Scoped threads borrow what is on their parent's stack, and change it.
+/// Scoped threads borrow and change values on their parent's stack.
 pub(crate) fn scoped(_: &Settings) {
     let mut values = vec![0_usize; 1_000];
     let base = 7;

@@ -1,4 +1,4 @@
-//! Mutexes keep others out; read-write locks let readers in together.
+//! Mutexes exclude other threads; read-write locks admit several readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError, RwLock, TryLockError};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::arguments::Settings;
 use crate::support::{cpus, in_threads, lock, wait_until};
 
-/// Rounds of each thread.
+/// Number of rounds of each thread.
 const ROUNDS: u64 = 5_000;
 
-/// Nobody sees the work of another half done.
+/// A mutex excludes all other threads: none sees a partial change.
 pub(crate) fn mutex(_: &Settings) {
     let threads = cpus() + 3;
     let values = Mutex::new([0_u64; 9]);
@@ -21,7 +21,7 @@ pub(crate) fn mutex(_: &Settings) {
             let first = values[0];
             assert!(values.iter().all(|&value| value == first), "two threads hold the lock: {values:?}");
             values.iter_mut().for_each(|value| *value += 1);
-            // Now and then others find it taken for longer.
+            // Sometimes the lock is held for longer.
             if round % 1_000 == 0 && index % 2 == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -41,7 +41,7 @@ pub(crate) fn mutex(_: &Settings) {
     assert!(mutex.try_lock().is_ok(), "a free lock was refused");
 }
 
-/// Writers are alone, readers are not, and neither waits for ever.
+/// A writer excludes all other threads, readers share the lock, and neither starves.
 pub(crate) fn rwlock(_: &Settings) {
     let values = RwLock::new([0_u64; 9]);
     in_threads(cpus() + 3, |index| {
@@ -55,12 +55,12 @@ pub(crate) fn rwlock(_: &Settings) {
             }
         }
     });
-    readers_meet();
-    writer_gets_in();
+    readers_share_the_lock();
+    writer_is_not_starved();
 }
 
-/// Two readers are in at the same time, and a writer is not.
-fn readers_meet() {
+/// Two readers hold the lock at the same time, and exclude a writer.
+fn readers_share_the_lock() {
     let lock = RwLock::new(());
     let meeting = Barrier::new(2);
     in_threads(2, |_| {
@@ -75,8 +75,8 @@ fn readers_meet() {
     drop(guard);
 }
 
-/// Readers who are never all gone do not keep a writer out.
-fn writer_gets_in() {
+/// A continuous sequence of readers does not starve a writer.
+fn writer_is_not_starved() {
     let (lock, written) = (RwLock::new(false), AtomicBool::new(false));
     in_threads(4, |index| {
         if index == 0 {

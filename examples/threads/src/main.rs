@@ -1,7 +1,7 @@
-//! Checks what std promises about threads: that they run, wait, end and keep apart what is theirs.
+//! Checks std's guarantees for threads: scheduling, blocking, termination, locks, channels and thread-local values.
 //!
-//! `threads NAME` ends with `ok`, or with exit code 1 and a message. A check is an assertion: whichever thread it fails
-//! in, the program ends at once. The same source runs on Linux.
+//! `threads NAME` prints `ok`, or exits with code 1 and a message. A check is an assertion: the program exits as
+//! soon as one fails, in whatever thread. The same source runs on Linux.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -32,10 +32,10 @@ use arguments::Settings;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Something to check by name.
+/// A check.
 type Check = fn(&Settings);
 
-/// Every check by name.
+/// All checks, by name.
 const CHECKS: [(&str, Check); 24] = [
     ("allocate", memory::allocate),
     ("barrier", waiting::barrier),
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints what is wrong and every name to the standard error stream.
+/// Prints the error and the names of all checks to standard error.
 fn usage(message: &str) -> ExitCode {
     eprintln!("{message}");
     eprintln!("usage: threads NAME [NUMBER] [--cpus-expected N] [--seconds S], where NAME is one of");
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn quick_checks_pass() {
         for (name, check) in CHECKS {
-            // These take memory or CPUs that others on this machine may need.
+            // These need memory or CPUs that other programs on the host may use.
             if !["busy", "exhaust", "many", "parallel", "stress"].contains(&name) {
                 println!("{name}");
                 check(&Settings::default());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_passes_at_the_same_time() {
+    fn checks_pass_concurrently() {
         stress::stress(&Settings { seconds: Some(1), ..Settings::default() });
     }
 }

@@ -1,17 +1,17 @@
-//! The heap serves all threads at once, and memory may be freed by another thread than the one that asked for it.
+//! The heap is used by all threads at once, and memory is freed by other threads than the one that allocated it.
 
 use std::sync::Mutex;
 
 use crate::arguments::Settings;
 use crate::support::{Random, cpus, in_threads, lock};
 
-/// Steps of each thread.
+/// Number of allocations of each thread.
 const STEPS: usize = 2_000;
 
-/// Most blocks that wait for another thread.
-const WAITING: usize = 50;
+/// Maximum number of blocks that wait for another thread.
+const MAX_SHARED: usize = 50;
 
-/// Memory whose bytes all have one value.
+/// A block whose bytes all have the same value.
 struct Block {
     bytes: Vec<u8>,
     value: u8,
@@ -27,7 +27,7 @@ impl Block {
         assert!(wrong.is_none(), "byte {wrong:?} of {} is not {}", self.bytes.len(), self.value);
     }
 
-    /// Makes it larger or smaller; what stays must not change.
+    /// Grows or shrinks the block; the remaining bytes must not change.
     fn resize(&mut self, size: usize) {
         self.bytes.resize(size, self.value);
         self.bytes.shrink_to_fit();
@@ -36,7 +36,7 @@ impl Block {
 }
 
 pub(crate) fn allocate(settings: &Settings) {
-    let shared = Mutex::new(Vec::with_capacity(WAITING));
+    let shared = Mutex::new(Vec::with_capacity(MAX_SHARED));
     let steps = settings.number.unwrap_or(STEPS);
     in_threads(cpus() + 3, |index| {
         let mut random = Random::new(index);
@@ -52,7 +52,7 @@ pub(crate) fn allocate(settings: &Settings) {
     lock(&shared).iter().for_each(Block::check);
 }
 
-/// Mostly little, sometimes more, and now and then a lot.
+/// A random size: mostly small, sometimes medium, rarely large.
 fn size(random: &mut Random, step: usize) -> usize {
     let limit = match random.below(20) {
         0..=13 => 256,
@@ -63,11 +63,11 @@ fn size(random: &mut Random, step: usize) -> usize {
     random.below(limit)
 }
 
-/// Leaves a block for others; takes one of theirs if there are many.
+/// Leaves a block for other threads; takes one of theirs if there are many.
 fn exchange(shared: &Mutex<Vec<Block>>, block: Block, random: &mut Random) -> Option<Block> {
     let mut shared = lock(shared);
     shared.push(block);
-    if shared.len() < WAITING {
+    if shared.len() < MAX_SHARED {
         return None;
     }
     let index = random.below(shared.len());

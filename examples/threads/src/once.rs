@@ -1,4 +1,4 @@
-//! What is to happen once happens once, whoever comes first, and everybody waits for it.
+//! One-time initialization runs once, whichever thread comes first, and all threads wait for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Once, OnceLock};

@@ -1,26 +1,26 @@
-//! A thread's stack is as large as it was asked for.
+//! A thread's stack has the requested size.
 
 use std::hint::black_box;
 use std::thread::Builder;
 
 use crate::arguments::Settings;
 
-/// What a stack holds besides the recursion: std, and the last calls.
+/// Bytes of a stack that are not used by the recursion: std's frames, and the last calls.
 const RESERVE: usize = 24 << 10;
 
-/// Recursion uses up stacks of several sizes, alone and at the same time.
+/// Recursion fills stacks of several sizes, alone and concurrently.
 pub(crate) fn stack(_: &Settings) {
     for size in [64 << 10, 256 << 10, 1 << 20, 3 << 20, 16 << 20] {
-        use_up(&[size]);
+        fill_stacks(&[size]);
     }
-    use_up(&[1 << 20; 8]);
-    use_up(&[128 << 10, 4 << 20, 512 << 10, 2 << 20]);
-    // More pages than a process of Linux may have mappings.
-    use_up(&[300 << 20]);
+    fill_stacks(&[1 << 20; 8]);
+    fill_stacks(&[128 << 10, 4 << 20, 512 << 10, 2 << 20]);
+    // More pages than a Linux process may have mappings.
+    fill_stacks(&[300 << 20]);
 }
 
-/// Starts threads with stacks of these sizes and uses nearly all of each.
-fn use_up(sizes: &[usize]) {
+/// Starts threads with stacks of these sizes and uses nearly all of each stack.
+fn fill_stacks(sizes: &[usize]) {
     let start = |&size: &usize| {
         let builder = Builder::new().stack_size(size);
         let thread = builder.spawn(move || {
@@ -36,7 +36,7 @@ fn use_up(sizes: &[usize]) {
     }
 }
 
-/// Calls itself until `size` bytes below `top` are in use; says how often, and finds on the way back what it left.
+/// Recurses until `size` bytes below `top` are used; returns the depth. On the way back it checks the frames.
 #[inline(never)]
 fn descend(top: usize, size: usize, depth: usize) -> usize {
     let frame = black_box([depth; 64]);

@@ -1,4 +1,4 @@
-//! The other checks, at the same time and in any order, for as long as wanted.
+//! Runs the other checks concurrently and in random order, for a given time.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use crate::arguments::Settings;
 use crate::support::{Random, cpus, in_threads};
 use crate::{Check, channels, clocks, life, local, locks, memory, once, parking, waiting};
 
-/// Seconds, unless told a number.
-const SECONDS: u64 = 5;
+/// Default duration in seconds.
+const DEFAULT_SECONDS: u64 = 5;
 
-/// What is checked: nothing that takes all memory or CPUs for itself.
+/// The checks: none that uses all memory or all CPUs.
 const MIX: [Check; 15] = [
     channels::mpsc,
     channels::sync_channel,
@@ -29,7 +29,7 @@ const MIX: [Check; 15] = [
 ];
 
 pub(crate) fn stress(settings: &Settings) {
-    let (start, time) = (Instant::now(), Duration::from_secs(settings.seconds.unwrap_or(SECONDS)));
+    let (start, time) = (Instant::now(), Duration::from_secs(settings.seconds.unwrap_or(DEFAULT_SECONDS)));
     let quick = Settings { number: Some(30), ..Settings::default() };
     in_threads(cpus() + 2, |index| {
         let mut random = Random::new(index);

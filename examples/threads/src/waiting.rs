@@ -1,4 +1,4 @@
-//! Threads wait for each other: by condition variables and barriers.
+//! Threads wait on condition variables and barriers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,19 +7,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arguments::Settings;
-use crate::support::{PATIENCE, cpus, in_threads, lock, wait_while};
+use crate::support::{TIMEOUT, cpus, in_threads, lock, wait_while};
 
-/// What each thread puts into the queue.
+/// Number of items that each thread queues.
 const ITEMS: usize = 2_000;
 
-/// Room in the queue.
-const ROOM: usize = 5;
+/// Capacity of the queue.
+const CAPACITY: usize = 5;
 
-/// Notifications arrive, at one thread or at all, and waits with a limit end by either.
+/// Notifications reach one thread or all threads, and end waits with a time limit, which else time out.
 pub(crate) fn condvar(_: &Settings) {
     queue();
-    everybody();
-    time_limits();
+    notify_all();
+    wait_timeouts();
 }
 
 /// Producers and consumers share a queue that is mostly full or empty.
@@ -31,7 +31,7 @@ fn queue() {
     in_threads(2 * pairs, |index| {
         for item in 0..ITEMS {
             if index % 2 == 0 {
-                let full = |queue: &mut VecDeque<usize>| queue.len() >= ROOM;
+                let full = |queue: &mut VecDeque<usize>| queue.len() >= CAPACITY;
                 wait_while(&emptied, &queue, full).push_back(item);
                 filled.notify_one();
             } else {
@@ -45,8 +45,8 @@ fn queue() {
     assert_eq!(sum.into_inner(), pairs * (0..ITEMS).sum::<usize>(), "items were lost");
 }
 
-/// One notification for all reaches all.
-fn everybody() {
+/// `notify_all` wakes all waiting threads.
+fn notify_all() {
     let state = Mutex::new((0, false));
     let (arrived, opened) = (Condvar::new(), Condvar::new());
     in_threads(20, |index| {
@@ -61,8 +61,8 @@ fn everybody() {
     });
 }
 
-/// A wait ends at its limit and not before, unless it is notified.
-fn time_limits() {
+/// A wait ends at its time limit and not before, unless it is notified.
+fn wait_timeouts() {
     let (state, changed) = (Mutex::new(false), Condvar::new());
     for limit in [0, 1, 30].map(Duration::from_millis) {
         let start = Instant::now();
@@ -82,14 +82,14 @@ fn time_limits() {
             return;
         }
         let (guard, result) = changed
-            .wait_timeout_while(lock(&state), 10 * PATIENCE, |happened| !*happened)
+            .wait_timeout_while(lock(&state), 10 * TIMEOUT, |happened| !*happened)
             .unwrap_or_else(PoisonError::into_inner);
         assert!(*guard && !result.timed_out(), "a wait was not ended by what it waited for");
     });
-    assert!(start.elapsed() < PATIENCE, "a notification took {:?}", start.elapsed());
+    assert!(start.elapsed() < TIMEOUT, "a notification took {:?}", start.elapsed());
 }
 
-/// Nobody passes a barrier before all have come, and one of them is the leader.
+/// No thread passes a barrier before all have arrived, and exactly one is the leader.
 pub(crate) fn barrier(_: &Settings) {
     let threads = cpus() + 2;
     let (barrier, arrived, leaders) = (Barrier::new(threads), AtomicUsize::new(0), AtomicUsize::new(0));
