@@ -78,7 +78,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     if arguments.text {
-        return own_rules();
+        return check_text();
     }
     setup::ensure()?;
     check()
@@ -86,7 +86,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 
 /// Makes all checks.
 pub(crate) fn check() -> Result<()> {
-    own_rules()?;
+    check_text()?;
     let cargo = || {
         let mut cargo = process::cargo();
         cargo.current_dir(workspace::root());
@@ -103,7 +103,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Checks every Rust file, document and manifest against the project's rules and its list of words.
-fn own_rules() -> Result<()> {
+pub(crate) fn check_text() -> Result<()> {
     let (rust, documents, manifests) = (known_rust()?, known_text("*.md")?, known_text("*Cargo.toml")?);
     let glossary = documents.iter().find(|(file, _)| file == words::GLOSSARY);
     let (_, glossary) = glossary.with_context(|| format!("{} is missing", words::GLOSSARY))?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::machine_types::{Qemu, expect};
+use super::machine_types::{Q35, Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::{Board, Guest};
 
@@ -18,7 +18,7 @@ const SIZE: usize = 256 << 10;
 const FIRST_PLACE: &str = "virtio_mmio.device=512@0xfeb00e00:12";
 
 /// Disks as QEMU attaches them: what it is called, the board, and options.
-const DISKS: [(&str, Board, &[&str]); 4] = [
+const DISKS: [(&str, Board, &[&str]); 5] = [
     ("PCI with messages", Board::Pc, &["-device", "virtio-blk-pci,drive=disk"]),
     ("PCI with a line", Board::Pc, &["-device", "virtio-blk-pci,drive=disk,vectors=0"]),
     (
@@ -26,6 +26,7 @@ const DISKS: [(&str, Board, &[&str]); 4] = [
         Board::Pc,
         &["-device", "virtio-blk-pci,drive=disk,disable-legacy=on"],
     ),
+    ("PCI Express of q35", Board::Pc, &["-device", "virtio-blk-pci,drive=disk", Q35[0], Q35[1]]),
     (
         "registers",
         Board::Microvm,

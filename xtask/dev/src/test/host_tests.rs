@@ -1,9 +1,11 @@
 //! Tests that run on the development machine.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::schedule::Tests;
 use xtask::{cargo, process, workspace};
@@ -12,17 +14,26 @@ use xtask::{cargo, process, workspace};
 /// `--long` they start from a random seed.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
-/// A program that cargo made of the tests of a library, of a binary, or of a file in `tests`.
+/// The package of the scheduler, which loom models.
+const SCHEDULER: &str = "hermit-sched";
+
+/// Workspaces of fuzz targets, which take a nightly compiler to run.
+const FUZZ_TARGETS: [&str; 2] = ["hypervisor/fuzz", "hermit-sys/net/fuzz"];
+
+/// Value of the variable by which libfuzzer-sys is told not to compile libFuzzer. Nothing is linked.
+const NO_LIBFUZZER: (&str, &str) = ("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
+
+/// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
 struct TestProgram {
-    /// Folder of the package and name of the target.
+    /// Name of the package's folder and of the cargo target.
     name: String,
     executable: PathBuf,
     /// Folder of the package, in which cargo runs its tests.
     folder: PathBuf,
 }
 
-/// All test programs of the workspace's default members.
+/// The test executables of the workspace's default members.
 #[derive(Debug)]
 pub(super) struct HostTests {
     programs: Vec<TestProgram>,
@@ -31,10 +42,13 @@ pub(super) struct HostTests {
 }
 
 impl HostTests {
-    /// Compiles them.
-    pub(super) fn build(long: bool) -> Result<Self> {
+    /// Compiles the tests of some packages, or of all.
+    pub(super) fn build(packages: Option<&BTreeSet<String>>, long: bool) -> Result<Self> {
         let mut command = process::cargo();
         command.current_dir(workspace::root()).args(["test", "--quiet", "--no-run"]);
+        if let Some(packages) = packages {
+            command.args(host_packages(packages)?.iter().flat_map(|package| ["--package", package]));
+        }
         let artifacts = cargo::artifacts(&mut command).context("cannot build the tests")?;
         let programs = artifacts.into_iter().filter(|artifact| artifact.is_test).filter_map(|artifact| {
             let folder = artifact.folder;
@@ -48,16 +62,23 @@ impl HostTests {
         Ok(Self { programs: programs.collect(), long })
     }
 
-    /// Adds all tests.
-    pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>) {
+    /// Adds all tests. If only some packages are tested, documentation and fuzz targets are left out, and models of others.
+    pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>, packages: Option<&BTreeSet<String>>) {
+        if packages.is_none_or(|packages| packages.contains(SCHEDULER)) {
+            tests.add("host: loom models of the scheduler", models);
+        }
         for program in &self.programs {
             tests.add(format!("host: {}", program.name), || self.run(program, &[]));
         }
-        tests.add("host: examples in documentation", || {
-            let mut cargo = process::cargo();
-            succeed(cargo.current_dir(workspace::root()).args(["test", "--quiet", "--doc"]))
-        });
-        tests.add("host: loom models of the scheduler", models);
+        if packages.is_none() {
+            tests.add("host: examples in documentation", || {
+                let mut cargo = process::cargo();
+                succeed(cargo.current_dir(workspace::root()).args(["test", "--quiet", "--doc"]))
+            });
+            for folder in FUZZ_TARGETS {
+                tests.add(format!("host: fuzz targets in {folder} compile"), || check_fuzz_targets(folder));
+            }
+        }
     }
 
     /// Runs the tests in a file of the folder `tests` of a package, with environment variables.
@@ -82,16 +103,36 @@ impl HostTests {
     }
 }
 
-/// Every order in which CPUs can do their steps: see `kernel/sched/src/models`.
+/// Those of some packages that are built for the development machine: the default members.
+fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
+    let metadata: Value = serde_json::from_str(&process::output(&mut cargo)?)?;
+    let ids = metadata["workspace_default_members"].as_array().context("cargo names no default members")?;
+    let all = metadata["packages"].as_array().context("cargo's metadata have no packages")?;
+    let members = all.iter().filter(|package| ids.contains(&package["id"]));
+    let names = members.filter_map(|package| package["name"].as_str().map(str::to_owned));
+    Ok(names.filter(|name| packages.contains(name)).collect())
+}
+
+/// Checks that fuzz targets compile with this compiler. They share the folder of the host's other builds.
+fn check_fuzz_targets(folder: &str) -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root().join(folder)).envs([NO_LIBFUZZER]);
+    succeed(cargo.args(["check", "--quiet", "--target-dir"]).arg(workspace::target_dir()))
+}
+
+/// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`.
 fn models() -> Result<()> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).env("RUSTFLAGS", "--cfg loom");
     succeed(cargo.args([
         "test",
         "--quiet",
-        "--release",
+        "--profile",
+        "loom",
         "--package",
-        "hermit-sched",
+        SCHEDULER,
         "--target-dir",
         "target/loom",
     ]))

@@ -13,6 +13,9 @@ use super::schedule::Tests;
 use xtask::qemu::{Board, End, Guest, Input};
 use xtask::{program, setup};
 
+/// Options that replace the classic PC by its successor with PCI Express.
+pub(super) const Q35: [&str; 2] = ["-machine", "q35"];
+
 /// QEMU with our loader, and images for it.
 #[derive(Debug)]
 pub(super) struct Qemu<'a> {
@@ -70,6 +73,14 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         tests.add(format!("qemu, the classic PC: {name}"), move || {
             let guest = Guest { board: Board::Pc, ..qemu.example(name, arguments) };
             expect(&guest, input.as_bytes(), 0, &[text]).map(drop)
+        });
+    }
+    for (name, arguments, text) in
+        [("hello_world", &["one"][..], "argument 1: one"), ("faults", &["time"], "ok")]
+    {
+        tests.add(format!("qemu, q35: {name}"), move || {
+            let guest = Guest { board: Board::Pc, ..qemu.example(name, arguments) };
+            expect(&guest.with_options(&Q35), b"", 0, &[text]).map(drop)
         });
     }
     tests.add("qemu: tables of the firmware above 1 GiB", move || {

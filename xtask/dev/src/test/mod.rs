@@ -13,6 +13,7 @@
 
 mod boot;
 mod build_tool;
+mod changed;
 mod child;
 mod devices;
 mod fuzz;
@@ -30,6 +31,7 @@ mod tap_nic;
 mod uhyve;
 mod usage_errors;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::Result;
@@ -53,12 +55,16 @@ pub(crate) struct Arguments {
     /// Also run what takes minutes; property tests start from a random seed
     #[arg(long)]
     long: bool,
+    /// Run only what the changes since a commit can affect; without one, what is not committed
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true, default_missing_value = "HEAD")]
+    #[arg(conflicts_with = "rings")]
+    changed: Option<String>,
     /// How long each fuzz target runs
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 enum Ring {
     /// Tests that run on this machine
     Host,
@@ -84,34 +90,80 @@ impl fmt::Display for Ring {
     }
 }
 
-impl Arguments {
-    /// The rings to run, in their order.
-    fn chosen(&self) -> Vec<Ring> {
-        let is_default = |ring: &Ring| self.rings.is_empty() && (*ring != Ring::Fuzz || self.long);
-        let all = [Ring::Host, Ring::Process, Ring::Qemu, Ring::Kvm, Ring::Fuzz];
-        all.into_iter().filter(|ring| is_default(ring) || self.rings.contains(ring)).collect()
+/// The lints that run before the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lints {
+    None,
+    /// Those that need no compiler.
+    Text,
+    All,
+}
+
+/// What a test run consists of.
+#[derive(Debug)]
+struct Plan {
+    lints: Lints,
+    /// Rings in the order in which they run.
+    rings: Vec<Ring>,
+    /// Packages whose host tests run; none for all of them.
+    packages: Option<BTreeSet<String>>,
+    /// Rings are named on the command line: a host that lacks the engine of one is an error.
+    is_named: bool,
+    long: bool,
+}
+
+impl Plan {
+    fn new(arguments: &Arguments) -> Result<Self> {
+        let long = arguments.long;
+        let all = [Ring::Host, Ring::Process, Ring::Qemu, Ring::Kvm];
+        let fuzz = long.then_some(Ring::Fuzz);
+        let everything = || all.into_iter().chain(fuzz).collect();
+        if let Some(base) = &arguments.changed {
+            let changed::Selection { lints, everything: all, packages, rings } = changed::select(base)?;
+            let lints = if lints { Lints::All } else { Lints::Text };
+            if all {
+                return Ok(Self { lints, rings: everything(), packages: None, is_named: false, long });
+            }
+            let host = (!packages.is_empty()).then_some(Ring::Host);
+            let rings: BTreeSet<Ring> = host.into_iter().chain(rings.into_keys()).collect();
+            let rings = rings.into_iter().collect();
+            return Ok(Self { lints, rings, packages: Some(packages), is_named: false, long });
+        }
+        if arguments.rings.is_empty() {
+            return Ok(Self {
+                lints: Lints::All,
+                rings: everything(),
+                packages: None,
+                is_named: false,
+                long,
+            });
+        }
+        let rings: BTreeSet<Ring> = arguments.rings.iter().copied().collect();
+        let rings = rings.into_iter().collect();
+        Ok(Self { lints: Lints::None, rings, packages: None, is_named: true, long })
     }
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    let rings = arguments.chosen();
-    let mut report = Report::new(2 + rings.len());
-    report.step("setup", |_| prepare(&rings))?;
-    let builds = report.step("lints and builds", |report| Builds::run(report, arguments, &rings))?;
-    for ring in rings {
-        report.step(&format!("ring {ring}"), |report| test(report, ring, &builds, arguments))?;
+    let plan = Plan::new(arguments)?;
+    let mut report = Report::new(2 + plan.rings.len());
+    report.step("setup", |_| prepare(&plan))?;
+    let builds = report.step("lints and builds", |report| Builds::run(report, &plan))?;
+    for ring in &plan.rings {
+        report
+            .step(&format!("ring {ring}"), |report| test(report, *ring, &builds, &plan, arguments.seconds))?;
     }
     report.finish()
 }
 
-/// Installs what the rings need.
-fn prepare(rings: &[Ring]) -> Result<()> {
-    if rings.contains(&Ring::Qemu) {
+/// Installs what the lints and the rings need.
+fn prepare(plan: &Plan) -> Result<()> {
+    if plan.rings.contains(&Ring::Qemu) {
         setup::ensure_with_qemu()
-    } else if rings == [Ring::Fuzz] {
-        Ok(())
-    } else {
+    } else if plan.lints == Lints::All || plan.rings.iter().any(|ring| *ring != Ring::Fuzz) {
         setup::ensure()
+    } else {
+        Ok(())
     }
 }
 
@@ -125,50 +177,58 @@ struct Builds {
 }
 
 impl Builds {
-    /// Builds what these rings need, and runs the lints if everything is tested.
-    fn run(report: &mut Report, arguments: &Arguments, rings: &[Ring]) -> Result<Self> {
-        let runs_uhyve = rings.contains(&Ring::Process) || rings.contains(&Ring::Kvm);
+    /// Runs the lints and builds what the rings need.
+    fn run(report: &mut Report, plan: &Plan) -> Result<Self> {
+        let has = |ring| plan.rings.contains(&ring);
+        let runs_uhyve = has(Ring::Process) || has(Ring::Kvm);
         let is_native = |engine| Uhyve::check(setup::uhyve()?).map(|uhyve| uhyve.works(engine));
-        let slow_kvm = rings.contains(&Ring::Kvm) && has_kvm() && !is_native(Engine::Kvm)?;
+        let slow_kvm = has(Ring::Kvm) && has_kvm() && !is_native(Engine::Kvm)?;
         let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
         let mut tests = Tests::default();
-        if runs_uhyve || rings.contains(&Ring::Qemu) {
+        if runs_uhyve || has(Ring::Qemu) {
             tests.add("build: images", || images.build(Images::build));
         }
-        if arguments.rings.is_empty() {
-            tests.add("lint", lint::check);
+        match plan.lints {
+            Lints::None => {}
+            Lints::Text => tests.add("lint: text", lint::check_text),
+            Lints::All => tests.add("lint", lint::check),
         }
-        if slow_kvm || rings.contains(&Ring::Qemu) {
+        if slow_kvm || has(Ring::Qemu) {
             tests.add("build: images without floating-point instructions", || {
                 soft_images.build(Images::build_soft)
             });
         }
-        if runs_uhyve || rings.contains(&Ring::Host) {
-            tests.add("build: host tests", || host_tests.build(|| HostTests::build(arguments.long)));
+        if runs_uhyve || has(Ring::Host) {
+            // The rings of uhyve run its integration tests.
+            let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
+            let host_tests = &host_tests;
+            tests
+                .add("build: host tests", move || host_tests.build(|| HostTests::build(packages, plan.long)));
         }
         report.run(tests);
         Ok(Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() })
     }
 }
 
-/// Runs a ring; one whose parts could not be built has failed already.
-fn test(report: &mut Report, ring: Ring, builds: &Builds, arguments: &Arguments) -> Result<()> {
-    let is_named = arguments.rings.contains(&ring);
-    let options = |engine| RingOptions { engine, is_named, long: arguments.long };
+/// Runs a ring. One whose parts could not be built is skipped: the failed build is in the report.
+fn test(report: &mut Report, ring: Ring, builds: &Builds, plan: &Plan, seconds: u32) -> Result<()> {
+    let options = |engine| RingOptions { engine, is_named: plan.is_named, long: plan.long };
     match ring {
         Ring::Host => {
             let mut tests = Tests::default();
-            builds.host_tests.iter().for_each(|host_tests| host_tests.add(&mut tests));
+            if let Some(host_tests) = &builds.host_tests {
+                host_tests.add(&mut tests, plan.packages.as_ref());
+            }
             report.run(tests);
             Ok(())
         }
         Ring::Process => uhyve::test(report, builds, &options(Engine::Process)),
         Ring::Qemu => match (&builds.images, &builds.soft_images) {
-            (Some(images), Some(soft_images)) => qemu(report, images, soft_images, arguments.long),
+            (Some(images), Some(soft_images)) => qemu(report, images, soft_images, plan.long),
             _ => Ok(()),
         },
         Ring::Kvm => uhyve::test(report, builds, &options(Engine::Kvm)),
-        Ring::Fuzz => fuzz::test(report, arguments.seconds),
+        Ring::Fuzz => fuzz::test(report, seconds),
     }
 }
 

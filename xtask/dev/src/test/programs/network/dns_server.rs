@@ -1,47 +1,57 @@
-//! A server on the host that knows the address of every name (RFC 1035).
+//! A DNS server on the host that resolves every name to one address (RFC 1035).
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// The port that everybody asks, which is root's.
+/// The port of DNS servers, which only root may bind.
 const PORT: u16 = 53;
 
-/// Bytes before the question.
+/// Size of a message's header, in bytes.
 const HEADER: usize = 12;
 
-/// Bytes of a question behind the name: its type and its class.
+/// Size of a question's type and class behind its name, in bytes.
 const TYPE_AND_CLASS: usize = 4;
 
-/// The type of a question for an address of IPv4.
+/// The question type of IPv4 addresses.
 const A: [u8; 2] = [0, 1];
 
-/// A server, until it is dropped.
+/// Held by the server: there is only one port.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+/// A server, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct DnsServer {
+    _running: MutexGuard<'static, ()>,
     socket: UdpSocket,
     thread: Option<JoinHandle<()>>,
 }
 
 impl DnsServer {
-    /// Has every name be at this address, for who asks at the host's loopback interface.
+    /// Starts a server on the loopback interface that resolves every name to an address. Waits until no other test runs one.
     ///
     /// # Errors
     ///
-    /// If this user may not, or somebody else does so.
+    /// If this user may not bind the port, or another program has bound it.
     pub(super) fn serve(address: Ipv4Addr) -> io::Result<Self> {
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT))?;
         let server = socket.try_clone()?;
-        Ok(Self { socket, thread: Some(thread::spawn(move || answer_all(&server, address))) })
+        Ok(Self {
+            _running: running,
+            socket,
+            thread: Some(thread::spawn(move || answer_all(&server, address))),
+        })
     }
 }
 
 impl Drop for DnsServer {
     fn drop(&mut self) {
-        // Nothing at all ends it.
-        let is_told = self.socket.send_to(b"", (Ipv4Addr::LOCALHOST, PORT)).is_ok();
-        if let Some(thread) = self.thread.take().filter(|_| is_told) {
-            // It has nothing to say.
+        // An empty datagram ends it.
+        let is_sent = self.socket.send_to(b"", (Ipv4Addr::LOCALHOST, PORT)).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| is_sent) {
+            // The thread returns nothing.
             let _: thread::Result<()> = thread.join();
         }
     }
@@ -54,17 +64,17 @@ fn answer_all(socket: &UdpSocket, address: Ipv4Addr) {
             Ok((0, _)) => return,
             Ok((size, from)) => {
                 if let Some(answer) = question.get(..size).and_then(|question| answer(question, address)) {
-                    // Who asked asks again.
+                    // A resolver without an answer repeats its question.
                     let _: io::Result<usize> = socket.send_to(&answer, from);
                 }
             }
-            // What the host says of an answer that nobody took.
+            // ICMP errors about earlier answers.
             Err(_) => {}
         }
     }
 }
 
-/// The answer: the address, or that there is none of that type.
+/// The response to a question: the address, or no record if the question is of another type.
 fn answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
     let name = question.get(HEADER..)?.iter().position(|&byte| byte == 0)? + 1;
     let end = HEADER + name + TYPE_AND_CLASS;
@@ -88,7 +98,7 @@ mod tests {
     const ASKED: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x04test\x00\x00\x01\x00\x01";
 
     #[test]
-    fn every_name_has_the_address() {
+    fn every_name_resolves_to_the_address() {
         let answer = answer(ASKED, Ipv4Addr::new(10, 0, 2, 2)).unwrap();
         assert_eq!(answer[..2], [0x12, 0x34]);
         assert_eq!(answer[7], 1);
@@ -96,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_but_addresses_of_ipv4() {
+    fn other_types_have_no_record() {
         let mut asked = ASKED.to_vec();
         asked[TYPE] = 28;
         assert_eq!(answer(&asked, Ipv4Addr::LOCALHOST).unwrap()[7], 0);

@@ -11,6 +11,7 @@ use anyhow::{Result, bail, ensure};
 use super::http::{self, Answer, Connection};
 use super::path::{self, NetworkPath};
 use super::{PATIENCE, server_guest};
+use crate::test::machine_types::Q35;
 use crate::test::platform::Platform;
 use crate::test::schedule::Tests;
 use xtask::process;
@@ -54,10 +55,23 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     for case in SERVERS {
         behind_a_port(tests, platform, case, reason.clone());
     }
+    if !platform.is_uhyve() {
+        tests.add_unless(reason.clone(), format!("{platform}, q35: httpd behind -p"), move || {
+            on_q35(platform)
+        });
+    }
     let reason = reason.or_else(|| process::find("curl").is_none().then(|| "there is no curl".to_owned()));
     tests.add_unless(reason, format!("{platform}: httpd and curl"), move || {
         served(platform, ("httpd", 8080, curl, http::exit))
     });
+}
+
+/// A server, and one client after the other, on QEMU's machine with PCI Express.
+fn on_q35(platform: &Platform<'_>) -> Result<()> {
+    let path = NetworkPath::port()?;
+    let guest = platform.guest("httpd", &[]).memory(128).qemu_options(&Q35).more_time(MORE_TIME);
+    let (guest, address) = path.reach(guest, 8080)?;
+    server_guest::during(&guest, || greetings(address), || http::exit(address)).map(drop)
 }
 
 /// A server, and one client after the other.

@@ -1,38 +1,42 @@
-//! An interface of the host that a guest is plugged into, with networks that nobody else has.
+//! Taps: network interfaces of the host that a guest is connected to, each with subnets of its own.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::process::{self, Command};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::test::tap_nic::TapNic;
 
-/// The device by which taps are made.
+/// The device that creates taps.
 const TUN: &str = "/dev/net/tun";
 
-/// The bits of the capabilities to change networks and to send what one likes (capabilities(7)).
+/// The bits of `CAP_NET_ADMIN` and `CAP_NET_RAW` (capabilities(7)).
 const CAPABILITIES: u64 = 1 << 12 | 1 << 13;
 
-/// What comes after the network's number in the guest's address on the wire.
+/// The last five bytes of the guest's MAC address.
 const GUEST_MAC: [u8; 5] = [0x54, 0x00, 0x12, 0x34, 0x56];
 
-/// How the names of taps begin, which go on with the number of the process that has made them.
+/// Prefix of the names of taps. The ID of the process that created the tap follows, then a letter.
 const PREFIX: &str = "hermit";
 
-/// A tap that is gone at the end.
+/// Number of taps that this process has created.
+static CREATED: AtomicU8 = AtomicU8::new(0);
+
+/// A tap, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Tap {
     name: String,
-    /// What tells its networks from those of others.
+    /// The byte of its subnets that differs from those of other taps.
     number: u8,
 }
 
-/// Why no tap can be made here.
+/// Why this process cannot create taps.
 pub(super) fn reason_against() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if !may_change_networks(&status) {
+    if !has_capabilities(&status) {
         return Some("it needs root".to_owned());
     }
     if !Path::new(TUN).exists() {
@@ -41,22 +45,25 @@ pub(super) fn reason_against() -> Option<String> {
     ip("link show lo").err().map(|error| format!("it needs ip(8): {error:#}"))
 }
 
-/// Whether the description of a process says that it may.
-fn may_change_networks(status: &str) -> bool {
+/// Whether a file `/proc/PID/status` lists the capabilities.
+fn has_capabilities(status: &str) -> bool {
     let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
     set.is_some_and(|set| set & CAPABILITIES == CAPABILITIES)
 }
 
 impl Tap {
-    /// Makes one, with addresses of both versions.
+    /// Creates a tap with an IPv4 and an IPv6 address of the host.
     pub(super) fn new() -> Result<Self> {
-        remove_left()?;
+        remove_stale()?;
         let [number, ..] = process::id().to_le_bytes();
-        let tap = Self { name: format!("{PREFIX}{}", process::id()), number };
+        let count = CREATED.fetch_add(1, Ordering::Relaxed);
+        let letter = char::from(b'a' + count % 26);
+        let tap =
+            Self { name: format!("{PREFIX}{}{letter}", process::id()), number: number.wrapping_add(count) };
         let Self { name, .. } = &tap;
         ip(&format!("tuntap add {name} mode tap"))?;
-        // What a guest sends to the rest of the world ends here.
+        // The host does not forward the guest's packets to other networks.
         fs::write(format!("/proc/sys/net/ipv4/conf/{name}/forwarding"), "0")
             .context("cannot set up a tap")?;
         ip(&format!("addr add {}/24 dev {name}", tap.host()))?;
@@ -83,12 +90,12 @@ impl Tap {
         Ipv6Addr::new(0xfd33, 0, 0, self.number.into(), 0, 0, 0, 2)
     }
 
-    /// The guest's address that needs no configuration (RFC 4291, appendix A).
+    /// The guest's link-local address (RFC 4291, appendix A).
     pub(super) fn guest_link_local(&self) -> Ipv6Addr {
         own_address([0xfe80, 0, 0, 0])
     }
 
-    /// The plug for a guest with an address of the older version.
+    /// The configuration of a guest on this tap with an IPv4 address.
     pub(super) fn nic(&self) -> TapNic {
         let mac = [0x52].iter().chain(&GUEST_MAC).map(|byte| format!("{byte:02x}"));
         TapNic {
@@ -100,13 +107,13 @@ impl Tap {
         }
     }
 
-    /// The number of the interface.
+    /// The interface index.
     pub(super) fn index(&self) -> Result<u32> {
         let text = fs::read_to_string(format!("/sys/class/net/{}/ifindex", self.name))?;
-        text.trim().parse().context("a number of an interface")
+        text.trim().parse().context("an interface index")
     }
 
-    /// A network of the newer version that no machine knows before a router speaks of it, and that the host is in from now on.
+    /// Prefix of an IPv6 subnet that guests learn from a router advertisement only. The host gets an address in it.
     pub(super) fn routed_network(&self) -> Result<[u16; 4]> {
         let [a, b, c, d] = [0xfd34, 0, 0, self.number.into()];
         let address = Ipv6Addr::new(a, b, c, d, 0, 0, 0, 1);
@@ -114,7 +121,7 @@ impl Tap {
         Ok([a, b, c, d])
     }
 
-    /// Has the host send to the guest from the first moment on, without having asked for its address on the wire.
+    /// Adds a permanent neighbor entry for the guest, so that the host sends to it without address resolution.
     pub(super) fn know_guest(&self) -> Result<()> {
         let mac = self.nic().mac;
         ip(&format!("neigh replace {} lladdr {mac} dev {} nud permanent", self.guest(), self.name))
@@ -129,39 +136,40 @@ impl Drop for Tap {
     }
 }
 
-/// The guest's own address in a network (RFC 4291, appendix A).
+/// The address that the guest derives from its MAC address for a prefix (modified EUI-64, RFC 4291, appendix A).
 pub(super) fn own_address(network: [u16; 4]) -> Ipv6Addr {
     let [a, b, c, d] = network;
     let [e, f, g, h, i] = GUEST_MAC;
-    // The first byte of the guest's is 52h, with another bit if the address is not one that was made up.
+    // The first byte of the MAC address is 52h; modified EUI-64 inverts the universal/local bit.
     let pair = |high, low| u16::from_be_bytes([high, low]);
     Ipv6Addr::new(a, b, c, d, pair(0x50, e), pair(f, 0xff), pair(0xfe, g), pair(h, i))
 }
 
-/// Removes the taps of runs that were killed: they would stay for ever, and so would what the host knows of their networks.
-fn remove_left() -> Result<()> {
+/// Removes the taps, and with them the routes, of test runs that were killed.
+fn remove_stale() -> Result<()> {
     for entry in fs::read_dir("/sys/class/net")?.flatten() {
         let name = entry.file_name();
-        let maker = name.to_str().and_then(maker);
-        if maker.is_some_and(|maker| !Path::new(&format!("/proc/{maker}")).exists()) {
+        let creator = name.to_str().and_then(creator);
+        if creator.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
             ip(&format!("link del {}", name.display()))?;
         }
     }
     Ok(())
 }
 
-/// The process that has made a tap of this name.
-fn maker(name: &str) -> Option<u32> {
-    name.strip_prefix(PREFIX)?.parse().ok()
+/// The ID of the process that created a tap of this name.
+fn creator(name: &str) -> Option<u32> {
+    let process = name.strip_prefix(PREFIX)?;
+    process.strip_suffix(|last: char| last.is_ascii_lowercase()).unwrap_or(process).parse().ok()
 }
 
-/// Why the host cannot be reached by the newer version of the protocol.
+/// Why the host cannot be reached over IPv6.
 pub(super) fn reason_against_ipv6() -> Option<&'static str> {
     let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     addresses.is_empty().then_some("this host has no IPv6")
 }
 
-/// ip(8), with these words.
+/// Runs ip(8) with these words as arguments.
 fn ip(words: &str) -> Result<()> {
     let output = Command::new("ip").args(words.split(' ')).output().context("cannot start `ip`")?;
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -171,26 +179,27 @@ fn ip(words: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{maker, may_change_networks, own_address};
+    use super::{creator, has_capabilities, own_address};
 
     #[test]
-    fn taps_are_known_by_their_names() {
-        assert_eq!(maker("hermit12399"), Some(12399));
-        for name in ["eth0", "hermit", "hermit1x", "tap12399"] {
-            assert_eq!(maker(name), None, "{name}");
+    fn tap_name_contains_its_creator() {
+        assert_eq!(creator("hermit12399"), Some(12399));
+        assert_eq!(creator("hermit12399b"), Some(12399));
+        for name in ["eth0", "hermit", "hermita", "hermit1xy", "hermit1X", "tap12399"] {
+            assert_eq!(creator(name), None, "{name}");
         }
     }
 
     #[test]
-    fn rights_are_found_in_the_description() {
-        assert!(may_change_networks("Name:\tx\nCapEff:\t000001ffffffffff\n"));
-        assert!(!may_change_networks("CapEff:\t0000000000001000\n"));
-        assert!(!may_change_networks("CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n"));
-        assert!(!may_change_networks(""));
+    fn capabilities_are_found_in_status() {
+        assert!(has_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n"));
+        assert!(!has_capabilities("CapEff:\t0000000000001000\n"));
+        assert!(!has_capabilities("CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n"));
+        assert!(!has_capabilities(""));
     }
 
     #[test]
-    fn own_addresses_are_made_of_the_one_on_the_wire() {
+    fn address_is_derived_from_mac_address() {
         assert_eq!(own_address([0xfe80, 0, 0, 0]).to_string(), "fe80::5054:ff:fe12:3456");
     }
 }

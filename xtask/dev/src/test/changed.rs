@@ -1,0 +1,204 @@
+//! `cargo xtask test --changed`: the lints, host tests and rings that a change can affect.
+//!
+//! A changed file belongs to the package in whose folder it lies. That package and all packages of the workspace that depend
+//! on it are affected; so are the rings whose guests, hypervisor or tools contain one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::Ring;
+use xtask::{process, workspace};
+
+/// Files and folders at the root that no test depends on, but the lints of text.
+const DOCUMENTS: [&str; 4] = ["docs/", "LICENSE-", ".gitignore", ".gitattributes"];
+
+/// Rings whose guests or tools contain a package.
+const RINGS: [(&str, &[Ring]); 8] = [
+    ("hermit-kernel", &[Ring::Process, Ring::Qemu]),
+    ("hermit-net", &[Ring::Process, Ring::Qemu]),
+    ("hermit-sys", &[Ring::Process, Ring::Qemu]),
+    ("hermit-loader", &[Ring::Qemu]),
+    ("uhyve", &[Ring::Process, Ring::Kvm]),
+    ("xtask", &[Ring::Process]),
+    ("xtask-dev", &[Ring::Process]),
+    ("net-fuzz", &[Ring::Host]),
+];
+
+/// Folder of the programs that all rings boot.
+const EXAMPLES: &str = "examples/";
+
+/// A package of the workspace.
+#[derive(Debug)]
+struct Package {
+    name: String,
+    /// Folder from the root of the workspace, with a slash at its end.
+    folder: String,
+    /// Folders of the packages of the workspace that it depends on, in the same form.
+    dependencies: Vec<String>,
+}
+
+/// What a change can affect.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Selection {
+    /// All lints run, not only those of text.
+    pub(super) lints: bool,
+    /// Everything is tested.
+    pub(super) everything: bool,
+    /// Packages whose host tests run.
+    pub(super) packages: BTreeSet<String>,
+    /// Rings that run, and the package that is the reason.
+    pub(super) rings: BTreeMap<Ring, String>,
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "lints: {}", if self.lints { "all" } else { "text only" })?;
+        if self.everything {
+            return writeln!(out, "tests: everything, because files outside of all packages have changed");
+        }
+        let packages: Vec<_> = self.packages.iter().map(String::as_str).collect();
+        writeln!(
+            out,
+            "affected packages: {}",
+            if packages.is_empty() { "none".to_owned() } else { packages.join(", ") }
+        )?;
+        self.rings.iter().try_for_each(|(ring, package)| writeln!(out, "ring {ring}: it contains {package}"))
+    }
+}
+
+/// Finds out what differs from a commit, and what that can affect.
+pub(super) fn select(base: &str) -> Result<Selection> {
+    let files = changed_files(base)?;
+    println!("{} files differ from {base}", files.len());
+    let selection = affected(&files, &packages()?);
+    print!("{selection}");
+    Ok(selection)
+}
+
+/// Files that differ from a commit, and files that git does not know yet.
+fn changed_files(base: &str) -> Result<BTreeSet<String>> {
+    let git =
+        |words: &[&str]| process::output(Command::new("git").args(words).current_dir(workspace::root()));
+    let changed = git(&["diff", "--name-only", base, "--"])?;
+    let new = git(&["ls-files", "--others", "--exclude-standard"])?;
+    Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())
+}
+
+/// The packages of the workspace, as cargo describes them.
+fn packages() -> Result<Vec<Package>> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
+    let metadata: Value = serde_json::from_str(&process::output(&mut cargo)?)?;
+    let packages = metadata["packages"].as_array().context("cargo's metadata have no packages")?;
+    Ok(packages.iter().filter_map(|package| parse(package, workspace::root())).collect())
+}
+
+fn parse(package: &Value, root: &Path) -> Option<Package> {
+    let folder = |path: &Path| Some(format!("{}/", path.strip_prefix(root).ok()?.display()));
+    let paths =
+        package["dependencies"].as_array()?.iter().filter_map(|dependency| dependency["path"].as_str());
+    Some(Package {
+        name: package["name"].as_str()?.to_owned(),
+        folder: folder(Path::new(package["manifest_path"].as_str()?).parent()?)?,
+        dependencies: paths.filter_map(|path| folder(Path::new(path))).collect(),
+    })
+}
+
+fn affected(files: &BTreeSet<String>, packages: &[Package]) -> Selection {
+    let mut selection = Selection::default();
+    let mut folders = BTreeSet::new();
+    for file in files.iter().filter(|file| !is_document(file)) {
+        selection.lints = true;
+        let owners = packages.iter().filter(|package| file.starts_with(&package.folder));
+        match owners.max_by_key(|package| package.folder.len()) {
+            Some(owner) => drop(folders.insert(owner.folder.as_str())),
+            None => selection.everything = true,
+        }
+    }
+    // Adds dependents until there are no more.
+    loop {
+        let depends =
+            |package: &&Package| package.dependencies.iter().any(|folder| folders.contains(folder.as_str()));
+        let dependents: Vec<_> =
+            packages.iter().filter(depends).map(|package| package.folder.as_str()).collect();
+        let count = folders.len();
+        folders.extend(dependents);
+        if folders.len() == count {
+            break;
+        }
+    }
+    for package in packages.iter().filter(|package| folders.contains(package.folder.as_str())) {
+        selection.packages.insert(package.name.clone());
+        for ring in rings(package) {
+            selection.rings.entry(*ring).or_insert_with(|| package.name.clone());
+        }
+    }
+    selection
+}
+
+/// Whether no compiler reads a file.
+fn is_document(file: &str) -> bool {
+    file.ends_with(".md") || DOCUMENTS.iter().any(|document| file.starts_with(document))
+}
+
+fn rings(package: &Package) -> &'static [Ring] {
+    let rings = RINGS.iter().find(|(name, _)| *name == package.name).map(|(_, rings)| *rings);
+    let default: &[Ring] = if package.folder.starts_with(EXAMPLES) { &[Ring::Process] } else { &[] };
+    rings.unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Package, Selection, affected};
+    use crate::test::Ring;
+
+    fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
+        let dependencies = dependencies.iter().map(|&folder| folder.to_owned()).collect();
+        Package { name: name.to_owned(), folder: folder.to_owned(), dependencies }
+    }
+
+    fn select(files: &[&str]) -> Selection {
+        let packages = [
+            package("hermit-sched", "kernel/sched/", &[]),
+            package("hermit-kernel", "kernel/", &["kernel/sched/"]),
+            package("uhyve", "hypervisor/", &[]),
+            package("httpd", "examples/httpd/", &[]),
+        ];
+        affected(&files.iter().map(|&file| file.to_owned()).collect(), &packages)
+    }
+
+    fn rings(selection: &Selection) -> Vec<Ring> {
+        selection.rings.keys().copied().collect()
+    }
+
+    #[test]
+    fn documents_affect_lints_of_text_only() {
+        assert_eq!(select(&["docs/a.svg", "README.md", "kernel/README.md"]), Selection::default());
+    }
+
+    #[test]
+    fn package_affects_itself_and_its_dependents() {
+        let selection = select(&["kernel/sched/src/lib.rs"]);
+        assert!(selection.lints && !selection.everything);
+        assert!(selection.packages.iter().eq(["hermit-kernel", "hermit-sched"]));
+        assert_eq!(rings(&selection), [Ring::Process, Ring::Qemu]);
+        let selection = select(&["kernel/src/lib.rs"]);
+        assert!(selection.packages.iter().eq(["hermit-kernel"]));
+    }
+
+    #[test]
+    fn hypervisor_and_examples_affect_the_rings_that_contain_them() {
+        assert_eq!(rings(&select(&["hypervisor/src/main.rs"])), [Ring::Process, Ring::Kvm]);
+        assert_eq!(rings(&select(&["examples/httpd/src/main.rs"])), [Ring::Process]);
+    }
+
+    #[test]
+    fn files_outside_of_packages_affect_everything() {
+        assert!(select(&["Cargo.lock"]).everything);
+    }
+}
