@@ -22,7 +22,7 @@ pub enum BootError {
     #[error(transparent)]
     Load(LoadError),
     /// The host's random number generator failed.
-    #[error("the host gives no random numbers: {0}")]
+    #[error("the host's random number generator failed: {0}")]
     Random(getrandom::Error),
 }
 

@@ -10,14 +10,14 @@ use clap::builder::{TypedValueParser, ValueParserFactory};
 use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
 use crate::config::{Config, CpuCount, DiskConfig, EngineKind, MemorySize, Variable};
 
-/// Runs a program built for x86_64-unknown-hermit as a virtual machine.
+/// Runs a program built for x86_64-unknown-hermit as a virtual machine
 #[derive(Debug, Parser)]
 #[command(
     name = "uhyve",
     version,
     arg_required_else_help = true,
     after_help = "The guest's exit code is uhyve's. 2: the command line is wrong; 124: the time limit was reached; 125: the guest could not be started, or \
-                  ended without a status; 159: the sandbox stopped the guest or uhyve; 130, 143: uhyve was told to end by SIGINT (Ctrl-C) or SIGTERM."
+                  ended without a status; 159: the sandbox stopped the guest or uhyve; 130, 143: uhyve received SIGINT (Ctrl-C) or SIGTERM."
 )]
 pub struct Arguments {
     /// The image: a program built for x86_64-unknown-hermit
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
-    /// What runs the processors: KVM, or a sandboxed process; auto takes KVM if it runs code at full speed
+    /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native speed
     #[arg(long, value_enum, default_value_t)]
     engine: EngineKind,
     /// CPUs of the machine, 1 to 64
@@ -41,49 +41,51 @@ pub struct Arguments {
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
     #[arg(long, value_name = "FILE[:ro]")]
     block: Vec<DiskConfig>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
+    /// Wait for gdb on this port of the host before the first instruction; 0 is any free port
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
-    /// Connections to this port of the host go to that of the guest; needs the program passt; may be given several times
+    /// Forward connections from a port of the host to a port of the guest; needs the program passt; may be given
+    /// several times
     #[arg(short = 'p', long = "port", value_name = "[ADDR:]HOST:GUEST[/udp]")]
     ports: Vec<PortForward>,
-    /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
+    /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=,
+    /// ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY=VALUE...]")]
     net: Option<NetworkOption>,
     /// A folder of the host: not available yet
     #[arg(long, value_name = "HOST:GUEST[:ro]")]
     mount: Vec<String>,
-    /// End the guest after so many seconds
+    /// Kill the guest after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
-    /// Do not confine the hypervisor: for debugging it
+    /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,
-    /// Say what this host offers, and run nothing
+    /// Print which engines work on this host, and run nothing
     #[arg(long)]
     pub(crate) check: bool,
-    /// Say at the end what the guest did and what it cost
+    /// Print statistics at the end: run time, exits, memory
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Say what is going on
+    /// Print messages about progress
     #[arg(long)]
     pub(crate) verbose: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().map_err(|_| format!("`{text}` is no number of seconds"))?;
+    let seconds = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("{text} seconds is no time limit"))
+        .ok_or_else(|| format!("{text} seconds is not a time limit"))
 }
 
 impl Arguments {
-    /// The machine that they describe.
+    /// Converts the arguments into a configuration.
     ///
     /// # Errors
     ///
-    /// A text that says what is not available, or what does not fit together.
+    /// A message about an option that is not available, or about options that exclude each other.
     pub fn config(self) -> Result<Config, String> {
         if !self.mount.is_empty() {
             return Err("--mount is not available yet: programs have no file system so far".to_owned());
@@ -103,7 +105,7 @@ impl Arguments {
     }
 }
 
-/// The network device that `--net` and `-p` describe.
+/// Converts `--net` and `-p` into the configuration of the network device.
 fn network(choice: Option<NetworkOption>, ports: Vec<PortForward>) -> Result<Option<NetworkConfig>, String> {
     if let Some(port) = first_conflict(&ports) {
         return Err(format!("-p: the host's port {port} is given twice, but goes to one port of the guest"));
@@ -125,7 +127,7 @@ fn network(choice: Option<NetworkOption>, ports: Vec<PortForward>) -> Result<Opt
     }
 }
 
-/// Parses variables, whose values need not be text.
+/// Parser of environment variables, which need not be UTF-8.
 #[derive(Clone, Debug)]
 pub struct VariableParser;
 
@@ -164,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_definition_is_valid() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn everything_is_read() {
+    fn options_set_the_configuration() {
         let words = "--no-sandbox --cpus 2 --memory 64M --env A=b --block d.img:ro image -- one --two";
         let config = parse(&words.split(' ').collect::<Vec<_>>()).unwrap().config().unwrap();
         assert_eq!((config.cpus.get(), config.memory.mebibytes()), (2, 64));
@@ -179,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_refused_with_what_to_write() {
+    fn invalid_values_are_rejected_with_a_hint() {
         for (words, text) in [
             (&["--cpus", "65", "i"][..], "1 to 64"),
             (&["--memory", "64MB", "i"], "such as 64M"),
             (&["--env", "A", "i"], "KEY=VALUE"),
-            (&["--timeout", "0", "i"], "no time limit"),
+            (&["--timeout", "0", "i"], "not a time limit"),
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
             (&["i", "argument"], "argument"),
@@ -196,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_available_is_said() {
+    fn unavailable_option_is_rejected() {
         let error = parse(&["--mount", "a:b", "i"]).unwrap().config().unwrap_err();
         assert!(error.contains("not available yet"));
     }
 
     #[test]
-    fn a_network_is_there_if_it_is_asked_for() {
+    fn network_follows_net_and_port_options() {
         let network =
             |words: &[&str]| parse(&[words, &["i"]].concat()).unwrap().config().map(|it| it.network);
         assert_eq!(network(&[]), Ok(None));

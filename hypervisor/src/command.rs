@@ -72,7 +72,7 @@ fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Inst
         Event::Signal(number) => SIGNAL_BASE.saturating_add(number),
         Event::Timeout => {
             let limit = timeout.unwrap_or_default().as_secs_f64();
-            say(format_args!("error: the guest ran for more than {limit} s and was ended"));
+            say(format_args!("error: the guest ran for more than {limit} s and was killed"));
             TIMED_OUT
         }
     })
@@ -85,7 +85,9 @@ fn report(cause: &ShutdownCause) -> u8 {
         // By gdb's `kill`: as if by SIGTERM.
         ShutdownCause::Requested => return SIGNAL_BASE + 15,
         ShutdownCause::Reset => {
-            say(format_args!("error: the guest reset the machine: it met a fault that it could not handle"));
+            say(format_args!(
+                "error: the guest reset the CPU: it took a fault that its kernel could not handle"
+            ));
         }
         ShutdownCause::Failed(reason) => say(format_args!("error: {reason}")),
         ShutdownCause::Denied(reason) => {

@@ -40,6 +40,26 @@ pub struct Config {
     pub gdb: Option<u16>,
 }
 
+impl Config {
+    /// Configuration for an image with the defaults of the command line: one CPU, no disks, no network, and the engine
+    /// [`EngineKind::Auto`], in the sandbox.
+    #[must_use]
+    pub fn new(image: impl Into<PathBuf>) -> Self {
+        Self {
+            image: image.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            cpus: CpuCount::default(),
+            memory: MemorySize::default(),
+            disks: Vec::new(),
+            network: None,
+            engine: EngineKind::default(),
+            sandbox: true,
+            gdb: None,
+        }
+    }
+}
+
 /// Kind of engine, which executes the vCPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum EngineKind {

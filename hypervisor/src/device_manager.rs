@@ -36,7 +36,7 @@ pub enum DeviceManagerError {
     #[error("the disk {file} is in use by another machine", file = .0.display())]
     DiskInUse(PathBuf),
     /// There are more devices than interrupt lines.
-    #[error("a machine has at most {LINES} devices: console, random numbers, network, and disks")]
+    #[error("a machine has at most {LINES} devices: console, entropy, network, and disks")]
     TooMany,
     /// Standard input or output cannot be duplicated.
     #[error("cannot use standard input and output: {0}")]

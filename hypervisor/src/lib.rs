@@ -1,22 +1,22 @@
 //! A minimal, confined hypervisor for hermit images.
 //!
-//! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed process on hosts
-//! without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs, virtio-mmio devices and three
-//! I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it does is answered by an error to the guest or
-//! by the shutdown of the VM, and all threads of the hypervisor are confined before the guest's first instruction.
+//! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed process on
+//! hosts without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs, virtio-mmio devices and
+//! three I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it does is answered by an error to
+//! the guest or by the shutdown of the VM, and all threads of the hypervisor are confined before the guest's first
+//! instruction.
 //!
 //! # Example
 //!
 //! A [`vm::Vm`] is created from a [`config::Config`], loaded, and started; each step is a state of its type.
 //!
 //! ```no_run
-//! use clap::Parser;
-//! use uhyve::cli::Arguments;
+//! use uhyve::config::Config;
 //! use uhyve::vm::Vm;
 //! use uhyve::vm_handle::ShutdownCause;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Arguments::try_parse_from(["uhyve", "--cpus", "2", "hello_world"])?.config()?;
+//! let config = Config { cpus: "2".parse()?, ..Config::new("hello_world") };
 //! let vm = Vm::new(config).load()?.start()?;
 //! // Another thread may shut the VM down: `vm.handle().shut_down(ShutdownCause::Requested)`.
 //! assert_eq!(vm.wait(None)?, ShutdownCause::Exited(0));
@@ -27,12 +27,10 @@
 //! Errors name what the user can change:
 //!
 //! ```
-//! use clap::Parser;
-//! use uhyve::cli::Arguments;
+//! use uhyve::config::Config;
 //! use uhyve::vm::{Vm, VmError};
 //!
-//! let config = Arguments::try_parse_from(["uhyve", "/nonexistent"]).unwrap().config().unwrap();
-//! let error = Vm::new(config).load().unwrap_err();
+//! let error = Vm::new(Config::new("/nonexistent")).load().unwrap_err();
 //! assert!(matches!(error, VmError::File(_)));
 //! assert!(error.to_string().starts_with("cannot read /nonexistent: "));
 //! ```

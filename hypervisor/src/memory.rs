@@ -30,7 +30,7 @@ const BLOCK: u64 = 512;
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The memory cannot be mapped.
-    #[error("cannot get {size} of memory for the machine: {source}")]
+    #[error("cannot map {size} of guest memory: {source}")]
     Map {
         /// Requested size.
         size: MemorySize,
@@ -38,7 +38,7 @@ pub enum MemoryError {
         source: vm_memory::mmap::FromRangesError,
     },
     /// The file for shared memory cannot be created.
-    #[error("cannot get memory to share with the guest's process: {0}")]
+    #[error("cannot create the file of guest memory: {0}")]
     Share(#[from] io::Error),
 }
 
@@ -147,7 +147,8 @@ impl PhysicalMemory for Memory {
     }
 
     fn zero(&mut self, _address: u64, _size: u64) {
-        // The mapping is new, so it is zero, and the loader writes no page twice. Writing zeros would allocate pages on the host.
+        // The mapping is new, so it is zero, and the loader writes no page twice. Writing zeros would allocate pages on
+        // the host.
     }
 
     fn read_word(&self, address: u64) -> u64 {

@@ -19,8 +19,9 @@ use crate::vcpu_manager::ignore_signal;
 /// Signals that shut the VM down.
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-/// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel would reap the guest's process;
-/// without a handler for SIGXFSZ a write beyond the file size limit would kill this process, and not return an error.
+/// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel would reap the
+/// guest's process; without a handler for SIGXFSZ a write beyond the file size limit would kill this process, and not
+/// return an error.
 const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
 
 /// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
@@ -80,8 +81,8 @@ impl Signals {
         self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, data))
     }
 
-    /// Waits until `shutdown` is readable, a signal arrives, or the deadline has passed. Outside of this call a signal exits the
-    /// process at once, so that loading a VM and draining its output can be interrupted.
+    /// Waits until `shutdown` is readable, a signal arrives, or the deadline has passed. Outside of this call a signal
+    /// exits the process at once, so that loading a VM and draining its output can be interrupted.
     ///
     /// # Errors
     ///

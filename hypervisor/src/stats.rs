@@ -75,8 +75,8 @@ fn field_kb(status: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Peak of resident memory of this process and of a guest's process that shares `shared` bytes with it, in kB. The shared memory
-/// is counted once: it never shrinks, and is nearly all that the guest's process has.
+/// Peak of resident memory of this process and of a guest's process that shares `shared` bytes with it, in kB. The
+/// shared memory is counted once: it never shrinks, and is nearly all that the guest's process has.
 fn total_peak_kb(peak: u64, status: &str, shared: Option<u64>) -> u64 {
     shared
         .map_or(peak, |shared| peak.saturating_sub(field_kb(status, "RssShmem").unwrap_or(0)) + shared / 1024)

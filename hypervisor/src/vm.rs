@@ -164,7 +164,8 @@ impl Vm<Configured> {
     }
 }
 
-/// Encodes the command line for the boot information: the program's arguments and environment, and the network's options.
+/// Encodes the command line for the boot information: the program's arguments and environment, and the network's
+/// options.
 fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     let mut line = Encoder::new();
     line.argv0(file.program());
@@ -320,8 +321,8 @@ impl Vm<Running> {
         Arc::clone(&self.0.exits)
     }
 
-    /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits for the output for one
-    /// second at most, otherwise until `deadline`.
+    /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits for the
+    /// output for one second at most, otherwise until `deadline`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Engines, which run the vCPUs of a VM.
 //!
-//! [`Engine`] and [`Vcpu`] are the contract; [`kvm`] and [`process`] implement it, each with an error type of its own. The
-//! rest of the hypervisor does not depend on which of them runs a guest.
+//! [`Engine`] and [`Vcpu`] are the contract; [`kvm`] and [`process`] implement it, each with an error type of its own.
+//! The rest of the hypervisor does not depend on which of them runs a guest.
 
 pub mod debug;
 pub mod kvm;
@@ -27,7 +27,7 @@ pub enum EngineError {
     #[error("the machine has no CPUs")]
     NoVcpu,
     /// The engine's vCPUs cannot be debugged.
-    #[error("this engine's processors cannot be debugged")]
+    #[error("the CPUs of this engine cannot be debugged")]
     DebugUnsupported,
 }
 
@@ -65,8 +65,8 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError>;
 
-    /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before the calling thread
-    /// has a seccomp filter: the processes inherit the confinement.
+    /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before the calling
+    /// thread has a seccomp filter: the processes inherit the confinement.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ pub trait Vcpu: Debug + Send {
     /// Describes, after [`VcpuExit::Failed`] or [`VcpuExit::Denied`], where and why the vCPU stopped.
     fn failure(&mut self) -> String;
 
-    /// Returns the debug event that [`VcpuExit::Failed`] stands for, if the engine failed at a breakpoint instruction that it
-    /// cannot execute and [`DebugControl::breakpoints`] is set.
+    /// Returns the debug event that [`VcpuExit::Failed`] stands for, if the engine failed at a breakpoint instruction
+    /// that it cannot execute and [`DebugControl::breakpoints`] is set.
     fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
         None
     }

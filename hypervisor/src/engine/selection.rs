@@ -33,8 +33,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed, otherwise the
-    /// process engine.
+    /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed, otherwise
+    /// the process engine.
     pub(crate) fn new(config: &Config) -> Result<Self, SelectionError> {
         match config.engine {
             EngineKind::Kvm => Self::kvm(config, |_| Ok(())),

@@ -49,7 +49,8 @@ impl Breakpoints {
         }
     }
 
-    /// Records bytes that gdb writes to `address`, and returns the bytes to write to memory, which keep the breakpoints.
+    /// Records bytes that gdb writes to `address`, and returns the bytes to write to memory, which keep the
+    /// breakpoints.
     pub(super) fn merge_write(&mut self, address: u64, bytes: &[u8]) -> Vec<u8> {
         let is_breakpoint = bytes == [INT3];
         let bytes = addresses(address).zip(bytes);

@@ -28,8 +28,8 @@ pub(super) struct DebugTarget {
     /// Debug control that each vCPU has.
     controls: Vec<DebugControl>,
     resume: ResumeActions,
-    /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported. They are reported later,
-    /// because the access is complete and does not repeat.
+    /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported. They are
+    /// reported later, because the access is complete and does not repeat.
     pending_hits: VecDeque<(usize, u8)>,
 }
 
@@ -124,7 +124,8 @@ impl DebugTarget {
         self.vcpus.is_running()
     }
 
-    /// Resumes the vCPUs of [`Self::resume_actions`]. None are resumed while a watchpoint hit is pending: it is reported first.
+    /// Resumes the vCPUs of [`Self::resume_actions`]. None are resumed while a watchpoint hit is pending: it is
+    /// reported first.
     pub(super) fn run_vcpus(&mut self) -> Result<(), EngineError> {
         if !self.pending_hits.is_empty() {
             return Ok(());
@@ -155,13 +156,15 @@ impl DebugTarget {
                 (Some(StopReason::Watch(..)), DebugEvent::Trap { hits, .. }) => {
                     self.pending_hits.push_back((id, hits));
                 }
-                // The vCPU reaches the breakpoint again when it is resumed; a step that another stop has ended is not reported.
+                // The vCPU reaches the breakpoint again when it is resumed; a step that another stop has ended is not
+                // reported.
                 _ => {}
             }
         }
     }
 
-    /// Returns the next stop to report, if there is one, and pauses all vCPUs. Exceptions of the guest itself are injected into it.
+    /// Returns the next stop to report, if there is one, and pauses all vCPUs. Exceptions of the guest itself are
+    /// injected into it.
     pub(super) fn next_stop(&mut self) -> Option<(usize, StopReason)> {
         while let Some((id, hits)) = self.pending_hits.pop_front() {
             // gdb may have removed the watchpoint.
@@ -241,8 +244,8 @@ impl DebugTarget {
         self.vcpus.call(id, move |vcpu| vcpu.set_registers(&wanted))?.ok()
     }
 
-    /// Reads memory by the page tables of a vCPU, with the guest's instructions in place of breakpoints, and returns the number of
-    /// bytes read.
+    /// Reads memory by the page tables of a vCPU, with the guest's instructions in place of breakpoints, and returns
+    /// the number of bytes read.
     pub(super) fn read(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let size = self.read_raw(id, address, bytes);
         self.breakpoints.hide(address, bytes.get_mut(..size).unwrap_or_default());
@@ -260,8 +263,8 @@ impl DebugTarget {
         self.write_raw(id, address, &merged)
     }
 
-    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables; then those of the boot
-    /// CPU are used, since the guest has one address space.
+    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables; then those
+    /// of the boot CPU are used, since the guest has one address space.
     fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let read = |id, bytes: &mut [u8]| {
             memory::read(self.memory.guest(), |address| self.translate(id, address), address, bytes)
@@ -306,7 +309,8 @@ impl DebugTarget {
         Some(())
     }
 
-    /// Sets a watchpoint or hardware breakpoint. Returns `None` if there are too few debug registers or a vCPU refuses it.
+    /// Sets a watchpoint or hardware breakpoint. Returns `None` if there are too few debug registers or a vCPU refuses
+    /// it.
     pub(super) fn watch(&mut self, request: WatchRequest) -> Option<()> {
         self.debug_registers.insert(request)?;
         let Err(error) = self.set_debug_registers() else { return Some(()) };

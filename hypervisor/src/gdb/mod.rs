@@ -6,10 +6,10 @@
 //! gdb IMAGE -ex "target remote :PORT"
 //! ```
 //!
-//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols. vCPUs are gdb's
-//! threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply; while one steps,
-//! the others stay paused. After `detach`, and when the connection is lost, the guest runs without breakpoints, and another gdb may
-//! connect, which stops it again. `kill` shuts the VM down as SIGTERM does.
+//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols. vCPUs are
+//! gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply; while one steps, the
+//! others stay paused. After `detach`, and when the connection is lost, the guest runs without breakpoints, and another
+//! gdb may connect, which stops it again. `kill` shuts the VM down as SIGTERM does.
 //!
 //! | module | |
 //! | --- | --- |
@@ -22,8 +22,8 @@
 //! | `session` | a connection |
 //! | `epoll` | waiting for several file descriptors |
 //!
-//! A program that connects to the port controls the guest. Only programs on this host can connect, and the protocol has no
-//! authentication: use it where the other users of the host are trusted.
+//! A program that connects to the port controls the guest. Only programs on this host can connect, and the protocol has
+//! no authentication: use it where the other users of the host are trusted.
 
 mod breakpoints;
 mod debug_registers;
@@ -83,8 +83,9 @@ impl Server {
         entry: &KernelEntry,
         memory: Memory,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .map_err(|error| io::Error::new(error.kind(), format!("no port {port} for gdb: {error}")))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen on port {port} for gdb: {error}"))
+        })?;
         let first = image.segments().next().map_or(0, |segment| segment.start);
         let location = ImageLocation { start: entry.image, first_segment: entry.image.wrapping_add(first) };
         Ok(Self { listener, image: file.to_owned(), location, memory })
@@ -142,7 +143,8 @@ impl Debugger {
     /// Shuts the VM down, and makes gdb thread and vCPU threads exit, each within `timeout`.
     pub fn shut_down(self, timeout: Duration) {
         self.vm.shut_down(ShutdownCause::Requested);
-        // A gdb that reads nothing can delay the thread: after the timeout, the vCPU threads exit when it drops their manager.
+        // A gdb that reads nothing can delay the thread: after the timeout, the vCPU threads exit when it drops their
+        // manager.
         if let Ok(vcpus) = self.from_gdb.recv_timeout(timeout) {
             vcpus.shut_down(timeout);
         }
@@ -156,7 +158,7 @@ fn serve_all(listener: &TcpListener, connections: &PollSet, mut target: DebugTar
         match session::run(stream, &mut target) {
             Ok(Outcome::Detached) => {}
             Ok(Outcome::Killed) => target.vm().shut_down(ShutdownCause::Requested),
-            Err(error) => say(format_args!("gdb is gone, the guest runs on: {error}")),
+            Err(error) => say(format_args!("the connection to gdb has failed, the guest continues: {error}")),
         }
         target.detach();
     }
@@ -172,7 +174,7 @@ fn accept(listener: &TcpListener, connections: &PollSet, vm: &VmHandle) -> Optio
         }
         match ready.and_then(|_| listener.accept()) {
             Ok((stream, _)) => return Some(stream),
-            Err(error) => say(format_args!("a gdb could not connect: {error}")),
+            Err(error) => say(format_args!("cannot accept a connection of gdb: {error}")),
         }
     }
     None

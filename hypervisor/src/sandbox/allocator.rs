@@ -3,13 +3,14 @@
 
 /// Makes all threads allocate from the main arena, which grows by brk(2), and never trim it.
 ///
-/// An arena of a thread takes several system calls to create, and reads /proc/sys/vm/overcommit_memory before it shrinks. The threads
-/// of this process rarely allocate, so they do not contend for one arena. Arenas that threads have created before this call stay.
+/// An arena of a thread takes several system calls to create, and reads /proc/sys/vm/overcommit_memory before it
+/// shrinks. The threads of this process rarely allocate, so they do not contend for one arena. Arenas that threads have
+/// created before this call stay.
 pub(super) fn use_main_arena() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_ARENA_MAX, 1), (libc::M_TRIM_THRESHOLD, -1)] {
-        // SAFETY: mallopt(3) takes two integers by value, and glibc locks the main arena while it changes the parameters, so a call is sound
-        // at any time and from any thread.
+        // SAFETY: mallopt(3) takes two integers by value, and glibc locks the main arena while it changes the
+        // parameters, so a call is sound at any time and from any thread.
         unsafe { libc::mallopt(parameter, value) };
     }
 }

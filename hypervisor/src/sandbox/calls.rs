@@ -1,7 +1,7 @@
 //! System calls that the roles may make.
 //!
-//! `docs/sandbox.md` says what each is for. Conditions compare the lower 32 bits of an argument: all arguments with conditions are of
-//! type `int`, or have their flags there.
+//! `docs/sandbox.md` says what each is for. Conditions compare the lower 32 bits of an argument: all arguments with
+//! conditions are of type `int`, or have their flags there.
 
 use std::os::raw::{c_int, c_uint};
 
@@ -47,8 +47,8 @@ pub(super) enum Check {
 
 use Check::{Is, IsBut, OwnProcess, Ptrace, Request, Tap, VcpuSignal, Within};
 
-/// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists the call is always
-/// allowed.
+/// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists
+/// the call is always allowed.
 pub(super) type Call = (libc::c_long, &'static [&'static [Check]]);
 
 /// Protection of memory: readable or writable, not executable.
@@ -91,8 +91,8 @@ const SET_TERMINAL_DRAINED: Opcode = 0x5403;
 const SET_TERMINAL_FLUSHED: Opcode = 0x5404;
 const SET_NONBLOCKING: Opcode = 0x5421;
 
-/// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the handler of stack
-/// overflows.
+/// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the
+/// handler of stack overflows.
 const COMMON: &[Call] = &[
     (SYS_write, &[]),
     (SYS_close, &[]),
@@ -196,8 +196,8 @@ const PROCESS_VCPU: &[Call] = &[
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
 ];
 
-/// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process trace only those that
-/// are confined at least as far as itself.
+/// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process trace only
+/// those that are confined at least as far as itself.
 const TRACING_VCPU: &[Call] = &[
     (
         SYS_ptrace,

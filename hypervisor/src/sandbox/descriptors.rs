@@ -11,8 +11,9 @@ use super::SandboxError;
 
 /// Closes all inherited file descriptors except standard input, output and error.
 ///
-/// An inherited descriptor lacks the close-on-exec flag, which would have closed it when this program was started; nearly all that Rust's
-/// libraries open have it. A program calls this before it opens other descriptors without the flag; a library never does.
+/// An inherited descriptor lacks the close-on-exec flag, which would have closed it when this program was started;
+/// nearly all that Rust's libraries open have it. A program calls this before it opens other descriptors without the
+/// flag; a library never does.
 ///
 /// # Errors
 ///
@@ -20,8 +21,9 @@ use super::SandboxError;
 pub fn close_inherited() -> Result<(), SandboxError> {
     for descriptor in open_descriptors().map_err(SandboxError::Descriptors)? {
         if descriptor > libc::STDERR_FILENO && is_inherited(descriptor) {
-            // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the standard streams. No object
-            // of this process owns it, as the caller has not opened a descriptor without that flag (see above).
+            // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the
+            // standard streams. No object of this process owns it: the caller has opened none without that flag, as the
+            // documentation of this function demands.
             drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
     }
@@ -38,8 +40,8 @@ fn open_descriptors() -> io::Result<Vec<RawFd>> {
 }
 
 fn is_inherited(descriptor: RawFd) -> bool {
-    // SAFETY: the borrowed descriptor lives until the end of this function, which only passes it to fcntl(2) with F_GETFD. That call
-    // is harmless for a number that was closed meanwhile, as that of /proc/self/fd was: it fails.
+    // SAFETY: the borrowed descriptor lives until the end of this function, which only passes it to fcntl(2) with
+    // F_GETFD. That call is harmless for a number that was closed meanwhile, as that of /proc/self/fd was: it fails.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     fcntl_getfd(descriptor).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

@@ -48,8 +48,8 @@ impl Filters {
     }
 }
 
-/// Compiles the filter of a role. A call that it does not allow is not executed, and raises SIGSYS ([`denial`]). A call of another
-/// architecture, whose numbers differ, kills the process.
+/// Compiles the filter of a role. A call that it does not allow is not executed, and raises SIGSYS ([`denial`]). A call
+/// of another architecture, whose numbers differ, kills the process.
 fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
     let mut allowed = BTreeMap::<i64, Vec<SeccompRule>>::new();
     for (number, lists) in calls::of(role, rules) {
@@ -120,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Names of the system calls of each role in the table of `docs/sandbox.md`; the role `all` has those of every role.
+    /// Names of the system calls of each role in the table of `docs/sandbox.md`; the role `all` has those of every
+    /// role.
     fn documented() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         let is_call: BTreeSet<_> = (0..1024).filter_map(Sysno::new).map(|call| call.name()).collect();
         let document = include_str!("../../../docs/sandbox.md");

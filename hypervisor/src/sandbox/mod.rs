@@ -1,4 +1,5 @@
-//! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over gains nothing.
+//! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over gains
+//! nothing.
 //!
 //! | module | drops |
 //! | --- | --- |
@@ -7,12 +8,12 @@
 //! | `paths` | files, TCP, signals to other processes: landlock |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! `denial` reports a denied system call, and exits the process; `panics` and `allocator` keep the standard library and the C
-//! library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
+//! `denial` reports a denied system call, and exits the process; `panics` and `allocator` keep the standard library and
+//! the C library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
 //! confined. `docs/sandbox.md` lists what is allowed and why.
 //!
-//! The confinement cannot be undone, and holds for the calling thread and those that it starts later. A program that uses
-//! this crate as a library gives the VM a thread of its own.
+//! The confinement cannot be undone, and holds for the calling thread and those that it starts later. A program that
+//! uses this crate as a library gives the VM a thread of its own.
 
 mod allocator;
 mod calls;
@@ -45,7 +46,7 @@ pub enum SandboxError {
     #[error("sandbox: cannot drop privileges: {0}")]
     Privileges(io::Error),
     /// Landlock cannot be enforced.
-    #[error("sandbox: cannot take away files: {0}")]
+    #[error("sandbox: cannot restrict access to files: {0}")]
     Paths(#[from] landlock::RulesetError),
     /// A folder of [`Rules`] cannot be opened.
     #[error("sandbox: cannot open {path}: {source}", path = .path.display())]
@@ -56,13 +57,13 @@ pub enum SandboxError {
         source: landlock::PathFdError,
     },
     /// The handler of SIGSYS cannot be installed.
-    #[error("sandbox: cannot handle denied system calls: {0}")]
+    #[error("sandbox: cannot install a handler for denied system calls: {0}")]
     Handler(io::Error),
     /// The seccomp filters cannot be compiled.
-    #[error("sandbox: cannot make a filter of system calls: {0}")]
+    #[error("sandbox: cannot compile a seccomp filter: {0}")]
     Compile(#[from] seccompiler::BackendError),
     /// A seccomp filter cannot be installed.
-    #[error("sandbox: cannot filter system calls of thread {role}: {source}")]
+    #[error("sandbox: cannot install the seccomp filter of thread {role}: {source}")]
     Filter {
         /// Role of the thread.
         role: Role,
@@ -70,7 +71,7 @@ pub enum SandboxError {
         source: seccompiler::Error,
     },
     /// A thread has exited before it was confined.
-    #[error("sandbox: a thread has ended before it was confined")]
+    #[error("sandbox: a thread has exited before it was confined")]
     Thread,
 }
 
@@ -116,7 +117,8 @@ pub struct Rules {
     pub folders: Vec<Folder>,
     /// vCPU threads may use the debugging interface of their engine.
     pub debugger: bool,
-    /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd instead of KVM.
+    /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd instead of
+    /// KVM.
     pub process: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,

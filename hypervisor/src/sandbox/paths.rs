@@ -9,11 +9,12 @@ use landlock::{
 
 use super::{Folder, SandboxError};
 
-/// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights that it knows.
+/// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights that it
+/// knows.
 const ABI_VERSION: ABI = ABI::V9;
 
-/// Denies access to all paths except below `folders`, bind and connect of TCP ports, and signals and abstract sockets to other
-/// processes. Open files remain usable.
+/// Denies access to all paths except below `folders`, bind and connect of TCP ports, and signals and abstract sockets
+/// to other processes. Open files remain usable.
 pub(super) fn restrict(folders: &[Folder]) -> Result<(), SandboxError> {
     let mut ruleset = new_ruleset()?;
     for folder in folders {

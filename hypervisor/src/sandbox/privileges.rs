@@ -8,10 +8,12 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// Drops all capabilities, and sets no-new-privs, so that executing a set-user-ID program or one with file capabilities regains none.
+/// Drops all capabilities, and sets no-new-privs, so that executing a set-user-ID program or one with file capabilities
+/// regains none.
 pub(super) fn drop_all() -> io::Result<()> {
     set_no_new_privs(true)?;
-    // Changing the bounding set requires CAP_SETPCAP (capabilities(7)). Without it, no-new-privs makes the set irrelevant.
+    // Changing the bounding set requires CAP_SETPCAP (capabilities(7)). Without it, no-new-privs makes the set
+    // irrelevant.
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         empty_bounding_set()?;
     }

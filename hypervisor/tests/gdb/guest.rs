@@ -46,7 +46,8 @@ fn find_hosts() -> Vec<Host> {
 }
 
 impl Host {
-    /// Returns whether the engine runs an image. KVM with software emulation runs only images without floating-point instructions.
+    /// Returns whether the engine runs an image. KVM with software emulation runs only images without floating-point
+    /// instructions.
     fn works(&self) -> bool {
         let mut uhyve = limited(env!("CARGO_BIN_EXE_uhyve"));
         let output = uhyve.args(["--engine", self.engine]).arg(self.image("hello_world")).output().unwrap();

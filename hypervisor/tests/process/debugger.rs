@@ -7,8 +7,8 @@ use std::process::{Child, Command, Output};
 /// Packet that resumes all vCPUs.
 const CONTINUE: &[u8] = b"$vCont;c#a8";
 
-/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection is open. Returns `None` if uhyve
-/// has no GDB server.
+/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection is open.
+/// Returns `None` if uhyve has no GDB server.
 pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
     let mut line = String::new();
     // Without a buffer: the following lines are for another reader.

@@ -227,8 +227,8 @@ fn passt(port: u16) -> Option<PathBuf> {
     processes.into_iter().find(is_it)
 }
 
-/// Starts uhyve with passt, and returns the forwarded port of the host. A port that was free may be taken meanwhile: then it tries
-/// another one.
+/// Starts uhyve with passt, and returns the forwarded port of the host. A port that was free may be taken meanwhile:
+/// then it tries another one.
 fn behind_passt() -> (Running, u16) {
     for _ in 0..10 {
         let port = free_port();

@@ -62,12 +62,12 @@ fn fails(write: impl FnOnce(&mut Guest) -> Assembled, message: &str) {
 
 #[test]
 fn unhandled_fault_ends_the_guest() {
-    fails(|guest| guest.code.ud2(), "the guest's process was ended: SIGILL");
+    fails(|guest| guest.code.ud2(), "the guest's process has ended: SIGILL");
     let nowhere = |guest: &mut Guest| {
         guest.code.xor(eax, eax)?;
         guest.code.mov(dword_ptr(iced_x86::code_asm::rax), eax)
     };
-    fails(nowhere, "the guest's process was ended: SIGSEGV");
+    fails(nowhere, "the guest's process has ended: SIGSEGV");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn inherited_ignored_sigchld_has_no_effect() {
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""]).arg(uhyve.get_program()).args(uhyve.get_args());
     let outcome = Outcome::from(shell.output().unwrap());
-    assert!(outcome.errors.contains("the guest's process was ended: SIGILL"), "{outcome:?}");
+    assert!(outcome.errors.contains("the guest's process has ended: SIGILL"), "{outcome:?}");
 }
 
 #[test]

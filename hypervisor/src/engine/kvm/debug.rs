@@ -24,7 +24,7 @@ pub(super) fn can_block_interrupts(kvm: &Kvm) -> bool {
 
 /// Sets the events at which the vCPU stops.
 pub(super) fn set(vcpu: &VcpuFd, control: &DebugControl, can_block: bool) -> Result<(), KvmError> {
-    vcpu.set_guest_debug(&request(control, can_block)).map_err(ioctl_failed("debug the guest"))
+    vcpu.set_guest_debug(&request(control, can_block)).map_err(ioctl_failed("set debug events"))
 }
 
 /// Argument of `KVM_SET_GUEST_DEBUG`.

@@ -12,7 +12,7 @@ impl KvmEngine {
     pub(super) fn set_memory_regions(&self) -> Result<(), KvmError> {
         for (slot, region) in (0..).zip(self.memory.guest().iter()) {
             let host = region.get_host_address(MemoryRegionAddress(0));
-            let host = host.map_err(|_| KvmError::Unsupported("address of the machine's memory"))?;
+            let host = host.map_err(|_| KvmError::Unsupported("address of guest memory"))?;
             let description = kvm_userspace_memory_region {
                 slot,
                 flags: 0,
@@ -20,13 +20,13 @@ impl KvmEngine {
                 memory_size: region.len(),
                 userspace_addr: host.addr() as u64,
             };
-            // SAFETY: address and size are those of one region of `self.memory`, a mapping of its own. It stays mapped as long
-            // as the guest can run: the mapping is reference-counted, and each object with a descriptor by which KVM runs
-            // the guest, this one and every `KvmVcpu`, holds a clone of the memory and drops it after the descriptor. The guest's
-            // writes are no data race for Rust, since this process has no references into the mapping:
-            // vm-memory accesses it by volatile copies and atomics.
+            // SAFETY: address and size are those of one region of `self.memory`, a mapping of its own. It stays mapped
+            // as long as the guest can run: the mapping is reference-counted, and each object with a descriptor by
+            // which KVM runs the guest, this one and every `KvmVcpu`, holds a clone of the memory and drops it after
+            // the descriptor. The guest's writes are no data race for Rust, since this process has no references into
+            // the mapping: vm-memory accesses it by volatile copies and atomics.
             unsafe { self.vm.set_user_memory_region(description) }
-                .map_err(ioctl_failed("take the machine's memory"))?;
+                .map_err(ioctl_failed("set a memory slot"))?;
         }
         Ok(())
     }

@@ -64,11 +64,11 @@ impl KvmEngine {
         if let Some((_, what)) = needed.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
             return Err(KvmError::Unsupported(what));
         }
-        let vm = kvm.create_vm().map_err(ioctl_failed("create a machine"))?;
+        let vm = kvm.create_vm().map_err(ioctl_failed("create a VM"))?;
         vm.set_tss_address(TSS_ADDRESS).map_err(ioctl_failed("reserve pages for real mode"))?;
         // Local APICs in the host's kernel; no 8259A, no I/O APIC, no 8254.
         let split = kvm_enable_cap { cap: KVM_CAP_SPLIT_IRQCHIP, ..kvm_enable_cap::default() };
-        vm.enable_cap(&split).map_err(ioctl_failed("make interrupt controllers"))?;
+        vm.enable_cap(&split).map_err(ioctl_failed("create interrupt controllers"))?;
         let engine = Self { kvm, vm, memory };
         engine.set_memory_regions()?;
         engine.route_irq_lines()?;
@@ -113,14 +113,14 @@ impl Engine for KvmEngine {
     /// The line is an irqfd.
     fn irq_line(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
-            .map_err(|source| KvmError::Ioctl { action: "make an event", source })?;
-        self.vm.register_irqfd(&event, line).map_err(ioctl_failed("connect an interrupt"))?;
+            .map_err(|source| KvmError::Ioctl { action: "create an eventfd", source })?;
+        self.vm.register_irqfd(&event, line).map_err(ioctl_failed("register an irqfd"))?;
         Ok(Box::new(event))
     }
 
     /// The event is an ioeventfd.
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let address = IoEventAddress::Mmio(address);
-        Ok(self.vm.register_ioevent(event, &address, queue).map_err(ioctl_failed("watch a register"))?)
+        Ok(self.vm.register_ioevent(event, &address, queue).map_err(ioctl_failed("register an ioeventfd"))?)
     }
 }

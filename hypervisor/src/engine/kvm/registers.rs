@@ -12,7 +12,7 @@ use super::error::{KvmError, ioctl_failed};
 pub(super) fn read(vcpu: &VcpuFd) -> Result<Registers, KvmError> {
     let registers = vcpu.get_regs().map_err(ioctl_failed("read registers"))?;
     let system = vcpu.get_sregs().map_err(ioctl_failed("read system registers"))?;
-    let fpu = vcpu.get_fpu().map_err(ioctl_failed("read floating point"))?;
+    let fpu = vcpu.get_fpu().map_err(ioctl_failed("read the FPU state"))?;
     Ok(Registers {
         general: general(&registers),
         rip: registers.rip,
@@ -37,7 +37,7 @@ pub(super) fn write(vcpu: &VcpuFd, wanted: &Registers) -> Result<(), KvmError> {
     }
     if current.fpu != wanted.fpu {
         let fpu = to_fpu(&wanted.fpu);
-        vcpu.set_fpu(&fpu).map_err(ioctl_failed("set floating point"))?;
+        vcpu.set_fpu(&fpu).map_err(ioctl_failed("set the FPU state"))?;
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ use crate::memory::Memory;
 /// MSR IA32_TIME_STAMP_COUNTER.
 const MSR_TSC: u32 = 0x10;
 
-/// MSR IA32_MTRR_DEF_TYPE, and the value that enables MTRRs with write-back as the default, the type of the host's memory.
+/// MSR IA32_MTRR_DEF_TYPE, and the value that enables MTRRs with write-back as the default, the type of the host's
+/// memory.
 const MSR_MTRR_DEF_TYPE: u32 = 0x2ff;
 const MTRR_WRITE_BACK: u64 = 1 << 11 | 6;
 
@@ -42,8 +43,9 @@ pub struct KvmVcpu {
 impl KvmVcpu {
     pub(super) fn new(engine: &KvmEngine, id: u32, count: u32) -> Result<Self, KvmError> {
         let KvmEngine { kvm, vm, memory } = engine;
-        let vcpu = vm.create_vcpu(id.into()).map_err(ioctl_failed("create a processor"))?;
-        let tsc_khz = vcpu.get_tsc_khz().map_err(ioctl_failed("say how fast the time-stamp counter is"))?;
+        let vcpu = vm.create_vcpu(id.into()).map_err(ioctl_failed("create a vCPU"))?;
+        let tsc_khz =
+            vcpu.get_tsc_khz().map_err(ioctl_failed("read the frequency of the time-stamp counter"))?;
         let entries = cpuid::entries(kvm, id, count, tsc_khz)?;
         vcpu.set_cpuid2(&entries).map_err(ioctl_failed("set CPUID"))?;
         let mtrr =
@@ -73,7 +75,7 @@ impl KvmVcpu {
     fn set_initial_state(&self, entry: &KernelEntry) -> Result<(), KvmError> {
         let system = initial_state::system_registers(self.reset, entry);
         self.vcpu.set_sregs(&system).map_err(ioctl_failed("set system registers"))?;
-        self.vcpu.set_fpu(&initial_state::fpu()).map_err(ioctl_failed("set floating point"))?;
+        self.vcpu.set_fpu(&initial_state::fpu()).map_err(ioctl_failed("set the FPU state"))?;
         self.vcpu.set_regs(&initial_state::registers(entry)).map_err(ioctl_failed("set registers"))
     }
 
@@ -139,7 +141,7 @@ impl Vcpu for KvmVcpu {
         }
         let rip = self.vcpu.get_regs().map_or(0, |registers| registers.rip);
         let bytes = self.code_at(rip).unwrap_or_default().map(|byte| format!("{byte:02x}")).join(" ");
-        format!("a processor cannot go on at {rip:#x} (code {bytes}): {}", self.failure)
+        format!("a CPU cannot continue at {rip:#x} (code {bytes}): {}", self.failure)
     }
 
     fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {

@@ -83,7 +83,8 @@ impl Bootstrap {
     }
 }
 
-/// Reads the thread ID of a CPU from the [`Cpu`] array. It is only meaningful before the guest runs, which can overwrite it.
+/// Reads the thread ID of a CPU from the [`Cpu`] array. It is only meaningful before the guest runs, which can
+/// overwrite it.
 pub(super) fn thread_id(memory: &Memory, cpu: u32) -> Result<i32, ProcessError> {
     let field = u64::from(cpu) * size_of::<Cpu>() as u64 + offset_of!(Cpu, thread) as u64;
     memory.guest().read_obj(GuestAddress(field)).map_err(io::Error::other).map_err(syscall_failed("read"))

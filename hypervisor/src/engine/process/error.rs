@@ -19,7 +19,7 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// The guest's process exited before it reached the kernel's entry point.
-    #[error("the guest's process was ended before it began: {0}")]
+    #[error("the guest's process ended before it entered the kernel: {0}")]
     Exited(String),
 }
 

@@ -45,8 +45,8 @@ pub(super) enum GuestEvent {
 }
 
 impl GuestProcess {
-    /// Starts a process, and returns it with the ID of its last bootstrap system call: the response to that call lets it enter
-    /// the kernel.
+    /// Starts a process, and returns it with the ID of its last bootstrap system call: the response to that call lets
+    /// it enter the kernel.
     pub(super) fn start(
         config: &BootstrapConfig,
         memory: &Memory,
@@ -176,7 +176,7 @@ fn descriptors(
     control: OwnedFd,
     ruleset: Option<OwnedFd>,
 ) -> Result<Vec<(OwnedFd, u32)>, ProcessError> {
-    let memory = memory.file().ok_or(ProcessError::Unsupported("the machine's memory is not shared"))?;
+    let memory = memory.file().ok_or(ProcessError::Unsupported("guest memory is not shared"))?;
     let copy = |descriptor: &dyn AsFd, number: u32| {
         let copy = fcntl_dupfd_cloexec(descriptor.as_fd(), MIN_COPY_FD).map_err(syscall_failed("fcntl"))?;
         Ok((copy, number))
@@ -218,8 +218,8 @@ fn write_timer_events(memory: &Memory, cpu_count: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the process has bootstrapped up to its seccomp filter: it sends one byte, with the listener unless it is to be
-/// traced. If a system call has failed, it sends the call's list entry instead.
+/// Waits until the process has bootstrapped up to its seccomp filter: it sends one byte, with the listener unless it is
+/// to be traced. If a system call has failed, it sends the call's list entry instead.
 fn receive_listener(
     control: &UnixStream,
     process: &mut OwnedProcess,

@@ -1,10 +1,10 @@
 //! Process engine: a guest as a process of the host, for hosts without virtualisation hardware.
 //!
-//! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's memory, an eventfd
-//! for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract with the kernel. System calls that the
-//! filter does not allow are reported to the hypervisor (`SECCOMP_RET_USER_NOTIF`) and not executed: either the call is
-//! [`hermit_interface::process::CALL`], the hypercall by which the guest accesses device registers and ports, or the guest is
-//! killed.
+//! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's memory, an
+//! eventfd for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract with the kernel.
+//! System calls that the filter does not allow are reported to the hypervisor (`SECCOMP_RET_USER_NOTIF`) and not
+//! executed: either the call is [`hermit_interface::process::CALL`], the hypercall by which the guest accesses device
+//! registers and ports, or the guest is killed.
 //!
 //! | module | |
 //! | --- | --- |
@@ -94,18 +94,18 @@ impl ProcessEngine {
     pub fn new(memory: Memory) -> Result<Self, ProcessError> {
         if rustix::param::linux_hwcap().1 & HWCAP2_FSGSBASE == 0 {
             return Err(ProcessError::Unsupported(
-                "the processor, or the host's kernel, lets programs not set FS and GS (FSGSBASE)",
+                "the CPU or the host's kernel does not have FSGSBASE (WRFSBASE and WRGSBASE in user space)",
             ));
         }
         if !tsc::is_constant() {
-            return Err(ProcessError::Unsupported("the time-stamp counter's speed is not constant"));
+            return Err(ProcessError::Unsupported("the frequency of the time-stamp counter is not constant"));
         }
         let shared = Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() };
         Ok(Self { shared: Arc::new(shared), calibration: TscCalibration::start(), is_traced: false })
     }
 
-    /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall and each signal
-    /// stops the thread.
+    /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall and each
+    /// signal stops the thread.
     #[must_use]
     pub fn traced(self) -> Self {
         Self { is_traced: true, ..self }

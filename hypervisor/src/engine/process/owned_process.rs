@@ -47,7 +47,7 @@ impl ExitStatus {
         if self == Self::Signal(libc::SIGSYS) {
             return (VcpuExit::Denied, denied("a system call of another architecture"));
         }
-        (VcpuExit::Failed, format!("the guest's process was ended: {}", self.describe()))
+        (VcpuExit::Failed, format!("the guest's process has ended: {}", self.describe()))
     }
 }
 

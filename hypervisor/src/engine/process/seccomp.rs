@@ -59,7 +59,8 @@ pub(super) enum DefaultAction {
 }
 
 impl Filter {
-    /// Compiles the filter. It also allows to send the message at address `message` until the process closes [`CONTROL_FD`].
+    /// Compiles the filter. It also allows to send the message at address `message` until the process closes
+    /// [`CONTROL_FD`].
     pub(super) fn new(message: Option<u64>, default_action: DefaultAction) -> Result<Self, BackendError> {
         let filter = SeccompFilter::new(
             rules(message)?,
@@ -111,7 +112,8 @@ fn rules(message: Option<u64>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Bac
     Ok(rules)
 }
 
-/// System calls with conditions on their arguments; a call that appears several times is allowed in each of these forms.
+/// System calls with conditions on their arguments; a call that appears several times is allowed in each of these
+/// forms.
 fn checks(message: Option<u64>) -> Vec<(c_long, Vec<Check>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAIT))]),

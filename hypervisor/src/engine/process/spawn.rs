@@ -25,7 +25,8 @@ pub(super) struct SpawnConfig<'a> {
     pub(super) program: &'a OwnedFd,
     /// Offset in the program at which the process writes its ID.
     pub(super) pid_offset: u64,
-    /// Descriptors that the process inherits, each with its number there. No descriptor of this process has such a number.
+    /// Descriptors that the process inherits, each with its number there. No descriptor of this process has such a
+    /// number.
     pub(super) descriptors: &'a [(OwnedFd, u32)],
     /// The VM's memory, into which the kernel writes the ID of the process's first thread, the boot CPU.
     pub(super) memory: &'a Memory,
@@ -38,8 +39,8 @@ struct ChildArgument<'a> {
     failure: Option<(&'static str, io::Error)>,
 }
 
-/// Starts a process without environment, with no descriptors but those given and with all signals blocked, and returns its
-/// pidfd. It stays in this process's group, so that a terminal stops both.
+/// Starts a process without environment, with no descriptors but those given and with all signals blocked, and returns
+/// its pidfd. It stays in this process's group, so that a terminal stops both.
 pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let mut stack = vec![0_u128; STACK_SIZE / 16];
     let thread_id = GuestAddress(offset_of!(Cpu, thread) as u64);
@@ -51,11 +52,11 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     // Like vfork(2): this thread continues when the child calls execveat or exits.
     let flags =
         libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::CLONE_CHILD_SETTID | libc::SIGCHLD;
-    // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for `become_program` and its
-    // system calls. `CLONE_VFORK` suspends this thread until the child has left this address space, so `stack`, `argument` and
-    // all they borrow outlive its use of them, and the two never access `argument` at once. Signals are blocked, so no
-    // handler runs in the child. The kernel writes the thread ID to a field of guest memory, which is mapped, and the pidfd to
-    // a local variable; nothing else accesses either during the call.
+    // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for `become_program` and
+    // its system calls. `CLONE_VFORK` suspends this thread until the child has left this address space, so `stack`,
+    // `argument` and all they borrow outlive its use of them, and the two never access `argument` at once. Signals are
+    // blocked, so no handler runs in the child. The kernel writes the thread ID to a field of guest memory, which is
+    // mapped, and the pidfd to a local variable; nothing else accesses either during the call.
     let result = unsafe {
         libc::clone(
             child,
@@ -86,8 +87,8 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
 
 /// Entry point of the child.
 extern "C" fn child(argument: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passes a pointer to its local `ChildArgument` to clone(2), which hands it to this function once. The parent
-    // is suspended until this process exits or calls execveat, so the reference is valid and not aliased.
+    // SAFETY: `spawn` passes a pointer to its local `ChildArgument` to clone(2), which hands it to this function once.
+    // The parent is suspended until this process exits or calls execveat, so the reference is valid and not aliased.
     let argument = unsafe { &mut *argument.cast::<ChildArgument<'_>>() };
     let call = become_program(argument.config);
     argument.failure = Some((call, io::Error::last_os_error()));
@@ -120,8 +121,8 @@ fn become_program(config: &SpawnConfig<'_>) -> &'static str {
     let empty: &CStr = c"";
     let arguments = [c"uhyve-guest".as_ptr(), ptr::null()];
     let environment = [ptr::null::<libc::c_char>()];
-    // SAFETY: the strings are NUL-terminated constants, and the two arrays end with a null pointer and live until the call has
-    // replaced this process's program or failed.
+    // SAFETY: the strings are NUL-terminated constants, and the two arrays end with a null pointer and live until the
+    // call has replaced this process's program or failed.
     unsafe {
         libc::syscall(
             libc::SYS_execveat,
@@ -148,13 +149,14 @@ fn block_signals() -> libc::sigset_t {
     let mut old = all;
     // SAFETY: the pointer is to a local `sigset_t`, which the function overwrites.
     unsafe { libc::sigfillset(&raw mut all) };
-    // SAFETY: both pointers are to local variables of type `sigset_t`; the function reads the first and writes the second.
+    // SAFETY: both pointers are to local variables of type `sigset_t`; the function reads the first and writes the
+    // second.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old) };
     old
 }
 
 fn restore_signals(old: &libc::sigset_t) {
-    // SAFETY: `old` is a reference, so it points to a valid `sigset_t`, which the function only reads; the null pointer asks for no
-    // previous mask.
+    // SAFETY: `old` is a reference, so it points to a valid `sigset_t`, which the function only reads; the null pointer
+    // asks for no previous mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, ptr::null_mut()) };
 }

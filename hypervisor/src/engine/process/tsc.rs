@@ -41,8 +41,8 @@ impl TscCalibration {
     }
 }
 
-/// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so; all 64-bit CPUs of
-/// Intel have such a counter.
+/// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so; all 64-bit
+/// CPUs of Intel have such a counter.
 pub(super) fn is_constant() -> bool {
     let is_intel = __cpuid(VENDOR).ebx == u32::from_le_bytes(*b"Genu");
     is_intel
@@ -51,7 +51,8 @@ pub(super) fn is_constant() -> bool {
 
 /// Reads the counter.
 pub(super) fn ticks() -> u64 {
-    // SAFETY: RDTSC is part of the x86-64 baseline and accesses no memory. It faults only under PR_SET_TSC, which nothing here sets.
+    // SAFETY: RDTSC is part of the x86-64 baseline and accesses no memory. It faults only under PR_SET_TSC, which
+    // nothing here sets.
     unsafe { _rdtsc() }
 }
 

@@ -1,7 +1,7 @@
 //! Bootstrap ELF program: a loop that makes a list of system calls, and then jumps to the guest's kernel.
 //!
-//! The program is one read-only segment at a fixed address: ELF headers, data for system calls, code, the list. It uses neither
-//! a stack nor any other memory, so it can unmap everything else.
+//! The program is one read-only segment at a fixed address: ELF headers, data for system calls, code, the list. It uses
+//! neither a stack nor any other memory, so it can unmap everything else.
 #![expect(unsafe_code, reason = "its instructions are assembled here and read as bytes")]
 
 use std::arch::global_asm;
@@ -74,8 +74,8 @@ global_asm!(
     "6:",
     "xor ebp, ebp",
     "jmp rsi",
-    // A system call failed: sends its list entry to the hypervisor, and exits with errno. With the seccomp filter installed, which
-    // `sendmsg` shows, neither is allowed.
+    // A system call failed: sends its list entry to the hypervisor, and exits with errno. With the seccomp filter
+    // installed, which `sendmsg` shows, neither is allowed.
     "4:",
     "cmp qword ptr [rbx], {sendmsg}",
     "je 7f",
@@ -117,9 +117,9 @@ unsafe extern "C" {
 /// Returns the assembled code.
 fn code() -> &'static [u8] {
     let (start, end) = (&raw const CODE, &raw const CODE_END);
-    // SAFETY: the assembly above defines both symbols in one section of one object file, the first at the start and the second
-    // at the end of the code, so the range is initialised memory of one allocation. The section is read-only: no write can
-    // conflict with the `'static` reference.
+    // SAFETY: the assembly above defines both symbols in one section of one object file, the first at the start and the
+    // second at the end of the code, so the range is initialised memory of one allocation. The section is read-only: no
+    // write can conflict with the `'static` reference.
     unsafe { slice::from_raw_parts(start, end.addr() - start.addr()) }
 }
 
@@ -169,8 +169,8 @@ impl BootstrapElf {
     }
 }
 
-/// ELF header and program headers (`Elf64_Ehdr`, `Elf64_Phdr`): one segment (PT_LOAD), and a stack that is not executable
-/// (PT_GNU_STACK).
+/// ELF header and program headers (`Elf64_Ehdr`, `Elf64_Phdr`): one segment (PT_LOAD), and a stack that is not
+/// executable (PT_GNU_STACK).
 fn headers(start: u64, size: u64) -> [u64; HEADERS / 8] {
     const MAGIC: u64 = u64::from_le_bytes(*b"\x7fELF\x02\x01\x01\0");
     /// Type ET_EXEC, machine EM_X86_64, version.

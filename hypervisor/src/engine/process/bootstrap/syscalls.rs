@@ -18,13 +18,14 @@ const TASK_SIZE: u64 = (1 << 47) - 0x1000;
 /// Name of the process in lists of processes.
 const NAME: &[u8] = b"uhyve-guest\0";
 
-/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes. It bounds the host's
-/// page tables: they take a 512th of the mapped addresses and, in the worst case, 8 KiB for each of the mappings that the host
-/// allows, which otherwise only a limit for the whole process (cgroups) bounds.
+/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes. It bounds
+/// the host's page tables: they take a 512th of the mapped addresses and, in the worst case, 8 KiB for each of the
+/// mappings that the host allows, which otherwise only a limit for the whole process (cgroups) bounds.
 const ADDRESS_SPACE: (u64, u64) = (16, 1 << 30);
 
-/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other signals are for
-/// the hypervisor, so that a SIGTERM to the process group does not end the guest first, or are unblocked by the kernel.
+/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other signals are
+/// for the hypervisor, so that a SIGTERM to the process group does not end the guest first, or are unblocked by the
+/// kernel.
 const NOT_BLOCKED: [libc::c_int; 6] =
     [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGTSTP];
 
@@ -67,8 +68,8 @@ pub(in super::super) struct BootstrapProgram {
     pub(in super::super) pid_offset: u64,
 }
 
-/// Builds the program. The descriptor of the filter's listener will be `listener`; `has_ruleset` says whether the process
-/// has a [`RULESET_FD`].
+/// Builds the program. The descriptor of the filter's listener will be `listener`; `has_ruleset` says whether the
+/// process has a [`RULESET_FD`].
 pub(in super::super) fn build(
     config: &BootstrapConfig,
     listener: u32,
@@ -167,7 +168,8 @@ fn install(elf: &mut BootstrapElf, filter: &Filter, flags: libc::c_ulong) -> u64
     file_offset(instructions) + filter.pid_offset as u64
 }
 
-/// Builds the message (`struct msghdr`, cmsg(3)) that carries one byte and the listener's descriptor, and returns its address.
+/// Builds the message (`struct msghdr`, cmsg(3)) that carries one byte and the listener's descriptor, and returns its
+/// address.
 fn listener_message(elf: &mut BootstrapElf, listener: u32) -> u64 {
     let byte = elf.data(&[0]);
     let bytes = elf.data(&words(&[byte, 1]));

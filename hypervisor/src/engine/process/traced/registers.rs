@@ -85,8 +85,8 @@ pub(super) fn respond(thread: Pid, response: Response) -> Result<()> {
     ptrace::setregs(thread, completed(registers, result))
 }
 
-/// Completes with EINTR a system call that a stop has interrupted, as a signal could at any time. Otherwise the kernel would
-/// restart it, and a single step would last until it returns.
+/// Completes with EINTR a system call that a stop has interrupted, as a signal could at any time. Otherwise the kernel
+/// would restart it, and a single step would last until it returns.
 pub(super) fn end_interrupted_call(thread: Pid) -> Result<()> {
     let registers = ptrace::getregs(thread)?;
     if registers.orig_rax == NO_CALL || !RESTART.contains(&registers.rax.cast_signed()) {

@@ -26,8 +26,8 @@ const fn bit(signal: u32) -> u64 {
 pub(super) fn mask(thread: Pid) -> Result<u64> {
     let mut signals = 0_u64;
     let size = ptr::without_provenance_mut::<libc::c_void>(SET_SIZE);
-    // SAFETY: PTRACE_GETSIGMASK takes the set's size in place of an address, and writes that many bytes to the last argument, a
-    // local variable of that size.
+    // SAFETY: PTRACE_GETSIGMASK takes the set's size in place of an address, and writes that many bytes to the last
+    // argument, a local variable of that size.
     let result = unsafe { libc::ptrace(PTRACE_GETSIGMASK, thread.as_raw(), size, &raw mut signals) };
     Errno::result(result).map(|_| signals)
 }
@@ -35,8 +35,8 @@ pub(super) fn mask(thread: Pid) -> Result<u64> {
 /// Writes the signal mask of a stopped thread.
 pub(super) fn set_mask(thread: Pid, signals: u64) -> Result<()> {
     let size = ptr::without_provenance_mut::<libc::c_void>(SET_SIZE);
-    // SAFETY: PTRACE_SETSIGMASK takes the set's size in place of an address, and reads that many bytes from the last argument, a
-    // local variable of that size.
+    // SAFETY: PTRACE_SETSIGMASK takes the set's size in place of an address, and reads that many bytes from the last
+    // argument, a local variable of that size.
     let result = unsafe { libc::ptrace(PTRACE_SETSIGMASK, thread.as_raw(), size, &raw const signals) };
     Errno::result(result).map(drop)
 }
@@ -46,15 +46,16 @@ pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     for off in 0.. {
         let which = ptrace_peeksiginfo_args { off, flags: 0, nr: 1 };
         let mut found = MaybeUninit::<siginfo_t>::uninit();
-        // SAFETY: PTRACE_PEEKSIGINFO reads its arguments from the local `which`, and writes at most `which.nr`, that is one,
-        // `siginfo_t` to the local `found`.
+        // SAFETY: PTRACE_PEEKSIGINFO reads its arguments from the local `which`, and writes at most `which.nr`, that is
+        // one, `siginfo_t` to the local `found`.
         let count = unsafe {
             libc::ptrace(PTRACE_PEEKSIGINFO, thread.as_raw(), &raw const which, found.as_mut_ptr())
         };
         if Errno::result(count)? == 0 {
             break;
         }
-        // SAFETY: the request returns the number of entries that it has written; it is neither negative, an error, nor 0.
+        // SAFETY: the request returns the number of entries that it has written; it is neither negative, an error, nor
+        // 0.
         if unsafe { found.assume_init() }.si_signo == signal as i32 {
             return Ok(true);
         }
@@ -62,10 +63,11 @@ pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     Ok(false)
 }
 
-/// Computes the signal mask after a single step during which interrupts were blocked: `before` is the mask without that block,
-/// `now` the one after the step.
+/// Computes the signal mask after a single step during which interrupts were blocked: `before` is the mask without that
+/// block, `now` the one after the step.
 pub(super) const fn mask_after_step(before: u64, now: u64) -> u64 {
-    // The only instruction that blocks interrupts is the return from a handler, during which all of them are blocked before.
+    // The only instruction that blocks interrupts is the return from a handler, during which all of them are blocked
+    // before.
     now & !(INTERRUPTS & !before)
 }
 

@@ -101,9 +101,9 @@ impl Tracee {
         Ok(stop)
     }
 
-    /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a breakpoint. When it is
-    /// continued, it stops for the trap before it executes an instruction. A trap that is left pending would later be taken for
-    /// one of the guest's own.
+    /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a breakpoint.
+    /// When it is continued, it stops for the trap before it executes an instruction. A trap that is left pending would
+    /// later be taken for one of the guest's own.
     fn has_trapped(&self) -> nix::Result<bool> {
         match signals::is_pending(self.thread, Signal::SIGTRAP) {
             Err(Errno::ESRCH) => Ok(false),

@@ -50,7 +50,7 @@ impl TracedVcpu {
     }
 
     fn tracee(&mut self) -> Result<&mut Tracee, ProcessError> {
-        self.tracee.as_mut().ok_or(ProcessError::Unsupported("a processor's thread is not traced"))
+        self.tracee.as_mut().ok_or(ProcessError::Unsupported("the thread of a CPU is not traced"))
     }
 
     fn thread(&mut self) -> Result<Pid, ProcessError> {
@@ -228,7 +228,8 @@ impl Vcpu for TracedVcpu {
 }
 
 impl Drop for TracedVcpu {
-    /// Kills the process, and reaps the thread: only its tracer can. The first thread ends last, and is reaped by [`TracedVm`].
+    /// Kills the process, and reaps the thread: only its tracer can. The first thread ends last, and is reaped by
+    /// [`TracedVm`].
     fn drop(&mut self) {
         if let Some(tracee) = self.tracee.take() {
             self.vm.kill();
