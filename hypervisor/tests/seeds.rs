@@ -1,6 +1,6 @@
-//! What fuzzers start from, through the functions that they call: without a fuzzer, on every compiler.
+//! Runs the fuzz targets on their seeds: without a fuzzer, on a stable compiler.
 
-#[expect(unreachable_pub, reason = "the fuzzers' programs reach it")]
+#[expect(unreachable_pub, reason = "the programs of the fuzz targets use it")]
 #[path = "../fuzz/src/lib.rs"]
 mod targets;
 
@@ -17,7 +17,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seed_passes() {
+    fn all_seeds_pass_their_target() {
         for (name, target) in TARGETS {
             let seeds = seeds(name);
             assert!(!seeds.is_empty(), "{name}");
@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn every_folder_of_seeds_has_a_target() {
+    fn every_seed_folder_has_a_target() {
         for folder in seeds("") {
             let name = folder.file_name().unwrap().to_str().unwrap();
             assert!(TARGETS.iter().any(|(target, _)| *target == name), "{name}");
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_is_valid() {
+    fn image_seed_is_valid() {
         let seed = &seeds("image")[0];
         if let Err(error) = image::check(&fs::read(seed).unwrap()) {
             let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample");

@@ -1,7 +1,7 @@
-//! What fuzzers call: each takes arbitrary bytes and panics if the system does with them what it must not.
+//! Fuzz targets: each takes arbitrary bytes, and panics if the system under test violates an invariant.
 //!
-//! `cargo xtask test fuzz` has a fuzzer look for such bytes; `hypervisor/tests/seeds.rs`, of which this file is a
-//! module too, hands over the bytes in `seeds`, a folder for each target.
+//! `cargo xtask test fuzz` searches for such bytes by libFuzzer. `hypervisor/tests/seeds.rs` includes this file as a
+//! module, and runs each target on the files in its folder of `seeds`.
 
 use clap::Parser;
 use hermit_boot::{LoadError, Randomness};
@@ -13,10 +13,10 @@ use uhyve::memory::Memory;
 
 pub use uhyve::devices::fuzzing::{block, console, entropy, frames, network, registers};
 
-/// A target.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
-/// All targets, by the names of their programs and of their seeds' folders.
+/// All targets, by the names of their programs and of their folders in `seeds`.
 pub const TARGETS: [(&str, Target); 10] = [
     ("image", image),
     ("registers", registers),
@@ -30,14 +30,14 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("arguments", arguments),
 ];
 
-/// `data` is an image's file, which is put into a small machine's memory. Its last bytes also say where it goes.
+/// Loading of an image: `data` is the file, and its last bytes are the random numbers of the address space layout.
 ///
 /// # Panics
 ///
-/// The image is put where there is no free memory, or is not where the boot information says.
+/// The image is loaded outside free memory, or not at the address in the boot information.
 pub fn image(data: &[u8]) {
     let Ok(image) = image::check(data) else { return };
-    // All names are reachable, or there are none.
+    // Validates the symbol table, if there is one.
     let _: Option<image::SymbolTable<'_>> = image.symbols();
     let mut memory = Memory::new("8M".parse().expect("a size")).expect("the host has memory");
     let (mut free, later) = memory.free();
@@ -48,9 +48,9 @@ pub fn image(data: &[u8]) {
         Err(error) => return assert_eq!(error, LoadError::OutOfMemory),
     };
     assert!(free.total() < before, "an image takes memory");
-    let place = loaded.info.image;
-    assert_eq!((place.size, place.start % image.align), (image.size, 0));
-    assert_eq!(loaded.entry, place.start + image.entry);
+    let region = loaded.info.image;
+    assert_eq!((region.size, region.start % image.align), (image.size, 0));
+    assert_eq!(loaded.entry, region.start + image.entry);
     let handed_over = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], b"--");
     assert!(handed_over.is_ok_and(|address| address != 0) || free.total() < before / 2);
 }
@@ -63,11 +63,11 @@ fn randomness(data: &[u8]) -> Randomness {
     Randomness { image: number(0), direct_map: number(1), free_addresses: number(2) }
 }
 
-/// `data` is a command line; what it says is written and read again.
+/// Kernel command line: `data` is parsed, encoded and parsed again.
 ///
 /// # Panics
 ///
-/// Something else is read.
+/// The results of parsing differ.
 pub fn command_line(data: &[u8]) {
     let parsed = CommandLine::parse(data);
     let mut encoder = Encoder::new();
@@ -80,33 +80,33 @@ pub fn command_line(data: &[u8]) {
     network.nameservers.iter().for_each(|&address| encoder.nameserver(address));
     network.hostname.iter().for_each(|name| encoder.hostname(name));
     let line = encoder.finish();
-    // Only boot loaders write of devices, and nobody writes what makes no sense.
+    // The encoder has no device options, which only boot loaders add, and no malformed words.
     let expected = CommandLine { devices: Vec::new(), virtio_console: false, ..parsed };
-    assert_eq!(CommandLine::parse(&line), expected, "what is written is read again");
+    assert_eq!(CommandLine::parse(&line), expected, "parsing inverts encoding");
     let expected = NetworkOptions { malformed: Vec::new(), ..network };
-    assert_eq!(NetworkOptions::parse(&line), expected, "what is written is read again");
+    assert_eq!(NetworkOptions::parse(&line), expected, "parsing inverts encoding");
 }
 
-/// `data` is boot information, which is written and read again.
+/// Boot information: `data` is parsed and written again.
 ///
 /// # Panics
 ///
-/// What is read is not what was written.
+/// The written bytes differ from `data`, or a truncated copy is valid.
 pub fn boot_info(data: &[u8]) {
     let bytes = Aligned::new(data);
     let Ok(parsed) = BootInfo::parse(bytes.get()) else { return };
-    assert!(parsed.fixed.size() <= data.len(), "it was all there");
+    assert!(parsed.fixed.size() <= data.len(), "the size includes all parts");
     let mut written = Vec::new();
     let sink = |part: &[u8]| written.extend_from_slice(part);
     let result = parsed.fixed.write(parsed.regions, parsed.devices, parsed.command_line, sink);
     assert_eq!(result, Ok(()));
     assert_eq!(data.get(..parsed.fixed.size()), Some(written.as_slice()));
-    let cut = written.len() - 1;
-    let cut_off = Aligned::new(written.get(..cut).unwrap_or_default());
-    assert_eq!(BootInfo::parse(cut_off.get()).err(), Some(BootInfoError::Truncated));
+    let length = written.len() - 1;
+    let truncated = Aligned::new(written.get(..length).unwrap_or_default());
+    assert_eq!(BootInfo::parse(truncated.get()).err(), Some(BootInfoError::Truncated));
 }
 
-/// Bytes at an address that is a multiple of eight.
+/// Bytes at an address that is a multiple of 8.
 struct Aligned {
     bytes: Vec<u8>,
     start: usize,
@@ -126,18 +126,18 @@ impl Aligned {
     }
 }
 
-/// `data` is what follows the command's name, each word on a line of its own.
+/// Command line of uhyve: `data` is one argument per line.
 ///
 /// # Panics
 ///
-/// A machine is described that cannot be.
+/// The resulting configuration is invalid.
 pub fn arguments(data: &[u8]) {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
-    let words = data.split(|&byte| byte == b'\n').map(OsStr::from_bytes);
-    let words = [OsStr::new("uhyve")].into_iter().chain(words);
-    let Ok(arguments) = Arguments::try_parse_from(words) else { return };
+    let arguments = data.split(|&byte| byte == b'\n').map(OsStr::from_bytes);
+    let arguments = [OsStr::new("uhyve")].into_iter().chain(arguments);
+    let Ok(arguments) = Arguments::try_parse_from(arguments) else { return };
     let Ok(config) = arguments.config() else { return };
     assert!((1..=64).contains(&config.cpus.get()));
     assert!(config.memory.bytes() > 0);

@@ -1,4 +1,4 @@
-//! Accesses to ports and addresses without memory.
+//! Accesses to I/O ports, to device registers, and to physical addresses without memory.
 
 use hermit_interface::exit::QUIT_PORT;
 use hermit_interface::machine::{HOLE, TEXT_PORT};
@@ -9,19 +9,19 @@ use iced_x86::code_asm::{
 use crate::guest::{Assembled, BUFFERS, CODE, Guest};
 use crate::host::Host;
 
-/// A status by which a test knows that the guest came to its end.
+/// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
 
-fn run(write: impl FnOnce(&mut Guest) -> Assembled) -> Option<i32> {
+fn run(assemble: impl FnOnce(&mut Guest) -> Assembled) -> Option<i32> {
     let mut host = Host::new()?;
     let disk = host.disk("disk", 8);
     host.option("--block");
     host.option(&disk.name());
-    Some(host.run(&Guest::image(DONE, write)))
+    Some(host.run(&Guest::image(DONE, assemble)))
 }
 
 /// Reads and writes 1, 2, 4 and 8 bytes at the address in rbx.
-fn touch(guest: &mut Guest) -> Assembled {
+fn access(guest: &mut Guest) -> Assembled {
     let code = &mut guest.code;
     code.mov(al, byte_ptr(rbx))?;
     code.mov(ax, word_ptr(rbx))?;
@@ -34,61 +34,61 @@ fn touch(guest: &mut Guest) -> Assembled {
     code.mov(qword_ptr(rbx), rax)
 }
 
-/// Touches random addresses: `base`, with the bits of `mask` changed at random.
-fn touch_somewhere(guest: &mut Guest, times: u32, base: u64, mask: u64) -> Assembled {
+/// Accesses random addresses: `base` plus random bits of `mask`.
+fn access_random(guest: &mut Guest, times: u32, base: u64, mask: u64) -> Assembled {
     guest.repeat(times, |guest| {
         guest.random()?;
         guest.code.mov(rbx, mask)?;
         guest.code.and(rbx, rax)?;
         guest.code.mov(rax, base)?;
         guest.code.add(rbx, rax)?;
-        touch(guest)
+        access(guest)
     })
 }
 
 #[test]
-fn the_registers_of_devices_take_everything() {
-    // Three devices and a page that has none.
-    if let Some(code) = run(|guest| touch_somewhere(guest, 10_000, HOLE.start, 0x3fff)) {
+fn guest_survives_random_accesses_to_device_registers() {
+    // Three devices and a page without one.
+    if let Some(code) = run(|guest| access_random(guest, 10_000, HOLE.start, 0x3fff)) {
         assert_eq!(code, DONE.into());
     }
 }
 
 #[test]
-fn addresses_without_memory_take_everything() {
-    let touch = |guest: &mut Guest| {
-        touch_somewhere(guest, 3000, HOLE.start, 0x1fff_ffff)?;
-        // Not the interrupt controller's.
-        touch_somewhere(guest, 2000, HOLE.start + 0x2000_0000, 0x0dff_ffff)?;
+fn guest_survives_random_accesses_outside_memory() {
+    let access_all = |guest: &mut Guest| {
+        access_random(guest, 3000, HOLE.start, 0x1fff_ffff)?;
+        // Below the interrupt controllers.
+        access_random(guest, 2000, HOLE.start + 0x2000_0000, 0x0dff_ffff)?;
         // Behind the memory, and above 4 GiB.
-        touch_somewhere(guest, 2000, 0x1000_0000, 0x7fff_ffff)?;
-        touch_somewhere(guest, 2000, 0x1_0000_0000, 0xefff_ffff)
+        access_random(guest, 2000, 0x1000_0000, 0x7fff_ffff)?;
+        access_random(guest, 2000, 0x1_0000_0000, 0xefff_ffff)
     };
-    if let Some(code) = run(touch) {
+    if let Some(code) = run(access_all) {
         assert_eq!(code, DONE.into());
     }
 }
 
-/// The last bytes of memory together with what has none behind it, and the same of a device.
+/// Accesses that start in memory or in a device and end behind it.
 #[test]
-fn accesses_across_a_border_take_everything() {
-    let touch_borders = |guest: &mut Guest| {
-        for border in [32u64 << 20, HOLE.start, HOLE.start + 0x1000, HOLE.start + 0x3000, HOLE.end()] {
-            guest.code.mov(rbx, border - 9)?;
+fn guest_survives_accesses_across_boundaries() {
+    let access_boundaries = |guest: &mut Guest| {
+        for boundary in [32u64 << 20, HOLE.start, HOLE.start + 0x1000, HOLE.start + 0x3000, HOLE.end()] {
+            guest.code.mov(rbx, boundary - 9)?;
             guest.repeat(10, |guest| {
-                touch(guest)?;
+                access(guest)?;
                 guest.code.inc(rbx)
             })?;
         }
         Ok(())
     };
-    if let Some(code) = run(touch_borders) {
+    if let Some(code) = run(access_boundaries) {
         assert_eq!(code, DONE.into());
     }
 }
 
 #[test]
-fn strings_to_devices_take_everything() {
+fn guest_survives_string_moves_to_device_registers() {
     let copy = |guest: &mut Guest| {
         for (from, to) in [(CODE.into(), HOLE.start), (HOLE.start, BUFFERS), (HOLE.start, HOLE.start + 0x800)]
         {
@@ -107,7 +107,7 @@ fn strings_to_devices_take_everything() {
 }
 
 #[test]
-fn all_ports_take_everything() {
+fn guest_survives_accesses_to_all_ports() {
     let use_ports = |guest: &mut Guest| {
         let (mut next, mut end) = (guest.code.create_label(), guest.code.create_label());
         let code = &mut guest.code;
@@ -123,7 +123,7 @@ fn all_ports_take_everything() {
         code.out(dx, eax)?;
         code.set_label(&mut end)?;
         code.inc(edx)?;
-        // Where a PC has its devices, every port; behind them one of seven.
+        // Every port up to 0x3ff, where a PC has its devices; above, one of seven.
         code.cmp(edx, 0x400)?;
         code.jb(next)?;
         code.add(edx, 6)?;
@@ -136,7 +136,7 @@ fn all_ports_take_everything() {
 }
 
 #[test]
-fn strings_to_ports_take_everything() {
+fn guest_survives_string_io_to_ports() {
     let use_ports = |guest: &mut Guest| {
         for port in [TEXT_PORT, QUIT_PORT - 1, 0x3f8, 0xffff] {
             guest.code.mov(edx, u32::from(port))?;

@@ -1,7 +1,7 @@
-//! Guests without a kernel: a few instructions in an image that is valid.
+//! Guests without a kernel: a few assembled instructions in a valid image.
 //!
-//! The first instructions give the guest an address space of its own in low memory: the first 8 GiB of physical
-//! addresses, each at itself. Then they copy all instructions there, so that the guest owns every byte above 1 MiB.
+//! The first instructions build page tables in low memory that identity-map the first 8 GiB of physical addresses. Then
+//! they copy all instructions there, so that the guest may overwrite every byte above 1 MiB.
 
 use std::mem::offset_of;
 
@@ -14,42 +14,43 @@ use iced_x86::code_asm::{
     rdx, rsi, rsp, word_ptr,
 };
 
-/// Where the guest's page tables lie: the topmost, the next, and after it those that map large pages.
+/// Address of the guest's page tables: a PML4 table, a page directory pointer table, and page directories with pages of
+/// 2 MiB.
 const TABLES: u32 = 0x2000;
-/// How much is mapped, in GiB.
-const MAPPED: u32 = 8;
-/// Where the instructions run.
+/// Size of the identity mapping in GiB.
+const MAPPED_GIB: u32 = 8;
+/// Address at which the instructions execute.
 pub(crate) const CODE: u32 = 0x1_0000;
-/// The most bytes of them.
+/// Size reserved for the instructions in bytes.
 const CODE_SIZE: u16 = 0xe000;
-/// Zeros that nobody uses.
+/// Memory that stays zero.
 pub(crate) const ZEROS: u32 = 0x2_0000;
-/// Memory for queues and buffers, up to the stack.
+/// Memory for virtqueues and buffers, up to the stack.
 pub(crate) const BUFFERS: u64 = 0x3_0000;
 const STACK: u32 = 0xf_0000;
 
-/// Where the instructions lie in the image, and in its file.
+/// Offset of the instructions in the image and in its file.
 const IN_IMAGE: u16 = 0x8000;
 
-/// An instruction may not exist.
+/// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
 
-/// A guest that is being written. r12 counts, r13 and r14 are [`Self::random`]'s.
+/// A guest under construction. r12 is the counter of [`Self::repeat`], r13 and r14 are the state of [`Self::random`].
 pub(crate) struct Guest {
-    /// Takes the instructions that this type has no words for.
+    /// Assembler, for instructions without a method of this type.
     pub(crate) code: CodeAssembler,
 }
 
 impl Guest {
-    /// The image of a guest that does what `write` writes, and then ends with `status`.
-    pub(crate) fn image(status: u8, write: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
+    /// Image of a guest that executes what `assemble` emits, and then exits with `status`.
+    pub(crate) fn image(status: u8, assemble: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
         let mut guest = Self { code: CodeAssembler::new(64).expect("a processor with 64 bits") };
-        let assembled = guest.begin().and_then(|()| write(&mut guest)).and_then(|()| guest.exit(status));
+        let assembled = guest.begin().and_then(|()| assemble(&mut guest)).and_then(|()| guest.exit(status));
         assembled.expect("instructions that exist");
         guest.link()
     }
 
-    /// Gives the guest its address space and its place in low memory.
+    /// Switches to the identity mapping, and copies the instructions to [`CODE`].
     fn begin(&mut self) -> Assembled {
         let (mut start, mut body) = (self.code.create_label(), self.code.create_label());
         self.code.set_label(&mut start)?;
@@ -69,7 +70,7 @@ impl Guest {
         code.mov(r14, 6_364_136_223_846_793_005u64)
     }
 
-    /// Maps physical memory at itself, besides all that is mapped already.
+    /// Adds the identity mapping to the existing address space.
     fn map(&mut self) -> Assembled {
         let [top, next, large] = [TABLES, TABLES + 0x1000, TABLES + 0x2000];
         let code = &mut self.code;
@@ -81,13 +82,13 @@ impl Guest {
         code.rep().movsq()?;
         code.mov(rax, u64::from(next | 3))?;
         code.mov(qword_ptr(r15 + top), rax)?;
-        self.fill_table(next, large | 3, 0x1000, MAPPED)?;
-        self.fill_table(large, 0x83, 2 << 20, MAPPED * 512)?;
+        self.fill_table(next, large | 3, 0x1000, MAPPED_GIB)?;
+        self.fill_table(large, 0x83, 2 << 20, MAPPED_GIB * 512)?;
         self.code.mov(rax, u64::from(top))?;
         self.code.mov(cr3, rax)
     }
 
-    /// Writes `count` entries, the first one `entry`, each `step` more than the one before.
+    /// Writes `count` entries, the first one `entry`, each `step` above the previous one.
     fn fill_table(&mut self, table: u32, entry: u32, step: u32, count: u32) -> Assembled {
         let code = &mut self.code;
         let mut next = code.create_label();
@@ -103,13 +104,13 @@ impl Guest {
         code.jne(next)
     }
 
-    /// Ends the machine.
+    /// Exits with `status`.
     pub(crate) fn exit(&mut self, status: u8) -> Assembled {
         self.code.mov(eax, u32::from(status))?;
         self.exit_with_al()
     }
 
-    /// Ends the machine with the status in al.
+    /// Exits with the status in al.
     pub(crate) fn exit_with_al(&mut self) -> Assembled {
         self.code.mov(dx, u32::from(STATUS_PORT))?;
         self.code.out(dx, al)?;
@@ -138,7 +139,7 @@ impl Guest {
         self.code.mov(qword_ptr(rbx), rax)
     }
 
-    /// Fills memory with zeros, in words of 8 bytes.
+    /// Zeroes memory in units of 8 bytes.
     pub(crate) fn clear(&mut self, start: u64, size: u64) -> Assembled {
         self.code.mov(rdi, start)?;
         self.code.mov(rcx, size / 8)?;
@@ -146,7 +147,7 @@ impl Guest {
         self.code.rep().stosq()
     }
 
-    /// Does `body` several times.
+    /// Repeats `body`.
     pub(crate) fn repeat(&mut self, times: u32, body: impl FnOnce(&mut Self) -> Assembled) -> Assembled {
         let mut again = self.code.create_label();
         self.code.push(r12)?;
@@ -158,7 +159,7 @@ impl Guest {
         self.code.pop(r12)
     }
 
-    /// A number in rax that nobody foresees (Knuth's MMIX generator); its upper bits are the better ones.
+    /// Pseudorandom number in rax, from Knuth's MMIX linear congruential generator without its weak low bits.
     pub(crate) fn random(&mut self) -> Assembled {
         self.code.imul_2(r13, r14)?;
         self.code.mov(rax, 1_442_695_040_888_963_407u64)?;
@@ -167,9 +168,9 @@ impl Guest {
         self.code.shr(rax, 20u32)
     }
 
-    /// The image's file.
+    /// File of the image.
     fn link(&mut self) -> Vec<u8> {
-        let code = self.code.assemble(0).expect("labels that are set");
+        let code = self.code.assemble(0).expect("defined labels");
         assert!(code.len() <= usize::from(CODE_SIZE), "{} bytes of instructions", code.len());
         let mut sample = Sample::default();
         sample.header.entry = IN_IMAGE.into();

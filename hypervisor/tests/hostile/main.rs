@@ -1,6 +1,7 @@
-//! Guests that misbehave: whatever they do, uhyve ends by itself, says why, and nobody else takes harm.
+//! Hostile guests: whatever they do, uhyve exits by itself with a message, within its memory limit, and changes no file
+//! that is not the guest's.
 //!
-//! The guests run on KVM; where there is none, these tests say so and pass.
+//! The guests run on KVM. Without /dev/kvm, the tests print that they are skipped and pass.
 
 mod driver;
 mod guest;

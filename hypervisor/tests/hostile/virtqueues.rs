@@ -1,63 +1,63 @@
-//! Queues that make no sense.
+//! Malformed virtqueues.
 
 use iced_x86::code_asm::{al, byte_ptr, dword_ptr, eax, rax, rbx};
 
-use crate::driver::{Descriptor, INDIRECT, NEXT, NOTIFY, Queue, READY, Rings, STATUS, WRITE};
+use crate::driver::{DRIVER_OK, Descriptor, INDIRECT, NEXT, NOTIFY, Queue, Rings, STATUS, WRITE};
 use crate::guest::{Assembled, BUFFERS, Guest};
 use crate::host::Host;
 
-/// A status by which a test knows that the devices still worked in the end.
+/// Exit status of a guest whose entropy device still works at its end.
 const WORKED: u8 = 42;
 
-/// The last byte of memory and one more.
+/// End of guest memory.
 const END: u64 = 32 << 20;
 
-/// Where queues and buffers lie.
+/// The queue under test, an indirect table, and its data.
 const RINGS: Rings = Rings::at(BUFFERS);
 const TABLE: u64 = BUFFERS + 0x1000;
 const DATA: u64 = BUFFERS + 0x2000;
-/// The same for the device that works.
-const GOOD: Rings = Rings::at(BUFFERS + 0x8000);
+/// The valid queue of the entropy device, and its data.
+const VALID: Rings = Rings::at(BUFFERS + 0x8000);
 const RANDOM: u64 = BUFFERS + 0x9000;
 
 /// The queues of all devices.
 const QUEUES: [Queue; 6] =
-    [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK, Queue::RECEIVED, Queue::SENT];
+    [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK, Queue::RECEIVEQ, Queue::TRANSMITQ];
 
-/// Runs a guest, after which the random numbers must still come and the disk must be as it was.
-fn run(write: impl FnOnce(&mut Guest) -> Assembled) {
+/// Runs a guest, after which the entropy device must still work and the disk must be unchanged.
+fn run(assemble: impl FnOnce(&mut Guest) -> Assembled) {
     let Some(mut host) = Host::new() else { return };
     let disk = host.disk("disk", 16);
     host.option("--block");
     host.option(&disk.name());
     host.network();
     let image = Guest::image(WORKED, |guest| {
-        write(guest)?;
+        assemble(guest)?;
         fetch_random_numbers(guest)
     });
     assert_eq!(host.run(&image), WORKED.into());
-    assert!(disk.is_untouched());
+    assert!(disk.is_unchanged());
 }
 
-/// Uses a device as it is meant to be used. The guest goes on only if there are random numbers.
+/// Reads random bytes from the entropy device. Exits with status 1 or 2 unless they arrive.
 fn fetch_random_numbers(guest: &mut Guest) -> Assembled {
-    let mut came = guest.code.create_label();
-    guest.clear(GOOD.descriptors, 0x600)?;
+    let mut arrived = guest.code.create_label();
+    guest.clear(VALID.descriptors, 0x600)?;
     guest.write64(RANDOM, 0)?;
-    guest.describe(GOOD.descriptors, &[(RANDOM, 8, WRITE, 0)])?;
-    guest.set_up(Queue::RANDOM, GOOD)?;
-    guest.offer(Queue::RANDOM, GOOD, &[0], 1)?;
-    guest.wait_for(GOOD, 1)?;
+    guest.describe(VALID.descriptors, &[(RANDOM, 8, WRITE, 0)])?;
+    guest.set_up(Queue::RANDOM, VALID)?;
+    guest.offer(Queue::RANDOM, VALID, &[0], 1)?;
+    guest.wait_for(VALID, 1)?;
     guest.code.mov(rbx, RANDOM)?;
     guest.code.mov(rax, iced_x86::code_asm::qword_ptr(rbx))?;
     guest.code.test(rax, rax)?;
-    guest.code.jne(came)?;
+    guest.code.jne(arrived)?;
     guest.exit(2)?;
-    guest.code.set_label(&mut came)?;
+    guest.code.set_label(&mut arrived)?;
     guest.code.nop()
 }
 
-/// Has a device work with these rings, and descriptors where it looks for them.
+/// Initialises a device with these rings, and makes a chain of these descriptors available.
 fn try_rings(guest: &mut Guest, queue: Queue, rings: Rings, descriptors: &[Descriptor]) -> Assembled {
     guest.describe(RINGS.descriptors, descriptors)?;
     guest.write16(RINGS.available + 2, 0)?;
@@ -67,13 +67,13 @@ fn try_rings(guest: &mut Guest, queue: Queue, rings: Rings, descriptors: &[Descr
 }
 
 #[test]
-fn rings_where_no_memory_is_do_no_harm() {
-    let places = [0, END - 16, END, 0xd000_0000, 0xffff_ffff_ffff_fff0, u64::MAX, BUFFERS + 1];
-    let rings = places.into_iter().flat_map(|place| {
+fn rings_outside_memory_leave_other_devices_working() {
+    let addresses = [0, END - 16, END, 0xd000_0000, 0xffff_ffff_ffff_fff0, u64::MAX, BUFFERS + 1];
+    let rings = addresses.into_iter().flat_map(|address| {
         [
-            Rings { descriptors: place, ..RINGS },
-            Rings { available: place, ..RINGS },
-            Rings { used: place, ..RINGS },
+            Rings { descriptors: address, ..RINGS },
+            Rings { available: address, ..RINGS },
+            Rings { used: address, ..RINGS },
         ]
     });
     for queue in QUEUES {
@@ -84,36 +84,36 @@ fn rings_where_no_memory_is_do_no_harm() {
 }
 
 #[test]
-fn rings_of_odd_sizes_or_on_top_of_each_other_do_no_harm() {
+fn rings_of_invalid_size_or_overlapping_leave_other_devices_working() {
     for queue in QUEUES {
         run(|guest| {
             for size in [0, 1, 3, 7, 256, 0x8000, 0xffff, 0x1_0001, u32::MAX] {
                 try_rings(guest, queue, Rings { size, ..RINGS }, &[(DATA, 16, WRITE, 0)])?;
             }
-            let same = Rings { available: BUFFERS, used: BUFFERS, ..RINGS };
-            try_rings(guest, queue, same, &[(DATA, 16, WRITE, 0)])?;
-            // The buffer is the queue.
+            let overlapping = Rings { available: BUFFERS, used: BUFFERS, ..RINGS };
+            try_rings(guest, queue, overlapping, &[(DATA, 16, WRITE, 0)])?;
+            // The buffer overlaps the queue.
             try_rings(guest, queue, RINGS, &[(BUFFERS, 0x1000, WRITE, 0)])
         });
     }
 }
 
-/// Chains of all the kinds that are none.
+/// Malformed descriptor chains.
 const CHAINS: [&[Descriptor]; 14] = [
     // Loops.
     &[(DATA, 16, WRITE | NEXT, 0)],
     &[(DATA, 16, NEXT, 1), (DATA, 16, WRITE | NEXT, 0)],
     &[(DATA, 0, NEXT, 1), (DATA, 0, NEXT, 0)],
-    // The next one lies beyond the table.
+    // `next` outside the table.
     &[(DATA, 16, WRITE | NEXT, 8)],
     &[(DATA, 16, NEXT, 0xffff)],
-    // Buffers that are not in memory, or not all of them.
+    // Buffers outside memory, wholly or in part.
     &[(END - 8, 16, WRITE, 0)],
     &[(0xd000_0000, 4096, WRITE, 0)],
     &[(u64::MAX - 4, 16, 0, 0)],
     &[(0, u32::MAX, WRITE, 0)],
     &[(DATA, 16, NEXT, 1), (0, u32::MAX, WRITE, 0)],
-    // Tables: as large as can be, of odd sizes, in themselves.
+    // Indirect tables: of the maximum size, of an invalid size, within themselves.
     &[(TABLE, u32::MAX - 15, INDIRECT, 0)],
     &[(TABLE, 17, INDIRECT, 0)],
     &[(END - 16, 4096, INDIRECT, 0)],
@@ -121,14 +121,14 @@ const CHAINS: [&[Descriptor]; 14] = [
 ];
 
 #[test]
-fn chains_that_are_none_do_no_harm() {
+fn malformed_chains_leave_other_devices_working() {
     for queue in QUEUES {
         run(|guest| CHAINS.into_iter().try_for_each(|chain| try_rings(guest, queue, RINGS, chain)));
     }
 }
 
 #[test]
-fn tables_that_loop_or_never_end_do_no_harm() {
+fn looping_indirect_tables_leave_other_devices_working() {
     let tables: [&[Descriptor]; 4] = [
         &[(TABLE, 4096, INDIRECT, 0)],
         &[(DATA, 1, WRITE | NEXT, 0)],
@@ -149,7 +149,7 @@ fn tables_that_loop_or_never_end_do_no_harm() {
 }
 
 #[test]
-fn an_available_index_that_jumps_does_no_harm() {
+fn jumping_available_index_leaves_other_devices_working() {
     for queue in QUEUES {
         run(|guest| {
             for index in [9u16, 0x7fff, 0x8000, 0xffff] {
@@ -164,9 +164,9 @@ fn an_available_index_that_jumps_does_no_harm() {
     }
 }
 
-/// Every value, first without anything before it; then a start from the wrong end; then resets while requests are served.
+/// Writes all values in ascending order, then status bits out of order, then resets while requests are processed.
 #[test]
-fn a_status_that_makes_no_sense_does_no_harm() {
+fn invalid_status_writes_leave_other_devices_working() {
     for queue in QUEUES {
         run(|guest| {
             guest.code.mov(rbx, queue.register(STATUS))?;
@@ -175,7 +175,7 @@ fn a_status_that_makes_no_sense_does_no_harm() {
                 guest.code.mov(dword_ptr(rbx), eax)?;
                 guest.code.add(eax, 1)
             })?;
-            for status in [0, 4, READY, 0x80, 4, 0] {
+            for status in [0, 4, DRIVER_OK, 0x80, 4, 0] {
                 guest.write32(queue.register(STATUS), status)?;
                 guest.write32(queue.register(0x44), 1)?;
                 guest.write32(queue.register(NOTIFY), queue.index)?;
@@ -191,8 +191,8 @@ fn a_status_that_makes_no_sense_does_no_harm() {
     }
 }
 
-/// Notifies queues of these numbers of all devices, `times` times.
-fn storm(guest: &mut Guest, times: u32, queues: [u32; 2]) -> Assembled {
+/// Writes these queue numbers to `QueueNotify` of all devices, `times` times.
+fn notify_all(guest: &mut Guest, times: u32, queues: [u32; 2]) -> Assembled {
     guest.repeat(times, |guest| {
         for device in 0..4 {
             guest.code.mov(rbx, Queue { device, index: 0 }.register(NOTIFY))?;
@@ -206,20 +206,20 @@ fn storm(guest: &mut Guest, times: u32, queues: [u32; 2]) -> Assembled {
 }
 
 #[test]
-fn a_storm_of_notifications_does_not_stop_other_devices() {
+fn notification_storm_does_not_starve_other_devices() {
     run(|guest| {
         guest.set_up(Queue::DISK, RINGS)?;
         guest.repeat(10, |guest| {
-            storm(guest, 10_000, [0, 1])?;
-            // Queues that no device has.
-            storm(guest, 500, [2, u32::MAX])?;
+            notify_all(guest, 10_000, [0, 1])?;
+            // Queues that do not exist.
+            notify_all(guest, 500, [2, u32::MAX])?;
             fetch_random_numbers(guest)
         })
     });
 }
 
 #[test]
-fn a_storm_on_one_queue_does_not_stop_other_devices() {
+fn notification_storm_on_one_queue_does_not_starve_other_devices() {
     run(|guest| {
         guest.set_up(Queue::DISK, RINGS)?;
         guest.code.mov(rbx, Queue::DISK.register(NOTIFY))?;
@@ -228,26 +228,26 @@ fn a_storm_on_one_queue_does_not_stop_other_devices() {
     });
 }
 
-/// Frames of all lengths, and headers that ask for things: what is no frame is dropped, and the device goes on.
+/// Frames of invalid lengths and with invalid headers: the device drops them.
 #[test]
-fn frames_that_are_none_do_no_harm() {
+fn invalid_frames_leave_other_devices_working() {
     let headers: [u64; 6] = [0, u64::MAX, 0x0101, 0xffff_ffff_0000_0101, 0x0010_0022_05b4_0401, 0x8101];
     for header in headers {
         run(|guest| {
             guest.write64(DATA, header)?;
             [0u32, 1, 11, 12, 13, 25, 26, 60, 1526, 65_565, 65_566, 1 << 20].into_iter().try_for_each(
                 |length| {
-                    try_rings(guest, Queue::SENT, RINGS, &[(DATA, length, 0, 0)])?;
-                    try_rings(guest, Queue::SENT, RINGS, &[(DATA, 7, NEXT, 1), (DATA + 7, length, 0, 0)])
+                    try_rings(guest, Queue::TRANSMITQ, RINGS, &[(DATA, length, 0, 0)])?;
+                    try_rings(guest, Queue::TRANSMITQ, RINGS, &[(DATA, 7, NEXT, 1), (DATA + 7, length, 0, 0)])
                 },
             )
         });
     }
 }
 
-/// All that a console is given to print may be printed, but the device's answers must be the guest's own memory.
+/// The console may print any guest memory; the guest's own memory stays accessible.
 #[test]
-fn output_of_all_memory_does_no_harm() {
+fn output_of_all_memory_leaves_other_devices_working() {
     run(|guest| {
         try_rings(guest, Queue::OUTPUT, RINGS, &[(1 << 20, 16 << 20, 0, 0)])?;
         guest.linger(Queue::OUTPUT, 100)?;

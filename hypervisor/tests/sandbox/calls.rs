@@ -1,4 +1,4 @@
-//! System calls, one by one: each role may make those that it needs, and a denied one is reported.
+//! The system-call filters: each role may make the calls that it needs; a denied call is reported and ends the process.
 #![expect(unsafe_code, reason = "system calls are made by number")]
 
 use std::os::unix::process::parent_id;
@@ -12,7 +12,7 @@ use crate::probe;
 
 const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
 
-/// Requests of KVM, and one with the number of another but not its size.
+/// ioctl(2) requests of KVM, and one that differs from `KVM_GET_REGS` in the size only.
 const KVM_CREATE_VM: c_long = 0xae01;
 const KVM_RUN: c_long = 0xae80;
 const KVM_GET_REGS: c_long = 0x8090_ae81;
@@ -21,18 +21,18 @@ const KVM_SET_REGS: c_long = 0x4090_ae82;
 const SET_REGISTERS: &str = "ioctl with KVM_SET_REGS";
 const RUN: &str = "ioctl with KVM_RUN";
 
-/// Requests about system calls of a guest that is a process (linux/seccomp.h).
+/// ioctl(2) requests on the notifications of system calls (linux/seccomp.h), for the process engine.
 const SECCOMP_IOCTL_NOTIF_RECV: c_long = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: c_long = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ADDFD: c_long = 0x4018_2103;
 
-/// Requests of taps (linux/if_tun.h), and what whoever reads one does: complete checksums, take long segments; ECN.
+/// ioctl(2) requests on TAP devices (linux/if_tun.h), the offload flags that uhyve uses, and one that it does not.
 const TUNSETIFF: c_long = 0x4004_54ca;
 const TUNSETOFFLOAD: c_long = 0x4004_54d0;
 const TAP_OFFLOADS: c_long = 7;
 const TAP_ECN: c_long = 8;
 
-/// Requests of terminals and sockets.
+/// ioctl(2) requests on terminals and sockets.
 const TCSETS: c_long = 0x5402;
 const TIOCSTI: c_long = 0x5412;
 const FIONBIO: c_long = 0x5421;
@@ -41,13 +41,13 @@ const PRIVATE: c_long = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as c_long;
 const EXECUTABLE: c_long = (libc::PROT_READ | libc::PROT_EXEC) as c_long;
 const READABLE: c_long = libc::PROT_READ as c_long;
 
-/// A system call that some roles may not make.
+/// A system call, and the roles that may make it.
 struct Call {
-    /// What is tried, the call's name first.
+    /// Name of the system call, followed by a description of its arguments.
     name: &'static str,
     number: c_long,
     arguments: [c_long; 6],
-    /// The roles that may.
+    /// Roles that may make the call.
     allowed: &'static [Role],
 }
 
@@ -61,6 +61,7 @@ const fn call<const N: usize>(name: &'static str, number: c_long, given: [c_long
     Call { name, number, arguments, allowed: &[] }
 }
 
+/// The call, allowed for these roles only.
 const fn only(allowed: &'static [Role], call: Call) -> Call {
     Call { allowed, ..call }
 }
@@ -173,17 +174,17 @@ fn rest() -> Vec<Call> {
         call("seccomp", libc::SYS_seccomp, []),
         call("bpf", libc::SYS_bpf, []),
         call("io_uring_setup", libc::SYS_io_uring_setup, []),
-        // Read's number in the way of another architecture.
+        // read(2) of the x32 ABI.
         call("a system call of x32", 0x4000_0000, []),
         call("a system call that does not exist", 9999, []),
     ]
 }
 
-/// Confines this thread and makes one of the calls: `ROLE NUMBER`, with `debugger`, `process` or `tap` behind it if these are
-/// wanted. The tap is what these calls have as descriptor.
-pub(crate) fn act(deed: &str) {
+/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process` or `tap` to set that
+/// rule. The descriptor of the tap is -1, which the calls have as their first argument.
+pub(crate) fn act(action: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
-    let words: Vec<_> = deed.split(' ').collect();
+    let words: Vec<_> = action.split(' ').collect();
     let role = ROLES.into_iter().find(|role| role.name() == words[0]).unwrap();
     let calls = calls();
     let Call { number, arguments: [a, b, c, d, e, f], .. } = calls[words[1].parse::<usize>().unwrap()];
@@ -194,20 +195,21 @@ pub(crate) fn act(deed: &str) {
     let sandbox = Sandbox::new(rules).unwrap();
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
-    // SAFETY: no argument is the address of memory that is in use, so the kernel changes none, allowed or not.
+    // SAFETY: no call of `calls` refers to memory in use, so that the kernel changes none, whether the filter allows the
+    // call or not: pointers among the arguments are null or the address 4096, at which nothing is mapped.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     eprintln!("the system call has returned {result}");
 }
 
 #[test]
-fn a_role_may_do_what_it_needs_and_else_says_what_was_denied() {
+fn each_role_may_make_its_calls_and_denials_are_reported() {
     for (index, call) in calls().iter().enumerate() {
         for role in ROLES {
             let outcome = probe::run(&format!("call: {role} {index}"));
             let (name, errors) = (call.name, &outcome.errors);
             if call.allowed.contains(&role) {
                 assert!(errors.contains("the system call has returned"), "{role}, {name}: {errors}");
-                outcome.expect_done();
+                outcome.expect_success();
                 continue;
             }
             assert_eq!(outcome.output.status.code(), Some(EXIT_CODE.into()), "{role}, {name}: {errors}");
@@ -220,15 +222,15 @@ fn a_role_may_do_what_it_needs_and_else_says_what_was_denied() {
 }
 
 #[test]
-fn only_for_a_debugger_a_processor_may_set_registers() {
+fn vcpu_sets_registers_only_with_a_debugger() {
     let index = calls().iter().position(|call| call.name == SET_REGISTERS).unwrap();
-    probe::run(&format!("call: vcpu {index} debugger")).expect_done();
+    probe::run(&format!("call: vcpu {index} debugger")).expect_success();
     let other = probe::run(&format!("call: devices {index} debugger"));
     assert_eq!(other.output.status.code(), Some(EXIT_CODE.into()), "{}", other.errors);
 }
 
 #[test]
-fn only_for_a_guest_that_is_a_process_it_is_answered_interrupted_and_ended() {
+fn process_rule_allows_seccomp_notifications_and_signals_only() {
     let allowed = |name: &str| match name {
         "ioctl with SECCOMP_IOCTL_NOTIF_RECV"
         | "ioctl with SECCOMP_IOCTL_NOTIF_SEND"
@@ -247,7 +249,7 @@ fn only_for_a_guest_that_is_a_process_it_is_answered_interrupted_and_ended() {
 }
 
 #[test]
-fn only_the_networks_thread_uses_a_tap_and_nothing_else() {
+fn tap_rule_allows_network_thread_the_tap_only() {
     expect("tap", |name| match name {
         "readv" | "writev" => Some(&[Role::Devices, Role::Network][..]),
         "writev elsewhere" => Some(&[Role::Devices][..]),
@@ -257,7 +259,7 @@ fn only_the_networks_thread_uses_a_tap_and_nothing_else() {
     });
 }
 
-/// Tries those calls for which `allowed` knows the roles that may make them with this rule.
+/// Asserts which roles may make each call under this rule, for the calls of which `allowed` returns the roles.
 fn expect(rule: &str, allowed: impl Fn(&str) -> Option<&'static [Role]>) {
     for (index, call) in calls().iter().enumerate() {
         let Some(allowed) = allowed(call.name) else { continue };

@@ -1,4 +1,4 @@
-//! Guests run in a confined hypervisor, and all of its threads are confined before the guest does anything.
+//! Guests in a confined hypervisor, all of whose threads are confined before the guest starts.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-/// What runs the guests.
+/// Engine of the guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Engine {
     Kvm,
@@ -19,8 +19,8 @@ enum Engine {
 }
 
 impl Engine {
-    /// KVM unless `HERMIT_TEST_ENGINE` says otherwise.
-    fn asked_for() -> Self {
+    /// The engine that `HERMIT_TEST_ENGINE` names; by default KVM.
+    fn from_environment() -> Self {
         match env::var("HERMIT_TEST_ENGINE").as_deref() {
             Ok("process") => Self::Process,
             _ => Self::Kvm,
@@ -34,16 +34,16 @@ impl Engine {
         }
     }
 
-    /// The names of the threads of a machine with two CPUs, sorted.
+    /// Names of the threads of a machine with two vCPUs, sorted.
     fn threads(self) -> &'static [&'static str] {
         match self {
             Self::Kvm => &["devices", "uhyve", "vcpu 0", "vcpu 1"],
-            // The guest's CPUs are threads of the guest: one of ours answers all of them.
+            // The vCPUs are threads of the guest's process: one thread of uhyve serves all of them.
             Self::Process => &["devices", "uhyve", "vcpu 0"],
         }
     }
 
-    /// How the names of descriptors begin that only this one has.
+    /// Prefixes of the targets of file descriptors that only this engine has.
     fn descriptors(self) -> &'static [&'static str] {
         match self {
             Self::Kvm => &["/dev/kvm", "anon_inode:kvm-vm", "anon_inode:kvm-vcpu"],
@@ -52,7 +52,7 @@ impl Engine {
     }
 }
 
-/// Makes a /dev/kvm that everybody may open, for this process alone, and goes on as an ordinary user.
+/// Mounts a /dev/kvm that every user may open, in a mount namespace of its own, and continues as an unprivileged user.
 const AS_USER: &str = r#"
     set -e
     mknod "$1/kvm" c 10 232
@@ -62,14 +62,14 @@ const AS_USER: &str = r#"
     exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 "#;
 
-/// The image of this name, if guests can run here.
+/// Path of an image; `None`, with a message, if guests cannot run here.
 fn image(name: &str) -> Option<PathBuf> {
     let Some(folder) = env::var_os("HERMIT_TEST_IMAGES") else {
         eprintln!("skipped: HERMIT_TEST_IMAGES is not set");
         return None;
     };
     let kvm = || File::options().read(true).write(true).open("/dev/kvm");
-    if Engine::asked_for() == Engine::Kvm
+    if Engine::from_environment() == Engine::Kvm
         && let Err(error) = kvm()
     {
         eprintln!("skipped: /dev/kvm: {error}");
@@ -78,20 +78,20 @@ fn image(name: &str) -> Option<PathBuf> {
     Some(Path::new(&folder).join(name))
 }
 
-/// Who runs the hypervisor.
+/// User that runs the hypervisor.
 #[derive(Clone, Copy, Debug)]
-enum As {
-    Myself,
-    User,
+enum User {
+    Current,
+    Unprivileged,
 }
 
-/// The hypervisor, as every user that can be tried, with two processors and a descriptor that it did not ask for.
-fn hypervisors() -> Vec<(As, Command, tempfile::TempDir)> {
-    let mut users = vec![As::Myself];
+/// Commands that run the hypervisor as each available user, with two vCPUs and an inherited file descriptor 7.
+fn hypervisors() -> Vec<(User, Command, tempfile::TempDir)> {
+    let mut users = vec![User::Current];
     if geteuid().is_root() {
         let can_mount = Command::new("unshare").args(["--mount", "true"]).status();
         if can_mount.is_ok_and(|status| status.success()) {
-            users.push(As::User);
+            users.push(User::Unprivileged);
         } else {
             eprintln!("skipped: as an ordinary user: no mounts here");
         }
@@ -99,30 +99,35 @@ fn hypervisors() -> Vec<(As, Command, tempfile::TempDir)> {
     users.into_iter().map(hypervisor).collect()
 }
 
-fn hypervisor(user: As) -> (As, Command, tempfile::TempDir) {
+fn hypervisor(user: User) -> (User, Command, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("timeout");
     command.args(["60", "sh", "-c", "exec \"$@\" 7</dev/null", "sh"]);
-    if matches!(user, As::User) {
+    if matches!(user, User::Unprivileged) {
         command.args(["unshare", "--mount", "sh", "-c", AS_USER, "sh"]).arg(folder.path());
     }
-    command.arg(env!("CARGO_BIN_EXE_uhyve")).args(["--engine", Engine::asked_for().option(), "--cpus", "2"]);
+    command.arg(env!("CARGO_BIN_EXE_uhyve")).args([
+        "--engine",
+        Engine::from_environment().option(),
+        "--cpus",
+        "2",
+    ]);
     (user, command, folder)
 }
 
-/// The process that `timeout` has started.
+/// The process that `timeout` or `unshare` has started.
 fn only_child(child: &Child) -> Option<Pid> {
     let id = child.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
     Pid::from_raw(children.trim().parse().ok()?)
 }
 
-/// The value of a line in a thread's status.
+/// Value of a line in /proc/PID/task/TID/status.
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map_or("missing", str::trim)
 }
 
-fn check_threads(process: Pid, user: As) {
+fn check_threads(process: Pid, user: User) {
     let mut names = Vec::new();
     for task in fs::read_dir(format!("/proc/{process}/task")).unwrap() {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
@@ -132,20 +137,20 @@ fn check_threads(process: Pid, user: As) {
         for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
             assert_eq!(field(&status, set), "0000000000000000", "{user:?}: {set}");
         }
-        if matches!(user, As::Myself) && geteuid().is_root() {
+        if matches!(user, User::Current) && geteuid().is_root() {
             assert_eq!(field(&status, "CapBnd"), "0000000000000000");
         }
     }
-    // KVM has a thread of its own in the process, which runs in the kernel only.
+    // KVM's kernel threads in the process.
     names.retain(|name| !name.starts_with("kvm-"));
     names.sort();
-    assert_eq!(names, Engine::asked_for().threads());
+    assert_eq!(names, Engine::from_environment().threads());
 }
 
-/// Besides standard input, output and error, which devices have as copies.
+/// Asserts that the process has no file descriptors but those it needs, and duplicates of 0, 1 and 2.
 fn check_descriptors(process: Pid) {
     const KNOWN: [&str; 2] = ["anon_inode:[eventfd]", "anon_inode:[eventpoll]"];
-    /// A pair for each of the signals that end the machine.
+    /// A socket pair for each of the two signals that end the machine.
     const SOCKETS: usize = 4;
     let folder = PathBuf::from(format!("/proc/{process}/fd"));
     let standard = ["0", "1", "2"].map(|number| fs::read_link(folder.join(number)).unwrap());
@@ -155,7 +160,7 @@ fn check_descriptors(process: Pid) {
         let target = fs::read_link(&path).unwrap();
         let name = target.to_str().unwrap();
         sockets += usize::from(name.starts_with("socket:"));
-        let mut known = KNOWN.iter().chain(Engine::asked_for().descriptors());
+        let mut known = KNOWN.iter().chain(Engine::from_environment().descriptors());
         let is_known = known.any(|known| name.starts_with(known)) || name.starts_with("socket:");
         assert!(standard.contains(&target) || is_known, "{} is {name}", path.display());
     }
@@ -163,16 +168,16 @@ fn check_descriptors(process: Pid) {
 }
 
 #[test]
-fn everything_is_confined_when_the_guest_says_its_first_letter() {
+fn all_threads_are_confined_at_the_first_byte_of_output() {
     let Some(image) = image("stdin") else { return };
     for (user, mut command, _folder) in hypervisors() {
         let mut child = command.arg(&image).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
-        // It does not end before there is no more to be read.
+        // The guest runs until the end of its input.
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"hello\n").unwrap();
-        let mut letter = [0];
-        output.read_exact(&mut letter).unwrap();
+        let mut first = [0];
+        output.read_exact(&mut first).unwrap();
         let process = only_child(&child).unwrap();
         kill_process(process, Signal::STOP).unwrap();
         check_threads(process, user);
@@ -181,13 +186,13 @@ fn everything_is_confined_when_the_guest_says_its_first_letter() {
         drop(input);
         let mut rest = String::new();
         output.read_to_string(&mut rest).unwrap();
-        assert!(letter == *b"H" && rest.starts_with("ELLO\n"), "{user:?}: {rest}");
+        assert!(first == *b"H" && rest.starts_with("ELLO\n"), "{user:?}: {rest}");
         assert!(child.wait().unwrap().success(), "{user:?}");
     }
 }
 
 #[test]
-fn guests_with_threads_run_to_their_end() {
+fn guest_with_threads_runs_to_its_end() {
     let Some(image) = image("threads") else { return };
     for (user, mut command, _folder) in hypervisors() {
         let output = command.arg(&image).args(["--", "mutex"]).output().unwrap();
@@ -197,15 +202,15 @@ fn guests_with_threads_run_to_their_end() {
 }
 
 #[test]
-fn the_sandbox_can_be_switched_off() {
+fn option_no_sandbox_runs_the_guest() {
     let Some(image) = image("hello_world") else { return };
-    let (_, mut command, _folder) = hypervisor(As::Myself);
+    let (_, mut command, _folder) = hypervisor(User::Current);
     let output = command.arg("--no-sandbox").arg(&image).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
-fn devices_get_the_input() {
+fn confined_console_reads_input() {
     let Some(image) = image("stdin") else { return };
     for (user, mut command, _folder) in hypervisors() {
         command.args(["--timeout", "20"]).arg(&image).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -218,7 +223,7 @@ fn devices_get_the_input() {
 }
 
 #[test]
-fn devices_read_and_write_disks() {
+fn confined_block_device_reads_and_writes() {
     let Some(image) = image("disk") else { return };
     for (user, mut command, _folder) in hypervisors() {
         let disk = tempfile::NamedTempFile::new().unwrap();
@@ -232,7 +237,7 @@ fn devices_read_and_write_disks() {
 }
 
 #[test]
-fn the_end_needs_no_files() {
+fn statistics_at_the_end_need_no_files() {
     let Some(image) = image("hello_world") else { return };
     for (user, mut command, _folder) in hypervisors() {
         let output = command.args(["--stats", "--verbose"]).arg(&image).output().unwrap();
@@ -243,11 +248,11 @@ fn the_end_needs_no_files() {
 }
 
 #[test]
-fn a_signal_or_the_time_limit_ends_the_machine() {
+fn signal_and_timeout_end_the_machine() {
     let Some(image) = image("stdin") else { return };
     for (user, mut command, _folder) in hypervisors() {
         let mut child = command.arg(&image).stdin(Stdio::piped()).spawn().unwrap();
-        // Input that never comes.
+        // Keeps the pipe open, so that the input does not end.
         let _input = child.stdin.take();
         while !threads_are_confined(&child) {
             thread::sleep(Duration::from_millis(1));
@@ -255,18 +260,18 @@ fn a_signal_or_the_time_limit_ends_the_machine() {
         kill_process(only_child(&child).unwrap(), Signal::TERM).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(143), "{user:?}");
     }
-    let (_, mut command, _folder) = hypervisor(As::Myself);
+    let (_, mut command, _folder) = hypervisor(User::Current);
     command.args(["--timeout", "0.3"]).arg(&image).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let _input = child.stdin.take();
     assert_eq!(child.wait().unwrap().code(), Some(124));
 }
 
-/// Whether all are there and have a filter.
+/// Whether all threads exist and have a system-call filter.
 fn threads_are_confined(child: &Child) -> bool {
     let tasks = only_child(child).and_then(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
     let statuses =
         tasks.into_iter().flatten().flatten().flat_map(|task| fs::read_to_string(task.path().join("status")));
     let confined = statuses.filter(|status| field(status, "Seccomp") == "2").count();
-    confined >= Engine::asked_for().threads().len()
+    confined >= Engine::from_environment().threads().len()
 }

@@ -1,4 +1,4 @@
-//! Each role can do its work; files and privileges are gone.
+//! The roles: each thread can do its work, and the process has no access to files and no privileges.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -22,11 +22,11 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 use crate::probe;
 
-/// Does one of the deeds below in this process.
-pub(crate) fn act(deed: &str) {
-    match deed {
+/// Performs one of the actions below in this process.
+pub(crate) fn act(action: &str) {
+    match action {
         "work" => work(),
-        "panic" => in_thread(|| panic!("as asked for")),
+        "panic" => in_thread(|| panic!("panic of the test")),
         "abort" => in_thread(|| process::abort()),
         "overflow" => in_thread(|| assert_eq!(overflow(&[0; 512]), 0)),
         "paths" => paths(),
@@ -34,16 +34,16 @@ pub(crate) fn act(deed: &str) {
         "descriptors" => descriptors(),
         "off" => off(),
         "missing folder" => missing_folder(),
-        _ => panic!("there is no deed `{deed}`"),
+        _ => panic!("there is no action `{action}`"),
     }
 }
 
-/// Does it in a confined thread.
-fn in_thread(deed: impl FnOnce() + Send + 'static) {
+/// Performs an action in a confined thread.
+fn in_thread(action: impl FnOnce() + Send + 'static) {
     let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
-    threads.spawn("deed".to_owned(), Role::Vcpu, deed).unwrap();
+    threads.spawn("action".to_owned(), Role::Vcpu, action).unwrap();
     let failures = threads.start().unwrap().into_iter().map(thread::JoinHandle::join);
-    // What was asked for has been said; the process goes on.
+    // The panic of a thread does not end the process.
     assert!(failures.filter(Result::is_err).count() <= 1);
 }
 
@@ -53,7 +53,7 @@ fn overflow(below: &[u8; 512]) -> usize {
     overflow(&more) + usize::from(std::hint::black_box(more)[1])
 }
 
-/// All roles at once, each doing what it is for.
+/// All roles at once, each with its own work.
 fn work() {
     extern "C" fn ignore(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     register_signal_handler(SIGRTMIN(), ignore).unwrap();
@@ -70,14 +70,14 @@ fn work() {
     threads.spawn("network".to_owned(), Role::Network, forward).unwrap();
     threads.spawn("gdb".to_owned(), Role::Gdb, move || debug(&listener, debugger)).unwrap();
     let vcpu = move || {
-        ordinary();
+        use_runtime();
         kick.write(1).unwrap();
-        // Until the main thread is done.
+        // Blocks until the main thread drops the sender.
         assert!(ended.recv().is_err());
     };
     threads.spawn("vcpu".to_owned(), Role::Vcpu, vcpu).unwrap();
     let threads = threads.start().unwrap();
-    ordinary();
+    use_runtime();
     thread::sleep(Duration::from_millis(1));
     threads[3].kill(SIGRTMIN()).unwrap();
     drop(end);
@@ -86,14 +86,14 @@ fn work() {
     }
 }
 
-/// What any code may do anywhere.
-fn ordinary() {
+/// Memory, clocks, output and scheduling, allowed for every role.
+fn use_runtime() {
     for size in [100, 10_000, 1 << 20, 64 << 20] {
         let mut memory = vec![vec![1_u8; size]; 2];
         memory[0].resize(size * 2, 2);
         assert_eq!(memory[0][size], 2);
     }
-    // More than an arena of its own would keep when it is free.
+    // Many small allocations, whose memory the allocator returns to the kernel.
     drop((0..10_000).map(|number| vec![1_u8; number % 4096]).collect::<Vec<_>>());
     assert_eq!(HashMap::from([(1, 2)])[&1], 2);
     let earlier = Instant::now();
@@ -104,7 +104,7 @@ fn ordinary() {
 }
 
 fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
-    ordinary();
+    use_runtime();
     epoll.ctl(ControlOperation::Add, event.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
     await_event(epoll);
     assert_eq!(event.read().unwrap(), 1);
@@ -119,7 +119,7 @@ fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
     getrandom::fill(&mut bytes).unwrap();
 }
 
-/// Waits for one event. Where the host's processes are stopped and go on, that ends a call (signal(7)).
+/// Waits for one event. A stop and continuation of the process interrupts the call (signal(7)).
 fn await_event(epoll: &Epoll) {
     loop {
         match epoll.wait(-1, &mut [EpollEvent::default()]) {
@@ -129,13 +129,13 @@ fn await_event(epoll: &Epoll) {
     }
 }
 
-/// What the network's thread does with passt.
+/// Work of the network thread with passt.
 fn network() -> impl FnOnce() + Send {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let [mut ours, mut theirs] = [ours, theirs].map(|stream| File::from(OwnedFd::from(stream)));
     let epoll = Epoll::new().unwrap();
     move || {
-        ordinary();
+        use_runtime();
         theirs.write_all(b"frame").unwrap();
         epoll.ctl(ControlOperation::Add, ours.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
         await_event(&epoll);
@@ -147,7 +147,7 @@ fn network() -> impl FnOnce() + Send {
 }
 
 fn debug(listener: &TcpListener, mut debugger: TcpStream) {
-    ordinary();
+    use_runtime();
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_nodelay(true).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -160,7 +160,7 @@ fn debug(listener: &TcpListener, mut debugger: TcpStream) {
     debugger.read_exact(&mut byte).unwrap();
 }
 
-/// Without filters, so that it is the paths that are tried.
+/// Confines the process without filters, so that Landlock and the dropped capabilities are tested.
 fn paths() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -242,45 +242,45 @@ fn missing_folder() {
 
 #[test]
 fn every_role_can_do_its_work() {
-    probe::run("role: work").expect_done();
+    probe::run("role: work").expect_success();
 }
 
 #[test]
-fn a_panic_is_reported_and_ends_only_its_thread() {
+fn panic_is_reported_and_ends_its_thread_only() {
     let outcome = probe::run("role: panic");
     let errors = &outcome.errors;
-    assert!(errors.contains("uhyve: thread deed panicked at hypervisor/tests"), "{errors}");
-    assert!(errors.contains("as asked for\n"), "{errors}");
+    assert!(errors.contains("uhyve: thread action panicked at hypervisor/tests"), "{errors}");
+    assert!(errors.contains("panic of the test\n"), "{errors}");
     assert!(errors.contains("--no-sandbox"), "{errors}");
-    outcome.expect_done();
+    outcome.expect_success();
 }
 
 #[test]
-fn abort_and_stack_overflow_end_the_process_as_ever() {
-    for (deed, message) in [("abort", ""), ("overflow", "has overflowed its stack")] {
-        let outcome = probe::run(&format!("role: {deed}"));
+fn abort_and_stack_overflow_raise_sigabrt() {
+    for (action, message) in [("abort", ""), ("overflow", "has overflowed its stack")] {
+        let outcome = probe::run(&format!("role: {action}"));
         assert_eq!(outcome.output.status.signal(), Some(libc::SIGABRT), "{}", outcome.errors);
         assert!(outcome.errors.contains(message), "{}", outcome.errors);
     }
 }
 
 #[test]
-fn no_path_port_or_process_can_be_reached() {
-    probe::run("role: paths").expect_done();
+fn confined_process_reaches_no_path_port_or_process() {
+    probe::run("role: paths").expect_success();
 }
 
 #[test]
-fn folders_of_the_rules_stay() {
-    probe::run("role: folders").expect_done();
-    probe::run("role: missing folder").expect_done();
+fn folders_of_the_rules_stay_accessible() {
+    probe::run("role: folders").expect_success();
+    probe::run("role: missing folder").expect_success();
 }
 
 #[test]
-fn inherited_descriptors_are_closed_and_others_are_not() {
-    probe::run_with_descriptor(7, "role: descriptors").expect_done();
+fn inherited_descriptors_are_closed() {
+    probe::run_with_descriptor(7, "role: descriptors").expect_success();
 }
 
 #[test]
-fn without_sandbox_everything_is_allowed() {
-    probe::run("role: off").expect_done();
+fn disabled_sandbox_allows_everything() {
+    probe::run("role: off").expect_success();
 }
