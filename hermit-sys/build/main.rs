@@ -1,15 +1,15 @@
-//! Builds the kernel and the network stack and has them linked into the program.
+//! Builds the kernel and the network stack, and links them into the program.
 //!
-//! Each becomes one relocatable object in which only the symbols of the ABI are visible, so that the program's
-//! own copies of `core`, `alloc` and whatever else it shares with them never meet theirs.
+//! Each becomes one relocatable object in which only the symbols of the ABI are global, so that the program's copies of
+//! `core`, `alloc` and other shared crates do not conflict with theirs.
 
+mod component;
 mod object;
-mod part;
 
 use std::env;
 use std::path::PathBuf;
 
-use part::Part;
+use component::Component;
 
 fn main() {
     if let Err(error) = build() {
@@ -19,7 +19,7 @@ fn main() {
     }
 }
 
-/// Builds the parts, for the one target that they are for; on others the crate is empty.
+/// Builds the components for hermit targets; does nothing for others.
 fn build() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build");
     if variable("CARGO_CFG_TARGET_OS")? != "hermit" {
@@ -28,8 +28,8 @@ fn build() -> Result<(), String> {
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let workspace = here.parent().ok_or("hermit-sys is not in its workspace")?;
     let out = PathBuf::from(variable("OUT_DIR")?);
-    let parts = [
-        Part {
+    let components = [
+        Component {
             package: "hermit-kernel",
             manifest: workspace.join("kernel/Cargo.toml"),
             target: "x86_64-unknown-none".to_owned(),
@@ -37,12 +37,12 @@ fn build() -> Result<(), String> {
             exports: kernel_exports(&workspace.join("hermit-abi/src/symbols.rs"))?,
             features: features()?,
         },
-        Part {
+        Component {
             package: "hermit-net",
             manifest: here.join("net/Cargo.toml"),
             target: variable("TARGET")?,
             sources: vec![here.join("net"), workspace.join("kernel/interface"), workspace.join("hermit-abi")],
-            // `hermit_interface::net::START`.
+            // The value of `hermit_interface::net::START`, on which a build script without dependencies cannot depend.
             exports: vec!["hermit_net_start".to_owned()],
             features: Vec::new(),
         },
@@ -50,33 +50,33 @@ fn build() -> Result<(), String> {
     for file in ["Cargo.toml", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", workspace.join(file).display());
     }
-    for part in parts {
-        part.watch();
-        let library = part.compile(&out)?;
-        let object = object::link(&part, &library, &out)?;
-        // Named by its full file name and not packed into our library: the linker takes an object as it is.
+    for component in components {
+        component.watch();
+        let library = component.compile(&out)?;
+        let object = object::link(&component, &library, &out)?;
+        // An object, not an archive: verbatim, since it is no `lib*.a`, and not bundled into the crate's own archive.
         println!("cargo::rustc-link-lib=static:-bundle,+verbatim={object}");
     }
     println!("cargo::rustc-link-search=native={}", out.display());
     Ok(())
 }
 
-/// The names of the kernel's functions that programs may call: those of `hermit-abi`, and the entry point.
+/// Global symbols of the kernel: those of `hermit-abi`, and the entry point.
 fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(symbols).map_err(|error| format!("{}: {error}", symbols.display()))?;
     let names = text.split('"').filter(|part| part.starts_with("sys_")).map(String::from);
     Ok(names.chain(["_start".to_owned()]).collect())
 }
 
-/// The kernel's features: those of ours that are its own, and whether programs have vector registers.
+/// Features of the kernel: the scheduling policy, and `soft-float` if the target has no vector registers.
 fn features() -> Result<Vec<&'static str>, String> {
-    let chosen = |name: &str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
+    let is_enabled = |name: &str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
     let vectors = variable("CARGO_CFG_TARGET_FEATURE")?.split(',').any(|feature| feature == "sse");
     let soft_float = (!vectors).then_some("soft-float");
-    Ok(["fair", "fifo"].into_iter().filter(|name| chosen(name)).chain(soft_float).collect())
+    Ok(["fair", "fifo"].into_iter().filter(|name| is_enabled(name)).chain(soft_float).collect())
 }
 
-/// A variable that cargo sets for build scripts.
+/// An environment variable that cargo sets for build scripts.
 fn variable(name: &str) -> Result<String, String> {
     env::var(name).map_err(|error| format!("{name}: {error}"))
 }

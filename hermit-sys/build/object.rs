@@ -1,27 +1,27 @@
-//! From a static library to one object with few visible symbols, with the tools that come with rustc.
+//! Links a static library into one object with few global symbols, by the tools that come with rustc.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::part::Part;
+use crate::component::Component;
 use crate::variable;
 
-/// Links a part's library into one object below `out` and returns the object's file name.
-pub(crate) fn link(part: &Part, library: &Path, out: &Path) -> Result<String, String> {
+/// Links a component's library into one object below `out`; returns the object's file name.
+pub(crate) fn link(component: &Component, library: &Path, out: &Path) -> Result<String, String> {
     let tools = Tools::find()?;
-    let name = format!("{}.o", part.package);
+    let name = format!("{}.o", component.package);
     let object = out.join(&name);
     let mut linker = tools.command("rust-lld");
-    // Only what an export needs, each function in a section of its own so that the final link can drop more.
+    // Keep only what the exports need. Functions stay in sections of their own, so that the final link can drop more.
     linker.args(["-flavor", "gnu", "-r", "--gc-sections", "-o"]).arg(&object);
-    for export in &part.exports {
+    for export in &component.exports {
         linker.args(["-u", export]);
     }
     linker.arg(library);
     run(linker)?;
 
-    let exports = out.join(format!("{}.exports", part.package));
-    write(&exports, &part.exports.join("\n"))?;
+    let exports = out.join(format!("{}.exports", component.package));
+    write(&exports, &component.exports.join("\n"))?;
     let mut objcopy = tools.command("rust-objcopy");
     objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
     objcopy.arg(format!("--keep-global-symbols={}", exports.display())).arg(&object);
@@ -29,7 +29,7 @@ pub(crate) fn link(part: &Part, library: &Path, out: &Path) -> Result<String, St
     Ok(name)
 }
 
-/// The tools in rustc's own folder.
+/// The tools in rustc's sysroot.
 struct Tools {
     binaries: PathBuf,
     libraries: PathBuf,

@@ -1,4 +1,4 @@
-//! Makes a program bootable.
+//! The one dependency of a program: makes it an image that boots by itself.
 //!
 //! With this crate as a dependency for the target,
 //!
@@ -7,9 +7,21 @@
 //! hermit-sys = { path = "..." }
 //! ```
 //!
-//! and `#[cfg(target_os = "hermit")] use hermit_sys as _;` in the program, `cargo build --target
-//! x86_64-unknown-hermit` makes an image that boots by itself. The crate has nothing to call: `std` finds the
-//! kernel by the symbols of its ABI. Its build script builds the kernel and the network stack, hides all their
-//! symbols but those, and has them linked.
+//! and a `use` that has it linked,
+//!
+//! ```
+//! #[cfg(target_os = "hermit")]
+//! use hermit_sys as _;
+//!
+//! fn main() {
+//!     println!("Hello from {}", std::env::consts::OS);
+//! }
+//! ```
+//!
+//! `cargo build --target x86_64-unknown-hermit` makes a bootable image. For other targets the crate does nothing.
+//!
+//! The crate has no functions: `std` finds the kernel by the symbols of its ABI (`hermit-abi`). The build script builds the
+//! kernel and the network stack, makes all their symbols local but those of the ABI, and links both into the program.
+//! The features `fair` and `fifo` select the scheduling policy.
 #![no_std]
 #![forbid(unsafe_code)]

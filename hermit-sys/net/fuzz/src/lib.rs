@@ -1,7 +1,9 @@
-//! What fuzzers call: arbitrary bytes become a wire that does harm to two hosts which talk over it, and to a third one that
-//! has no addresses and asks for some.
+//! Fuzz targets of the network stack.
+//!
+//! The fuzzer's bytes are a script: socket calls of two hosts, and what a lossy, corrupting link does to the frames between
+//! them. A third host has no addresses: the script sends it router advertisements and DHCP replies.
 
-mod newcomer;
+mod unconfigured;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,11 +15,16 @@ use hermit_net_stack::{
     SocketId, SocketOption, Stack,
 };
 
+/// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
+/// Limit on the stack's buffers in bytes. It is low, since clearing the buffers would take most of a run's time.
+const BUFFER_LIMIT: usize = 512 << 10;
+
+/// Frames on their way in one direction.
 type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
-/// A device at one end of a wire.
+/// A network device at one end of a link.
 struct Port {
     number: u8,
     incoming: Queue,
@@ -38,7 +45,7 @@ impl Hardware for Port {
 
     fn receive<R>(&mut self, take: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R> {
         let frame = self.incoming.borrow_mut().pop_front()?;
-        // Fuzzers do not find checksums.
+        // A fuzzer does not find correct checksums, so they count as checked.
         Some(take(&frame, ReceivedInfo { checksum_good: true }))
     }
 
@@ -54,10 +61,10 @@ impl Hardware for Port {
     }
 }
 
-/// A system whose random numbers are always the same.
-struct System(u64);
+/// A host whose random numbers are the same in each run.
+struct DeterministicHost(u64);
 
-impl Host for System {
+impl Host for DeterministicHost {
     fn random(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0
@@ -66,9 +73,10 @@ impl Host for System {
     fn wake(&mut self, _cookie: usize) {}
 }
 
+/// A host with its stack.
 struct Node {
-    stack: Stack<Port, System>,
-    /// Where frames for it go.
+    stack: Stack<Port, DeterministicHost>,
+    /// Frames for this host.
     incoming: Queue,
     sockets: Vec<SocketId>,
 }
@@ -77,6 +85,7 @@ fn address(number: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, number).into()
 }
 
+/// Two hosts with addresses, each with a listener and a UDP socket.
 fn nodes() -> [Node; 2] {
     let (one, other) = (Queue::default(), Queue::default());
     let node = |number: u8, incoming: &Queue, outgoing: &Queue| {
@@ -84,13 +93,12 @@ fn nodes() -> [Node; 2] {
         let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into();
         let addresses = vec![Cidr { address: address(number), prefix: 24 }, Cidr { address: v6, prefix: 64 }];
         let nameservers = vec![address(3 - number)];
-        // Little memory: clearing it would take most of the time.
         let configuration =
-            Configuration { addresses, nameservers, buffers: 512 << 10, ..Configuration::default() };
-        let stack = Stack::new(Some(port), System(number.into()), configuration, 0);
+            Configuration { addresses, nameservers, buffers: BUFFER_LIMIT, ..Configuration::default() };
+        let stack = Stack::new(Some(port), DeterministicHost(number.into()), configuration, 0);
         Node { stack, incoming: Rc::clone(incoming), sockets: Vec::new() }
     };
-    // What one transmits goes through the fuzzer's hands before the other receives it.
+    // The script moves frames from a host's outgoing queue to the other one's incoming queue.
     let (from_one, from_other) = (Queue::default(), Queue::default());
     let mut nodes = [node(1, &one, &from_one), node(2, &other, &from_other)];
     for node in &mut nodes {
@@ -105,19 +113,23 @@ fn nodes() -> [Node; 2] {
     nodes
 }
 
-/// A host without addresses, which asks routers and DHCP servers.
-fn newcomer() -> Node {
+/// A host without addresses, which sends router solicitations and DHCP requests.
+fn unconfigured_node() -> Node {
     let (incoming, outgoing) = (Queue::default(), Queue::default());
     let port = Port { number: 3, incoming: Rc::clone(&incoming), outgoing };
-    let configuration = Configuration { buffers: 512 << 10, ..Configuration::default() };
-    Node { stack: Stack::new(Some(port), System(3), configuration, 0), incoming, sockets: Vec::new() }
+    let configuration = Configuration { buffers: BUFFER_LIMIT, ..Configuration::default() };
+    Node {
+        stack: Stack::new(Some(port), DeterministicHost(3), configuration, 0),
+        incoming,
+        sockets: Vec::new(),
+    }
 }
 
-/// What happens to the host without addresses.
-fn happen(node: &mut Node, what: u8, script: &mut Script<'_>) {
+/// Sends a frame to the host without addresses, or resolves a name on it.
+fn act_on_unconfigured(node: &mut Node, what: u8, script: &mut Script<'_>) {
     let frame = match what {
-        0 => Some(newcomer::advertisement(script)),
-        1 => newcomer::answer(node, script),
+        0 => Some(unconfigured::router_advertisement(script)),
+        1 => unconfigured::dhcp_reply(node, script),
         2 => {
             let count = usize::from(script.byte());
             Some(script.bytes(count).to_vec())
@@ -130,7 +142,7 @@ fn happen(node: &mut Node, what: u8, script: &mut Script<'_>) {
     node.incoming.borrow_mut().extend(frame);
 }
 
-/// Takes bytes off the front.
+/// The rest of the script; bytes are taken from its start, and are 0 after its end.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -147,14 +159,14 @@ impl Script<'_> {
     }
 }
 
-/// `data` says what the hosts do, and what becomes of their frames.
+/// Runs `data` as a script.
 ///
 /// # Panics
 ///
-/// Never, nor is more memory used than allowed.
+/// Only if the stack has a bug.
 pub fn frames(data: &[u8]) {
     let mut nodes = nodes();
-    let mut third = newcomer();
+    let mut third = unconfigured_node();
     let wires = nodes.each_mut().map(|node| Rc::clone(&node.stack.hardware().expect("a device").outgoing));
     let mut script = Script(data);
     let mut now = 0;
@@ -162,13 +174,13 @@ pub fn frames(data: &[u8]) {
         let command = script.byte();
         let which = usize::from(command & 1);
         match command >> 1 & 15 {
-            // Of the high bits, which say nothing else.
-            _ if command >> 5 == 5 => happen(&mut third, command & 3, &mut script),
-            0 => carry(&wires[which], &nodes[1 - which].incoming, usize::MAX),
-            1 => carry(&wires[which], &nodes[1 - which].incoming, 1),
+            // Bits 5 to 7 have no other meaning.
+            _ if command >> 5 == 5 => act_on_unconfigured(&mut third, command & 3, &mut script),
+            0 => deliver(&wires[which], &nodes[1 - which].incoming, usize::MAX),
+            1 => deliver(&wires[which], &nodes[1 - which].incoming, 1),
             2 => drop(wires[which].borrow_mut().pop_front()),
-            3 => change(&wires[which], &mut script),
-            4 => double(&wires[which]),
+            3 => corrupt(&wires[which], &mut script),
+            4 => duplicate(&wires[which]),
             5 => {
                 let count = usize::from(script.byte());
                 let frame = script.bytes(count).to_vec();
@@ -182,7 +194,7 @@ pub fn frames(data: &[u8]) {
             node.stack.poll(now);
         }
         third.stack.poll(now);
-        // Nobody else hears it.
+        // No host receives these frames: only the last ones are kept, for replies.
         if let Some(hardware) = third.stack.hardware() {
             let mut outgoing = hardware.outgoing.borrow_mut();
             let old = outgoing.len().saturating_sub(8);
@@ -191,21 +203,22 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-fn carry(from: &Queue, to: &Queue, count: usize) {
+/// Moves up to `count` frames to the other host.
+fn deliver(from: &Queue, to: &Queue, count: usize) {
     for _ in 0..count {
         let Some(frame) = from.borrow_mut().pop_front() else { return };
         to.borrow_mut().push_back(frame);
     }
 }
 
-/// Changes some bytes of the next frame.
-fn change(wire: &Queue, script: &mut Script<'_>) {
+/// Changes some bytes of the next frame, and may truncate it.
+fn corrupt(wire: &Queue, script: &mut Script<'_>) {
     let mut wire = wire.borrow_mut();
     let Some(frame) = wire.front_mut() else { return };
     for _ in 0..script.byte() % 8 {
-        let (place, value) = (usize::from(script.byte()), script.byte());
-        if let Some(byte) = frame.get_mut(place) {
-            *byte ^= value;
+        let (offset, mask) = (usize::from(script.byte()), script.byte());
+        if let Some(byte) = frame.get_mut(offset) {
+            *byte ^= mask;
         }
     }
     let size = usize::from(script.byte());
@@ -214,14 +227,15 @@ fn change(wire: &Queue, script: &mut Script<'_>) {
     }
 }
 
-fn double(wire: &Queue) {
+/// Duplicates the next frame.
+fn duplicate(wire: &Queue) {
     let mut wire = wire.borrow_mut();
     if let Some(frame) = wire.front().cloned() {
         wire.push_back(frame);
     }
 }
 
-/// Has a host do something with one of its sockets.
+/// Makes a call on one of a host's sockets.
 fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
     let Node { stack, sockets, .. } = node;
     let choice = usize::from(script.byte()) % sockets.len().max(1);
@@ -266,9 +280,9 @@ fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
 mod tests {
     use super::frames;
 
-    /// No fuzzer, but it reaches the third host: with the advertisements as they are, smoltcp panics here.
+    /// Random scripts for the third host. Router advertisements that reach smoltcp unfiltered make it panic here.
     #[test]
-    fn random_bytes_do_no_harm() {
+    fn random_frames_do_not_panic() {
         let mut state = 1_u64;
         for _ in 0..3000 {
             let mut data = Vec::new();

@@ -1,4 +1,4 @@
-//! A part of the system that is compiled apart from the program.
+//! A component of the image that is compiled apart from the program: the kernel or the network stack.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,25 +6,25 @@ use std::process::Command;
 
 use crate::variable;
 
-/// What is compiled, and how.
+/// A component and how it is compiled.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Component {
     /// Name of the package.
     pub(crate) package: &'static str,
-    /// Its manifest.
+    /// Path of its `Cargo.toml`.
     pub(crate) manifest: PathBuf,
-    /// What it is compiled for.
+    /// Target triple, or the path of a target specification.
     pub(crate) target: String,
-    /// The folders that it is made of.
+    /// Directories with its sources.
     pub(crate) sources: Vec<PathBuf>,
-    /// The symbols that stay visible.
+    /// Symbols that stay global.
     pub(crate) exports: Vec<String>,
-    /// The features with which it is compiled.
+    /// Enabled features.
     pub(crate) features: Vec<&'static str>,
 }
 
-/// What configures the outer build and must not reach the inner one: the program's flags are not the kernel's.
-const OUTER: [&str; 10] = [
+/// Variables that configure the program's build, and must not affect the component's.
+const OUTER_VARIABLES: [&str; 10] = [
     "CARGO_ENCODED_RUSTFLAGS",
     "RUSTFLAGS",
     "RUSTC_BOOTSTRAP",
@@ -37,19 +37,18 @@ const OUTER: [&str; 10] = [
     "RUSTC_LINKER",
 ];
 
-/// The targets that rustc knows by itself. Another one is that of programs without floating-point instructions, which
-/// the build tool describes to it.
+/// Targets built into rustc. The one for soft-float images is not: `cargo xtask` writes a specification of it.
 const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 
-impl Part {
-    /// Has cargo run the build script again when the sources change.
+impl Component {
+    /// Makes cargo run the build script again when the sources change.
     pub(crate) fn watch(&self) {
         for folder in &self.sources {
             println!("cargo::rerun-if-changed={}", folder.display());
         }
     }
 
-    /// Compiles the part into a static library and returns its path.
+    /// Compiles the component into a static library; returns its path.
     pub(crate) fn compile(&self, out: &Path) -> Result<PathBuf, String> {
         let target_dir = self.target_dir(out)?;
         let mut cargo = Command::new(variable("CARGO")?);
@@ -57,23 +56,23 @@ impl Part {
         cargo.args(["--package", self.package, "--target", &self.target, "--profile", "kernel"]);
         cargo.arg("--features").arg(self.features.join(","));
         cargo.arg("--target-dir").arg(&target_dir);
-        // Cargo looks for its configuration from here on: ours, not the program's.
+        // Cargo reads the configuration of its working directory: ours, not the program's.
         cargo.current_dir(self.manifest.parent().unwrap_or(Path::new(".")));
-        for name in OUTER {
+        for name in OUTER_VARIABLES {
             cargo.env_remove(name);
         }
         for (name, _) in env::vars_os() {
-            let outer = name.to_str().is_some_and(|name| {
+            let is_outer = name.to_str().is_some_and(|name| {
                 name.starts_with("CARGO_PROFILE_")
                     || name.starts_with("CARGO_TARGET_")
                     || name.starts_with("CARGO_FEATURE_")
             });
-            if outer {
+            if is_outer {
                 cargo.env_remove(name);
             }
         }
         if !BUILT_IN.contains(&self.target.as_str()) {
-            // Else rustc does not read the target's specification, which lies in a file.
+            // A target specification in a file is unstable.
             cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
         }
         let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
@@ -94,7 +93,7 @@ impl Part {
         Ok(of_target.join("hermit-sys").join(name))
     }
 
-    /// What to do about an error, where that is known.
+    /// What the user can do about an error of the build, if that is known.
     fn advice(&self, text: &str) -> String {
         if text.contains("can't find crate for `core`") {
             format!(

@@ -1,17 +1,17 @@
-//! A host that knows nothing, and asks routers and DHCP servers who answer whatever the fuzzer likes.
+//! Frames for the host without addresses: router advertisements and DHCP replies with contents of the script.
 //!
-//! Fuzzers do not find checksums, nor the numbers of questions: both are put in here.
+//! Checksums and DHCP transaction IDs, which a fuzzer does not find, are filled in.
 
 use crate::{Node, Script};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// The kind of an answer of DHCP, and the cookie before its options (RFC 2131).
-const REPLY: u8 = 2;
-const COOKIE: [u8; 4] = [99, 130, 83, 99];
+/// BOOTREPLY, and the magic cookie before the options (RFC 2131 §2 and §3).
+const BOOTREPLY: u8 = 2;
+const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 
-/// Adds up as the checksums of the Internet do.
+/// The Internet checksum (RFC 1071).
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum: u32 = words.map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum();
@@ -20,8 +20,8 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!folded).to_be_bytes()
 }
 
-/// A frame with an advertisement of one of some routers.
-pub(crate) fn advertisement(script: &mut Script<'_>) -> Vec<u8> {
+/// A frame with a router advertisement from one of 16 routers.
+pub(crate) fn router_advertisement(script: &mut Script<'_>) -> Vec<u8> {
     let (router, count) = (script.byte(), script.byte());
     let mut message = vec![134, 0, 0, 0, 64, 0, 0, script.byte(), 0, 0, 0, 0, 0, 0, 0, 0];
     for _ in 0..count % 4 {
@@ -36,14 +36,14 @@ pub(crate) fn advertisement(script: &mut Script<'_>) -> Vec<u8> {
     [&head.concat()[..], &source, &group, &message].concat()
 }
 
-/// A prefix (RFC 4861, section 4.6.2), or anything.
+/// A prefix information option (RFC 4861 §4.6.2), or any bytes.
 fn option(script: &mut Script<'_>) -> Vec<u8> {
     let kind = script.byte();
     if kind < 64 {
         let count = usize::from(script.byte() % 32);
         return script.bytes(count).to_vec();
     }
-    // One of 64 bits, of which addresses are made, more often than others.
+    // More often than others a prefix of 64 bits, of which SLAAC makes an address.
     let (length, flags) = if kind < 160 { (64, 0xc0) } else { (script.byte(), script.byte()) };
     let mut option = vec![3, 4, length, flags];
     let lifetimes = script.byte();
@@ -61,13 +61,13 @@ fn option(script: &mut Script<'_>) -> Vec<u8> {
     option
 }
 
-/// A server's answer to the last question that is on the wire.
-pub(crate) fn answer(node: &mut Node, script: &mut Script<'_>) -> Option<Vec<u8>> {
+/// A frame with a server's reply to the host's last DHCP message.
+pub(crate) fn dhcp_reply(node: &mut Node, script: &mut Script<'_>) -> Option<Vec<u8>> {
     let hardware = node.stack.hardware()?;
     let outgoing = hardware.outgoing.borrow();
-    // Of UDP, from the port of clients; the number is at the same place in all.
-    let question = outgoing.iter().rev().find(|frame| frame.get(34..36) == Some(&[0, 68]))?;
-    let number: [u8; 4] = *question.get(46..)?.first_chunk()?;
+    // UDP from the client's port. The transaction ID is at the same offset in all messages.
+    let request = outgoing.iter().rev().find(|frame| frame.get(34..36) == Some(&[0, 68]))?;
+    let transaction: [u8; 4] = *request.get(46..)?.first_chunk()?;
     drop(outgoing);
     let how = script.byte();
     let mut address = || -> [u8; 4] {
@@ -79,15 +79,15 @@ pub(crate) fn answer(node: &mut Node, script: &mut Script<'_>) -> Option<Vec<u8>
         }
     };
     let (own, source, mask, router, server) = (address(), address(), address(), address(), address());
-    let mut message = vec![REPLY, 1, 6, 0];
-    message.extend(number);
+    let mut message = vec![BOOTREPLY, 1, 6, 0];
+    message.extend(transaction);
     message.extend([0; 8]);
     message.extend(own);
     message.extend([0; 8]);
     message.extend(MAC);
     message.resize(236, 0);
-    message.extend(COOKIE);
-    // An offer, what it says, or that it does not.
+    message.extend(MAGIC_COOKIE);
+    // Message type: an offer, an acknowledgement or a refusal.
     message.extend([53, 1, [2, 5, 2, 5, 6][usize::from(how % 5)]]);
     message.extend([54, 4, 10, 0, 0, 9]);
     let mask = match how >> 5 {
@@ -104,7 +104,7 @@ pub(crate) fn answer(node: &mut Node, script: &mut Script<'_>) -> Option<Vec<u8>
     Some(datagram(source, &message))
 }
 
-/// A frame with a datagram of a server.
+/// A frame with a UDP datagram from a server's port to a client's.
 fn datagram(source: [u8; 4], message: &[u8]) -> Vec<u8> {
     let size = |head: usize| u16::try_from(head + message.len()).unwrap_or(0).to_be_bytes();
     let mut header = vec![0x45, 0];
@@ -115,6 +115,6 @@ fn datagram(source: [u8; 4], message: &[u8]) -> Vec<u8> {
     let sum = checksum(&[&header]);
     header[10..12].copy_from_slice(&sum);
     let ethernet = [&[255; 6][..], &ROUTER_MAC, &[8, 0]].concat();
-    // Without a checksum of its own.
+    // The UDP checksum is 0: not computed.
     [&ethernet[..], &header, &[0, 67, 0, 68], &size(8), &[0, 0], message].concat()
 }
