@@ -1,7 +1,7 @@
-//! The ring `fuzz`: looks for bytes that break what reads a guest's, a file's or a user's bytes.
+//! The ring `fuzz`: runs the fuzz targets of uhyve's parsers of bytes from guests, files and users.
 //!
-//! The targets are the programs of `hypervisor/fuzz`. They are built as cargo-fuzz builds them, which nobody has to install:
-//! counters of coverage, and AddressSanitizer. That takes a nightly compiler.
+//! The targets are the programs of `hypervisor/fuzz`. They are built with the flags of cargo-fuzz, without cargo-fuzz itself:
+//! coverage counters and AddressSanitizer. Both take a nightly compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use super::report::Report;
 use super::schedule::Tests;
 use xtask::{process, workspace};
 
-/// Sanitizers are for a target that is named, or build scripts would have them too.
+/// Named explicitly: otherwise cargo would pass the sanitizer flags to build scripts, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What cargo-fuzz 0.13 tells the compiler.
+/// The compiler flags of cargo-fuzz 0.13.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth \
     -Ccodegen-units=1 -Zsanitizer=address --cfg fuzzing";
 
-/// How long one input may take, in seconds: a guest must not stop the host for longer.
-const SLOW: u32 = 10;
+/// Time limit of one input, in seconds: a guest must not stop the host for longer.
+const INPUT_TIMEOUT: u32 = 10;
 
 /// Runs every target for so many seconds.
 pub(super) fn test(report: &mut Report, seconds: u32) -> Result<()> {
@@ -43,7 +43,7 @@ fn build(folder: &Path, output: &Path) -> Result<()> {
     let nightly = |words: &[&str]| {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly"]).args(words).current_dir(folder);
-        // The compiler that runs us is another one.
+        // `cargo xtask` sets these to the toolchain of the workspace.
         command.env_remove("CARGO").env_remove("RUSTC");
         command
     };
@@ -65,7 +65,7 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Starts from the seeds and from what earlier runs have found.
+/// Runs a target. It starts from the seeds and from the corpus of earlier runs.
 fn run(folder: &Path, output: &Path, name: &str, seconds: u32) -> Result<()> {
     let (corpus, artifacts) = (output.join("corpus").join(name), output.join("artifacts").join(name));
     fs::create_dir_all(&corpus)?;
@@ -73,7 +73,7 @@ fn run(folder: &Path, output: &Path, name: &str, seconds: u32) -> Result<()> {
     let log = output.join(format!("{name}.log"));
     let file = fs::File::create(&log)?;
     let mut fuzzer = Command::new(output.join(TARGET).join("release").join(name));
-    fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={SLOW}"));
+    fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_TIMEOUT}"));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
     fuzzer.arg(&corpus).arg(folder.join("seeds").join(name));
     let status = fuzzer.stdout(file.try_clone()?).stderr(file).status()?;
@@ -83,7 +83,7 @@ fn run(folder: &Path, output: &Path, name: &str, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// The end of a log, which says what went wrong.
+/// The end of a log, which contains the error.
 fn last_lines(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_log_is_shown() {
+    fn last_lines_omits_the_beginning() {
         let log = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(log.path(), "first\n".to_owned() + &"x\n".repeat(29) + "last\n").unwrap();
         let text = last_lines(log.path());

@@ -1,12 +1,12 @@
-//! What programs can ask of the kernel beyond std: `examples/abi_calls`.
+//! System calls that std does not use: `examples/abi_calls`.
 
 use crate::test::platform::Platform;
 use crate::test::schedule::Tests;
 
-/// How many CPUs a machine has.
+/// Numbers of CPUs.
 const CPUS: [u32; 2] = [1, 2];
 
-/// What `examples/abi_calls` is told.
+/// Checks of `examples/abi_calls`, by argument.
 const CHECKS: [&str; 13] = [
     "block",
     "errno",
@@ -23,7 +23,7 @@ const CHECKS: [&str; 13] = [
     "spawn",
 ];
 
-/// The check of the heap takes a large part of it, in MiB. With the usual memory, `mmap` comes to the end of it.
+/// Memory in MiB for the check of the heap, which uses a large part of it. `mmap` exhausts the usual memory.
 const MEMORY_FOR_HEAP: u64 = 2048;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {

@@ -1,4 +1,4 @@
-//! How a guest's clock agrees with ours.
+//! Rate of a guest's clock.
 
 use std::time::{Duration, Instant};
 
@@ -8,52 +8,52 @@ use crate::test::platform::Platform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
 
-/// Parts of a million by which the clocks may differ.
+/// Largest accepted difference of the clocks' rates, in parts per million.
 const TOLERANCE: f64 = 100.0;
 
-/// How many guests must be right once one was wrong. A busy host may hold up all lines of a window, but hardly twice; a guest that
-/// now and then takes its clock's measure badly is to be found out.
-const OTHERS: usize = 2;
+/// Number of guests that must be right after one was wrong. A busy host may delay all lines of a window, but not repeatedly; a
+/// guest whose calibration is wrong now and then is still detected.
+const REPETITIONS: usize = 2;
 
-/// At the start and at the end, the lines of so long are compared: one of them was not held up on its way.
+/// Length of the windows at the start and at the end whose lines are compared: at least one of them arrives without delay.
 const WINDOW: Duration = Duration::from_secs(2);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
-    tests.add(format!("{platform}: ten seconds of a guest are ten seconds of ours"), move || {
+    tests.add(format!("{platform}: rate of the clock"), move || {
         if is_right(measure(platform)?) {
             return Ok(());
         }
-        for _ in 0..OTHERS {
+        for _ in 0..REPETITIONS {
             let error = measure(platform)?;
-            ensure!(is_right(error), "the clock is again {error:.1} parts of a million too fast");
+            ensure!(is_right(error), "the clock is again {error:.1} parts per million too fast");
         }
         Ok(())
     });
 }
 
 fn is_right(error: f64) -> bool {
-    note(format!("{error:+.1} parts of a million"));
+    note(format!("{error:+.1} parts per million"));
     error.abs() < TOLERANCE
 }
 
-/// By how many parts of a million the clock of a guest is too fast.
+/// By how many parts per million the clock of a guest is too fast.
 fn measure(platform: &Platform<'_>) -> Result<f64> {
     let outcome = platform.guest("threads", &["tick"]).expect(0, &["ok"])?;
     let ticks: Vec<_> = outcome.lines().filter_map(|(moment, line)| tick(moment, &line)).collect();
     error(&ticks)
 }
 
-/// Our time, and the guest's in nanoseconds.
+/// The host's time, and the guest's in nanoseconds.
 type Tick = (Instant, u64);
 
 fn tick(moment: Instant, line: &str) -> Option<Tick> {
     Some((moment, line.strip_prefix("tick ")?.parse().ok()?))
 }
 
-/// By how many parts of a million the guest's clock is too fast.
+/// By how many parts per million the guest's clock is too fast.
 fn error(ticks: &[Tick]) -> Result<f64> {
     let (first, last) = (ticks.first().context("no ticks")?, ticks.last().context("no ticks")?);
-    // How far we are ahead of the guest: the least of a window, for lines come late but never early.
+    // How far the host is ahead of the guest: the minimum of a window, because lines arrive late but never early.
     let ahead = |tick: &Tick| (tick.0 - first.0).as_secs_f64() - nanoseconds(tick.1 - first.1);
     let least = |window: &dyn Fn(&&Tick) -> bool| {
         ticks.iter().filter(window).map(ahead).fold(f64::INFINITY, f64::min)
@@ -75,7 +75,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn a_fast_clock_is_found_though_lines_are_late() {
+    fn fast_clock_is_measured_despite_late_lines() {
         let start = Instant::now();
         let ticks: Vec<Tick> = (0..200_u64)
             .map(|number| {

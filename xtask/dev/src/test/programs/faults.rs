@@ -1,4 +1,4 @@
-//! Programs that fail, and what std promises: `examples/faults`.
+//! Programs that fail, and guarantees of std: `examples/faults`.
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -7,7 +7,7 @@ use crate::test::platform::{Guest, Platform};
 use crate::test::schedule::Tests;
 use xtask::build;
 
-/// What `examples/faults` is told, the exit code, and what it must print.
+/// Argument of `examples/faults`, exit code, and texts that it prints.
 const FAULTS: [(&str, i32, &[&str]); 24] = [
     ("panic", 134, &["thread 'main'", "panicked at"]),
     (
@@ -18,7 +18,7 @@ const FAULTS: [(&str, i32, &[&str]); 24] = [
             "thread 'main' wrote to 0x0, which is not mapped",
             "backtrace",
             " faults::faults::null+0x",
-            " hermit_kernel::start::",
+            " hermit_kernel::program::run+0x",
         ],
     ),
     ("null-read", 139, &["thread 'main' read from 0x0, which is not mapped"]),
@@ -53,7 +53,7 @@ const FAULTS: [(&str, i32, &[&str]); 24] = [
     ("exit", 2, &["usage"]),
 ];
 
-/// The same for several threads and CPUs. There must be one report, however many threads are at fault.
+/// The same for several threads and CPUs. There is one report, however many threads fault.
 const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("thread-null-busy", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
     ("thread-recursion", 134, "thread 'worker' has overflowed its stack"),
@@ -62,7 +62,7 @@ const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("preempted-nowhere", 139, "thread 'worker' wrote to 0x"),
 ];
 
-/// Out of these tables: what is also tested on a slow host.
+/// The arguments out of these tables that are also tested on a slow host.
 const ON_SLOW_HOSTS: [&str; 13] = [
     "panic",
     "null",
@@ -99,10 +99,10 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     tests.add(format!("{platform}: addresses differ from run to run"), move || {
         differs(&platform.guest("faults", &["null"]), 139, "image at")
     });
-    tests.add(format!("{platform}: a fault of an image without symbols"), move || nameless(platform));
+    tests.add(format!("{platform}: a fault of an image without symbols"), move || without_symbols(platform));
 }
 
-/// A guest ends with one report of a fault, and no more.
+/// A guest ends with exactly one report of a fault.
 fn one_report(guest: &Guest<'_>, code: i32, text: &str) -> Result<()> {
     let text = guest.expect(code, &[text, "backtrace"])?.text();
     let reports = text.matches("backtrace").count();
@@ -110,7 +110,7 @@ fn one_report(guest: &Guest<'_>, code: i32, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The line of the output that starts with `prefix` is another one in the next run.
+/// The line of the output that starts with `prefix` differs between two runs.
 fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
     let line = || {
         let text = guest.expect(code, &[prefix])?.text();
@@ -118,12 +118,12 @@ fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
         line.map(str::to_owned).with_context(|| format!("no line starts with {prefix:?} in\n{text}"))
     };
     let (one, two) = (line()?, line()?);
-    ensure!(one != two, "twice {one}");
+    ensure!(one != two, "both runs printed {one}");
     Ok(())
 }
 
-/// A stripped image prints numbers.
-fn nameless(platform: &Platform<'_>) -> Result<()> {
+/// The backtrace of a stripped image has addresses instead of names.
+fn without_symbols(platform: &Platform<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("faults");
     build::strip(&platform.images.image("faults"), &stripped)?;

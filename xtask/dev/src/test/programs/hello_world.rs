@@ -1,17 +1,17 @@
-//! What a program finds around it, its exit code, and machines of many sizes.
+//! Arguments, environment and exit code of a program, and machines of many sizes.
 
 use anyhow::{Result, ensure};
 
 use crate::test::platform::Platform;
 use crate::test::schedule::Tests;
 
-/// Exit codes that must come through where there is no time for all.
+/// Exit codes that are tested where there is no time for all.
 const CODES: [u8; 8] = [0, 1, 2, 42, 127, 128, 254, 255];
 
-/// Sizes of memory, in MiB: the least, one with a hole below 4 GiB or not, and one with memory above it.
+/// Sizes of memory in MiB: the minimum, a usual size, and one with memory above the hole below 4 GiB.
 const MEMORY: [u64; 3] = [8, 1024, 5 * 1024];
 
-/// How many CPUs a machine has.
+/// Numbers of CPUs.
 const CPUS: [u32; 4] = [1, 2, 4, 64];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
@@ -58,7 +58,10 @@ fn greeting(platform: &Platform<'_>, image: &str) -> Result<()> {
     let texts = ["Hello, world!", "hermit", "argument 1: one", "argument 2: two words", "GREETING=good day"];
     let guest = platform.guest(image, &["one", "two words"]).variable("GREETING=good day");
     let outcome = guest.expect(0, &texts)?;
-    ensure!(outcome.output.starts_with(b"Hello, world!"), "something else is on standard output\n{outcome}");
+    ensure!(
+        outcome.output.starts_with(b"Hello, world!"),
+        "standard output starts with something else\n{outcome}"
+    );
     ensure!(outcome.errors.is_empty(), "there is something on standard error\n{outcome}");
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What programs do in a machine: the same on QEMU and on every engine of uhyve.
+//! Programs as guests: the same tests on QEMU and on every engine of uhyve.
 //!
-//! Where a KVM merely emulates the processor, a small part of it: what depends on the machine, and takes seconds.
+//! Where KVM emulates the processor, only a part of them: tests that depend on the machine and take seconds.
 
 mod abi_calls;
 mod clock;
@@ -16,10 +16,10 @@ use anyhow::Result;
 use super::platform::Platform;
 use super::schedule::Tests;
 
-/// Memory for a guest that needs much, in MiB.
+/// Memory in MiB for a guest that needs much.
 const MUCH_MEMORY: u64 = 1024;
 
-/// Tests everything that the host has time for.
+/// Adds all tests that the host has time for.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) -> Result<()> {
     hello_world::test(tests, platform, long);
     faults::test(tests, platform);

@@ -8,10 +8,10 @@ use super::MUCH_MEMORY;
 use crate::test::platform::{Guest, Platform};
 use crate::test::schedule::Tests;
 
-/// How many CPUs a machine has.
+/// Numbers of CPUs.
 const CPUS: [u32; 3] = [1, 2, 4];
 
-/// What `examples/threads` is told; `stress` comes on top.
+/// Checks of `examples/threads`, by argument; `stress` comes on top.
 const CHECKS: [&str; 21] = [
     "allocate",
     "barrier",
@@ -36,24 +36,24 @@ const CHECKS: [&str; 21] = [
     "tls",
 ];
 
-/// The checks that have much on their stacks, or many of them. With the usual memory, `exhaust` comes to the end of it.
+/// Checks with large stacks or many of them. `exhaust` exhausts the usual memory.
 const LARGE: [&str; 2] = ["many", "stack"];
 
-/// Out of these checks: what is also done on a slow host, on one and two CPUs.
+/// The checks out of these that also run on a slow host, on one and two CPUs.
 const ON_SLOW_HOSTS: [&str; 10] =
     ["busy", "condvar", "mpsc", "mutex", "park", "scoped", "sleep", "sleep-together", "spawn-join", "tls"];
 
-/// How long everything runs at the same time.
+/// How long the checks of `stress` run at the same time.
 const STRESS: Duration = Duration::from_secs(5);
 
-/// The same when tests may take long.
+/// The same with `--long`.
 const LONG_STRESS: Duration = Duration::from_secs(180);
 
-/// How long a guest may take for as many sleeps and yields as make a lost wake-up improbable.
+/// Added to the time limit of a guest whose sleeps and yields are so many that a lost wake-up would show.
 const WAKE_UPS: Duration = Duration::from_secs(300);
 
-/// The other ways in which threads can share CPUs, and what each promises. A busy thread may starve others with `fifo`.
-const PROMISES: [(&str, &[&str]); 2] = [
+/// The other scheduling policies, and the checks that each passes. A busy thread may starve others with `fifo`.
+const POLICY_CHECKS: [(&str, &[&str]); 2] = [
     ("fair", &["busy", "condvar", "mpsc", "mutex", "parallel", "sleep-together", "spawn-join"]),
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
 ];
@@ -90,7 +90,7 @@ fn stress<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, cpus: u32, long
 }
 
 fn policies<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
-    for (policy, checks) in PROMISES {
+    for (policy, checks) in POLICY_CHECKS {
         for check in checks {
             tests.add(format!("{platform}, CPUs 2, policy {policy}: threads {check}"), move || {
                 succeeds(&platform.guest(policy, &[check, "--cpus-expected", "2"]).cpus(2))
@@ -99,7 +99,7 @@ fn policies<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     }
 }
 
-/// Many sleeps, and a hundred times as many yields: the numbers with --long.
+/// Many sleeps, and a hundred times as many yields.
 fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
     let sleeps = match (platform.is_native(), long) {
         (_, true) => 1_000_000,
@@ -112,7 +112,7 @@ fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
     );
 }
 
-/// A guest that checks what the arguments say, on a machine with so many CPUs.
+/// A guest that runs the checks in the arguments.
 fn guest<'a>(platform: &'a Platform<'_>, cpus: u32, arguments: &[&str]) -> Guest<'a> {
     let guest =
         platform.guest("threads", &[arguments, &["--cpus-expected", &cpus.to_string()]].concat()).cpus(cpus);
@@ -129,11 +129,11 @@ fn succeeds(guest: &Guest<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::PROMISES;
+    use super::POLICY_CHECKS;
     use crate::test::images::POLICIES;
 
     #[test]
     fn every_policy_is_tested() {
-        assert_eq!(PROMISES.map(|(policy, _)| policy), POLICIES);
+        assert_eq!(POLICY_CHECKS.map(|(policy, _)| policy), POLICIES);
     }
 }

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as it takes to ask our servers.
+//! A minimal HTTP/1.1 client.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{PATIENCE, uninterrupted};
+use super::{TIMEOUT, uninterrupted};
 
-/// How long to wait between two attempts.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long to wait for somebody who may not be there yet: passt does not ask again for a connection that the guest has
-/// not answered, because it had no address yet, and gives up after ten seconds.
-const SOON: Duration = Duration::from_secs(1);
+/// Timeout of an attempt to reach a server that may not be ready: passt does not repeat the SYN that the guest has dropped because it
+/// had no address yet, and gives up after ten seconds.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An answer.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 #[derive(Debug)]
 pub(super) struct Connection(BufReader<TcpStream>);
 
@@ -32,19 +32,19 @@ impl Connection {
         Ok(Self(BufReader::new(connect(address)?)))
     }
 
-    /// With somebody who may not be there yet.
+    /// Connects to a server that may not be ready.
     fn first(address: SocketAddr) -> Result<Self> {
         Ok(Self(BufReader::new(connect_first(address)?)))
     }
 
-    /// What there is at a path.
+    /// Gets the body at a path.
     fn get(mut self, path: &str) -> Result<Vec<u8>> {
         let answer = self.ask(&format!("GET {path}"), b"")?;
         ensure!(answer.status == 200, "{path}: {answer:?}");
         Ok(answer.body)
     }
 
-    /// Sends a request without waiting for the answer.
+    /// Sends a request without waiting for the response.
     pub(super) fn send(&mut self, request: &str, body: &[u8]) -> Result<()> {
         let head = format!(
             "{request} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -53,15 +53,15 @@ impl Connection {
         Ok(self.0.get_mut().write_all(&[head.as_bytes(), body].concat())?)
     }
 
-    /// Waits until an answer begins.
+    /// Waits until the first byte of a response has arrived.
     pub(super) fn await_first_byte(&self) -> Result<()> {
         let count = uninterrupted(|| self.0.get_ref().peek(&mut [0]))?;
         ensure!(count == 1, "the connection has ended");
         Ok(())
     }
 
-    /// Waits for an answer.
-    pub(super) fn receive(&mut self) -> Result<Answer> {
+    /// Receives a response.
+    pub(super) fn receive(&mut self) -> Result<Response> {
         let first = self.line()?;
         let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
         let status = status.with_context(|| format!("the answer begins with {first:?}"))?;
@@ -77,11 +77,11 @@ impl Connection {
         }
         let mut body = vec![0; length];
         self.0.read_exact(&mut body)?;
-        Ok(Answer { status, body })
+        Ok(Response { status, body })
     }
 
-    /// A request and its answer.
-    pub(super) fn ask(&mut self, request: &str, body: &[u8]) -> Result<Answer> {
+    /// Sends a request and receives its response.
+    pub(super) fn ask(&mut self, request: &str, body: &[u8]) -> Result<Response> {
         self.send(request, body)?;
         self.receive().with_context(|| request.to_owned())
     }
@@ -94,14 +94,14 @@ impl Connection {
     }
 }
 
-/// A connection on which nothing takes for ever.
+/// Opens a connection whose operations time out after [`TIMEOUT`].
 pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
-    connect_within(address, PATIENCE)
+    connect_within(address, TIMEOUT)
 }
 
-/// A connection to somebody who may not be there yet, or may be so only for who passes the port on.
+/// Opens a connection to a server that may not be ready, even if the program that forwards the port accepts it already.
 pub(super) fn connect_first(address: SocketAddr) -> Result<TcpStream> {
-    connect_within(address, SOON)
+    connect_within(address, ATTEMPT_TIMEOUT)
 }
 
 fn connect_within(address: SocketAddr, time: Duration) -> Result<TcpStream> {
@@ -112,42 +112,42 @@ fn connect_within(address: SocketAddr, time: Duration) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// What there is at a path.
+/// Gets the body at a path.
 pub(super) fn get(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     Connection::new(address)?.get(path)
 }
 
-/// As [`get`], of somebody who may not be there yet.
+/// As [`get`], from a server that may not be ready.
 pub(super) fn get_first(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     Connection::first(address)?.get(path)
 }
 
-/// As [`get`], again and again: who passes a port on takes connections before the guest is there, and then drops them.
-pub(super) fn get_patiently(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
-    patiently(|| get_first(address, path))
+/// As [`get`], repeated: the program that forwards a port accepts connections before the guest is ready, and then drops them.
+pub(super) fn get_with_retries(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
+    with_retries(|| get_first(address, path))
 }
 
-/// Tries until it works. One attempt that takes all the time is not the last one.
-pub(super) fn patiently<T>(mut action: impl FnMut() -> Result<T>) -> Result<T> {
+/// Repeats an action until it succeeds or [`TIMEOUT`] has passed. There are at least two attempts.
+pub(super) fn with_retries<T>(mut action: impl FnMut() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
-        let is_last = start.elapsed() > PATIENCE;
+        let is_last = start.elapsed() > TIMEOUT;
         match action() {
             Err(error) if is_last => return Err(error),
-            Err(_) => thread::sleep(PAUSE),
+            Err(_) => thread::sleep(RETRY_INTERVAL),
             result => return result,
         }
     }
 }
 
-/// Has a server end.
+/// Asks a server to end.
 pub(super) fn exit(address: SocketAddr) -> Result<()> {
     let answer = Connection::new(address)?.ask("POST /exit", b"")?;
-    ensure!(answer == Answer { status: 200, body: b"goodbye\n".to_vec() }, "{answer:?}");
+    ensure!(answer == Response { status: 200, body: b"goodbye\n".to_vec() }, "{answer:?}");
     Ok(())
 }
 
-/// Reads to the end, or to where the other side has given up.
+/// Reads until the end or the reset of the connection.
 pub(super) fn rest(mut stream: &TcpStream) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {

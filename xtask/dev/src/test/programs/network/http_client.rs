@@ -1,4 +1,4 @@
-//! A client in a guest: `http_client`, against servers on the host.
+//! `http_client` in a guest, with servers on the host.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -18,63 +18,70 @@ use crate::test::report::note;
 use crate::test::schedule::Tests;
 use xtask::process;
 
-/// What the server of this test has for everybody.
+/// Body of the server's responses.
 const BODY: &str = "as it was sent\n";
 
-/// A guest that connects before it has an address once waited for ten seconds although the address was there at once.
-const SOON: Duration = Duration::from_secs(8);
+/// Limit of the time to the response. A guest that connected before it had an address used to wait for ten seconds although it got
+/// the address at once.
+const MAX_TIME: Duration = Duration::from_secs(8);
 
-/// How often it is tried: a busy machine may take as long, but hardly always.
+/// Number of attempts: a busy machine may take as long, but not every time.
 const ATTEMPTS: usize = 3;
 
-/// Makes certificates, and speaks TLS.
+/// Creates certificates, and serves HTTPS.
 const OPENSSL: &str = "openssl";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     let reason = path::reason_against(platform);
     tests.add_unless(
         reason.clone(),
-        format!("{platform}: http_client, first thing in its life"),
-        move || plain(platform),
+        format!("{platform}: http_client connects before it has an address"),
+        move || responds_in_time(platform),
     );
     let no_server = reason.clone().or_else(|| name_server(platform).err());
-    tests.add_unless(no_server, format!("{platform}: http_client, by a name"), move || named(platform));
+    tests.add_unless(no_server, format!("{platform}: http_client resolves a name"), move || {
+        resolves_name(platform)
+    });
     if !platform.is_uhyve() {
-        tests.add(format!("{platform}: http_client, told what makes no sense"), move || misled(platform));
+        tests.add(format!("{platform}: http_client ignores an invalid name server"), move || {
+            ignores_invalid_setting(platform)
+        });
     }
     let no_openssl = || process::find(OPENSSL).is_none().then(|| format!("there is no {OPENSSL}"));
-    tests.add_unless(reason.or_else(no_openssl), format!("{platform}: http_client and HTTPS"), move || {
-        secret(platform)
-    });
+    tests.add_unless(
+        reason.or_else(no_openssl),
+        format!("{platform}: http_client verifies certificates"),
+        move || verifies_certificate(platform),
+    );
 }
 
-/// It gets what the server has, and soon.
-fn plain(platform: &Platform<'_>) -> Result<()> {
+/// The client gets the response in time.
+fn responds_in_time(platform: &Platform<'_>) -> Result<()> {
     for _ in 1..ATTEMPTS {
-        let (time, _) = first_thing(platform)?;
-        if time < SOON {
+        let (time, _) = connect_at_start(platform)?;
+        if time < MAX_TIME {
             return Ok(());
         }
         note(format!("it took {time:?}"));
     }
-    let (time, outcome) = first_thing(platform)?;
-    ensure!(time < SOON, "it took {time:?}\n{outcome}");
+    let (time, outcome) = connect_at_start(platform)?;
+    ensure!(time < MAX_TIME, "it took {time:?}\n{outcome}");
     Ok(())
 }
 
-/// It gets what the server has; it knows where the server is, but not yet who it is itself. How long that took.
-fn first_thing(platform: &Platform<'_>) -> Result<(Duration, Outcome)> {
+/// The client, which does not have an address yet when it connects, gets the response. Returns how long that took.
+fn connect_at_start(platform: &Platform<'_>) -> Result<(Duration, Outcome)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
     let url = format!("http://{}:{port}/", path::host_of(platform).context("the host has no address")?);
-    // It has no other way to end than that somebody connects.
+    // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let start = Instant::now();
     let outcome = platform.guest("http_client", &[&url]).memory(64).connected().expect(0, &[BODY])?;
     Ok((start.elapsed(), outcome))
 }
 
-/// A server on the host by which every name is the host's, and where it is for guests; or why there is none.
+/// A DNS server on the host that resolves every name to the host, and the host's address for guests; or why there is none.
 fn name_server(platform: &Platform<'_>) -> Result<(DnsServer, Ipv4Addr), String> {
     let Some(IpAddr::V4(address)) = path::host_of(platform) else {
         return Err("the host has no address of IPv4".to_owned());
@@ -83,25 +90,25 @@ fn name_server(platform: &Platform<'_>) -> Result<(DnsServer, Ipv4Addr), String>
     Ok((server, address))
 }
 
-/// The same by a name: nobody can be asked before the guest has an address.
-fn named(platform: &Platform<'_>) -> Result<()> {
+/// The client resolves a name, which takes an address of its own first.
+fn resolves_name(platform: &Platform<'_>) -> Result<()> {
     let (_server, address) = name_server(platform).map_err(anyhow::Error::msg)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let url = format!("http://server.test:{}/", listener.local_addr()?.port());
-    // If nobody connects, it waits until xtask ends.
+    // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let guest = platform.guest("http_client", &[&url]).memory(64).connected().nameserver(address.into());
     guest.expect(0, &[BODY]).map(drop)
 }
 
-/// A setting that cannot be is said not to count. uhyve refuses it.
-fn misled(platform: &Platform<'_>) -> Result<()> {
+/// The guest warns of an invalid setting and ignores it. uhyve refuses the setting.
+fn ignores_invalid_setting(platform: &Platform<'_>) -> Result<()> {
     let guest = platform.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).connected();
     let texts = &["`nameserver=255.255.255.255` on the command line makes no sense", "refused"];
     guest.nameserver(Ipv4Addr::BROADCAST.into()).expect(1, texts).map(drop)
 }
 
-/// Reads a request and answers in chunks.
+/// Reads a request and sends a chunked response.
 fn answer(mut stream: &TcpStream) -> Result<()> {
     for line in BufReader::new(stream).lines() {
         if line?.is_empty() {
@@ -117,10 +124,10 @@ fn answer(mut stream: &TcpStream) -> Result<()> {
     Ok(())
 }
 
-/// A server with a certificate that is made for it; it is gone at the end.
-struct Secret(Child);
+/// An HTTPS server, which ends when this is dropped.
+struct HttpsServer(Child);
 
-impl Secret {
+impl HttpsServer {
     fn start(folder: &Path, port: u16) -> Result<Self> {
         let child = Command::new(OPENSSL)
             .args(["s_server", "-quiet", "-www", "-cert", "certificate", "-key", "key", "-accept"])
@@ -134,7 +141,7 @@ impl Secret {
     }
 }
 
-impl Drop for Secret {
+impl Drop for HttpsServer {
     fn drop(&mut self) {
         // If it has ended already there is nothing to kill.
         let _: std::io::Result<()> = self.0.kill();
@@ -142,8 +149,8 @@ impl Drop for Secret {
     }
 }
 
-/// It believes the server whose certificate it knows, and nobody else.
-fn secret(platform: &Platform<'_>) -> Result<()> {
+/// The client accepts a server whose certificate it knows, and no other one.
+fn verifies_certificate(platform: &Platform<'_>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let address = path::host_of(platform).context("the host has no address")?;
     let name = format!("subjectAltName=IP:{address}");
@@ -156,8 +163,8 @@ fn secret(platform: &Platform<'_>) -> Result<()> {
     let certificate = fs::read_to_string(folder.path().join("certificate"))?;
     let certificate: String = certificate.lines().filter(|line| !line.starts_with("--")).collect();
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    let _server = Secret::start(folder.path(), port)?;
-    http::patiently(|| http::connect((Ipv4Addr::LOCALHOST, port).into()))?;
+    let _server = HttpsServer::start(folder.path(), port)?;
+    http::with_retries(|| http::connect((Ipv4Addr::LOCALHOST, port).into()))?;
     let url = format!("https://{address}:{port}/");
     let client = || platform.guest("http_client", &[&url]).memory(64).connected();
     client().variable(&format!("HTTP_CLIENT_ROOT={certificate}")).expect(0, &["TLSv1.3"])?;

@@ -1,5 +1,4 @@
-//! A server that is reached by IPv6: by an address that its machine was told, the one it has anyway, and one in a router's
-//! network.
+//! A server that is reached over IPv6: by a configured address, its link-local address, and an autoconfigured address.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -13,37 +12,37 @@ use super::{http, packets, server_guest};
 use crate::test::platform::Platform;
 use crate::test::tap_nic::TapNic;
 
-/// By which routers show that they are on the same link (RFC 4861, section 6.1.2).
-const HOPS: u8 = 255;
+/// Hop limit of router advertisements, which shows that the router is on the same link (RFC 4861, section 6.1.2).
+const HOP_LIMIT: u8 = 255;
 
-/// By the address that the machine is told.
-pub(super) fn told(platform: &Platform<'_>) -> Result<()> {
+/// The address is configured.
+pub(super) fn configured(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let (addresses, gateway) = (vec![(IpAddr::V6(tap.guest_v6()), 64)], IpAddr::V6(tap.host_v6()));
     let nic = TapNic { addresses, gateway, ..tap.nic() };
     served(platform, nic, (tap.guest_v6(), PORT).into(), || Ok(()))
 }
 
-/// By the address that every machine has on its link.
-pub(super) fn link(platform: &Platform<'_>) -> Result<()> {
+/// The address is the link-local one.
+pub(super) fn link_local(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
-    served(platform, tap.nic(), link_local(&tap)?.into(), || Ok(()))
+    served(platform, tap.nic(), link_local_address(&tap)?.into(), || Ok(()))
 }
 
-/// By the address that the machine makes for itself in a network of which a router speaks.
-pub(super) fn router(platform: &Platform<'_>) -> Result<()> {
+/// The guest derives the address from a router advertisement.
+pub(super) fn autoconfigured(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
-    let guest = link_local(&tap)?;
+    let guest = link_local_address(&tap)?;
     let network = tap.routed_network()?;
     let address = SocketAddr::from((tap::own_address(network), PORT));
     served(platform, tap.nic(), address, || advertise(network, guest))
 }
 
-fn link_local(tap: &Tap) -> Result<SocketAddrV6> {
+fn link_local_address(tap: &Tap) -> Result<SocketAddrV6> {
     Ok(SocketAddrV6::new(tap.guest_link_local(), PORT, 0, tap.index()?))
 }
 
-/// Runs a server and asks it, again and again with something else in front.
+/// Runs a server and sends it requests until one succeeds, each after `before`.
 fn served(
     platform: &Platform<'_>,
     nic: TapNic,
@@ -52,17 +51,18 @@ fn served(
 ) -> Result<()> {
     let guest = platform.guest("httpd", &[]).memory(64).nic(nic);
     let ask = || {
-        let answer = http::patiently(|| before().and_then(|()| http::get_first(address, "/bytes/100000")))?;
+        let answer =
+            http::with_retries(|| before().and_then(|()| http::get_first(address, "/bytes/100000")))?;
         ensure!(answer.len() == 100_000, "{} bytes", answer.len());
         Ok(())
     };
     server_guest::during(&guest, ask, || http::exit(address)).map(drop)
 }
 
-/// Says what routers of a network say.
+/// Sends a router advertisement.
 fn advertise(network: [u16; 4], to: SocketAddrV6) -> Result<()> {
     let socket = socket(AddressFamily::INET6, SocketType::RAW, Some(ipproto::ICMPV6))?;
-    set_ipv6_unicast_hops(&socket, Some(HOPS))?;
+    set_ipv6_unicast_hops(&socket, Some(HOP_LIMIT))?;
     let to = SocketAddrV6::new(*to.ip(), 0, 0, to.scope_id());
     sendto(&socket, &packets::router_advertisement(network), SendFlags::empty(), &to)?;
     Ok(())

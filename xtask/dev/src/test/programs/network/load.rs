@@ -1,4 +1,4 @@
-//! Many connections: at the same time, and one after the other. Nothing is left of them.
+//! Many connections: at the same time, and one after the other. None of them leaks memory.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -13,28 +13,30 @@ use super::server_guest;
 use crate::test::platform::{Guest, Platform};
 use crate::test::schedule::Tests;
 
-/// The port of the server in its machine.
+/// The port of `httpd` in the guest.
 pub(super) const PORT: u16 = 8080;
 
-/// Connections at the same time, for which a process needs more descriptors than it usually may have.
+/// Number of connections at the same time.
 const AT_ONCE: usize = 1_000;
+
+/// Number of file descriptors that they need, which is above the usual limit.
 const DESCRIPTORS: u64 = 4_096;
 
-/// Connections one after the other.
+/// Number of connections one after the other.
 const IN_A_ROW: usize = 10_000;
 
-/// As many as there is time for where the processor is emulated.
+/// The same where the processor is emulated.
 const FEW_IN_A_ROW: usize = 2_000;
 
-/// How long they may take.
-const TIME: Duration = Duration::from_secs(240);
+/// Added to the time limit of other guests.
+const MORE_TIME: Duration = Duration::from_secs(240);
 
-/// How much memory a server may keep after clients are gone, in bytes: what was never used before. A connection that
-/// is forgotten is 16 KiB or more.
-const KEPT: u64 = 2 << 20;
+/// How much more memory a server may use after its clients are gone, in bytes: caches and fragments. A leaked connection is 16 KiB or
+/// more.
+const MAX_KEPT: u64 = 2 << 20;
 
-/// How long connections that have ended are remembered, up to 100 s if their peers are not heard of, with some to spare.
-const MEMORY_TIME: Duration = Duration::from_secs(150);
+/// Limit of the time until the memory is free again: connections stay up to 100 s in TIME-WAIT or without a response of their peer.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(150);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
     let in_a_row = if platform.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
@@ -45,13 +47,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     tests.add_unless(reason, name, move || in_a_row_of(platform, in_a_row));
 }
 
-/// A server for many clients, which may be idle for long.
+/// A server for many clients, with a long idle timeout.
 pub(super) fn httpd<'a>(platform: &'a Platform<'_>, mebibytes: u64) -> Guest<'a> {
-    let guest = platform.guest("httpd", &[]).memory(mebibytes).more_time(TIME);
+    let guest = platform.guest("httpd", &[]).memory(mebibytes).more_time(MORE_TIME);
     guest.variable("HTTPD_TIMEOUT=60000").variable("HTTPD_CONNECTIONS=4096")
 }
 
-/// Runs a test against a server, twice: the first time everything has its first time. The second one costs no memory.
+/// Runs a test twice against one server. The first run fills caches; the second one must not use more memory.
 pub(super) fn twice(
     path: &NetworkPath,
     guest: Guest<'_>,
@@ -59,16 +61,16 @@ pub(super) fn twice(
 ) -> Result<()> {
     let (guest, address) = path.reach(guest, PORT)?;
     let run = || {
-        http::get_patiently(address, "/")?;
+        http::get_with_retries(address, "/")?;
         test(address)?;
         let before = settled(address)?;
         test(address)?;
-        regained(address, before)
+        is_released(address, before)
     };
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
 
-/// The memory that the server has left, once it no longer becomes more.
+/// Free memory of the server, once it no longer grows.
 fn settled(address: SocketAddr) -> Result<u64> {
     let mut size = memory(address)?;
     loop {
@@ -81,25 +83,25 @@ fn settled(address: SocketAddr) -> Result<u64> {
     }
 }
 
-/// Waits until the server has as much memory left as before.
-fn regained(address: SocketAddr, before: u64) -> Result<()> {
+/// Waits until the server has as much free memory as before.
+fn is_released(address: SocketAddr, before: u64) -> Result<()> {
     let start = Instant::now();
     loop {
         let now = memory(address)?;
-        if now + KEPT >= before {
+        if now + MAX_KEPT >= before {
             return Ok(());
         }
         ensure!(
-            start.elapsed() < MEMORY_TIME,
-            "of {before} bytes {now} are left: clients that are gone have cost the rest"
+            start.elapsed() < RELEASE_TIMEOUT,
+            "of {before} bytes {now} are left: closed connections use the rest"
         );
         thread::sleep(Duration::from_millis(500));
     }
 }
 
-/// The largest block that the server could get.
+/// The largest block that the server could allocate.
 pub(super) fn memory(address: SocketAddr) -> Result<u64> {
-    let text = String::from_utf8(http::get_patiently(address, "/memory")?)?;
+    let text = String::from_utf8(http::get_with_retries(address, "/memory")?)?;
     text.trim().parse().with_context(|| text.clone())
 }
 
@@ -112,14 +114,14 @@ fn at_once(platform: &Platform<'_>) -> Result<()> {
     twice(&NetworkPath::best()?, httpd(platform, 512), open_many)
 }
 
-/// All stay open while each is answered three times: at once, and when all others are there, too.
+/// All connections stay open; each gets one response at once, and two more when all are open.
 fn open_many(address: SocketAddr) -> Result<()> {
     let open = || {
         let mut connection = Connection::new(address)?;
         connection.ask("GET /", b"")?;
         Ok(connection)
     };
-    let connections = (0..AT_ONCE).map(|_| http::patiently(open));
+    let connections = (0..AT_ONCE).map(|_| http::with_retries(open));
     let mut connections = connections.collect::<Result<Vec<_>>>()?;
     for _ in 0..2 {
         connections.iter_mut().try_for_each(|connection| connection.send("GET /bytes/1000", b""))?;
@@ -134,7 +136,7 @@ fn open_many(address: SocketAddr) -> Result<()> {
 fn in_a_row_of(platform: &Platform<'_>, count: usize) -> Result<()> {
     twice(&NetworkPath::best()?, httpd(platform, 64), |address| {
         (0..count / 2).try_for_each(|number| {
-            let answer = http::get_patiently(address, "/bytes/100");
+            let answer = http::get_with_retries(address, "/bytes/100");
             let answer = answer.with_context(|| format!("connection {number}"))?;
             ensure!(answer.len() == 100, "{} bytes", answer.len());
             Ok(())

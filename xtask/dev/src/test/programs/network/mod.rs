@@ -1,12 +1,12 @@
-//! Sockets: what `std::net` does inside of a machine, and what the host sees of servers and clients in it.
+//! Sockets: calls of `std::net` in a guest, and servers and clients in a guest as the host sees them.
 //!
 //! | module | |
 //! | --- | --- |
 //! | [`std_net`] | every call of `std::net`, compared with Linux |
-//! | [`servers`], [`http_client`] | our servers and our client, with well-behaved partners |
-//! | [`load`], [`faulty_clients`] | many connections, and clients that do not behave; neither may cost memory for good |
-//! | [`shutdown`], [`syn_flood`], [`ping_from_power_on`], [`streams`], [`ipv6`], [`shared_interrupt`] | what takes an interface of the host's own |
-//! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host gets at a guest, and what it says there |
+//! | [`servers`], [`http_client`] | the servers and the client of `examples` |
+//! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
+//! | [`shutdown`], [`syn_flood`], [`ping_from_power_on`], [`streams`], [`ipv6`], [`shared_interrupt`] | tests that need a tap |
+//! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host reaches a guest, and protocols |
 
 mod dns_server;
 mod faulty_clients;
@@ -35,29 +35,29 @@ use anyhow::Result;
 use crate::test::platform::Platform;
 use crate::test::schedule::Tests;
 
-/// How long anything may take that a guest does at once when it is not busy.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// Limit of a single operation on a connection. It only bounds how long a failed test hangs.
+const TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Tests of a guest on an interface of the host's own.
+/// Tests of a guest on a tap, by name.
 type OnATap = [(&'static str, fn(&Platform<'_>) -> Result<()>)];
 
-const FAREWELL: &OnATap = &[("what was written before the end arrives", shutdown::test)];
+const SHUTDOWN: &OnATap = &[("data written before exit arrives", shutdown::test)];
 
 const ON_A_TAP: &OnATap = &[
-    ("a flood of requests by nobody", syn_flood::test),
+    ("SYN flood from unreachable addresses", syn_flood::test),
     ("a ping every 2 ms from power-on", ping_from_power_on::test),
     ("streams both ways", streams::test),
 ];
 
 const IPV6: &OnATap = &[
-    ("IPv6, by an address that is told", ipv6::told),
-    ("IPv6, by the address of the link", ipv6::link),
-    ("IPv6, by a router's network", ipv6::router),
+    ("IPv6, configured address", ipv6::configured),
+    ("IPv6, link-local address", ipv6::link_local),
+    ("IPv6, router advertisement", ipv6::autoconfigured),
 ];
 
-const ONLY_QEMU: &OnATap = &[("devices that share a line of interrupts", shared_interrupt::test)];
+const ONLY_QEMU: &OnATap = &[("devices that share an interrupt line", shared_interrupt::test)];
 
-/// Repeats a call while it is interrupted: one with a time limit is, where the host's processes are stopped and go on.
+/// Repeats a call while it fails with EINTR: a call with a timeout does when the process is stopped and continued.
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -67,7 +67,7 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Tests everything that the host can be used for.
+/// Adds all tests that this host can run.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
     std_net::test(tests, platform);
     servers::test(tests, platform);
@@ -75,7 +75,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     load::test(tests, platform, long);
     faulty_clients::test(tests, platform);
     let reason = tap::reason_against();
-    on_a_tap(tests, platform, FAREWELL, reason.as_deref());
+    on_a_tap(tests, platform, SHUTDOWN, reason.as_deref());
     on_a_tap(tests, platform, ON_A_TAP, reason.as_deref());
     on_a_tap(tests, platform, IPV6, reason.as_deref().or(tap::reason_against_ipv6()));
     if !platform.is_uhyve() {
@@ -83,11 +83,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     }
 }
 
-/// Tests a little of everything, where the processor is emulated.
+/// Adds the tests for hosts that emulate the processor.
 pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     std_net::test_light(tests, platform);
     servers::test_light(tests, platform);
-    on_a_tap(tests, platform, FAREWELL, tap::reason_against().as_deref());
+    on_a_tap(tests, platform, SHUTDOWN, tap::reason_against().as_deref());
 }
 
 fn on_a_tap<'a>(

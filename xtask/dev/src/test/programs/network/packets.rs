@@ -1,4 +1,4 @@
-//! Packets that no socket of the host would send.
+//! Packets that are sent on raw sockets.
 
 use std::net::Ipv4Addr;
 
@@ -6,8 +6,7 @@ use std::net::Ipv4Addr;
 const IP_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
 
-/// A packet that asks for a connection (RFC 9293, section 3.1), in one of the older version whose checksum and length the
-/// host's kernel fills in.
+/// A SYN segment (RFC 9293, section 3.1) in an IPv4 packet whose checksum and length the host's kernel fills in.
 pub(super) fn syn(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), sequence: u32) -> Vec<u8> {
     let mut segment = Vec::with_capacity(TCP_HEADER);
     segment.extend(source.1.to_be_bytes());
@@ -28,11 +27,11 @@ pub(super) fn syn(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), sequenc
     packet
 }
 
-/// An echo request with a number (RFC 792); `mark` tells whose it is.
-pub(super) fn echo_request(mark: u16, number: u32) -> Vec<u8> {
+/// An ICMP echo request (RFC 792) with an identifier. The number is in the sequence number and in the data.
+pub(super) fn echo_request(identifier: u16, number: u32) -> Vec<u8> {
     let [_, _, high, low] = number.to_be_bytes();
     let mut message = vec![8, 0, 0, 0];
-    message.extend(mark.to_be_bytes());
+    message.extend(identifier.to_be_bytes());
     message.extend([high, low]);
     message.extend(number.to_be_bytes());
     message.extend([0x55; 48]);
@@ -41,23 +40,23 @@ pub(super) fn echo_request(mark: u16, number: u32) -> Vec<u8> {
     message
 }
 
-/// The number of an echo reply for `mark`, if the packet, header and all, is one.
-pub(super) fn echo_reply(mark: u16, packet: &[u8]) -> Option<u32> {
+/// The number in an echo reply, if an IPv4 packet is one with this identifier.
+pub(super) fn echo_reply(identifier: u16, packet: &[u8]) -> Option<u32> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     let message = packet.get(header..)?;
     let (kind, rest) = message.split_first()?;
-    let is_ours = *kind == 0 && rest.get(3..5)? == mark.to_be_bytes();
+    let is_ours = *kind == 0 && rest.get(3..5)? == identifier.to_be_bytes();
     let number = message.get(8..12)?.try_into().ok()?;
     is_ours.then(|| u32::from_be_bytes(number))
 }
 
-/// A router's message that everybody may have an address of their own in this network of 64 bits, for ten minutes (RFC
-/// 4861, sections 4.2 and 4.6.2). The host's kernel fills in the checksum.
+/// A router advertisement of a prefix of 64 bits for stateless address autoconfiguration, valid for ten minutes (RFC 4861,
+/// sections 4.2 and 4.6.2). The host's kernel fills in the checksum.
 pub(super) fn router_advertisement(network: [u16; 4]) -> Vec<u8> {
     let lifetime = 600_u32.to_be_bytes();
-    // It is no router for anything else.
+    // Router lifetime 0: it is no default router.
     let mut message = vec![134, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    // On this link, and for addresses of one's own.
+    // Prefix information option with the on-link and autonomous flags.
     message.extend([3, 4, 64, 0xc0]);
     message.extend(lifetime);
     message.extend(lifetime);
@@ -67,7 +66,7 @@ pub(super) fn router_advertisement(network: [u16; 4]) -> Vec<u8> {
     message
 }
 
-/// The checksum of the internet's protocols (RFC 1071) over a number of bytes that is even.
+/// The Internet checksum (RFC 1071) over an even number of bytes.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
     let mut sum: u32 = words.sum();
@@ -83,11 +82,11 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn sums_are_those_of_the_standard() {
+    fn checksum_is_that_of_rfc_1071() {
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         let packet = syn((Ipv4Addr::LOCALHOST, 1), (Ipv4Addr::BROADCAST, 80), 7);
         assert_eq!(packet.len(), 40);
-        // Sums are right if the sum over everything is none.
+        // The checksum over a message with a valid checksum is 0.
         let sum = checksum(&[&packet[12..20], &[0, 6, 0, 20], &packet[20..]].concat());
         assert_eq!(sum, 0);
         assert_eq!(checksum(&echo_request(3, 70_000)), 0);
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_told_from_the_rest() {
+    fn echo_reply_ignores_other_packets() {
         let mut packet = [&[0x45; 20][..], &echo_request(3, 70_000)].concat();
         assert_eq!(echo_reply(3, &packet), None);
         packet[20] = 0;

@@ -1,4 +1,4 @@
-//! A ping every two milliseconds from before the machine is switched on: a guest that loses an interrupt is deaf for good.
+//! An ICMP echo request every two milliseconds from before the machine starts: a driver that loses an interrupt stops receiving.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use super::tap::Tap;
 use super::{http, server_guest};
 use crate::test::platform::{Guest, Platform};
 
-/// How long it goes on when the server answers.
+/// How long requests continue once the server is up.
 const TIME: Duration = Duration::from_secs(5);
 
 pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
@@ -23,14 +23,14 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < TIME {
             http::get(address, "/bytes/20000")?;
-            // It is to be idle, too.
+            // The guest becomes idle between requests.
             thread::sleep(Duration::from_millis(7));
         }
         Ok(())
     })
 }
 
-/// Runs a guest that serves HTTP on the tap, with a test for when it answers, and pings all the time.
+/// Runs an HTTP server on the tap, pinged all the time, and a test once the server is up.
 pub(super) fn from_power_on(
     tap: &Tap,
     guest: &Guest<'_>,
@@ -43,13 +43,13 @@ pub(super) fn from_power_on(
         let pings = Pings::start(scope, tap.guest(), &end)?;
         let pings = &mut Some(pings);
         let run = |_: &_| {
-            http::get_patiently(address, "/")?;
+            http::get_with_retries(address, "/")?;
             pings.iter_mut().for_each(Pings::guest_is_up);
             test(address)?;
             pings.take().map_or(Ok(()), Pings::count)
         };
         let outcome = server_guest::from_power_on(guest, run, || http::exit(address));
-        // If it has come to nothing they are still there.
+        // After a failure the thread still runs.
         end.store(true, std::sync::atomic::Ordering::Release);
         outcome.map(drop)
     })

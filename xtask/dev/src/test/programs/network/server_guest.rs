@@ -1,4 +1,4 @@
-//! A server in a guest, from its beginning to its end.
+//! Life cycle of a guest that runs a server.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,30 +9,32 @@ use crate::test::child::Outcome;
 use crate::test::platform::{Guest, Started};
 use crate::test::report::note;
 
-/// What every server of ours prints when it is ready.
+/// Printed by every server of `examples` when it is ready.
 const READY: &str = "listening on";
 
-/// How much longer than others a guest may take that somebody talks to.
+/// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(60);
 
-/// How often a guest is told to end that does not answer, and how long it then has to end all the same.
-const FAREWELLS: usize = 3;
-const SOON: Duration = Duration::from_secs(5);
+/// How often a guest that does not respond is asked to end.
+const MAX_EXIT_REQUESTS: usize = 3;
 
-/// Runs a guest that serves. When it is ready the test begins; afterwards the guest is told to end, which must work, too.
+/// Time that a guest has to end although the response to the request was lost.
+const EXIT_TIME: Duration = Duration::from_secs(5);
+
+/// Runs a server. The test starts when the server is ready; afterwards `request_exit` asks the guest to end, with success.
 pub(super) fn during(
     guest: &Guest<'_>,
     test: impl FnOnce() -> Result<()>,
-    farewell: impl FnMut() -> Result<()>,
+    request_exit: impl FnMut() -> Result<()>,
 ) -> Result<Outcome> {
-    from_power_on(guest, |started| started.has_printed(READY.as_bytes()).and_then(|()| test()), farewell)
+    from_power_on(guest, |started| started.has_printed(READY.as_bytes()).and_then(|()| test()), request_exit)
 }
 
-/// As [`during`], with a test that begins as soon as the machine does.
+/// As [`during`], with a test that starts together with the machine.
 pub(super) fn from_power_on(
     guest: &Guest<'_>,
     test: impl FnOnce(&Started) -> Result<()>,
-    farewell: impl FnMut() -> Result<()>,
+    request_exit: impl FnMut() -> Result<()>,
 ) -> Result<Outcome> {
     let mut started = guest.clone().more_time(MORE_TIME).start()?;
     let tested = test(&started);
@@ -40,31 +42,31 @@ pub(super) fn from_power_on(
         let console = started.kill()?;
         return Err(error.context(console.to_string()));
     }
-    // The answer may be lost with the machine, the exit code is not.
-    let parted = part(&mut started, farewell)?;
-    let outcome = started.end().with_context(|| format!("the farewell: {parted:?}"))?;
+    // The machine may end before the response is transmitted; the exit code is never lost.
+    let response = end(&mut started, request_exit)?;
+    let outcome = started.end().with_context(|| format!("the request to end: {response:?}"))?;
     outcome.check(0, &[READY])?;
     Ok(outcome)
 }
 
-/// Tells a guest to end, once more if neither an answer nor the end comes: on the way either word may be lost.
-fn part(started: &mut Started, mut farewell: impl FnMut() -> Result<()>) -> Result<Result<()>> {
-    let mut parted = farewell();
-    for _ in 1..FAREWELLS {
-        let Err(error) = &parted else { break };
+/// Asks a guest to end. Repeats the request if neither a response nor the end follows, because either may be lost.
+fn end(started: &mut Started, mut request_exit: impl FnMut() -> Result<()>) -> Result<Result<()>> {
+    let mut response = request_exit();
+    for _ in 1..MAX_EXIT_REQUESTS {
+        let Err(error) = &response else { break };
         if ends_soon(started)? {
             break;
         }
         note(format!("the request to end is repeated: {error:#}"));
-        parted = farewell();
+        response = request_exit();
     }
-    Ok(parted)
+    Ok(response)
 }
 
 fn ends_soon(started: &mut Started) -> Result<bool> {
     let start = Instant::now();
     while !started.has_ended()? {
-        if start.elapsed() > SOON {
+        if start.elapsed() > EXIT_TIME {
             return Ok(false);
         }
         thread::sleep(Duration::from_millis(10));

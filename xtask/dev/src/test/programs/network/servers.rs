@@ -8,39 +8,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 
-use super::http::{self, Answer, Connection};
+use super::http::{self, Connection, Response};
 use super::path::{self, NetworkPath};
-use super::{PATIENCE, server_guest};
+use super::{TIMEOUT, server_guest};
 use crate::test::machine_types::Q35;
 use crate::test::platform::Platform;
 use crate::test::schedule::Tests;
 use xtask::process;
 
-/// Connections at a time.
+/// Number of connections at a time.
 const CLIENTS: usize = 32;
 
-/// Bytes of a large answer.
+/// Size of a large response, in bytes.
 const LARGE: usize = 1_000_000;
 
-/// What a client of an echo sends.
+/// Size of what a client of an echo server sends, in bytes.
 const ECHO: usize = 50_000;
 
-/// A large datagram; the largest ones are more than a packet of passt's can be.
+/// Size of a large datagram, in bytes; the largest possible ones do not fit into a packet of passt's.
 const LARGE_DATAGRAM: usize = 65_000;
 
-/// Servers end connections that are idle for some ten seconds. All must be made well within them.
-const MAKING: Duration = Duration::from_secs(5);
+/// Limit of the time to open all connections: servers close connections that are idle for some ten seconds.
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// How often connections are made that took longer, on a busy machine.
+/// Number of attempts to open them in time, on a busy machine.
 const ATTEMPTS: usize = 3;
 
-/// How much longer the guest may take then.
+/// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(120);
 
-/// After that long a datagram or its answer is lost.
-const LOST: Duration = Duration::from_millis(500);
+/// Time until a datagram or its echo counts as lost.
+const LOSS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A server, where it listens, what is done with it, and how it is told to end.
+/// A server, its port, the test, and the request to end.
 type Case = (&'static str, u16, fn(SocketAddr) -> Result<()>, fn(SocketAddr) -> Result<()>);
 
 const SERVERS: [Case; 4] = [
@@ -83,16 +83,16 @@ fn behind_a_port<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, case: Ca
     tests.add_unless(reason, format!("{platform}: {} behind -p", case.0), move || served(platform, case));
 }
 
-fn served(platform: &Platform<'_>, (name, port, test, farewell): Case) -> Result<()> {
+fn served(platform: &Platform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
     let path = NetworkPath::port()?;
     let (guest, address) = path.reach(platform.guest(name, &[]).memory(128), port)?;
-    // Where the machine is slow, httpd shall not find its clients idle while the others come.
+    // On a slow machine, httpd must not close idle connections while others are opened.
     let guest = guest.variable("HTTPD_TIMEOUT=60000").more_time(MORE_TIME);
-    server_guest::during(&guest, || test(address), || farewell(address)).map(drop)
+    server_guest::during(&guest, || test(address), || request_exit(address)).map(drop)
 }
 
-/// Makes connections, and talks over all of them at the same time. They are made one by one: QEMU lets one wait, and tells
-/// others to come back after seconds.
+/// Opens connections one by one, then uses all of them at the same time. QEMU holds one pending connection, and drops the SYN of
+/// others, which is repeated after seconds.
 fn at_once<C: Send>(
     open: impl Fn() -> Result<C>,
     talk: impl Fn(usize, C) -> Result<()> + Sync,
@@ -109,38 +109,38 @@ fn at_once<C: Send>(
     })
 }
 
-/// Connections, the first of which is not yet old when the last one is made.
+/// Opens connections, all of them within [`MAX_CONNECT_TIME`].
 fn all_at_once<C>(open: impl Fn() -> Result<C>) -> Result<Vec<C>> {
     let mut attempt = 0;
     loop {
         let start = Instant::now();
-        let connections = (0..CLIENTS).map(|_| http::patiently(&open)).collect::<Result<Vec<_>>>()?;
+        let connections = (0..CLIENTS).map(|_| http::with_retries(&open)).collect::<Result<Vec<_>>>()?;
         attempt += 1;
-        if start.elapsed() < MAKING || attempt == ATTEMPTS {
+        if start.elapsed() < MAX_CONNECT_TIME || attempt == ATTEMPTS {
             return Ok(connections);
         }
     }
 }
 
-/// A connection over which there was an answer.
+/// A connection on which one request was answered.
 fn greeted(address: SocketAddr, path: &str) -> Result<Connection> {
     let mut connection = Connection::new(address)?;
     connection.ask(&format!("GET {path}"), b"")?;
     Ok(connection)
 }
 
-/// Clients get what they ask for.
+/// Sequential clients get their responses.
 fn greetings(address: SocketAddr) -> Result<()> {
-    http::get_patiently(address, "/")?;
+    http::get_with_retries(address, "/")?;
     for _ in 0..3 {
         greeted(address, "/")?;
     }
     Ok(())
 }
 
-/// Clients at a time get what they ask for, and keep their connections.
+/// Concurrent clients get several responses on their connections.
 fn httpd(address: SocketAddr) -> Result<()> {
-    http::get_patiently(address, "/")?;
+    http::get_with_retries(address, "/")?;
     at_once(
         || greeted(address, "/"),
         |number, mut connection| {
@@ -155,9 +155,9 @@ fn httpd(address: SocketAddr) -> Result<()> {
     )
 }
 
-/// Notes are made, changed, found and removed; afterwards there is none.
+/// Concurrent clients create, change, find and remove notes; afterwards there is none.
 fn web(address: SocketAddr) -> Result<()> {
-    http::get_patiently(address, "/health")?;
+    http::get_with_retries(address, "/health")?;
     at_once(
         || greeted(address, "/health"),
         |number, mut connection| {
@@ -181,7 +181,7 @@ fn web(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Clients at a time get back what they send while they are still sending.
+/// Concurrent clients receive the echo while they are still sending.
 fn poll_server(address: SocketAddr) -> Result<()> {
     let hello = |mut stream: TcpStream| {
         let mut answer = [0; 2];
@@ -190,7 +190,7 @@ fn poll_server(address: SocketAddr) -> Result<()> {
         ensure!(answer == *b"hi", "{answer:?}");
         Ok(stream)
     };
-    http::patiently(|| hello(http::connect_first(address)?))?;
+    http::with_retries(|| hello(http::connect_first(address)?))?;
     at_once(
         || hello(http::connect(address)?),
         |number, stream| {
@@ -208,14 +208,14 @@ fn poll_server(address: SocketAddr) -> Result<()> {
     )
 }
 
-/// Says the word that ends it.
+/// Sends the line that ends `poll_server`.
 pub(super) fn end_poll_server(address: SocketAddr) -> Result<()> {
     let mut stream = http::connect(address)?;
     stream.write_all(b"exit\n")?;
     http::rest(&stream).map(drop)
 }
 
-/// Datagrams of all sizes come back to whom they came from.
+/// Datagrams of all sizes are returned to their senders.
 fn udp_echo(address: SocketAddr) -> Result<()> {
     at_once(
         || udp_socket(address),
@@ -230,10 +230,10 @@ fn udp_echo(address: SocketAddr) -> Result<()> {
     exchange(&udp_socket(address)?, &vec![7; LARGE_DATAGRAM])
 }
 
-/// Says so until it is heard: the port is gone with the guest.
+/// Repeats the request to end until it is answered, or the port is closed.
 fn end_udp_echo(address: SocketAddr) -> Result<()> {
     let (socket, start) = (udp_socket(address)?, Instant::now());
-    while start.elapsed() < PATIENCE && socket.send(b"exit").is_ok() {
+    while start.elapsed() < TIMEOUT && socket.send(b"exit").is_ok() {
         if socket.recv(&mut [0; 8]).is_ok() {
             break;
         }
@@ -244,20 +244,20 @@ fn end_udp_echo(address: SocketAddr) -> Result<()> {
 fn udp_socket(address: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(address)?;
-    socket.set_read_timeout(Some(LOST))?;
+    socket.set_read_timeout(Some(LOSS_TIMEOUT))?;
     Ok(socket)
 }
 
-/// Sends a datagram until it comes back: any of them may be lost.
+/// Sends a datagram until its echo arrives: each may be lost.
 fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Result<()> {
     let start = Instant::now();
     let mut answer = vec![0; LARGE_DATAGRAM + 1];
-    while start.elapsed() < PATIENCE {
-        // The host says so when nobody listens yet.
+    while start.elapsed() < TIMEOUT {
+        // The host reports an ICMP error if the port is not open yet.
         if socket.send(datagram).is_err() {
             continue;
         }
-        // What comes late is an answer to an earlier one.
+        // A late datagram is the echo of an earlier one.
         while let Ok(size) = socket.recv(&mut answer) {
             if answer.get(..size) == Some(datagram) {
                 return Ok(());
@@ -267,22 +267,22 @@ fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Result<()> {
     bail!("a datagram of {} bytes does not come back", datagram.len())
 }
 
-/// What people use.
+/// curl gets responses and sends a large body.
 fn curl(address: SocketAddr) -> Result<()> {
-    http::get_patiently(address, "/")?;
+    http::get_with_retries(address, "/")?;
     let url = format!("http://{address}");
     let curl = |words: &[&str]| {
-        let limit = PATIENCE.as_secs().to_string();
+        let limit = TIMEOUT.as_secs().to_string();
         process::output(
             Command::new("curl")
                 .args(["--silent", "--show-error", "--fail", "--max-time", &limit])
                 .args(words),
         )
     };
-    // One connection for both.
+    // Both requests use one connection.
     let text = curl(&["--write-out", "%{num_connects}\n", &url, &format!("{url}/bytes/3")])?;
     ensure!(text == "Hello from hermit\n1\nxxx0\n", "{text}");
-    // A large body is announced first.
+    // curl sends `Expect: 100-continue` before a large body.
     let body = "b".repeat(LARGE);
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("body");
@@ -290,6 +290,6 @@ fn curl(address: SocketAddr) -> Result<()> {
     let text = curl(&["--data-binary", &format!("@{}", file.display()), &format!("{url}/echo")])?;
     ensure!(text == body, "the echo of {LARGE} bytes has {}", text.len());
     let answer = Connection::new(address)?.ask("GET /", b"")?;
-    ensure!(answer == Answer { status: 200, body: b"Hello from hermit\n".to_vec() }, "{answer:?}");
+    ensure!(answer == Response { status: 200, body: b"Hello from hermit\n".to_vec() }, "{answer:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Devices of QEMU's classic PC that share one line of interrupts, all of them busy.
+//! Devices of QEMU's classic PC that share one interrupt line, all of them busy.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use super::{http, ping_from_power_on};
 use crate::test::platform::Platform;
 use crate::test::tap_nic::TapNic;
 
-/// Size of the disk.
+/// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
 
-/// How long they are busy.
+/// How long the devices are busy.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Every fourth slot has the same line; without messages devices have nothing else.
-const ON_THE_LINE: [&str; 3] = [",vectors=0,addr=4", "vectors=0,addr=8", "vectors=0,addr=0xc"];
+/// Properties that put the devices on one line: every fourth slot has the same one, and without vectors there is no MSI-X.
+const ON_ONE_LINE: [&str; 3] = [",vectors=0,addr=4", "vectors=0,addr=8", "vectors=0,addr=0xc"];
 
 pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
     let tap = Tap::new()?;
@@ -28,7 +28,7 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
     let contents: Vec<u8> =
         (0..SIZE).map(|place| u8::try_from(place / 512 % 251).unwrap_or_default()).collect();
     fs::write(&file, &contents)?;
-    let [network, disk, random] = ON_THE_LINE;
+    let [network, disk, random] = ON_ONE_LINE;
     let nic = TapNic { properties: network.to_owned(), ..tap.nic() };
     let guest = platform.guest("httpd", &[]).memory(64).nic(nic).variable("HTTPD_FILE=/dev/vda");
     let guest = guest.qemu_options(&[
@@ -42,7 +42,7 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
     ping_from_power_on::from_power_on(&tap, &guest, |address| busy(address, &contents))
 }
 
-/// Reads the disk and much else at the same time.
+/// Reads the disk and transfers data at the same time.
 fn busy(address: SocketAddr, contents: &[u8]) -> Result<()> {
     let start = Instant::now();
     thread::scope(|scope| {
@@ -53,7 +53,10 @@ fn busy(address: SocketAddr, contents: &[u8]) -> Result<()> {
             Ok::<_, anyhow::Error>(())
         });
         while start.elapsed() < TIME {
-            ensure!(http::get(address, "/file")? == contents, "the disk is not read as it is");
+            ensure!(
+                http::get(address, "/file")? == contents,
+                "the bytes that were read are not those of the disk"
+            );
         }
         network.join().map_err(|_| anyhow!("a client panicked"))?
     })

@@ -1,4 +1,4 @@
-//! A program that ends: what it has written arrives, and who waits for it learns that there is no more.
+//! A program that ends: its peers receive all that it has written, and the end of their connections.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -13,23 +13,24 @@ use crate::test::platform::Platform;
 /// The port of `httpd`.
 const PORT: u16 = 8080;
 
-/// More than the host takes before somebody reads it (64 KiB), less than the guest keeps for its second peer (256 KiB): when
-/// the first byte arrives, the program has written the last one.
+/// Size of the response in bytes. It is larger than the host's receive buffer (64 KiB) and smaller than the guest's send buffer
+/// (256 KiB): when the first byte arrives, the program has written the last one.
 const SIZE: usize = 200_000;
 
 pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
     let path = NetworkPath::Tap(Tap::new()?);
     let (guest, address) = path.reach(platform.guest("httpd", &[]).memory(64), PORT)?;
-    let mut parted = Ok(());
+    let mut received = Ok(());
     let end = || {
-        parted = farewell(address);
+        received = end_with_unsent_data(address);
         Ok(())
     };
     server_guest::during(&guest, || Ok(()), end)?;
-    parted
+    received
 }
 
-fn farewell(address: SocketAddr) -> Result<()> {
+/// Ends the server while a response is in its send buffer, and an idle connection is open.
+fn end_with_unsent_data(address: SocketAddr) -> Result<()> {
     let idle = http::connect(address)?;
     let mut large = Connection::new(address)?;
     let body = vec![b'x'; SIZE];
@@ -41,9 +42,9 @@ fn farewell(address: SocketAddr) -> Result<()> {
     is_over(&idle)
 }
 
-/// The connection has ended, and not because nobody was heard of.
+/// The connection has ended by FIN or RST, not by a timeout.
 fn is_over(stream: &TcpStream) -> Result<()> {
     let rest = http::rest(stream)?;
-    ensure!(rest.is_empty(), "{rest:?} came of itself");
+    ensure!(rest.is_empty(), "{rest:?} arrived without a request");
     Ok(())
 }

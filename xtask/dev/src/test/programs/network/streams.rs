@@ -1,4 +1,4 @@
-//! Streams in both directions at the same time: every byte arrives, in its place.
+//! TCP streams in both directions at the same time: every byte arrives, in order.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,16 +12,16 @@ use super::tap::Tap;
 use super::{http, server_guest, servers, uninterrupted};
 use crate::test::platform::Platform;
 
-/// The port of the server, which sends back what it gets.
+/// The port of `poll_server`, an echo server.
 const PORT: u16 = 7070;
 
-/// How many streams.
+/// Number of streams.
 const STREAMS: u64 = 4;
 
-/// How long they are written to.
+/// How long the client writes to each.
 const TIME: Duration = Duration::from_secs(4);
 
-/// Bytes that are written and compared at once: no multiple of any segment.
+/// Size of a write in bytes: no multiple of a segment's.
 const PIECE: usize = 50_000;
 
 pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
@@ -50,7 +50,7 @@ fn stream(address: SocketAddr, seed: u64) -> Result<()> {
     })
 }
 
-/// Writes for a while; how many bytes.
+/// Writes for [`TIME`]; returns the number of bytes.
 fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     let (mut pattern, start, mut total) = (Pattern(seed), Instant::now(), 0);
     while start.elapsed() < TIME {
@@ -62,7 +62,7 @@ fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     Ok(total)
 }
 
-/// Compares up to the end; how many bytes.
+/// Compares all bytes up to the end; returns their number.
 fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     let (mut pattern, mut buffer, mut total) = (Pattern(seed), vec![0; PIECE], 0);
     loop {
@@ -77,7 +77,7 @@ fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     }
 }
 
-/// Bytes that do not repeat (xorshift), and hold no line that would end the server.
+/// Pseudo-random bytes (xorshift) without a newline, so that no line ends the server.
 struct Pattern(u64);
 
 impl Iterator for Pattern {
@@ -97,7 +97,7 @@ mod tests {
     use super::Pattern;
 
     #[test]
-    fn patterns_differ() {
+    fn patterns_differ_by_seed() {
         let pattern = |seed| Pattern(seed).take(1000).collect::<Vec<_>>();
         assert_ne!(pattern(1), pattern(2));
         assert_ne!(pattern(1)[..500], pattern(1)[500..]);

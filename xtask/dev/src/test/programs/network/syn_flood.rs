@@ -1,4 +1,4 @@
-//! A flood of requests for connections by nobody: it costs no more memory than is set aside for it, and keeps nobody out.
+//! A SYN flood from addresses that do not answer: it uses a bounded part of the memory, and other clients are served.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::thread;
@@ -14,21 +14,23 @@ use super::tap::Tap;
 use super::{http, packets};
 use crate::test::platform::Platform;
 
-/// How long it lasts at least, and at most on a machine that is too busy to send so much.
+/// Duration of the flood.
 const TIME: Duration = Duration::from_secs(5);
-const MOST_TIME: Duration = Duration::from_secs(60);
 
-/// So many at once, then a pause: ten thousand a second.
+/// Limit of the duration on a machine that is too busy to send enough in [`TIME`].
+const MAX_TIME: Duration = Duration::from_secs(60);
+
+/// Segments that are sent at once, before a pause: ten thousand a second.
 const BATCH: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Fewer would be no flood.
-const LEAST: u32 = 5_000;
+/// Number of segments at least.
+const MIN_SEGMENTS: u32 = 5_000;
 
-/// How much of the memory it may cost while it lasts: the part that is set aside for buffers, and what goes with them.
+/// The flood may use one part in this many of the memory: the budget of buffers, and their management.
 const SHARE: u64 = 3;
 
-/// The guest's memory, in MiB: far less than the flood would take if nobody set it bounds.
+/// The guest's memory in MiB: far less than an unbounded backlog would take.
 const MEMORY: u64 = 64;
 
 pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
@@ -38,9 +40,9 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
         let before = memory(address)?;
         let during = thread::scope(|scope| {
             let flood = scope.spawn(move || flood(target, load::PORT));
-            let during = besieged(address, || !flood.is_finished());
+            let during = serve_during(address, || !flood.is_finished());
             let sent = flood.join().map_err(|_| anyhow::anyhow!("the flood panicked"))??;
-            ensure!(sent >= LEAST, "{sent} requests are no flood");
+            ensure!(sent >= MIN_SEGMENTS, "{sent} requests are no flood");
             during
         })?;
         ensure!(during >= before - before / SHARE, "of {before} bytes {during} are left during the flood");
@@ -48,8 +50,8 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
     })
 }
 
-/// Asks again and again while the flood lasts; the least memory that was left.
-fn besieged(address: SocketAddr, lasts: impl Fn() -> bool) -> Result<u64> {
+/// Sends requests while the flood lasts; returns the least free memory.
+fn serve_during(address: SocketAddr, lasts: impl Fn() -> bool) -> Result<u64> {
     let mut least = u64::MAX;
     while lasts() {
         let answer = http::get(address, "/bytes/10000").context("the server cannot be reached")?;
@@ -59,16 +61,16 @@ fn besieged(address: SocketAddr, lasts: impl Fn() -> bool) -> Result<u64> {
     Ok(least)
 }
 
-/// Sends requests with sources that are nobody's; how many.
+/// Sends SYN segments from addresses that do not answer; returns their number.
 fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
     let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW))?;
     let (start, mut count) = (Instant::now(), 0_u32);
-    while start.elapsed() < TIME || (count < LEAST && start.elapsed() < MOST_TIME) {
+    while start.elapsed() < TIME || (count < MIN_SEGMENTS && start.elapsed() < MAX_TIME) {
         for _ in 0..BATCH {
             count += 1;
-            let packet = packets::syn(nobody(count), (target, port), count);
+            let packet = packets::syn(source(count), (target, port), count);
             match sendto(&socket, &packet, SendFlags::empty(), &SocketAddrV4::new(target, 0)) {
-                // There is no more room on the way for now.
+                // The transmit queue is full.
                 Ok(_) | Err(Errno::NOBUFS) => {}
                 Err(error) => return Err(error).context("a packet cannot be sent"),
             }
@@ -78,8 +80,8 @@ fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
     Ok(count)
 }
 
-/// An address and a port of a network for measurements (RFC 2544), another one for each number: they jump about.
-fn nobody(number: u32) -> (Ipv4Addr, u16) {
+/// An address in the benchmarking network (RFC 2544) and a port, different for each number and not consecutive.
+fn source(number: u32) -> (Ipv4Addr, u16) {
     let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
     (Ipv4Addr::new(198, 18 | a & 1, b, c), u16::from_be_bytes([a | 0x80, d]))
 }
