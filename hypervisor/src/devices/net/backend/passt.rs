@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn relevant_messages_omits_noise() {
-        let text = "Failed to send 47 bytes to syslog\nDon't run as root. Changing to nobody...\n\
+        let text = "Failed to send 47 bytes to syslog\nDon't run as root. Changing user...\n\
                     Failed to send 62 bytes to syslog\nFailed to bind any port for '-t 80:80', exiting\n";
         assert_eq!(relevant_messages(text), "Failed to bind any port for '-t 80:80', exiting");
         assert_eq!(relevant_messages(&"x".repeat(10_000)).len(), 500);
