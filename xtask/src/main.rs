@@ -33,6 +33,9 @@ enum Command {
     /// Measure what things cost
     #[command(disable_help_flag = true)]
     Bench(Forwarded),
+    /// Write the tables of figures in documents from the record of measurements
+    #[command(disable_help_flag = true)]
+    Figures(Forwarded),
     /// Check formatting, clippy and the project's own rules
     #[command(disable_help_flag = true)]
     Lint(Forwarded),
@@ -62,9 +65,11 @@ fn main() -> ExitCode {
         Command::Run(arguments) => exit::of_guest(run::main(&arguments)),
         Command::Image(arguments) => exit::of_command(image::main(&arguments)),
         Command::Runner(arguments) => exit::of_guest(runner::main(&arguments)),
-        Command::Test(_) | Command::Bench(_) | Command::Lint(_) | Command::NetBench(_) => {
-            exit::of_command(become_xtask_dev())
-        }
+        Command::Test(_)
+        | Command::Bench(_)
+        | Command::Figures(_)
+        | Command::Lint(_)
+        | Command::NetBench(_) => exit::of_command(become_xtask_dev()),
     }
 }
 

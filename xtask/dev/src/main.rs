@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod figures;
 mod lint;
 mod test;
 
@@ -25,6 +26,8 @@ enum Command {
     Test(test::Arguments),
     /// Measure what things cost
     Bench(bench::Arguments),
+    /// Write the tables of figures in documents from the record of measurements
+    Figures,
     /// Check formatting, clippy and the project's own rules
     Lint(lint::Arguments),
     /// Measure the network, in a namespace that is made for it
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     exit::of_command(match command {
         Command::Test(arguments) => test::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
+        Command::Figures => figures::main(),
         Command::Lint(arguments) => lint::main(&arguments),
         Command::NetBench(plan) => bench::net::inside(&plan),
     })

@@ -50,14 +50,14 @@ impl Bench {
         let image = Some(self.hello_world.as_path());
         Ok(json!({
             "hello_world, stripped (bytes)": size,
-            "least memory of hello_world (MiB)": memory,
+            "minimum memory of hello_world (MiB)": memory,
             "instructions, reset to main, microvm": instructions(normal, Board::Microvm)?,
             "instructions, reset to main, pc": instructions(normal, Board::Pc)?,
             "instructions, reset to main, pc, 4 GiB": instructions(large, Board::Pc)?,
-            "start to the loader's output, microvm (us)": time(None, Board::Microvm)?,
-            "start to the greeting, microvm (us)": time(image, Board::Microvm)?,
-            "start to the loader's output, pc (us)": time(None, Board::Pc)?,
-            "start to the greeting, pc (us)": time(image, Board::Pc)?,
+            "exec to the loader's first output, microvm (us)": time(None, Board::Microvm)?,
+            "exec to the program's first output, microvm (us)": time(image, Board::Microvm)?,
+            "exec to the loader's first output, pc (us)": time(None, Board::Pc)?,
+            "exec to the program's first output, pc (us)": time(image, Board::Pc)?,
         }))
     }
 

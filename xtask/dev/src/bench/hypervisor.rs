@@ -126,10 +126,10 @@ impl Bench {
             }
         }
         let names = [
-            "start to the guest's first instruction (us)",
-            "start to the kernel's first instruction (us)",
-            "start to the greeting (us)",
-            "start to the end (us)",
+            "exec to the guest's first instruction (us)",
+            "exec to the kernel's first instruction (us)",
+            "exec to the program's first output (us)",
+            "exec to exit (us)",
         ];
         let of = |monitor: usize, figure: usize| {
             let runs = runs.iter().skip(monitor).step_by(MONITORS.len());
@@ -162,12 +162,12 @@ impl Bench {
         let qemu = fs::metadata(process::find(QEMU).ok_or_else(|| setup::packages::QEMU.missing())?)?.len();
         let size = stripped_size(&self.uhyve)?;
         Ok(vec![
-            ("resident beside the guest's memory, Rss (KiB)", row(|footprint| footprint.resident)),
-            ("the same, Pss (KiB)", row(|footprint| footprint.proportional)),
-            ("resident of the guest's memory (KiB)", row(|footprint| footprint.guest)),
+            ("Rss without guest memory (KiB)", row(|footprint| footprint.resident)),
+            ("Pss without guest memory (KiB)", row(|footprint| footprint.proportional)),
+            ("Rss of guest memory (KiB)", row(|footprint| footprint.guest)),
             ("threads", row(|footprint| footprint.threads)),
-            ("open descriptors", row(|footprint| footprint.descriptors)),
-            ("program's file, stripped (bytes)", [size, qemu, qemu]),
+            ("open file descriptors", row(|footprint| footprint.descriptors)),
+            ("executable, stripped (bytes)", [size, qemu, qemu]),
         ])
     }
 

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 
+use crate::figures::{self, Conditions, Record};
 use xtask::build::{self, BuildOptions};
 use xtask::target::FloatAbi;
 use xtask::uhyve::Engine;
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Also write the figures to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also write the figures to docs/figures.json, and the tables of documents that are made from it
+    #[arg(long)]
+    record: bool,
     #[command(flatten)]
     net: net::Choice,
 }
@@ -101,6 +105,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     } else {
         setup::ensure_with_qemu()?;
     }
+    let conditions = arguments.record.then(Conditions::detect).transpose()?;
     let mut figures = Map::new();
     for (suite, platform, name, measure) in SUITES {
         if arguments.wants(suite, platform) {
@@ -114,6 +119,12 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if let Some(conditions) = conditions {
+        let mut record = Record::read()?;
+        figures.iter().for_each(|(suite, figures)| record.set(suite, figures, &conditions));
+        record.write()?;
+        figures::main()?;
     }
     Ok(())
 }

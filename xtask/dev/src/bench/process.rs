@@ -97,13 +97,13 @@ impl Bench {
             runs.each_ref().map(|runs| median(runs.iter().map(figure).collect()))
         };
         Ok(vec![
-            ("start to the greeting (us)", medians(|run| run.0)),
+            ("exec to the program's first output, median (us)", medians(|run| run.0)),
             (
-                "the quickest start to the greeting (us)",
+                "exec to the program's first output, minimum (us)",
                 runs.each_ref().map(|runs| runs.iter().map(|run| run.0).min().unwrap_or_default()),
             ),
-            ("start to the end (us)", medians(|run| run.1)),
-            ("100 at once: from the first start to the last end (us)", self.crowd()?),
+            ("exec to exit, median (us)", medians(|run| run.1)),
+            ("100 at once: first exec to last exit (us)", self.crowd()?),
         ])
     }
 
@@ -137,9 +137,9 @@ impl Bench {
         ensure!(guest[0].children > 0 && linux[0].children == 0, "these are other processes than expected");
         let crowd = [waiting(Place::Guest, AT_ONCE)?, waiting(Place::Linux, AT_ONCE)?];
         Ok(vec![
-            ("memory of all processes, Pss (KiB)", [sum(&guest), sum(&linux)]),
-            ("of which uhyve's own (KiB)", [guest[0].first, 0]),
-            ("100 at once: memory of all processes, Pss (KiB)", crowd.each_ref().map(|all| sum(all))),
+            ("Pss of all processes (KiB)", [sum(&guest), sum(&linux)]),
+            ("Pss of the uhyve process (KiB)", [guest[0].first, 0]),
+            ("100 at once: Pss of all processes (KiB)", crowd.each_ref().map(|all| sum(all))),
         ])
     }
 }

@@ -10,6 +10,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
+use crate::figures;
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::{process, setup, workspace};
 
@@ -125,7 +126,7 @@ pub(crate) fn check_text() -> Result<()> {
     if !violations.is_empty() {
         bail!("{} violations of the project's rules", violations.len());
     }
-    Ok(())
+    figures::check()
 }
 
 /// Every Rust file with its content.

@@ -103,7 +103,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Whether a SAFETY comment only refers to another place.
 fn refers_elsewhere(line: &str) -> bool {
-    let Some(argument) = line.trim().strip_prefix("// SAFETY: ") else { return false };
+    let Some(argument) = line.trim().strip_prefix(concat!("// ", "SAFETY: ")) else { return false };
     let argument = argument.trim_end_matches('.');
     ["the caller's promise", "see above", "as above", "the same", "as before"].contains(&argument)
         || argument.starts_with("as for ")

@@ -18,8 +18,8 @@ const QEMU: [(Table, &str, f64); 15] = [
     (Table::Latency, "1 B, p50", 2.08),
     (Table::Latency, "16 KiB, p50", 1.20),
     (Table::Rates, "connections", 1.55),
-    (Table::Start, "first answered ping", 10.0),
-    (Table::Start, "first byte of HTTP", 10.0),
+    (Table::Start, "first ping reply", 10.0),
+    (Table::Start, "first HTTP byte", 10.0),
 ];
 
 /// The ratio that a row has under QEMU.

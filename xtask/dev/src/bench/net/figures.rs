@@ -60,11 +60,11 @@ impl Figures {
         self.rows.iter().filter(move |row| row.table == table)
     }
 
-    /// All of it, with the single runs.
-    pub(super) fn to_json(&self) -> Value {
+    /// All figures with their single runs, and what `ratios` returns for each row.
+    pub(super) fn to_json(&self, ratios: impl Fn(&Row) -> Value) -> Value {
         let mut tables = Map::new();
         for table in Table::ALL {
-            let rows = self.rows(table).map(|row| (row.name.clone(), row.to_json()));
+            let rows = self.rows(table).map(|row| (row.name.clone(), row.to_json(ratios(row))));
             tables.insert(table.to_string(), Value::Object(rows.collect()));
         }
         tables.insert("failures".to_owned(), json!(self.failures));
@@ -73,11 +73,11 @@ impl Figures {
 }
 
 impl Row {
-    fn to_json(&self) -> Value {
+    fn to_json(&self, ratios: Value) -> Value {
         let systems = self.runs.iter().map(|(system, runs)| {
             (system.to_string(), json!({ "median": self.median(*system), "runs": runs }))
         });
-        Value::Object(systems.collect())
+        Value::Object(systems.chain([("ratios".to_owned(), ratios)]).collect())
     }
 }
 
@@ -86,6 +86,7 @@ mod tests {
     use super::super::system::System;
     use super::super::topic::Table;
     use super::Figures;
+    use serde_json::Value;
 
     #[test]
     fn figures_of_runs_come_together() {
@@ -97,6 +98,6 @@ mod tests {
         assert_eq!(names, ["b", "a"]);
         let row = figures.rows(Table::Rates).next().unwrap();
         assert_eq!((row.median(System::Qemu), row.median(System::Linux)), (Some(4.0), None));
-        assert_eq!(figures.to_json()["in a second"]["b"]["QEMU"]["runs"][1], 9.0);
+        assert_eq!(figures.to_json(|_| Value::Null)["per second"]["b"]["QEMU"]["runs"][1], 9.0);
     }
 }

@@ -60,6 +60,6 @@ pub(crate) fn inside(plan: &Plan) -> Result<()> {
     if let Err(error) = plot::draw(&figures, &plan.choice.systems, &folder) {
         eprintln!("net: {error:#}");
     }
-    let text = serde_json::to_string(&figures.to_json())?;
+    let text = serde_json::to_string(&figures.to_json(table::ratios_of))?;
     fs::write(&plan.figures, text).with_context(|| format!("cannot write {}", plan.figures.display()))
 }

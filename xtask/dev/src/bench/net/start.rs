@@ -30,7 +30,7 @@ pub(super) fn measure(
     if system.is_machine() {
         wait_for_ping(server)?;
         if is_wanted {
-            figures.add(Table::Start, "first answered ping", system, milliseconds(server));
+            figures.add(Table::Start, "first ping reply", system, milliseconds(server));
         }
     }
     while ask(server.socket_address()).is_err() {
@@ -38,7 +38,7 @@ pub(super) fn measure(
         thread::sleep(Duration::from_millis(1));
     }
     if is_wanted {
-        figures.add(Table::Start, "first byte of HTTP", system, milliseconds(server));
+        figures.add(Table::Start, "first HTTP byte", system, milliseconds(server));
     }
     Ok(())
 }

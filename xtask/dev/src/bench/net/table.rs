@@ -1,5 +1,7 @@
 //! The figures as people read them.
 
+use serde_json::{Value, json};
+
 use super::aims;
 use super::figures::{Figures, Row};
 use super::system::System;
@@ -55,6 +57,15 @@ pub(super) fn print(figures: &Figures, systems: &[System]) {
     for failure in figures.failures() {
         println!("not measured: {failure}");
     }
+}
+
+/// The ratios of a row, and what each is to be at least.
+pub(super) fn ratios_of(row: &Row) -> Value {
+    let ratios = RATIOS.into_iter().filter_map(|ratio| {
+        let figures = json!({ "ratio": ratio.of(row)?, "aim": ratio.aim(row) });
+        Some((ratio.title.to_owned(), figures))
+    });
+    Value::Object(ratios.collect())
 }
 
 /// The ratios that these systems have.

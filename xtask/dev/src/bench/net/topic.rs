@@ -42,8 +42,8 @@ impl fmt::Display for Table {
         out.write_str(match self {
             Self::ToServer => "host to guest (MB/s)",
             Self::FromServer => "guest to host (MB/s)",
-            Self::Latency => "there and back (us)",
-            Self::Rates => "in a second",
+            Self::Latency => "round-trip time (us)",
+            Self::Rates => "per second",
             Self::Start => "from exec (ms)",
         })
     }

@@ -1,0 +1,70 @@
+//! `cargo xtask figures`: the tables and the picture of figures in documents, generated from the record of measurements.
+//!
+//! `cargo xtask bench --record` writes the record, `docs/figures.json`. A table stands in a Markdown file between the lines
+//! `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document differs from
+//! what the record says.
+
+mod markers;
+mod picture;
+mod record;
+mod tables;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use xtask::{process, workspace};
+
+pub(crate) use record::{Conditions, Record};
+
+/// The picture of the suite `core`, from the repository's root.
+const PICTURE: &str = "docs/figures/core.svg";
+
+/// Rewrites every file that is out of date.
+pub(crate) fn main() -> Result<()> {
+    for (file, text) in outdated()? {
+        let path = workspace::root().join(&file);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))
+            .and_then(|()| fs::write(&path, text))
+            .with_context(|| format!("cannot write {file}"))?;
+        eprintln!("figures: {file} is written");
+    }
+    Ok(())
+}
+
+/// Fails if a document differs from what the record says.
+pub(crate) fn check() -> Result<()> {
+    let files: Vec<String> = outdated()?.into_iter().map(|(file, _)| file).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    bail!("figures differ from {}: `cargo xtask figures` mends {}", record::FILE, files.join(", "))
+}
+
+/// Generated files that differ from what they should be, by path, with what they should contain.
+fn outdated() -> Result<Vec<(String, String)>> {
+    let record = Record::read()?;
+    let mut generated = Vec::new();
+    for file in documents()? {
+        let text = fs::read_to_string(workspace::root().join(&file));
+        let text = text.with_context(|| format!("cannot read {file}"))?;
+        let new = markers::replace(&text, |name| tables::markdown(name, &record));
+        generated.push((file.clone(), new.with_context(|| file.clone())?));
+    }
+    if let Some(svg) = picture::core(&record)? {
+        generated.push((PICTURE.to_owned(), svg));
+    }
+    let is_outdated = |(file, text): &(String, String)| {
+        fs::read_to_string(workspace::root().join(file)).ok().as_ref() != Some(text)
+    };
+    Ok(generated.into_iter().filter(is_outdated).collect())
+}
+
+/// Markdown files that git tracks and that are there.
+fn documents() -> Result<Vec<String>> {
+    let mut git = std::process::Command::new("git");
+    git.args(["ls-files", "*.md"]).current_dir(workspace::root());
+    let files = process::output(&mut git)?;
+    let exists = |file: &&str| workspace::root().join(file).is_file();
+    Ok(files.lines().filter(exists).map(str::to_owned).collect())
+}

@@ -1,0 +1,433 @@
+//! The tables of documents: which figures of the record each one shows, and how.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::record::Record;
+
+/// Maximum length of a line of text below a table.
+const MAX_LINE: usize = 120;
+
+/// A table with a row for each figure of a suite.
+#[derive(Debug)]
+struct Table {
+    /// Name in markers.
+    name: &'static str,
+    /// Suite in the record.
+    suite: &'static str,
+    /// Object of the suite's figures that has the rows; empty if the figures are the rows themselves.
+    part: &'static str,
+    /// Title of the first column.
+    title: &'static str,
+    /// Title of each further column, and the path of its value within a row, separated by `/`.
+    columns: &'static [(&'static str, &'static str)],
+    /// Name of each row in the record, and the aim that no suite has in its figures.
+    rows: &'static [(&'static str, &'static str)],
+}
+
+/// Columns of a table of the suite `net`. Ratios say how many times better the first system is.
+const NET_COLUMNS: &[(&str, &str)] = &[
+    ("uhyve", "uhyve/median"),
+    ("QEMU", "QEMU/median"),
+    ("Linux", "Linux/median"),
+    ("no TSO", "no TSO/median"),
+    ("veth", "veth/median"),
+    ("loopback", "loopback/median"),
+    ("QEMU : Linux", "ratios/QEMU:Linux/ratio"),
+    ("aim", "ratios/QEMU:Linux/aim"),
+    ("QEMU : no TSO", "ratios/QEMU:no TSO/ratio"),
+    ("uhyve : veth", "ratios/uhyve:veth/ratio"),
+    ("aim", "ratios/uhyve:veth/aim"),
+];
+
+/// Rows of throughput: sizes of messages.
+const MESSAGES: &[(&str, &str)] =
+    &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
+
+/// Every table but the README's, which takes rows of several suites.
+const TABLES: [Table; 11] = [
+    Table {
+        name: "boot",
+        suite: "boot",
+        part: "",
+        title: "figure",
+        columns: &[("measured", "")],
+        rows: &[
+            ("hello_world, stripped (bytes)", "below 250,000"),
+            ("minimum memory of hello_world (MiB)", "8"),
+            ("instructions, reset to main, microvm", "below 10 million"),
+            ("instructions, reset to main, pc", ""),
+            ("instructions, reset to main, pc, 4 GiB", "as with 128 MiB"),
+            ("exec to the loader's first output, microvm (us)", ""),
+            ("exec to the program's first output, microvm (us)", "below 80,000"),
+            ("exec to the loader's first output, pc (us)", ""),
+            ("exec to the program's first output, pc (us)", ""),
+        ],
+    },
+    Table {
+        name: "core",
+        suite: "core",
+        part: "",
+        title: "operation, instructions",
+        columns: &[("this kernel", "ours"), ("Linux guest", "linux"), ("aim", "aim")],
+        rows: &[
+            ("process::id", ""),
+            ("Instant::now", ""),
+            ("yield_now, alone", ""),
+            ("yield between two threads, both switches", ""),
+            ("condvar round trip between two threads", ""),
+            ("mpsc round trip", ""),
+            ("Mutex, uncontended", ""),
+            ("spawn + join, default stack", ""),
+            ("spawn + join, 64 KiB stack", ""),
+            ("Box of 64 bytes, alloc + free", ""),
+            ("Vec of 4 KiB, uninitialised", ""),
+            ("threads alive at once", ""),
+        ],
+    },
+    Table {
+        name: "core-process",
+        suite: "core, process",
+        part: "",
+        title: "operation, ns",
+        columns: &[
+            ("this kernel", "ours"),
+            ("Linux, 1 CPU", "linux"),
+            ("ratio", "ratio"),
+            ("aim", "aim"),
+            ("Linux, all CPUs", "linux, all CPUs"),
+        ],
+        rows: &[
+            ("process::id", ""),
+            ("Instant::now", ""),
+            ("yield_now, alone", ""),
+            ("yield between two threads, both switches", ""),
+            ("condvar round trip between two threads", ""),
+            ("mpsc round trip", ""),
+            ("Mutex, uncontended", ""),
+            ("spawn + join, default stack", ""),
+            ("spawn + join, 64 KiB stack", ""),
+            ("Box of 64 bytes, alloc + free", ""),
+            ("Vec of 4 KiB, uninitialised", ""),
+        ],
+    },
+    Table {
+        name: "heap",
+        suite: "heap",
+        part: "",
+        title: "threads and CPUs",
+        columns: &[("1", "1"), ("2", "2"), ("4", "4")],
+        rows: &[
+            ("own blocks: operations per millisecond", ""),
+            ("own blocks: shared locks per operation", ""),
+            ("handed over: operations per millisecond", ""),
+            ("handed over: shared locks per operation", ""),
+        ],
+    },
+    Table {
+        name: "hypervisor",
+        suite: "hypervisor",
+        part: "",
+        title: "figure",
+        columns: &[("uhyve, KVM", "uhyve, KVM"), ("QEMU, KVM", "QEMU, KVM"), ("QEMU, TCG", "QEMU, TCG")],
+        rows: &[
+            ("exec to the guest's first instruction (us)", ""),
+            ("exec to the kernel's first instruction (us)", ""),
+            ("exec to the program's first output (us)", ""),
+            ("exec to exit (us)", ""),
+            ("Rss without guest memory (KiB)", ""),
+            ("Pss without guest memory (KiB)", ""),
+            ("Rss of guest memory (KiB)", ""),
+            ("threads", ""),
+            ("open file descriptors", ""),
+            ("executable, stripped (bytes)", ""),
+        ],
+    },
+    Table {
+        name: "hypervisor-process",
+        suite: "hypervisor, process",
+        part: "",
+        title: "figure",
+        columns: &[("in uhyve", "uhyve"), ("on Linux", "linux")],
+        rows: &[
+            ("exec to the program's first output, median (us)", "10,000"),
+            ("exec to the program's first output, minimum (us)", ""),
+            ("exec to exit, median (us)", ""),
+            ("100 at once: first exec to last exit (us)", ""),
+            ("Pss of all processes (KiB)", "8,192 more than Linux"),
+            ("Pss of the uhyve process (KiB)", ""),
+            ("100 at once: Pss of all processes (KiB)", ""),
+        ],
+    },
+    Table {
+        name: "net-host-to-guest",
+        suite: "net",
+        part: "host to guest (MB/s)",
+        title: "host to guest, MB/s",
+        columns: NET_COLUMNS,
+        rows: MESSAGES,
+    },
+    Table {
+        name: "net-guest-to-host",
+        suite: "net",
+        part: "guest to host (MB/s)",
+        title: "guest to host, MB/s",
+        columns: NET_COLUMNS,
+        rows: MESSAGES,
+    },
+    Table {
+        name: "net-round-trip",
+        suite: "net",
+        part: "round-trip time (us)",
+        title: "round-trip time, µs",
+        columns: NET_COLUMNS,
+        rows: &[("1 B, p50", ""), ("1 B, p99", ""), ("16 KiB, p50", ""), ("16 KiB, p99", "")],
+    },
+    Table {
+        name: "net-rates",
+        suite: "net",
+        part: "per second",
+        title: "per second",
+        columns: NET_COLUMNS,
+        rows: &[("connections", ""), ("HTTP requests", "")],
+    },
+    Table {
+        name: "net-start",
+        suite: "net",
+        part: "from exec (ms)",
+        title: "from exec, ms",
+        columns: NET_COLUMNS,
+        rows: &[("first ping reply", ""), ("first HTTP byte", "")],
+    },
+];
+
+/// A row of the README's table: its name, a suite, and the paths of our figure and of the one to compare with, which is the
+/// figure of `other`.
+#[derive(Debug)]
+struct Headline {
+    name: &'static str,
+    suite: &'static str,
+    ours: &'static [&'static str],
+    other: &'static str,
+    theirs: &'static [&'static str],
+}
+
+/// The table `readme`.
+const HEADLINES: [Headline; 5] = [
+    Headline {
+        name: "image of hello_world, stripped (bytes)",
+        suite: "boot",
+        ours: &["hello_world, stripped (bytes)"],
+        other: "",
+        theirs: &[],
+    },
+    Headline {
+        name: "exec to the program's first output, in a process (µs)",
+        suite: "hypervisor, process",
+        ours: &["exec to the program's first output, median (us)", "uhyve"],
+        other: "the same program on Linux",
+        theirs: &["exec to the program's first output, median (us)", "linux"],
+    },
+    Headline {
+        name: "memory of a running program, in a process (Pss, KiB)",
+        suite: "hypervisor, process",
+        ours: &["Pss of all processes (KiB)", "uhyve"],
+        other: "the same program on Linux",
+        theirs: &["Pss of all processes (KiB)", "linux"],
+    },
+    Headline {
+        name: "condvar round trip between two threads (instructions)",
+        suite: "core",
+        ours: &["condvar round trip between two threads", "ours"],
+        other: "a Linux guest",
+        theirs: &["condvar round trip between two threads", "linux"],
+    },
+    Headline {
+        name: "HTTP requests per second, in a process",
+        suite: "net",
+        ours: &["per second", "HTTP requests", "uhyve", "median"],
+        other: "a process of Linux behind veth",
+        theirs: &["per second", "HTTP requests", "veth", "median"],
+    },
+];
+
+/// Returns the table with this name as Markdown, and below it how it was measured.
+pub(super) fn markdown(name: &str, record: &Record) -> Result<String> {
+    if name == "readme" {
+        return Ok(headlines(record));
+    }
+    let Some(table) = TABLES.iter().find(|table| table.name == name) else {
+        bail!(
+            "there is no table `{name}`: the tables are readme and {}",
+            TABLES.map(|it| it.name).join(", ")
+        );
+    };
+    let Some(figures) = record.figures(table.suite) else {
+        return Ok(wrap(&format!(
+            "Not recorded: `cargo xtask bench --record` records the suite \"{}\".",
+            table.suite
+        )));
+    };
+    let rows = if table.part.is_empty() { Some(figures) } else { figures.get(table.part) };
+    let rows = rows.with_context(|| format!("the suite {} has no {:?}", table.suite, table.part))?;
+    table.check_rows(rows)?;
+    let conditions = record.conditions(table.suite).unwrap_or_default();
+    Ok(format!("{}\n{}", table.markdown(rows), wrap(&conditions)))
+}
+
+impl Table {
+    /// Fails if there is a figure that the table does not show.
+    fn check_rows(&self, rows: &Value) -> Result<()> {
+        let recorded = rows.as_object().into_iter().flat_map(|rows| rows.iter());
+        // A value that is no number and has none describes the images.
+        let is_figure = |value: &Value| value.is_number() || value.is_object();
+        for (name, _) in recorded.filter(|(_, value)| is_figure(value)) {
+            if !self.rows.iter().any(|(row, _)| row == name) {
+                bail!("the table {} has no row {name:?}, which was measured", self.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn markdown(&self, rows: &Value) -> String {
+        let has_aims = self.rows.iter().any(|(_, aim)| !aim.is_empty());
+        let value = |row: &str, path: &str| at(rows.get(row)?, &path.split('/').collect::<Vec<_>>());
+        // A column without any figure is left out.
+        let columns: Vec<_> = self
+            .columns
+            .iter()
+            .filter(|(_, path)| self.rows.iter().any(|(row, _)| value(row, path).is_some()))
+            .collect();
+        let titles = columns.iter().map(|(title, _)| (*title).to_owned());
+        let mut cells = vec![[self.title.to_owned()].into_iter().chain(titles).collect::<Vec<_>>()];
+        for (name, _) in self.rows {
+            let figures = columns.iter().map(|(_, path)| value(name, path).map_or_else(String::new, number));
+            cells.push([(*name).to_owned()].into_iter().chain(figures).collect());
+        }
+        if has_aims {
+            let aims = ["aim"].into_iter().chain(self.rows.iter().map(|(_, aim)| *aim));
+            cells.iter_mut().zip(aims).for_each(|(row, aim)| row.push(aim.to_owned()));
+        }
+        lines(&cells)
+    }
+}
+
+fn headlines(record: &Record) -> String {
+    let mut cells = vec![["figure", "this system", "compared with", ""].map(str::to_owned).to_vec()];
+    for Headline { name, suite, ours, other, theirs } in HEADLINES {
+        let figures = record.figures(suite);
+        let of = |path: &[&str]| figures.and_then(|figures| at(figures, path)).map(number);
+        let ours = of(ours).unwrap_or_else(|| "not recorded".to_owned());
+        let theirs = if theirs.is_empty() { String::new() } else { of(theirs).unwrap_or_default() };
+        cells.push(vec![name.to_owned(), ours, theirs, other.to_owned()]);
+    }
+    lines(&cells)
+}
+
+/// The number behind a path of keys; an empty key is the value itself.
+fn at(value: &Value, path: &[&str]) -> Option<f64> {
+    let mut keys = path.iter().filter(|key| !key.is_empty());
+    keys.try_fold(value, |value, key| value.get(key))?.as_f64()
+}
+
+/// The rows of a table, the first of which is its heading.
+fn lines(rows: &[Vec<String>]) -> String {
+    let line = |cells: &Vec<String>| format!("| {} |\n", cells.join(" | ").replace("  ", " "));
+    let mut rows = rows.iter();
+    let Some(head) = rows.next() else { return String::new() };
+    let rule = format!("| --- |{}\n", " ---: |".repeat(head.len() - 1));
+    let body: String = rows.map(line).collect();
+    line(head) + &rule + &body
+}
+
+/// A figure with three digits at least, and commas between thousands.
+fn number(figure: f64) -> String {
+    let decimals = match figure.abs() {
+        figure if figure.fract().abs() < 1e-9 || figure >= 100.0 => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 5,
+    };
+    let text = format!("{figure:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    // A figure below 1 has as many decimals as it needs.
+    let fraction = if decimals == 5 { fraction.trim_end_matches('0') } else { fraction };
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}
+
+/// Text in lines of at most [`MAX_LINE`] characters.
+fn wrap(text: &str) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let word_length = word.chars().count();
+        if length > 0 && length + 1 + word_length > MAX_LINE {
+            out.push('\n');
+            length = 0;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += word_length;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Conditions, Record};
+    use super::{TABLES, markdown, number, wrap};
+    use serde_json::json;
+
+    #[test]
+    fn numbers_have_three_digits_and_commas() {
+        for (figure, text) in [
+            (0.0, "0"),
+            (0.0003, "0.0003"),
+            (1.9, "1.90"),
+            (30.84, "30.8"),
+            (344.4, "344"),
+            (6.0, "6"),
+            (243_192.0, "243,192"),
+            (1_234_567.8, "1,234,568"),
+        ] {
+            assert_eq!(number(figure), text);
+        }
+    }
+
+    #[test]
+    fn table_shows_each_recorded_figure() {
+        let mut record = Record::default();
+        let row = json!({ "ours": 848.4, "linux": 10_247.0, "aim": 600 });
+        let figures = json!({ "condvar round trip between two threads": row });
+        record.set("core", &figures, &Conditions::default());
+        let text = markdown("core", &record).unwrap();
+        assert!(text.contains("| condvar round trip between two threads | 848 | 10,247 | 600 |\n"), "{text}");
+        assert!(markdown("readme", &record).unwrap().contains("| 848 | 10,247 | a Linux guest |"));
+        record.set("core", &json!({ "a new figure": { "ours": 1 } }), &Conditions::default());
+        assert!(markdown("core", &record).is_err());
+    }
+
+    #[test]
+    fn suite_without_figures_is_not_recorded() {
+        for table in TABLES {
+            assert!(markdown(table.name, &Record::default()).unwrap().starts_with("Not recorded"));
+        }
+        assert!(markdown("unknown", &Record::default()).is_err());
+    }
+
+    #[test]
+    fn text_is_wrapped() {
+        let text = wrap(&"four ".repeat(40));
+        assert!(text.lines().count() == 2 && text.lines().all(|line| line.len() <= 120), "{text}");
+    }
+}
