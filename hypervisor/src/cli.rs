@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::{TypedValueParser, ValueParserFactory};
+use hermit_interface::time_limit::parse_seconds;
 
 use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
 use crate::config::{Config, CpuCount, DiskConfig, EngineKind, MemorySize, Variable};
@@ -56,7 +57,7 @@ pub struct Arguments {
     #[arg(long, value_name = "HOST:GUEST[:ro]")]
     mount: Vec<String>,
     /// Kill the guest after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<Duration>,
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
@@ -70,14 +71,6 @@ pub struct Arguments {
     /// Print messages about progress
     #[arg(long)]
     pub(crate) verbose: bool,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("{text} seconds is not a time limit"))
 }
 
 impl Arguments {

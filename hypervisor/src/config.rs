@@ -3,14 +3,11 @@
 pub mod network;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hermit_interface::MAX_CPUS;
-
+pub use hermit_interface::cpu_count::CpuCount;
 pub use hermit_interface::memory_size::MemorySize;
 
 use self::network::NetworkConfig;
@@ -72,39 +69,6 @@ pub enum EngineKind {
     Process,
 }
 
-/// Number of vCPUs, from 1 to [`MAX_CPUS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuCount(NonZeroU32);
-
-impl CpuCount {
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0.get()
-    }
-}
-
-impl Default for CpuCount {
-    fn default() -> Self {
-        Self(NonZeroU32::MIN)
-    }
-}
-
-impl fmt::Display for CpuCount {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(out)
-    }
-}
-
-impl FromStr for CpuCount {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse::<NonZeroU32>().ok().filter(|number| number.get() as usize <= MAX_CPUS);
-        number.map(Self).ok_or_else(|| format!("a machine has 1 to {MAX_CPUS} CPUs, not `{text}`"))
-    }
-}
-
 /// An environment variable, `KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable(OsString);
@@ -151,16 +115,8 @@ impl FromStr for DiskConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuCount, DiskConfig, Variable};
+    use super::{DiskConfig, Variable};
     use std::ffi::OsString;
-
-    #[test]
-    fn cpu_count_is_1_to_64() {
-        assert_eq!("64".parse::<CpuCount>().unwrap().get(), 64);
-        for text in ["0", "65", "-1", "two", ""] {
-            assert!(text.parse::<CpuCount>().unwrap_err().contains("1 to 64"), "{text}");
-        }
-    }
 
     #[test]
     fn variable_without_a_name_is_an_error() {

@@ -98,7 +98,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn one_program_must_be_meant() {
+    fn only_program_rejects_none_and_several() {
         let program = |name: &str| (name.to_owned(), PathBuf::from("/t").join(name));
         let folder = Path::new("/f");
         assert_eq!(only_program(vec![program("a")], folder).unwrap(), Path::new("/t/a"));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hermit_interface::exit::NOT_STARTED;
 
-use crate::run::Misuse;
+use crate::run::UsageError;
 
 /// Exit code of an invalid command line, as of clap.
 const USAGE: u8 = 2;
@@ -27,7 +27,7 @@ pub fn of_guest(result: Result<u8>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(if error.is::<Misuse>() { USAGE } else { NOT_STARTED })
+            ExitCode::from(if error.is::<UsageError>() { USAGE } else { NOT_STARTED })
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask image`: loader and image in one file that boots by itself.
+//! `cargo xtask image`: loader and image in one bootable file.
 //!
-//! A multiboot loader copies the file, from the header on, to the header's address; a PVH loader goes by the ELF
-//! segments. For both to find the image at the same address, the offset of each byte in the file minus its address
-//! is the same in the loader's part and in the image's.
+//! A multiboot boot loader copies the file, from the header on, to the header's address; a PVH boot loader loads the ELF segments.
+//! So that both place the image at the same address, file offset minus physical address is the same in the loader's part and in
+//! the image's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use object::{LittleEndian, U32, U64, pod};
 use crate::program::{self, Program};
 use crate::setup;
 
-/// Where the image lies in physical memory; the loader ends below.
+/// Physical address of the image; the loader ends below.
 const PAYLOAD_ADDRESS: u64 = 2 << 20;
 
-/// Starts the loader's record of a fused image; address and size follow.
+/// Magic number of the loader's record of a fused image; address and size of the image follow.
 const PAYLOAD_MAGIC: &[u8; 8] = b"HRMTPLD1";
 
 /// Options of `image`.
@@ -50,7 +50,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes the file at once: nobody ever sees a part of it.
+/// Writes the file atomically, by renaming a temporary file.
 fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let context = || format!("cannot write {}", output.display());
@@ -60,14 +60,14 @@ fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The loader's file with the image behind it.
+/// Returns the loader's file with the image appended.
 pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let header = FileHeader64::<LittleEndian>::parse(loader).context("the loader is no ELF file")?;
     let endian = LittleEndian;
     let segments = header.program_headers(endian, loader).context("the loader has no segments")?;
     let load = |segment: &&ProgramHeader64<LittleEndian>| segment.p_type(endian) == PT_LOAD;
     let [loaded] = segments.iter().filter(load).collect::<Vec<_>>()[..] else {
-        bail!("the loader has more or less than one segment");
+        bail!("the loader does not have exactly one segment");
     };
     let (offset, address) = (loaded.p_offset(endian), loaded.p_paddr(endian));
     ensure!(
@@ -97,7 +97,7 @@ pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let mut header = *header;
     header.e_phoff = number(size_of_val(&header) as u64);
     header.e_phnum.set(endian, 3);
-    // The sections are left behind.
+    // The fused file has no section headers.
     header.e_shoff = number(0);
     header.e_shnum.set(endian, 0);
     header.e_shstrndx.set(endian, 0);
@@ -107,10 +107,10 @@ pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// Starts the multiboot header.
+/// Magic number of the multiboot header.
 pub const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
 
-/// Has multiboot loaders copy all of the file: makes the header's end of the loaded part and of the zeroed part 0.
+/// Makes multiboot boot loaders copy the whole file: sets `load_end_addr` and `bss_end_addr` of the header to 0.
 fn load_whole_file(file: &mut [u8]) -> Result<()> {
     let magic = MULTIBOOT_MAGIC.to_le_bytes();
     let header =
@@ -119,10 +119,10 @@ fn load_whole_file(file: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Tells the loader where the image is.
+/// Writes address and size of the image into the loader's record.
 fn record(file: &mut [u8], size: u64) -> Result<()> {
     let places: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| bytes == PAYLOAD_MAGIC).collect();
-    let [(place, _)] = places[..] else { bail!("the loader has no place for an image") };
+    let [(place, _)] = places[..] else { bail!("the loader has no record for an image") };
     file[place + 8..place + 16].copy_from_slice(&PAYLOAD_ADDRESS.to_le_bytes());
     file[place + 16..place + 24].copy_from_slice(&size.to_le_bytes());
     Ok(())

@@ -1,4 +1,4 @@
-//! What `cargo xtask` does for users, and what the developers' commands in `xtask-dev` are built on.
+//! The commands of `cargo xtask` for users, and the modules on which the developers' commands in `xtask-dev` are built.
 
 #![forbid(unsafe_code)]
 

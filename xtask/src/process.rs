@@ -1,4 +1,4 @@
-//! Other programs: finding and running them.
+//! Child processes: finding programs and running them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,18 +9,18 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The cargo that runs us, else the one in `PATH`.
+/// Returns a command of the cargo that started this process, else of the one in `PATH`.
 pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
-/// The program's place in `PATH`.
+/// Finds a program in `PATH`.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Runs a command to its end. What it writes goes to our standard error: standard output is for results.
+/// Runs a command to its end. Its output goes to standard error, because standard output is for results.
 pub fn run(command: &mut Command) -> Result<()> {
     command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command.status().with_context(|| cannot_start(command))?;
@@ -30,7 +30,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end and gives what it wrote to standard output; its standard error is ours.
+/// Runs a command to its end and returns its standard output. Its standard error is that of this process.
 pub fn output(command: &mut Command) -> Result<String> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().with_context(|| cannot_start(command))?;
@@ -38,10 +38,10 @@ pub fn output(command: &mut Command) -> Result<String> {
         bail!("`{}` failed ({})", display(command), output.status);
     }
     String::from_utf8(output.stdout)
-        .with_context(|| format!("`{}` printed something that is no text", display(command)))
+        .with_context(|| format!("`{}` printed bytes that are not UTF-8", display(command)))
 }
 
-/// The children of a process, as long as both run.
+/// Returns the running children of a running process.
 pub fn children(parent: u32) -> Result<Vec<u32>> {
     let folder = format!("/proc/{parent}/task");
     let tasks = fs::read_dir(&folder).with_context(|| format!("cannot list {folder}"))?;
@@ -51,7 +51,7 @@ pub fn children(parent: u32) -> Result<Vec<u32>> {
     numbers.iter().map(|number| Ok(number.parse()?)).collect()
 }
 
-/// The command as one would type it.
+/// Formats the command as in a shell, with quotes.
 pub fn display(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(quote).collect::<Vec<_>>().join(" ")
@@ -73,12 +73,12 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn a_command_is_shown_as_typed() {
+    fn display_quotes_words_with_blanks() {
         assert_eq!(display(Command::new("a").args(["b c", "d"])), "a 'b c' d");
     }
 
     #[test]
-    fn output_is_captured_and_failure_reported() {
+    fn output_is_captured_and_failures_are_reported() {
         assert_eq!(output(Command::new("echo").arg("hi")).unwrap(), "hi\n");
         let message = run(&mut Command::new("false")).unwrap_err().to_string();
         assert!(message.contains("`false` failed"), "{message}");

@@ -1,4 +1,4 @@
-//! What is to be booted: an example, a crate, or an image that is there already.
+//! The program to boot: an example, a crate, or an image.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,28 +10,28 @@ use crate::build::{self, BuildOptions};
 use crate::target::FloatAbi;
 use crate::workspace;
 
-/// Options of every command that takes a program.
+/// Options of commands that take a program.
 #[derive(Debug, Default, clap::Args)]
 pub struct Program {
     /// Name of an example, folder of a crate, or an image
     #[arg(value_name = "EXAMPLE_OR_PATH")]
     pub name: PathBuf,
-    /// Build optimised
+    /// Build with the release profile
     #[arg(long)]
     pub release: bool,
-    /// Features of the crate to switch on
+    /// Features of the crate to enable
     #[arg(long, value_name = "FEATURES")]
     pub features: Vec<String>,
-    /// The program, if the crate has several
+    /// The binary, if the crate has several
     #[arg(long, value_name = "NAME")]
     pub bin: Option<String>,
-    /// Build without floating-point instructions, for a KVM that merely emulates processors
+    /// Build without floating-point instructions, for a KVM that emulates in software
     #[arg(long)]
     pub soft_float: bool,
 }
 
 impl Program {
-    /// The image's file, built if it comes from a crate.
+    /// Returns the file of the image, built first if a crate is named.
     pub fn build(&self) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
@@ -47,7 +47,7 @@ impl Program {
         }
     }
 
-    /// The crate's folder; `None` if an image is meant.
+    /// Returns the folder of the crate; `None` if an image is named.
     fn folder(&self) -> Result<Option<PathBuf>> {
         let example = self.name.to_str().and_then(workspace::example);
         if let Some(folder) = example {
@@ -71,7 +71,7 @@ impl Program {
     }
 }
 
-/// Refuses a file that is no image that the loader would boot.
+/// Reads an image and rejects one that the loader would not boot.
 pub fn check(file: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     match image::check(&bytes) {
@@ -80,7 +80,7 @@ pub fn check(file: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// The name by which a program is called: that of its file.
+/// Returns the `argv[0]` of a program: the name of its file.
 pub fn name_of(file: &Path) -> OsString {
     file.file_name().unwrap_or(file.as_os_str()).to_owned()
 }

@@ -1,4 +1,4 @@
-//! A guest under QEMU.
+//! Guests under QEMU: the command line, input, exit status and time limit.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,13 +23,13 @@ use hermit_interface::memory_size::MemorySize;
 /// QEMU's program.
 pub const QEMU: &str = packages::QEMU.program;
 
-/// How often a running guest is looked at.
-const POLL: Duration = Duration::from_millis(2);
+/// Interval at which a running guest is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Somebody pressed Ctrl-C.
+/// Set by the handler of Ctrl-C: running guests are killed.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Which of QEMU's machines.
+/// A machine type of QEMU (`-M`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Board {
     /// The smallest one, which starts fastest
@@ -40,7 +40,7 @@ pub enum Board {
 }
 
 impl Board {
-    /// The value of QEMU's option `-M`. What a PC has anyway and our kernel uses, `microvm` must be told to have.
+    /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless they are enabled.
     fn option(self) -> &'static str {
         match self {
             Self::Microvm => "microvm,pit=on,pic=on,rtc=on,isa-serial=on",
@@ -49,18 +49,18 @@ impl Board {
     }
 }
 
-/// What runs the processors.
+/// An accelerator of QEMU (`-accel`), which executes the code of the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accelerator {
-    /// QEMU translates the guest's code.
+    /// QEMU translates it.
     #[default]
     Tcg,
-    /// The host's kernel, which may need hardware for it.
+    /// The host's kernel runs it, on hardware or in software emulation.
     Kvm,
 }
 
 impl Accelerator {
-    /// The value of QEMU's option `-accel`.
+    /// Returns the value of QEMU's option `-accel`.
     fn option(self) -> &'static str {
         match self {
             Self::Tcg => "tcg",
@@ -69,61 +69,61 @@ impl Accelerator {
     }
 }
 
-/// What runs, on which machine.
+/// A guest and its machine.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    /// What QEMU boots: the loader, or a loader fused with its image.
+    /// The file that QEMU boots: the loader, or a loader fused with its image.
     pub kernel: PathBuf,
     /// The image for the loader.
     pub image: Option<PathBuf>,
-    /// The kind of machine.
+    /// Machine type.
     pub board: Board,
-    /// What runs its processors.
+    /// Accelerator.
     pub accelerator: Accelerator,
-    /// The machine's memory.
+    /// Memory of the machine.
     pub memory: MemorySize,
-    /// The machine's CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// The name by which the program is called.
+    /// The program's `argv[0]`.
     pub name: OsString,
     /// The program's arguments.
     pub arguments: Vec<OsString>,
     /// The program's environment, each `KEY=VALUE`.
     pub environment: Vec<OsString>,
-    /// Kill the guest after so long.
+    /// Time limit, after which the guest is killed.
     pub timeout: Option<Duration>,
     /// Print QEMU's command line.
     pub verbose: bool,
-    /// More options of QEMU.
-    pub more: Vec<String>,
-    /// Words for the kernel, in front of what is for the program.
-    pub words: Vec<String>,
+    /// Further options of QEMU.
+    pub extra_options: Vec<String>,
+    /// Options of the kernel on its command line.
+    pub kernel_options: Vec<String>,
 }
 
-/// What the guest reads.
+/// Standard input of a guest.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// What we read.
-    Ours,
-    /// These bytes.
+    /// The standard input of this process.
+    Inherit,
+    /// These bytes, then the end of file.
     Bytes(Vec<u8>),
 }
 
 /// How a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(u8),
-    /// It ran for too long and was killed.
+    /// It reached its time limit and was killed.
     TimedOut,
     /// Ctrl-C was pressed and it was killed.
     Interrupted,
-    /// QEMU ended without the guest having given a status: it was reset, or QEMU did not like its options.
+    /// QEMU exited before the guest wrote a status: the machine was reset, or QEMU rejected its options.
     NoStatus,
 }
 
 impl Guest {
-    /// A guest with the usual machine.
+    /// Returns a guest with the default machine: microvm, one CPU, TCG.
     pub fn new(kernel: PathBuf, image: Option<PathBuf>, name: OsString) -> Self {
         Self {
             kernel,
@@ -137,24 +137,24 @@ impl Guest {
             environment: Vec::new(),
             timeout: None,
             verbose: false,
-            more: Vec::new(),
-            words: Vec::new(),
+            extra_options: Vec::new(),
+            kernel_options: Vec::new(),
         }
     }
 
-    /// With more options of QEMU.
+    /// Adds options of QEMU.
     pub fn with_options(mut self, options: &[&str]) -> Self {
-        self.more.extend(options.iter().map(|&option| option.to_owned()));
+        self.extra_options.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
-    /// With a word for the kernel.
-    pub fn with_word(mut self, word: &str) -> Self {
-        self.words.push(word.to_owned());
+    /// Adds an option of the kernel.
+    pub fn with_kernel_option(mut self, option: &str) -> Self {
+        self.kernel_options.push(option.to_owned());
         self
     }
 
-    /// Runs the guest to its end; what it prints goes to our standard output.
+    /// Runs the guest until it exits; its output goes to the standard output of this process.
     pub fn run(&self, input: Input) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let mut child = self.start(folder.path(), Stdio::inherit(), Stdio::inherit())?;
@@ -162,7 +162,7 @@ impl Guest {
         self.wait(&mut child, folder.path())
     }
 
-    /// Runs the guest to its end and returns what it printed, and what QEMU had to say.
+    /// Runs the guest until it exits, and returns its output followed by the standard error of QEMU.
     pub fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let mut child = self.start(folder.path(), Stdio::piped(), Stdio::piped())?;
@@ -177,7 +177,7 @@ impl Guest {
         Ok((end?, text))
     }
 
-    /// Runs the guest until it prints something and returns how long that took.
+    /// Runs the guest until its first byte of output and returns the time since QEMU was started.
     pub fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let start = Instant::now();
@@ -185,7 +185,7 @@ impl Guest {
         let mut output = child.stdout.take().context("the guest has no output")?;
         let first = output.read_exact(&mut [0]);
         let time = start.elapsed();
-        // It may have ended in this moment; then there is nothing to kill.
+        // Killing fails if it has exited meanwhile, which is as good.
         let _: io::Result<()> = child.kill();
         child.wait().context("cannot wait for QEMU")?;
         first.context("the guest printed nothing")?;
@@ -204,7 +204,8 @@ impl Guest {
         })
     }
 
-    /// The way QEMU is called, with its files in `folder`. The last two devices are how the guest ends, see `hermit_interface::exit`.
+    /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest exits, see
+    /// [`hermit_interface::exit`].
     pub fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
         qemu.args([
@@ -228,7 +229,7 @@ impl Guest {
         ]);
         qemu.arg("-kernel").arg(&self.kernel);
         if let Some(image) = &self.image {
-            // QEMU takes commas in this name for separators, and multiboot loaders see blanks as such.
+            // In this option QEMU separates files by commas; a multiboot loader separates the path from arguments by a blank.
             let link = folder.join("image");
             let image = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
             std::os::unix::fs::symlink(&image, &link).context("cannot make a link in a temporary folder")?;
@@ -244,7 +245,7 @@ impl Guest {
             "-device",
             &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01"),
         ]);
-        qemu.args(&self.more);
+        qemu.args(&self.extra_options);
         Ok(qemu)
     }
 
@@ -253,12 +254,12 @@ impl Guest {
         line.argv0(self.name.as_bytes());
         self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
         self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
-        let words = self.words.iter().flat_map(|word| [word.as_bytes(), b" "].concat());
-        words.chain(line.finish()).collect()
+        let options = self.kernel_options.iter().flat_map(|option| [option.as_bytes(), b" "].concat());
+        options.chain(line.finish()).collect()
     }
 
-    /// Why a guest that runs since `start` must be killed, if it must.
-    fn must_end(&self, start: Instant) -> Option<End> {
+    /// Returns the reason to kill a guest that has run since `start`, if there is one.
+    fn reason_to_kill(&self, start: Instant) -> Option<End> {
         if INTERRUPTED.load(Ordering::Relaxed) {
             return Some(End::Interrupted);
         }
@@ -269,13 +270,13 @@ impl Guest {
     fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {
         let start = Instant::now();
         while child.try_wait().context("cannot wait for QEMU")?.is_none() {
-            if let Some(end) = self.must_end(start) {
-                // It may have ended in this moment; then there is nothing to kill.
+            if let Some(end) = self.reason_to_kill(start) {
+                // Killing fails if it has exited meanwhile, which is as good.
                 let _: io::Result<()> = child.kill();
                 child.wait().context("cannot wait for QEMU")?;
                 return Ok(end);
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         if INTERRUPTED.load(Ordering::Relaxed) {
             return Ok(End::Interrupted);
@@ -284,7 +285,7 @@ impl Guest {
     }
 }
 
-/// The status that a guest with files in `folder` gave before it ended, if it gave one.
+/// Returns the exit status that a guest wrote to its file in `folder`, if it wrote one.
 pub fn status(folder: &Path) -> Option<u8> {
     match fs::read(status_file(folder)).unwrap_or_default()[..] {
         [status] => Some(status),
@@ -292,16 +293,16 @@ pub fn status(folder: &Path) -> Option<u8> {
     }
 }
 
-/// All of a guest's input as its console expects it, with the mark of the end.
+/// Encodes all input of a guest for its console, with the end of file.
 pub fn quoted(mut bytes: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::new();
-    // Memory takes all bytes.
+    // Writing to a vector does not fail.
     relay(&mut bytes, &mut quoted).unwrap_or_default();
     quoted
 }
 
-/// The options that give a machine with PCI one more disk, written `FILE` or `FILE:ro`.
-pub fn disk(number: usize, disk: &str) -> [String; 4] {
+/// Returns the options of a virtio disk of a machine with PCI; `disk` is `FILE` or `FILE:ro`.
+pub fn disk_options(number: usize, disk: &str) -> [String; 4] {
     let (file, read_only) = disk.strip_suffix(":ro").map_or((disk, "off"), |file| (file, "on"));
     let file = quote_commas(Path::new(file));
     [
@@ -312,7 +313,7 @@ pub fn disk(number: usize, disk: &str) -> [String; 4] {
     ]
 }
 
-/// A path as a value among others that commas separate.
+/// Escapes commas, which separate the parts of QEMU's options.
 fn quote_commas(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
@@ -321,21 +322,21 @@ fn status_file(folder: &Path) -> PathBuf {
     folder.join("status")
 }
 
-/// Hands the input on, in a thread that ends when the guest does or when this program does.
+/// Copies the input to the guest, in a thread that ends with the guest or with this process.
 fn feed(child: &mut Child, input: Input) {
     let Some(mut pipe) = child.stdin.take() else { return };
     thread::spawn(move || {
-        // A guest that has ended reads no more: nothing is left to be done about an error.
+        // Writing fails when the guest has exited; then the rest of the input is not needed.
         let _: io::Result<()> = match input {
-            Input::Ours => relay(&mut io::stdin().lock(), &mut pipe),
+            Input::Inherit => relay(&mut io::stdin().lock(), &mut pipe),
             Input::Bytes(bytes) => relay(&mut bytes.as_slice(), &mut pipe),
         };
-        // The pipe stays open: QEMU would take its end for the end of the console.
+        // The pipe stays open: QEMU closes the console when its standard input is closed.
         std::mem::forget(pipe);
     });
 }
 
-/// Copies bytes, quoted as the guest's console expects them, and says where they end.
+/// Copies bytes, encoded for the guest's console, and appends the end of file.
 fn relay(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
@@ -359,23 +360,23 @@ fn quote(byte: u8) -> impl Iterator<Item = u8> {
 
 fn drain(mut pipe: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before an error counts.
+    // The bytes that were read before an error are returned.
     let _: io::Result<usize> = pipe.read_to_end(&mut bytes);
     bytes
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{disk, quoted};
+    use super::{disk_options, quoted};
 
     #[test]
-    fn a_disk_may_have_any_name() {
-        assert_eq!(disk(1, "a,b:ro")[1], "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
-        assert_eq!(disk(0, "ro")[1], "if=none,id=disk0,format=raw,read-only=off,file=ro");
+    fn disk_options_escape_commas() {
+        assert_eq!(disk_options(1, "a,b:ro")[1], "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
+        assert_eq!(disk_options(0, "ro")[1], "if=none,id=disk0,format=raw,read-only=off,file=ro");
     }
 
     #[test]
-    fn input_is_quoted_and_ended() {
+    fn input_is_quoted_and_ends_with_end_of_file() {
         assert_eq!(quoted(b"a\x04\x16\r\n"), b"a\x16\x04\x16\x16\x16\r\n\x04");
     }
 }

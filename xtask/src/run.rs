@@ -9,48 +9,51 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, bail};
+use hermit_interface::cpu_count::CpuCount;
 use hermit_interface::exit::NOT_STARTED;
+use hermit_interface::memory_size::MemorySize;
+use hermit_interface::port_forward::PortForward;
+use hermit_interface::time_limit::parse_seconds;
 
-use crate::network::{self, Port};
+use crate::network;
 use crate::process;
 use crate::program::{self, Program};
 use crate::qemu::{self, Board, End, Guest, INTERRUPTED, Input, QEMU};
 use crate::setup;
 use crate::uhyve::{self, Engine, Uhyve};
-use hermit_interface::memory_size::MemorySize;
 
-/// Exit code of a guest that ran for too long, as of timeout(1).
+/// Exit code of a guest that reached its time limit, as of timeout(1).
 const TIMED_OUT: u8 = 124;
 
-/// Exit code after Ctrl-C, as in a shell.
-const INTERRUPT: u8 = 128 + 2;
+/// Exit code after Ctrl-C (SIGINT), as in a shell.
+const SIGINT_EXIT: u8 = 128 + 2;
 
 /// Options of `run`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The guest's exit code is the command's. 2: the command line is wrong; 124: the time limit was reached; 125: the \
-                  guest could not be started or ended without a status; 130: Ctrl-C."
+    after_help = "The exit code is that of the guest. 2: the command line is invalid; 124: the time limit was reached; 125: the guest \
+                  could not be started or ended without a status; 130: Ctrl-C."
 )]
 pub struct Arguments {
     #[command(flatten)]
     program: Program,
     #[command(flatten)]
-    machine: Machine,
+    vm: VmOptions,
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 }
 
-/// The machine, as `run` and the runner describe it.
+/// Options of the virtual machine, which `run` and the runner share.
 #[derive(Debug, Default, clap::Args)]
-pub struct Machine {
-    /// Where to run it; auto takes the best that this host offers
+pub(crate) struct VmOptions {
+    /// What runs the machine; auto takes the best that this host offers
     #[arg(long, value_enum, default_value_t)]
     platform: Platform,
     /// CPUs of the machine, 1 to 64
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    cpus: u32,
-    /// Which of QEMU's machines; microvm unless there are disks or a network, which only pc has
+    #[arg(long, value_name = "N", default_value_t)]
+    cpus: CpuCount,
+    /// QEMU's machine type; microvm unless there are disks or a network, which only pc has
     #[arg(long, value_enum)]
     board: Option<Board>,
     /// Memory of the machine, such as 64M or 1G
@@ -62,26 +65,26 @@ pub struct Machine {
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
     #[arg(long, value_name = "FILE[:ro]")]
     block: Vec<String>,
-    /// Pass a port of the host on to the guest, such as 8080:80; TCP, or UDP with /udp at its end
+    /// Forward a port of the host to the guest, such as 8080:80; TCP, or UDP with /udp at its end
     #[arg(short = 'p', long = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
-    ports: Vec<Port>,
-    /// The network: user (by sockets of the host; -p implies it), passt (that of uhyve by name), a tap of the host, or none. Under uhyve
-    /// with commas behind passt and tap=NAME: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
+    ports: Vec<PortForward>,
+    /// The network: user (connections through sockets of the host; -p implies it), passt (the same, under uhyve only), tap=NAME (a
+    /// tap of the host), or none. Under uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY=VALUE...]")]
     net: Option<String>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 is any that is free
+    /// Wait for gdb on this port of the host before the first instruction; 0 takes a free port
     #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
-    /// Kill the guest after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Kill the guest after this time
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
-    /// Print the command line of QEMU or uhyve, and why that one
+    /// Print the command line of QEMU or uhyve, and the reason for that choice
     #[arg(long)]
     verbose: bool,
-    /// Another loader
+    /// The loader to boot with, in place of the installed one
     #[arg(long, hide = true)]
     loader: Option<PathBuf>,
-    /// Leave it to the loader to refuse a bad image
+    /// Skip the check of the image, so that the loader rejects an invalid one
     #[arg(long, hide = true)]
     no_check: bool,
 }
@@ -91,14 +94,15 @@ enum Platform {
     /// uhyve, on KVM where that runs code at full speed, else in a process; QEMU where neither works
     #[default]
     Auto,
-    /// uhyve on KVM, even if KVM merely emulates
+    /// uhyve on KVM, even if KVM emulates in software
     Kvm,
-    /// uhyve without KVM, in a process that may do next to nothing, at full speed
+    /// uhyve without KVM, in a sandboxed process, at full speed
     Process,
-    /// QEMU, without KVM
+    /// QEMU with TCG, without KVM
     Qemu,
 }
 
+/// Parses an environment variable, which has a name.
 fn variable(text: &str) -> Result<OsString, String> {
     match text.split_once('=') {
         Some((key, _)) if !key.is_empty() => Ok(text.into()),
@@ -106,93 +110,86 @@ fn variable(text: &str) -> Result<OsString, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().map_err(|_| format!("`{text}` is no number of seconds"))?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("{text} seconds is no time limit"))
-}
-
 /// Runs the guest that `arguments` describe and returns its exit code.
 pub fn main(arguments: &Arguments) -> Result<u8> {
-    arguments.machine.check()?;
+    let vm = &arguments.vm;
+    vm.check()?;
     setup::ensure()?;
-    // Before anything is built: what runs the guest may not be able to do what is wanted.
-    let monitor = arguments.machine.monitor()?;
+    // The VMM is chosen before the program is built: it may not support an option.
+    let vmm = vm.choose_vmm()?;
     let image = arguments.program.build()?;
-    match monitor {
-        Monitor::Qemu => setup::packages::QEMU.ensure()?,
-        Monitor::Uhyve(_) if arguments.machine.needs_passt() => setup::packages::PASST.ensure()?,
-        Monitor::Uhyve(_) => {}
+    match vmm {
+        Vmm::Qemu => setup::packages::QEMU.ensure()?,
+        Vmm::Uhyve(_) if vm.needs_passt() => setup::packages::PASST.ensure()?,
+        Vmm::Uhyve(_) => {}
     }
-    arguments.machine.boot(monitor, image, &arguments.arguments)
+    vm.boot(vmm, image, &arguments.arguments)
 }
 
-/// The command line is wrong, in a way that only shows when all of it is read.
+/// Options of the command line that are valid one by one but not together.
 #[derive(Debug)]
-pub struct Misuse(String);
+pub struct UsageError(String);
 
-impl Display for Misuse {
+impl Display for UsageError {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Misuse {}
+impl std::error::Error for UsageError {}
 
-fn misuse(text: impl Into<String>) -> Error {
-    Misuse(text.into()).into()
+fn usage_error(text: impl Into<String>) -> Error {
+    UsageError(text.into()).into()
 }
 
-/// What runs the guest.
+/// The program that runs the guest.
 #[derive(Debug)]
-pub enum Monitor {
-    /// uhyve's command, as far as it says which engine.
+pub enum Vmm {
+    /// uhyve, as a command with the option of its engine.
     Uhyve(Command),
     /// QEMU.
     Qemu,
 }
 
-impl Machine {
-    /// Refuses what does not fit together, as far as that is known before it is clear what runs the guest.
-    pub fn check(&self) -> Result<()> {
+impl VmOptions {
+    /// Rejects options that contradict each other, as far as that is known before the VMM is chosen.
+    pub(crate) fn check(&self) -> Result<()> {
         let in_uhyve = matches!(self.platform, Platform::Kvm | Platform::Process);
         if in_uhyve && self.board.is_some() {
-            return Err(misuse("--board is one of QEMU's machines: use --platform qemu"));
+            return Err(usage_error("--board is a machine type of QEMU: use --platform qemu"));
         }
         if self.gdb.is_some() && self.needs_qemu() {
-            return Err(misuse("--gdb is for uhyve: use --platform kvm or process"));
+            return Err(usage_error("--gdb is for uhyve: use --platform kvm or process"));
         }
         if self.board == Some(Board::Microvm) && !self.block.is_empty() {
-            return Err(misuse("microvm has no disks: use --board pc"));
+            return Err(usage_error("microvm has no disks: use --board pc"));
         }
-        if self.board == Some(Board::Microvm) && self.is_connected() {
-            return Err(misuse("microvm has no network: use --board pc"));
+        if self.board == Some(Board::Microvm) && self.has_network() {
+            return Err(usage_error("microvm has no network: use --board pc"));
         }
         let net = self.net.as_deref();
         if !in_uhyve && self.needs_qemu() {
-            return network::qemu(net, &self.ports).map(drop).map_err(misuse);
+            return network::qemu_options(net, &self.ports).map(drop).map_err(usage_error);
         }
-        network::check(net, &self.ports).map_err(misuse)
+        network::check(net, &self.ports).map_err(usage_error)
     }
 
-    /// What is to run the guest.
-    pub fn monitor(&self) -> Result<Monitor> {
+    /// Chooses the VMM.
+    pub(crate) fn choose_vmm(&self) -> Result<Vmm> {
         match self.platform {
-            Platform::Kvm => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
-            Platform::Process => Ok(Monitor::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
-            Platform::Auto => self.best(),
-            Platform::Qemu => Ok(Monitor::Qemu),
+            Platform::Kvm => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
+            Platform::Process => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
+            Platform::Auto => self.best_vmm(),
+            Platform::Qemu => Ok(Vmm::Qemu),
         }
     }
 
-    /// The guest has a network.
-    fn is_connected(&self) -> bool {
+    /// Whether the guest has a network.
+    fn has_network(&self) -> bool {
         !self.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
     }
 
-    /// uhyve connects the guest without rights.
+    /// Whether uhyve needs passt, which connects the guest without privileges.
     pub(crate) fn needs_passt(&self) -> bool {
         match self.net.as_deref() {
             None => !self.ports.is_empty(),
@@ -200,44 +197,49 @@ impl Machine {
         }
     }
 
-    /// There are options that only QEMU has.
+    /// Whether there are options that only QEMU has.
     fn needs_qemu(&self) -> bool {
         self.platform == Platform::Qemu || self.board.is_some() || self.loader.is_some() || self.no_check
     }
 
-    /// uhyve if it is the better choice, which then chooses the engine itself. A reason against it is no error, unless the options
-    /// are for it.
-    fn best(&self) -> Result<Monitor> {
+    /// Chooses uhyve, with the engine that it prefers, if an engine runs code at full speed; else QEMU.
+    ///
+    /// # Errors
+    ///
+    /// Fails if QEMU does not support the options.
+    fn best_vmm(&self) -> Result<Vmm> {
         let reason = if self.needs_qemu() {
-            "the options are for it".to_owned()
+            "an option is only for QEMU".to_owned()
         } else {
             match setup::uhyve().and_then(Uhyve::check) {
-                Ok(uhyve) if uhyve.is_fast => return Ok(Monitor::Uhyve(Command::new(uhyve.program))),
-                Ok(uhyve) => format!("uhyve finds nothing that runs code at full speed\n{}", uhyve.report),
+                Ok(uhyve) if uhyve.is_fast => return Ok(Vmm::Uhyve(Command::new(uhyve.program))),
+                Ok(uhyve) => format!("uhyve has no engine at full speed on this host\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),
             }
         };
         if self.verbose {
             eprintln!("QEMU runs the guest: {reason}");
         }
-        network::qemu(self.net.as_deref(), &self.ports).map_err(misuse)?;
-        Ok(Monitor::Qemu)
+        network::qemu_options(self.net.as_deref(), &self.ports).map_err(usage_error)?;
+        Ok(Vmm::Qemu)
     }
 
-    /// Boots an image and returns the exit code.
-    pub fn boot(&self, monitor: Monitor, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
+    /// Boots an image and returns the exit code of the guest.
+    pub(crate) fn boot(&self, vmm: Vmm, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
         if !self.no_check {
             program::check(&image)?;
         }
-        match monitor {
-            Monitor::Uhyve(command) => self.become_uhyve(command, &image, arguments),
-            Monitor::Qemu if self.gdb.is_some() => bail!("--gdb is for uhyve, which cannot run it here"),
-            Monitor::Qemu => self.boot_in_qemu(image, arguments),
+        match vmm {
+            Vmm::Uhyve(command) => self.exec_uhyve(command, &image, arguments),
+            Vmm::Qemu if self.gdb.is_some() => {
+                bail!("--gdb is for uhyve, which has no engine at full speed on this host")
+            }
+            Vmm::Qemu => self.boot_in_qemu(image, arguments),
         }
     }
 
-    /// Has uhyve take the place of this program: it keeps the promises about input, output, signals and exit codes.
-    fn become_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
+    /// Replaces this process by uhyve, whose streams, signals and exit codes are those of this command.
+    fn exec_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
         command.args(["--cpus", &self.cpus.to_string(), "--memory", &self.memory.to_string()]);
         for variable in &self.env {
             command.arg("--env").arg(variable);
@@ -252,7 +254,7 @@ impl Machine {
             command.args(["-p", &port.to_string()]);
         }
         if let Some(net) = &self.net {
-            // uhyve's user network is called by the name of the program that does it.
+            // uhyve calls its user network by the name of the program that implements it.
             command.args(["--net", if net == "user" { "passt" } else { net }]);
         }
         if let Some(port) = self.gdb {
@@ -275,29 +277,33 @@ impl Machine {
         }
         let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
-        let mut more: Vec<_> =
-            self.block.iter().enumerate().flat_map(|(number, disk)| qemu::disk(number, disk)).collect();
-        more.extend(network::qemu(self.net.as_deref(), &self.ports).map_err(misuse)?);
+        let mut extra_options: Vec<_> = self
+            .block
+            .iter()
+            .enumerate()
+            .flat_map(|(number, disk)| qemu::disk_options(number, disk))
+            .collect();
+        extra_options.extend(network::qemu_options(self.net.as_deref(), &self.ports).map_err(usage_error)?);
         let guest = Guest {
-            board: self.board.unwrap_or(if more.is_empty() { Board::Microvm } else { Board::Pc }),
+            board: self.board.unwrap_or(if extra_options.is_empty() { Board::Microvm } else { Board::Pc }),
             memory: self.memory,
-            cpus: self.cpus,
+            cpus: self.cpus.get(),
             arguments: arguments.to_vec(),
             environment: self.env.clone(),
             timeout: self.timeout,
             verbose: self.verbose,
-            more,
+            extra_options,
             ..Guest::new(loader, Some(image), name)
         };
         ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;
-        Ok(match guest.run(Input::Ours)? {
+        Ok(match guest.run(Input::Inherit)? {
             End::Exited(status) => status,
             End::TimedOut => {
                 let limit = self.timeout.unwrap_or_default().as_secs_f64();
                 eprintln!("error: the guest ran for more than {limit} s and was killed");
                 TIMED_OUT
             }
-            End::Interrupted => INTERRUPT,
+            End::Interrupted => SIGINT_EXIT,
             End::NoStatus => {
                 eprintln!(
                     "error: the machine ended without an exit status: it was reset, or QEMU failed (see above)"
@@ -310,22 +316,22 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, Misuse};
+    use super::{UsageError, VmOptions};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
     #[command(no_binary_name = true)]
     struct Options {
         #[command(flatten)]
-        machine: Machine,
+        vm: VmOptions,
     }
 
     fn check(options: &str) -> anyhow::Result<()> {
-        Options::try_parse_from(options.split_whitespace()).unwrap().machine.check()
+        Options::try_parse_from(options.split_whitespace()).unwrap().vm.check()
     }
 
     #[test]
-    fn what_does_not_fit_together_is_noticed_before_anything_is_built() {
+    fn contradicting_options_are_rejected() {
         for (options, text) in [
             ("--platform kvm --board pc", "--platform qemu"),
             ("--platform qemu --gdb 0", "--gdb is for uhyve"),
@@ -339,7 +345,7 @@ mod tests {
             ("--board pc -p [::1]:1:1", "uhyve"),
         ] {
             let error = check(options).unwrap_err();
-            assert!(error.is::<Misuse>(), "{error}");
+            assert!(error.is::<UsageError>(), "{error}");
             assert!(error.to_string().contains(text), "{error}");
         }
         for options in

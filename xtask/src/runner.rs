@@ -1,4 +1,4 @@
-//! `xtask runner`: what cargo calls for `cargo run` and `cargo test` on the target.
+//! `xtask runner`: the runner that cargo calls for `cargo run` and `cargo test` on the target.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use crate::run::Machine;
+use crate::run::VmOptions;
 
-/// Options of the machine, as for `run`, since cargo passes none.
-const OPTIONS: &str = "HERMIT_RUN_ARGS";
+/// The environment variable with the options of the virtual machine, as for `run`: cargo passes none.
+const OPTIONS_VARIABLE: &str = "HERMIT_RUN_ARGS";
 
 /// Arguments that cargo passes.
 #[derive(Debug, clap::Args)]
@@ -23,17 +23,18 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Parser)]
-#[command(name = OPTIONS, no_binary_name = true)]
+#[command(name = OPTIONS_VARIABLE, no_binary_name = true)]
 struct Options {
     #[command(flatten)]
-    machine: Machine,
+    vm: VmOptions,
 }
 
 /// Runs the image and returns the exit code of the guest.
 pub fn main(arguments: &Arguments) -> Result<u8> {
-    let options = env::var(OPTIONS).unwrap_or_default();
-    let words = shlex::split(&options).with_context(|| format!("{OPTIONS} has an open quote"))?;
-    let machine = Options::try_parse_from(words).with_context(|| format!("{OPTIONS}={options}"))?.machine;
-    machine.check()?;
-    machine.boot(machine.monitor()?, arguments.image.clone(), &arguments.arguments)
+    let options = env::var(OPTIONS_VARIABLE).unwrap_or_default();
+    let words =
+        shlex::split(&options).with_context(|| format!("{OPTIONS_VARIABLE} has an unclosed quote"))?;
+    let vm = Options::try_parse_from(words).with_context(|| format!("{OPTIONS_VARIABLE}={options}"))?.vm;
+    vm.check()?;
+    vm.boot(vm.choose_vmm()?, arguments.image.clone(), &arguments.arguments)
 }

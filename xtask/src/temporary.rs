@@ -1,6 +1,6 @@
-//! Temporary files: in one folder of each run, which the next one removes if the run was killed before it could do so itself.
+//! Temporary files: in one folder for each run, removed at its end. If the run is killed, the next run removes the folder.
 //!
-//! It is outside of the workspace: crates that are built there are not to be part of it.
+//! The folder is outside of the workspace, so that cargo does not treat crates that are built there as members.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,22 +8,22 @@ use std::{env, io};
 
 use tempfile::TempDir;
 
-/// How the names of the folders begin.
+/// Prefix of the folders' names.
 const PREFIX: &str = "hermit-xtask-";
 
-/// The folder of a run.
+/// The temporary folder of a run.
 #[derive(Debug)]
 pub struct Temporary {
     folder: TempDir,
-    /// The folder, locked: so others know that the run is alive, and the system unlocks it whatever ends the run.
+    /// The locked folder. The lock shows other runs that this one is alive; the kernel releases it when the process ends.
     _lock: File,
 }
 
-/// Has temporary files be made in a folder of this run, as long as that lives. Removes those of runs that are dead.
+/// Directs temporary files of this process to a folder of its own, until the result is dropped. Removes folders of dead runs.
 ///
 /// # Errors
 ///
-/// Then they are made where they would be otherwise.
+/// On an error temporary files are created in the system's folder.
 pub fn prepare() -> io::Result<Temporary> {
     let place = env::temp_dir();
     clean(&place)?;
@@ -38,7 +38,7 @@ impl Temporary {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
             let lock = File::open(folder.path())?;
             lock.lock()?;
-            // Before it was locked, another run may have taken it for a dead one's.
+            // Before it was locked, another run may have removed it as a dead run's.
             if folder.path().is_dir() {
                 return Ok(Self { folder, _lock: lock });
             }
@@ -46,12 +46,12 @@ impl Temporary {
     }
 }
 
-/// Removes the folders that nobody has locked.
+/// Removes the folders that no process has locked.
 fn clean(place: &Path) -> io::Result<()> {
     for entry in place.read_dir()?.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // Another user's, or gone already: it is not this one's to remove.
+            // Removing fails for a folder of another user, or one that is gone already: neither is an error.
             let _: io::Result<()> = remove_if_dead(&entry.path());
         }
     }
@@ -59,7 +59,7 @@ fn clean(place: &Path) -> io::Result<()> {
 }
 
 fn remove_if_dead(folder: &Path) -> io::Result<()> {
-    // It stays locked until it is gone, so that nobody begins to use it.
+    // It stays locked until it is removed, so that no other run starts to use it.
     let lock = File::open(folder)?;
     lock.try_lock()?;
     fs::remove_dir_all(folder)
@@ -71,7 +71,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_dead_runs_have_left_is_removed_and_nothing_else() {
+    fn clean_removes_only_folders_of_dead_runs() {
         let place = tempfile::tempdir().unwrap();
         let alive = Temporary::new(place.path()).unwrap();
         let [dead, other] = [&format!("{PREFIX}dead"), "other"].map(|name| place.path().join(name));

@@ -1,4 +1,4 @@
-//! The Rust toolchain that the workspace selects, and setup's places inside it.
+//! The Rust toolchain that the workspace selects, and the folders inside it.
 
 use std::env;
 use std::fs;
@@ -13,14 +13,14 @@ use crate::workspace;
 /// A Rust toolchain.
 #[derive(Debug)]
 pub struct Toolchain {
-    /// Its folder.
+    /// Root folder of the toolchain.
     pub(crate) sysroot: PathBuf,
-    /// What `rustc -vV` says: its full identity.
+    /// Output of `rustc -vV`, which identifies the compiler.
     pub(crate) identity: String,
 }
 
 impl Toolchain {
-    /// Asks the `rustc` that is used inside the workspace.
+    /// Queries the `rustc` that is selected inside the workspace.
     pub fn detect() -> Result<Self> {
         let rustc = |args: &[&str]| {
             process::output(Command::new("rustc").args(args).current_dir(workspace::root())).context(
@@ -31,43 +31,44 @@ impl Toolchain {
         Ok(Self { sysroot, identity: rustc(&["-vV"])? })
     }
 
-    /// The release, for instance `1.95.0`.
+    /// Returns the release, for instance `1.95.0`.
     pub fn release(&self) -> &str {
         self.field("release").unwrap_or("unknown")
     }
 
-    /// The commit of rustc's repository that it was built from, where known.
+    /// Returns the commit that rustc was built from, if it is known.
     pub(crate) fn commit(&self) -> Option<&str> {
         self.field("commit-hash").filter(|hash| *hash != "unknown")
     }
 
+    /// Returns a field of the identity.
     fn field(&self, name: &str) -> Option<&str> {
         self.identity.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// The folder in which each target has its own.
+    /// Returns the folder with a subfolder for each target.
     pub fn rustlib(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib")
     }
 
-    /// The folder of a target.
+    /// Returns the folder of a target.
     pub fn target(&self, target: &str) -> PathBuf {
         self.rustlib().join(target)
     }
 
-    /// A tool that comes with the compiler, such as `rust-objcopy`.
+    /// Returns a tool that comes with the compiler, such as `rust-objcopy`.
     pub(crate) fn host_tool(&self, name: &str) -> Result<PathBuf> {
         let host = self.field("host").context("rustc does not name its host")?;
         let tool = self.target(host).join("bin").join(name);
         if tool.is_file() { Ok(tool) } else { anyhow::bail!("{} is missing", tool.display()) }
     }
 
-    /// The folder for setup's own records.
+    /// Returns the folder of set-up's records.
     pub(crate) fn records(&self) -> PathBuf {
         self.rustlib().join("hermit-setup")
     }
 
-    /// A command for rustup about this toolchain, if rustup manages it: `rustup WORDS... --toolchain NAME ITEM`.
+    /// Returns the command `rustup WORDS... --toolchain NAME ITEM` for this toolchain, if rustup manages it.
     pub fn rustup(&self, words: &[&str], item: &str) -> Option<Command> {
         let rustup = process::find("rustup")?;
         let managed = rustup_home()?.join("toolchains").canonicalize().ok()?;
@@ -86,7 +87,7 @@ fn rustup_home() -> Option<PathBuf> {
     }
 }
 
-/// Names of the files in `folder`; empty if there is no such folder.
+/// Returns the names of the files in `folder`; none if there is no such folder.
 pub(crate) fn file_names(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! uhyve, our hypervisor: what this host offers it, and how it is called.
+//! uhyve, this repository's hypervisor: its command line, and its report about the host.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// The device by which KVM is reached.
+/// KVM's device.
 const KVM: &str = "/dev/kvm";
 
-/// What runs a machine's processors.
+/// An engine of uhyve, which executes the guest's CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The host's kernel, which may need hardware for it.
+    /// KVM of the host's kernel, on hardware or in software emulation.
     Kvm,
-    /// A process that may do next to nothing.
+    /// A sandboxed process.
     Process,
 }
 
@@ -29,14 +29,14 @@ impl fmt::Display for Engine {
     }
 }
 
-/// The program, and what it says about this host.
+/// The executable of uhyve, and its report about this host.
 #[derive(Debug)]
 pub struct Uhyve {
-    /// Its file.
+    /// File of the executable.
     pub program: PathBuf,
-    /// Something runs guests at full speed.
+    /// Whether an engine runs guests at full speed.
     pub is_fast: bool,
-    /// What it says about each engine, a line for each.
+    /// Output of `uhyve --check`: a line for each engine.
     pub report: String,
 }
 
@@ -50,23 +50,23 @@ impl Uhyve {
         Ok(Self { program, is_fast: output.status.success(), report })
     }
 
-    /// What it says about an engine.
+    /// Returns what the report says about an engine.
     pub fn about(&self, engine: Engine) -> &str {
         about(&self.report, engine).unwrap_or("uhyve --check says nothing about it")
     }
 
-    /// An engine runs guests at full speed.
+    /// Whether an engine runs guests at full speed.
     pub fn works(&self, engine: Engine) -> bool {
         self.about(engine).starts_with("works")
     }
 
-    /// Its command that runs a guest on an engine, whatever uhyve says about that one.
+    /// Returns the command that runs a guest on an engine, whether or not that works at full speed.
     pub fn on(&self, engine: Engine) -> Command {
         command(&self.program, engine)
     }
 }
 
-/// uhyve's command that runs a guest on an engine.
+/// Returns uhyve's command that runs a guest on an engine.
 pub fn command(program: &Path, engine: Engine) -> Command {
     let mut command = Command::new(program);
     command.args(["--engine", &engine.to_string()]);
@@ -78,7 +78,7 @@ fn about(report: &str, engine: Engine) -> Option<&str> {
     report.lines().find_map(|line| line.strip_prefix(&prefix))
 }
 
-/// There is KVM, and we may use it, even if it merely emulates.
+/// Whether this user may open KVM's device, even if KVM emulates in software.
 pub fn has_kvm() -> bool {
     OpenOptions::new().read(true).write(true).open(KVM).is_ok()
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::{Engine, Uhyve, about};
 
     #[test]
-    fn the_line_about_an_engine_is_found() {
+    fn about_finds_the_line_of_an_engine() {
         let report = "kvm: there is none\nprocess: works, at full speed\n";
         assert_eq!(about(report, Engine::Kvm), Some("there is none"));
         assert_eq!(about("kvm: works\n", Engine::Process), None);

@@ -1,6 +1,5 @@
 //! Configuration of the network device: the value of `--net`.
 
-mod forward;
 mod mac;
 
 use std::net::IpAddr;
@@ -10,8 +9,8 @@ use hermit_interface::command_line::{Cidr, host_address, is_hostname};
 use hermit_interface::net::{LEAST_MTU_V6, MAX_ADDRESSES, MAX_NAMESERVERS};
 
 pub use hermit_interface::interface_name::InterfaceName;
+pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
 
-pub use self::forward::{PortForward, Protocol, first_conflict};
 pub use self::mac::MacAddress;
 use crate::devices::net::backend::{passt, tap};
 

@@ -13,8 +13,7 @@
 //! | [`machine`] | hypervisor → kernel: ports and addresses of its machine |
 //! | [`process`] | hypervisor ↔ kernel: the same machine as a process |
 //! | [`net`] | kernel ↔ network stack: sockets, the device |
-//! | [`interface_name`] | build tool, hypervisor: how hosts call their network interfaces |
-//! | [`memory_size`] | build tool, hypervisor: how people write sizes |
+//! | [`cpu_count`], [`interface_name`], [`memory_size`], [`port_forward`], [`time_limit`] | build tool, hypervisor: values of command-line options |
 //! | [`errno`] | services → system calls: why a call failed |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,6 +26,8 @@ pub mod boot_info;
 #[cfg(any(feature = "alloc", test))]
 pub mod command_line;
 pub mod console;
+#[cfg(any(feature = "alloc", test))]
+pub mod cpu_count;
 pub mod errno;
 pub mod exit;
 pub mod image;
@@ -37,7 +38,11 @@ pub mod machine;
 pub mod memory_size;
 pub mod net;
 pub mod note;
+#[cfg(any(feature = "alloc", test))]
+pub mod port_forward;
 pub mod process;
+#[cfg(any(feature = "alloc", test))]
+pub mod time_limit;
 
 pub use errno::Errno;
 

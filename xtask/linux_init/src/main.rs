@@ -1,8 +1,8 @@
-//! The first process of a Linux guest: it sees to a network, and becomes the program that is to be measured.
+//! The init process of a Linux guest: it configures the network and executes the program that is measured.
 //!
-//! `linux_init ADDRESS/PREFIX PROGRAM [ARGUMENT...]` loads the kernel modules in `/modules`, gives the
-//! first Ethernet device that address (of version 4), and executes the program. Debian's kernel for virtual machines has its
-//! drivers in modules, and cannot set an address by its command line.
+//! `linux_init ADDRESS/PREFIX PROGRAM [ARGUMENT...]` loads the kernel modules in `/modules`, sets the IPv4 address of the first
+//! Ethernet device, and executes the program. Debian's kernel for virtual machines has its network driver in a module, so it cannot
+//! set an address from its command line (`ip=`).
 
 #![forbid(unsafe_code)]
 
@@ -20,11 +20,11 @@ use std::{env, io};
 
 use netlink::Netlink;
 
-/// The folder of the modules to load.
+/// Folder of the modules to load.
 const MODULES: &str = "/modules";
 
-/// How long a device may take to appear behind its driver.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time from loading the driver until its device appears.
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -33,28 +33,31 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Never returns if all goes well.
+/// Configures the guest and executes the program; returns only if that fails.
 fn prepare(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     let [network, program, arguments @ ..] = arguments else {
         return Err(io::Error::other("usage: ADDRESS/PREFIX PROGRAM [ARGUMENT...]"));
     };
-    let network = network.to_str().and_then(network_of);
-    let (address, prefix) = network.ok_or_else(|| io::Error::other("this is no ADDRESS/PREFIX"))?;
+    let network = network.to_str().and_then(parse_network);
+    let (address, prefix) =
+        network.ok_or_else(|| io::Error::other("the first argument is no ADDRESS/PREFIX"))?;
     load_modules()?;
     let mut netlink = Netlink::new()?;
-    netlink.switch_on(netlink.index("lo")?)?;
+    netlink.set_up(netlink.index("lo")?)?;
     let device = wait_for_device(&netlink)?;
     netlink.add_address(device, address, prefix)?;
-    netlink.switch_on(device)?;
+    netlink.set_up(device)?;
     Err(Command::new(program).args(arguments).exec())
 }
 
-fn network_of(text: &str) -> Option<(Ipv4Addr, u8)> {
+/// Parses an address and a prefix length.
+fn parse_network(text: &str) -> Option<(Ipv4Addr, u8)> {
     let (address, prefix) = text.split_once('/')?;
     Some((address.parse().ok()?, prefix.parse().ok().filter(|&prefix| prefix <= 32)?))
 }
 
-/// Loads the modules again and again, as long as that gets on: each may need others, which differ from version to version.
+/// Loads the modules. A module fails to load before those that it depends on, and dependencies differ between kernel versions: so
+/// failed ones are tried again as long as at least one was loaded.
 fn load_modules() -> io::Result<()> {
     let entries = fs::read_dir(MODULES)?.map(|entry| Ok(entry?.path()));
     let mut left = entries.collect::<io::Result<Vec<PathBuf>>>()?;
@@ -74,16 +77,17 @@ fn load_modules() -> io::Result<()> {
     }
 }
 
+/// Loads a module.
 fn load(file: &Path) -> io::Result<()> {
     Ok(rustix::system::finit_module(File::open(file)?, c"", 0)?)
 }
 
-/// The first Ethernet device, once it is there.
+/// Waits for the first Ethernet device and returns its index.
 fn wait_for_device(netlink: &Netlink) -> io::Result<u32> {
     let start = Instant::now();
     loop {
         match netlink.index("eth0") {
-            Err(error) if start.elapsed() > PATIENCE => return Err(error),
+            Err(error) if start.elapsed() > DEVICE_TIMEOUT => return Err(error),
             Err(_) => thread::sleep(Duration::from_millis(1)),
             index => return index,
         }
@@ -94,13 +98,13 @@ fn wait_for_device(netlink: &Netlink) -> io::Result<u32> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use super::network_of;
+    use super::parse_network;
 
     #[test]
-    fn a_network_is_an_address_and_a_prefix() {
-        assert_eq!(network_of("10.0.0.2/24"), Some((Ipv4Addr::new(10, 0, 0, 2), 24)));
+    fn network_is_an_address_and_a_prefix_length() {
+        assert_eq!(parse_network("10.0.0.2/24"), Some((Ipv4Addr::new(10, 0, 0, 2), 24)));
         for text in ["10.0.0.2", "10.0.0.2/33", "10.0.0/8", "::1/64", "/24"] {
-            assert_eq!(network_of(text), None, "{text}");
+            assert_eq!(parse_network(text), None, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to Linux about network devices, by netlink (netlink(7), rtnetlink(7)).
+//! Configuration of network devices by netlink (netlink(7), rtnetlink(7)).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,14 +8,14 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{connect, netdevice, recv, send, socket_with};
 
-/// `NLM_F_REQUEST | NLM_F_ACK`: a request that is to be answered.
+/// `NLM_F_REQUEST | NLM_F_ACK`: a request with an acknowledgement.
 const REQUEST: u16 = 0x1 | 0x4;
 
 /// `NLM_F_CREATE | NLM_F_EXCL`.
 const CREATE: u16 = 0x400 | 0x200;
 
-/// `NLMSG_ERROR`: the answer, also if there was no error.
-const ANSWER: u16 = 2;
+/// `NLMSG_ERROR`: the type of an acknowledgement, with error 0 for success.
+const ACK: u16 = 2;
 
 /// `RTM_NEWLINK`.
 const NEW_LINK: u16 = 16;
@@ -26,7 +26,7 @@ const NEW_ADDRESS: u16 = 20;
 /// `AF_INET`.
 const INET: u8 = 2;
 
-/// `IFA_LOCAL`: the attribute with an interface's own address.
+/// `IFA_LOCAL`: the attribute with the address of an interface.
 const LOCAL: u16 = 2;
 
 /// `IFF_UP`.
@@ -35,42 +35,46 @@ const UP: u32 = 1;
 /// The size of `struct nlmsghdr`.
 const HEADER: usize = 16;
 
-/// A socket to the kernel.
+/// A netlink socket.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
 }
 
 impl Netlink {
+    /// Opens a socket of the family `NETLINK_ROUTE`.
     pub(crate) fn new() -> io::Result<Self> {
-        // The protocol about devices, `NETLINK_ROUTE`, has the number 0.
+        // Protocol 0 is `NETLINK_ROUTE`.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         connect(&socket, &SocketAddrNetlink::new(0, 0))?;
         Ok(Self { socket })
     }
 
-    /// The number of the device with this name.
+    /// Returns the index of the device with this name.
     pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
         Ok(netdevice::name_to_index(&self.socket, name)?)
     }
 
-    pub(crate) fn switch_on(&mut self, index: u32) -> io::Result<()> {
+    /// Sets a device up.
+    pub(crate) fn set_up(&mut self, index: u32) -> io::Result<()> {
         self.request(NEW_LINK, 0, &link(index))
     }
 
+    /// Adds an IPv4 address to a device.
     pub(crate) fn add_address(&mut self, index: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         self.request(NEW_ADDRESS, CREATE, &interface_address(index, address, prefix))
     }
 
+    /// Sends a request and waits for its acknowledgement.
     fn request(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         send(&self.socket, &message(kind, REQUEST | flags, body), SendFlags::empty())?;
-        let mut answer = [0; 1024];
-        let (_, size) = recv(&self.socket, &mut answer, RecvFlags::empty())?;
-        result(answer.get(..size).unwrap_or_default())
+        let mut reply = [0; 1024];
+        let (_, size) = recv(&self.socket, &mut reply, RecvFlags::empty())?;
+        result(reply.get(..size).unwrap_or_default())
     }
 }
 
-/// `struct nlmsghdr` and what follows.
+/// Returns a message: `struct nlmsghdr` and a body.
 fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
     let [number, port] = [[0; 4]; 2];
@@ -78,12 +82,12 @@ fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     [header.concat().as_slice(), body].concat()
 }
 
-/// `struct ifinfomsg`: the flag that a device is switched on is to be set, and no other changes.
+/// Returns a `struct ifinfomsg` that sets `IFF_UP` and changes no other flag.
 fn link(index: u32) -> Vec<u8> {
     [[0; 4], index.to_ne_bytes(), UP.to_ne_bytes(), UP.to_ne_bytes()].concat()
 }
 
-/// `struct ifaddrmsg` and an attribute.
+/// Returns a `struct ifaddrmsg` with the attribute `IFA_LOCAL`.
 fn interface_address(index: u32, address: Ipv4Addr, prefix: u8) -> Vec<u8> {
     let attribute_size: u16 = 8;
     let [flags, scope] = [0; 2];
@@ -91,13 +95,13 @@ fn interface_address(index: u32, address: Ipv4Addr, prefix: u8) -> Vec<u8> {
     [&[INET, prefix, flags, scope][..], &index.to_ne_bytes(), &attribute, &address.octets()].concat()
 }
 
-/// What an answer says: a header, and a number that is zero or a negative error.
-fn result(answer: &[u8]) -> io::Result<()> {
-    let nonsense = || io::Error::other("the kernel's answer is not understood");
-    let kind = answer.get(4..6).ok_or_else(nonsense)?;
-    let number = answer.get(HEADER..).and_then(|rest| rest.first_chunk()).ok_or_else(nonsense)?;
+/// Parses an acknowledgement: a header, and a number that is zero or a negative errno.
+fn result(reply: &[u8]) -> io::Result<()> {
+    let invalid = || io::Error::other("the kernel's reply is no acknowledgement");
+    let kind = reply.get(4..6).ok_or_else(invalid)?;
+    let number = reply.get(HEADER..).and_then(|rest| rest.first_chunk()).ok_or_else(invalid)?;
     match i32::from_ne_bytes(*number) {
-        _ if kind != ANSWER.to_ne_bytes() => Err(nonsense()),
+        _ if kind != ACK.to_ne_bytes() => Err(invalid()),
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error)),
     }
@@ -111,7 +115,7 @@ mod tests {
     use super::{Netlink, interface_address, message, result};
 
     #[test]
-    fn messages_are_as_long_as_they_say() {
+    fn message_has_the_length_of_its_header() {
         let body = interface_address(7, Ipv4Addr::new(10, 0, 0, 2), 24);
         let bytes = message(20, 5, &body);
         assert_eq!(bytes.len(), 16 + 8 + 8);
@@ -120,16 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_answers() {
+    fn kernel_acknowledges_requests() {
         let mut netlink = Netlink::new().unwrap();
         assert!(netlink.index("lo").unwrap() > 0);
         assert!(netlink.index("no-such-device").is_err());
-        // Nobody has a device of this number, whatever he may do.
-        assert!(netlink.switch_on(u32::MAX >> 1).is_err());
+        // No device has this index, so it fails with and without privileges.
+        assert!(netlink.set_up(u32::MAX >> 1).is_err());
     }
 
     #[test]
-    fn answers_are_understood() {
+    fn result_is_parsed_from_an_acknowledgement() {
         let answer = |kind, error: i32| message(kind, 0, &error.to_ne_bytes());
         assert!(result(&answer(2, 0)).is_ok());
         assert_eq!(result(&answer(2, -1)).unwrap_err().kind(), ErrorKind::PermissionDenied);

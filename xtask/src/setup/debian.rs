@@ -1,7 +1,7 @@
-//! Rust's sources from Debian, for machines that reach a Debian mirror but not rustup's server.
+//! Rust's sources from Debian, for hosts that reach a Debian mirror but not rustup's server.
 //!
-//! The package is fetched and unpacked, not installed: installed it would conflict with rustup. Everything that
-//! apt writes goes to a temporary folder, and its sources list names the mirror that the machine uses anyway.
+//! The package is downloaded and unpacked, not installed: an installed one would conflict with rustup. apt writes only to a
+//! temporary folder; its sources list names the mirror that the host already uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ const SUITE: &str = "trixie-backports";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Downloads the sources of the given release into `work` and gives the path of their `library` folder.
+/// Downloads the sources of the given release into `work` and returns the path of their `library` folder.
 pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     if process::find("apt-get").is_none() || process::find("dpkg-deb").is_none() {
-        bail!("Debian's package cannot be fetched: this machine has no apt-get or no dpkg-deb");
+        bail!("Debian's package cannot be downloaded: this host has no apt-get or no dpkg-deb");
     }
     let mirror = mirror(&configuration()).context("apt's configuration names no Debian mirror")?;
     let apt = Apt::new(work, &mirror)?;
@@ -39,7 +39,7 @@ pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     Ok(unpacked.join(format!("usr/src/rustc-{release}/library")))
 }
 
-/// Apt with lists and caches of its own.
+/// apt with lists and caches in a folder of its own.
 struct Apt<'a> {
     work: &'a Path,
 }
@@ -75,7 +75,7 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// All of the machine's apt sources, one after the other.
+/// Returns the contents of all apt sources of the host.
 fn configuration() -> String {
     let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten();
     let parts = parts.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| {
@@ -87,7 +87,7 @@ fn configuration() -> String {
     paths.iter().filter_map(|path| fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n")
 }
 
-/// The first mirror of Debian proper in a configuration of either format.
+/// Finds the first mirror of the Debian archive (not of its security updates) in apt sources of either format.
 fn mirror(configuration: &str) -> Option<String> {
     let lines = configuration.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     let mut words = lines.flat_map(str::split_whitespace);
@@ -99,7 +99,7 @@ fn is_mirror(word: &str) -> bool {
     scheme.iter().any(|scheme| word.starts_with(scheme)) && word.trim_end_matches('/').ends_with("/debian")
 }
 
-/// The version that packages the given release, in a table that `apt-cache madison` printed.
+/// Finds the version that packages the given release in the table of `apt-cache madison`.
 fn choose<'a>(versions: &'a str, release: &str) -> Option<&'a str> {
     let mut columns = versions.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
     columns.find(|version| {
@@ -112,7 +112,7 @@ mod tests {
     use super::{choose, mirror};
 
     #[test]
-    fn the_mirror_is_found_in_both_formats() {
+    fn mirror_is_found_in_both_formats() {
         let new = "Types: deb\n# http://snapshot.debian.org/archive/debian/2025\n\
             URIs: http://deb.debian.org/debian\nSuites: bookworm\n\n\
             URIs: http://deb.debian.org/debian-security\n";
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_the_release_is_chosen() {
+    fn choose_returns_the_version_of_the_release() {
         let table = "  rust-src | 1.96.1+dfsg1-2~bpo13+1 | http://m trixie-backports/main\n\
             \x20 rust-src | 1.95.0+dfsg1-2~bpo13+1 | http://m trixie-backports/main\n";
         assert_eq!(choose(table, "1.95.0"), Some("1.95.0+dfsg1-2~bpo13+1"));

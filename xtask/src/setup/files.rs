@@ -1,4 +1,4 @@
-//! Folders as a whole: copied, removed, exchanged.
+//! Operations on whole folders: list, copy, remove, replace.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// All files below `folder`, relative to it and sorted; build output and hidden files are left out.
+/// Lists all files below `folder`, relative to it and sorted, without build output and hidden files.
 pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut pending = vec![PathBuf::new()];
@@ -20,7 +20,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
             if name.to_string_lossy().starts_with('.') || below == Path::new("target") {
                 continue;
             }
-            // Follows links, as reading the files would.
+            // `is_dir` follows symbolic links, as reading the files does.
             if entry.path().is_dir() { pending.push(below) } else { files.push(below) }
         }
     }
@@ -46,7 +46,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder with all its contents, if it is there.
+/// Removes a folder with its contents, if it exists.
 pub(crate) fn remove_dir(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -56,7 +56,8 @@ pub(crate) fn remove_dir(folder: &Path) -> Result<()> {
     }
 }
 
-/// Makes `folder` consist of exactly these files, in one step as far as others can see.
+/// Replaces the contents of `folder` by these files. Renames make the change: other processes see the old folder, none, or the
+/// new one, never a part of it.
 pub(crate) fn replace_dir(folder: &Path, files: &[PathBuf]) -> Result<()> {
     let (new, old) = (folder.with_extension("new"), folder.with_extension("old"));
     remove_dir(&new)?;
@@ -80,7 +81,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn folders_are_copied_without_build_output() {
+    fn copy_dir_leaves_out_build_output() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("src/deep")).unwrap();
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_replaced_whole() {
+    fn replace_dir_removes_stale_files() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, file) = (dir.path().join("lib"), dir.path().join("file"));
         fs::write(&file, "new").unwrap();
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_nothing_is_fine() {
+    fn remove_dir_accepts_a_missing_folder() {
         remove_dir(Path::new("/nonexistent/folder")).unwrap();
     }
 }

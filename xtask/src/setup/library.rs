@@ -18,13 +18,13 @@ use crate::target::{BARE_TARGET, FloatAbi};
 use crate::toolchain::{Toolchain, file_names};
 use crate::{cargo, process};
 
-/// Raised when the way of building changes, so that what an older setup installed is built again.
+/// Version of the build process: a higher one makes libraries of an older set-up out of date.
 const VERSION: u32 = 2;
 
-/// What every program for the target needs at least.
+/// Libraries of a complete bare-metal target, as the beginnings of their files' names.
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
 
-/// Everything that std is made from, as one word.
+/// Returns a digest of everything that determines the compiled std.
 fn std_key(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     let (abi, patches) = (sources::abi_digest()?, patches::digest());
     let mut inputs = format!("{VERSION}\n{}\n{abi}\n{patches}", toolchain.identity);
@@ -34,7 +34,7 @@ fn std_key(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     Ok(sources::hex(&Sha256::digest(inputs)))
 }
 
-/// The part of setup that a std is.
+/// Returns the name of std's stamp.
 fn std_part(float: FloatAbi) -> &'static str {
     match float {
         FloatAbi::Hard => "std",
@@ -42,23 +42,24 @@ fn std_part(float: FloatAbi) -> &'static str {
     }
 }
 
+/// Returns a digest of everything that determines the compiled core and alloc.
 fn bare_key(toolchain: &Toolchain) -> String {
     sources::hex(&Sha256::digest(format!("{VERSION}\n{}", toolchain.identity)))
 }
 
-/// Whether std for programs is installed.
+/// Compares the installed std for programs with what it should be.
 pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), std_part(float));
     Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
 
-/// Whether core and alloc for bare metal are installed, by setup or by the user.
+/// Compares the installed core and alloc for bare metal, whether set-up or the user installed them, with what they should be.
 pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     let stamp = record::stamp(&toolchain.records(), "bare");
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
 }
 
-/// Which installation of the libraries for a program this is: when they were installed, as text.
+/// Identifies the installation of the libraries that programs are linked to: the times at which they were installed.
 pub(crate) fn installation(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     let installed = |part: &str| {
         let stamp = record::stamp(&toolchain.records(), part);
@@ -81,7 +82,7 @@ pub(crate) fn install_std(
     let folder = toolchain.target(target);
     if folder.exists() && !record.has(Addition::Folder(target)) {
         bail!(
-            "{} is there already, and not from this tool: uninstall that standard library or move the folder away",
+            "{} exists and was not installed by this tool: uninstall that standard library or move the folder away",
             folder.display()
         );
     }
@@ -107,7 +108,7 @@ pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record) -> Result<()>
              `rustup target add {BARE_TARGET}` repair it"
         );
     }
-    // What rustup has belongs to its compiler; what was built here may be another compiler's.
+    // rustup's libraries always match its compiler; libraries built here may be of an older compiler.
     let stale = state == State::Outdated && record.has(Addition::Folder(BARE_TARGET));
     let complete = is_complete(&folder) && !matches!(state, State::Damaged(_)) && !stale;
     if !complete && let Err(error) = add_with_rustup(toolchain, record) {
@@ -129,27 +130,27 @@ fn is_complete(folder: &Path) -> bool {
     BARE_LIBRARIES.iter().all(|library| names.iter().any(|name| name.to_string_lossy().starts_with(library)))
 }
 
-/// Has rustup add the target. If rustup believes it is there although files are missing, it is removed first.
+/// Adds the target with rustup. If rustup lists it although files are missing, removes it first.
 fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = toolchain.target(BARE_TARGET);
     let rustup = |verb| {
         toolchain.rustup(&["target", verb], BARE_TARGET).context("rustup does not manage this toolchain")
     };
     let added = Addition::RustupTarget(BARE_TARGET);
-    // A target that the user had stays the user's, even if it must be repaired.
+    // A target that the user installed is not recorded as an addition, even if it must be repaired.
     let foreign = folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) && !record.has(added);
     if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
-        // Removing what is partly missing fails, but leaves the rest to be added.
+        // rustup reports an error for missing files, but unlists the target, which is what counts.
         let _: Result<()> = process::run(&mut rustup("remove")?);
     }
-    // Nothing is recorded before it is known that rustup can be asked.
+    // Recorded only after `rustup` was found.
     let mut add = rustup("add")?;
     if !foreign {
         record.add(added)?;
     }
     let mut result = process::run(&mut add);
     if result.is_ok() && !is_complete(&folder) {
-        // rustup believes that it is there. Removing what is missing fails, but then adding works.
+        // rustup still lists it. Removing it reports an error for missing files, but then adding works.
         let _: Result<()> = process::run(&mut rustup("remove")?);
         result = process::run(&mut rustup("add")?);
     }
@@ -157,7 +158,7 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
         result = Err(anyhow::anyhow!("it added the target, but {} is not complete", folder.display()));
     }
     if result.is_err() {
-        record.forget(added)?;
+        record.remove(added)?;
     }
     result
 }
@@ -170,7 +171,7 @@ fn build_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
     install(&toolchain.target(BARE_TARGET), &built, None, bare_key(toolchain), &record.stamp("bare"))
 }
 
-/// Installs libraries in a target's folder; the stamp says of what they and another file of the folder are made.
+/// Installs libraries in the folder of a target and writes their stamp, which also covers the file `other` of that folder.
 fn install(
     folder: &Path,
     built: &[PathBuf],
@@ -183,7 +184,7 @@ fn install(
     Stamp::of(key, folder, &names.chain(other).collect::<Vec<_>>())?.save(stamp)
 }
 
-/// Compiles a package of the library and gives the files to install.
+/// Compiles a package of the standard library and returns the files to install.
 fn compile(
     toolchain: &Toolchain,
     sources: &Sources,
@@ -247,8 +248,8 @@ fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command 
     cargo
 }
 
-/// The files of one library under one name: the copy of a library that cargo makes for users has a shorter name than
-/// its metadata, and rustc would take the two for different libraries.
+/// Returns the files of a library with one name. Cargo's copy of a library (`libstd.rlib`) has a shorter name than its metadata
+/// (`libstd-HASH.rmeta`); rustc would treat the two as different libraries.
 fn pair(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let is = |file: &Path, extension| file.extension().is_some_and(|found| found == extension);
     let Some(metadata) = files.iter().find(|file| is(file, "rmeta")).cloned() else { return files };
@@ -271,7 +272,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn library_and_metadata_have_one_name() {
+    fn pair_gives_library_and_metadata_one_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
         for name in ["liba.rlib", "liba-1.rlib", "liba-1.rmeta"] {

@@ -1,9 +1,9 @@
 //! `cargo xtask setup`: makes plain `cargo build --target x86_64-unknown-hermit` work on this machine.
 //!
-//! std for the target is compiled once, against our `hermit-abi`, and put where rustup puts the targets that it
-//! ships; so are core and alloc for the kernel's target, which rustup has. Every part has a stamp, written last, that
-//! says of what it is made; a part that does not fit its stamp is made again. What was added to the toolchain is
-//! recorded before it is added, so that all of it can be taken out.
+//! Set-up compiles std for the target against this repository's `hermit-abi` and installs it where rustup installs the targets
+//! that it ships; core and alloc for the kernel's target come from rustup, else from the sources. Each part has a stamp, written
+//! last, with a digest of its inputs and the sizes of its files; a part that does not match its stamp is made again. Each addition
+//! to the toolchain is recorded before it is made, so that `--remove` finds all of them.
 
 mod debian;
 mod files;
@@ -34,7 +34,7 @@ pub use tools::{loader, uhyve};
 /// Options of `setup`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Take out of the toolchain what setup put there
+    /// Remove from the toolchain what setup added to it
     #[arg(long)]
     remove: bool,
 }
@@ -59,17 +59,17 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that everything is installed that builds need, as every command does first.
+/// Makes sure that everything that builds need is installed. Commands call it first.
 pub fn ensure() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     if !libraries_are_current(&toolchain)? {
         install_libraries(&toolchain, &Record::open(&toolchain)?)?;
     }
     let built = [GUEST_TARGET, BARE_TARGET].map(|target| workspace::target_dir().join(target));
-    forget_stale_builds(&toolchain, FloatAbi::Hard, &workspace::target_dir(), &built)?;
+    remove_stale_builds(&toolchain, FloatAbi::Hard, &workspace::target_dir(), &built)?;
     if tools::state(&toolchain)? != State::Current {
         let record = Record::open(&toolchain)?;
-        // Another set-up may have done it while this one waited.
+        // Another process may have installed them while this one waited for the lock.
         let tools = tools::state(&toolchain)?;
         if tools != State::Current {
             eprintln!("[3/3] loader, uhyve and runner: {tools}");
@@ -100,10 +100,9 @@ fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
     Ok(())
 }
 
-/// Removes the folders `built` if libraries that were used for them have been replaced since, from here or from
-/// another workspace: cargo does not notice, and old and new do not fit each other. Which libraries they were is noted
-/// in `folder`.
-fn forget_stale_builds(
+/// Removes the build output `built` if the libraries that it was built against have been replaced since, from this or from another
+/// workspace: cargo does not detect that, and old and new object files are incompatible. A file in `folder` identifies the libraries.
+fn remove_stale_builds(
     toolchain: &Toolchain,
     float: FloatAbi,
     folder: &Path,
@@ -137,7 +136,7 @@ pub(crate) fn ensure_soft_float() -> Result<()> {
         }
     }
     let folder = soft_float::target_dir();
-    forget_stale_builds(&toolchain, FloatAbi::Soft, &folder, std::slice::from_ref(&folder))
+    remove_stale_builds(&toolchain, FloatAbi::Soft, &folder, std::slice::from_ref(&folder))
 }
 
 /// As [`ensure`], for commands that need QEMU.
@@ -146,7 +145,7 @@ pub fn ensure_with_qemu() -> Result<()> {
     packages::QEMU.ensure()
 }
 
-/// Takes out of the toolchain what setup put there. Packages stay: other programs may use them by now.
+/// Removes from the toolchain what set-up added. Packages of the operating system stay: other programs may use them by now.
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
@@ -163,8 +162,8 @@ fn remove() -> Result<()> {
     for (addition, words, item) in by_rustup {
         if record.has(addition) {
             let rustup = toolchain.rustup(&words, item);
-            let mut rustup = rustup.context("rustup, which added a part of it, is not there any more")?;
-            // Somebody may have removed it already; rustup says so itself.
+            let mut rustup = rustup.context("rustup, which added a part of it, is no longer installed")?;
+            // The user may have removed it already; rustup's message says so.
             if let Err(error) = process::run(&mut rustup) {
                 eprintln!("warning: {error:#}");
             }
@@ -172,6 +171,6 @@ fn remove() -> Result<()> {
     }
     Sources::remove()?;
     record.delete()?;
-    eprintln!("Setup is undone; packages of the operating system were left as they are.");
+    eprintln!("Setup is undone; packages of the operating system stay installed.");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Programs of the operating system's packages that are installed when something needs them.
+//! Packages of the operating system, installed when a command needs their program.
 
 use std::process::Command;
 
@@ -8,35 +8,36 @@ use super::record::{Addition, Record};
 use crate::process;
 use crate::toolchain::Toolchain;
 
-/// A program, and the package of Debian and Ubuntu that has it.
+/// A program, and the package of Debian and Ubuntu that contains it.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
     /// Name of its program.
     pub(crate) program: &'static str,
+    /// Name of the package.
     name: &'static str,
-    /// How people call it.
-    called: &'static str,
+    /// Name in messages.
+    title: &'static str,
 }
 
-/// Runs images where uhyve does not.
-pub const QEMU: Package = Package { program: "qemu-system-x86_64", name: "qemu-system-x86", called: "QEMU" };
+/// QEMU, which runs images where uhyve does not.
+pub const QEMU: Package = Package { program: "qemu-system-x86_64", name: "qemu-system-x86", title: "QEMU" };
 
-/// Connects uhyve's guests without rights.
-pub const PASST: Package = Package { program: "passt", name: "passt", called: "passt" };
+/// passt, which connects uhyve's guests to the host's network without privileges.
+pub const PASST: Package = Package { program: "passt", name: "passt", title: "passt" };
 
-/// Makes taps and other network devices.
-pub const IPROUTE: Package = Package { program: "ip", name: "iproute2", called: "iproute2" };
+/// iproute2, which creates taps and other network devices.
+pub const IPROUTE: Package = Package { program: "ip", name: "iproute2", title: "iproute2" };
 
-/// Asks HTTP servers as often as goes.
-pub const WRK: Package = Package { program: "wrk", name: "wrk", called: "wrk" };
+/// wrk, a load generator for HTTP servers.
+pub const WRK: Package = Package { program: "wrk", name: "wrk", title: "wrk" };
 
 impl Package {
-    /// Whether it is there.
+    /// Whether the program is in `PATH`.
     pub(crate) fn is_installed(self) -> bool {
         process::find(self.program).is_some()
     }
 
-    /// What to say when it is not.
+    /// Returns the error for a missing program, with the command that installs it.
     pub fn missing(self) -> Error {
         let sudo = if is_root() { "" } else { "sudo " };
         let Self { program, name, .. } = self;
@@ -45,11 +46,11 @@ impl Package {
         )
     }
 
-    /// Makes sure that it is there.
+    /// Makes sure that the program is installed.
     ///
     /// # Errors
     ///
-    /// It is not, and cannot be installed by this user or on this system: the error says what to do.
+    /// Fails if it is missing and this user or system cannot install it; the error names the command that does.
     pub fn ensure(self) -> Result<()> {
         if self.is_installed() {
             return Ok(());
@@ -57,7 +58,7 @@ impl Package {
         if !is_root() || process::find("apt-get").is_none() {
             return Err(self.missing());
         }
-        eprintln!("Installing {}", self.called);
+        eprintln!("Installing {}", self.title);
         let record = Record::open(&Toolchain::detect()?)?;
         apt(&["update", "-qq"])?;
         apt(&["install", "-qq", "-y", "--no-install-recommends", self.name])?;

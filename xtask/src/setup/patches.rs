@@ -1,7 +1,7 @@
-//! Our changes to std, made in the copy of its sources that is built.
+//! The patches to std, applied to the copy of its sources that is built.
 //!
-//! A patch is a text of a file that is there exactly once, and the text in its place. If it is not there, the sources
-//! are of another version than the one that the patch was written for, and somebody must read them first.
+//! A patch replaces a text that occurs exactly once in a file. If the text is missing, the sources are of another version than
+//! the patch was written for, and the patch must be revised.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 
 use super::sources::hex;
 
-/// A change to a file.
+/// A replacement in a file.
 #[derive(Clone, Copy, Debug)]
 struct Patch {
     /// The file, in rust's `library` folder.
     file: &'static str,
-    /// What is there.
+    /// The original text.
     old: &'static str,
-    /// What is to be there.
+    /// The replacement.
     new: &'static str,
 }
 
@@ -30,7 +30,7 @@ const HERMIT_SOCKETS: &str = "std/src/sys/net/connection/socket/hermit.rs";
 const DESCRIPTORS: &str = "std/src/os/fd/owned.rs";
 const HERMIT_FILES: &str = "std/src/sys/fs/hermit.rs";
 
-/// All changes.
+/// All patches, in the order in which they are applied.
 const PATCHES: [Patch; 9] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
@@ -128,7 +128,7 @@ pub fn yield_now() {
         hermit_abi::errno::EXDEV => io::ErrorKind::CrossesDevices,
 ",
     },
-    // Why a name has no address is told in the words of glibc.
+    // Errors of name resolution have glibc's messages.
     Patch {
         file: HERMIT_SOCKETS,
         old: "    let detail = \"\";
@@ -187,16 +187,16 @@ pub fn yield_now() {
     },
 ];
 
-/// Makes all changes in a fresh copy of rust's `library` folder.
+/// Applies all patches to a fresh copy of rust's `library` folder.
 ///
 /// # Errors
 ///
-/// Fails, and names the file, if a text to be replaced is not there exactly once.
+/// Fails, and names the file, if an original text does not occur exactly once.
 pub(crate) fn apply(library: &Path) -> Result<()> {
     PATCHES.iter().try_for_each(|patch| patch.apply(library))
 }
 
-/// What all changes are, as one word.
+/// Returns a digest of all patches.
 pub(crate) fn digest() -> String {
     digest_of(&PATCHES)
 }
@@ -215,12 +215,12 @@ impl Patch {
         let text = fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}, which is to be patched", path.display()))?;
         let text = self.replace(&text).with_context(|| {
-            format!("cannot patch {}: this version of Rust is not known here", path.display())
+            format!("cannot patch {}: this version of Rust is not supported", path.display())
         })?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The text after the change.
+    /// Returns the patched text.
     fn replace(&self, text: &str) -> Result<String> {
         match text.matches(self.old).count() {
             1 => Ok(text.replacen(self.old, self.new, 1)),
@@ -237,13 +237,13 @@ mod tests {
     const PATCH: Patch = Patch { file: "std/file.rs", old: "fn old() {\n}", new: "fn new() {\n    old\n}" };
 
     #[test]
-    fn a_text_is_replaced_and_nothing_else() {
+    fn replace_changes_only_the_original_text() {
         let text = "before\nfn old() {\n}\nafter\n";
         assert_eq!(PATCH.replace(text).unwrap(), "before\nfn new() {\n    old\n}\nafter\n");
     }
 
     #[test]
-    fn a_text_that_is_missing_or_there_twice_is_an_error() {
+    fn replace_fails_unless_the_text_occurs_once() {
         let message = |text: &str| PATCH.replace(text).unwrap_err().to_string();
         assert!(message("fn old() { }").contains("0 times"), "{}", message("fn old() { }"));
         let twice = PATCH.old.repeat(2);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_patched_once_and_errors_name_it() {
+    fn apply_patches_once_and_its_errors_name_the_file() {
         let library = tempfile::tempdir().unwrap();
         let path = library.path().join(PATCH.file);
         let message = || format!("{:#}", PATCH.apply(library.path()).unwrap_err());
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_patch_changes_the_digest() {
+    fn digest_depends_on_every_part_of_a_patch() {
         let changed = [
             Patch { file: "std/other.rs", ..PATCH },
             Patch { old: "other", ..PATCH },

@@ -1,5 +1,4 @@
-//! What setup added to the toolchain, so that it can be taken out again, and the lock that admits one set-up
-//! at a time.
+//! The record of what set-up added to the toolchain, so that it can be removed, and the lock that admits one set-up at a time.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,20 +9,21 @@ use anyhow::{Context, Result};
 
 use crate::toolchain::Toolchain;
 
-/// Something that setup added.
+/// An addition to the toolchain or the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addition {
     /// The whole folder of this target.
     Folder(&'static str),
-    /// A target that rustup installed for us.
+    /// A target that set-up installed with rustup.
     RustupTarget(&'static str),
-    /// A component that rustup installed for us.
+    /// A component that set-up installed with rustup.
     RustupComponent(&'static str),
     /// A package of the operating system.
     Package(&'static str),
 }
 
 impl Addition {
+    /// Returns the line of the record.
     fn line(self) -> String {
         let (kind, name) = match self {
             Self::Folder(name) => ("folder", name),
@@ -35,7 +35,7 @@ impl Addition {
     }
 }
 
-/// Setup's folder in the toolchain, held by this process alone until it is dropped.
+/// Set-up's folder in the toolchain, locked by this process until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Record {
     folder: PathBuf,
@@ -56,24 +56,24 @@ impl Record {
         }
     }
 
-    /// Notes that something is about to be added.
+    /// Records an addition that is about to be made.
     pub(crate) fn add(&self, addition: Addition) -> Result<()> {
         let mut lines = self.lines();
         if lines.insert(addition.line()) { self.write(&lines) } else { Ok(()) }
     }
 
-    /// Notes that something was taken out.
-    pub(crate) fn forget(&self, addition: Addition) -> Result<()> {
+    /// Removes an addition from the record.
+    pub(crate) fn remove(&self, addition: Addition) -> Result<()> {
         let mut lines = self.lines();
         if lines.remove(&addition.line()) { self.write(&lines) } else { Ok(()) }
     }
 
-    /// Whether setup added this.
+    /// Whether set-up made this addition.
     pub(crate) fn has(&self, addition: Addition) -> bool {
         self.lines().contains(&addition.line())
     }
 
-    /// Where the stamp of a part is kept.
+    /// Returns the path of a part's stamp.
     pub(crate) fn stamp(&self, part: &str) -> PathBuf {
         stamp(&self.folder, part)
     }
@@ -97,12 +97,12 @@ impl Record {
     }
 }
 
-/// Where the stamp of a part is kept in the given folder of records.
+/// Returns the path of a part's stamp in the given folder of records.
 pub(crate) fn stamp(records: &std::path::Path, part: &str) -> PathBuf {
     records.join(format!("{part}.stamp"))
 }
 
-/// Locks the folder, or gives `None` if it was removed meanwhile.
+/// Locks the folder; `None` if it was removed meanwhile.
 fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     let path = folder.join("lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -114,7 +114,7 @@ fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            eprintln!("waiting for another set-up of this toolchain to end");
+            eprintln!("waiting for another set-up of this toolchain");
             file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         }
         Err(TryLockError::Error(error)) => {

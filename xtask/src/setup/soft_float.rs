@@ -1,10 +1,9 @@
 //! The target of programs without floating-point instructions.
 //!
-//! Where KVM emulates processors in software, as on machines without virtualisation hardware, it knows no arithmetic of
-//! SSE and next to nothing of the x87. Images for tests of that platform are therefore built for a target of our own:
-//! rustc's target of programs in everything but its floating-point ABI. Its specification and a std for it lie in the
-//! toolchain, like those of other targets, from the first time that such an image is asked for. Since a specification
-//! in a file is not a stable thing, rustc must be told that this is known: see [`configure`].
+//! A KVM that emulates the guest's instructions in software, as on hosts without virtualisation hardware, supports no SSE
+//! arithmetic and almost no x87 instruction. Images for that platform are therefore built for a target of this project: rustc's
+//! target of programs, with another floating-point ABI. The first build of such an image installs the target's specification and
+//! std for it in the toolchain. A specification in a file is an unstable feature of rustc, which [`configure`] enables.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,17 +16,17 @@ use crate::target::{GUEST_TARGET, SOFT_FLOAT_TARGET};
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
 
-/// What the compiler may use of the processor: that of rustc's own soft-float target, `x86_64-unknown-none`.
+/// The processor features of the target: those of rustc's soft-float target `x86_64-unknown-none`.
 pub(super) const FEATURES: &str = "-mmx,-sse,-sse2,-sse3,-ssse3,-sse4.1,-sse4.2,-avx,-avx2,+soft-float";
 
-/// How numbers are handed over, as rustc calls it; it belongs to the features.
+/// rustc's name of the calling convention without vector registers, which these features require.
 const ABI: &str = "softfloat";
 
-/// The file of a target's folder in which rustc looks for its specification.
+/// Name of the specification's file in the folder of a target.
 const SPECIFICATION: &str = "target.json";
 
-/// Has cargo build for the target, in a folder for that alone: what build scripts see differs from that in others.
-/// The user's own flags for rustc do not count.
+/// Makes cargo build for the target, in a target directory of its own, because build scripts get another environment. Overrides
+/// the user's flags for rustc.
 pub(crate) fn configure(cargo: &mut Command) {
     cargo.arg("--target-dir").arg(target_dir());
     cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
@@ -38,7 +37,7 @@ pub(super) fn target_dir() -> PathBuf {
     workspace::target_dir().join("soft-float")
 }
 
-/// Writes the specification of the target into its folder, where rustc finds it from then on; gives the file's name.
+/// Writes the specification of the target into its folder, where rustc finds it; returns the name of the file.
 pub(super) fn specify(toolchain: &Toolchain) -> Result<PathBuf> {
     let mut rustc = Command::new(toolchain.sysroot.join("bin/rustc"));
     rustc.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--print", "target-spec-json"]);
@@ -52,7 +51,7 @@ pub(super) fn specify(toolchain: &Toolchain) -> Result<PathBuf> {
     Ok(PathBuf::from(SPECIFICATION))
 }
 
-/// The specification of a target without floating-point instructions that is like another.
+/// Returns a target specification with the soft-float ABI instead of the hard one.
 fn soften(specification: &str) -> Result<String> {
     let mut entries: Map<String, Value> = serde_json::from_str(specification)?;
     entries.insert("features".to_owned(), FEATURES.into());
@@ -66,7 +65,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn only_the_floating_point_abi_differs() {
+    fn soften_changes_only_the_float_abi() {
         let hard = json!({ "arch": "x86_64", "features": "+rdrand", "os": "hermit" });
         let soft: Value = serde_json::from_str(&soften(&hard.to_string()).unwrap()).unwrap();
         let expected = json!({ "arch": "x86_64", "features": FEATURES, "os": "hermit", "rustc-abi": ABI });

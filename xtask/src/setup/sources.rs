@@ -1,4 +1,4 @@
-//! The standard library's sources: where they come from, and the copy that is built.
+//! The sources of the standard library: where they come from, and the patched copy that is built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use crate::{process, workspace};
 /// Rustup's name for the sources.
 pub(super) const COMPONENT: &str = "rust-src";
 
-/// The file that is written last, and says which changes were made.
+/// Name of the file that is written last, with the digest of the patches.
 const COMPLETE: &str = "complete";
 
-/// A copy of the standard library's sources with our changes, in which `hermit-abi` is ours.
+/// A copy of the sources with this repository's patches and its `hermit-abi`.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// The folder of everything.
+    /// Folder of the copy and its build output.
     folder: PathBuf,
 }
 
 impl Sources {
-    /// The copy of the sources that belong to this toolchain, made if there is none yet.
+    /// Returns the copy for this toolchain, which is made if it does not exist.
     pub(crate) fn prepare(toolchain: &Toolchain, record: &Record) -> Result<Self> {
         let digest = hex(&Sha256::digest(&toolchain.identity));
         let name = format!("{}-{}", toolchain.release(), &digest[..8]);
@@ -36,7 +36,7 @@ impl Sources {
         if made.ok() != Some(patches::digest()) {
             sources.fetch(toolchain, record)?;
         }
-        sources.use_our_abi()?;
+        sources.replace_abi()?;
         Ok(sources)
     }
 
@@ -45,16 +45,17 @@ impl Sources {
         files::remove_dir(&workspace::target_dir().join("setup"))
     }
 
-    /// The copy of rust's `library` folder.
+    /// Returns the copy of rust's `library` folder.
     pub(crate) fn library(&self) -> PathBuf {
         self.folder.join("library")
     }
 
-    /// Where cargo may put what it builds from the copy.
+    /// Returns cargo's target directory for the copy.
     pub(crate) fn build_dir(&self) -> PathBuf {
         self.folder.join("build")
     }
 
+    /// Makes the copy from the original sources.
     fn fetch(&self, toolchain: &Toolchain, record: &Record) -> Result<()> {
         let work = tempfile::tempdir().context("cannot create a temporary folder")?;
         let original = find(toolchain, record, work.path())?;
@@ -68,7 +69,8 @@ impl Sources {
         fs::write(self.folder.join(COMPLETE), patches::digest()).context("cannot mark the copy as complete")
     }
 
-    fn use_our_abi(&self) -> Result<()> {
+    /// Puts this repository's hermit-abi beside the copy, and its version into the lock file.
+    fn replace_abi(&self) -> Result<()> {
         let copy = self.folder.join("hermit-abi");
         files::remove_dir(&copy)?;
         files::copy_dir(&abi_folder(), &copy)?;
@@ -80,7 +82,7 @@ impl Sources {
     }
 }
 
-/// A digest of our hermit-abi's sources.
+/// Returns a digest of the sources of this repository's hermit-abi.
 pub(crate) fn abi_digest() -> Result<String> {
     let folder = abi_folder();
     let mut hash = Sha256::new();
@@ -93,7 +95,7 @@ pub(crate) fn abi_digest() -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -102,7 +104,7 @@ fn abi_folder() -> PathBuf {
     workspace::root().join("hermit-abi")
 }
 
-/// Looks for the `library` folder of rust's sources: in the sysroot, from rustup, from Debian.
+/// Finds the `library` folder of rust's sources: in the sysroot, else from rustup, else from Debian.
 fn find(toolchain: &Toolchain, record: &Record, work: &Path) -> Result<PathBuf> {
     let installed = toolchain.rustlib().join("src/rust/library");
     if is_library(&installed) {
@@ -113,7 +115,7 @@ fn find(toolchain: &Toolchain, record: &Record, work: &Path) -> Result<PathBuf> 
         return Ok(installed);
     }
     let reason = by_rustup.err().map_or_else(|| "it added nothing".to_owned(), |error| format!("{error:#}"));
-    eprintln!("      rustup gave no sources ({reason}); trying Debian's package");
+    eprintln!("      rustup provided no sources ({reason}); trying Debian's package");
     let unpacked = debian::unpack_sources(toolchain.release(), work).with_context(|| {
         format!(
             "the sources of Rust {} were not found; with a network connection, \
@@ -138,7 +140,7 @@ fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
     record.add(Addition::RustupComponent(COMPONENT))?;
     let result = process::run(&mut command);
     if result.is_err() {
-        record.forget(Addition::RustupComponent(COMPONENT))?;
+        record.remove(Addition::RustupComponent(COMPONENT))?;
     }
     result
 }
@@ -149,7 +151,7 @@ fn append_patch(manifest: &Path) -> Result<()> {
     let section = "\n[patch.crates-io]\n";
     let Some(start) = text.find(section) else {
         bail!(
-            "{} has no section [patch.crates-io]: this version of Rust is not known here",
+            "{} has no section [patch.crates-io]: this version of Rust is not supported",
             manifest.display()
         );
     };
@@ -157,12 +159,11 @@ fn append_patch(manifest: &Path) -> Result<()> {
     fs::write(manifest, text).with_context(|| format!("cannot write {}", manifest.display()))
 }
 
-/// Makes the lock file's entry of hermit-abi one of a local package, so that cargo needs no registry to accept
-/// the copy in its place.
+/// Turns the lock file's entry of hermit-abi into one of a local package, so that cargo accepts the copy without a registry.
 fn unlock_abi(lock: &str, version: &str) -> Result<String> {
     let entry = "name = \"hermit-abi\"\n";
     let Some((before, rest)) = lock.split_once(entry) else {
-        bail!("the library's Cargo.lock does not know hermit-abi: this version of Rust is not known here");
+        bail!("the library's Cargo.lock does not contain hermit-abi: this version of Rust is not supported");
     };
     let (package, after) = rest.split_once("\n\n").unwrap_or((rest, ""));
     let kept = package
@@ -189,7 +190,7 @@ mod tests {
         [[package]]\nname = \"z\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n";
 
     #[test]
-    fn only_the_entry_of_the_abi_changes() {
+    fn unlock_abi_changes_only_the_entry_of_hermit_abi() {
         let expected = LOCK.replace(
             "version = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n",
             "version = \"0.5.9\"\n",
@@ -198,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_lock_file_is_refused() {
+    fn unlock_abi_rejects_a_lock_file_without_hermit_abi() {
         let message = unlock_abi("[[package]]\n", "0.5.9").unwrap_err().to_string();
         assert!(message.contains("hermit-abi"), "{message}");
     }
 
     #[test]
-    fn the_version_is_read() {
+    fn package_version_is_read_from_the_manifest() {
         assert_eq!(package_version("[package]\nversion = \"0.5.3\"\n").unwrap(), "0.5.3");
         assert!(package_version("[package]\nversion.workspace = true\n").is_err());
     }

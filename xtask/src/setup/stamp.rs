@@ -1,4 +1,4 @@
-//! What installed files were made of, and whether they are still whole.
+//! Stamps of installed files: a digest of their inputs, and their sizes.
 
 use std::fmt;
 use std::fs;
@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Says of what files were made, and how large each is. Written last, so that its presence means completeness.
+/// The stamp of a part: a key that identifies the inputs, and the size of each file. It is written last, so a part with a stamp
+/// was installed completely.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     key: String,
     files: Vec<(PathBuf, u64)>,
 }
 
-/// How installed files compare with what they should be.
+/// State of an installed part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// All there, made of the right things.
+    /// Complete, with the right inputs.
     Current,
-    /// Made of something else.
+    /// Made from other inputs.
     Outdated,
-    /// Not installed, or not to the end.
+    /// Not installed, or not completely.
     Missing,
     /// This file is missing or has another size.
     Damaged(PathBuf),
@@ -38,7 +39,7 @@ impl fmt::Display for State {
 }
 
 impl Stamp {
-    /// A stamp for files, given relative to `folder`, that were made of what `key` stands for.
+    /// Returns the stamp of files, given relative to `folder`, that were made from the inputs of `key`.
     pub(crate) fn of(key: String, folder: &Path, files: &[PathBuf]) -> Result<Self> {
         let size = |file: &PathBuf| {
             let path = folder.join(file);
@@ -58,7 +59,7 @@ impl Stamp {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Compares what is installed in `folder` with the stamp at `path` and with what it should be made of.
+    /// Compares the files in `folder` with the stamp at `path`, and its key with `key`.
     pub(crate) fn compare(path: &Path, key: &str, folder: &Path) -> State {
         let Ok(text) = fs::read_to_string(path) else { return State::Missing };
         let mut lines = text.lines();
@@ -82,7 +83,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn every_change_is_noticed() {
+    fn compare_detects_changed_key_and_files() {
         let folder = tempfile::tempdir().unwrap();
         let (stamp, file) = (folder.path().join("a.stamp"), folder.path().join("file"));
         let state = |key| Stamp::compare(&stamp, key, folder.path());
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_cannot_be_stamped() {
+    fn stamp_of_a_missing_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Stamp::of("one".into(), folder.path(), &[PathBuf::from("file")]).is_err());
     }

@@ -1,4 +1,5 @@
-//! The runner, and uhyve and the loader that it uses, in the target's folder: for crates outside the workspace.
+//! The installed tools: the runner, and uhyve and the loader that it uses, in the folder of the target. Crates outside the
+//! workspace run with them.
 
 use std::env;
 use std::fs;
@@ -35,7 +36,7 @@ fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
 }
 
-/// Everything that the tools are made from, as one word.
+/// Returns a digest of everything that the tools are made from.
 fn key(toolchain: &Toolchain) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
@@ -55,7 +56,7 @@ fn key(toolchain: &Toolchain) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Whether the tools are installed.
+/// Compares the installed tools with what they should be.
 pub(crate) fn state(toolchain: &Toolchain) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), "tools");
     Ok(Stamp::compare(&stamp, &key(toolchain)?, &folder(toolchain)))
@@ -68,7 +69,7 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     for (from, name) in
         [(cargo::build_loader()?, LOADER), (cargo::build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
     {
-        // A file that runs cannot be overwritten, but another can take its place.
+        // An executable that runs cannot be overwritten (ETXTBSY), but a rename can replace it.
         let (partial, place) = (folder.join(format!("{name}.partial")), folder.join(name));
         fs::copy(&from, &partial)
             .and_then(|_| fs::rename(&partial, &place))
@@ -78,7 +79,7 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
 }
 
-/// The loader: the one beside this program if this is the installed runner, else the installed one.
+/// Returns the loader: the one beside this executable if that is the installed runner, else the installed one.
 pub fn loader() -> Result<PathBuf> {
     match beside(LOADER)? {
         Some(loader) => Ok(loader),
@@ -86,20 +87,21 @@ pub fn loader() -> Result<PathBuf> {
     }
 }
 
-/// uhyve: the one beside this program if this is the installed runner, else that of the workspace, built if need be.
+/// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace, which is built if it
+/// is out of date.
 pub fn uhyve() -> Result<PathBuf> {
     beside(UHYVE)?.map_or_else(cargo::build_uhyve, Ok)
 }
 
-/// The tool of this name beside this program, if this is the installed runner.
+/// Returns the tool of this name beside this executable, if that is the installed runner.
 fn beside(name: &str) -> Result<Option<PathBuf>> {
-    let own = env::current_exe().context("cannot find this program's file")?;
+    let own = env::current_exe().context("cannot find this executable")?;
     let is_runner = own.file_name().is_some_and(|name| Path::new(name) == Path::new(RUNNER));
     let tool = own.with_file_name(name);
     Ok((is_runner && tool.is_file()).then_some(tool))
 }
 
-/// Says how to have cargo run programs.
+/// Prints the lines of cargo's configuration that select the runner.
 pub(crate) fn explain(toolchain: &Toolchain) {
     let runner = folder(toolchain).join(RUNNER);
     eprintln!(

@@ -1,4 +1,4 @@
-//! The suite `boot`: what it takes to get to the program's `main`.
+//! The suite `boot`: image size, minimum memory, and instructions and time until the program's `main`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,9 +11,10 @@ use hermit_interface::memory_size::MemorySize;
 use xtask::qemu::{Board, End, Guest, Input};
 use xtask::{program, setup};
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// Time limit of a guest.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Measures, prints and returns all figures.
+/// Measures all figures, prints and returns them.
 pub(super) fn main() -> Result<Value> {
     let figures = Bench::prepare()?.boot()?;
     for (name, value) in figures.as_object().into_iter().flatten() {
@@ -22,7 +23,7 @@ pub(super) fn main() -> Result<Value> {
     Ok(figures)
 }
 
-/// The programs that are measured.
+/// The images that are measured.
 #[derive(Debug)]
 struct Bench {
     loader: PathBuf,
@@ -41,11 +42,11 @@ impl Bench {
 
     fn boot(&self) -> Result<Value> {
         let size = stripped_size(&self.hello_world)?;
-        let memory = self.least_memory()?;
+        let memory = self.min_memory_mib()?;
         let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
         let normal = MemorySize::default();
         let instructions = |memory, board| measure(|| self.instructions(memory, board));
-        // Without an image the loader only says so: QEMU, firmware and the way into 64-bit mode alone.
+        // Without an image the loader prints an error: the time of QEMU, firmware and the switch to 64-bit mode alone.
         let time = |image, board| measure(|| self.microseconds(image, board));
         let image = Some(self.hello_world.as_path());
         Ok(json!({
@@ -63,13 +64,13 @@ impl Bench {
 
     fn guest(&self, image: &Path) -> Guest {
         Guest {
-            timeout: Some(LIMIT),
+            timeout: Some(TIMEOUT),
             ..Guest::new(self.loader.clone(), Some(image.to_owned()), program::name_of(image))
         }
     }
 
-    /// The least memory in MiB with which hello_world exits with 0.
-    fn least_memory(&self) -> Result<u64> {
+    /// Returns the minimum memory in MiB with which hello_world exits with 0.
+    fn min_memory_mib(&self) -> Result<u64> {
         let boots = |mebibytes: &u64| {
             let memory = MemorySize::unchecked_mebibytes(*mebibytes);
             let guest =
@@ -79,10 +80,10 @@ impl Bench {
         (1..=64).find(boots).context("hello_world does not boot with 64 MiB")
     }
 
-    /// Instructions from reset to `main`, counted by QEMU.
+    /// Returns the instructions from reset to `main`, counted by QEMU.
     fn instructions(&self, memory: MemorySize, board: Board) -> Result<u64> {
-        let more = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
-        let guest = Guest { memory, board, more, ..self.guest(&self.boot_mark) };
+        let extra_options = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
+        let guest = Guest { memory, board, extra_options, ..self.guest(&self.boot_mark) };
         let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
         let text = String::from_utf8_lossy(&output);
         ensure!(end == End::Exited(0), "boot_mark ended with {end:?}:\n{text}");
@@ -90,13 +91,14 @@ impl Bench {
         number.context("boot_mark printed no number")?.trim().parse().context("boot_mark printed no number")
     }
 
-    /// Microseconds from the start of QEMU to the first byte of output.
+    /// Returns the time from the start of QEMU to the first byte of output, in microseconds.
     fn microseconds(&self, image: Option<&Path>, board: Board) -> Result<u64> {
         let guest = Guest { image: image.map(Path::to_owned), board, ..self.guest(&self.hello_world) };
         Ok(u64::try_from(guest.time_to_output()?.as_micros())?)
     }
 }
 
+/// Returns the median of [`RUNS`] runs.
 fn measure(run: impl Fn() -> Result<u64>) -> Result<u64> {
     (0..RUNS).map(|_| run()).collect::<Result<_>>().map(median)
 }

@@ -1,4 +1,4 @@
-//! The suite `core`: what `examples/core_bench` measures, in our guest and in a Linux guest on the same machine.
+//! The suite `core` in instructions: `examples/core_bench` in a guest of this kernel and in a Linux guest on the same host.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,13 +11,13 @@ use super::{COUNT_INSTRUCTIONS, example, linux};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{program, setup};
 
-/// No guest takes longer.
-pub(super) const LIMIT: Duration = Duration::from_secs(120);
+/// Time limit of a guest.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The memory of both guests.
+/// Memory of both guests.
 pub(super) const MEMORY: &str = "512M";
 
-/// Every operation, and how few instructions it should take; for the last one: how many threads there should be.
+/// Each operation and its aim: instructions at most; for the last one, threads at least.
 const AIMS: [(&str, u32); 12] = [
     ("process::id", 6),
     ("Instant::now", 40),
@@ -33,7 +33,8 @@ const AIMS: [(&str, u32); 12] = [
     ("threads alive at once", 4_000),
 ];
 
-/// What is measured in one guest: everything that leaves the memory as it was, and what does not.
+/// The operations of each guest, by their names on `core_bench`'s command line. `threads-alive` exhausts the memory, and has a guest
+/// of its own.
 const RUNS: [&[&str]; 2] = [
     &[
         "process-id",
@@ -51,16 +52,16 @@ const RUNS: [&[&str]; 2] = [
     &["threads-alive"],
 ];
 
-/// What the program calls the ticks of the counter in an instruction.
-const TICKS: &str = "ticks of an instruction";
+/// Name of the calibration figure: ticks of the time-stamp counter in an instruction.
+const TICKS_PER_INSTRUCTION: &str = "ticks of an instruction";
 
-/// How far from 1 they may be: Linux counts its timer interrupts in.
-const TICKS_ERROR: f64 = 0.02;
+/// Maximum deviation of the calibration figure from 1: on Linux it includes timer interrupts.
+const MAX_TICKS_ERROR: f64 = 0.02;
 
 /// Figures by operation.
 type Figures = BTreeMap<String, f64>;
 
-/// Measures, prints and returns all figures.
+/// Measures all figures, prints and returns them.
 pub(super) fn main() -> Result<Value> {
     let ours = ours()?;
     let linux = linux::Linux::prepare().and_then(|linux| measure(|names| linux.run(names)));
@@ -82,46 +83,46 @@ fn show(figure: Option<&f64>) -> String {
     figure.map_or_else(|| "not available".to_owned(), |figure| format!("{figure:.1}"))
 }
 
-/// The figures of our guest.
+/// Measures the guest of this kernel.
 fn ours() -> Result<Figures> {
     let (loader, image) = (setup::loader()?, example("core_bench")?);
     measure(|names| {
         let guest = Guest {
             memory: MEMORY.parse().map_err(anyhow::Error::msg)?,
             arguments: names.iter().map(OsString::from).collect(),
-            timeout: Some(LIMIT),
-            more: COUNT_INSTRUCTIONS.map(str::to_owned).to_vec(),
+            timeout: Some(TIMEOUT),
+            extra_options: COUNT_INSTRUCTIONS.map(str::to_owned).to_vec(),
             ..Guest::new(loader.clone(), Some(image.clone()), program::name_of(&image))
         };
         let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
         if end != End::Exited(0) {
-            eprintln!("our guest, measuring {}, ended with {end:?}:", names.join(" "));
+            eprintln!("the guest, measuring {}, ended with {end:?}:", names.join(" "));
         }
         Ok(output)
     })
 }
 
-/// Collects what a guest prints that is told the operations' names.
+/// Collects the figures of all guests; `run` boots a guest with the operations' names and returns its output.
 fn measure(run: impl Fn(&[&str]) -> Result<Vec<u8>>) -> Result<Figures> {
     let mut figures = Figures::new();
     for names in RUNS {
         let output = run(names)?;
         let text = String::from_utf8_lossy(&output);
         let printed = parse(&text);
-        let ticks = printed.get(TICKS).copied().unwrap_or_default();
+        let ticks = printed.get(TICKS_PER_INSTRUCTION).copied().unwrap_or_default();
         ensure!(
-            (ticks - 1.0).abs() < TICKS_ERROR,
+            (ticks - 1.0).abs() < MAX_TICKS_ERROR,
             "an instruction takes {ticks} ticks; the guest printed\n{text}"
         );
         if printed.len() <= names.len() {
-            eprintln!("there are figures missing; the guest printed\n{text}");
+            eprintln!("figures are missing; the guest printed\n{text}");
         }
         figures.extend(printed);
     }
     Ok(figures)
 }
 
-/// The lines that are an operation, a tabulator and a number.
+/// Parses the lines that consist of an operation, a tab and a number.
 pub(super) fn parse(text: &str) -> Figures {
     let lines = text.lines().filter_map(|line| line.split_once('\t'));
     lines.filter_map(|(name, number)| Some((name.to_owned(), number.trim().parse().ok()?))).collect()
@@ -129,18 +130,20 @@ pub(super) fn parse(text: &str) -> Figures {
 
 #[cfg(test)]
 mod tests {
-    use super::{AIMS, RUNS, TICKS, measure, parse};
+    use super::{AIMS, RUNS, TICKS_PER_INSTRUCTION, measure, parse};
 
     #[test]
-    fn only_figures_are_read() {
+    fn parse_skips_other_lines() {
         let figures = parse("[ 0.1] Linux\n\u{1b}c\na b\t12.5\r\nfailed: c: no\nd\tnone\ne\t7\n");
         assert_eq!(figures.into_iter().collect::<Vec<_>>(), [("a b".into(), 12.5), ("e".into(), 7.0)]);
     }
 
     #[test]
-    fn every_run_is_collected_and_its_counter_checked() {
+    fn measure_collects_each_run_and_checks_its_calibration() {
         let run = |ticks: &'static str| {
-            move |names: &[&str]| Ok(format!("{TICKS}\t{ticks}\nfirst is {}\t5\n", names[0]).into_bytes())
+            move |names: &[&str]| {
+                Ok(format!("{TICKS_PER_INSTRUCTION}\t{ticks}\nfirst is {}\t5\n", names[0]).into_bytes())
+            }
         };
         let figures = measure(run("1.003")).unwrap();
         assert!(
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_aim_for_everything() {
+    fn each_operation_has_an_aim() {
         assert_eq!(RUNS.concat().len(), AIMS.len());
     }
 }

@@ -1,60 +1,62 @@
-//! Archives of cpio's format `newc`, which Linux unpacks as its first file system.
+//! Archives in cpio's format `newc`, which Linux unpacks as its initramfs.
 //!
-//! The format is described in the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`: for each
-//! entry a magic number, 13 fields of eight hexadecimal digits, the name with a zero, and the contents; name and
-//! contents are filled up to a multiple of four bytes. An entry with a certain name ends it.
+//! The kernel's `Documentation/driver-api/early-userspace/buffer-format.rst` specifies the format: each entry is a magic number,
+//! 13 fields of eight hexadecimal digits, the name with a terminating zero, and the contents; name and contents are padded to a
+//! multiple of four bytes. An entry with the name `TRAILER!!!` ends the archive.
 
-/// Marks the format.
+/// Magic number of an entry.
 const MAGIC: &str = "070701";
 
-/// The name of the last entry.
-const END: &str = "TRAILER!!!";
+/// Name of the last entry.
+const TRAILER: &str = "TRAILER!!!";
 
-/// What an entry is: the type and permission bits of its mode, as in `stat`.
+/// The type of an entry, which determines its mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind<'a> {
-    Folder,
-    /// A program with its contents.
-    Program(&'a [u8]),
+    /// A directory.
+    Directory,
+    /// An executable file with its contents.
+    Executable(&'a [u8]),
     /// A character device by its major and minor number.
     Device(u32, u32),
 }
 
-/// The archive of entries with their paths, each folder before what is in it.
+/// Returns an archive of entries with their paths, each directory before its contents.
 ///
-/// `None` if a file or a name is larger than the format can say.
+/// `None` if a file or a name is larger than the format allows.
 pub(super) fn archive(entries: &[(&str, Kind<'_>)]) -> Option<Vec<u8>> {
     let mut archive = Vec::new();
     for (number, &(name, kind)) in (1..).zip(entries) {
         let (mode, contents, device): (u32, &[u8], _) = match kind {
-            Kind::Folder => (0o040_755, &[], (0, 0)),
-            Kind::Program(contents) => (0o100_755, contents, (0, 0)),
+            Kind::Directory => (0o040_755, &[], (0, 0)),
+            Kind::Executable(contents) => (0o100_755, contents, (0, 0)),
             Kind::Device(major, minor) => (0o020_600, &[], (major, minor)),
         };
         append(&mut archive, name, [number, mode, device.0, device.1], contents)?;
     }
-    append(&mut archive, END, [0; 4], &[])?;
+    append(&mut archive, TRAILER, [0; 4], &[])?;
     Some(archive)
 }
 
-/// Adds an entry with its number, mode, and major and minor number as a device.
+/// Appends an entry; `about` is its inode number and mode, and the major and minor number of the device that it is.
 fn append(archive: &mut Vec<u8>, name: &str, about: [u32; 4], contents: &[u8]) -> Option<()> {
     let [number, mode, major, minor] = about;
     let (size, name_size) = (u32::try_from(contents.len()).ok()?, u32::try_from(name.len() + 1).ok()?);
-    // Number, mode, user, group, links, time, size, the file's own device (two), the device it is (two), the size
-    // of its name, and a checksum that this format does not use.
+    // Inode number, mode, user, group, links, modification time, size, major and minor number of the file system's device and of
+    // the device that the file is, size of the name, and a checksum that this format does not use.
     let fields = [number, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0];
     archive.extend_from_slice(MAGIC.as_bytes());
     archive.extend(fields.iter().flat_map(|field| format!("{field:08X}").into_bytes()));
     archive.extend_from_slice(name.as_bytes());
     archive.push(0);
-    fill_up(archive);
+    pad(archive);
     archive.extend_from_slice(contents);
-    fill_up(archive);
+    pad(archive);
     Some(())
 }
 
-fn fill_up(archive: &mut Vec<u8>) {
+/// Pads the archive to a multiple of four bytes.
+fn pad(archive: &mut Vec<u8>) {
     archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
@@ -63,8 +65,8 @@ mod tests {
     use super::{Kind, archive};
 
     #[test]
-    fn entries_look_as_the_format_says() {
-        let bytes = archive(&[("dev", Kind::Folder), ("dev/console", Kind::Device(5, 1))]).unwrap();
+    fn archive_has_the_fields_of_newc() {
+        let bytes = archive(&[("dev", Kind::Directory), ("dev/console", Kind::Device(5, 1))]).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let folder = "070701\
             00000001000041ED00000000000000000000000100000000\
@@ -80,10 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn contents_start_and_end_at_multiples_of_four() {
+    fn contents_are_aligned_to_four_bytes() {
         for length in 0..9 {
             let contents = vec![b'#'; length];
-            let bytes = archive(&[("init", Kind::Program(&contents))]).unwrap();
+            let bytes = archive(&[("init", Kind::Executable(&contents))]).unwrap();
             assert_eq!(bytes.len() % 4, 0);
             let start = (110 + 5_usize).next_multiple_of(4);
             assert_eq!(bytes[start..start + length], contents);

@@ -1,4 +1,4 @@
-//! Debian's Linux kernel for virtual machines, for guests to compare with: downloaded and unpacked, never installed.
+//! Debian's Linux kernel for virtual machines, which Linux guests boot: downloaded and unpacked, not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 
 use xtask::{process, workspace};
 
-/// The package that depends on the current kernel for virtual machines.
+/// Metapackage of the current kernel for virtual machines.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// The modules it takes to have a network by virtio. A kernel may have some of them built in.
+/// The modules of virtio-net over PCI. A kernel may have some of them built in.
 const MODULES: [&str; 8] = [
     "virtio",
     "virtio_ring",
@@ -23,39 +23,40 @@ const MODULES: [&str; 8] = [
     "virtio_net",
 ];
 
-/// The folder of the modules.
+/// Name of the modules' folder.
 const MODULES_FOLDER: &str = "modules";
 
-/// A kernel on this machine.
+/// A kernel on this host.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// What a monitor boots.
+    /// File of the kernel image.
     pub(super) image: PathBuf,
-    /// Its modules for a network.
+    /// Files of its network modules.
     pub(super) modules: Vec<PathBuf>,
 }
 
 impl Kernel {
-    /// Finds the kernel in the folder, or fetches it.
+    /// Returns the kernel of an earlier run, else downloads it.
     pub(super) fn get() -> Result<Self> {
         let folder = folder()?;
         let modules = folder.join(MODULES_FOLDER);
         let image = match find(&folder)? {
             Some(image) if modules.is_dir() => image,
-            _ => fetch(&folder, &modules).context("cannot fetch Debian's Linux kernel")?,
+            _ => download(&folder, &modules).context("cannot download Debian's Linux kernel")?,
         };
         eprintln!("the Linux guest is {}", image.display());
         Ok(Self { image, modules: sorted(&modules)? })
     }
 }
 
-/// Where files of the Linux guest are.
+/// Returns the folder of the Linux guest's files, which is created if it does not exist.
 pub(super) fn folder() -> Result<PathBuf> {
     let folder = workspace::target_dir().join("setup").join("linux");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)
 }
 
+/// Lists a folder, sorted.
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
@@ -63,21 +64,21 @@ fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A kernel in the folder.
+/// Finds a kernel image in a folder.
 fn find(folder: &Path) -> Result<Option<PathBuf>> {
     let is_kernel = |name: &str| name.starts_with("vmlinuz-");
     let mut paths = sorted(folder)?.into_iter();
     Ok(paths.find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_kernel)))
 }
 
-/// Downloads the package of the current kernel, and takes the kernel and its modules out of it.
-fn fetch(folder: &Path, modules: &Path) -> Result<PathBuf> {
+/// Downloads the package of the current kernel, and extracts the kernel and its modules.
+fn download(folder: &Path, modules: &Path) -> Result<PathBuf> {
     if process::find("apt-get").is_none() || process::find("dpkg-deb").is_none() {
-        bail!("this machine has no apt-get or no dpkg-deb");
+        bail!("this host has no apt-get or no dpkg-deb");
     }
     let dependencies = process::output(Command::new("apt-cache").args(["depends", PACKAGE]))?;
     let package = image_package(&dependencies).with_context(|| {
-        format!("{PACKAGE} is unknown to apt; on Debian, `apt-get update` gets its lists")
+        format!("{PACKAGE} is unknown to apt; on Debian, `apt-get update` downloads the package lists")
     })?;
     eprintln!("downloading {package}");
     let work = tempfile::tempdir_in(folder).context("cannot make a temporary folder")?;
@@ -90,7 +91,7 @@ fn fetch(folder: &Path, modules: &Path) -> Result<PathBuf> {
     let unpacked = work.path().join("unpacked");
     process::run(Command::new("dpkg-deb").arg("-x").args([&archive, &unpacked]))?;
     let kernel = find(&unpacked.join("boot"))?.context("the package has no kernel in it")?;
-    take_modules(&unpacked.join("lib/modules"), work.path(), modules)?;
+    extract_modules(&unpacked.join("lib/modules"), work.path(), modules)?;
     if let Some(old) = find(folder)? {
         fs::remove_file(old)?;
     }
@@ -99,8 +100,8 @@ fn fetch(folder: &Path, modules: &Path) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Puts the modules that are wanted into a folder, and that in its place.
-fn take_modules(tree: &Path, work: &Path, place: &Path) -> Result<()> {
+/// Collects [`MODULES`] of an unpacked package in a folder, which then replaces `place`.
+fn extract_modules(tree: &Path, work: &Path, place: &Path) -> Result<()> {
     let chosen = work.join(MODULES_FOLDER);
     fs::create_dir(&chosen)?;
     let files = files_below(tree)?;
@@ -120,7 +121,7 @@ fn take_modules(tree: &Path, work: &Path, place: &Path) -> Result<()> {
     fs::rename(&chosen, place).with_context(|| format!("cannot create {}", place.display()))
 }
 
-/// All files of a folder and of those in it.
+/// Lists all files below a folder.
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -135,7 +136,7 @@ fn is_folder(path: &Path) -> bool {
     path.is_dir() && !path.is_symlink()
 }
 
-/// The package with the kernel itself, among what `apt-cache depends` printed.
+/// Finds the package of the kernel image in the output of `apt-cache depends`.
 fn image_package(dependencies: &str) -> Option<&str> {
     let mut packages = dependencies.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     packages.find(|package| package.starts_with("linux-image-") && package.ends_with("-cloud-amd64"))
@@ -145,10 +146,10 @@ fn image_package(dependencies: &str) -> Option<&str> {
 mod tests {
     use std::fs;
 
-    use super::{image_package, sorted, take_modules};
+    use super::{extract_modules, image_package, sorted};
 
     #[test]
-    fn the_kernel_of_today_is_found() {
+    fn image_package_is_found_among_dependencies() {
         let text = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n";
         assert_eq!(image_package(text), Some("linux-image-6.1.0-56-cloud-amd64"));
         let newer = "x\n  Depends: y\n |Depends: z\n  Depends: linux-image-6.12.1+deb13-cloud-amd64\n";
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_found_wherever_they_are() {
+    fn extract_modules_searches_all_folders() {
         let work = tempfile::tempdir().unwrap();
         let tree = work.path().join("tree");
         fs::create_dir_all(tree.join("kernel/drivers/net")).unwrap();
@@ -166,7 +167,7 @@ mod tests {
         }
         fs::write(tree.join("virtio.ko"), "virtio").unwrap();
         let place = work.path().join("place");
-        take_modules(&tree, work.path(), &place).unwrap();
+        extract_modules(&tree, work.path(), &place).unwrap();
         let names: Vec<_> =
             sorted(&place).unwrap().iter().map(|file| file.file_name().unwrap().to_owned()).collect();
         assert_eq!(names, ["net_failover.ko", "virtio.ko", "virtio_net.ko"]);

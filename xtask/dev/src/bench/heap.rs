@@ -1,4 +1,4 @@
-//! The suite `heap`: whether threads that allocate get in each other's way.
+//! The suite `heap`: scaling of the allocator with threads, and contention for its shared lock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +10,16 @@ use super::example;
 use xtask::qemu::{End, Guest, Input};
 use xtask::{program, setup};
 
-const LIMIT: Duration = Duration::from_secs(120);
+/// Time limit of a guest.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Threads, and CPUs.
+/// Numbers of threads and of CPUs.
 const COUNTS: [u32; 3] = [1, 2, 4];
 
-/// What `examples/heap_scaling` prints, by name.
+/// Figures that `examples/heap_scaling` prints, by name.
 type Figures = BTreeMap<String, f64>;
 
-/// Measures, prints and returns all figures.
+/// Measures all figures, prints and returns them.
 pub(super) fn main() -> Result<Value> {
     let figures = COUNTS.iter().map(|&count| measure(count)).collect::<Result<Vec<_>>>()?;
     println!("{:<44} {:>13} {:>13} {:>13}", "heap", "1 CPU", "2 CPUs", "4 CPUs");
@@ -41,13 +42,14 @@ pub(super) fn main() -> Result<Value> {
     Ok(Value::Object(all))
 }
 
+/// Measures a guest with as many CPUs and threads.
 fn measure(count: u32) -> Result<Figures> {
     let (loader, image) = (setup::loader()?, example("heap_scaling")?);
     let guest = Guest {
         cpus: count,
         memory: "512M".parse().map_err(anyhow::Error::msg)?,
         arguments: vec![count.to_string().into()],
-        timeout: Some(LIMIT),
+        timeout: Some(TIMEOUT),
         ..Guest::new(loader, Some(image.clone()), program::name_of(&image))
     };
     let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;

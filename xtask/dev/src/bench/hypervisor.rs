@@ -1,6 +1,6 @@
-//! The suite `hypervisor` on KVM: uhyve beside QEMU, with the same image on the same machine in the same minutes.
+//! The suite `hypervisor` on KVM: uhyve beside QEMU, with the same images on the same host, in turns.
 //!
-//! Where KVM merely emulates processors, the images have no floating-point instructions.
+//! Where KVM emulates in software, the images have no floating-point instructions.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,59 +22,58 @@ use xtask::target::FloatAbi;
 use xtask::uhyve::{self, Engine, Uhyve};
 use xtask::{process, program, setup};
 
-/// How long a guest runs before its monitor is looked at.
-const SETTLED: Duration = Duration::from_millis(500);
+/// Time for which a guest runs before the memory of its VMM is measured.
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
-/// Says that it runs on the first serial port of a PC and on uhyve's port for text, then waits for ever:
+/// Code that writes a byte to the first serial port of a PC and to uhyve's text port, then halts forever:
 /// `mov dx, 0x3f8; mov al, 'x'; out dx, al; out 0xe9, al; hlt; jmp $-1`.
-const SIGN_OF_LIFE: [u8; 12] = [0x66, 0xba, 0xf8, 0x03, 0xb0, b'x', 0xee, 0xe6, 0xe9, 0xf4, 0xeb, 0xfd];
+const FIRST_BYTE_CODE: [u8; 12] = [0x66, 0xba, 0xf8, 0x03, 0xb0, b'x', 0xee, 0xe6, 0xe9, 0xf4, 0xeb, 0xfd];
 
-/// The same in 16-bit code, without uhyve's port: what a PC's processor finds when it is switched on.
-const SIGN_OF_LIFE_16: [u8; 9] = [0xba, 0xf8, 0x03, 0xb0, b'x', 0xee, 0xf4, 0xeb, 0xfd];
+/// 16-bit code that writes a byte to the first serial port of a PC, then halts forever: for the reset vector.
+const FIRST_BYTE_CODE_16: [u8; 9] = [0xba, 0xf8, 0x03, 0xb0, b'x', 0xee, 0xf4, 0xeb, 0xfd];
 
-/// The size of a firmware's file, whose last 16 bytes are what the processor starts with.
+/// Size of the firmware's file; its last 16 bytes are at the reset vector.
 const FIRMWARE_SIZE: usize = 64 << 10;
 
-/// The file of an image that gives a sign of life.
+/// Name of the image with [`FIRST_BYTE_CODE`] at its entry.
 const ENTRY: &str = "entry";
 
-/// The file of a firmware that gives one.
+/// Name of the firmware with [`FIRST_BYTE_CODE_16`] at the reset vector.
 const FIRMWARE: &str = "firmware";
 
-/// What is compared.
+/// A VMM that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Monitor {
+enum Vmm {
     Uhyve,
     Qemu(Accelerator),
 }
 
-const MONITORS: [Monitor; 3] =
-    [Monitor::Uhyve, Monitor::Qemu(Accelerator::Kvm), Monitor::Qemu(Accelerator::Tcg)];
+const VMMS: [Vmm; 3] = [Vmm::Uhyve, Vmm::Qemu(Accelerator::Kvm), Vmm::Qemu(Accelerator::Tcg)];
 
-/// A figure of each monitor.
-type Row = [u64; MONITORS.len()];
+/// A figure of each VMM.
+type Row = [u64; VMMS.len()];
 
-/// What is booted.
+/// A guest that is booted.
 #[derive(Clone, Copy, Debug)]
 enum Boot {
-    /// Firmware that gives a sign of life first thing, in place of QEMU's; for uhyve the same as `Entry`.
+    /// A firmware that writes a byte first, in place of QEMU's; uhyve has no firmware and boots `Entry`.
     Firmware,
-    /// hello_world, with a sign of life in place of the kernel's first instructions.
+    /// hello_world, with code that writes a byte in place of the kernel's first instructions.
     Entry,
-    /// hello_world as it is.
+    /// hello_world, unchanged.
     Greeting,
     /// `threads tick`, which runs for ten seconds.
     Ticks,
 }
 
-/// Measures, prints and returns all figures.
+/// Measures all figures, prints and returns them; null if the host has no KVM.
 pub(super) fn main() -> Result<Value> {
     if !Path::new("/dev/kvm").exists() {
         eprintln!("hypervisor: not available: there is no /dev/kvm");
         return Ok(Value::Null);
     }
     let bench = Bench::prepare()?;
-    println!("{:<48} {:>11} {:>11} {:>11}", "monitor", "uhyve, KVM", "QEMU, KVM", "QEMU, TCG");
+    println!("{:<48} {:>11} {:>11} {:>11}", "figure", "uhyve, KVM", "QEMU, KVM", "QEMU, TCG");
     let mut all = serde_json::Map::new();
     for (name, [uhyve, kvm, tcg]) in bench.times()?.into_iter().chain(bench.sizes()?) {
         println!("{name:<48} {uhyve:>11} {kvm:>11} {tcg:>11}");
@@ -84,7 +83,7 @@ pub(super) fn main() -> Result<Value> {
     Ok(Value::Object(all))
 }
 
-/// The programs, and files made of them.
+/// The programs, and files derived from them.
 #[derive(Debug)]
 struct Bench {
     uhyve: PathBuf,
@@ -102,7 +101,7 @@ impl Bench {
         let float = if uhyve.works(Engine::Kvm) { FloatAbi::Hard } else { FloatAbi::Soft };
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let hello_world = example_with("hello_world", float)?;
-        fs::write(folder.path().join(ENTRY), with_sign_of_life(&hello_world)?)?;
+        fs::write(folder.path().join(ENTRY), with_first_byte_code(&hello_world)?)?;
         fs::write(folder.path().join(FIRMWARE), firmware())?;
         Ok(Self {
             uhyve: uhyve.program,
@@ -114,14 +113,14 @@ impl Bench {
         })
     }
 
-    /// Microseconds from the start of the monitor. The monitors take turns, so that all meet the same load.
+    /// Measures times from the start of the VMM, in microseconds. The VMMs take turns, so that the load of the host is the same for
+    /// all.
     fn times(&self) -> Result<Vec<(&'static str, Row)>> {
         let mut runs = Vec::new();
         for _ in 0..RUNS {
-            for monitor in MONITORS {
-                let [firmware, entry] =
-                    [Boot::Firmware, Boot::Entry].map(|boot| self.first_byte(monitor, boot));
-                let (greeting, end) = self.greeting(monitor)?;
+            for vmm in VMMS {
+                let [firmware, entry] = [Boot::Firmware, Boot::Entry].map(|boot| self.first_byte(vmm, boot));
+                let (greeting, end) = self.greeting(vmm)?;
                 runs.push([firmware?, entry?, greeting, end]);
             }
         }
@@ -131,34 +130,35 @@ impl Bench {
             "exec to the program's first output (us)",
             "exec to exit (us)",
         ];
-        let of = |monitor: usize, figure: usize| {
-            let runs = runs.iter().skip(monitor).step_by(MONITORS.len());
+        let of = |vmm: usize, figure: usize| {
+            let runs = runs.iter().skip(vmm).step_by(VMMS.len());
             median(runs.map(|run: &[u64; 4]| run[figure]).collect())
         };
-        let medians = |figure| std::array::from_fn(|monitor| of(monitor, figure));
+        let medians = |figure| std::array::from_fn(|vmm| of(vmm, figure));
         Ok(names.into_iter().enumerate().map(|(figure, name)| (name, medians(figure))).collect())
     }
 
-    fn first_byte(&self, monitor: Monitor, boot: Boot) -> Result<u64> {
-        microseconds(self.start(monitor, boot)?.first_byte()?)
+    /// Returns the time to the first byte of output, in microseconds.
+    fn first_byte(&self, vmm: Vmm, boot: Boot) -> Result<u64> {
+        microseconds(self.start(vmm, boot)?.first_byte()?)
     }
 
-    /// Until the first byte of the greeting, and until the monitor has ended.
-    fn greeting(&self, monitor: Monitor) -> Result<(u64, u64)> {
-        let mut running = self.start(monitor, Boot::Greeting)?;
+    /// Returns the times to the first byte of the greeting and to the exit of the VMM, in microseconds.
+    fn greeting(&self, vmm: Vmm) -> Result<(u64, u64)> {
+        let mut running = self.start(vmm, Boot::Greeting)?;
         Ok((microseconds(running.first_byte()?)?, microseconds(running.end()?)?))
     }
 
-    /// What the monitors take while a guest runs.
+    /// Measures memory, threads and files of the VMMs while a guest runs.
     fn sizes(&self) -> Result<Vec<(&'static str, Row)>> {
         let mut figures: Vec<Footprint> = Vec::new();
-        for monitor in MONITORS {
-            let mut running = self.start(monitor, Boot::Ticks)?;
+        for vmm in VMMS {
+            let mut running = self.start(vmm, Boot::Ticks)?;
             running.first_byte()?;
-            thread::sleep(SETTLED);
+            thread::sleep(SETTLE_TIME);
             figures.push(Footprint::of(running.id())?);
         }
-        let row = |figure: fn(&Footprint) -> u64| std::array::from_fn(|monitor| figure(&figures[monitor]));
+        let row = |figure: fn(&Footprint) -> u64| std::array::from_fn(|vmm| figure(&figures[vmm]));
         let qemu = fs::metadata(process::find(QEMU).ok_or_else(|| setup::packages::QEMU.missing())?)?.len();
         let size = stripped_size(&self.uhyve)?;
         Ok(vec![
@@ -171,11 +171,11 @@ impl Bench {
         ])
     }
 
-    fn start(&self, monitor: Monitor, boot: Boot) -> Result<Running> {
+    fn start(&self, vmm: Vmm, boot: Boot) -> Result<Running> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let command = match monitor {
-            Monitor::Uhyve => self.uhyve(boot),
-            Monitor::Qemu(accelerator) => self.qemu(boot, accelerator, folder.path())?,
+        let command = match vmm {
+            Vmm::Uhyve => self.uhyve(boot),
+            Vmm::Qemu(accelerator) => self.qemu(boot, accelerator, folder.path())?,
         };
         Running::start_with(command, Some(folder))
     }
@@ -196,7 +196,7 @@ impl Bench {
             ..Guest::new(self.loader.clone(), Some(image), name)
         };
         if let Boot::Firmware = boot {
-            guest.more = vec!["-bios".to_owned(), self.file(FIRMWARE).display().to_string()];
+            guest.extra_options = vec!["-bios".to_owned(), self.file(FIRMWARE).display().to_string()];
         }
         guest.command(folder)
     }
@@ -218,23 +218,24 @@ fn arguments(boot: Boot) -> Vec<OsString> {
     if let Boot::Ticks = boot { vec!["tick".into()] } else { Vec::new() }
 }
 
-/// An image that gives a sign of life in place of its kernel's first instructions.
-fn with_sign_of_life(file: &Path) -> Result<Vec<u8>> {
+/// Returns an image with [`FIRST_BYTE_CODE`] in place of its kernel's first instructions.
+fn with_first_byte_code(file: &Path) -> Result<Vec<u8>> {
     let mut bytes = program::check(file)?;
     let image = image::check(&bytes)?;
     let offset = image.segments().find_map(|segment| {
         let inside = usize::try_from(image.entry.checked_sub(segment.start)?).ok()?;
-        let instructions = segment.data.get(inside..)?.get(..SIGN_OF_LIFE.len())?;
+        let instructions = segment.data.get(inside..)?.get(..FIRST_BYTE_CODE.len())?;
         Some(instructions.as_ptr().addr() - bytes.as_ptr().addr())
     });
     let start = offset.context("the image has no code at its entry")?;
-    bytes[start..][..SIGN_OF_LIFE.len()].copy_from_slice(&SIGN_OF_LIFE);
+    bytes[start..][..FIRST_BYTE_CODE.len()].copy_from_slice(&FIRST_BYTE_CODE);
     Ok(bytes)
 }
 
+/// Returns the firmware.
 fn firmware() -> Vec<u8> {
     let mut bytes = vec![0; FIRMWARE_SIZE];
-    bytes[FIRMWARE_SIZE - 16..][..SIGN_OF_LIFE_16.len()].copy_from_slice(&SIGN_OF_LIFE_16);
+    bytes[FIRMWARE_SIZE - 16..][..FIRST_BYTE_CODE_16.len()].copy_from_slice(&FIRST_BYTE_CODE_16);
     bytes
 }
 
@@ -242,11 +243,14 @@ fn microseconds(time: Duration) -> Result<u64> {
     Ok(u64::try_from(time.as_micros())?)
 }
 
-/// What a monitor takes; memory in KiB.
+/// Memory of a VMM in KiB, and its threads and file descriptors.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Footprint {
+    /// Rss without the guest's memory.
     resident: u64,
+    /// Pss without the guest's memory.
     proportional: u64,
+    /// Rss of the guest's memory.
     guest: u64,
     threads: u64,
     descriptors: u64,
@@ -261,7 +265,7 @@ impl Footprint {
         Ok(footprint)
     }
 
-    /// Adds the mappings of `/proc/PID/smaps` (proc_pid_smaps(5)). The one of the guest's size is its memory.
+    /// Adds the mappings of `/proc/PID/smaps` (proc_pid_smaps(5)). The mapping with the size of the guest's memory is that memory.
     fn add(&mut self, mappings: &str, guest_size: u64) -> Result<()> {
         let (mut is_guest, mut guests) = (false, 0);
         for line in mappings.lines() {
@@ -280,7 +284,7 @@ impl Footprint {
                 _ => {}
             }
         }
-        ensure!(guests == 1, "{guests} mappings have the size of the guest's memory");
+        ensure!(guests == 1, "{guests} mappings instead of 1 have the size of the guest's memory");
         Ok(())
     }
 }
@@ -302,7 +306,7 @@ Pss:                  50 kB
 ";
 
     #[test]
-    fn mappings_are_told_apart() {
+    fn footprint_excludes_guest_memory() {
         let mut footprint = Footprint::default();
         footprint.add(MAPPINGS, 131_072).unwrap();
         let expected = Footprint { guest: 2048, resident: 200, proportional: 50, ..Footprint::default() };

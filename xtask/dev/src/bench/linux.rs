@@ -1,7 +1,7 @@
-//! A Linux guest to compare with: Debian's kernel for virtual machines, with the program as its only process.
+//! The Linux guest of the suite `core`: Debian's kernel for virtual machines, with the program as its only process.
 //!
-//! The program is linked statically, so that it needs no other file. It ends, Linux panics because its first process did, and
-//! restarts at once, which ends QEMU.
+//! The program is linked statically, so that it needs no other file. When it exits, Linux panics, because that was the init
+//! process, and reboots at once, which ends QEMU.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use super::COUNT_INSTRUCTIONS;
-use super::core::{LIMIT, MEMORY};
+use super::core::{MEMORY, TIMEOUT};
 use super::cpio::{self, Kind};
 use super::debian_kernel::{self, Kernel};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{build, cargo, process, workspace};
 
+/// rustc's target of Linux programs.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The numbers of the device that is the console.
+/// The console device, `/dev/console`.
 pub(super) const CONSOLE: Kind<'_> = Kind::Device(5, 1);
 
-/// What Linux is told: where to print, to print little, to restart at once when it panics, by the way that every
-/// machine has.
+/// Linux's command line: the console, few messages, and an immediate reboot after a panic, by a triple fault.
 pub(super) const OPTIONS: &str = "console=ttyS0 quiet panic=-1 reboot=t";
 
 /// A Linux guest whose first process is `core_bench`.
@@ -32,14 +32,15 @@ pub(super) struct Linux {
 }
 
 impl Linux {
-    /// Fetches the kernel if need be and builds the program.
+    /// Downloads the kernel if it is missing, and builds the program.
     pub(super) fn prepare() -> Result<Self> {
         let kernel = Kernel::get()?;
         let folder = debian_kernel::folder()?;
         let program = folder.join("core_bench");
         build::strip(&native_static("core_bench")?, &program)?;
         let program = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
-        let entries = [("dev", Kind::Folder), ("dev/console", CONSOLE), ("init", Kind::Program(&program))];
+        let entries =
+            [("dev", Kind::Directory), ("dev/console", CONSOLE), ("init", Kind::Executable(&program))];
         let archive = cpio::archive(&entries).context("the program is too large")?;
         let file_system = folder.join("initramfs");
         fs::write(&file_system, archive)
@@ -47,15 +48,15 @@ impl Linux {
         Ok(Self { kernel, file_system })
     }
 
-    /// Boots, and gives what the program printed that was told `arguments`, and what Linux printed.
+    /// Boots with arguments of the program, and returns the output of Linux and of the program.
     pub(super) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        let mut more = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
-        // In place of the command line that our kernel would get: QEMU goes by the last one.
-        more.extend(["-append".to_owned(), format!("{OPTIONS} -- {}", arguments.join(" "))]);
+        let mut extra_options = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
+        // Overrides the command line for this kernel: QEMU uses the last `-append`.
+        extra_options.extend(["-append".to_owned(), format!("{OPTIONS} -- {}", arguments.join(" "))]);
         let guest = Guest {
             memory: MEMORY.parse().map_err(anyhow::Error::msg)?,
-            timeout: Some(LIMIT),
-            more,
+            timeout: Some(TIMEOUT),
+            extra_options,
             ..Guest::new(self.kernel.image.clone(), Some(self.file_system.clone()), "init".into())
         };
         let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
@@ -65,16 +66,17 @@ impl Linux {
     }
 }
 
-/// Builds a program for Linux, linked statically with the system's C library.
+/// Builds an example for Linux, linked statically with the system's C library.
 pub(super) fn native_static(name: &str) -> Result<PathBuf> {
     native_with(name, "-C target-feature=+crt-static")
 }
 
-/// Builds an example as an ordinary program of Linux, optimised as the guest's.
+/// Builds an example for Linux, with the profile of the guest's images.
 pub(super) fn native(name: &str) -> Result<PathBuf> {
     native_with(name, "")
 }
 
+/// Builds an example for Linux with flags for rustc.
 fn native_with(name: &str, flags: &str) -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", name]);

@@ -1,12 +1,12 @@
-//! `cargo xtask bench`: what things cost, measured and compared in one run.
+//! `cargo xtask bench`: measurements, beside Linux and QEMU where they can be compared.
 //!
-//! | suite | what |
+//! | suite | measures |
 //! | --- | --- |
-//! | `boot` | what it takes to get to the program's `main` |
-//! | `core` | threads, locks, clocks and memory: in instructions, beside a Linux guest; in time, beside Linux itself |
-//! | `heap` | whether threads that allocate get in each other's way |
-//! | `hypervisor` | uhyve: on KVM beside QEMU, in a process beside a plain process; time, memory, size |
-//! | `net` | throughput, latency and rates of connections, beside Linux guests and Linux itself |
+//! | `boot` | image size, minimum memory, instructions and time until the program's `main` |
+//! | `core` | threads, locks, clocks and memory: instructions, beside a Linux guest; time, beside Linux itself |
+//! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
+//! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
+//! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
 
 mod boot;
 mod core;
@@ -32,18 +32,18 @@ use xtask::target::FloatAbi;
 use xtask::uhyve::Engine;
 use xtask::{setup, workspace};
 
-/// Runs of which the median counts.
+/// Number of runs, whose median is the figure.
 const RUNS: usize = 11;
 
-/// QEMU's options that make the guest's time-stamp counter count instructions.
+/// Options of QEMU with which the guest's time-stamp counter counts instructions.
 const COUNT_INSTRUCTIONS: [&str; 2] = ["-icount", "shift=0"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to measure; nothing named: everything
+    /// Suites to measure; all if none is named
     #[arg(value_enum, value_name = "SUITE")]
     suites: Vec<Suite>,
-    /// Where; without it, all that a suite has
+    /// Measure on this platform only
     #[arg(long, value_enum, value_name = "PLATFORM")]
     platform: Option<Platform>,
     /// Also write the figures to a file
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     record: bool,
     #[command(flatten)]
-    net: net::Choice,
+    net: net::Selection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -62,15 +62,15 @@ enum Suite {
     Boot,
     /// Threads, locks, clocks and memory: in instructions with QEMU, in time in a process
     Core,
-    /// Allocation by 1, 2 and 4 threads: throughput, and how often they meet at a lock
+    /// Allocation by 1, 2 and 4 threads: throughput, and acquisitions of the shared lock
     Heap,
-    /// uhyve beside QEMU, or beside a plain process: from start to the greeting, memory, threads, size
+    /// uhyve beside QEMU, or beside a plain process: time to the first output, memory, threads, size
     Hypervisor,
     /// Servers beside those of a Linux guest and of Linux itself: throughput, latency, connections, start
     Net,
 }
 
-/// What runs guests that are measured.
+/// A platform on which guests are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Platform {
     /// QEMU, and uhyve on KVM beside it
@@ -80,16 +80,17 @@ enum Platform {
 }
 
 impl Arguments {
-    fn wants(&self, suite: Suite, platform: Platform) -> bool {
+    /// Whether a suite is to be measured on a platform.
+    fn selects(&self, suite: Suite, platform: Platform) -> bool {
         (self.suites.is_empty() || self.suites.contains(&suite))
             && self.platform.is_none_or(|wanted| wanted == platform)
     }
 }
 
-/// A suite on one platform.
+/// Measures a suite on one platform, prints its figures and returns them.
 type Measure = fn() -> Result<Value>;
 
-/// What there is to measure, by the name of its figures.
+/// The suites by platform, with their names in `--json` and in the record.
 const SUITES: [(Suite, Platform, &str, Measure); 6] = [
     (Suite::Boot, Platform::Qemu, "boot", boot::main),
     (Suite::Core, Platform::Qemu, "core", core::main),
@@ -108,14 +109,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     let conditions = arguments.record.then(Conditions::detect).transpose()?;
     let mut figures = Map::new();
     for (suite, platform, name, measure) in SUITES {
-        if arguments.wants(suite, platform) {
+        if arguments.selects(suite, platform) {
             figures.insert(name.to_owned(), measure()?);
         }
     }
     if arguments.suites.is_empty() || arguments.suites.contains(&Suite::Net) {
         figures.insert("net".to_owned(), net(arguments)?);
     }
-    ensure!(!figures.is_empty(), "these suites have nothing to measure there");
+    ensure!(!figures.is_empty(), "these suites measure nothing on this platform");
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -129,7 +130,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// It needs rights, and is left out without them unless it was asked for.
+/// Measures the suite `net`. It needs privileges; without them it is skipped, unless it was named.
 fn net(arguments: &Arguments) -> Result<Value> {
     net::main(&arguments.net, arguments.platform).or_else(|error| {
         if arguments.suites.contains(&Suite::Net) {
@@ -140,7 +141,7 @@ fn net(arguments: &Arguments) -> Result<Value> {
     })
 }
 
-/// Builds an example for the guest.
+/// Builds an example for the guest and returns its image.
 fn example(name: &str) -> Result<PathBuf> {
     example_with(name, FloatAbi::Hard)
 }
@@ -150,7 +151,7 @@ fn example_with(name: &str, float: FloatAbi) -> Result<PathBuf> {
     build::guest_program(&folder, &BuildOptions { release: true, float, ..BuildOptions::default() })
 }
 
-/// The size of a file without symbols and debugging information.
+/// Returns the size of a program without symbols and debug information, in bytes.
 fn stripped_size(program: &Path) -> Result<u64> {
     let folder = tempfile::TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("stripped");
@@ -158,7 +159,7 @@ fn stripped_size(program: &Path) -> Result<u64> {
     Ok(fs::metadata(&stripped)?.len())
 }
 
-/// The middle of [`RUNS`] values.
+/// Returns the median.
 fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]

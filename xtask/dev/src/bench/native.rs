@@ -1,7 +1,6 @@
-//! The suite `core` on the processor itself: `examples/core_bench` in a machine of uhyve and as a program of this host, in turns,
-//! in nanoseconds.
+//! The suite `core` in nanoseconds: `examples/core_bench` in a guest of uhyve and as a process of this host, in turns.
 //!
-//! The guest has one CPU. So has the program of the host, and both have the same one; a second column has all CPUs.
+//! Guest and process are pinned to the same CPU; a second figure of the process is without pinning.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,15 +10,15 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use super::core::{LIMIT, MEMORY, parse};
+use super::core::{MEMORY, TIMEOUT, parse};
 use super::{example, linux};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
 
-/// How often each of the three runs. In each run the program takes the median of five rounds by itself.
+/// Number of runs of each of the three. In each run the program takes the median of five rounds.
 const RUNS: usize = 11;
 
-/// Every operation, its name on the command line, and how many times longer it should take on Linux.
+/// Each operation, its name on `core_bench`'s command line, and its aim: the minimum ratio of Linux's time to the guest's.
 const AIMS: [(&str, &str, f64); 11] = [
     ("process::id", "process-id", 20.0),
     ("Instant::now", "now", 1.0),
@@ -36,21 +35,21 @@ const AIMS: [(&str, &str, f64); 11] = [
 
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    /// In our guest.
+enum Environment {
+    /// In the guest.
     Guest,
-    /// On Linux, with the guest's one CPU.
+    /// On Linux, pinned to the guest's CPU.
     Pinned,
-    /// On Linux, with all CPUs.
+    /// On Linux, on all CPUs.
     Unpinned,
 }
 
-const PLACES: [Place; 3] = [Place::Guest, Place::Pinned, Place::Unpinned];
+const ENVIRONMENTS: [Environment; 3] = [Environment::Guest, Environment::Pinned, Environment::Unpinned];
 
-/// Figures of each run, by place and operation.
-type Figures = BTreeMap<(Place, String), Vec<f64>>;
+/// Figures of each run, by environment and operation.
+type Figures = BTreeMap<(Environment, String), Vec<f64>>;
 
-/// Measures, prints and returns all figures; nothing where the engine does not run code at full speed.
+/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host.
 pub(super) fn main(engine: Engine) -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {
@@ -60,9 +59,9 @@ pub(super) fn main(engine: Engine) -> Result<Value> {
     let bench = Bench::prepare(uhyve, engine)?;
     let mut figures = Figures::new();
     for _ in 0..RUNS {
-        for place in PLACES {
-            for (name, figure) in bench.run(place)? {
-                figures.entry((place, name)).or_default().push(figure);
+        for environment in ENVIRONMENTS {
+            for (name, figure) in bench.run(environment)? {
+                figures.entry((environment, name)).or_default().push(figure);
             }
         }
     }
@@ -72,11 +71,11 @@ pub(super) fn main(engine: Engine) -> Result<Value> {
     );
     let mut all = Map::new();
     for (name, _, aim) in AIMS {
-        let [ours, pinned, unpinned] =
-            PLACES.map(|place| figures.get(&(place, name.to_owned())).and_then(|runs| median(runs)));
+        let [ours, pinned, unpinned] = ENVIRONMENTS
+            .map(|environment| figures.get(&(environment, name.to_owned())).and_then(|runs| median(runs)));
         let (ours, pinned) = ours.zip(pinned).with_context(|| format!("there are no figures of {name:?}"))?;
         let (unpinned, ratio) = (unpinned.unwrap_or(f64::NAN), pinned / ours);
-        // As printed: two figures that differ by less are the same.
+        // Compares the rounded figures, which are printed.
         let mark = if (ratio * 10.0).round() < aim * 10.0 { " missed" } else { "" };
         println!("{name:<44} {ours:>9.1} {pinned:>12.1} {ratio:>7.1} {aim:>6} {unpinned:>14.1}{mark}");
         let row =
@@ -86,49 +85,52 @@ pub(super) fn main(engine: Engine) -> Result<Value> {
     Ok(Value::Object(all))
 }
 
+/// Returns the median.
 fn median(runs: &[f64]) -> Option<f64> {
     let mut runs = runs.to_vec();
     runs.sort_by(f64::total_cmp);
     runs.get(runs.len() / 2).copied()
 }
 
-/// The program for both places.
+/// The program for guest and host.
 #[derive(Debug)]
 struct Bench {
     uhyve: Uhyve,
     engine: Engine,
     image: PathBuf,
     program: PathBuf,
-    /// The CPU for the guest and for Linux.
+    /// The CPU to which guest and process are pinned.
     cpu: String,
 }
 
 impl Bench {
     fn prepare(uhyve: Uhyve, engine: Engine) -> Result<Self> {
         let (image, program) = (example("core_bench")?, linux::native("core_bench")?);
-        let status = fs::read_to_string("/proc/self/status").context("cannot read our own status")?;
-        let cpu = last_cpu(&status).context("Linux does not say which CPUs there are")?;
+        let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+        let cpu = last_cpu(&status).context("/proc/self/status has no Cpus_allowed_list")?;
         Ok(Self { uhyve, engine, image, program, cpu })
     }
 
-    /// What the program prints there.
-    fn run(&self, place: Place) -> Result<BTreeMap<String, f64>> {
-        let mut command = match place {
-            Place::Guest => self.guest(),
-            Place::Pinned => self.pinned(&self.program),
-            Place::Unpinned => Command::new(&self.program),
+    /// Runs the program and returns its figures.
+    fn run(&self, environment: Environment) -> Result<BTreeMap<String, f64>> {
+        let mut command = match environment {
+            Environment::Guest => self.guest(),
+            Environment::Pinned => self.pinned(&self.program),
+            Environment::Unpinned => Command::new(&self.program),
         };
         command.arg("--nanoseconds").args(AIMS.map(|(_, word, _)| word));
         Ok(parse(&process::output(&mut command)?))
     }
 
+    /// The command of the guest.
     fn guest(&self) -> Command {
         let mut command = self.pinned(&self.uhyve.program);
         command.args(["--engine", &self.engine.to_string(), "--memory", MEMORY]);
-        command.args(["--timeout", &LIMIT.as_secs().to_string()]).arg(&self.image).arg("--");
+        command.args(["--timeout", &TIMEOUT.as_secs().to_string()]).arg(&self.image).arg("--");
         command
     }
 
+    /// A command that is pinned to the CPU.
     fn pinned(&self, program: &Path) -> Command {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", &self.cpu]).arg(program);
@@ -136,7 +138,7 @@ impl Bench {
     }
 }
 
-/// The last of the CPUs that a process may use, out of its status (proc_pid_status(5)). The first one often has more interrupts.
+/// Returns the last CPU of `Cpus_allowed_list` (proc_pid_status(5)). The first one often handles more interrupts.
 fn last_cpu(status: &str) -> Option<String> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     list.trim().rsplit([',', '-']).next().filter(|cpu| !cpu.is_empty()).map(str::to_owned)
@@ -147,7 +149,7 @@ mod tests {
     use super::{last_cpu, median};
 
     #[test]
-    fn the_last_cpu_is_found() {
+    fn last_cpu_is_the_end_of_the_list() {
         let last = |list: &str| last_cpu(&format!("Name:\tx\nCpus_allowed_list:\t{list}\n"));
         assert_eq!(last("0-1").as_deref(), Some("1"));
         assert_eq!(last("0-3,8").as_deref(), Some("8"));
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_counts() {
+    fn median_is_the_middle_value() {
         assert_eq!(median(&[3.0, 100.0, 1.0]), Some(3.0));
         assert_eq!(median(&[]), None);
     }

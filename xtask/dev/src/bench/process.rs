@@ -1,4 +1,4 @@
-//! The suite `hypervisor` for the process engine: a guest beside the same program as a plain process of this host.
+//! The suite `hypervisor` on the process engine: a guest beside the same program as a plain process of this host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,34 +14,36 @@ use super::{example, linux, median};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
 
-/// Starts of which the median counts.
+/// Number of starts, whose median is the figure.
 const STARTS: usize = 31;
 
-/// Programs at the same time.
-const AT_ONCE: usize = 100;
+/// Number of programs that run at the same time.
+const CONCURRENT: usize = 100;
 
-/// How long programs wait before they are looked at.
-const SETTLED: Duration = Duration::from_millis(300);
+/// Time for which programs run before their memory is measured.
+const SETTLE_TIME: Duration = Duration::from_millis(300);
 
-/// From starting uhyve to the greeting, in microseconds.
-const TIME_AIM: u64 = 10_000;
+/// Aim: time from starting uhyve to the first output, in microseconds.
+const TIME_AIM_US: u64 = 10_000;
 
-/// Memory beyond that of a plain process, in KiB.
-const MEMORY_AIM: u64 = 8 << 10;
+/// Aim: memory in addition to that of a plain process, in KiB.
+const MEMORY_AIM_KIB: u64 = 8 << 10;
 
-/// What runs the program.
+/// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Environment {
+    /// In a guest of uhyve.
     Guest,
+    /// As a process of the host.
     Linux,
 }
 
-const PLACES: [Place; 2] = [Place::Guest, Place::Linux];
+const ENVIRONMENTS: [Environment; 2] = [Environment::Guest, Environment::Linux];
 
-/// A figure of each.
-type Row = [u64; PLACES.len()];
+/// A figure of each environment.
+type Row = [u64; ENVIRONMENTS.len()];
 
-/// Measures, prints and returns all figures; nothing where this host has no such engine.
+/// Measures all figures, prints and returns them; null if the engine does not work on this host.
 pub(super) fn main() -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(Engine::Process) {
@@ -55,16 +57,18 @@ pub(super) fn main() -> Result<Value> {
         println!("{name:<56} {ours:>11} {linux:>11}");
         all.insert(name.to_owned(), json!({ "uhyve": ours, "linux": linux }));
     }
-    println!("aims: {TIME_AIM} us to the greeting, {MEMORY_AIM} KiB more than Linux for one program");
+    println!(
+        "aims: {TIME_AIM_US} us to the first output, {MEMORY_AIM_KIB} KiB more than Linux for one program"
+    );
     Ok(Value::Object(all))
 }
 
-/// The programs in both forms.
+/// The programs, as images and as executables of the host.
 #[derive(Debug)]
 struct Bench {
     uhyve: Uhyve,
-    hello_world: [PathBuf; PLACES.len()],
-    stdin: [PathBuf; PLACES.len()],
+    hello_world: [PathBuf; ENVIRONMENTS.len()],
+    stdin: [PathBuf; ENVIRONMENTS.len()],
 }
 
 impl Bench {
@@ -73,23 +77,27 @@ impl Bench {
         Ok(Self { uhyve, hello_world: both("hello_world")?, stdin: both("stdin")? })
     }
 
-    fn start(&self, place: Place, [image, program]: &[PathBuf; PLACES.len()]) -> Result<Running> {
-        let mut command = match place {
-            Place::Guest => self.uhyve.on(Engine::Process),
-            Place::Linux => Command::new(program),
+    fn start(
+        &self,
+        environment: Environment,
+        [image, program]: &[PathBuf; ENVIRONMENTS.len()],
+    ) -> Result<Running> {
+        let mut command = match environment {
+            Environment::Guest => self.uhyve.on(Engine::Process),
+            Environment::Linux => Command::new(program),
         };
-        if place == Place::Guest {
+        if environment == Environment::Guest {
             command.arg(image);
         }
         Running::start(command)
     }
 
-    /// Both take turns, so that they meet the same load.
+    /// Measures times. Guest and process take turns, so that the load of the host is the same for both.
     fn times(&self) -> Result<Vec<(&'static str, Row)>> {
-        let mut runs: [Vec<(u64, u64)>; PLACES.len()] = Default::default();
+        let mut runs: [Vec<(u64, u64)>; ENVIRONMENTS.len()] = Default::default();
         for _ in 0..STARTS {
-            for (place, runs) in PLACES.into_iter().zip(&mut runs) {
-                let mut running = self.start(place, &self.hello_world)?;
+            for (environment, runs) in ENVIRONMENTS.into_iter().zip(&mut runs) {
+                let mut running = self.start(environment, &self.hello_world)?;
                 runs.push((micros(running.first_byte()?)?, micros(running.end()?)?));
             }
         }
@@ -103,43 +111,48 @@ impl Bench {
                 runs.each_ref().map(|runs| runs.iter().map(|run| run.0).min().unwrap_or_default()),
             ),
             ("exec to exit, median (us)", medians(|run| run.1)),
-            ("100 at once: first exec to last exit (us)", self.crowd()?),
+            ("100 at once: first exec to last exit (us)", self.concurrent_starts()?),
         ])
     }
 
-    fn crowd(&self) -> Result<Row> {
-        let time = |place| {
+    /// Measures the time of [`CONCURRENT`] programs from the first start to the last exit.
+    fn concurrent_starts(&self) -> Result<Row> {
+        let time = |environment| {
             let start = Instant::now();
-            let programs =
-                (0..AT_ONCE).map(|_| self.start(place, &self.hello_world)).collect::<Result<Vec<_>>>()?;
+            let programs = (0..CONCURRENT)
+                .map(|_| self.start(environment, &self.hello_world))
+                .collect::<Result<Vec<_>>>()?;
             for mut program in programs {
                 program.end()?;
             }
             micros(start.elapsed())
         };
-        Ok([time(Place::Guest)?, time(Place::Linux)?])
+        Ok([time(Environment::Guest)?, time(Environment::Linux)?])
     }
 
-    /// The memory of programs that wait for input, with that of all processes it takes to run them.
+    /// Measures the memory of programs that wait for input, with that of all processes that run them.
     fn memory(&self) -> Result<Vec<(&'static str, Row)>> {
-        let waiting = |place, count: usize| {
+        let waiting = |environment, count: usize| {
             let mut programs =
-                (0..count).map(|_| self.start(place, &self.stdin)).collect::<Result<Vec<_>>>()?;
+                (0..count).map(|_| self.start(environment, &self.stdin)).collect::<Result<Vec<_>>>()?;
             for program in &mut programs {
                 program.write(b"ready\n")?;
                 program.first_byte()?;
             }
-            thread::sleep(SETTLED);
+            thread::sleep(SETTLE_TIME);
             programs.iter().map(|program| Processes::of(program.id())).collect::<Result<Vec<_>>>()
         };
         let sum = |all: &[Processes]| all.iter().map(|one| one.first + one.children).sum::<u64>();
-        let (guest, linux) = (waiting(Place::Guest, 1)?, waiting(Place::Linux, 1)?);
-        ensure!(guest[0].children > 0 && linux[0].children == 0, "these are other processes than expected");
-        let crowd = [waiting(Place::Guest, AT_ONCE)?, waiting(Place::Linux, AT_ONCE)?];
+        let (guest, linux) = (waiting(Environment::Guest, 1)?, waiting(Environment::Linux, 1)?);
+        ensure!(
+            guest[0].children > 0 && linux[0].children == 0,
+            "a guest has no child process, or a plain process has one"
+        );
+        let concurrent = [waiting(Environment::Guest, CONCURRENT)?, waiting(Environment::Linux, CONCURRENT)?];
         Ok(vec![
             ("Pss of all processes (KiB)", [sum(&guest), sum(&linux)]),
             ("Pss of the uhyve process (KiB)", [guest[0].first, 0]),
-            ("100 at once: Pss of all processes (KiB)", crowd.each_ref().map(|all| sum(all))),
+            ("100 at once: Pss of all processes (KiB)", concurrent.each_ref().map(|all| sum(all))),
         ])
     }
 }
@@ -148,7 +161,7 @@ fn micros(time: Duration) -> Result<u64> {
     Ok(u64::try_from(time.as_micros())?)
 }
 
-/// The memory of a process and of its children, in KiB: pages that several processes share count in part.
+/// The memory of a process and of its children, in KiB (Pss: a page counts in proportion to the processes that share it).
 #[derive(Debug)]
 struct Processes {
     first: u64,
@@ -157,27 +170,27 @@ struct Processes {
 
 impl Processes {
     fn of(process: u32) -> Result<Self> {
-        let children = process::children(process)?.into_iter().map(proportional).sum::<Result<u64>>()?;
-        Ok(Self { first: proportional(process)?, children })
+        let children = process::children(process)?.into_iter().map(pss_kib).sum::<Result<u64>>()?;
+        Ok(Self { first: pss_kib(process)?, children })
     }
 }
 
-/// Proc_pid_smaps(5).
-fn proportional(process: u32) -> Result<u64> {
+/// Returns the Pss of a process in KiB, from `smaps_rollup` (proc_pid_smaps(5)).
+fn pss_kib(process: u32) -> Result<u64> {
     let file = format!("/proc/{process}/smaps_rollup");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
     let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    Ok(number.with_context(|| format!("{file} names no memory"))?.parse()?)
+    Ok(number.with_context(|| format!("{file} has no Pss"))?.parse()?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::proportional;
+    use super::pss_kib;
 
     #[test]
-    fn memory_of_a_process_is_read() {
-        assert!(proportional(std::process::id()).unwrap() > 100);
-        assert!(proportional(0).is_err());
+    fn pss_of_this_process_is_read() {
+        assert!(pss_kib(std::process::id()).unwrap() > 100);
+        assert!(pss_kib(0).is_err());
     }
 }

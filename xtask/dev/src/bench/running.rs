@@ -1,4 +1,4 @@
-//! A program at work whose output is timed.
+//! A child process whose output is timed.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -9,23 +9,24 @@ use tempfile::TempDir;
 
 use xtask::process;
 
-/// A monitor, or another program, that runs. It ends when this is dropped.
+/// A running VMM or other program, killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
     start: Instant,
-    /// What it needs as long as it runs.
+    /// Files that exist as long as it runs.
     _files: Option<TempDir>,
 }
 
 impl Running {
+    /// Starts a program.
     pub(super) fn start(command: Command) -> Result<Self> {
         Self::start_with(command, None)
     }
 
-    /// Starts a program with files, which are there until it has ended.
+    /// Starts a program with files, which are removed when it has been dropped.
     pub(super) fn start_with(mut command: Command, files: Option<TempDir>) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let start = Instant::now();
@@ -36,23 +37,23 @@ impl Running {
         Ok(Self { child, input, output, start, _files: files })
     }
 
-    /// The process.
+    /// Returns the process ID.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Hands bytes to its input, which does not end.
+    /// Writes bytes to its standard input, which stays open.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.input.write_all(bytes).context("the program reads nothing")
     }
 
-    /// The time from the start to the first byte of output.
+    /// Waits for the first byte of output and returns the time since the start.
     pub(super) fn first_byte(&mut self) -> Result<Duration> {
         self.output.read_exact(&mut [0]).context("the program printed nothing")?;
         Ok(self.start.elapsed())
     }
 
-    /// The time from the start to the end.
+    /// Waits for the exit and returns the time since the start.
     pub(super) fn end(&mut self) -> Result<Duration> {
         self.output.read_to_end(&mut Vec::new()).context("cannot read the program's output")?;
         self.child.wait().context("cannot wait for the program")?;
@@ -62,7 +63,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to kill.
+        // Both fail if it has exited and was waited for, which is as good.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }

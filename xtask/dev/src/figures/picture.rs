@@ -58,6 +58,7 @@ pub(super) fn core(record: &Record) -> Result<Option<String>> {
             .disable_y_mesh()
             .y_labels(rows.len() * 2)
             .y_label_formatter(&name)
+            .x_label_formatter(&|figure| format!("{figure:.0}"))
             .label_style(FONT)
             .draw()?;
         for ((key, label, color), offset) in SYSTEMS.into_iter().zip([0.0, -BAR]) {

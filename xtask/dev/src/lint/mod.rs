@@ -14,8 +14,8 @@ use crate::figures;
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::{process, setup, workspace};
 
-/// Packages that only exist on a target of their own, and the arguments that select them. Kernel and loader are
-/// checked apart: together they would have each other's features.
+/// Packages that build only for a target of their own, and the arguments that select them. Kernel and loader are checked
+/// separately: in one command cargo would unify their features.
 const ON_TARGETS: [(&str, &[&str]); 4] = [
     (BARE_TARGET, &["--package", "hermit-kernel", "--package", "hermit-hal"]),
     (
@@ -64,7 +64,7 @@ const ON_TARGETS: [(&str, &[&str]); 4] = [
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Check nothing; print which crates use unsafe code and what share of the kernel they are
+    /// Only print which crates use unsafe code, and their share of the kernel
     #[arg(long = "unsafe")]
     measure_unsafe: bool,
     /// Check only the rules that need no compiler: files, words, documents
@@ -72,10 +72,10 @@ pub(crate) struct Arguments {
     text: bool,
 }
 
-/// Does what the command line asks for.
+/// Checks or measures, as the command line selects.
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.measure_unsafe {
-        print!("{}", unsafe_code::report(&known("*Cargo.toml")?, &known_rust()?));
+        print!("{}", unsafe_code::report(&list("*Cargo.toml")?, &rust_files()?));
         return Ok(());
     }
     if arguments.text {
@@ -85,7 +85,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     check()
 }
 
-/// Makes all checks.
+/// Runs all checks.
 pub(crate) fn check() -> Result<()> {
     check_text()?;
     let cargo = || {
@@ -105,7 +105,7 @@ pub(crate) fn check() -> Result<()> {
 
 /// Checks every Rust file, document and manifest against the project's rules and its list of words.
 pub(crate) fn check_text() -> Result<()> {
-    let (rust, documents, manifests) = (known_rust()?, known_text("*.md")?, known_text("*Cargo.toml")?);
+    let (rust, documents, manifests) = (rust_files()?, text_files("*.md")?, text_files("*Cargo.toml")?);
     let glossary = documents.iter().find(|(file, _)| file == words::GLOSSARY);
     let (_, glossary) = glossary.with_context(|| format!("{} is missing", words::GLOSSARY))?;
     let banned = words::banned(glossary);
@@ -129,21 +129,21 @@ pub(crate) fn check_text() -> Result<()> {
     figures::check()
 }
 
-/// Every Rust file with its content.
-fn known_rust() -> Result<Vec<(String, String)>> {
-    known_text("*.rs")
+/// Returns each Rust file with its content.
+fn rust_files() -> Result<Vec<(String, String)>> {
+    text_files("*.rs")
 }
 
-/// Every file of this kind with its content.
-fn known_text(pattern: &str) -> Result<Vec<(String, String)>> {
-    let files = known(pattern)?.into_iter();
-    // A file that git knows may be deleted in the working tree.
+/// Returns each file of a pattern with its content.
+fn text_files(pattern: &str) -> Result<Vec<(String, String)>> {
+    let files = list(pattern)?.into_iter();
+    // A tracked file may be deleted in the working tree.
     let read = |file: String| fs::read_to_string(workspace::root().join(&file)).ok().map(|text| (file, text));
     Ok(files.filter_map(read).collect())
 }
 
-/// The files of this kind that git knows or would take.
-fn known(pattern: &str) -> Result<Vec<String>> {
+/// Lists the files of a pattern that git tracks, and untracked ones that it does not ignore.
+fn list(pattern: &str) -> Result<Vec<String>> {
     let mut git = std::process::Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])
         .current_dir(workspace::root());

@@ -1,27 +1,27 @@
-//! Reads Rust just well enough to count lines and uses of `unsafe`: it knows comments, literals and test modules.
+//! A scanner of Rust files that counts lines of code and uses of `unsafe`. It recognizes comments, literals and test modules.
 
-/// What some code consists of.
+/// Counts of some code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
-    /// Lines with code on them, tests not counted.
+    /// Lines with code, without tests.
     pub(super) lines: usize,
     /// `unsafe { .. }`.
     pub(super) blocks: usize,
     /// `unsafe impl`.
     pub(super) impls: usize,
-    /// `unsafe fn` with a name; types of functions are no use of unsafe.
+    /// Named `unsafe fn`, not function types.
     pub(super) functions: usize,
     /// `#[unsafe(..)]`, `unsafe trait`, `unsafe extern { .. }`, and `global_asm!`, which needs no `unsafe`.
     pub(super) other: usize,
 }
 
 impl Code {
-    /// Whether anything in it could break memory safety.
+    /// Whether the code could violate memory safety.
     pub(super) const fn uses_unsafe(&self) -> bool {
         self.blocks + self.impls + self.functions + self.other > 0
     }
 
-    /// Adds the figures of more code.
+    /// Adds the counts of more code.
     pub(super) fn add(&mut self, more: Self) {
         self.lines += more.lines;
         self.blocks += more.blocks;
@@ -31,10 +31,10 @@ impl Code {
     }
 }
 
-/// What marks an item that is only there for tests.
+/// Attributes of items that exist only in tests.
 const TEST_MARKS: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(feature = \"sample\", test))]"];
 
-/// Counts what a file consists of.
+/// Counts lines of code and uses of `unsafe` of a file.
 pub(super) fn measure(text: &str) -> Code {
     let (code, _) = without_tests(text);
     let lines = code.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
@@ -105,7 +105,7 @@ fn without_tests(text: &str) -> (Vec<u8>, Vec<String>) {
     (code, names)
 }
 
-/// How long the item is with which `code` starts: up to its `;`, or to the brace that closes its body.
+/// Returns the length of the item at the start of `code`: up to its `;`, or to the closing brace of its body.
 fn item_length(code: &[u8]) -> usize {
     let mut depth = 0_usize;
     for (index, byte) in code.iter().enumerate() {
@@ -114,7 +114,7 @@ fn item_length(code: &[u8]) -> usize {
             b')' | b']' => depth = depth.saturating_sub(1),
             b'}' => {
                 depth = depth.saturating_sub(1);
-                // After the braces of `use a::{b, c};` the item goes on.
+                // The item of `use a::{b, c};` ends after the braces.
                 let goes_on = code[index + 1..].trim_ascii_start().starts_with(b";");
                 if depth == 0 && !goes_on {
                     return index + 1;
@@ -127,14 +127,14 @@ fn item_length(code: &[u8]) -> usize {
     code.len()
 }
 
-/// Words and single signs.
+/// Splits code into words and single characters.
 fn tokens(code: &[u8]) -> Vec<&[u8]> {
     let mut tokens = Vec::new();
     let mut rest = code.trim_ascii_start();
     while !rest.is_empty() {
         let length = word_length(rest).max(1);
         let (token, more) = rest.split_at(length);
-        // A literal is one token, however long.
+        // A literal is one token.
         let quotes = if token == b"\"" { more.iter().take_while(|&&byte| byte == b'"').count() } else { 0 };
         tokens.push(&rest[..length + quotes]);
         rest = more[quotes..].trim_ascii_start();
@@ -142,7 +142,7 @@ fn tokens(code: &[u8]) -> Vec<&[u8]> {
     tokens
 }
 
-/// What a file is made of.
+/// The kind of a piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Code,
@@ -150,7 +150,7 @@ enum Piece {
     Literal,
 }
 
-/// The text with spaces for comments and quotes for literals, each byte in its place, and the same lines.
+/// Returns the text with comments replaced by spaces and literals by quotes; lines and columns stay the same.
 fn code_only(text: &str) -> Vec<u8> {
     let mut code = text.as_bytes().to_vec();
     let mut at = 0;
@@ -171,7 +171,7 @@ fn blank(bytes: &mut [u8], with: u8) {
     bytes.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = with);
 }
 
-/// What `rest` starts with, and how long that is.
+/// Returns the kind and the length of the piece at the start of `rest`.
 fn piece(rest: &[u8]) -> (Piece, usize) {
     match rest {
         [b'/', b'/', ..] => (Piece::Comment, find(rest, b"\n")),
@@ -193,12 +193,12 @@ fn piece(rest: &[u8]) -> (Piece, usize) {
     }
 }
 
-/// How many bytes of a word `rest` starts with.
+/// Returns the length of the word at the start of `rest`, in bytes.
 fn word_length(rest: &[u8]) -> usize {
     rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()
 }
 
-/// How many bytes the character with this first byte has in UTF-8.
+/// Returns the length of the UTF-8 character with this first byte.
 const fn character_length(first: u8) -> usize {
     match first.leading_ones() {
         0 => 1,
@@ -206,7 +206,7 @@ const fn character_length(first: u8) -> usize {
     }
 }
 
-/// The length of a literal from its opening quote to its closing one.
+/// Returns the length of a literal from its opening to its closing quote.
 fn quoted_length(rest: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(&byte) = rest.get(at) {
@@ -218,7 +218,7 @@ fn quoted_length(rest: &[u8], quote: u8) -> usize {
     at
 }
 
-/// The length of `#"..."#` after the word that makes it a raw string.
+/// Returns the length of `#"..."#` behind the prefix of a raw string.
 fn raw_string_length(word: &[u8], rest: &[u8]) -> Option<usize> {
     let hashes = rest.iter().take_while(|&&byte| byte == b'#').count();
     let is_raw = [&b"r"[..], b"br", b"cr"].contains(&word) && rest.get(hashes) == Some(&b'"');
@@ -226,7 +226,7 @@ fn raw_string_length(word: &[u8], rest: &[u8]) -> Option<usize> {
     is_raw.then(|| hashes + 1 + find(&rest[hashes + 1..], &end) + end.len())
 }
 
-/// The length of a comment and of those in it.
+/// Returns the length of a block comment with the nested ones.
 fn block_comment_length(rest: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while at < rest.len() {
@@ -244,7 +244,7 @@ fn block_comment_length(rest: &[u8]) -> usize {
     at
 }
 
-/// Where `wanted` is for the first time, or the end.
+/// Returns the position of the first `wanted`, or the end.
 fn find(rest: &[u8], wanted: &[u8]) -> usize {
     rest.windows(wanted.len()).position(|window| window == wanted).unwrap_or(rest.len())
 }
@@ -254,14 +254,14 @@ mod tests {
     use super::{Code, measure, test_files};
 
     #[test]
-    fn only_lines_with_code_count() {
+    fn measure_counts_lines_with_code() {
         let text = "//! Doc.\n\n/* a\n /* b */ c\n*/ fn a() {} // d\nlet s = \"two\nlines // no comment\";\n";
         assert_eq!(measure(text).lines, 3);
         assert_eq!(measure(""), Code::default());
     }
 
     #[test]
-    fn each_kind_of_unsafe_is_counted() {
+    fn measure_counts_each_kind_of_unsafe() {
         let text = "
             unsafe impl Send for A {}
             unsafe fn a() { unsafe { b() } }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_comments_and_literals_do_not_count() {
+    fn measure_skips_comments_and_literals() {
         for text in [
             "// unsafe {\n",
             "/* unsafe { /* } */ unsafe { */",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_do_not_count_wherever_they_are() {
+    fn measure_skips_tests() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() { unsafe { c('}') } }\n}\n\
                     #[cfg(test)]\nuse d::{e, f};\n#[cfg(test)]\n#[expect(g, reason = \"h\")]\npub(crate) mod i;\nfn j() {}\n";
         assert_eq!(measure(text), Code { lines: 2, ..Code::default() });
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_in_the_middle_is_an_end() {
+    fn measure_accepts_truncated_files() {
         for text in
             ["/*", "\"a", "r#\"a", "'", "'\\", "#[cfg(test)]", "#[cfg(test)] mod a {", "unsafe", "\"\\"]
         {

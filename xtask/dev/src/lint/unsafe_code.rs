@@ -1,13 +1,13 @@
-//! How much of the system could break memory safety: `cargo xtask lint --unsafe`.
+//! `cargo xtask lint --unsafe`: the trusted computing base, the code that could violate memory safety.
 //!
-//! A crate that uses `unsafe` anywhere is trusted as a whole, for the safe code in it can break what the unsafe code
-//! relies on. Only what the image is made of counts: no comments, no blank lines, no tests, no build scripts.
+//! A crate that uses `unsafe` is trusted as a whole, because its safe code can break the invariants of its unsafe code. Only code of
+//! the image counts: no comments, blank lines, tests or build scripts.
 
 use std::collections::BTreeMap;
 
 use super::scan::{self, Code};
 
-/// The crates that are measured, by folder. A crate ends where the folder of another begins.
+/// The measured crates by folder; a folder inside it may be another crate.
 const CRATES: [(&str, Part); 5] = [
     ("kernel/boot", Part::Other),
     ("kernel", Part::Kernel),
@@ -16,19 +16,19 @@ const CRATES: [(&str, Part); 5] = [
     ("hermit-sys", Part::Other),
 ];
 
-/// The crate that assembles the kernel; its unsafe code is in few files.
+/// The crate that links the kernel from the others; its unsafe code is in few files.
 const ASSEMBLER: &str = "kernel";
 
-/// What a crate belongs to.
+/// The part of the system that a crate belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// The kernel, which is linked into every image.
     Kernel,
-    /// What is not.
+    /// Everything else.
     Other,
 }
 
-/// A crate's figures.
+/// The counts of a crate.
 #[derive(Debug, Default)]
 struct Crate {
     in_kernel: bool,
@@ -39,13 +39,13 @@ struct Crate {
 }
 
 impl Crate {
-    /// Its lines if it is trusted.
+    /// Returns its lines if it is trusted, else 0.
     fn trusted_lines(&self) -> usize {
         if self.code.uses_unsafe() { self.code.lines } else { 0 }
     }
 }
 
-/// Describes the crates that `files`, by path and content, belong to.
+/// Returns a report about the crates of `files`, which are paths with contents.
 ///
 /// `manifests` are the paths of the workspace's `Cargo.toml` files.
 pub(super) fn report(manifests: &[String], files: &[(String, String)]) -> String {
@@ -112,7 +112,7 @@ fn summary(crates: &BTreeMap<&str, Crate>) -> String {
         + &line("kernel files that use unsafe", by_file)
 }
 
-/// A share in percent, with one decimal.
+/// Returns a share in percent, with one decimal.
 fn percent(part: usize, all: usize) -> String {
     let tenths = (part * 1000 + all / 2) / all.max(1);
     format!("{}.{}", tenths / 10, tenths % 10)
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_are_told_apart() {
+    fn report_separates_crates() {
         let manifests = ["Cargo.toml", "kernel/Cargo.toml", "kernel/io/Cargo.toml", "kernel/boot/Cargo.toml"];
         let files = own(&[
             ("kernel/src/lib.rs", "fn a() {}\nfn b() {}\n#[cfg(test)]\nmod tests;\n"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_rounded() {
+    fn percent_rounds_to_one_decimal() {
         assert_eq!(percent(1, 3), "33.3");
         assert_eq!(percent(2, 3), "66.7");
         assert_eq!(percent(0, 0), "0.0");

@@ -50,7 +50,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             fs::write(&file, vec![0; SIZE])?;
             let guest =
                 Guest { board, ..with_disk(qemu, &qemu.image("disk"), &file, &["check", "/dev/vda"]) };
-            let guest = guest.with_options(options).with_word(FIRST_PLACE);
+            let guest = guest.with_options(options).with_kernel_option(FIRST_PLACE);
             expect(&guest, b"", 0, &["262144 bytes are as they were written"])?;
             let zeros = fs::read(&file)?.iter().filter(|byte| **byte == 0).count();
             ensure!(
@@ -113,8 +113,9 @@ fn console(qemu: &Qemu<'_>) -> Result<()> {
     let device = format!("file,id=device,path={}", file.display());
     let options =
         ["-device", "virtio-serial-pci", "-chardev", &device, "-device", "virtconsole,chardev=device"];
-    let guest =
-        machine(qemu, &qemu.image("hello_world"), &[]).with_options(&options).with_word("console=hvc0");
+    let guest = machine(qemu, &qemu.image("hello_world"), &[])
+        .with_options(&options)
+        .with_kernel_option("console=hvc0");
     let serial = expect(&guest, b"", 0, &[])?;
     let text = fs::read_to_string(&file).context("the console's file")?;
     ensure!(text.contains("Hello, world!"), "the device got {text:?}, the serial port {serial:?}");

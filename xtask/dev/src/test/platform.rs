@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
+use hermit_interface::port_forward::PortForward;
 use tempfile::TempDir;
 
 use super::child::{ChildProcess, Input, Outcome};
 use super::images::Images;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
-use xtask::network::{self, Port};
+use xtask::network;
 use xtask::program;
 use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
@@ -108,7 +109,7 @@ pub(super) struct Guest<'a> {
 enum Net {
     None,
     /// By sockets of the host, which has passt or QEMU make its connections, and passes these ports on.
-    Sockets(Vec<Port>),
+    Sockets(Vec<PortForward>),
     /// To an interface of the host.
     TapNic(TapNic),
 }
@@ -184,7 +185,7 @@ impl Guest<'_> {
     }
 
     /// With a port of the host that is passed on to it.
-    pub(super) fn port(self, port: Port) -> Self {
+    pub(super) fn port(self, port: PortForward) -> Self {
         let mut guest = self.connected();
         if let Net::Sockets(ports) = &mut guest.net {
             ports.push(port);
@@ -254,15 +255,15 @@ impl Guest<'_> {
             Net::None => (Vec::new(), Vec::new()),
             Net::Sockets(ports) => {
                 let names = self.nameserver.map(|server| format!("nameserver={server}"));
-                (network::qemu(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
+                (network::qemu_options(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
             }
             Net::TapNic(nic) => (nic.qemu().to_vec(), nic.words()),
         };
         let more = [net, self.more.clone()].concat();
         let guest = qemu::Guest {
             board: if more.is_empty() { Board::Microvm } else { Board::Pc },
-            more,
-            words,
+            extra_options: more,
+            kernel_options: words,
             cpus: self.cpus,
             memory: self.memory,
             arguments: self.arguments.iter().map(Into::into).collect(),

@@ -25,7 +25,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         ("a Linux program", &["run", &own], 125, "the ABI note is missing"),
         ("too little memory", &["run", &image, "--memory", "1M"], 2, "at least 8M"),
         ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
-        ("no CPU", &["run", &image, "--cpus", "0"], 2, "1..=64"),
+        ("no CPU", &["run", &image, "--cpus", "0"], 2, "1 to 64"),
         ("a variable without a value", &["run", &image, "--env", "A"], 2, "KEY=VALUE"),
         ("QEMU's board without QEMU", &with_board, 2, "--board is"),
         ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 2, "--gdb is for uhyve"),

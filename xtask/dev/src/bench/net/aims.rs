@@ -1,9 +1,9 @@
-//! What our guests are to reach: how many times better than a Linux guest, or than Linux itself.
+//! The aims: minimum ratios of a guest's figure to that of a Linux guest or of Linux itself.
 
 use super::topic::Table;
 
-/// Under QEMU, by table and row, as ratios to the Linux guest. They are what the project set out to reach in absolute figures on one
-/// machine, divided by what a Linux guest reached there.
+/// Under QEMU, by table and row, as ratios to the Linux guest: the project's absolute aims on one machine, divided by the figures of
+/// a Linux guest on that machine.
 const QEMU: [(Table, &str, f64); 15] = [
     (Table::ToServer, "64 B", 1.47),
     (Table::ToServer, "1 KiB", 1.10),
@@ -22,12 +22,12 @@ const QEMU: [(Table, &str, f64); 15] = [
     (Table::Start, "first HTTP byte", 10.0),
 ];
 
-/// The ratio that a row has under QEMU.
+/// Returns the aim of a row under QEMU.
 pub(super) fn qemu(table: Table, row: &str) -> Option<f64> {
     QEMU.iter().find(|(its_table, name, _)| *its_table == table && *name == row).map(|(_, _, aim)| *aim)
 }
 
-/// The ratio to Linux in a process, where all there is but the start of a program is to be as fast as there.
+/// Returns the aim in a process, as a ratio to Linux: everything but the start is to be as fast.
 pub(super) fn process(table: Table) -> Option<f64> {
     (table != Table::Start).then_some(1.0)
 }

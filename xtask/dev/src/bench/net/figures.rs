@@ -1,4 +1,4 @@
-//! The figures of all runs.
+//! The figures of all runs, by table, row and system.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::system::System;
 use super::topic::Table;
 
-/// Figures by table, row and system, the rows in the order in which they came.
+/// Figures by table, row and system, the rows in the order of their first figures; and failures.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     rows: Vec<Row>,
@@ -23,7 +23,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The middle of a system's runs.
+    /// Returns the median of a system's runs.
     pub(super) fn median(&self, system: System) -> Option<f64> {
         let mut runs = self.runs.get(&system)?.clone();
         runs.sort_by(f64::total_cmp);
@@ -44,23 +44,23 @@ impl Figures {
         }
     }
 
-    /// Notes that something could not be measured, and says so.
+    /// Records a failed measurement and prints it.
     pub(super) fn fail(&mut self, message: String) {
         eprintln!("net: {message}");
         self.failures.push(message);
     }
 
-    /// What could not be measured.
+    /// Returns the failed measurements.
     pub(super) fn failures(&self) -> &[String] {
         &self.failures
     }
 
-    /// The rows of a table.
+    /// Returns the rows of a table.
     pub(super) fn rows(&self, table: Table) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.table == table)
     }
 
-    /// All figures with their single runs, and what `ratios` returns for each row.
+    /// Returns all figures with their single runs as JSON, and for each row what `ratios` returns.
     pub(super) fn to_json(&self, ratios: impl Fn(&Row) -> Value) -> Value {
         let mut tables = Map::new();
         for table in Table::ALL {
@@ -89,7 +89,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn figures_of_runs_come_together() {
+    fn figures_are_grouped_by_row() {
         let mut figures = Figures::default();
         for (name, figure) in [("b", 3.0), ("a", 1.0), ("b", 9.0), ("b", 4.0)] {
             figures.add(Table::Rates, name, System::Qemu, figure);

@@ -6,24 +6,24 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::figures::Figures;
-use super::measure::{self, Seen};
+use super::measure::{self, RunResult};
 use super::server::Server;
 use super::system::System;
 use super::topic::Table;
 
-/// wrk's options: one thread, 16 connections that are kept, for three seconds.
+/// wrk's options: one thread, 16 persistent connections, three seconds.
 const OPTIONS: [&str; 4] = ["-t1", "-c16", "-d3s", "--latency"];
 
-/// How long wrk may take.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Time limit of wrk.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Asks for the greeting as often as goes.
+/// Measures the rate of requests with wrk.
 pub(super) fn measure(server: &Server, system: System, figures: &mut Figures) -> Result<()> {
     let url = format!("http://{}/", server.socket_address());
-    let Seen { text, result } = measure::run(Command::new("wrk").args(OPTIONS).arg(&url), LIMIT)?;
+    let RunResult { text, result } = measure::run(Command::new("wrk").args(OPTIONS).arg(&url), TIMEOUT)?;
     result?;
-    ensure!(!text.contains("Non-2xx"), "the server refused:\n{text}");
-    let rate = rate(&text).with_context(|| format!("cannot understand wrk:\n{text}"))?;
+    ensure!(!text.contains("Non-2xx"), "the server returned errors:\n{text}");
+    let rate = rate(&text).with_context(|| format!("cannot parse wrk's output:\n{text}"))?;
     if let Some(errors) = text.lines().find(|line| line.contains("Socket errors")) {
         figures.fail(format!("{system}, HTTP:{errors}"));
     }
@@ -31,6 +31,7 @@ pub(super) fn measure(server: &Server, system: System, figures: &mut Figures) ->
     Ok(())
 }
 
+/// Parses the rate in wrk's output.
 fn rate(text: &str) -> Option<f64> {
     text.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"))?.trim().parse().ok()
 }
@@ -40,7 +41,7 @@ mod tests {
     use super::rate;
 
     #[test]
-    fn the_rate_is_found() {
+    fn rate_is_parsed() {
         assert_eq!(rate("  3 requests in 1s\nRequests/sec:   1234.56\nTransfer/sec:  1MB\n"), Some(1234.56));
         assert_eq!(rate("unable to connect"), None);
     }

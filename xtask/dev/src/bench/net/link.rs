@@ -1,4 +1,4 @@
-//! The wire between this host and a server.
+//! The network link between the host and a server: a tap, a pair of virtual Ethernet devices, or loopback.
 
 use std::fs;
 use std::io;
@@ -11,64 +11,67 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::process;
 
-/// The tap, or this host's end of a pair of Ethernet devices.
+/// Name of the tap, or of the host's end of a veth pair.
 pub(super) const DEVICE: &str = "bench0";
 
-/// The other end of a pair.
-const OTHER_END: &str = "bench1";
+/// Name of the server's end of a veth pair.
+const PEER_DEVICE: &str = "bench1";
 
-/// This host's address.
+/// Address of the host.
 pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(10, 32, 0, 1);
 
-/// The server's.
+/// Address of the server.
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 32, 0, 2);
 
-/// How long the network of both is.
+/// Prefix length of their network.
 pub(super) const PREFIX: u8 = 24;
 
-/// The hardware address of a guest.
-pub(super) const HARDWARE: &str = "52:54:00:12:34:56";
+/// MAC address of a guest.
+pub(super) const MAC: &str = "52:54:00:12:34:56";
 
-/// How long it may take to make a namespace.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time until `unshare` has created a namespace.
+const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A wire; it is gone when this is dropped.
+/// A link; its devices are removed when this is dropped.
 #[derive(Debug)]
 pub(super) enum Link {
+    /// The loopback device.
     Loopback,
+    /// A tap, for a guest.
     Tap,
-    Pair(Namespace),
+    /// A veth pair, whose other end is in this namespace.
+    Veth(Namespace),
 }
 
 impl Link {
-    /// Makes a tap. This host knows who is behind it, and need not ask again and again until he is there.
+    /// Creates a tap, with a permanent neighbor entry for the guest: the host sends no ARP requests while the guest boots.
     pub(super) fn tap() -> Result<Self> {
         ip(&["tuntap", "add", DEVICE, "mode", "tap"])?;
         let link = Self::Tap;
         configure_host()?;
         let server = SERVER.to_string();
-        ip(&["neighbour", "replace", &server, "lladdr", HARDWARE, "nud", "permanent", "dev", DEVICE])?;
+        ip(&["neighbour", "replace", &server, "lladdr", MAC, "nud", "permanent", "dev", DEVICE])?;
         Ok(link)
     }
 
-    /// Makes two devices that are each other's other end, and a namespace for one of them.
-    pub(super) fn pair() -> Result<Self> {
+    /// Creates a veth pair, with one end in a namespace of its own.
+    pub(super) fn veth() -> Result<Self> {
         let namespace = Namespace::new()?;
         let id = namespace.holder.id().to_string();
-        ip(&["link", "add", DEVICE, "type", "veth", "peer", "name", OTHER_END, "netns", &id])?;
+        ip(&["link", "add", DEVICE, "type", "veth", "peer", "name", PEER_DEVICE, "netns", &id])?;
         configure_host()?;
         let address = format!("{SERVER}/{PREFIX}");
         for arguments in [
-            &["address", "add", &address, "dev", OTHER_END][..],
-            &["link", "set", OTHER_END, "up"],
+            &["address", "add", &address, "dev", PEER_DEVICE][..],
+            &["link", "set", PEER_DEVICE, "up"],
             &["link", "set", "lo", "up"],
         ] {
             process::run(namespace.enter().arg("ip").args(arguments))?;
         }
-        Ok(Self::Pair(namespace))
+        Ok(Self::Veth(namespace))
     }
 
-    /// The server's address.
+    /// Returns the address of the server.
     pub(super) fn server(&self) -> Ipv4Addr {
         if let Self::Loopback = self { Ipv4Addr::LOCALHOST } else { SERVER }
     }
@@ -78,13 +81,13 @@ impl Drop for Link {
     fn drop(&mut self) {
         match self {
             Self::Loopback => {}
-            // It may never have come to be; and the namespace will end anyway.
-            Self::Tap | Self::Pair(_) => drop(ip(&["link", "delete", DEVICE])),
+            // Fails if the device was not created. The namespace removes it anyway.
+            Self::Tap | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
         }
     }
 }
 
-/// A network namespace without a name: that of a process which waits for its end.
+/// An unnamed network namespace: that of a process which waits until it is killed.
 #[derive(Debug)]
 pub(super) struct Namespace {
     holder: Child,
@@ -98,13 +101,13 @@ impl Namespace {
         let start = Instant::now();
         let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net"));
         while of("self")? == of(&namespace.holder.id().to_string())? {
-            ensure!(start.elapsed() < PATIENCE, "`unshare` makes no network namespace");
+            ensure!(start.elapsed() < NAMESPACE_TIMEOUT, "`unshare` creates no network namespace");
             thread::sleep(Duration::from_millis(1));
         }
         Ok(namespace)
     }
 
-    /// A command that is given to it runs inside.
+    /// Returns a command prefix that executes the command in the namespace.
     pub(super) fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.holder.id().to_string()]);
@@ -114,22 +117,24 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to kill.
+        // Both fail if it has exited and was waited for, which is as good.
         let _: io::Result<()> = self.holder.kill();
         let _: io::Result<ExitStatus> = self.holder.wait();
     }
 }
 
-/// A network namespace begins with a loopback device that is off.
-pub(super) fn switch_on_loopback() -> Result<()> {
+/// Enables the loopback device, which is down in a new network namespace.
+pub(super) fn enable_loopback() -> Result<()> {
     ip(&["link", "set", "lo", "up"])
 }
 
+/// Sets the host's address and enables its device.
 fn configure_host() -> Result<()> {
     ip(&["address", "add", &format!("{HOST}/{PREFIX}"), "dev", DEVICE])?;
     ip(&["link", "set", DEVICE, "up"])
 }
 
+/// Runs `ip`.
 fn ip(arguments: &[&str]) -> Result<()> {
     process::run(Command::new("ip").args(arguments))
 }

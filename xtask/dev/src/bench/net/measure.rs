@@ -1,4 +1,4 @@
-//! All measurements of a system.
+//! The measurements of one system in one run.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -15,19 +15,19 @@ use super::topic::Topic;
 use super::{http, net_bench, start};
 use xtask::process;
 
-/// How often a program at work is looked at.
-const POLL: Duration = Duration::from_millis(5);
+/// Interval at which a running program is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Measures everything that is wanted once. What fails is noted, and the rest goes on.
+/// Measures all selected topics once. A failure is recorded, and the other measurements continue.
 pub(super) fn all(plan: &Plan, system: System, figures: &mut Figures) {
-    let topics = net_bench::TOPICS.into_iter().filter(|(topic, _)| plan.choice.wants(*topic));
+    let topics = net_bench::TOPICS.into_iter().filter(|(topic, _)| plan.selection.includes(*topic));
     let words: Vec<&str> = topics.map(|(_, word)| word).collect();
     if !words.is_empty()
         && let Err(error) = with_net_bench(plan, system, &words, figures)
     {
         figures.fail(format!("{system}: {error:#}"));
     }
-    if (plan.choice.wants(Topic::Http) || plan.choice.wants(Topic::Start))
+    if (plan.selection.includes(Topic::Http) || plan.selection.includes(Topic::Start))
         && let Err(error) = with_httpd(plan, system, figures)
     {
         figures.fail(format!("{system}, HTTP: {error:#}"));
@@ -47,24 +47,24 @@ fn with_net_bench(plan: &Plan, system: System, words: &[&str], figures: &mut Fig
 
 fn with_httpd(plan: &Plan, system: System, figures: &mut Figures) -> Result<()> {
     let mut server = Server::start(plan, system, Program::Httpd)?;
-    start::measure(&mut server, system, plan.choice.wants(Topic::Start), figures)?;
-    if plan.choice.wants(Topic::Http) {
+    start::measure(&mut server, system, plan.selection.includes(Topic::Start), figures)?;
+    if plan.selection.includes(Topic::Http) {
         http::measure(&server, system, figures)?;
     }
     Ok(())
 }
 
-/// What came of a program.
+/// Output and success of a program.
 #[derive(Debug)]
-pub(super) struct Seen {
-    /// What it printed.
+pub(super) struct RunResult {
+    /// Its standard output.
     pub(super) text: String,
-    /// Why it failed, if it did.
+    /// Success, or the reason of its failure.
     pub(super) result: Result<()>,
 }
 
-/// Runs a program, for so long at most. It must not print more than a pipe holds.
-pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Seen> {
+/// Runs a program and kills it after `limit`. It must not print more than a pipe buffers.
+pub(super) fn run(command: &mut Command, limit: Duration) -> Result<RunResult> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", process::display(command)))?;
     let start = Instant::now();
@@ -72,7 +72,7 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Seen> {
         match child.try_wait().context("cannot wait for a program")? {
             Some(status) => break Some(status),
             None if start.elapsed() > limit => break None,
-            None => thread::sleep(POLL),
+            None => thread::sleep(POLL_INTERVAL),
         }
     };
     if status.is_none() {
@@ -86,7 +86,7 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Seen> {
         Some(status) => Err(anyhow!("`{}` failed ({status})", process::display(command))),
         None => Err(anyhow!("`{}` took longer than {} s", process::display(command), limit.as_secs())),
     };
-    Ok(Seen { text, result })
+    Ok(RunResult { text, result })
 }
 
 #[cfg(test)]
@@ -97,15 +97,15 @@ mod tests {
     use super::run;
 
     #[test]
-    fn what_was_printed_before_a_failure_is_seen() {
+    fn run_returns_output_of_failed_and_killed_programs() {
         let sh = |script: &str, seconds| {
             run(Command::new("sh").args(["-c", script]), Duration::from_secs(seconds)).unwrap()
         };
         assert!(sh("echo hi", 30).result.is_ok());
-        let seen = sh("echo hi; exit 3", 30);
-        assert_eq!((seen.text.as_str(), seen.result.is_err()), ("hi\n", true));
-        let seen = sh("echo hi; exec sleep 60", 3);
-        assert_eq!(seen.text, "hi\n");
-        assert!(seen.result.unwrap_err().to_string().contains("longer"));
+        let outcome = sh("echo hi; exit 3", 30);
+        assert_eq!((outcome.text.as_str(), outcome.result.is_err()), ("hi\n", true));
+        let outcome = sh("echo hi; exec sleep 60", 3);
+        assert_eq!(outcome.text, "hi\n");
+        assert!(outcome.result.unwrap_err().to_string().contains("longer"));
     }
 }

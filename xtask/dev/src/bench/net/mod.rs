@@ -1,10 +1,10 @@
-//! The suite `net`: one program as a server in our guests, in Linux guests on the same machine, and on Linux itself.
+//! The suite `net`: one program as a server in guests of this kernel, in Linux guests on the same host, and on the host itself.
 //!
-//! Server and client are `examples/net_bench` and, for HTTP, `examples/httpd` and wrk. Guests are at a tap, the client is on this
-//! host. Everything happens in a network namespace of its own: no name and no address collides with the host's, and nothing of it
-//! remains, however the suite ends.
+//! Server and client are `examples/net_bench` and, for HTTP, `examples/httpd` and wrk. Guests are at a tap, the client is on the
+//! host. The suite runs in a network namespace of its own: its names and addresses do not collide with the host's, and the kernel
+//! removes all of it, however the suite ends.
 //!
-//! The `Plan` is made outside, where programs can be built and packages installed; [`inside`] carries it out.
+//! [`main`] makes the `Plan` outside of the namespace, where programs can be built and packages installed; [`inside`] executes it.
 
 mod aims;
 mod figures;
@@ -28,36 +28,36 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use figures::Figures;
-pub(crate) use plan::{Choice, Plan};
+pub(crate) use plan::{Plan, Selection};
 
 use super::Platform;
 use xtask::workspace;
 
-/// Measures and prints all figures, and returns them.
-pub(super) fn main(choice: &Choice, platform: Option<Platform>) -> Result<Value> {
+/// Measures all figures, prints and returns them.
+pub(super) fn main(selection: &Selection, platform: Option<Platform>) -> Result<Value> {
     namespace::check()?;
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let file = folder.path().join("figures");
-    let plan = Plan::prepare(choice, platform, &file)?;
+    let plan = Plan::prepare(selection, platform, &file)?;
     namespace::run(&plan.arguments(), folder.path())?;
     let text = fs::read_to_string(file).context("cannot read the figures")?;
-    serde_json::from_str(&text).context("cannot understand the figures")
+    serde_json::from_str(&text).context("cannot parse the figures")
 }
 
-/// What `cargo xtask net-bench` does, which [`main`] starts in a network namespace of its own.
+/// Executes the plan: the command `net-bench`, which [`main`] starts in a network namespace of its own.
 pub(crate) fn inside(plan: &Plan) -> Result<()> {
     namespace::end_with_parent();
-    link::switch_on_loopback()?;
+    link::enable_loopback()?;
     let mut figures = Figures::default();
-    for run in 1..=plan.choice.runs {
-        for &system in &plan.choice.systems {
-            eprintln!("net: run {run} of {}: {system}", plan.choice.runs);
+    for run in 1..=plan.selection.runs {
+        for &system in &plan.selection.systems {
+            eprintln!("net: run {run} of {}: {system}", plan.selection.runs);
             measure::all(plan, system, &mut figures);
         }
     }
-    table::print(&figures, &plan.choice.systems);
+    table::print(&figures, &plan.selection.systems);
     let folder = workspace::target_dir().join("bench").join("net");
-    if let Err(error) = plot::draw(&figures, &plan.choice.systems, &folder) {
+    if let Err(error) = plot::draw(&figures, &plan.selection.systems, &folder) {
         eprintln!("net: {error:#}");
     }
     let text = serde_json::to_string(&figures.to_json(table::ratios_of))?;

@@ -1,8 +1,8 @@
-//! The network and the processes of the suite are a world of their own, of which nothing remains when it ends.
+//! The network namespace and the PID namespace of the suite, which leave nothing behind.
 //!
-//! `unshare` makes a network namespace and a process namespace, and starts this program again in them as their first process: the
-//! kernel ends all others when that one ends, and removes devices when the last process of their network has ended. The first
-//! process ends when its standard input does, which is a pipe from the one outside: so it ends with that one, even if it is killed.
+//! `unshare` creates both and starts this executable again in them, as init of the PID namespace: when init exits, the kernel kills
+//! the other processes of the namespace, and with the last process of a network namespace it removes the devices. Init exits at the
+//! end of file of its standard input, a pipe from the process outside: it also exits if that process is killed.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,23 +18,23 @@ use anyhow::{Context, Result, bail, ensure};
 use xtask::process;
 use xtask::qemu::INTERRUPTED;
 
-/// The device by which programs make taps.
+/// The device with which processes create taps.
 const TUN: &str = "/dev/net/tun";
 
-/// The command of this program that carries out the plan.
+/// The command of this executable that executes the plan.
 const COMMAND: &str = "net-bench";
 
-/// How often the one inside is looked at.
-const POLL: Duration = Duration::from_millis(20);
+/// Interval at which the process inside is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What to do about a lack of rights.
-const HELP: &str = "the suite `net` makes a network namespace with a tap: run it as root, or allow users to do that \
+/// Message for missing privileges.
+const PRIVILEGES_HELP: &str = "the suite `net` creates a network namespace with a tap: run it as root, or allow users to do that \
                     (user namespaces, and `chmod 666 /dev/net/tun`)";
 
-/// What makes the namespaces.
+/// Returns the command that creates the namespaces.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
-    // Harmless to root; others become root of a user namespace, if the host lets them.
+    // Other users become root of a user namespace, if the host allows that.
     if !is_root() {
         command.args(["--user", "--map-root-user"]);
     }
@@ -47,31 +47,31 @@ fn is_root() -> bool {
     id.trim() == "0"
 }
 
-/// Makes sure that all this is permitted.
+/// Makes sure that this user may create the namespaces and a tap.
 ///
 /// # Errors
 ///
-/// It is not; the error says what to do.
+/// Fails if that is not permitted; the error says how to permit it.
 pub(super) fn check() -> Result<()> {
-    ensure!(process::find("unshare").is_some(), "there is no program `unshare`, of the package util-linux");
+    ensure!(process::find("unshare").is_some(), "`unshare`, of the package util-linux, is not installed");
     let mut trial = unshare();
     trial.args(["sh", "-c", &format!("exec 3<>{TUN} && ip tuntap add trial mode tap")]);
     let output = trial.stdin(Stdio::null()).output().context("cannot start `unshare`")?;
     if output.status.success() {
         return Ok(());
     }
-    bail!("{}{HELP}", String::from_utf8_lossy(&output.stderr));
+    bail!("{}{PRIVILEGES_HELP}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Starts this program again, inside, with a folder for temporary files.
+/// Starts this executable again in the namespaces, with a folder for temporary files.
 pub(super) fn run(arguments: &[OsString], folder: &Path) -> Result<()> {
-    // By default this process would end at once, and the folder would stay.
+    // Without a handler, SIGINT ends this process at once and the folder stays.
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;
-    let program = env::current_exe().context("this program has no file")?;
+    let program = env::current_exe().context("cannot find this executable")?;
     let mut command = unshare();
     command.arg(program).arg(COMMAND).args(arguments).env("TMPDIR", folder).stdin(Stdio::piped());
     let mut child = command.spawn().context("cannot start `unshare`")?;
-    // The pipe is closed at the end of this function, or of this process.
+    // Dropped at the end of this function, or closed with this process.
     let _pipe = child.stdin.take();
     let status = loop {
         if let Some(status) = child.try_wait().context("cannot wait for the measurements")? {
@@ -80,14 +80,14 @@ pub(super) fn run(arguments: &[OsString], folder: &Path) -> Result<()> {
         if INTERRUPTED.load(Ordering::Relaxed) {
             child.kill().context("cannot end the measurements")?;
         }
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
     };
     ensure!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
     ensure!(status.success(), "the measurements failed ({status})");
     Ok(())
 }
 
-/// Ends this process, the first one of its namespace, as soon as the one outside has ended.
+/// Exits this process, init of its PID namespace, as soon as the process outside has exited.
 pub(super) fn end_with_parent() {
     thread::spawn(|| {
         let _: io::Result<usize> = io::stdin().read(&mut [0]);

@@ -1,4 +1,4 @@
-//! The client of `examples/net_bench`.
+//! Throughput, latency and connection rates, measured by the client of `examples/net_bench`.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,21 +8,21 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::figures::Figures;
-use super::measure::{self, Seen};
+use super::measure::{self, RunResult};
 use super::server::Server;
 use super::system::System;
 use super::topic::{Table, Topic};
 
-/// How many messages go there and back for a latency.
+/// Number of round trips for a latency.
 const ROUNDS: &str = "5000";
 
-/// How many connections are made.
+/// Number of connections for a rate.
 const CONNECTIONS: &str = "2000";
 
-/// How long the client may take for all of a topic.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Time limit of the client for a topic.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The topics, by the client's words for them.
+/// The topics, with their names on the client's command line.
 pub(super) const TOPICS: [(Topic, &str); 3] =
     [(Topic::Throughput, "throughput"), (Topic::Latency, "latency"), (Topic::Connections, "connections")];
 
@@ -36,17 +36,17 @@ pub(super) fn measure(
 ) -> Result<()> {
     let address = server.socket_address().to_string();
     let arguments = ["client", &address, "--seconds", "1", "--rounds", ROUNDS, "--count", CONNECTIONS, word];
-    let Seen { text, result } = measure::run(Command::new(client).args(arguments), LIMIT)?;
-    // What came before a failure counts.
+    let RunResult { text, result } = measure::run(Command::new(client).args(arguments), TIMEOUT)?;
+    // Figures that were printed before a failure are kept.
     for line in text.lines() {
-        for (table, name, figure) in rows(line).with_context(|| format!("cannot understand {line}"))? {
+        for (table, name, figure) in rows(line).with_context(|| format!("cannot parse {line}"))? {
             figures.add(table, &name, system, figure);
         }
     }
     result
 }
 
-/// What a line says.
+/// Parses a line of JSON into figures with their tables and rows.
 fn rows(line: &str) -> Option<Vec<(Table, String, f64)>> {
     let line: Value = serde_json::from_str(line).ok()?;
     let number = |name: &str| line[name].as_f64();
@@ -66,7 +66,7 @@ fn rows(line: &str) -> Option<Vec<(Table, String, f64)>> {
     }
 }
 
-/// A number of bytes as people write it.
+/// Formats a number of bytes with a unit.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -81,7 +81,7 @@ mod tests {
     use super::rows;
 
     #[test]
-    fn lines_are_understood() {
+    fn rows_are_parsed_from_lines() {
         let line = r#"{"test":"throughput","direction":"from server","message":16384,"bytes":1,"time_us":2.0,"megabytes_per_second":1.50}"#;
         assert_eq!(rows(line), Some(vec![(Table::FromServer, "16 KiB".to_owned(), 1.5)]));
         let line = r#"{"test":"latency","message":1,"rounds":5,"min_us":1.0,"p50_us":2.5,"p99_us":7.0,"max_us":9.0}"#;

@@ -1,4 +1,4 @@
-//! What is to be measured, with which files.
+//! The plan of the suite: the selection of measurements, and the files that they need.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,72 +16,72 @@ use xtask::setup::packages::{IPROUTE, WRK};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{build, setup};
 
-/// How often everything is measured; the median counts.
+/// Default number of runs, whose median is the figure.
 const RUNS: u32 = 3;
 
-/// What the command line says about the suite.
+/// The selection on the command line.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Choice {
+pub(crate) struct Selection {
     /// net: measure these systems only
     #[arg(long = "system", value_enum, value_name = "SYSTEM", value_delimiter = ',')]
     pub(super) systems: Vec<System>,
     /// net: measure these topics only
     #[arg(long = "topic", value_enum, value_name = "TOPIC", value_delimiter = ',')]
     topics: Vec<Topic>,
-    /// net: measure so many times; the median counts
+    /// net: number of runs, whose median is the figure
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
 }
 
-impl Choice {
-    /// This is to be measured.
-    pub(super) fn wants(&self, topic: Topic) -> bool {
+impl Selection {
+    /// Whether a topic is selected.
+    pub(super) fn includes(&self, topic: Topic) -> bool {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 }
 
-/// What is measured, and the files it takes.
+/// The selection, and the files that it needs.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// With all systems named.
+    /// The selection, with all systems named.
     #[command(flatten)]
-    pub(super) choice: Choice,
-    /// uhyve
+    pub(super) selection: Selection,
+    /// uhyve's executable
     #[arg(long)]
     pub(super) uhyve: PathBuf,
-    /// What QEMU boots our images with
+    /// The loader with which QEMU boots images
     #[arg(long)]
     pub(super) loader: PathBuf,
     /// `net_bench` and `httpd` as images
     #[arg(long)]
     pub(super) images: Vec<PathBuf>,
-    /// Both for Linux, linked statically
+    /// `net_bench` and `httpd` for Linux, linked statically
     #[arg(long)]
     pub(super) programs: Vec<PathBuf>,
-    /// Linux
+    /// Linux's kernel
     #[arg(long)]
     pub(super) kernel: Option<PathBuf>,
-    /// Its first file system, with both programs
+    /// Linux's initramfs, with both programs
     #[arg(long)]
     pub(super) file_system: Option<PathBuf>,
-    /// Where the figures go
+    /// The file to write the figures to
     #[arg(long)]
     pub(super) figures: PathBuf,
 }
 
-/// The programs that are servers.
+/// The examples that are servers.
 const PROGRAMS: [&str; 2] = ["net_bench", "httpd"];
 
 impl Plan {
-    /// Builds and fetches what is needed. What cannot be had is left out, and it is said why.
-    pub(super) fn prepare(choice: &Choice, platform: Option<Platform>, figures: &Path) -> Result<Self> {
+    /// Builds and downloads the files. Systems that are not available are left out, with a message.
+    pub(super) fn prepare(selection: &Selection, platform: Option<Platform>, figures: &Path) -> Result<Self> {
         IPROUTE.ensure()?;
-        if choice.wants(Topic::Http) {
+        if selection.includes(Topic::Http) {
             WRK.ensure()?;
         }
         let uhyve = Uhyve::check(setup::uhyve()?)?;
         let mut plan = Self {
-            choice: choice.clone(),
+            selection: selection.clone(),
             loader: setup::loader()?,
             images: PROGRAMS.into_iter().map(example).collect::<Result<_>>()?,
             programs: PROGRAMS.into_iter().map(linux::native_static).collect::<Result<_>>()?,
@@ -91,30 +91,32 @@ impl Plan {
             uhyve: uhyve.program.clone(),
         };
         let systems = System::ALL.into_iter();
-        let systems = systems.filter(|system| choice.systems.is_empty() || choice.systems.contains(system));
+        let systems =
+            systems.filter(|system| selection.systems.is_empty() || selection.systems.contains(system));
         let is_on = |system: &System| platform.is_none_or(|platform| system.is_on(platform));
-        plan.choice.systems = systems.filter(is_on).collect();
+        plan.selection.systems = systems.filter(is_on).collect();
         if !uhyve.works(Engine::Process) {
             plan.leave_out(&[System::Uhyve], uhyve.about(Engine::Process));
         }
-        if plan.choice.systems.iter().any(|&system| is_linux(system))
+        if plan.selection.systems.iter().any(|&system| is_linux(system))
             && let Err(error) = plan.prepare_linux()
         {
-            plan.leave_out(&[System::Linux, System::LinuxPlain], &format!("{error:#}"));
+            plan.leave_out(&[System::Linux, System::LinuxNoTso], &format!("{error:#}"));
         }
-        ensure!(!plan.choice.systems.is_empty(), "there is nothing left to measure");
+        ensure!(!plan.selection.systems.is_empty(), "no selected system can be measured");
         Ok(plan)
     }
 
+    /// Removes systems from the selection, with a message.
     fn leave_out(&mut self, systems: &[System], reason: &str) {
-        if self.choice.systems.iter().any(|system| systems.contains(system)) {
+        if self.selection.systems.iter().any(|system| systems.contains(system)) {
             let names: Vec<_> = systems.iter().map(ToString::to_string).collect();
             eprintln!("net: {} cannot be measured: {reason}", names.join(", "));
         }
-        self.choice.systems.retain(|system| !systems.contains(system));
+        self.selection.systems.retain(|system| !systems.contains(system));
     }
 
-    /// Makes a file system of our first process, the modules and the programs.
+    /// Makes an initramfs of `linux_init`, the modules and the programs.
     fn prepare_linux(&mut self) -> Result<()> {
         let (kernel, folder) = (Kernel::get()?, debian_kernel::folder()?);
         let read = |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
@@ -131,8 +133,9 @@ impl Plan {
             let name = module.file_name().unwrap_or_default().display();
             files.push((format!("modules/{name}"), read(module)?));
         }
-        let folders = [("dev", Kind::Folder), ("dev/console", linux::CONSOLE), ("modules", Kind::Folder)];
-        let files = files.iter().map(|(name, bytes)| (name.as_str(), Kind::Program(bytes)));
+        let folders =
+            [("dev", Kind::Directory), ("dev/console", linux::CONSOLE), ("modules", Kind::Directory)];
+        let files = files.iter().map(|(name, bytes)| (name.as_str(), Kind::Executable(bytes)));
         let entries: Vec<_> = folders.into_iter().chain(files).collect();
         let archive = cpio::archive(&entries).context("a program is too large")?;
         let file = folder.join("initramfs-net");
@@ -141,14 +144,14 @@ impl Plan {
         Ok(())
     }
 
-    /// The plan as arguments of the hidden command.
+    /// Returns the plan as arguments of the command `net-bench`.
     pub(super) fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = vec!["--runs".into(), self.choice.runs.to_string().into()];
+        let mut arguments: Vec<OsString> = vec!["--runs".into(), self.selection.runs.to_string().into()];
         let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
-        for topic in &self.choice.topics {
+        for topic in &self.selection.topics {
             option("--topic", name_of(topic));
         }
-        for system in &self.choice.systems {
+        for system in &self.selection.systems {
             option("--system", name_of(system));
         }
         self.images.iter().for_each(|image| option("--images", image.into()));
@@ -163,10 +166,10 @@ impl Plan {
 }
 
 fn is_linux(system: System) -> bool {
-    matches!(system, System::Linux | System::LinuxPlain)
+    matches!(system, System::Linux | System::LinuxNoTso)
 }
 
-/// How a value is written on the command line.
+/// Returns the name of a value on the command line.
 fn name_of(value: &impl ValueEnum) -> OsString {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default().into()
 }
@@ -175,7 +178,7 @@ fn name_of(value: &impl ValueEnum) -> OsString {
 mod tests {
     use clap::Parser;
 
-    use super::{Choice, Plan};
+    use super::{Plan, Selection};
     use crate::bench::net::system::System;
     use crate::bench::net::topic::Topic;
 
@@ -186,11 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_the_command_line() {
-        let systems = vec![System::LinuxPlain, System::Uhyve];
-        let choice = Choice { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
+    fn plan_is_parsed_from_its_arguments() {
+        let systems = vec![System::LinuxNoTso, System::Uhyve];
+        let selection = Selection { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
         let plan = Plan {
-            choice,
+            selection,
             uhyve: "/u".into(),
             loader: "/l".into(),
             images: vec!["/i 1".into(), "/i2".into()],

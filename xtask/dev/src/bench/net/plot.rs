@@ -1,4 +1,4 @@
-//! The figures as pictures: a line for each system over the sizes of messages, or a bar for each system in each row.
+//! The figures as charts: a line for each system over message sizes, or a bar for each system in each row.
 
 use std::fs;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use super::figures::{Figures, Row};
 use super::system::System;
 use super::topic::Table;
 
-/// Width and height of a picture.
+/// Width and height of a chart in pixels.
 const SIZE: (u32, u32) = (760, 460);
 
 /// The font of all text, and its size.
@@ -27,13 +27,13 @@ const FONT: (&str, u32) = ("sans-serif", 14);
 /// The font of a title.
 const TITLE: (&str, u32) = ("sans-serif", 18);
 
-/// The share of the room for a row that its bars take.
+/// Share of a row's width that its bars cover.
 const BARS: f64 = 0.8;
 
-/// The vertical axis is logarithmic: figures of one row differ by a thousand times.
+/// A chart with a logarithmic vertical axis: the figures of one row differ by factors up to 1,000.
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, LogCoord<f64>>>;
 
-/// Draws everything that there are figures for into files in a folder.
+/// Draws a chart of each table that has figures into a file in a folder.
 pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for (table, name) in [
@@ -45,15 +45,15 @@ pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Resu
     ] {
         let (rows, file) = (figures.rows(table).collect::<Vec<_>>(), folder.join(name));
         if !rows.is_empty() {
-            picture(&file, table, &rows, systems)
-                .with_context(|| format!("cannot draw {}", file.display()))?;
+            chart(&file, table, &rows, systems).with_context(|| format!("cannot draw {}", file.display()))?;
             eprintln!("net: see {}", file.display());
         }
     }
     Ok(())
 }
 
-fn picture(file: &Path, table: Table, rows: &[&Row], systems: &[System]) -> Result<()> {
+/// Draws the chart of a table.
+fn chart(file: &Path, table: Table, rows: &[&Row], systems: &[System]) -> Result<()> {
     let area = SVGBackend::new(file, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let places: Vec<f64> = (0_u32..).zip(rows).map(|(place, _)| f64::from(place)).collect();
@@ -92,52 +92,55 @@ fn picture(file: &Path, table: Table, rows: &[&Row], systems: &[System]) -> Resu
     Ok(())
 }
 
+/// Draws a line with a circle at each figure.
 fn line(chart: &mut Chart<'_, '_>, system: System, figures: &[(f64, f64)]) -> Result<()> {
     let color = color(system);
     let series = LineSeries::new(figures.iter().copied(), color.stroke_width(2));
-    chart.draw_series(series)?.label(system.to_string()).legend(move |place| sample(place, color));
+    chart.draw_series(series)?.label(system.to_string()).legend(move |place| legend_key(place, color));
     chart.draw_series(figures.iter().map(|&place| Circle::new(place, 3, color.filled())))?;
     Ok(())
 }
 
+/// Draws a bar for each figure.
 fn bars(chart: &mut Chart<'_, '_>, system: System, figures: &[(f64, f64)], span: Range<f64>) -> Result<()> {
     let color = color(system);
     let bar = |&(place, figure): &(f64, f64)| {
         Rectangle::new([(place + span.start, f64::MIN_POSITIVE), (place + span.end, figure)], color.filled())
     };
     let bars = chart.draw_series(figures.iter().map(bar))?;
-    bars.label(system.to_string()).legend(move |place| sample(place, color));
+    bars.label(system.to_string()).legend(move |place| legend_key(place, color));
     Ok(())
 }
 
-/// What stands before a system's name.
-fn sample((x, y): (i32, i32), color: RGBColor) -> Rectangle<(i32, i32)> {
+/// Returns the coloured rectangle beside a system's name in the legend.
+fn legend_key((x, y): (i32, i32), color: RGBColor) -> Rectangle<(i32, i32)> {
     Rectangle::new([(x, y - 4), (x + 16, y + 4)], color.filled())
 }
 
-/// Where the bar of one system of many is, seen from the middle of a row.
+/// Returns the horizontal range of one system's bar, relative to the middle of a row.
 fn span(number: usize, count: usize) -> Result<Range<f64>> {
     let [number, count] = [u32::try_from(number)?, u32::try_from(count)?].map(f64::from);
     let start = BARS * (number / count - 0.5);
     Ok(start..start + BARS / count)
 }
 
-/// From less than the least figure to more than the greatest one.
+/// Returns the range of the vertical axis.
 fn range(rows: &[&Row], systems: &[System]) -> Range<f64> {
     let figures = rows.iter().flat_map(|row| systems.iter().filter_map(|&system| row.median(system)));
     let figures = figures.filter(|figure| figure.is_finite() && *figure > 0.0);
     let (least, most) = figures
         .fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), figure| (least.min(figure), most.max(figure)));
-    // Room for the names of the systems.
+    // Leaves room for the legend at the top.
     least.min(most) / 2.0..most * 4.0
 }
 
+/// Returns the colour of a system.
 fn color(system: System) -> RGBColor {
     match system {
         System::Uhyve => RGBColor(214, 39, 40),
         System::Qemu => RGBColor(255, 127, 14),
         System::Linux => RGBColor(31, 119, 180),
-        System::LinuxPlain => RGBColor(148, 190, 220),
+        System::LinuxNoTso => RGBColor(148, 190, 220),
         System::Veth => RGBColor(44, 160, 44),
         System::Loopback => RGBColor(160, 160, 160),
     }
@@ -153,7 +156,7 @@ mod tests {
     use super::draw;
 
     #[test]
-    fn pictures_name_what_is_in_them() {
+    fn charts_name_rows_and_systems() {
         let mut figures = Figures::default();
         for (name, figure) in [("64 B", 40.0), ("1 KiB", 300.0)] {
             figures.add(Table::ToServer, name, System::Uhyve, figure);

@@ -1,4 +1,4 @@
-//! A server at work: in a guest, or as a process of this host.
+//! A running server: in a guest, or as a process of the host.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, bail};
 use tempfile::TempDir;
 
-use super::link::{DEVICE, HARDWARE, HOST, Link, PREFIX, SERVER};
+use super::link::{DEVICE, HOST, Link, MAC, PREFIX, SERVER};
 use super::plan::Plan;
 use super::system::System;
 use crate::bench::linux;
@@ -20,27 +20,27 @@ use xtask::qemu::{Board, Guest};
 use xtask::uhyve::{self, Engine};
 use xtask::{network, process, program};
 
-/// The memory of every guest.
+/// Memory of each guest.
 const MEMORY: &str = "512M";
 
-/// No server is needed for longer.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Time limit of a guest in uhyve.
+const GUEST_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a server may take to be there.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time from a server's start until it accepts connections.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What switches the device's segmentation off, in both directions.
-const PLAIN: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off\
+/// Options of QEMU's virtio-net device without segmentation offload, in both directions.
+const NO_OFFLOAD: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off\
                      ,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
 
-/// The processor of every guest in QEMU: without the promise that `rep movsb` is quick. It is not, translated: Linux, which believes
-/// it, copies at a quarter of the speed that it has without. Our programs never ask.
-const PROCESSOR: [&str; 2] = ["-cpu", "max,-erms,-fsrm"];
+/// The CPU model of each guest in QEMU: without the CPUID bits ERMS and FSRM, which announce a fast `rep movsb`. TCG translates it to
+/// slow code: with the bits, Linux copies at a quarter of the speed. This kernel's images do not use them.
+const CPU_MODEL: [&str; 2] = ["-cpu", "max,-erms,-fsrm"];
 
-/// The file of what a server prints.
+/// Name of the file with a server's output.
 const LOG: &str = "log";
 
-/// Which server.
+/// A program that is a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     NetBench,
@@ -48,7 +48,7 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Its port if nothing else is said.
+    /// Returns its default port.
     pub(super) fn port(self) -> u16 {
         match self {
             Self::NetBench => 7777,
@@ -70,7 +70,7 @@ impl Program {
         }
     }
 
-    /// The one of two files that is this program's.
+    /// Returns the file of this program out of the plan's two.
     fn of(self, files: &[PathBuf]) -> Result<&Path> {
         let mut files = files.iter().map(PathBuf::as_path);
         let file = match self {
@@ -81,35 +81,35 @@ impl Program {
     }
 }
 
-/// A server that runs. It ends when this is dropped, and its wire is gone.
+/// A running server, killed when this is dropped; then its link is removed.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
     program: Program,
-    /// When its process was started.
+    /// Time at which its process was started.
     pub(super) start: Instant,
     folder: TempDir,
     link: Link,
 }
 
 impl Server {
-    /// Starts it, and does not wait until it is there.
+    /// Starts a server, and does not wait until it accepts connections.
     pub(super) fn start(plan: &Plan, system: System, program: Program) -> Result<Self> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let link = match system {
             System::Loopback => Link::Loopback,
-            System::Veth => Link::pair()?,
+            System::Veth => Link::veth()?,
             _ => Link::tap()?,
         };
         let mut command = match system {
             System::Uhyve => uhyve(plan, program)?,
             System::Qemu => qemu(plan, program, folder.path())?,
             System::Linux => linux(plan, program, folder.path(), "")?,
-            System::LinuxPlain => linux(plan, program, folder.path(), PLAIN)?,
+            System::LinuxNoTso => linux(plan, program, folder.path(), NO_OFFLOAD)?,
             System::Veth | System::Loopback => native(plan, program, &link)?,
         };
         let log = File::create(folder.path().join(LOG)).context("cannot make a file")?;
-        // QEMU would take the end of its input for the end of the console.
+        // QEMU closes the console when its standard input is closed.
         command.stdin(Stdio::piped()).stderr(log.try_clone()?).stdout(log);
         let start = Instant::now();
         let child =
@@ -117,7 +117,7 @@ impl Server {
         Ok(Self { child, program, start, folder, link })
     }
 
-    /// Starts it and waits until it takes connections.
+    /// Starts a server and waits until it accepts connections.
     pub(super) fn ready(plan: &Plan, system: System, program: Program) -> Result<Self> {
         let mut server = Self::start(plan, system, program)?;
         loop {
@@ -129,31 +129,31 @@ impl Server {
         }
     }
 
-    /// Its address.
+    /// Returns its address.
     pub(super) fn address(&self) -> Ipv4Addr {
         self.link.server()
     }
 
-    /// Its address with its port.
+    /// Returns its address and port.
     pub(super) fn socket_address(&self) -> SocketAddr {
         (self.address(), self.program.port()).into()
     }
 
-    /// Fails if it has ended, or should have answered by now.
+    /// Fails if it has exited, or if its time to become ready is over.
     pub(super) fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait().context("cannot wait for the server")? {
-            bail!("the server ended ({status}):\n{}", self.printed());
+            bail!("the server exited ({status}):\n{}", self.printed());
         }
-        if self.start.elapsed() > PATIENCE {
-            bail!("there was no answer for {} s:\n{}", PATIENCE.as_secs(), self.printed());
+        if self.start.elapsed() > READY_TIMEOUT {
+            bail!("there was no answer for {} s:\n{}", READY_TIMEOUT.as_secs(), self.printed());
         }
         Ok(())
     }
 
-    /// What it printed.
+    /// Returns its output.
     pub(super) fn printed(&self) -> String {
         let mut bytes = Vec::new();
-        // What can be read is better than nothing.
+        // An error leaves the part that was read.
         let _: io::Result<usize> =
             File::open(self.folder.path().join(LOG)).and_then(|mut log| log.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
@@ -162,59 +162,65 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to kill.
+        // Both fail if it has exited and was waited for, which is as good.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }
 }
 
+/// The command of a guest in uhyve.
 fn uhyve(plan: &Plan, program: Program) -> Result<Command> {
     let mut command = uhyve::command(&plan.uhyve, Engine::Process);
-    let net = format!("tap={},mac={HARDWARE},ip={SERVER}/{PREFIX},gateway={HOST}", DEVICE);
-    command.args(["--memory", MEMORY, "--net", &net, "--timeout", &LIMIT.as_secs().to_string()]);
+    let net = format!("tap={},mac={MAC},ip={SERVER}/{PREFIX},gateway={HOST}", DEVICE);
+    command.args(["--memory", MEMORY, "--net", &net, "--timeout", &GUEST_TIMEOUT.as_secs().to_string()]);
     command.arg(program.of(&plan.images)?).arg("--").args(program.arguments());
     Ok(command)
 }
 
-/// The classic PC with one CPU, at the tap.
+/// Returns a PC with one CPU, at the tap.
 fn machine(kernel: &Path, image: &Path, name: OsString, device: &str) -> Result<Guest> {
     let net = format!("tap={}", DEVICE);
-    let mut more = network::qemu(Some(&net), &[]).map_err(Error::msg)?;
-    // The last one is the device.
-    if let Some(option) = more.last_mut() {
-        option.push_str(&format!(",mac={HARDWARE}{device}"));
+    let mut extra_options = network::qemu_options(Some(&net), &[]).map_err(Error::msg)?;
+    // The last option is the device.
+    if let Some(option) = extra_options.last_mut() {
+        option.push_str(&format!(",mac={MAC}{device}"));
     }
-    more.extend(PROCESSOR.map(str::to_owned));
+    extra_options.extend(CPU_MODEL.map(str::to_owned));
     Ok(Guest {
         board: Board::Pc,
         memory: MEMORY.parse().map_err(Error::msg)?,
-        more,
+        extra_options,
         ..Guest::new(kernel.to_owned(), Some(image.to_owned()), name)
     })
 }
 
+/// The command of a guest of this kernel in QEMU.
 fn qemu(plan: &Plan, program: Program, folder: &Path) -> Result<Command> {
     let image = program.of(&plan.images)?;
     let guest = machine(&plan.loader, image, program::name_of(image), "")?;
-    let guest = guest.with_word(&format!("ip={SERVER}/{PREFIX}")).with_word(&format!("gateway={HOST}"));
+    let guest = guest
+        .with_kernel_option(&format!("ip={SERVER}/{PREFIX}"))
+        .with_kernel_option(&format!("gateway={HOST}"));
     let arguments = program.arguments().iter().map(OsString::from).collect();
     Guest { arguments, ..guest }.command(folder)
 }
 
+/// The command of a Linux guest in QEMU.
 fn linux(plan: &Plan, program: Program, folder: &Path, device: &str) -> Result<Command> {
     let files = plan.kernel.as_deref().zip(plan.file_system.as_deref());
     let (kernel, file_system) = files.context("there is no Linux guest")?;
     let guest = machine(kernel, file_system, "init".into(), device)?;
     let (name, arguments) = (program.name(), program.arguments().join(" "));
-    // In place of the command line that our kernel would get: QEMU goes by the last one.
+    // Overrides the command line for this kernel: QEMU uses the last `-append`.
     let line = format!("{} -- {SERVER}/{PREFIX} /{name} {arguments}", linux::OPTIONS);
     guest.with_options(&["-append", &line]).command(folder)
 }
 
+/// The command of a process of the host.
 fn native(plan: &Plan, program: Program, link: &Link) -> Result<Command> {
     let file = program.of(&plan.programs)?;
     let mut command = match link {
-        Link::Pair(namespace) => {
+        Link::Veth(namespace) => {
             let mut command = namespace.enter();
             command.arg(file);
             command

@@ -1,38 +1,38 @@
-//! What is compared.
+//! The systems that are compared.
 
 use std::fmt;
 
 use crate::bench::Platform;
 
-/// What runs the server.
+/// A system that runs the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum System {
-    /// Our guest in uhyve's process engine, at a tap
+    /// A guest of this kernel in uhyve's process engine, at a tap
     Uhyve,
-    /// Our guest in QEMU, at a tap
+    /// A guest of this kernel in QEMU, at a tap
     Qemu,
     /// A Linux guest in QEMU, at a tap
     Linux,
-    /// The same without segmentation offload
-    LinuxPlain,
-    /// A process of this host in another network namespace, at a pair of virtual Ethernet devices
+    /// A Linux guest in QEMU without segmentation offload, at a tap
+    LinuxNoTso,
+    /// A process of the host in another network namespace, at a veth pair
     Veth,
-    /// A process of this host, over the loopback device
+    /// A process of the host, over the loopback device
     Loopback,
 }
 
 impl System {
     pub(super) const ALL: [Self; 6] =
-        [Self::Uhyve, Self::Qemu, Self::Linux, Self::LinuxPlain, Self::Veth, Self::Loopback];
+        [Self::Uhyve, Self::Qemu, Self::Linux, Self::LinuxNoTso, Self::Veth, Self::Loopback];
 
-    /// It is measured when this platform is.
+    /// Whether the system is measured on a platform.
     pub(super) fn is_on(self, platform: Platform) -> bool {
-        let is_in_qemu = matches!(self, Self::Qemu | Self::Linux | Self::LinuxPlain);
+        let is_in_qemu = matches!(self, Self::Qemu | Self::Linux | Self::LinuxNoTso);
         is_in_qemu == (platform == Platform::Qemu)
     }
 
-    /// It is a machine that takes its time to start.
-    pub(super) fn is_machine(self) -> bool {
+    /// Whether the system is a virtual machine, which boots.
+    pub(super) fn is_vm(self) -> bool {
         !matches!(self, Self::Veth | Self::Loopback)
     }
 }
@@ -43,7 +43,7 @@ impl fmt::Display for System {
             Self::Uhyve => "uhyve",
             Self::Qemu => "QEMU",
             Self::Linux => "Linux",
-            Self::LinuxPlain => "no TSO",
+            Self::LinuxNoTso => "no TSO",
             Self::Veth => "veth",
             Self::Loopback => "loopback",
         })

@@ -1,4 +1,4 @@
-//! The figures as people read them.
+//! The figures as tables on standard output, with ratios and aims.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use super::figures::{Figures, Row};
 use super::system::System;
 use super::topic::Table;
 
-/// What is compared with what, and under which title.
+/// The ratios that are printed, with their titles.
 const RATIOS: [Ratio; 3] = [
     Ratio { ours: System::Qemu, theirs: System::Linux, title: "QEMU:Linux" },
-    Ratio { ours: System::Qemu, theirs: System::LinuxPlain, title: "QEMU:no TSO" },
+    Ratio { ours: System::Qemu, theirs: System::LinuxNoTso, title: "QEMU:no TSO" },
     Ratio { ours: System::Uhyve, theirs: System::Veth, title: "uhyve:veth" },
 ];
 
-/// One of our systems beside one of Linux's.
+/// The ratio of a system of this project to a system of Linux.
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
     ours: System,
@@ -23,18 +23,18 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// How many times better ours is.
+    /// Returns how many times better this project's figure is.
     fn of(self, row: &Row) -> Option<f64> {
         let (ours, theirs) = (row.median(self.ours)?, row.median(self.theirs)?);
-        Some(if row.table.grows() { ours / theirs } else { theirs / ours })
+        Some(if row.table.is_larger_better() { ours / theirs } else { theirs / ours })
     }
 
-    /// There is something that it is to be.
+    /// Whether rows have aims for this ratio.
     fn has_aims(self) -> bool {
-        self.theirs != System::LinuxPlain
+        self.theirs != System::LinuxNoTso
     }
 
-    /// What it is to be at least.
+    /// Returns the minimum ratio of a row, if it has an aim.
     fn aim(self, row: &Row) -> Option<f64> {
         match self.theirs {
             System::Linux => aims::qemu(row.table, &row.name),
@@ -44,7 +44,7 @@ impl Ratio {
     }
 }
 
-/// Prints every table that has something in it.
+/// Prints each table that has rows.
 pub(super) fn print(figures: &Figures, systems: &[System]) {
     for table in Table::ALL {
         let mut rows = figures.rows(table).peekable();
@@ -55,11 +55,11 @@ pub(super) fn print(figures: &Figures, systems: &[System]) {
         }
     }
     for failure in figures.failures() {
-        println!("not measured: {failure}");
+        println!("failed: {failure}");
     }
 }
 
-/// The ratios of a row, and what each is to be at least.
+/// Returns the ratios of a row and their aims as JSON.
 pub(super) fn ratios_of(row: &Row) -> Value {
     let ratios = RATIOS.into_iter().filter_map(|ratio| {
         let figures = json!({ "ratio": ratio.of(row)?, "aim": ratio.aim(row) });
@@ -68,12 +68,13 @@ pub(super) fn ratios_of(row: &Row) -> Value {
     Value::Object(ratios.collect())
 }
 
-/// The ratios that these systems have.
+/// Returns the ratios between these systems.
 fn ratios(systems: &[System]) -> impl Iterator<Item = Ratio> {
     let has = |system| systems.contains(&system);
     RATIOS.into_iter().filter(move |ratio| has(ratio.ours) && has(ratio.theirs))
 }
 
+/// Formats the heading of a table.
 fn header(table: Table, systems: &[System]) -> String {
     let mut line = format!("{:<20}", table.to_string());
     systems.iter().for_each(|system| line.push_str(&format!(" {system:>8}")));
@@ -84,6 +85,7 @@ fn header(table: Table, systems: &[System]) -> String {
     line
 }
 
+/// Formats a row of a table.
 fn line(row: &Row, systems: &[System]) -> String {
     let mut line = format!("{:<20}", row.name);
     for &system in systems {
@@ -94,10 +96,10 @@ fn line(row: &Row, systems: &[System]) -> String {
     line.trim_end().to_owned()
 }
 
-/// A ratio and its aim, with a mark if that is missed.
+/// Formats a ratio and its aim, which `!` marks if it is missed.
 fn compared(ratio: Ratio, row: &Row) -> String {
     let (reached, aim) = (ratio.of(row), ratio.aim(row));
-    // As printed: two figures that differ by less are the same.
+    // Compares the rounded figures, which are printed.
     let is_missed = reached.zip(aim).is_some_and(|(reached, aim)| (reached * 100.0).round() < aim * 100.0);
     let mark = if is_missed { "!" } else { "" };
     let reached = reached.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.2}"));
@@ -114,7 +116,7 @@ mod tests {
     use super::{header, line};
 
     #[test]
-    fn ratios_say_how_much_better() {
+    fn ratios_above_1_are_better() {
         let mut figures = Figures::default();
         for table in [Table::Latency, Table::Rates] {
             figures.add(table, "connections", System::Qemu, 50.0);

@@ -1,23 +1,23 @@
-//! What is measured.
+//! The topics of the suite, and the tables of their figures.
 
 use std::fmt;
 
-/// A kind of measurement.
+/// A topic, which can be selected on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Topic {
-    /// How much goes through one connection
+    /// Throughput of one connection
     Throughput,
-    /// How long a message takes there and back
+    /// Round-trip time of a message
     Latency,
-    /// How many connections are made
+    /// Rate of new connections
     Connections,
-    /// How many HTTP requests are answered
+    /// Rate of HTTP requests
     Http,
-    /// How long it takes from the start of the monitor to the first answers
+    /// Time from the start of the VMM to the first replies
     Start,
 }
 
-/// Figures of one unit that belong into one table.
+/// A table: figures with one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Table {
     ToServer,
@@ -31,8 +31,8 @@ impl Table {
     pub(super) const ALL: [Self; 5] =
         [Self::ToServer, Self::FromServer, Self::Latency, Self::Rates, Self::Start];
 
-    /// Larger figures are better.
-    pub(super) fn grows(self) -> bool {
+    /// Whether larger figures are better.
+    pub(super) fn is_larger_better(self) -> bool {
         matches!(self, Self::ToServer | Self::FromServer | Self::Rates)
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Error, Result};
 
 use super::tap::{self, Tap};
 use crate::test::platform::{Guest, Platform};
-use xtask::network::Port;
+use hermit_interface::port_forward::PortForward;
 use xtask::setup::packages::PASST;
 
 /// Number of ports that are tried.
@@ -44,7 +44,7 @@ impl NetworkPath {
             Self::Tap(tap) => Ok((guest.nic(tap.nic()), (tap.guest(), port).into())),
             Self::Port(ours) => {
                 let forward = |suffix: &str| {
-                    let port = format!("127.0.0.1:{ours}:{port}{suffix}").parse::<Port>();
+                    let port = format!("127.0.0.1:{ours}:{port}{suffix}").parse::<PortForward>();
                     port.map_err(Error::msg)
                 };
                 let guest = guest.port(forward("")?).port(forward("/udp")?);

@@ -1,8 +1,11 @@
-//! Port forwarding: the value of `-p`.
+//! Port forwarding: the value of `-p`, `[ADDRESS:]HOST:GUEST[/udp]`.
 
-use std::net::{IpAddr, Ipv6Addr};
-use std::num::NonZeroU16;
-use std::str::FromStr;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
+use core::num::NonZeroU16;
+use core::str::FromStr;
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,19 @@ pub fn first_conflict(forwards: &[PortForward]) -> Option<NonZeroU16> {
     forwards.iter().enumerate().find(is_second).map(|(_, forward)| forward.host)
 }
 
+impl fmt::Display for PortForward {
+    /// Writes what [`FromStr`] reads.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address @ IpAddr::V6(_)) => write!(out, "[{address}]:")?,
+            Some(address) => write!(out, "{address}:")?,
+            None => {}
+        }
+        write!(out, "{}:{}", self.host, self.guest)?;
+        if self.protocol == Protocol::Udp { out.write_str("/udp") } else { Ok(()) }
+    }
+}
+
 impl FromStr for PortForward {
     type Err = String;
 
@@ -92,6 +108,8 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{PortForward, Protocol, first_conflict};
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     #[test]
@@ -109,6 +127,7 @@ mod tests {
             ("[::1]:5353:53/udp", forward(Protocol::Udp, Some("::1"), 5353, 53)),
         ] {
             assert_eq!(text.parse(), Ok(expected));
+            assert_eq!(expected.to_string(), text.trim_end_matches("/tcp"));
         }
     }
 
@@ -167,7 +186,9 @@ mod tests {
     proptest! {
         #[test]
         fn parser_accepts_arbitrary_text(text: String) {
-            let _: Result<PortForward, String> = text.parse();
+            if let Ok(forward) = text.parse::<PortForward>() {
+                prop_assert_eq!(forward.to_string().parse(), Ok(forward));
+            }
         }
     }
 }
