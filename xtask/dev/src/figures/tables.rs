@@ -332,10 +332,14 @@ fn at(value: &Value, path: &[&str]) -> Option<f64> {
 
 /// The rows of a table, the first of which is its heading.
 fn lines(rows: &[Vec<String>]) -> String {
-    let line = |cells: &Vec<String>| format!("| {} |\n", cells.join(" | ").replace("  ", " "));
+    let cell = |cell: &String| if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
+    let line = |cells: &Vec<String>| cells.iter().map(cell).collect::<String>() + "|\n";
     let mut rows = rows.iter();
     let Some(head) = rows.next() else { return String::new() };
-    let rule = format!("| --- |{}\n", " ---: |".repeat(head.len() - 1));
+    // A column without a title has text.
+    let rule: String =
+        head.iter().skip(1).map(|title| if title.is_empty() { " --- |" } else { " ---: |" }).collect();
+    let rule = format!("| --- |{rule}\n");
     let body: String = rows.map(line).collect();
     line(head) + &rule + &body
 }
