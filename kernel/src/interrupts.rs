@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use hermit_hal::interrupts::{self, Handlers, KICK, Masked, TIMER};
+use hermit_hal::interrupts::{self, Handlers, Masked, RESCHEDULE, TIMER};
 use hermit_hal::memory::OutOfMemory;
 use hermit_hal::sync::SpinLock;
 use spin::Once;
@@ -51,7 +51,7 @@ pub(crate) fn register_default(handler: &'static dyn Handler) {
 fn raised(line: u8, masked: &Masked) {
     match line {
         TIMER => cpu::timer_interrupt(masked),
-        KICK => cpu::reschedule_interrupt(masked),
+        RESCHEDULE => cpu::reschedule_interrupt(masked),
         _ => device_interrupt(line),
     }
 }

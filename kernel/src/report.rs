@@ -54,23 +54,19 @@ fn print(fault: &Fault) -> fmt::Result {
     writeln!(
         out,
         "  at {:#018x} on CPU {cpu}, vector {}, error code {:#x}",
-        frame.rip, frame.vector, frame.error
+        frame.instruction_pointer(),
+        frame.vector(),
+        frame.error_code()
     )?;
-    let registers = [
-        [("rax", frame.rax), ("rbx", frame.rbx), ("rcx", frame.rcx), ("rdx", frame.rdx)],
-        [("rsi", frame.rsi), ("rdi", frame.rdi), ("rbp", frame.rbp), ("rsp", frame.rsp)],
-        [("r8 ", frame.r8), ("r9 ", frame.r9), ("r10", frame.r10), ("r11", frame.r11)],
-        [("r12", frame.r12), ("r13", frame.r13), ("r14", frame.r14), ("r15", frame.r15)],
-    ];
-    for line in registers {
+    for line in frame.registers() {
         for (name, value) in line {
             write!(out, "  {name} {value:016x}")?;
         }
         writeln!(out)?;
     }
     writeln!(out, "  image at {:#x}; backtrace, relative to it:", hermit_hal::memory::image().start)?;
-    core::iter::once(frame.rip)
-        .chain(fault::backtrace(frame.rbp))
+    core::iter::once(frame.instruction_pointer())
+        .chain(fault::backtrace(frame.frame_pointer()))
         .take(MAX_FRAMES)
         .enumerate()
         .try_for_each(|(number, address)| print_frame(number, address))

@@ -1,63 +1,57 @@
-//! What the loader said.
+//! From the loader to a working hal: boot information, and initialisation in order.
 
 use core::ptr::with_exposed_provenance;
 use core::slice;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use hermit_interface::boot_info::{BootInfo, Parsed};
 use hermit_interface::to_usize;
 
-use crate::{clock, exit, memory, platform, symbols};
+use crate::arch::processor::Processor;
+use crate::cpu_local::BOOT_CPU;
+use crate::ops::{self, Console as _, Cpu as _, IrqChip as _, Smp as _};
+use crate::{clock, interrupts, memory, platform, symbols};
 
-/// The proof that processor, memory and platform are ready, with what the loader said.
+/// The proof that processor, memory and platform are initialised, with the boot information.
 #[derive(Debug)]
 pub struct Boot {
-    /// What the loader said.
+    /// The boot information.
     pub info: Parsed<'static>,
 }
 
-static RSDP: AtomicU64 = AtomicU64::new(0);
-
-static CPUS: AtomicU32 = AtomicU32::new(0);
-
-/// How many CPUs there are, with the APIC identifiers from 0 on, if the loader says so.
-pub(crate) fn cpus() -> Option<u32> {
-    Some(CPUS.load(Relaxed)).filter(|&count| count != 0)
-}
-
-/// The physical address of the ACPI root pointer, if the loader knows it.
-pub(crate) fn rsdp() -> Option<u64> {
-    Some(RSDP.load(Relaxed)).filter(|&address| address != 0)
+/// Called by the entry point ([`crate::entry!`]) with the address of the boot information: initialises the first CPU, then
+/// everything else.
+#[doc(hidden)]
+#[must_use]
+pub fn start(info: u64) -> Boot {
+    let info = find(info);
+    ops::set(platform::find(info));
+    ops::cpu().enter(&Processor::first(BOOT_CPU.base()));
+    init(info)
 }
 
 /// The boot information at `address`, which is not checked yet.
-pub(crate) fn find(address: u64) -> &'static BootInfo {
+fn find(address: u64) -> &'static BootInfo {
     let start = with_exposed_provenance::<BootInfo>(to_usize(address));
-    // SAFETY: the loader leaves the boot information at this address, aligned and initialised, in memory that is
-    // not free; nobody writes it.
+    // SAFETY: by its contract (`hermit_interface::boot_info`) the loader leaves the boot information at this address, aligned
+    // and initialised, in memory that is not free; so nothing writes to it.
     unsafe { &*start }
 }
 
-/// Reads the boot information and makes everything ready that depends on it.
-pub(crate) fn init(fixed: &'static BootInfo) -> Boot {
+fn init(fixed: &'static BootInfo) -> Boot {
     let start = (&raw const *fixed).expose_provenance();
     let start = with_exposed_provenance::<u8>(start);
-    // SAFETY: as in `find`; the parts behind the fixed one are as long as it says, and the address that the loader gave is that
-    // of all of them.
+    // SAFETY: the loader writes the variable parts right behind the fixed one, in the same memory, as long as the fixed part
+    // says. The provenance is that of the loader's address, which covers all of it, and nothing writes to it.
     let bytes = unsafe { slice::from_raw_parts(start, fixed.size()) };
-    let info = match BootInfo::parse(bytes) {
-        Ok(info) => info,
-        // Without boot information there is no console either.
-        Err(_) => exit::without_platform(),
-    };
-    RSDP.store(info.fixed.rsdp, Relaxed);
-    CPUS.store(info.fixed.cpus, Relaxed);
-    platform::current().init();
-    memory::init(&info);
+    let Ok(info) = BootInfo::parse(bytes) else { platform::exit_without_boot_info() };
+    ops::smp().init_topology(info.fixed);
+    ops::console().init();
+    if memory::init(&info).is_err() {
+        platform::exit_without_boot_info();
+    }
     symbols::init(info.fixed);
     clock::init(info.fixed);
-    platform::current().init_interrupts();
-    crate::interrupts::enable();
+    ops::irq_chip().init_irqs();
+    interrupts::enable();
     Boot { info }
 }

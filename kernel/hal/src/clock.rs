@@ -1,7 +1,7 @@
-//! Monotonic and wall-clock time, in nanoseconds, from the time-stamp counter.
+//! Monotonic and wall-clock time, in nanoseconds, from the processor's counter ([`crate::arch::counter`]).
 //!
-//! Where nobody says how fast the counter is, it is measured when somebody first asks for the time: a program
-//! that never asks does not wait for it.
+//! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that reads no clock
+//! does not wait for it.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,11 +10,11 @@ use hermit_clock::{NANOSECONDS, Scale};
 use hermit_interface::boot_info::BootInfo;
 use spin::Once;
 
-use crate::arch::{cpu, tsc};
+use crate::arch::counter::{self, BootCounter};
 use crate::interrupts::Masked;
-use crate::{paravirtual, platform};
+use crate::ops::{self, TimeSource as _, Timer as _};
 
-/// What turns the counter into time.
+/// Conversion of the counter into time.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     /// The counter's value when the kernel started.
@@ -22,47 +22,46 @@ struct Clock {
     scale: Scale,
 }
 
-/// What the loader says.
+/// The counter at the start of the kernel, and what the boot information says of it.
 #[derive(Debug)]
 struct Start {
-    tsc: u64,
-    frequency: u64,
+    counter: u64,
+    boot: BootCounter,
+    /// Nanoseconds since 1970 (UTC) at [`BootCounter::at_wall_clock`]; 0 if unknown.
     wall_clock: u64,
-    wall_clock_tsc: u64,
 }
 
 static START: Once<Start> = Once::new();
 static CLOCK: Once<Clock> = Once::new();
-/// The wall clock when the monotonic clock stood at zero.
+/// Nanoseconds since 1970 (UTC) at the monotonic clock's zero.
 static WALL_CLOCK: Once<u64> = Once::new();
 
-/// What the usual reading needs, copied from [`CLOCK`]: the multiplier of its scale, 0 as long as there is none or if that
-/// is not all that is needed.
+/// The multiplier of [`CLOCK`]'s scale, for the fast path of [`monotonic`]; 0 before the first reading, and always if the
+/// counters of the CPUs are not synchronized.
 static MULTIPLIER: AtomicU64 = AtomicU64::new(0);
-/// And its start.
+/// The start of [`CLOCK`], for the fast path.
 static BASE: AtomicU64 = AtomicU64::new(0);
 
-/// Counters of different CPUs need not agree.
-static DISAGREE: AtomicBool = AtomicBool::new(false);
-/// The latest time that was told, if counters do not agree.
+/// The counters of the CPUs need not agree.
+static IS_UNSYNCHRONIZED: AtomicBool = AtomicBool::new(false);
+/// The latest monotonic time that was returned, if counters do not agree.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
-/// The monotonic clock starts here.
+/// Starts the monotonic clock.
 pub(crate) fn init(info: &BootInfo) {
     START.call_once(|| Start {
-        tsc: tsc::now(),
-        frequency: info.tsc_frequency,
+        counter: counter::now(),
+        boot: counter::from_boot(info),
         wall_clock: info.wall_clock,
-        wall_clock_tsc: info.wall_clock_tsc,
     });
 }
 
-/// More CPUs will read the clock.
-pub(crate) fn share() {
-    // A processor that promises that its counters run alike keeps them in step; and KVM says whether it does.
-    let agree = cpu::has_invariant_tsc() || paravirtual::reading().is_some_and(|host| host.is_shared);
-    if !agree {
-        DISAGREE.store(true, Relaxed);
+/// Prepares for other CPUs that read the clock.
+pub(crate) fn prepare_for_smp() {
+    let is_synchronized = counter::is_synchronized()
+        || ops::time_source().host_clock().is_some_and(|host| host.is_synchronized);
+    if !is_synchronized {
+        IS_UNSYNCHRONIZED.store(true, Relaxed);
         MULTIPLIER.store(0, Relaxed);
     }
 }
@@ -75,11 +74,10 @@ fn start() -> &'static Start {
 fn first_reading() -> &'static Clock {
     CLOCK.call_once(|| {
         let start = start();
-        let known = Some(start.frequency).filter(|&frequency| frequency != 0);
-        let known =
-            known.or_else(|| paravirtual::reading().map(|host| host.frequency)).or_else(tsc::frequency);
-        let frequency = known.unwrap_or_else(|| platform::current().measure_tsc());
-        Clock { start: start.tsc, scale: Scale::new(frequency) }
+        let by_host = || ops::time_source().host_clock().map(|host| host.frequency);
+        let known = start.boot.frequency.or_else(by_host).or_else(counter::frequency);
+        let frequency = known.unwrap_or_else(|| ops::time_source().measure_counter());
+        Clock { start: start.counter, scale: Scale::new(frequency) }
     })
 }
 
@@ -87,26 +85,26 @@ fn clock() -> &'static Clock {
     CLOCK.get().unwrap_or_else(first_reading)
 }
 
-/// Nanoseconds since the kernel started. Never goes back, whichever CPU asks.
+/// Nanoseconds since the kernel started. Never decreases, on whichever CPUs it is read.
 #[inline]
 #[must_use]
 pub fn monotonic() -> u64 {
     let multiplier = MULTIPLIER.load(Relaxed);
     if multiplier == 0 {
-        return monotonic_slowly();
+        return monotonic_slow();
     }
-    Scale::scaled(tsc::now().wrapping_sub(BASE.load(Relaxed)), multiplier)
+    Scale::scaled(counter::now().wrapping_sub(BASE.load(Relaxed)), multiplier)
 }
 
-/// The first time, or if counters do not agree.
+/// The slow path: the first reading, and every reading if counters do not agree.
 #[cold]
 #[inline(never)]
-fn monotonic_slowly() -> u64 {
-    // Not to be preempted while others may have to wait for the first reading.
+fn monotonic_slow() -> u64 {
+    // A preempted thread would keep other CPUs waiting for the first reading.
     let _masked = Masked::new();
     let clock = clock();
-    let now = clock.scale.nanoseconds(tsc::now().saturating_sub(clock.start));
-    if DISAGREE.load(Relaxed) {
+    let now = clock.scale.nanoseconds(counter::now().saturating_sub(clock.start));
+    if IS_UNSYNCHRONIZED.load(Relaxed) {
         return LATEST.fetch_max(now, Relaxed).max(now);
     }
     BASE.store(clock.start, Relaxed);
@@ -114,9 +112,9 @@ fn monotonic_slowly() -> u64 {
     now
 }
 
-/// The ticks of the time-stamp counter that so many nanoseconds take.
-pub(crate) fn ticks(nanoseconds: u64) -> u64 {
-    clock().scale.ticks(nanoseconds)
+/// Converts nanoseconds into ticks of the counter.
+pub(crate) fn ticks(duration_ns: u64) -> u64 {
+    clock().scale.ticks(duration_ns)
 }
 
 /// Nanoseconds since 1970 (UTC).
@@ -130,20 +128,20 @@ fn first_wall_clock() -> &'static u64 {
     WALL_CLOCK.call_once(|| {
         let start = start();
         if start.wall_clock != 0 {
-            // The counter stood at `wall_clock_tsc` a little before the kernel started.
-            let passed = start.tsc.saturating_sub(start.wall_clock_tsc);
+            // The wall clock was read a little before the kernel started.
+            let passed = start.counter.saturating_sub(start.boot.at_wall_clock);
             return start.wall_clock + clock().scale.nanoseconds(passed);
         }
-        if let Some(host) = paravirtual::reading() {
-            let passed = tsc::now().saturating_sub(host.tsc);
-            return (host.date + clock().scale.nanoseconds(passed)).saturating_sub(monotonic());
+        if let Some(host) = ops::time_source().host_clock() {
+            let passed = counter::now().saturating_sub(host.counter);
+            return (host.wall_clock_ns + clock().scale.nanoseconds(passed)).saturating_sub(monotonic());
         }
-        (platform::current().wall_clock() * NANOSECONDS).saturating_sub(monotonic())
+        (ops::time_source().real_time_clock() * NANOSECONDS).saturating_sub(monotonic())
     })
 }
 
-/// Raises the line of this CPU's timer at this moment of the monotonic clock, or earlier.
-pub fn set_timer(masked: &Masked, deadline: u64) {
+/// Sets this CPU's timer: its line is raised when the monotonic clock reaches `deadline_ns`, or earlier.
+pub fn set_timer(masked: &Masked, deadline_ns: u64) {
     let _ = masked;
-    platform::current().set_timer(deadline.saturating_sub(monotonic()));
+    ops::timer().set_timer(deadline_ns.saturating_sub(monotonic()));
 }

@@ -1,32 +1,32 @@
-//! Text out and in.
+//! The platform's console: text output and input without a driver.
 
 use core::fmt;
 
-use crate::platform;
+use crate::ops::{self, Console as _};
 
 /// Writes bytes as they are.
 pub fn write(bytes: &[u8]) {
-    platform::current().write(bytes);
+    ops::console().write(bytes);
 }
 
-/// The next byte of the input, if one has arrived.
+/// Takes the next byte of the input, if one has arrived.
 #[must_use]
 pub fn read() -> Option<u8> {
-    platform::current().read()
+    ops::console().read()
 }
 
-/// Whether a byte has arrived.
+/// Whether a byte of input has arrived.
 #[must_use]
 pub fn has_input() -> bool {
-    platform::current().has_input()
+    ops::console().has_input()
 }
 
-/// Asks for an interrupt once input has arrived, or at once if some has.
+/// Enables the console's interrupt once: it is raised when input arrives, or at once if some has.
 pub fn listen() {
-    platform::current().listen();
+    ops::console().enable_interrupt();
 }
 
-/// Formats text for the console.
+/// Writer of formatted text to the console.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Console;
 

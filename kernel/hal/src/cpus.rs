@@ -5,35 +5,74 @@ use core::ptr;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::arch::local;
-use crate::interrupts::Masked;
-use crate::{clock, platform};
+use spin::Once;
 
-/// How many there are, at least 1 and at most 64.
+use crate::arch::local::{self, Base};
+use crate::arch::processor::Processor;
+use crate::arch::startup::{self, CpuResources};
+use crate::cpu_local::{self, CpuLocal};
+use crate::fallible::{OutOfMemory, leak};
+use crate::interrupts::Masked;
+use crate::ops::{self, Cpu as _, Smp as _};
+use crate::{clock, memory};
+
+static MAIN: Once<fn(u32) -> !> = Once::new();
+
+/// Number of CPUs of the machine, from 1 to 64.
 #[must_use]
 pub fn count() -> u32 {
-    platform::current().cpus()
+    ops::smp().cpu_count()
 }
 
-/// Starts all but the first one; each calls `main` with its number, some time later, with interrupts masked once. To be
-/// called once. A CPU for which there is no memory stays away.
+/// Starts all CPUs but the first. Each calls `main` with its number, some time later, with interrupts masked once. To be
+/// called once. CPUs for which there is no memory are not started.
 pub fn start_others(main: fn(u32) -> !) {
-    if count() > 1 {
-        clock::share();
-        platform::current().start_others(main);
+    let count = count();
+    if count > 1 {
+        clock::prepare_for_smp();
+        MAIN.call_once(|| main);
+        ops::smp().start_secondary(startup::prepare::<Resources>(count, enter));
     }
 }
 
-/// Raises [`crate::interrupts::KICK`] on another CPU.
-pub fn kick(masked: &Masked, cpu: u32) {
-    let _ = masked;
-    platform::current().kick(cpu);
+/// The memory of secondary CPUs.
+enum Resources {}
+
+impl CpuResources for Resources {
+    fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
+        memory::reserve_addresses(size)
+    }
+
+    fn map_stack(address: u64, size: u64) -> Result<(), OutOfMemory> {
+        memory::map_kernel_stack(address, size)
+    }
+
+    fn local(number: u32) -> Result<Base, OutOfMemory> {
+        leak(CpuLocal::new(number)).map(CpuLocal::base).ok_or(OutOfMemory)
+    }
 }
 
-/// Something that each CPU has its own of. There can be one such thing.
+/// Where a secondary CPU begins.
+fn enter(processor: &'static Processor) -> ! {
+    ops::cpu().enter(processor);
+    ops::smp().init_secondary(local::number());
+    ops::cpu().enable_interrupts();
+    match MAIN.get() {
+        Some(main) => main(local::number()),
+        None => ops::cpu().stop(),
+    }
+}
+
+/// Sends the reschedule IPI to another CPU: raises [`crate::interrupts::RESCHEDULE`] there.
+pub fn send_reschedule(masked: &Masked, cpu: u32) {
+    let _ = masked;
+    ops::smp().send_reschedule(cpu);
+}
+
+/// A static variable with a value for each CPU. There can be one such variable.
 #[derive(Debug)]
 pub struct PerCpu<T: 'static> {
-    /// So that no two have the same address, by which they are told apart.
+    /// Gives the variable a size and so an address of its own, by which it is identified.
     _identity: AtomicU8,
     value: PhantomData<&'static T>,
 }
@@ -45,7 +84,7 @@ impl<T> Default for PerCpu<T> {
 }
 
 impl<T> PerCpu<T> {
-    /// No CPU has it yet.
+    /// A variable without a value on any CPU.
     #[must_use]
     pub const fn new() -> Self {
         Self { _identity: AtomicU8::new(0), value: PhantomData }
@@ -57,28 +96,29 @@ impl<T> PerCpu<T> {
 }
 
 impl<T: Sync> PerCpu<T> {
-    /// Says what this CPU's own is.
+    /// Sets the value on this CPU.
     ///
     /// # Panics
     ///
-    /// If the CPU has one already.
+    /// If a value is set on this CPU already.
     pub fn set(&'static self, masked: &Masked, value: &'static T) {
         let _ = masked;
-        let local = local::current();
-        assert!(local.owner.load(Relaxed).is_null(), "a CPU has one thing of its own");
-        local.own.store(ptr::from_ref(value).cast_mut().cast(), Relaxed);
-        local.owner.store(self.identity(), Relaxed);
+        let local = cpu_local::current();
+        assert!(local.value_owner.load(Relaxed).is_null(), "there is one per-CPU variable");
+        local.value.store(ptr::from_ref(value).cast_mut().cast(), Relaxed);
+        local.value_owner.store(self.identity(), Relaxed);
     }
 
-    /// What this CPU's own is, if that has been said.
+    /// The value on this CPU, if it is set.
     #[inline]
     pub fn get(&'static self, masked: &Masked) -> Option<&'static T> {
         let _ = masked;
-        let local = local::current();
-        if local.owner.load(Relaxed) != self.identity() {
+        let local = cpu_local::current();
+        if local.value_owner.load(Relaxed) != self.identity() {
             return None;
         }
-        // SAFETY: `set` of this very object, and so with this type, stored a reference that lives for ever.
-        unsafe { local.own.load(Relaxed).cast::<T>().as_ref() }
+        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, stored the pointer; and `T` is
+        // `Sync`, so that any thread on this CPU may use the reference.
+        unsafe { local.value.load(Relaxed).cast::<T>().as_ref() }
     }
 }

@@ -1,16 +1,8 @@
 //! The end of the machine.
 
-use hermit_interface::exit::NOT_STARTED;
+use crate::ops::{self, Power as _};
 
-use crate::platform;
-use crate::platform::Platform;
-
-/// Ends the machine with a status that reaches whoever started it.
+/// Ends the machine with an exit status for the host.
 pub fn exit(status: u8) -> ! {
-    platform::current().exit(status)
-}
-
-/// Ends a machine of which nothing is known: no valid boot information was found.
-pub(crate) fn without_platform() -> ! {
-    platform::pc::Pc.exit(NOT_STARTED)
+    ops::power().exit(status)
 }

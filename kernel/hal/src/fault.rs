@@ -1,16 +1,17 @@
-//! What the processor reports when a program goes wrong.
+//! Faults: exceptions after which a program cannot continue.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use hermit_interface::exit::ABORTED;
 use spin::Once;
 
 use crate::arch::local;
-use crate::{exit, platform};
-use hermit_interface::exit::ABORTED;
+use crate::memory::stack;
+use crate::ops::{self, Cpu as _, Power as _, Smp as _};
 
 pub use crate::arch::trap::Frame;
 
-/// What went wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A read of this address, which is not mapped.
@@ -19,11 +20,11 @@ pub enum Kind {
     Write(u64),
     /// Execution of this address, which holds no code.
     Execute(u64),
-    /// The stack has no room left.
+    /// A stack overflow: an access to a guard page.
     StackOverflow,
-    /// The stack has room, but there is no memory for it.
+    /// An access to a page of a stack for which there is no memory.
     NoMemoryForStack,
-    /// There should be memory at this address, but the host has none.
+    /// An access to this address, for which the host has no memory.
     NoHostMemory(u64),
     /// An instruction that the processor does not have.
     IllegalInstruction,
@@ -33,7 +34,7 @@ pub enum Kind {
     Protection,
     /// A misaligned access.
     Alignment,
-    /// A breakpoint with nobody to ask for it.
+    /// A breakpoint without a debugger.
     Trap,
     /// Another exception, by its vector.
     Other(u64),
@@ -42,60 +43,61 @@ pub enum Kind {
 /// An exception and the state in which it happened.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// What went wrong.
+    /// The kind of fault.
     pub kind: Kind,
     /// The registers.
     pub frame: Frame,
 }
 
-/// What the kernel does about a fault: report it and end the machine.
+/// The kernel's response to a fault: reports it and ends the machine.
 pub type Handler = fn(&Fault) -> !;
 
 static HANDLER: Once<Handler> = Once::new();
-/// No CPU.
-const NOBODY: u32 = u32::MAX;
+
+/// Value of [`STOPPING_CPU`] while all CPUs run.
+const NONE: u32 = u32::MAX;
 
 /// The CPU that has stopped the others.
-static STOPPED_BY: AtomicU32 = AtomicU32::new(NOBODY);
+static STOPPING_CPU: AtomicU32 = AtomicU32::new(NONE);
 
-/// Says who handles faults; the first one counts.
+/// Sets the handler of faults; the first call counts.
 pub fn set_handler(handler: Handler) {
     HANDLER.call_once(|| handler);
 }
 
-/// Hands a fault to the handler. A fault of the handler itself ends the machine at once.
+/// Passes a fault to the handler. A fault of the handler itself ends the machine at once.
 pub(crate) fn report(fault: &Fault) -> ! {
     match HANDLER.get() {
         Some(handler) if stop_others() => handler(fault),
-        _ => exit::exit(ABORTED),
+        _ => ops::power().exit(ABORTED),
     }
 }
 
-/// Stops all other CPUs for good, so that one can tell what went wrong. `false` if this CPU has done so already; if
-/// another has, this one stops here.
+/// Stops all other CPUs until the machine ends, so that one can report a fault. `false` if this CPU has done so already. If
+/// another CPU has, this one stops here.
 pub fn stop_others() -> bool {
     let here = local::number();
-    match STOPPED_BY.compare_exchange(NOBODY, here, Ordering::AcqRel, Ordering::Acquire) {
+    match STOPPING_CPU.compare_exchange(NONE, here, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            platform::current().stop_others();
+            ops::smp().stop_others();
             true
         }
         Err(by) if by == here => false,
-        Err(_) => platform::current().stop(),
+        Err(_) => ops::cpu().stop(),
     }
 }
 
-/// Whether another CPU stops this one.
+/// Whether another CPU has stopped this one.
 pub(crate) fn is_stopped() -> bool {
-    let by = STOPPED_BY.load(Ordering::Acquire);
-    by != NOBODY && by != local::number()
+    let by = STOPPING_CPU.load(Ordering::Acquire);
+    by != NONE && by != local::number()
 }
 
-/// The return addresses on the stack from frame pointer `rbp` on, as far as the frames lie on a stack.
-pub fn backtrace(rbp: u64) -> impl Iterator<Item = u64> {
-    let mut frame = rbp;
+/// The return addresses on the stack, innermost first, from a frame pointer on and as far as frames lie on a stack.
+pub fn backtrace(frame_pointer: u64) -> impl Iterator<Item = u64> {
+    let mut frame = frame_pointer;
     core::iter::from_fn(move || {
-        let (next, return_address) = crate::memory::stack::read_frame(frame)?;
+        let (next, return_address) = stack::read_frame(frame)?;
         // Frames of callers lie higher.
         frame = if next > frame { next } else { 0 };
         (return_address != 0).then_some(return_address)

@@ -1,13 +1,12 @@
-//! Interrupts, and a mask for them that costs no privileged instruction.
+//! Interrupt lines, and the software interrupt mask.
 //!
-//! The processor's own interrupt flag stays set while programs and the kernel run. Masking counts up a number
-//! that belongs to the CPU; an interrupt that arrives meanwhile is noted, and handled when the count is back at
-//! zero. That is cheaper than `cli` and `sti`, and the same where the kernel has no right to those.
+//! The processor accepts interrupts while programs and the kernel run. Masking adds one to a number of the CPU, its mask
+//! depth; the line of an interrupt that arrives meanwhile becomes pending, and is handled when the depth is back at zero. That
+//! costs no privileged instruction, and works where the kernel has no privilege.
 //!
-//! When an interrupt finds that another thread should run, it does not switch by itself: it sends the interrupted
-//! thread into [`preempted`], which saves what an interruption must save and then switches like any other code.
+//! An interrupt after which another thread should run does not switch by itself: it sends the interrupted thread into
+//! [`crate::arch::preempt`], which saves all registers and calls [`Hooks::preempted`]; that switches like any other code.
 
-use core::arch::asm;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
@@ -15,47 +14,48 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use spin::Once;
 
-use crate::arch::local::{self, MASK_DEPTH, PENDING};
-use crate::arch::preempt;
 use crate::arch::trap::Frame;
-use crate::platform;
+use crate::arch::{local, preempt};
+use crate::cpu_local;
+use crate::ops::{self, Cpu as _, IrqChip as _};
 
-/// The line of the CPU's timer. Lower numbers are lines of devices that exist as such.
+/// Line of the CPU's timer. Lower numbers are the wired lines of devices.
 pub const TIMER: u8 = 16;
 
-/// The line by which a CPU is told to look at its queue of threads.
-pub const KICK: u8 = 17;
+/// Line of the reschedule IPI, by which a CPU makes another one look at its run queue.
+pub const RESCHEDULE: u8 = 17;
 
-/// No line: noted so that the last unmask looks whether another thread is to run.
-const RESCHEDULE: u8 = 18;
+/// A bit of the pending lines that is no line: makes the last unmask check whether another thread is to run.
+const PREEMPT: u8 = 18;
 
-/// No line: noted so that the platform does, before a thread runs, what would be in vain if the CPU had nothing to do.
+/// A bit of the pending lines that is no line: makes the platform do work before a thread runs that would be superfluous if
+/// the CPU stayed idle ([`ops::Cpu::run_deferred`]).
 const DEFERRED: u8 = 27;
 
-/// The bit of that.
+/// The mask of that bit.
 pub(crate) const DEFERRED_BIT: u32 = 1 << DEFERRED;
 
-/// The lines that devices raise by messages ([`crate::devices::message`]).
-pub const MESSAGES: Range<u8> = 19..27;
+/// The lines of MSI vectors ([`crate::devices::msi_message`]).
+pub const MSI_LINES: Range<u8> = 19..27;
 
-/// Lets a device's line through; those of messages always are.
+/// Unmasks a device line; those of MSI vectors are never masked.
 pub fn enable_line(line: u8) {
-    platform::current().enable_line(line);
+    ops::irq_chip().enable_line(line);
 }
 
-/// What the kernel does about interrupts.
+/// The kernel's interrupt handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct Handlers {
-    /// A line was raised. Runs on a stack of the kernel or on that of a thread, with interrupts masked, and may ask
-    /// for [`reschedule`].
+    /// Called when a line was raised, with interrupts masked, on a stack of the kernel or of a thread. May call
+    /// [`reschedule`].
     pub raised: fn(u8, &Masked),
-    /// Somebody has asked for [`reschedule`]. Runs as part of the thread, and may switch to another.
+    /// Called after [`reschedule`], as part of the running thread. May switch to another one.
     pub preempt: fn(&Masked),
 }
 
 static HANDLERS: Once<Handlers> = Once::new();
 
-/// Says who handles interrupts; the first one counts.
+/// Sets the interrupt handlers; the first call counts.
 pub fn set_handlers(handlers: Handlers) {
     HANDLERS.call_once(|| handlers);
 }
@@ -73,12 +73,12 @@ impl Masked {
         Self(PhantomData)
     }
 
-    /// For code that runs with interrupts masked by somebody else.
+    /// A proof for code that runs with interrupts masked already: dropping it does not unmask.
     fn borrowed() -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(PhantomData))
     }
 
-    /// The mask that a thread finds when it starts: it is its own from now on.
+    /// Takes over the mask with which a thread starts.
     ///
     /// # Panics
     ///
@@ -110,17 +110,17 @@ impl Drop for Masked {
     }
 }
 
-/// Checks that interrupts are masked exactly once, as a switch to another thread needs it.
+/// Checks that interrupts are masked exactly once, as a switch to another thread requires.
 ///
 /// # Panics
 ///
-/// If they are not: somebody holds a lock.
+/// If they are not: a lock is held.
 #[inline]
 pub(crate) fn assert_depth() {
     assert!(local::mask_depth() == 1, "a lock is held, or interrupts are not masked");
 }
 
-/// Checks that interrupts are masked, in builds that check such things.
+/// Checks that interrupts are masked, in builds with debug assertions.
 #[inline]
 pub(crate) fn debug_assert_masked() {
     debug_assert!(local::mask_depth() != 0, "interrupts are not masked");
@@ -129,71 +129,51 @@ pub(crate) fn debug_assert_masked() {
 /// Masks interrupts on this CPU until [`unmask`] has been called as often.
 #[inline]
 pub(crate) fn mask() {
-    // SAFETY: the GS base is that of a `Local`, whose depth this counts up; one instruction, so that the thread cannot
-    // change the CPU in between.
-    unsafe { asm!("inc dword ptr gs:[{depth}]", depth = const MASK_DEPTH, options(nostack)) };
+    local::mask();
 }
 
-/// Takes back one [`mask`], and handles what was noted if it was the last.
+/// Takes back one [`mask`], and handles pending lines if it was the last.
 #[inline]
 pub(crate) fn unmask() {
-    // SAFETY: as in `mask`. If the thread changes the CPU before the comparison, `noted` finds nothing.
-    unsafe {
-        asm!(
-            "dec dword ptr gs:[{depth}]",
-            "jnz 2f",
-            "cmp dword ptr gs:[{pending}], 0",
-            "jne {noted}",
-            "2:",
-            depth = const MASK_DEPTH,
-            pending = const PENDING,
-            noted = label { noted() },
-            options(nostack),
-        );
-    }
+    local::unmask::<Hooks>();
 }
 
-/// Handles what was noted, and keeps all registers, so that whoever unmasks need not save any for that rare case.
-#[inline]
-fn noted() {
-    // SAFETY: the function keeps all registers; the stack is aligned.
-    unsafe { asm!("call {noted}", noted = sym preempt::noted) };
-}
-
-/// Whether interrupts are let through.
+/// Whether interrupts are unmasked.
 pub(crate) fn are_unmasked() -> bool {
     local::mask_depth() == 0
 }
 
-/// Handles what was noted while interrupts were masked; they are no longer.
-pub(crate) extern "C" fn handle_noted() {
-    loop {
-        mask();
-        preempted();
-        let local = local::current();
-        // Not `unmask`, which would come here again.
-        local.mask_depth.store(local.mask_depth.load(Relaxed) - 1, Relaxed);
-        if local.pending.load(Relaxed) == 0 {
-            return;
+/// The functions that [`crate::arch`] calls after the last unmask and on preemption.
+enum Hooks {}
+
+impl preempt::Hooks for Hooks {
+    extern "C" fn handle_pending() {
+        loop {
+            mask();
+            Self::preempted();
+            let header = &cpu_local::current().header;
+            // Not `unmask`, which would call this function again.
+            header.mask_depth.store(header.mask_depth.load(Relaxed) - 1, Relaxed);
+            if header.pending.load(Relaxed) == 0 {
+                return;
+            }
         }
     }
-}
 
-/// Handles the lines that were noted and switches to another thread if one is to run. Interrupts are masked once, and
-/// the stack is the thread's.
-pub(crate) extern "C" fn preempted() {
-    let masked = Masked::borrowed();
-    loop {
-        handle_pending();
-        // Perhaps on another CPU than a moment ago.
-        let local = local::current();
-        if local.reschedule.swap(false, Relaxed)
-            && let Some(handlers) = HANDLERS.get()
-        {
-            (handlers.preempt)(&masked);
-        }
-        if local::current().pending.load(Relaxed) == 0 {
-            return;
+    extern "C" fn preempted() {
+        let masked = Masked::borrowed();
+        loop {
+            handle_pending();
+            // The thread may be on another CPU than before the last iteration: the block is looked up anew.
+            let local = cpu_local::current();
+            if local.reschedule.swap(false, Relaxed)
+                && let Some(handlers) = HANDLERS.get()
+            {
+                (handlers.preempt)(&masked);
+            }
+            if cpu_local::current().header.pending.load(Relaxed) == 0 {
+                return;
+            }
         }
     }
 }
@@ -202,11 +182,11 @@ fn handle_pending() {
     handle_pending_but(0);
 }
 
-/// Handles the lines that were noted, but for those in a set: they stay noted.
+/// Handles the pending lines except those in `kept`, which stay pending.
 fn handle_pending_but(kept: u32) {
-    let local = local::current();
-    while local.pending.load(Relaxed) & !kept != 0 {
-        let lines = local.pending.fetch_and(kept, Relaxed) & !kept;
+    let header = &cpu_local::current().header;
+    while header.pending.load(Relaxed) & !kept != 0 {
+        let lines = header.pending.fetch_and(kept, Relaxed) & !kept;
         for line in (0..u32::BITS).filter(|line| lines & 1 << line != 0) {
             handle(line.to_le_bytes()[0]);
         }
@@ -214,98 +194,98 @@ fn handle_pending_but(kept: u32) {
 }
 
 fn handle(line: u8) {
-    if line == RESCHEDULE {
+    if line == PREEMPT {
         return;
     }
     if line == DEFERRED {
-        return platform::current().deferred();
+        return ops::cpu().run_deferred();
     }
-    local::current().woken.store(true, Relaxed);
+    cpu_local::current().woken.store(true, Relaxed);
     if line < TIMER {
-        platform::current().interrupt(line);
+        ops::irq_chip().begin(line);
     }
     if let Some(handlers) = HANDLERS.get() {
         (handlers.raised)(line, &Masked::borrowed());
     }
     if line < TIMER {
-        platform::current().finish(line);
+        ops::irq_chip().finish(line);
     }
 }
 
-/// Asks that another thread run as soon as interrupts are no longer masked.
+/// Requests that [`Handlers::preempt`] be called as soon as interrupts are unmasked.
 pub fn reschedule(_masked: &Masked) {
-    let local = local::current();
+    let local = cpu_local::current();
     local.reschedule.store(true, Relaxed);
-    local.pending.fetch_or(1 << RESCHEDULE, Relaxed);
+    local.header.pending.fetch_or(1 << PREEMPT, Relaxed);
 }
 
-/// A line was raised; the processor's interrupt flag is clear.
+/// Called on an interrupt, before it is acknowledged. The processor accepts no other interrupt meanwhile.
 pub(crate) fn raised(line: u8, frame: &mut Frame) {
-    if !platform::current().acknowledge(line) {
+    if !ops::irq_chip().acknowledge(line) {
         return;
     }
     raised_lines(1 << line, frame);
 }
 
-/// Lines were raised, a bit each, and acknowledged; no interrupt comes until the interrupted code goes on.
+/// Called on an interrupt that raised lines, one bit each, and has been acknowledged. The processor accepts no other interrupt
+/// meanwhile.
 pub(crate) fn raised_lines(lines: u32, frame: &mut Frame) {
-    let local = local::current();
-    local.pending.fetch_or(lines, Relaxed);
-    if local.mask_depth.load(Relaxed) == 0 {
-        local.mask_depth.store(1, Relaxed);
+    let header = &cpu_local::current().header;
+    header.pending.fetch_or(lines, Relaxed);
+    if header.mask_depth.load(Relaxed) == 0 {
+        header.mask_depth.store(1, Relaxed);
         leave(frame);
     }
 }
 
-/// Notes a line, which is handled on the last unmask.
-pub(crate) fn note(lines: u32) {
-    local::current().pending.fetch_or(lines, Relaxed);
+/// Makes lines pending, one bit each: they are handled on the last unmask.
+pub(crate) fn set_pending(lines: u32) {
+    cpu_local::current().header.pending.fetch_or(lines, Relaxed);
 }
 
-/// Enters an exception, in which interrupts are masked.
+/// Masks interrupts at the start of an exception.
 pub(crate) fn enter_exception() {
     mask();
 }
 
-/// Leaves an exception to the interrupted code.
+/// Takes back the mask of [`enter_exception`] before the return to the interrupted code.
 pub(crate) fn leave_exception(frame: &mut Frame) {
-    let local = local::current();
-    if local.mask_depth.load(Relaxed) == 1 {
+    let header = &cpu_local::current().header;
+    if header.mask_depth.load(Relaxed) == 1 {
         leave(frame);
     } else {
-        local.mask_depth.store(local.mask_depth.load(Relaxed) - 1, Relaxed);
+        header.mask_depth.store(header.mask_depth.load(Relaxed) - 1, Relaxed);
     }
 }
 
-/// Handles what came meanwhile and returns to the interrupted code, or sends it to let another thread run. The
-/// processor's interrupt flag is clear, and interrupts are masked once.
+/// Handles the pending lines and unmasks, or redirects the interrupted thread to the preemption code. Interrupts are masked
+/// once, and the processor accepts none until the interrupted code continues.
 fn leave(frame: &mut Frame) {
     handle_pending();
-    let local = local::current();
+    let local = cpu_local::current();
     if local.reschedule.load(Relaxed) {
-        // It stays masked until the thread has saved where it goes on.
-        local.resume.store(frame.rip, Relaxed);
-        frame.rip = preempt::entry();
+        // Interrupts stay masked until the thread has saved where it resumes.
+        local.header.resume.store(frame.redirect(preempt::entry::<Hooks>()), Relaxed);
     } else {
-        local.mask_depth.store(0, Relaxed);
+        local.header.mask_depth.store(0, Relaxed);
     }
 }
 
-/// Lets interrupts in for the first time.
+/// Accepts and unmasks interrupts on this CPU for the first time.
 pub(crate) fn enable() {
-    platform::current().enable_interrupts();
+    ops::cpu().enable_interrupts();
     unmask();
 }
 
-/// Waits until an interrupt has been handled since the last call. May return for no reason. Interrupts must be masked
-/// once; meanwhile they are not.
+/// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked once; they are
+/// unmasked meanwhile.
 pub fn wait(masked: &Masked) {
     let _ = masked;
     assert_depth();
-    let local = local::current();
-    local.mask_depth.store(0, Relaxed);
-    let is_woken = || local.woken.load(Relaxed) || local.pending.load(Relaxed) & !DEFERRED_BIT != 0;
-    platform::current().wait_unless(&is_woken);
+    let local = cpu_local::current();
+    local.header.mask_depth.store(0, Relaxed);
+    let is_woken = || local.woken.load(Relaxed) || local.header.pending.load(Relaxed) & !DEFERRED_BIT != 0;
+    ops::cpu().wait_unless(&is_woken);
     mask();
     handle_pending_but(DEFERRED_BIT);
     local.woken.store(false, Relaxed);

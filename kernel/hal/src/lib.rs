@@ -1,42 +1,62 @@
-//! The part of the kernel that touches hardware.
+//! The hardware abstraction layer: the part of the kernel that touches hardware.
 //!
 //! With the system-call shims, the entry points and the network stack's two tables of functions this is the only kernel
 //! code that is `unsafe`; everything above it is safe Rust over what this crate offers:
 //!
 //! | module | offers |
 //! | --- | --- |
-//! | [`boot`] | the entry point, and what the loader said |
-//! | [`memory`] | the heap, stacks with guard pages, thread-local storage |
-//! | [`interrupts`] | the software interrupt mask, waiting for an interrupt |
-//! | [`sync`] | locks that mask interrupts |
-//! | [`clock`] | monotonic and wall-clock time |
-//! | [`console`], [`exit`] | text in and out, the end of the machine |
-//! | [`entropy`] | random bits from hardware |
-//! | [`devices`] | registers, memory and interrupts of devices, for drivers |
-//! | [`fault`] | what the processor reports when a program goes wrong |
-//! | [`symbols`] | the names of the image's functions, as bytes |
-//! | [`thread`] | entering a thread on its stack |
+//! | [`boot`] | the entry point, and the boot information |
+//! | [`memory`] | the heap, stacks with guard pages, thread-local storage, mappings |
+//! | [`interrupts`] | the software interrupt mask, interrupt lines, waiting for an interrupt |
+//! | [`sync`] | spinlocks that mask interrupts |
+//! | [`clock`] | monotonic and wall-clock time, and each CPU's timer |
+//! | [`console`], [`exit`] | text output and input, the end of the machine |
+//! | [`cpus`] | the CPUs of the machine, the reschedule IPI, per-CPU variables |
+//! | [`thread`] | threads as the processor sees them, and the context switch |
+//! | [`entropy`] | random bits from the processor |
+//! | [`devices`] | registers, DMA memory and MSI messages, for drivers |
+//! | [`fault`] | faults of programs, and backtraces |
+//! | [`symbols`] | the image's symbol table |
 //!
-//! What differs between machines is behind one seam, `platform`; what differs between processors is in
-//! `arch`.
+//! # Layers
+//!
+//! Imports point downwards. What differs between processors is at the bottom, behind the contract that `arch` documents.
+//! What differs between machines is at the top, in `platform`; the layers between reach it through the traits in `ops`, one for
+//! each concern.
+//!
+//! ```text
+//! boot                                     initialises everything, in order
+//! platform {pc, uhyve, process, native}    implements ops
+//! traps, cpus, devices, thread             dispatch of exceptions, secondary CPUs, drivers' needs, context switch
+//! fault, memory                            page tables, frames, heap, stacks
+//! clock, sync, tlb                         time, spinlocks, TLB shootdown
+//! interrupts, backoff                      the software interrupt mask
+//! ops, cpu_local                           platform operations (traits), the CPU-local block
+//! arch                                     the processor
+//! ```
 #![no_std]
 
 extern crate alloc;
 
 #[doc(hidden)]
 pub mod arch;
+mod backoff;
 pub mod boot;
 pub mod clock;
 pub mod console;
+mod cpu_local;
 pub mod cpus;
 pub mod devices;
 pub mod entropy;
 pub mod exit;
+mod fallible;
 pub mod fault;
 pub mod interrupts;
 pub mod memory;
-mod paravirtual;
+mod ops;
 mod platform;
 pub mod symbols;
 pub mod sync;
 pub mod thread;
+mod tlb;
+mod traps;

@@ -1,4 +1,4 @@
-//! The names of the image's functions, for reports of what went wrong.
+//! The image's symbol table, for backtraces.
 
 use core::ptr::with_exposed_provenance;
 use core::slice;
@@ -9,12 +9,12 @@ use spin::Once;
 
 static TABLES: Once<(&'static [u8], &'static [u8])> = Once::new();
 
-/// Notes where they are.
+/// Takes the tables' addresses from the boot information.
 pub(crate) fn init(info: &BootInfo) {
     let bytes = |range: Region| {
         let start = with_exposed_provenance(to_usize(info.direct_map.start + range.start));
-        // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped here and not free, so
-        // nobody writes it; any bits are bytes.
+        // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped in the direct map and is not part
+        // of free memory, so nothing writes to it. Any bits are valid bytes.
         unsafe { slice::from_raw_parts(start, to_usize(range.size)) }
     };
     if info.symbols.table.size != 0 {

@@ -1,18 +1,18 @@
-//! Locks.
+//! Spinlocks.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use lock_api::{GuardNoSend, RawMutex};
 
+use crate::backoff::Backoff;
 use crate::interrupts::{self, Masked};
-use crate::memory::shootdown;
-use crate::platform;
+use crate::tlb;
 
-/// A lock that spins, with interrupts masked from before it is taken until after it is released, so that an
-/// interrupt handler may take it too.
+/// A spinlock that masks interrupts from before it is taken until after it is released, so that an interrupt handler may
+/// take it too.
 pub type SpinLock<T> = lock_api::Mutex<RawSpinLock, T>;
 
-/// A lock that spins and is only taken where interrupts are masked already.
+/// A spinlock that is only taken where interrupts are masked already.
 #[derive(Debug, Default)]
 pub struct MaskedLock<T>(lock_api::Mutex<RawMaskedLock, T>);
 
@@ -22,15 +22,15 @@ impl<T> MaskedLock<T> {
         Self(lock_api::Mutex::const_new(RawMaskedLock::INIT, value))
     }
 
-    /// Calls `action` with what is locked.
+    /// Calls `action` with the value while the lock is held.
     #[inline]
     pub fn with<R>(&self, masked: &Masked, action: impl FnOnce(&mut T) -> R) -> R {
         let _ = masked;
         action(&mut self.0.lock())
     }
 
-    /// As [`Self::with`], for those who know that interrupts are masked, but not from whom. If they are not, an interrupt
-    /// that comes meanwhile may wait for the lock for ever.
+    /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked but have no
+    /// [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same CPU spins for ever.
     #[inline]
     pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         interrupts::debug_assert_masked();
@@ -38,29 +38,11 @@ impl<T> MaskedLock<T> {
     }
 }
 
-/// Waits a little, again and again.
-///
-/// Where the processor is emulated, its instruction for that is expensive, and slows down whoever is waited for: it takes
-/// a lock of the emulator. So it is only used now and then.
-#[derive(Debug, Default)]
-pub(crate) struct Patience(u8);
-
-impl Patience {
-    /// Waits for some cycles.
-    #[inline]
-    pub(crate) fn wait(&mut self) {
-        self.0 = self.0.wrapping_add(1);
-        if self.0.is_multiple_of(128) {
-            platform::current().relax();
-        }
-    }
-}
-
-/// The mechanism of [`SpinLock`].
+/// The raw lock of [`SpinLock`].
 #[derive(Debug)]
 pub struct RawSpinLock(RawMaskedLock);
 
-/// The mechanism of [`MaskedLock`].
+/// The raw lock of [`MaskedLock`].
 #[derive(Debug)]
 struct RawMaskedLock {
     locked: AtomicBool,
@@ -69,16 +51,17 @@ struct RawMaskedLock {
 impl RawMaskedLock {
     #[cold]
     fn wait(&self) {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         while self.locked.load(Ordering::Relaxed) {
-            // Whoever holds the lock may wait for this CPU to forget a mapping.
-            shootdown::serve();
-            patience.wait();
+            // The CPU that holds the lock may wait for this one to flush its TLB.
+            tlb::flush_if_requested();
+            backoff.wait();
         }
     }
 }
 
-// SAFETY: only one holder can have changed `locked` from false to true, and only it changes it back.
+// SAFETY: a CPU holds the lock after it has changed `locked` from false to true, which the atomic swap lets one CPU do at a
+// time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order the accesses to the value.
 unsafe impl RawMutex for RawMaskedLock {
     const INIT: Self = Self { locked: AtomicBool::new(false) };
 
@@ -102,7 +85,8 @@ unsafe impl RawMutex for RawMaskedLock {
     }
 }
 
-// SAFETY: as the lock that it wraps.
+// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands; masking interrupts around it does
+// not change that.
 unsafe impl RawMutex for RawSpinLock {
     const INIT: Self = Self(RawMaskedLock::INIT);
 
@@ -117,16 +101,17 @@ unsafe impl RawMutex for RawSpinLock {
     #[inline]
     fn try_lock(&self) -> bool {
         interrupts::mask();
-        let free = self.0.try_lock();
-        if !free {
+        let is_taken = self.0.try_lock();
+        if !is_taken {
             interrupts::unmask();
         }
-        free
+        is_taken
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        // SAFETY: the caller holds the lock.
+        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one, which `lock` and
+        // `try_lock` have taken.
         unsafe { self.0.unlock() };
         interrupts::unmask();
     }

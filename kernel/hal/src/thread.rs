@@ -1,17 +1,17 @@
-//! Where threads stand, and switching between them.
+//! Threads as the processor sees them, and switching between them.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::context::Context;
-use crate::arch::local;
+use crate::cpu_local;
+use crate::fallible::OutOfMemory;
 use crate::interrupts::{self, Masked};
-use crate::memory::{OutOfMemory, Stack, ThreadLocals};
+use crate::memory::{Stack, ThreadLocals};
 use crate::sync::SpinLock;
 
-/// A thread as the processor sees it: its stack, its thread-local variables, and where it stands.
+/// A thread as the processor sees it: its stack, its thread-local variables, and its saved context.
 ///
-/// What it owns stays when the thread ends, so that the next one that starts here needs neither a new stack nor new
-/// variables.
+/// Stack and variables stay when the thread ends, so that the next one that is prepared here need not allocate them.
 #[derive(Debug)]
 pub struct Thread {
     context: Context,
@@ -31,35 +31,35 @@ impl Thread {
         Self { context: Context::new(), resources: SpinLock::new(None) }
     }
 
-    /// Makes `self` stand for what this CPU has been doing since it was started.
+    /// Makes this the thread of what the CPU that calls has been doing since it was started.
     ///
     /// # Panics
     ///
     /// If the CPU has such a thread already, or this one has been used.
     pub fn adopt_cpu(&'static self, masked: &Masked) {
         let _ = masked;
-        let local = local::current();
-        let free = local.thread.load(Relaxed).is_null() && self.context.is_empty();
-        assert!(free, "a CPU has one thread of its own");
+        let local = cpu_local::current();
+        let is_free = local.current.load(Relaxed).is_null() && self.context.is_empty();
+        assert!(is_free, "a CPU has one thread of its own");
         self.context.adopt();
-        local.thread.store((&raw const *self).cast_mut(), Relaxed);
+        local.current.store((&raw const self.context).cast_mut(), Relaxed);
     }
 
-    /// Whether a CPU runs it, or is about to leave it.
+    /// Whether a CPU runs the thread, or is about to leave it.
     #[inline]
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.context.is_running()
     }
 
-    /// The size of its stack in bytes; 0 if it has none.
+    /// Size of the thread's stack in bytes; 0 if it has none.
     #[must_use]
     pub fn stack_size(&self) -> usize {
         self.resources.lock().as_ref().map_or(0, |(stack, _)| stack.size())
     }
 
     /// Prepares the thread so that it starts with `function` when it is first switched to, with interrupts masked once.
-    /// A stack that it has and that is large enough is used again.
+    /// It keeps the stack of an earlier use if that has the right size.
     ///
     /// # Errors
     ///
@@ -67,14 +67,14 @@ impl Thread {
     ///
     /// # Panics
     ///
-    /// If it is a thread that has begun and not ended.
+    /// If the thread has been prepared and has not ended since.
     pub fn prepare(
         &'static self,
         stack_size: usize,
         function: extern "C" fn() -> !,
     ) -> Result<(), OutOfMemory> {
         let mut resources = self.resources.lock();
-        assert!(self.context.is_empty(), "the thread has begun already");
+        assert!(self.context.is_empty(), "the thread has been prepared already");
         let old = resources.take().filter(|(stack, _)| Stack::fits(stack.size(), stack_size));
         let (stack, locals) = match old {
             Some((stack, mut locals)) => {
@@ -83,13 +83,14 @@ impl Thread {
             }
             None => (Stack::new(stack_size)?, ThreadLocals::new()?),
         };
-        // SAFETY: the stack's first page is mapped and it is this thread's; the lock is held, and the context is empty.
+        // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack is owned by this
+        // thread. The context is empty (asserted), so no CPU runs on the stack; the lock excludes a second `prepare`.
         unsafe { self.context.prepare(stack.top(), locals.pointer(), function) };
         *resources = Some((stack, locals));
         Ok(())
     }
 
-    /// Gives back stack and variables of a thread that does not run. Nothing happens if it does.
+    /// Frees stack and variables of a thread that has ended. Has no effect on one that has not.
     pub fn release(&'static self) {
         let mut resources = self.resources.lock();
         if self.context.is_empty() {
@@ -100,36 +101,37 @@ impl Thread {
     }
 }
 
-/// Leaves the thread that runs for another one. Returns when somebody switches back, perhaps on another CPU.
+/// Switches from the running thread to another one. Returns when a CPU, perhaps another one, switches back.
 ///
 /// # Panics
 ///
-/// If `to` is not a thread that waits to be switched to, or a lock is held.
+/// If `to` is not suspended, or a lock is held.
 #[inline]
 pub fn switch(masked: &Masked, to: &'static Thread) {
     leave(masked, to, false);
 }
 
-/// Ends the thread that runs, and goes on with another one. From then on the thread can be prepared again.
+/// Ends the running thread, and switches to another one. From then on the thread can be prepared again.
 ///
 /// # Panics
 ///
-/// As [`switch`].
+/// If `to` is not suspended, or a lock is held.
 pub fn finish(masked: &Masked, to: &'static Thread) -> ! {
     leave(masked, to, true);
-    unreachable!("a thread goes on after its end")
+    unreachable!("a thread that has ended was resumed")
 }
 
 #[inline]
-fn leave(masked: &Masked, to: &'static Thread, over: bool) {
+fn leave(masked: &Masked, to: &'static Thread, ended: bool) {
     let _ = masked;
     interrupts::assert_depth();
-    let local = local::current();
-    let from = local.thread.load(Relaxed);
-    local.thread.store((&raw const *to).cast_mut(), Relaxed);
-    // SAFETY: every CPU has a thread from when it was adopted on, threads live for ever, and this is the only place that
-    // changes it: so it is the thread that runs this.
+    let local = cpu_local::current();
+    let from = local.current.load(Relaxed);
+    local.current.store((&raw const to.context).cast_mut(), Relaxed);
+    // SAFETY: the pointer is null or, stored by `adopt_cpu` or an earlier call of this function, that of a context in a
+    // `&'static Thread`.
     let from = unsafe { from.as_ref() }.expect("the CPU has a thread");
-    // SAFETY: as above; interrupts are masked once (checked).
-    unsafe { from.context.switch(&to.context, over) };
+    // SAFETY: `adopt_cpu` and this function, which alone switch threads, keep `current` at the context of the thread that runs
+    // on this CPU. Interrupts are masked once (asserted).
+    unsafe { from.switch(&to.context, ended) };
 }

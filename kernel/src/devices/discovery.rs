@@ -6,8 +6,8 @@ use core::fmt::Display;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_hal::devices::{Mapper, Ports, Window, message};
-use hermit_hal::interrupts::MESSAGES;
+use hermit_hal::devices::{Mapper, PciConfig, Window, msi_message};
+use hermit_hal::interrupts::MSI_LINES;
 use hermit_interface::boot_info;
 use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::{Function, MapRegisters as _, Pci, PciAddress, functions};
@@ -33,13 +33,13 @@ enum Location {
 }
 
 /// Interrupt line of the next device that uses MSI-X.
-static NEXT_MSI_LINE: AtomicU8 = AtomicU8::new(MESSAGES.start);
+static NEXT_MSI_LINE: AtomicU8 = AtomicU8::new(MSI_LINES.start);
 
 /// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
 pub(super) fn discover(mmio_devices: &[boot_info::Device]) -> Vec<DiscoveredDevice> {
     let mut devices: Vec<_> = mmio_devices.iter().filter_map(probe_mmio).collect();
-    if let Some(ports) = Ports::find() {
-        devices.extend(functions(&ports).map(|function| DiscoveredDevice {
+    if let Some(config) = PciConfig::find() {
+        devices.extend(functions(&config).map(|function| DiscoveredDevice {
             id: function.id(),
             location: Location::Pci(function.address()),
         }));
@@ -65,15 +65,15 @@ fn mmio_transport(device: &boot_info::Device) -> Option<Mmio<Window>> {
 
 /// Allocates an interrupt line for MSI-X. When all are in use, devices share the last one.
 fn allocate_msi_line() -> u8 {
-    let next = |line: u8| Some(line + 1).filter(|next| MESSAGES.contains(next));
+    let next = |line: u8| Some(line + 1).filter(|next| MSI_LINES.contains(next));
     NEXT_MSI_LINE.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|last| last)
 }
 
 fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
-    let ports = Ports::find()?;
-    let function = Function::new(&ports, address)?;
+    let config = PciConfig::find()?;
+    let function = Function::new(&config, address)?;
     let line = allocate_msi_line();
-    let pci = Pci::new(&function, &Mapper, Some(message(line))).ok()?;
+    let pci = Pci::new(&function, &Mapper, msi_message(line)).ok()?;
     let line = if pci.uses_msix() { line } else { function.interrupt_line()? };
     Some((Box::new(pci), line))
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_hal::devices::{Allocator, Mirror};
+use hermit_hal::devices::{Allocator, MirroredPages};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::net::{self, Device};
 use hermit_virtio::Id;
@@ -24,7 +24,7 @@ const LOCAL_BIT: u8 = 2;
 /// must not call methods of the device.
 #[derive(Debug)]
 pub(crate) struct NetworkDevice {
-    driver: SpinLock<Net<Transport, Pages, Mirror>>,
+    driver: SpinLock<Net<Transport, Pages, MirroredPages>>,
     /// Buffers were made available since the device was last notified.
     notify_pending: AtomicBool,
     /// MAC address, if the device has none of its own.

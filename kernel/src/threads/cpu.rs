@@ -160,7 +160,7 @@ pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
     match reschedule {
         Reschedule::None => {}
         Reschedule::Cpu(number) if number == masked.cpu() => here(masked).check_ready(masked),
-        Reschedule::Cpu(number) => cpus::kick(masked, number),
+        Reschedule::Cpu(number) => cpus::send_reschedule(masked, number),
     }
 }
 

@@ -1,6 +1,5 @@
-//! Memory that devices may access.
+//! Memory that is shared with devices: DMA pages.
 
-use core::arch::asm;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -9,9 +8,10 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 use hermit_virtio::dma::{DmaAllocator, DmaMemory};
 
+use crate::arch::copy::copy;
 use crate::memory;
 
-/// Gives out memory for devices.
+/// Allocator of memory that is shared with devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
@@ -23,13 +23,15 @@ impl DmaAllocator for Allocator {
         let (address, physical) = memory::allocate_pages(size).ok()?;
         let start = NonNull::new(with_exposed_provenance_mut::<u8>(to_usize(address)))?;
         let pages = Pages { start, physical, size: to_usize(size) };
-        // SAFETY: the pages are mapped, and so far nobody else's.
+        // SAFETY: `allocate_pages` returns mapped pages of this size that have no other user; the device does not know of them
+        // yet.
         unsafe { start.write_bytes(0, pages.size) };
         Some(pages)
     }
 }
 
-/// Pages in one piece that nobody else has but a device: their bytes are only ever copied, and no reference to them exists.
+/// Physically contiguous pages that are shared with a device. Their bytes are only ever copied; no Rust reference to them
+/// exists, except as atomics.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -37,97 +39,30 @@ pub struct Pages {
     size: usize,
 }
 
-// SAFETY: the pages are the value's alone, and every access is one that may race.
+// SAFETY: the value owns the pages, wherever it is; nothing about them belongs to a thread.
 unsafe impl Send for Pages {}
-// SAFETY: as above.
+// SAFETY: every access through a shared reference is an atomic or a `copy`, which may race with others.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Where so many bytes are.
+    /// The address of `size` bytes at an offset.
     ///
     /// # Panics
     ///
-    /// If they are not all there.
-    fn place(&self, offset: usize, size: usize) -> NonNull<u8> {
+    /// If they are not all inside of the pages.
+    fn bytes(&self, offset: usize, size: usize) -> NonNull<u8> {
         let end = offset.checked_add(size);
         assert!(end.is_some_and(|end| end <= self.size), "inside of the memory");
-        // SAFETY: inside of the pages (checked).
+        // SAFETY: `offset` is at most the size of the pages (asserted), which are one allocation from `start` on.
         unsafe { self.start.add(offset) }
     }
 
     fn word(&self, offset: usize) -> &AtomicU16 {
-        let place = self.place(offset, 2).cast::<AtomicU16>();
-        assert!(place.is_aligned(), "words are aligned");
-        // SAFETY: inside, aligned, initialised, and only accessed in ways that may race.
-        unsafe { place.as_ref() }
-    }
-}
-
-/// Copies bytes of which some may change meanwhile. The compiler knows nothing of how this is done, so it cannot
-/// assume that they do not.
-///
-/// # Safety
-///
-/// Both ranges must be mapped; the target must be the caller's, or memory like [`Pages`].
-#[inline]
-unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
-    match size {
-        // What rings consist of: the string instruction takes several times as long just to begin.
-        2 => {
-            // SAFETY: the caller's promise.
-            unsafe {
-                asm!(
-                    "mov {word:x}, [{from}]",
-                    "mov [{to}], {word:x}",
-                    word = out(reg) _,
-                    from = in(reg) from,
-                    to = in(reg) to,
-                    options(nostack, preserves_flags),
-                );
-            }
-        }
-        8 => {
-            // SAFETY: the caller's promise.
-            unsafe { copy_word(from, to) };
-        }
-        16 => {
-            // SAFETY: the caller's promise.
-            unsafe { copy_word(from, to) };
-            // SAFETY: as above, for the second half.
-            unsafe { copy_word(from.wrapping_add(8), to.wrapping_add(8)) };
-        }
-        _ => {
-            // SAFETY: the caller's promise; the direction flag is clear, as the ABI has it.
-            unsafe {
-                asm!(
-                    "rep movsb",
-                    inout("rsi") from => _,
-                    inout("rdi") to => _,
-                    inout("rcx") size => _,
-                    options(nostack, preserves_flags),
-                );
-            }
-        }
-    }
-}
-
-/// Copies eight bytes, as [`copy`] does.
-///
-/// # Safety
-///
-/// As for [`copy`].
-#[inline]
-unsafe fn copy_word(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "mov {word}, [{from}]",
-            "mov [{to}], {word}",
-            word = out(reg) _,
-            from = in(reg) from,
-            to = in(reg) to,
-            options(nostack, preserves_flags),
-        );
+        let word = self.bytes(offset, 2).cast::<AtomicU16>();
+        assert!(word.is_aligned(), "words are aligned");
+        // SAFETY: the word is inside of the pages (`bytes`), aligned (asserted) and initialised (`allocate` fills with zero). The
+        // pages live as long as `self`, and all other accesses are atomics or copies that the compiler does not see.
+        unsafe { word.as_ref() }
     }
 }
 
@@ -141,14 +76,15 @@ impl DmaMemory for Pages {
     }
 
     fn read(&self, offset: usize, bytes: &mut [u8]) {
-        let from = self.place(offset, bytes.len());
-        // SAFETY: `place` has checked one side, the other is the caller's slice.
+        let from = self.bytes(offset, bytes.len());
+        // SAFETY: the source is inside of the pages (`bytes`); the target is an exclusive slice of the same length.
         unsafe { copy(from.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
-        let to = self.place(offset, bytes.len());
-        // SAFETY: as above.
+        let to = self.bytes(offset, bytes.len());
+        // SAFETY: the target is inside of the pages (`bytes`), whose other accesses are atomics and copies; the source is a slice
+        // of the same length.
         unsafe { copy(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
     }
 

@@ -1,4 +1,5 @@
-//! Memory that drivers and devices use in place: it is mapped twice, so that nothing ever ends in the middle.
+//! Mirrored pages: memory that drivers and devices use in place. It is mapped twice in a row, so that a range which wraps
+//! around the end is contiguous.
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -7,63 +8,66 @@ use hermit_interface::to_usize;
 use hermit_virtio::dma::mirrored::{ExclusiveRange, MirroredAllocator, MirroredMemory};
 
 use super::Allocator;
-use crate::memory::{self, Twice};
+use crate::memory::{self, MirroredMapping};
 
 impl MirroredAllocator for Allocator {
-    type Mirrored = Mirror;
+    type Mirrored = MirroredPages;
 
-    fn allocate_mirrored(&self, size: usize) -> Option<Mirror> {
-        let pages = memory::map_twice(u64::try_from(size).ok()?).ok()?;
-        let start = NonNull::new(with_exposed_provenance_mut(to_usize(pages.address)))?;
-        Some(Mirror { pages, start, size })
+    fn allocate_mirrored(&self, size: usize) -> Option<MirroredPages> {
+        let mapping = memory::map_mirrored(u64::try_from(size).ok()?).ok()?;
+        let start = NonNull::new(with_exposed_provenance_mut(to_usize(mapping.address)))?;
+        Some(MirroredPages { mapping, start, size })
     }
 }
 
-/// Pages in one piece, mapped twice in a row, that nobody else has but a device.
+/// Physically contiguous pages, mapped twice in a row, that are shared with a device.
 #[derive(Debug)]
-pub struct Mirror {
-    pages: Twice,
+pub struct MirroredPages {
+    mapping: MirroredMapping,
     start: NonNull<u8>,
-    /// Of one copy.
+    /// Size of one mapping in bytes.
     size: usize,
 }
 
-// SAFETY: the pages are the value's alone; who may use which of them is said by places, not by threads.
-unsafe impl Send for Mirror {}
-// SAFETY: as above.
-unsafe impl Sync for Mirror {}
+// SAFETY: the value owns the pages, wherever it is; nothing about them belongs to a thread.
+unsafe impl Send for MirroredPages {}
+// SAFETY: bytes are accessed for an `ExclusiveRange` alone, and no two of these have the same bytes, whichever threads own
+// them.
+unsafe impl Sync for MirroredPages {}
 
-impl MirroredMemory for Mirror {
+impl MirroredMemory for MirroredPages {
     fn size(&self) -> usize {
         self.size
     }
 
     fn device_address(&self) -> u64 {
-        self.pages.physical
+        self.mapping.physical
     }
 
     fn with_bytes<R>(&self, range: ExclusiveRange<'_>, action: impl FnOnce(&mut [u8]) -> R) -> R {
         let (start, length) = (range.start(), range.length());
         assert!(start < self.size && length <= self.size, "inside of the memory");
-        // SAFETY: in the first copy (checked).
+        // SAFETY: `start` is less than the size of the first mapping (asserted), which is mapped from `self.start` on.
         let first = unsafe { self.start.add(start) };
         let mut bytes = NonNull::slice_from_raw_parts(first, length);
-        // Another place may have the same bytes at their other address, of which the compiler does not know that it is
-        // the same memory: it moves no access from one use to another.
+        // An earlier range may have had the same bytes at their other address, and the compiler does not know that this is the same
+        // memory: the fences keep it from moving accesses from one use to another.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: mapped (it ends in the second copy at the latest); what is there are bytes, for the compiler knows nothing of
-        // what was there before it was mapped. Nobody else uses them at either address: there is a place only for the owner of their span, who does not lend it to two, and spans
-        // do not overlap (`hermit_virtio::dma::mirrored`, which alone makes places). While the device has bytes, their span
-        // is in the queue; one that writes to bytes it has given back can write to any memory.
+        // SAFETY: the bytes are mapped: they start in the first mapping and end in the second one at the latest (asserted). They
+        // are initialised as far as the compiler can know, which has not seen the memory before it was mapped. They are
+        // exclusive: `hermit_virtio::dma::mirrored`, which alone creates ranges, creates them for the owner of a span and one
+        // borrow of it, and spans do not overlap; so no other range has them at either address. While the device owns bytes,
+        // their span is in the queue and there is no range. (A malicious device can write to any memory: there is no IOMMU.)
         let result = action(unsafe { bytes.as_mut() });
         compiler_fence(Ordering::SeqCst);
         result
     }
 }
 
-impl Drop for Mirror {
+impl Drop for MirroredPages {
     fn drop(&mut self) {
-        // SAFETY: the value is gone, and with it all places; the driver has reset the device before.
-        unsafe { memory::unmap_twice(&self.pages) };
+        // SAFETY: all spans, which share the ownership, have been dropped before, so there is no range of these pages; and drivers
+        // reset the device before they drop the memory (contract of `MirroredMemory`).
+        unsafe { memory::unmap_mirrored(&self.mapping) };
     }
 }

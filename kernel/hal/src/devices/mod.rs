@@ -1,6 +1,6 @@
-//! Devices: their registers, memory that they share with drivers, their interrupts.
+//! Access to devices: registers, memory that is shared with them, PCI configuration space, MSI messages.
 //!
-//! Drivers are services ([`hermit_virtio`]); here is what they need of the hardware.
+//! Drivers are services ([`hermit_virtio`]); this module implements the traits through which they reach the hardware.
 
 mod dma;
 mod mirror;
@@ -10,17 +10,13 @@ mod registers;
 use hermit_virtio::transport::pci::{MapRegisters, MsiMessage};
 
 pub use dma::{Allocator, Pages};
-pub use mirror::Mirror;
-pub use pci::Ports;
+pub use mirror::MirroredPages;
+pub use pci::PciConfig;
 pub use registers::Window;
 
-use crate::arch::trap::FIRST_LINE;
-use crate::platform;
+use crate::ops::{self, DeviceAccess as _, IrqChip as _};
 
-/// Where messages to the local APIC of the CPU with identifier 0 go (SDM volume 3, section 12.11.1).
-const MESSAGES: u64 = 0xfee0_0000;
-
-/// Gives access to registers.
+/// Mapper of device registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mapper;
 
@@ -28,12 +24,12 @@ impl MapRegisters for Mapper {
     type Registers = Window;
 
     fn map(&self, address: u64, length: u64) -> Option<Window> {
-        platform::current().registers(address, length)
+        Window::new(ops::device_access().registers(address, length)?, length)
     }
 }
 
-/// The message that raises a line of the first CPU.
+/// The MSI message that raises a line on the first CPU; `None` without message-signaled interrupts.
 #[must_use]
-pub fn message(line: u8) -> MsiMessage {
-    MsiMessage { address: MESSAGES, data: u32::from(FIRST_LINE + line) }
+pub fn msi_message(line: u8) -> Option<MsiMessage> {
+    ops::irq_chip().msi_message(line)
 }

@@ -1,37 +1,26 @@
 //! A window of device registers.
 
-use core::ptr::NonNull;
-
 use hermit_virtio::registers::DeviceRegisters;
 
-use crate::platform::process;
+use crate::ops::RegisterAccess;
 
-/// Registers of a device, which nobody else has.
+/// A window of device registers.
 #[derive(Debug)]
 pub struct Window {
-    start: Place,
+    access: RegisterAccess,
     size: usize,
 }
 
-/// Where registers are.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// At an address.
-    Mapped(NonNull<u8>),
-    /// At a physical address that only the hypervisor can reach.
-    Called(u64),
-}
-
-// SAFETY: registers are accessed by single instructions, from whichever CPU.
+// SAFETY: registers are mapped on all CPUs and not bound to a thread.
 unsafe impl Send for Window {}
-// SAFETY: as above; the device takes one access after the other.
+// SAFETY: each access is a single volatile instruction or a single call; the device serializes concurrent ones.
 unsafe impl Sync for Window {}
 
-/// What a register holds.
+/// Value of a register.
 trait Value: Copy {
-    /// From the first bytes of a word.
+    /// Makes a value of the low bytes of a word.
     fn from_word(word: u64) -> Self;
-    /// As a word.
+    /// Zero-extends the value to a word.
     fn into_word(self) -> u64;
 }
 
@@ -57,21 +46,16 @@ value! {
 }
 
 impl Window {
-    /// The registers that [`crate::memory::map_registers`] has mapped.
-    pub(crate) fn mapped(start: NonNull<u8>, size: u64) -> Option<Self> {
-        Some(Self { start: Place::Mapped(start), size: usize::try_from(size).ok()? })
+    /// The window of `size` bytes that starts where `access` does.
+    pub(super) fn new(access: RegisterAccess, size: u64) -> Option<Self> {
+        Some(Self { access, size: usize::try_from(size).ok()? })
     }
 
-    /// Registers that are reached by asking the hypervisor.
-    pub(crate) fn called(physical: u64, size: u64) -> Option<Self> {
-        Some(Self { start: Place::Called(physical), size: usize::try_from(size).ok()? })
-    }
-
-    /// Checks that there is a register.
+    /// Checks that a register is inside of the window.
     ///
     /// # Panics
     ///
-    /// If it is not in the window.
+    /// If it is not.
     fn check<T>(&self, offset: usize) {
         let end = offset.checked_add(size_of::<T>());
         assert!(end.is_some_and(|end| end <= self.size), "a register of the window");
@@ -79,33 +63,34 @@ impl Window {
 
     fn read<T: Value>(&self, offset: usize) -> T {
         self.check::<T>(offset);
-        match self.start {
-            Place::Mapped(start) => {
-                // SAFETY: inside of the window (checked).
-                let place = unsafe { start.add(offset) }.cast::<T>();
-                assert!(place.is_aligned(), "registers are aligned");
-                // SAFETY: mapped for good, without caching (`mapped`), inside and aligned (checked).
-                unsafe { place.read_volatile() }
+        match self.access {
+            RegisterAccess::Mapped(start) => {
+                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start` on.
+                let register = unsafe { start.add(offset) }.cast::<T>();
+                assert!(register.is_aligned(), "registers are aligned");
+                // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is aligned (asserted). Any
+                // bits are a value of `T`, an integer.
+                unsafe { register.read_volatile() }
             }
-            Place::Called(start) => {
-                T::from_word(process::read_register(start + offset as u64, size_of::<T>()))
+            RegisterAccess::Called { io, start } => {
+                T::from_word(io.read(start + offset as u64, size_of::<T>()))
             }
         }
     }
 
     fn write<T: Value>(&self, offset: usize, value: T) {
         self.check::<T>(offset);
-        match self.start {
-            Place::Mapped(start) => {
-                // SAFETY: as in `read`.
-                let place = unsafe { start.add(offset) }.cast::<T>();
-                assert!(place.is_aligned(), "registers are aligned");
-                // SAFETY: as in `read`; what a driver has a device do with memory is confined to memory that it was given
-                // for it.
-                unsafe { place.write_volatile(value) };
+        match self.access {
+            RegisterAccess::Mapped(start) => {
+                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start` on.
+                let register = unsafe { start.add(offset) }.cast::<T>();
+                assert!(register.is_aligned(), "registers are aligned");
+                // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is aligned (asserted). The
+                // memory that a driver makes a device write is memory that it was given for this, as `DmaMemory` or `Arena`.
+                unsafe { register.write_volatile(value) };
             }
-            Place::Called(start) => {
-                process::write_register(start + offset as u64, size_of::<T>(), value.into_word());
+            RegisterAccess::Called { io, start } => {
+                io.write(start + offset as u64, size_of::<T>(), value.into_word());
             }
         }
     }

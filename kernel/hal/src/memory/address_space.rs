@@ -1,9 +1,9 @@
-//! The page tables, and what the platform maps by besides them.
+//! The kernel's address space: page tables, and the platform's mappings beside them ([`crate::ops::Mmu`]).
 
 use hermit_paging::{Access, MappedPage, PageAttributes, PageTable, PagingError, TableMemory, Translation};
 
-use super::OutOfMemory;
-use crate::platform;
+use crate::fallible::OutOfMemory;
+use crate::ops::{self, Mmu as _};
 
 impl From<OutOfMemory> for PagingError {
     fn from(OutOfMemory: OutOfMemory) -> Self {
@@ -11,17 +11,17 @@ impl From<OutOfMemory> for PagingError {
     }
 }
 
-/// The kernel's addresses. Methods are those of [`PageTable`]; what they change, they tell the platform.
+/// The kernel's address space. The methods are those of [`PageTable`], which also make the platform's mappings follow.
 #[derive(Debug)]
 pub(super) struct AddressSpace(PageTable);
 
 impl AddressSpace {
-    /// The page tables whose topmost table is at a physical address.
+    /// The address space of the page tables whose root is at a physical address.
     pub(super) const fn at(root: u64) -> Self {
         Self(PageTable::at(root))
     }
 
-    /// The physical address of the topmost table.
+    /// Physical address of the root of the page tables.
     pub(super) const fn root(&self) -> u64 {
         self.0.root()
     }
@@ -42,9 +42,9 @@ impl AddressSpace {
     ) -> Result<(), PagingError> {
         let attributes = attributes.into();
         self.0.map(tables, address, physical, size, attributes)?;
-        let mapped = platform::current().map(address, physical, size, attributes.access);
+        let mapped = ops::mmu().map(address, physical, size, attributes.access);
         if mapped.is_err() {
-            // What was mapped just now is whole pages.
+            // Undoes the mapping of whole pages, for which nothing need be split.
             self.0.unmap(tables, address, size, &mut |_| ())?;
         }
         Ok(mapped?)
@@ -58,9 +58,9 @@ impl AddressSpace {
         size: u64,
         found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
-        // From here on the tables need no memory for it.
+        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has followed.
         self.0.split_boundaries(tables, address, size)?;
-        platform::current().unmap(address, size)?;
+        ops::mmu().unmap(address, size)?;
         self.0.unmap(tables, address, size, found)
     }
 
@@ -75,9 +75,9 @@ impl AddressSpace {
         if !self.0.is_mapped(tables, address, size)? {
             return Err(PagingError::NotMapped);
         }
-        // As above.
+        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has followed.
         self.0.split_boundaries(tables, address, size)?;
-        platform::current().protect(address, size, access)?;
+        ops::mmu().protect(address, size, access)?;
         self.0.protect(tables, address, size, access)
     }
 }

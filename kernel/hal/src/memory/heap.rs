@@ -1,4 +1,5 @@
-//! The heap: talc over physical memory that it claims as it needs more and gives back, below a CPU's own free blocks.
+//! The heap: free blocks of each CPU ([`crate::cpu_local::free_blocks`]) above a shared allocator (talc), which claims physical
+//! memory as it needs more and frees it again.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull, with_exposed_provenance_mut};
@@ -13,19 +14,19 @@ use talc::base::Talc;
 use talc::base::binning::{Binning, DefaultBinning};
 use talc::source::Source;
 
-use super::cache::List;
 use super::{large, paging};
-use crate::arch::local;
+use crate::cpu_local;
+use crate::cpu_local::free_blocks::List;
 use crate::interrupts::Masked;
 use crate::sync::MaskedLock;
 
-/// The heap grows by at least this much.
+/// Smallest growth of the heap in bytes.
 const GROWTH: usize = 256 << 10;
 
-/// What talc needs of a claimed block for itself: its lists (the first time), and tags.
+/// Bytes of a claimed block that talc uses itself: its lists (of the first block), and tags.
 const OVERHEAD: usize = 8 << 10;
 
-/// If so much is free at the end of a claimed block, most of it is given back.
+/// Free bytes at the end of a claimed block from which on most of them are given back.
 const EXCESS: usize = 1 << 20;
 
 const PAGE: usize = to_usize(PAGE_SIZE);
@@ -34,10 +35,10 @@ type Heap = Talc<Frames, DefaultBinning>;
 
 static HEAP: MaskedLock<Heap> = MaskedLock::new(Talc::new(Frames));
 
-/// How often [`HEAP`] was locked.
+/// Number of times that [`HEAP`] was locked.
 static LOCK_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Calls `action` with what all CPUs share.
+/// Calls `action` with the shared heap, under its lock.
 fn shared<R>(masked: &Masked, action: impl FnOnce(&mut Heap) -> R) -> R {
     HEAP.with(masked, |heap| {
         // Only changed under the lock.
@@ -46,44 +47,48 @@ fn shared<R>(masked: &Masked, action: impl FnOnce(&mut Heap) -> R) -> R {
     })
 }
 
-/// How often the lock that all CPUs share was taken.
+/// Number of times that the lock of the shared heap was taken.
 #[must_use]
 pub fn heap_lock_count() -> u64 {
     LOCK_COUNT.load(Relaxed)
 }
 
-/// What gives back memory that is kept for later.
+/// Function that frees memory which is kept for reuse.
 static RECLAIM: Once<fn()> = Once::new();
 
-/// What `Box` and `Vec` of the kernel use.
+/// The global allocator of the kernel, for `Box` and `Vec`.
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+static ALLOCATOR: KernelHeap = KernelHeap;
 
 #[derive(Debug)]
-struct Allocator;
+struct KernelHeap;
 
-// SAFETY: `allocate` returns fresh memory for the layout, or null.
-unsafe impl GlobalAlloc for Allocator {
+// SAFETY: `allocate` returns null or memory of the layout's size and alignment that no other allocation has until it is passed to
+// `deallocate`; `reallocate` keeps the contents. None of them panics or unwinds.
+unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocate(layout.size(), layout.align())
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with this layout, and
+        // is not used again.
         unsafe { deallocate(pointer, layout.size(), layout.align()) };
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with this layout, and
+        // is used no more if the result is not null.
         unsafe { reallocate(pointer, layout.size(), layout.align(), size) }
     }
 }
 
-/// Gives talc memory, in whole pages, and takes it back.
+/// Source of talc's memory: whole pages of the frame allocator.
 #[derive(Debug)]
 struct Frames;
 
-// SAFETY: `acquire` claims fresh memory and does not use this allocator.
+// SAFETY: `acquire` claims memory that the frame allocator has just handed out, and allocates nothing from the heap meanwhile.
+// `resize` returns an end inside of the block, and frees only what lies beyond it.
 unsafe impl Source for Frames {
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let needed =
@@ -91,10 +96,10 @@ unsafe impl Source for Frames {
         let size = needed.max(GROWTH).checked_next_multiple_of(PAGE).ok_or(())?;
         let claim =
             |size: usize| paging::with(|memory| memory.allocate(size as u64, 0)).map(|start| (start, size));
-        // A machine that is almost full gives what is needed, if not more.
+        // If memory is short, the heap grows by what is needed.
         let (start, size) = claim(size).or_else(|_| claim(needed.next_multiple_of(PAGE))).map_err(|_| ())?;
         let start = with_exposed_provenance_mut(to_usize(start));
-        // SAFETY: the memory was free, is mapped, and is the heap's from now on.
+        // SAFETY: the memory was free and is mapped and writable. It belongs to talc from now on, until `resize` frees it.
         unsafe { talc.claim(start, size) }.map(|_| ()).ok_or(())
     }
 
@@ -103,7 +108,7 @@ unsafe impl Source for Frames {
     unsafe fn resize(&mut self, chunk_base: *mut u8, heap_end: *mut u8, is_heap_base: bool) -> *mut u8 {
         let (base, end) = (chunk_base.addr(), heap_end.addr());
         let (start, new_end) = if is_heap_base {
-            // A block starts with a page; the chunk in it starts at most one unit later.
+            // The block starts at the page boundary below its first chunk, which is at most one unit away.
             ((base - 1) / PAGE * PAGE, chunk_base)
         } else if end - base >= EXCESS {
             let start = (base + GROWTH / 2).next_multiple_of(PAGE);
@@ -111,26 +116,26 @@ unsafe impl Source for Frames {
         } else {
             return heap_end;
         };
-        // What is not whole pages at the end was never part of the block.
+        // The claimed block ended at a page boundary.
         let size = end.next_multiple_of(PAGE) - start;
         paging::with(|memory| memory.free(start as u64, size as u64));
         new_end
     }
 }
 
-/// Whether it is better not to bother talc: it searches long for such sizes, and never finds some.
+/// Whether a block comes straight from the frame allocator: talc searches long for such sizes, and cannot serve the largest.
 #[inline]
 const fn is_large(size: usize) -> bool {
-    size >= large::LEAST
+    size >= large::MIN_SIZE
 }
 
-/// Whether a CPU keeps free blocks that suit.
+/// Whether CPUs keep free blocks of this size and alignment.
 #[inline]
 const fn is_cached(size: usize, align: usize) -> bool {
     align <= size_classes::ALIGN && size <= size_classes::MAX_SIZE
 }
 
-/// Allocates; null if there is no memory, or if size and alignment are not those of a layout. A size of zero gives a
+/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of zero gives a
 /// dangling pointer.
 #[inline]
 #[must_use]
@@ -139,7 +144,7 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
         && let Some(class) = size_classes::small_class(size)
     {
         let masked = Masked::new();
-        if let Some(block) = local::current().caches.small_list(class).pop() {
+        if let Some(block) = cpu_local::current().free_blocks.small_list(class).pop() {
             return block.as_ptr();
         }
         drop(masked);
@@ -147,7 +152,7 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
     allocate_more(size, align)
 }
 
-/// For blocks that are not small, or if this CPU has none.
+/// Allocates a block that is not small, or of which this CPU has none.
 #[inline(never)]
 fn allocate_more(size: usize, align: usize) -> *mut u8 {
     if is_cached(size, align)
@@ -155,20 +160,20 @@ fn allocate_more(size: usize, align: usize) -> *mut u8 {
     {
         return block.as_ptr();
     }
-    allocate_slowly(size, align)
+    allocate_slow(size, align)
 }
 
-/// Takes a block that this CPU keeps, if it has one.
+/// Takes a free block of this CPU, if it has one.
 #[inline]
 fn pop(class: usize) -> Option<NonNull<u8>> {
     let _masked = Masked::new();
     // A size of zero has no list.
-    local::current().caches.list(class)?.pop()
+    cpu_local::current().free_blocks.list(class)?.pop()
 }
 
-/// When this CPU has no block.
+/// Allocates a block if this CPU has none.
 #[cold]
-fn allocate_slowly(size: usize, align: usize) -> *mut u8 {
+fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
     if size == 0 {
         return ptr::without_provenance_mut(align);
@@ -176,7 +181,7 @@ fn allocate_slowly(size: usize, align: usize) -> *mut u8 {
     let take =
         || if is_cached(size, align) { refill(size_classes::class(size)) } else { allocate_shared(layout) };
     let block = take().or_else(|| {
-        // Perhaps somebody keeps memory that can be given back.
+        // The kernel may keep memory for reuse.
         RECLAIM.get().filter(|_| crate::interrupts::are_unmasked()).and_then(|reclaim| {
             reclaim();
             take()
@@ -185,81 +190,81 @@ fn allocate_slowly(size: usize, align: usize) -> *mut u8 {
     block.map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Says what gives back memory that is kept for later, with [`super::reclaim`]; the first one counts. It is called without
-/// any lock held.
+/// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call counts. It is called
+/// when an allocation would fail, with no lock held.
 pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
 
-/// The layout of all blocks of a class.
+/// Layout of the blocks of a size class.
 fn layout_of(class: usize) -> Option<Layout> {
     Layout::from_size_align(size_classes::size(class), size_classes::ALIGN).ok()
 }
 
-/// Takes blocks from the heap; returns one of them.
+/// Moves a batch of blocks from the shared heap to this CPU; returns one of them.
 fn refill(class: usize) -> Option<NonNull<u8>> {
     let layout = layout_of(class)?;
     let masked = Masked::new();
-    let list = local::current().caches.list(class)?;
+    let list = cpu_local::current().free_blocks.list(class)?;
     let more = list.next_batch(class) - 1;
     shared(&masked, |heap| {
-        // SAFETY: the size is not zero.
+        // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
         let block = unsafe { heap.allocate(layout) }?;
         for _ in 0..more {
-            // Only what the heap has: it need not grow for blocks that nobody has asked for.
-            // SAFETY: the size is not zero.
+            // The heap does not grow for blocks that are taken in advance.
+            // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
             let Some(block) = (unsafe { heap.try_allocate(layout) }) else { break };
-            // SAFETY: the block is fresh and has the class's layout.
+            // SAFETY: talc has just allocated the block, with the layout of the list's class.
             unsafe { list.push(block) };
         }
         Some(block)
     })
 }
 
-/// Gives blocks of a list back to the heap.
+/// Moves up to `count` blocks of a list to the shared heap.
 #[cold]
 fn drain(masked: &Masked, list: &List, class: usize, count: usize) {
     let Some(layout) = layout_of(class) else { return };
     shared(masked, |heap| {
         for _ in 0..count {
             let Some(block) = list.pop() else { break };
-            // SAFETY: blocks in the list were allocated with this layout, and are nobody's.
+            // SAFETY: blocks in the list of a class were allocated with this layout, and only the list refers to them.
             unsafe { heap.deallocate(block.as_ptr(), layout) };
         }
     });
 }
 
-/// Gives all free blocks that this CPU keeps back to the heap.
+/// Moves all free blocks of this CPU to the shared heap.
 pub(super) fn drain_cache() {
     let masked = Masked::new();
-    for (class, list) in local::current().caches.lists() {
+    for (class, list) in cpu_local::current().free_blocks.lists() {
         drain(&masked, list, class, usize::MAX);
     }
 }
 
-/// Memory that no CPU keeps free blocks of.
+/// Allocates a block of which CPUs keep no free ones.
 fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     if is_large(layout.size()) {
         return large::allocate(layout);
     }
     let masked = Masked::new();
-    // SAFETY: the size is not zero (checked by the caller).
+    // SAFETY: the size is not zero, which `allocate_slow`, the only caller, has checked.
     shared(&masked, |heap| unsafe { heap.allocate(layout) })
 }
 
-/// As [`allocate`], but the memory is filled with zero.
+/// Allocates a block as [`allocate`] does, and fills it with zero.
 #[inline]
 #[must_use]
 pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
     let pointer = allocate(size, align);
     if !pointer.is_null() {
-        // SAFETY: the memory was just allocated with this size.
+        // SAFETY: the block was just allocated with this size, so it has no other user. (With size 0 nothing is written.)
         unsafe { pointer.write_bytes(0, size) };
     }
     pointer
 }
 
-/// Frees.
+/// Frees a block.
 ///
 /// # Safety
 ///
@@ -270,25 +275,25 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
         && let Some(class) = size_classes::small_class(size)
     {
         let masked = Masked::new();
-        let list = local::current().caches.small_list(class);
-        // SAFETY: the caller's promise: what was allocated is not null.
+        let list = cpu_local::current().free_blocks.small_list(class);
+        // SAFETY: the pointer comes from this heap (contract), whose blocks are not null.
         let block = unsafe { NonNull::new_unchecked(pointer) };
-        // SAFETY: the caller's promise; a size has the same class when it is freed as when it was allocated.
+        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again (contract).
         let has_room = unsafe { list.push(block) };
         if has_room {
             return;
         }
         return drain(&masked, list, class, size_classes::batch(class));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
     unsafe { deallocate_more(pointer, size, align) };
 }
 
-/// For blocks that are not small.
+/// Frees a block that is not small.
 ///
 /// # Safety
 ///
-/// As for [`deallocate`].
+/// The contract of [`deallocate`].
 #[inline(never)]
 unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
     if is_cached(size, align)
@@ -297,39 +302,41 @@ unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
         let class = size_classes::class(size);
         let masked = Masked::new();
         // A size of zero has no list.
-        let Some(list) = local::current().caches.list(class) else { return };
-        // SAFETY: the caller's promise; a size has the same class when it is freed as when it was allocated.
+        let Some(list) = cpu_local::current().free_blocks.list(class) else { return };
+        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again (contract).
         if !unsafe { list.push(block) } {
             drain(&masked, list, class, size_classes::batch(class));
         }
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
     unsafe { deallocate_shared(pointer, size, align) };
 }
 
+/// Frees a block of which CPUs keep no free ones.
+///
 /// # Safety
 ///
-/// As for [`deallocate`].
+/// The contract of [`deallocate`].
 #[cold]
 unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
     let Ok(layout) = Layout::from_size_align(size, align) else { return };
     if is_large(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a block of this size was allocated by `large::allocate`, and is not used again (contract).
         return unsafe { large::deallocate(pointer, size) };
     }
     if size != 0 {
         let masked = Masked::new();
-        // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
+        // SAFETY: a block of this size and alignment was allocated by talc with its own layout, and is not used again (contract).
         shared(&masked, |heap| unsafe { heap.deallocate(pointer, layout) });
     }
 }
 
-/// Changes the size of an allocation from `old`, which may move; null if there is no memory, and then nothing has changed.
+/// Changes the size of a block from `old`; the block may move. Null if there is no memory; then nothing has changed.
 ///
 /// # Safety
 ///
-/// As for [`deallocate`].
+/// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless the result is null.
 pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let cached = [old, size].map(|size| is_cached(size, align));
     if cached == [true, true] && size_classes::class(old) == size_classes::class(size) {
@@ -342,34 +349,36 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
         && is_large(old) == is_large(size)
     {
         if is_large(old) {
-            // SAFETY: the caller's promise.
+            // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size are not used
+            // again (contract).
             if unsafe { large::resize(pointer, old, size) } {
                 return pointer;
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the block comes from this heap with this size and alignment (same contract).
             return unsafe { move_to(pointer, old, align, size) };
         }
         let masked = Masked::new();
-        // SAFETY: the caller's promise; what is not cached was allocated with its own layout.
+        // SAFETY: a block of this size and alignment was allocated by talc with `layout` (contract).
         if shared(&masked, |heap| unsafe { heap.try_realloc_in_place(pointer, layout, size) }) {
             return pointer;
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block comes from this heap with this size and alignment (same contract).
     unsafe { move_to(pointer, old, align, size) }
 }
 
-/// Moves an allocation to where there is room.
+/// Moves a block to a new one of another size.
 ///
 /// # Safety
 ///
-/// As for [`reallocate`].
+/// The contract of [`reallocate`].
 unsafe fn move_to(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let moved = allocate(size, align);
     if !moved.is_null() {
-        // SAFETY: both are as large as what is copied, and the new memory is fresh.
+        // SAFETY: both blocks have at least the smaller of the two sizes, and a new block does not overlap another one.
         unsafe { ptr::copy_nonoverlapping(pointer, moved, old.min(size)) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the block comes from this heap with this size and alignment, and is not used again, as the result is not null
+        // (contract).
         unsafe { deallocate(pointer, old, align) };
     }
     moved

@@ -11,25 +11,25 @@ use super::paging::{self, Memory};
 use super::{OutOfMemory, reserve_addresses};
 use crate::sync::SpinLock;
 
-/// The addresses for mappings, taken when there is the first one.
+/// Bytes of addresses for mappings, which are reserved with the first one.
 const ADDRESSES: u64 = 4 << 40;
 
-/// In how many pieces the addresses may be.
-const PIECES: usize = 512;
+/// Number of pieces that free addresses may be in.
+const MAX_PIECES: usize = 512;
 
 static SPACE: SpinLock<Option<Space>> = SpinLock::new(None);
 
-/// The addresses of mappings.
+/// The addresses for mappings, and those of them that are free.
 #[derive(Debug)]
 struct Space {
     all: AddressRange,
-    free: FreeRanges<PIECES>,
+    free: FreeRanges<MAX_PIECES>,
 }
 
 /// Why a mapping cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingError {
-    /// Not all of it is a mapping, or its ends are not those of pages.
+    /// A part of it is not mapped, or it does not consist of whole pages.
     NotMapped,
     /// There is no memory for page tables.
     OutOfMemory,
@@ -58,12 +58,12 @@ impl Space {
     }
 
     fn give_back(&mut self, start: u64, size: u64) {
-        // If they are in too many pieces, they are lost: there are more.
+        // Addresses in too many pieces are lost; there are enough others.
         let _: Result<(), FreeError> = self.free.free(AddressRange { start, end: start + size });
     }
 }
 
-/// Maps `size` bytes, rounded up to whole pages, of fresh memory, all zero. Returns the address.
+/// Maps fresh memory of `size` bytes, rounded up to whole pages and filled with zero. Returns the address.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     mapped.map(|()| start)
 }
 
-/// Maps part after part, since interrupts are masked while one is filled with zero.
+/// Maps a mapping in parts of 2 MiB, since interrupts are masked while a part is filled with zero.
 fn map_parts(start: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
     for done in (0..size).step_by(to_usize(LARGE_PAGE_SIZE)) {
         let part = LARGE_PAGE_SIZE.min(size - done);
@@ -103,7 +103,7 @@ fn give_back(start: u64, size: u64) {
     }
 }
 
-/// Calls `action` with the size in whole pages, if the range is among the addresses of mappings.
+/// Calls `action` under the memory lock with the size in whole pages, if the range is inside of the addresses for mappings.
 fn checked<R>(
     start: u64,
     size: u64,
@@ -118,7 +118,7 @@ fn checked<R>(
     paging::with(|memory| action(memory, size))
 }
 
-/// Changes what may be done with a part of mappings.
+/// Changes the access to a range of mappings.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError
     checked(start, size, |memory, size| Ok(memory.protect(start, size, access)?))
 }
 
-/// Unmaps a part of mappings.
+/// Unmaps a range of mappings.
 ///
 /// # Errors
 ///
@@ -135,10 +135,10 @@ pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError
 ///
 /// # Safety
 ///
-/// Nothing may use the memory any more.
+/// Nothing may use the memory of the range any more.
 pub unsafe fn unmap(start: u64, size: u64) -> Result<(), MappingError> {
     let size = checked(start, size, |memory, size| {
-        // All of it must be mapped: this says so, and splits what must be split.
+        // Fails if a part is not mapped, and splits large pages at the ends.
         memory.protect(start, size, Access::None)?;
         memory.unmap_and_free(core::iter::once((start, size)));
         Ok(size)

@@ -1,20 +1,17 @@
-//! Memory: frames, addresses, the heap, stacks, thread-local storage.
+//! Memory: frames, address space, the heap, stacks, thread-local storage.
 //!
-//! Physical memory is handed out in ranges of frames. What the loader has not mapped yet of it is mapped when it
-//! is first used, so nothing here costs more on a machine with more memory.
+//! Physical memory is allocated in ranges of frames. The part that the loader has not mapped is mapped when it is first
+//! used, so nothing here costs more on a machine with more memory.
 
 mod address_space;
-mod cache;
 mod heap;
 mod large;
 pub mod mapping;
 mod paging;
-pub(crate) mod shootdown;
 mod space;
 pub mod stack;
 mod thread_locals;
 
-use alloc::vec::Vec;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use hermit_firmware::PhysicalMemory;
@@ -24,10 +21,11 @@ use hermit_interface::to_usize;
 use hermit_paging::Access;
 use spin::Once;
 
-pub(crate) use cache::Caches;
 pub use heap::{allocate, allocate_zeroed, deallocate, heap_lock_count, reallocate, set_reclaim};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
+
+pub use crate::fallible::{OutOfMemory, leak};
 
 use crate::arch::stacks;
 use paging::Memory;
@@ -35,12 +33,8 @@ use paging::Memory;
 static TLS: Once<Tls> = Once::new();
 static IMAGE: Once<Image> = Once::new();
 
-/// There is not enough memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory;
-
 /// Takes over the page tables and the free memory.
-pub(crate) fn init(info: &Parsed<'_>) {
+pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     TLS.call_once(|| info.fixed.tls);
     IMAGE.call_once(|| info.fixed.image);
     MEMORY_ENDS.call_once(|| memory_ends(info));
@@ -48,58 +42,42 @@ pub(crate) fn init(info: &Parsed<'_>) {
     // and this runs once.
     unsafe { paging::init(info) };
     paging::with(|memory| {
-        memory.forget_loader();
+        memory.unmap_loader();
         stacks::of_first().for_each(|stack| memory.unmap(stack.guard));
     });
-    if stack::init().is_err() {
-        crate::exit::without_platform();
-    }
+    stack::init()
 }
 
-/// Gives back what is kept for later: memory of stacks that nobody uses, and this CPU's free blocks of the heap.
+/// Frees memory that is kept for reuse: that of free stacks, and this CPU's free blocks of the heap.
 pub fn reclaim() {
-    stack::take_memory();
+    stack::reclaim();
     heap::drain_cache();
 }
 
-/// How many bytes of memory nobody has.
+/// Free physical memory in bytes.
 #[must_use]
 pub fn available() -> u64 {
     paging::with(|memory| memory.available())
 }
 
-/// Puts a value into memory for ever; `None` if there is none.
-pub fn leak<T>(value: T) -> Option<&'static T> {
-    let mut place = Vec::new();
-    place.try_reserve_exact(1).ok()?;
-    place.push(value);
-    place.leak().first()
-}
-
-/// Takes addresses for good.
+/// Reserves addresses, with no memory behind them, that are never given back.
 pub(crate) fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
     paging::with(|memory| memory.allocate_addresses(size, PAGE_SIZE))
 }
 
-/// Puts memory behind addresses of a stack of the kernel, all of which must be there from the start.
+/// Maps memory at reserved addresses for a kernel stack, which does not grow by page faults.
 pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemory> {
     paging::with(|memory| memory.map_region(address, size, Access::Write))
 }
 
-/// Where other CPUs start: a page below 1 MiB that holds `code`, which is executable at its physical address.
-pub(crate) struct StartPage {
-    /// Its physical address.
-    pub(crate) physical: u64,
-    /// The physical address of the page tables' root.
-    pub(crate) root: u64,
+/// Allocates the trampoline of secondary CPUs: a page below [`TRAMPOLINE_LIMIT`](crate::arch::startup::TRAMPOLINE_LIMIT) that is
+/// executable at its physical address. `code` makes its contents of that address and of the one of the page tables' root.
+/// Returns the physical address, or `None` if there is no such page.
+pub(crate) fn trampoline_page(code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>) -> Option<u64> {
+    paging::with(|memory| memory.map_trampoline(code))
 }
 
-/// Makes a [`StartPage`] with what `code` returns for its address; `None` if there is no such page.
-pub(crate) fn start_page(code: impl FnOnce(&StartPage) -> [u8; 4096]) -> Option<StartPage> {
-    paging::with(|memory| memory.make_start_page(code))
-}
-
-/// Reads physical memory that the direct map has; for tables of the firmware.
+/// Reader of physical memory through the direct map, for the firmware's tables.
 #[derive(Debug)]
 pub(crate) struct Physical;
 
@@ -109,13 +87,13 @@ impl PhysicalMemory for Physical {
     }
 }
 
-/// Maps a page of device registers, for good.
+/// Maps a page of device registers, which stays mapped.
 pub(crate) fn map_device_page(physical: u64) -> Result<NonNull<u32>, OutOfMemory> {
     let address = paging::with(|memory: &mut Memory| memory.map_device(physical, PAGE_SIZE))?;
     NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
 }
 
-/// Maps the registers of a device, for good; there must be no memory at their addresses.
+/// Maps device registers, which stay mapped; fails if there may be memory at these physical addresses.
 pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, OutOfMemory> {
     let end = physical.checked_add(size).filter(|&end| end <= MAX_PHYSICAL && size > 0).ok_or(OutOfMemory)?;
     if !is_device(physical, end) {
@@ -127,7 +105,7 @@ pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, Out
     NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
 }
 
-/// Takes whole pages in one piece, mapped; returns their address and the physical one.
+/// Allocates physically contiguous pages; returns their address and the physical one.
 pub(crate) fn allocate_pages(size: u64) -> Result<(u64, u64), OutOfMemory> {
     paging::with(|memory| {
         let address = memory.allocate(size, PAGE_SIZE)?;
@@ -140,38 +118,38 @@ pub(crate) fn free_pages(address: u64, size: u64) {
     paging::with(|memory| memory.free(address, size));
 }
 
-/// Pages in one piece that are mapped twice in a row.
+/// Physically contiguous pages that are mapped twice in a row.
 #[derive(Debug)]
-pub(crate) struct Twice {
-    /// Where the first copy is; the second one is right behind it.
+pub(crate) struct MirroredMapping {
+    /// Address of the first mapping; the second one is right behind it.
     pub(crate) address: u64,
-    /// Where the memory is.
+    /// Physical address.
     pub(crate) physical: u64,
-    /// Bytes of one copy.
+    /// Size of one mapping in bytes.
     pub(crate) size: u64,
 }
 
-/// Takes whole pages in one piece, whatever is in them, and maps them twice.
-pub(crate) fn map_twice(size: u64) -> Result<Twice, OutOfMemory> {
-    paging::with(|memory| memory.map_twice(size))
+/// Allocates physically contiguous pages with arbitrary contents, and maps them twice in a row.
+pub(crate) fn map_mirrored(size: u64) -> Result<MirroredMapping, OutOfMemory> {
+    paging::with(|memory| memory.map_mirrored(size))
 }
 
-/// Unmaps and frees what [`map_twice`] returned.
+/// Unmaps and frees what [`map_mirrored`] returned.
 ///
 /// # Safety
 ///
 /// Nothing may use the memory any more.
-pub(crate) unsafe fn unmap_twice(pages: &Twice) {
-    paging::with(|memory| memory.unmap_twice(pages));
+pub(crate) unsafe fn unmap_mirrored(mapping: &MirroredMapping) {
+    paging::with(|memory| memory.unmap_mirrored(mapping));
 }
 
-/// Processors have no more physical addresses.
+/// End of the physical addresses that page tables can express.
 const MAX_PHYSICAL: u64 = 1 << 52;
 
-/// Where a PC's devices are below the memory that does not fit there.
+/// End of the hole below 4 GiB in which devices have their registers; memory that does not fit below continues above.
 const DEVICES_END: u64 = 4 << 30;
 
-/// Where memory ends below [`DEVICES_END`], and where it ends at all.
+/// Ends of the memory below [`DEVICES_END`], and of all memory.
 static MEMORY_ENDS: Once<(u64, u64)> = Once::new();
 
 fn memory_ends(info: &Parsed<'_>) -> (u64, u64) {
@@ -180,28 +158,28 @@ fn memory_ends(info: &Parsed<'_>) -> (u64, u64) {
     (end(DEVICES_END).unwrap_or_default(), end(u64::MAX).unwrap_or_default())
 }
 
-/// Whether addresses are above all memory, or in the hole below 4 GiB.
+/// Whether physical addresses are above all memory, or in the hole below 4 GiB.
 fn is_device(start: u64, end: u64) -> bool {
     let Some(&(low, all)) = MEMORY_ENDS.get() else { return false };
     start >= all.max(DEVICES_END) || start >= low && end <= DEVICES_END
 }
 
-/// A page to which the host writes; only ever copied.
+/// A page to which the hypervisor writes. Its bytes are only ever copied; no reference to them exists.
 #[derive(Debug)]
 pub(crate) struct HostPage(u64);
 
 impl HostPage {
-    /// A page, all zero.
+    /// Allocates a page, filled with zero.
     pub(crate) fn new() -> Result<Self, OutOfMemory> {
         paging::with(Memory::take_page).map(Self)
     }
 
-    /// Where it is in physical memory.
+    /// Physical address of the page.
     pub(crate) fn physical(&self) -> u64 {
         self.0
     }
 
-    /// Copies bytes from an offset on.
+    /// Copies bytes at an offset.
     pub(crate) fn read<const SIZE: usize>(&self, offset: usize) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         Physical.read(self.0 + offset as u64, &mut bytes);
@@ -215,10 +193,8 @@ impl Drop for HostPage {
     }
 }
 
-/// Where the image is.
+/// Addresses of the image.
 #[must_use]
 pub fn image() -> Image {
     IMAGE.get().copied().unwrap_or_default()
 }
-
-const _: () = assert!(stacks::STACK_TOP.is_multiple_of(4096), "a stack consists of whole pages");

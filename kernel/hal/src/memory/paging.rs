@@ -1,4 +1,4 @@
-//! Page tables, and the addresses that are free.
+//! The memory lock, and what it protects: page tables, physical memory, free addresses.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
@@ -7,35 +7,35 @@ use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::{Access, MappedPage, MemoryType, PageAttributes, PagingError};
 
 use super::address_space::AddressSpace;
-use super::space::{Leaving, Space};
-use super::{OutOfMemory, StartPage, Twice, stack};
-use crate::platform;
+use super::space::{DeferredFrees, Space};
+use super::{MirroredMapping, OutOfMemory, stack};
+use crate::ops::{self, Mmu as _};
 use crate::sync::SpinLock;
 
-/// In how many pieces free addresses may be.
-const PIECES: usize = 256;
+/// Number of pieces that free addresses may be in.
+const MAX_PIECES: usize = 256;
 
-/// So much memory is left to stacks that exist, so that they can grow: nothing else gets it.
+/// Memory in bytes that only the growth of stacks may use.
 const RESERVE: u64 = 128 << 10;
 
-/// Tables of the firmware lie below this physical address.
-const READABLE: u64 = 512 << 30;
+/// Physical addresses of the firmware's tables are below this.
+const READABLE_END: u64 = 512 << 30;
 
 static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
 
-/// Memory and page tables.
+/// Physical memory, page tables and free addresses.
 #[derive(Debug)]
 pub(super) struct Memory {
     table: AddressSpace,
     space: Space,
-    addresses: FreeRanges<PIECES>,
+    addresses: FreeRanges<MAX_PIECES>,
 }
 
 /// Takes over from the loader.
 ///
 /// # Safety
 ///
-/// What `info` says must be true, and this must be called once.
+/// What `info` says of page tables and free memory must be true, and this must be called once.
 pub(super) unsafe fn init(info: &Parsed<'_>) {
     let table = AddressSpace::at(info.fixed.page_table_root);
     let mut addresses = FreeRanges::new();
@@ -45,88 +45,88 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
     *MEMORY.lock() = Some(Memory { table, space: Space::new(info), addresses });
 }
 
-/// Calls `action` with the memory.
+/// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes this lock.
 pub(super) fn with<R>(action: impl FnOnce(&mut Memory) -> R) -> R {
     stack::touch(stack::STACK_NEEDED);
     let mut memory = MEMORY.lock();
     action(memory.as_mut().expect("memory is ready before it is used"))
 }
 
-/// Whether an address leads to memory. For reports, when other CPUs have been stopped that may hold the lock.
+/// Whether an address is mapped; `false` if the lock is held. For reports of faults, where a CPU that holds the lock may have been
+/// stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
     let Some(memory) = MEMORY.try_lock() else { return false };
     memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.space, address).is_some())
 }
 
 impl Memory {
-    /// How much memory is free.
+    /// Free physical memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.space.available()
     }
 
-    /// Unmaps what the loader needed for itself, the page at address 0 with it.
-    pub(super) fn forget_loader(&mut self) {
-        // The first entry of the root: 512 GiB. The tables lie in memory that is free already.
+    /// Unmaps the loader's identity map, and with it the page at address 0.
+    pub(super) fn unmap_loader(&mut self) {
+        // The first entry of the root maps 512 GiB. The tables below it lie in memory that is free already.
         let root = self.table.root();
         hermit_paging::TableMemory::write(&mut self.space, root, 0);
-        platform::current().forget_mappings();
+        ops::mmu().flush_tlb();
     }
 
-    /// Takes physical memory, mapped; returns the address where it is.
+    /// Allocates physical memory, which the direct map has; returns its address there.
     pub(super) fn allocate(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
         self.check_reserve(size)?;
         let physical = self.space.take(&mut self.table, size, align.max(PAGE_SIZE))?;
         Ok(self.space.direct_map.address(physical))
     }
 
-    /// Takes the memory behind what [`Self::allocate`] returned as well, if it is free.
+    /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if that is not free.
     pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
         self.check_reserve(size).is_ok() && self.space.take_at(self.space.direct_map.physical(end), size)
     }
 
-    /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped.
+    /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped in the direct map.
     pub(super) fn free(&mut self, address: u64, size: u64) {
         let start = self.space.direct_map.physical(address);
         self.space.release(AddressRange { start, end: start + size });
     }
 
-    /// Takes a page of memory, all zero; returns its physical address.
+    /// Allocates a page filled with zero; returns its physical address.
     pub(super) fn take_page(&mut self) -> Result<u64, OutOfMemory> {
         self.space.take_page(&mut self.table)
     }
 
-    /// Frees physical memory.
+    /// Frees physical memory by its physical address.
     pub(super) fn free_physical(&mut self, start: u64, size: u64) {
         self.space.release(AddressRange { start, end: start + size });
     }
 
-    /// Takes addresses, with nothing behind them.
+    /// Reserves addresses, with no memory behind them.
     pub(super) fn allocate_addresses(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
         self.addresses.allocate(size, align).ok_or(OutOfMemory)
     }
 
-    /// Whether so much can be taken and enough is left.
+    /// Checks that `size` bytes can be allocated with [`RESERVE`] left.
     pub(super) fn check_reserve(&self, size: u64) -> Result<(), OutOfMemory> {
         let left = self.space.available().checked_sub(size);
-        let is_enough = left.is_some_and(|left| left >= RESERVE) && platform::current().can_map_more();
+        let is_enough = left.is_some_and(|left| left >= RESERVE) && ops::mmu().can_map_more();
         is_enough.then_some(()).ok_or(OutOfMemory)
     }
 
-    /// Puts a fresh page of data at an address that [`Self::allocate_addresses`] returned. One that is there already
-    /// stays.
+    /// Maps a fresh page at a reserved address. A page that is there already stays.
     pub(super) fn map_fresh(&mut self, address: u64) -> Result<(), OutOfMemory> {
         let page = self.space.take_page(&mut self.table)?;
         match self.table.map(&mut self.space, address, page, PAGE_SIZE, Access::Write) {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.space.release(AddressRange { start: page, end: page + PAGE_SIZE });
-                // Two CPUs may have needed it at the same time.
+                // Another CPU may have mapped it at the same time.
                 if error == PagingError::AlreadyMapped { Ok(()) } else { Err(OutOfMemory) }
             }
         }
     }
 
-    /// Puts fresh memory, in one piece, at addresses where nothing is.
+    /// Maps fresh, physically contiguous memory at addresses where nothing is mapped.
     pub(super) fn map_fresh_block(&mut self, address: u64, size: u64) -> Result<(), OutOfMemory> {
         self.check_reserve(size)?;
         let physical = self.space.take_block(&mut self.table, size)?;
@@ -137,8 +137,8 @@ impl Memory {
         })
     }
 
-    /// Maps memory in one piece, whatever is in it, at two places, one right behind the other.
-    pub(super) fn map_twice(&mut self, size: u64) -> Result<Twice, OutOfMemory> {
+    /// Allocates physically contiguous memory with arbitrary contents, and maps it twice in a row.
+    pub(super) fn map_mirrored(&mut self, size: u64) -> Result<MirroredMapping, OutOfMemory> {
         self.check_reserve(size)?;
         let both = size.checked_mul(2).ok_or(OutOfMemory)?;
         let physical = self.space.take(&mut self.table, size, PAGE_SIZE)?;
@@ -146,31 +146,31 @@ impl Memory {
             self.free_physical(physical, size);
             return Err(OutOfMemory);
         };
-        let pages = Twice { address, physical, size };
+        let mapping = MirroredMapping { address, physical, size };
         for copy in [address, address + size] {
             if self.table.map(&mut self.space, copy, physical, size, Access::Write).is_err() {
-                self.unmap_twice(&pages);
+                self.unmap_mirrored(&mapping);
                 return Err(OutOfMemory);
             }
         }
-        Ok(pages)
+        Ok(mapping)
     }
 
-    /// Unmaps both copies, or what there is of them, and frees the memory.
-    pub(super) fn unmap_twice(&mut self, &Twice { address, physical, size }: &Twice) {
+    /// Removes both mappings, as far as they exist, and frees the memory.
+    pub(super) fn unmap_mirrored(&mut self, &MirroredMapping { address, physical, size }: &MirroredMapping) {
         let both = AddressRange { start: address, end: address + 2 * size };
-        // Fails only if the platform has no memory to note a hole: then all stays, as if it were still in use.
+        // Fails only if the platform has no memory for the hole in its mappings: then the memory stays allocated.
         if self.table.unmap(&mut self.space, address, both.size(), &mut |_| ()).is_err() {
             return;
         }
-        let mut leaving = Leaving::new(self.space.direct_map);
-        leaving.add(physical, size);
-        self.flush(leaving);
-        // If they are in too many pieces, they are lost: there are more.
+        let mut deferred = DeferredFrees::new(self.space.direct_map);
+        deferred.add(physical, size);
+        self.flush(deferred);
+        // Addresses in too many pieces are lost; there are enough others.
         let _: Result<(), FreeError> = self.addresses.free(both);
     }
 
-    /// Puts fresh memory at addresses that [`Self::allocate_addresses`] returned, in large pages where they fit.
+    /// Maps fresh memory at reserved addresses, in large pages where they fit.
     pub(super) fn map_region(&mut self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
         self.check_reserve(size)?;
         let mut done = 0;
@@ -186,7 +186,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Puts a fresh page at an address, a large one if that fits; returns its size.
+    /// Maps a fresh page at an address, a large one if it fits; returns its size.
     fn map_next(&mut self, address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
         let large = address.is_multiple_of(LARGE_PAGE_SIZE) && size >= LARGE_PAGE_SIZE;
         let (page, page_size) = match large.then(|| self.space.take_large_page()).flatten() {
@@ -200,30 +200,30 @@ impl Memory {
         Ok(page_size)
     }
 
-    /// Changes what may be done with all of a range.
+    /// Changes the access to a range, all of which must be mapped.
     pub(super) fn protect(&mut self, address: u64, size: u64, access: Access) -> Result<(), PagingError> {
         let result = self.table.protect(&mut self.space, address, size, access);
-        self.flush(Leaving::new(self.space.direct_map));
+        self.flush(DeferredFrees::new(self.space.direct_map));
         result
     }
 
-    /// Unmaps what is mapped of ranges, given by start and size, and frees the memory.
+    /// Unmaps what is mapped in ranges, each a start and a size, and frees the memory.
     pub(super) fn unmap_and_free(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
-        let mut leaving = Leaving::new(self.space.direct_map);
+        let mut deferred = DeferredFrees::new(self.space.direct_map);
         for (address, size) in ranges {
-            // Fails only if a large page must be split, for want of memory: then all stays.
+            // Fails only if there is no memory to split a large page: then all of the range stays mapped and allocated.
             let _: Result<(), PagingError> =
                 self.table.unmap(&mut self.space, address, size, &mut |page: MappedPage| {
-                    leaving.add(page.physical, page.size);
+                    deferred.add(page.physical, page.size);
                 });
         }
-        self.flush(leaving);
+        self.flush(deferred);
     }
 
-    /// Makes all processors forget what was unmapped, and frees it.
-    fn flush(&mut self, mut leaving: Leaving) {
-        platform::current().forget_mappings();
-        self.space.free_leaving(&mut leaving);
+    /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for this.
+    fn flush(&mut self, mut deferred: DeferredFrees) {
+        ops::mmu().flush_tlb();
+        self.space.free_deferred(&mut deferred);
     }
 
     /// Maps pages of device registers and returns their address.
@@ -234,33 +234,32 @@ impl Memory {
         Ok(address)
     }
 
-    /// The physical address behind what [`Self::allocate`] returned.
+    /// Physical address of what [`Self::allocate`] returned.
     pub(super) fn physical(&self, address: u64) -> u64 {
         self.space.direct_map.physical(address)
     }
 
-    /// Unmaps the page at an address of the image, for good.
+    /// Unmaps a page of the image.
     pub(super) fn unmap(&mut self, address: u64) {
-        // The page is small, so nothing need be split.
+        // The page is a small one, so nothing need be split and it cannot fail.
         let _: Result<(), PagingError> = self.table.unmap(&mut self.space, address, PAGE_SIZE, &mut |_| ());
-        self.flush(Leaving::new(self.space.direct_map));
+        self.flush(DeferredFrees::new(self.space.direct_map));
     }
 
-    /// Makes the page on which other processors start.
-    pub(super) fn make_start_page(
+    /// Maps the trampoline of secondary CPUs at its physical address; returns that.
+    pub(super) fn map_trampoline(
         &mut self,
-        code: impl FnOnce(&StartPage) -> [u8; 4096],
-    ) -> Option<StartPage> {
-        let page = StartPage { physical: self.space.take_low_page()?, root: self.table.root() };
-        self.space.direct_map.write(page.physical, &code(&page));
-        let mapped =
-            self.table.map(&mut self.space, page.physical, page.physical, PAGE_SIZE, Access::Execute);
-        mapped.is_ok().then_some(page)
+        code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>,
+    ) -> Option<u64> {
+        let physical = self.space.take_trampoline_page()?;
+        self.space.direct_map.write(physical, &code(physical, self.table.root())?);
+        let mapped = self.table.map(&mut self.space, physical, physical, PAGE_SIZE, Access::Execute);
+        mapped.is_ok().then_some(physical)
     }
 
-    /// Copies from physical memory, which is mapped at its place if it is not yet; `false` if there is no such memory.
+    /// Copies from physical memory, which is added to the direct map if it is not there yet; `false` if that is impossible.
     pub(super) fn read_physical(&mut self, physical: u64, bytes: &mut [u8]) -> bool {
-        let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE) else {
+        let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE_END) else {
             return false;
         };
         let first = physical / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE;

@@ -1,6 +1,7 @@
-//! Physical memory: which of it is free, and where it can be reached.
+//! Physical memory: the frames that are free, and the direct map.
 //!
-//! All of it has one place in the direct map. What the loader has not mapped there is mapped when it is first used.
+//! Physical address `p` is mapped at the start of the direct map plus `p`. The part that the loader has not mapped there is
+//! mapped when it is first used.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut, write_bytes};
 
@@ -13,65 +14,66 @@ use hermit_paging::{Access, PagingError, TableMemory};
 
 use super::OutOfMemory;
 use super::address_space::AddressSpace;
+use crate::arch::startup::TRAMPOLINE_LIMIT;
 
-/// In how many pieces the memory may be that the loader did not map.
-const PIECES: usize = 64;
+/// Number of pieces that unmapped memory may be in.
+const MAX_PIECES: usize = 64;
 
-/// Tables that are at hand when all mapped memory is used up: as many as mapping more can need.
-const SPARE: usize = 4;
+/// Number of frames kept for page tables, for the moment when all mapped memory is used up: as many as mapping more needs.
+const SPARE_TABLES: usize = 4;
 
-/// The first 64-bit word of a page that is on its way to being free: the next such page. No bit of it makes a processor
-/// that still takes the page for a page table find something there.
+/// End of a [`DeferredFrees`] list: page 0 is never free.
 const NONE: u64 = 0;
 
-/// The place of physical memory.
+/// The direct map, by its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectMap(u64);
 
 impl DirectMap {
-    /// The address of physical memory.
+    /// Address at which physical memory is mapped.
     pub(super) const fn address(self, physical: u64) -> u64 {
         self.0 + physical
     }
 
-    /// The physical memory at an address of the direct map.
+    /// Physical address of an address in the direct map.
     pub(super) const fn physical(self, address: u64) -> u64 {
         address - self.0
     }
 
     fn read_word(self, physical: u64) -> u64 {
         let word = with_exposed_provenance::<u64>(to_usize(self.address(physical)));
-        // SAFETY: called for page tables, which are mapped and changed under the memory lock alone, and for free memory,
-        // which is mapped and nobody's.
+        // SAFETY: called for entries of page tables and for words of free memory, both of which the direct map has. Both are read
+        // and written only under the memory lock, by these two functions; no Rust reference to them exists.
         unsafe { word.read_volatile() }
     }
 
     fn write_word(self, physical: u64, value: u64) {
         let word = with_exposed_provenance_mut::<u64>(to_usize(self.address(physical)));
-        // SAFETY: as in `read_word`.
+        // SAFETY: called for entries of page tables and for words of free memory, both of which the direct map has. Both are read
+        // and written only under the memory lock, by these two functions; no Rust reference to them exists.
         unsafe { word.write_volatile(value) };
     }
 
     /// Writes a page that was just allocated.
     pub(super) fn write(self, physical: u64, bytes: &[u8; 4096]) {
         let start = with_exposed_provenance_mut::<[u8; 4096]>(to_usize(self.address(physical)));
-        // SAFETY: the page is mapped and nobody's.
+        // SAFETY: the page was just allocated, so the direct map has it and nothing else uses it.
         unsafe { start.write(*bytes) };
     }
 
-    /// Copies memory that is mapped and that Rust code does not use: tables of the firmware.
+    /// Copies memory that the direct map has and that Rust code does not use, such as the firmware's tables.
     pub(super) fn read(self, physical: u64, bytes: &mut [u8]) {
         for (offset, byte) in bytes.iter_mut().enumerate() {
             let from = with_exposed_provenance::<u8>(to_usize(self.address(physical)) + offset);
-            // SAFETY: the address is mapped; whatever is there, it is bytes.
+            // SAFETY: the direct map has the address (checked by the caller, under the memory lock); any bits are a valid byte.
             *byte = unsafe { from.read_volatile() };
         }
     }
 
-    /// Fills memory with zero.
+    /// Fills memory that was just allocated with zero.
     fn zero(self, physical: u64, size: u64) {
         let start = with_exposed_provenance_mut::<u8>(to_usize(self.address(physical)));
-        // SAFETY: called for memory that was just allocated, which is mapped and nobody's.
+        // SAFETY: the memory was just allocated, so the direct map has it and nothing else uses it.
         unsafe { write_bytes(start, 0, to_usize(size)) };
     }
 }
@@ -86,31 +88,35 @@ impl Words for DirectMap {
     }
 }
 
-/// Free physical memory.
+/// Physical memory.
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) direct_map: DirectMap,
     frames: FrameAllocator,
-    /// Free, but not mapped yet.
-    unmapped: FreeRanges<PIECES>,
-    /// Physical memory above this is not mapped yet.
+    /// Free memory that the direct map does not have yet.
+    unmapped: FreeRanges<MAX_PIECES>,
+    /// The direct map ends at this physical address.
     mapped: u64,
-    spare: heapless::Vec<u64, SPARE>,
-    /// Page tables that are no longer used.
-    tables: Leaving,
-    /// A page below 1 MiB, where other processors can start.
-    low_page: Option<u64>,
+    /// Frames kept for page tables.
+    spare: heapless::Vec<u64, SPARE_TABLES>,
+    /// Page tables that are no longer used, until the TLBs are flushed.
+    tables: DeferredFrees,
+    /// A page for the trampoline of secondary CPUs.
+    trampoline_page: Option<u64>,
 }
 
-/// Memory that will be free once no processor remembers it: a list through the memory itself.
+/// Deferred-free list: memory that is free once the TLBs of all CPUs are flushed, linked through the memory itself.
+///
+/// A CPU whose TLB or paging-structure cache is not flushed yet may still take a page in the list for a page table. So the words
+/// that are written to it have bit 0, the present bit of an entry, clear.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct DeferredFrees {
     direct_map: DirectMap,
     first: u64,
 }
 
-impl Leaving {
-    /// None.
+impl DeferredFrees {
+    /// An empty list.
     pub(super) const fn new(direct_map: DirectMap) -> Self {
         Self { direct_map, first: NONE }
     }
@@ -118,14 +124,14 @@ impl Leaving {
     /// Adds whole pages.
     pub(super) fn add(&mut self, physical: u64, size: u64) {
         self.direct_map.write_word(physical, self.first);
-        // Not the number itself, whose bits a processor might take for those of an entry that is present.
+        // The number of pages, doubled so that bit 0 is clear.
         self.direct_map.write_word(physical + 8, size / PAGE_SIZE * 2);
         self.first = physical;
     }
 }
 
 impl Space {
-    /// What the loader says is free.
+    /// The memory that is free according to the boot information.
     pub(super) fn new(info: &Parsed<'_>) -> Self {
         let mapped = info.fixed.direct_map.size;
         let mut space = Self {
@@ -134,37 +140,38 @@ impl Space {
             unmapped: FreeRanges::new(),
             mapped,
             spare: heapless::Vec::new(),
-            tables: Leaving::new(DirectMap(info.fixed.direct_map.start)),
-            low_page: None,
+            tables: DeferredFrees::new(DirectMap(info.fixed.direct_map.start)),
+            trampoline_page: None,
         };
         for region in info.regions {
-            // Page 0 is the firmware's in any case, and the end of every list.
+            // Page 0 belongs to the firmware, and marks the end of lists.
             let start = region.start.max(PAGE_SIZE);
             space.release(AddressRange { start, end: region.end().min(mapped) });
             let above = AddressRange { start: start.max(mapped), end: region.end() };
-            // A loader that names a region twice, or too many, loses it.
+            // A region that is listed twice, or one too many, is not used.
             let _: Result<(), hermit_memory::ranges::FreeError> = space.unmapped.free(above);
         }
-        // The lowest memory is used first, so it would soon be gone.
-        space.low_page = space.reserve_low_page();
+        // The lowest memory is allocated first, so none would be left for the trampoline.
+        space.trampoline_page = space.reserve_trampoline_page();
         space.refill();
         space
     }
 
-    /// How much is free in all.
+    /// Free memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.frames.total() + self.unmapped.total()
     }
 
-    /// Frees memory that no processor remembers.
+    /// Frees memory to which no TLB has a mapping except that of the direct map.
     pub(super) fn release(&mut self, range: AddressRange) {
         if range.start < range.end {
-            // What is freed twice stays free; who does it has a bug that the next user of the memory must not suffer from.
+            // Memory that is freed twice stays free: such a bug must not hit the memory's next user.
             let freed: Result<(), NotAllocated> = self.frames.free(&mut self.direct_map, range);
             debug_assert!(freed.is_ok(), "freed twice");
         }
     }
 
+    /// Refills the frames kept for page tables.
     fn refill(&mut self) {
         while !self.spare.is_full() {
             let Some(frame) = self.frames.allocate_frame(&mut self.direct_map) else { break };
@@ -173,7 +180,7 @@ impl Space {
         }
     }
 
-    /// Takes memory, mapped in the direct map; returns its physical address.
+    /// Allocates memory, which the direct map has; returns its physical address.
     pub(super) fn take(
         &mut self,
         table: &mut AddressSpace,
@@ -188,12 +195,12 @@ impl Space {
         }
     }
 
-    /// Takes memory at this place, if it is free and mapped.
+    /// Allocates memory at this physical address; `false` if it is not free, or the direct map does not have it.
     pub(super) fn take_at(&mut self, start: u64, size: u64) -> bool {
         self.frames.allocate_at(&mut self.direct_map, start, size)
     }
 
-    /// Takes a page of memory, all zero.
+    /// Allocates a page filled with zero.
     pub(super) fn take_page(&mut self, table: &mut AddressSpace) -> Result<u64, OutOfMemory> {
         let page = match self.frames.allocate_frame(&mut self.direct_map) {
             Some(page) => page,
@@ -203,35 +210,35 @@ impl Space {
         Ok(page)
     }
 
-    /// Takes memory in one piece, all zero.
+    /// Allocates physically contiguous memory filled with zero.
     pub(super) fn take_block(&mut self, table: &mut AddressSpace, size: u64) -> Result<u64, OutOfMemory> {
         let start = self.take(table, size, PAGE_SIZE)?;
         self.direct_map.zero(start, size);
         Ok(start)
     }
 
-    /// Takes a large page, all zero, if there is one without mapping more.
+    /// Allocates a large page filled with zero, if there is one without extending the direct map.
     pub(super) fn take_large_page(&mut self) -> Option<u64> {
         let page = self.frames.allocate(&mut self.direct_map, LARGE_PAGE_SIZE, LARGE_PAGE_SIZE)?;
         self.direct_map.zero(page, LARGE_PAGE_SIZE);
         Some(page)
     }
 
-    /// Takes the page below 1 MiB where processors can start.
-    pub(super) fn take_low_page(&mut self) -> Option<u64> {
-        self.low_page.take()
+    /// Takes the page that is reserved for the trampoline.
+    pub(super) fn take_trampoline_page(&mut self) -> Option<u64> {
+        self.trampoline_page.take()
     }
 
-    fn reserve_low_page(&mut self) -> Option<u64> {
+    fn reserve_trampoline_page(&mut self) -> Option<u64> {
         let page = self.frames.allocate(&mut self.direct_map, PAGE_SIZE, PAGE_SIZE)?;
-        if page < 1 << 20 {
+        if page < TRAMPOLINE_LIMIT {
             return Some(page);
         }
         self.release(AddressRange { start: page, end: page + PAGE_SIZE });
         None
     }
 
-    /// Extends the direct map by memory that is free, about as much as is needed.
+    /// Extends the direct map by free memory of about `size` bytes.
     fn map_more(&mut self, table: &mut AddressSpace, size: u64) -> Result<(), OutOfMemory> {
         let first = *self.unmapped.as_slice().first().ok_or(OutOfMemory)?;
         let end = first.start.saturating_add(size).next_multiple_of(LARGE_PAGE_SIZE).min(first.end);
@@ -241,7 +248,7 @@ impl Space {
             let at = self.mapped.max(from);
             let address = self.direct_map.address(at);
             match table.map(self, address, at, LARGE_PAGE_SIZE, Access::Write) {
-                // The loader may have mapped single pages further up.
+                // The loader, or a reader of the firmware's tables, may have mapped a part of it already.
                 Ok(()) | Err(PagingError::AlreadyMapped) => self.mapped = at + LARGE_PAGE_SIZE,
                 Err(_) => return Err(OutOfMemory),
             }
@@ -253,15 +260,15 @@ impl Space {
         Ok(())
     }
 
-    /// No processor remembers anything: frees page tables that are no longer used, and what else has been unmapped.
-    pub(super) fn free_leaving(&mut self, other: &mut Leaving) {
-        let mut tables = core::mem::replace(&mut self.tables, Leaving::new(self.direct_map));
+    /// Frees the unused page tables and another list, after the TLBs of all CPUs have been flushed.
+    pub(super) fn free_deferred(&mut self, other: &mut DeferredFrees) {
+        let mut tables = core::mem::replace(&mut self.tables, DeferredFrees::new(self.direct_map));
         for list in [&mut tables, other] {
             self.free_list(list);
         }
     }
 
-    fn free_list(&mut self, list: &mut Leaving) {
+    fn free_list(&mut self, list: &mut DeferredFrees) {
         while list.first != NONE {
             let start = list.first;
             list.first = self.direct_map.read_word(start);

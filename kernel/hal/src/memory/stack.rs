@@ -1,5 +1,5 @@
-//! Stacks of threads: addresses with a page below them that is never mapped, and memory behind them only where it
-//! was used.
+//! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page gets memory when
+//! it is first touched.
 
 use alloc::vec::Vec;
 use core::ptr::with_exposed_provenance;
@@ -14,21 +14,22 @@ use super::{OutOfMemory, paging};
 use crate::arch::stacks;
 use crate::sync::SpinLock;
 
-/// How much stack may be used while a lock is held that [`extend`] takes as well: if the stack had to grow in
-/// between, it would wait for the lock for ever.
+/// Bytes of stack that code may use while it holds a lock that [`extend`] takes as well. If the stack had to grow then, the
+/// page fault handler would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
-/// A stack grows by at most so much at once, in bytes.
-const MOST_GROWTH: u64 = 64 << 10;
+/// Most bytes by which a stack grows at once.
+const MAX_GROWTH: u64 = 64 << 10;
 
-/// Where all slots start; 0 until that is known.
+/// Address of the first slot; 0 before [`init`].
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// How many slots of each size have been used so far: those behind them are nobody's.
+/// Number of slots of each size that have been used so far.
 static USED: [AtomicU64; SIZES] = [const { AtomicU64::new(0) }; SIZES];
 
-/// So many free slots keep their memory: then it is taken from all of them at once, because every CPU must be told.
-const DIRTY: usize = 64;
+/// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes the TLBs of all
+/// CPUs.
+const MAX_DIRTY: usize = 64;
 
 /// Slots that were used and are free again.
 static FREE: SpinLock<Free> =
@@ -36,10 +37,10 @@ static FREE: SpinLock<Free> =
 
 #[derive(Debug)]
 struct Free {
-    /// Without memory, of each size.
+    /// Slots without memory, of each size.
     clean: [Vec<u64>; SIZES],
-    /// With the memory of their last users.
-    dirty: heapless::Vec<StackSlot, DIRTY>,
+    /// Slots with the memory of their last threads.
+    dirty: heapless::Vec<StackSlot, MAX_DIRTY>,
 }
 
 /// The stack of a thread.
@@ -48,7 +49,7 @@ pub struct Stack {
     slot: StackSlot,
 }
 
-/// Takes the addresses for all stacks.
+/// Reserves the addresses of all stacks.
 pub(super) fn init() -> Result<(), OutOfMemory> {
     let start = paging::with(|memory| memory.allocate_addresses(stack_slots::TOTAL, stack_slots::ALIGN))?;
     START.store(start, Relaxed);
@@ -56,7 +57,7 @@ pub(super) fn init() -> Result<(), OutOfMemory> {
 }
 
 impl Stack {
-    /// A stack of at least `size` bytes. Only its first page has memory at first.
+    /// Allocates a stack of at least `size` bytes, of which only the topmost page has memory at first.
     ///
     /// # Errors
     ///
@@ -65,19 +66,19 @@ impl Stack {
         let size = stack_slots::size_for(size as u64).ok_or(OutOfMemory)?;
         paging::with(|memory| memory.check_reserve(2 * PAGE_SIZE))?;
         let stack = Self { slot: take(size)? };
-        // If this fails, the slot is given back.
+        // If this fails, dropping the stack frees the slot.
         let first = stack.top() - PAGE_SIZE;
         paging::with(|memory| memory.map_fresh(first))?;
         Ok(stack)
     }
 
-    /// Whether a stack of `size` bytes is a good choice for somebody who wants `wanted` bytes.
+    /// Whether a stack of `size` bytes is what [`Self::new`] allocates for `wanted` bytes.
     pub(crate) fn fits(size: usize, wanted: usize) -> bool {
         stack_slots::size_for(wanted as u64)
             .is_some_and(|number| stack_slots::stack_size(number) == size as u64)
     }
 
-    /// Its size in bytes.
+    /// Size of the stack in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         to_usize(stack_slots::stack_size(self.slot.size))
@@ -98,8 +99,8 @@ impl Drop for Stack {
     fn drop(&mut self) {
         let full = FREE.lock().dirty.push(self.slot).err();
         if let Some(slot) = full {
-            take_memory();
-            // There is room now, unless others were faster: then the slot is lost, but not its memory.
+            reclaim();
+            // There is room now unless other CPUs have filled it: then the slot is lost, but its memory is freed.
             let lost = FREE.lock().dirty.push(slot).err();
             lost.into_iter().for_each(|slot| unmap(core::iter::once(slot)));
         }
@@ -114,15 +115,15 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
     paging::with(|memory| memory.unmap_and_free(ranges));
 }
 
-/// Takes the memory of all free stacks.
-pub(super) fn take_memory() {
+/// Frees the memory of all free stacks.
+pub(super) fn reclaim() {
     let dirty = core::mem::take(&mut FREE.lock().dirty);
     if dirty.is_empty() {
         return;
     }
     unmap(dirty.iter().copied());
     let mut free = FREE.lock();
-    // There is room: `take` made it.
+    // `take` has reserved the room, so this does not allocate.
     dirty.into_iter().for_each(|slot| free.clean[slot.size].push(slot.index));
 }
 
@@ -139,14 +140,14 @@ fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
     if index >= StackSlot::count(size) {
         return Err(OutOfMemory);
     }
-    // Room for every slot that there is, so that giving one back cannot fail.
+    // Reserves room for every slot of this size, so that freeing one cannot fail.
     let room = to_usize(index) + 1 - free.clean[size].len();
     free.clean[size].try_reserve(room).map_err(|_| OutOfMemory)?;
     USED[size].store(index + 1, Relaxed);
     Ok(StackSlot { size, index })
 }
 
-/// The place of the stack to which an address belongs, the guard page included.
+/// The stack to which an address belongs, its guard page included.
 fn find(address: u64) -> Option<StackBounds> {
     let start = START.load(Relaxed);
     let slot = StackSlot::at(address.checked_sub(start)?).filter(|_| start != 0)?;
@@ -163,7 +164,7 @@ pub(crate) fn is_guard(address: u64) -> bool {
     find(address).map_or_else(|| stacks::is_guard(address), |bounds| address < bounds.bottom)
 }
 
-/// Puts memory behind an address of a stack.
+/// Maps memory at an address of a stack: the page fault handler's part.
 ///
 /// # Errors
 ///
@@ -183,34 +184,34 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
     }
 }
 
-/// How many bytes from a page downwards get memory when it is the first of them that is touched: as many as lie above it, so
-/// that a stack that is used twice as much has faulted once more, within limits.
+/// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used above it, within
+/// limits. So a stack that is used twice as much has had one fault more.
 fn growth(bounds: StackBounds, page: u64) -> u64 {
-    let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MOST_GROWTH);
+    let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
     let room = page + PAGE_SIZE - bounds.bottom;
     (1 << used.ilog2()).min(room)
 }
 
-/// Makes sure that the next `size` bytes of the current stack have memory, so that no fault happens while they
-/// are used.
+/// Touches the next `size` bytes of the current stack, so that using them causes no page fault.
 #[inline]
 pub(crate) fn touch(size: usize) {
     let here = 0_u8;
     let here = (&raw const here).addr();
-    // The kernel's own stacks have all their memory.
+    // The kernel's own stacks are mapped completely.
     if find(here as u64).is_none() {
         return;
     }
     for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
         let below = with_exposed_provenance::<u8>(here - offset);
-        // SAFETY: the address is in the current stack or just below it; the read either succeeds or is an overflow
-        // of the stack, which is reported. The value is not used.
+        // SAFETY: the address is at most `size` bytes below the current frame: in this stack, where the page fault handler maps memory
+        // if there is none yet, or in its guard page, where the access is reported as a stack overflow and does not return. The
+        // value is not used.
         let _: u8 = unsafe { below.read_volatile() };
     }
 }
 
-/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the
-/// used part of a thread's stack or in a stack of the kernel.
+/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the mapped part of a
+/// thread's stack or in a stack of the kernel.
 pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
     if !frame.is_multiple_of(8) {
         return None;
@@ -223,8 +224,8 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
         return None;
     }
     let record = with_exposed_provenance::<[u64; 2]>(to_usize(frame));
-    // SAFETY: within a stack (checked), and mapped; a record does not cross pages, as frames are aligned to 16 bytes, or
-    // what follows is mapped as well, as stacks are used from the top. Any bits are numbers.
+    // SAFETY: the record lies in a stack, and its first byte is mapped (checked); so is the rest, if it crosses into the next
+    // page, since stacks are mapped from the top downwards. It is aligned (checked), and any bits are integers.
     let [next, return_address] = unsafe { record.read_volatile() };
     Some((next, return_address))
 }

@@ -1,5 +1,5 @@
-//! Thread-local variables (ELF handling for thread-local storage, variant II): the variables lie below the thread
-//! pointer, which points at itself.
+//! Thread-local variables (ELF Handling For Thread-Local Storage, variant II): the variables lie below the thread pointer, and
+//! the word at the thread pointer is its own address.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull, with_exposed_provenance};
@@ -8,7 +8,7 @@ use hermit_interface::to_usize;
 
 use super::{OutOfMemory, TLS, heap};
 
-/// What lies at the thread pointer: its own address.
+/// Size of the word at the thread pointer.
 const POINTER_SIZE: usize = size_of::<usize>();
 
 /// The thread-local variables of one thread.
@@ -19,11 +19,11 @@ pub struct ThreadLocals {
     pointer: NonNull<u8>,
 }
 
-// SAFETY: the block is memory that this owns; who has it may use it, whichever thread that is.
+// SAFETY: the value owns the block, which may be freed or reset by any thread.
 unsafe impl Send for ThreadLocals {}
 
 impl ThreadLocals {
-    /// Fresh variables with their initial values.
+    /// Allocates variables with their initial values.
     ///
     /// # Errors
     ///
@@ -31,33 +31,34 @@ impl ThreadLocals {
     pub fn new() -> Result<Self, OutOfMemory> {
         let template = TLS.get().copied().unwrap_or_default();
         let align = to_usize(template.align).max(align_of::<usize>());
-        // The linker counts offsets back from the thread pointer, to the end rounded up to the alignment.
+        // The linker's offsets are relative to the thread pointer, which is the end of the variables rounded up to their alignment.
         let offset = to_usize(template.memory_size).next_multiple_of(align);
         let layout = Layout::from_size_align(offset + POINTER_SIZE, align).map_err(|_| OutOfMemory)?;
         let start = NonNull::new(heap::allocate(layout.size(), layout.align())).ok_or(OutOfMemory)?;
-        // SAFETY: the block is larger than `offset`.
+        // SAFETY: the block has `offset + POINTER_SIZE` bytes.
         let pointer = unsafe { start.add(offset) };
         let mut locals = Self { start, layout, pointer };
         locals.reset();
         Ok(locals)
     }
 
-    /// Gives all variables their initial values again. No thread uses them.
+    /// Gives all variables their initial values again. No thread uses them meanwhile.
     pub(crate) fn reset(&mut self) {
         let template = TLS.get().copied().unwrap_or_default();
         let initial = with_exposed_provenance::<u8>(to_usize(template.start));
         let size = to_usize(template.file_size);
-        // SAFETY: the template lies in the image and is as large as the loader checked; it fits into the block.
+        // SAFETY: the template is a part of the image that is never written, as large as `file_size`, which the loader has checked. The
+        // block is larger, as `file_size` is at most `memory_size`, and the exclusive reference to its owner excludes other users.
         unsafe { ptr::copy_nonoverlapping(initial, self.start.as_ptr(), size) };
-        // SAFETY: within the block.
+        // SAFETY: `size` is at most `memory_size`, which is less than the size of the block.
         let rest = unsafe { self.start.add(size) };
-        // SAFETY: from there to the end of the block.
+        // SAFETY: this is the rest of the block, which has `layout.size()` bytes and no other user.
         unsafe { rest.write_bytes(0, self.layout.size() - size) };
-        // SAFETY: the block has room for the word, and the pointer is aligned for it.
+        // SAFETY: `new` allocates the word behind the variables, and aligns the thread pointer for it at least.
         unsafe { self.pointer.cast::<usize>().write(self.pointer.addr().get()) };
     }
 
-    /// The thread pointer.
+    /// The thread pointer of a thread with these variables.
     pub(crate) fn pointer(&self) -> u64 {
         self.pointer.addr().get() as u64
     }
@@ -65,7 +66,8 @@ impl ThreadLocals {
 
 impl Drop for ThreadLocals {
     fn drop(&mut self) {
-        // SAFETY: the block was allocated with this layout, and the thread that used it is gone.
+        // SAFETY: `new` has allocated the block with this layout. The owner of the value, `crate::thread::Thread`, drops it when its
+        // context is empty: when no thread uses the variables.
         unsafe { heap::deallocate(self.start.as_ptr(), self.layout.size(), self.layout.align()) };
     }
 }

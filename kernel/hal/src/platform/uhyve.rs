@@ -1,27 +1,28 @@
-//! Our hypervisor's machine ([`hermit_interface::machine`]): local APICs, and two ports for text and for the end.
+//! The machine that uhyve makes on KVM ([`hermit_interface::machine`]): local APICs, and ports for text and for the end.
 
 use core::arch::asm;
 
-use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::machine::TEXT_PORT;
-use x86_64::instructions::port::Port;
+use hermit_virtio::transport::pci::MsiMessage;
 
-use super::{Platform, apic};
+use super::native::apic;
+use super::native::{self, Native, kvm_clock};
 use crate::arch::cpu;
+use crate::ops::{Console, HostClock, IrqChip, Platform, Power, TimeSource};
 
-/// The machine that `uhyve` makes.
+/// The machine that uhyve makes on KVM.
 #[derive(Debug)]
 pub(super) struct Uhyve;
 
-impl Platform for Uhyve {
-    fn init_interrupts(&self) {
-        if apic::find() {
-            apic::init(false);
-        }
-    }
+impl Platform for Uhyve {}
 
+impl Native for Uhyve {}
+
+impl Console for Uhyve {
     fn write(&self, bytes: &[u8]) {
-        // SAFETY: the port takes a string of bytes, which are only read.
+        // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction flag clear; the
+        // hypervisor only prints what is written to the port.
         unsafe {
             asm!(
                 "rep outsb",
@@ -32,17 +33,39 @@ impl Platform for Uhyve {
             );
         }
     }
+}
+
+impl IrqChip for Uhyve {
+    fn init_irqs(&self) {
+        if apic::find() {
+            apic::init(false);
+        }
+    }
 
     fn acknowledge(&self, _line: u8) -> bool {
         apic::end_of_interrupt();
         true
     }
 
+    fn msi_message(&self, line: u8) -> Option<MsiMessage> {
+        Some(apic::msi_message(line))
+    }
+}
+
+impl TimeSource for Uhyve {
+    fn host_clock(&self) -> Option<HostClock> {
+        kvm_clock::reading()
+    }
+
+    fn measure_counter(&self) -> u64 {
+        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
+        self.exit(NOT_STARTED)
+    }
+}
+
+impl Power for Uhyve {
     fn exit(&self, status: u8) -> ! {
-        // SAFETY: the port takes the status and affects nothing else.
-        unsafe { Port::new(STATUS_PORT).write(status) };
-        // SAFETY: ends the machine.
-        unsafe { Port::new(QUIT_PORT).write(0_u8) };
+        native::exit(status);
         cpu::stop()
     }
 }

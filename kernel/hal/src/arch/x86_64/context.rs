@@ -1,4 +1,4 @@
-//! Switching between stacks, and with them between threads.
+//! Context switch: from the stack of one thread to that of another.
 
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
@@ -10,39 +10,43 @@ use hermit_interface::to_usize;
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::FsBase;
 
-/// Where a thread stands while it does not run.
+/// The saved state of a thread that does not run.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Context {
     stack_pointer: AtomicU64,
-    /// The base of thread-local variables.
+    /// The FS base: the address of the thread's local variables.
     thread_pointer: AtomicU64,
     state: AtomicU32,
 }
 
-/// It has no stack.
+/// State of a context without a thread: it has no stack.
 const EMPTY: u32 = 0;
-/// It can be switched to.
+/// State of a context that can be switched to.
 const SUSPENDED: u32 = 1;
-/// A CPU runs it, or is about to leave it.
+/// State of a context that a CPU runs, or is about to leave.
 const RUNNING: u32 = 2;
 
-/// What a new thread finds in MXCSR and in the x87 control word: the defaults of the System V ABI.
+/// MXCSR and, from bit 32 on, the x87 control word of a new thread: the defaults of the System V ABI.
 const FLOAT_CONTROL: u64 = 0x1f80 | 0x037f << 32;
 
-/// What `switch` leaves on the stack: floating-point control, six registers, the return address.
+/// What [`switch`] leaves on the stack: floating-point control words, six registers, the return address.
 const FRAME: [u64; 8] = [FLOAT_CONTROL, 0, 0, 0, 0, 0, 0, 0];
 
-/// FS base can be written without privilege, which is also faster.
+/// WRFSBASE is enabled: it takes no privilege, and is faster than writing the MSR.
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
 
-/// Says that the processor has the instruction.
-pub(crate) fn use_fsgsbase() {
+/// Writes the FS base by WRFSBASE from now on.
+///
+/// # Safety
+///
+/// The operating system or the kernel must have enabled FSGSBASE on all CPUs.
+pub(crate) unsafe fn use_fsgsbase() {
     FSGSBASE.store(true, Relaxed);
 }
 
 impl Context {
-    /// Nobody's.
+    /// An empty context.
     pub(crate) const fn new() -> Self {
         Self {
             stack_pointer: AtomicU64::new(0),
@@ -51,18 +55,18 @@ impl Context {
         }
     }
 
-    /// Makes it that of the thread that runs.
+    /// Marks an empty context as that of the thread that runs.
     pub(crate) fn adopt(&self) {
         self.state.store(RUNNING, Relaxed);
     }
 
-    /// Whether a CPU runs it, or is about to leave it.
+    /// Whether a CPU runs the thread, or is about to leave it.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.state.load(Acquire) == RUNNING
     }
 
-    /// Whether it is nobody's: a thread has not begun, or has ended and left its stack.
+    /// Whether the context is empty: its thread has not started, or has ended and left its stack.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Acquire) == EMPTY
     }
@@ -71,27 +75,29 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// The 4 KiB below `top` must be mapped and nobody else's, and the context must be empty, with nobody else preparing
-    /// it.
+    /// The 4 KiB below `top` must be mapped, aligned to 16 bytes, and exclusively the caller's. The context must be empty, and
+    /// no other CPU may prepare it meanwhile.
     pub(crate) unsafe fn prepare(&self, top: u64, thread_pointer: u64, function: extern "C" fn() -> !) {
-        // The function is entered by a return, and finds its stack as if it had been called.
+        // The function is entered by a return instruction, and must find its stack as if it had been called.
         let start = top - size_of::<u64>() as u64 - size_of_val(&FRAME) as u64;
         let mut frame = FRAME;
         frame[FRAME.len() - 1] = (function as *const ()).addr() as u64;
         let place = with_exposed_provenance_mut::<[u64; FRAME.len()]>(to_usize(start));
-        // SAFETY: within the caller's page, and aligned to eight bytes.
+        // SAFETY: the frame ends 8 bytes below `top`, so it lies in the 4 KiB that are exclusively the caller's (contract), and
+        // is aligned to eight bytes as `top` is.
         unsafe { place.write(frame) };
-        // SAFETY: the last word of the caller's page.
+        // SAFETY: the end of the frame is the last word below `top`, which lies in the same 4 KiB.
         let returns_to = unsafe { place.add(1) };
-        // SAFETY: as above. The function returns nowhere, which also ends a backtrace.
+        // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of the function: null,
+        // as the function never returns; this also ends a backtrace.
         unsafe { returns_to.cast::<u64>().write(0) };
         self.stack_pointer.store(start, Relaxed);
         self.thread_pointer.store(thread_pointer, Relaxed);
         self.state.store(SUSPENDED, Release);
     }
 
-    /// Leaves the running thread, whose context this is, for another one. Returns when somebody switches back, which is
-    /// never if the thread is `over`.
+    /// Switches from the running thread, whose context this is, to another one. Returns when a CPU switches back: never, if
+    /// the thread has `ended`.
     ///
     /// # Safety
     ///
@@ -101,12 +107,13 @@ impl Context {
     ///
     /// If `to` is not suspended.
     #[inline]
-    pub(crate) unsafe fn switch(&self, to: &Self, over: bool) {
+    pub(crate) unsafe fn switch(&self, to: &Self, ended: bool) {
         let before = to.state.swap(RUNNING, Acquire);
         assert!(before == SUSPENDED, "switch to a thread that is not suspended");
         write_thread_pointer(to.thread_pointer.load(Relaxed));
-        let state = if over { EMPTY } else { SUSPENDED };
-        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it, and is ours alone now.
+        let state = if ended { EMPTY } else { SUSPENDED };
+        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. The swap made this CPU the only one that
+        // runs it. `self` is the context of this thread (contract), so its fields are free to be written.
         unsafe { switch(self, to, state) };
     }
 }
@@ -114,15 +121,16 @@ impl Context {
 #[inline]
 fn write_thread_pointer(address: u64) {
     if FSGSBASE.load(Relaxed) {
-        // SAFETY: the processor has the instruction, and the base is that of the thread that runs next; kernel code does
-        // not use it.
+        // SAFETY: FSGSBASE is enabled (contract of `use_fsgsbase`). The base is that of the thread that runs next; kernel code
+        // between here and there has no thread-local variables.
         unsafe { asm!("wrfsbase {}", in(reg) address, options(nostack, preserves_flags, nomem)) };
     } else {
         FsBase::write(VirtAddr::new(address));
     }
 }
 
-/// Instructions of `switch` that save and restore how the thread wants its floating-point numbers rounded.
+/// Instructions of `switch` that save and restore the floating-point control words (rounding, exception masks), which the
+/// System V ABI makes callee-saved.
 #[cfg(not(feature = "soft-float"))]
 macro_rules! float_control {
     (save) => {
@@ -133,7 +141,7 @@ macro_rules! float_control {
     };
 }
 
-/// No program sets it, and KVM's emulator knows only one of those instructions.
+/// Soft-float programs do not set control words, and KVM's instruction emulator lacks some of these instructions.
 #[cfg(feature = "soft-float")]
 macro_rules! float_control {
     ($step:ident) => {
@@ -141,8 +149,8 @@ macro_rules! float_control {
     };
 }
 
-/// Saves what a function must preserve, and changes stacks. The vector registers need no saving: the C ABI lets any
-/// function change them, and this is one.
+/// Saves the callee-saved registers and changes stacks. The vector registers need no saving: they are caller-saved in the
+/// System V ABI, and this is a function.
 #[unsafe(naked)]
 unsafe extern "C" fn switch(from: *const Context, to: *const Context, state: u32) {
     naked_asm!(
@@ -156,7 +164,7 @@ unsafe extern "C" fn switch(from: *const Context, to: *const Context, state: u32
         float_control!(save),
         "mov [rdi + {stack_pointer}], rsp",
         "mov rsp, [rsi + {stack_pointer}]",
-        // From here on another CPU may run the thread that was left.
+        // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered with earlier ones.
         "mov [rdi + {state}], edx",
         float_control!(restore),
         "add rsp, 8",

@@ -1,4 +1,4 @@
-//! What the processor can do, and switching it on.
+//! Processor features: detection by CPUID, and control registers; halting and the interrupt flag.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 
@@ -7,23 +7,23 @@ use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
 
 use super::{context, preempt};
 
-/// Whether XSAVE may be used. Programs without vector registers do not need it, and a KVM that emulates instructions may
-/// show what the host's processor has and not know it.
+/// Whether XSAVE may be used. Programs without vector registers do not need it; and KVM without VMX or SVM (software
+/// emulation) may report XSAVE in CPUID although its instruction emulator lacks it.
 const XSAVE: bool = !cfg!(feature = "soft-float");
 
-/// Bits of XCR0 for registers of matrices (AMX): a program must ask Linux for them first, which it cannot here.
+/// AMX tile state in XCR0. Linux enables it for a process only on request (`arch_prctl`), which the kernel may not make.
 const TILES: u64 = 0b11 << 17;
 
-/// What XSAVE writes in any case, in bytes (SDM volume 1, section 13.4).
+/// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
 const LEGACY_AND_HEADER: u32 = 512 + 64;
 
-/// Whether the processor has a feature, as CPUID says (SDM volume 2, CPUID).
+/// Whether CPUID has a leaf and a bit is set in a register of it (SDM volume 2, CPUID).
 fn has(leaf: u32, register: fn(&CpuidResult) -> u32, bit: u32) -> bool {
     let base = leaf & 0x8000_0000;
     leaf <= __cpuid(base).eax && register(&__cpuid_count(leaf, 0)) & 1 << bit != 0
 }
 
-/// Switches on what programs and the kernel's protection use.
+/// Enables the features that programs and the kernel's protection use.
 pub(super) fn init() {
     let ecx = |leaf: &CpuidResult| leaf.ecx;
     let ebx = |leaf: &CpuidResult| leaf.ebx;
@@ -38,23 +38,26 @@ pub(super) fn init() {
     for (_, flag) in protections.iter().filter(|(present, _)| *present) {
         flags |= *flag;
     }
-    // SAFETY: only features that the processor has are switched on, and none of them restricts the kernel: no
-    // page is a user's.
+    // SAFETY: CPUID reports every feature that is enabled. SMEP, SMAP and UMIP only concern user pages and user mode, which
+    // this kernel does not have.
     unsafe { Cr4::write(flags) };
     let cr0 = Cr0::read() - Cr0Flags::EMULATE_COPROCESSOR - Cr0Flags::TASK_SWITCHED;
-    // SAFETY: read-only pages stay read-only for the kernel, and floating point does not trap.
+    // SAFETY: write protection makes the kernel respect read-only pages, which it never writes to; the other bits let
+    // floating-point instructions execute without a trap.
     unsafe { Cr0::write(cr0 | Cr0Flags::WRITE_PROTECT | Cr0Flags::MONITOR_COPROCESSOR) };
-    // SAFETY: `fninit` puts the x87 unit into its initial state; no code before this used it.
+    // SAFETY: FNINIT resets the x87 unit. Kernel code does not use it, and no program has run on this CPU yet.
     unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
     if XSAVE && flags.contains(Cr4Flags::OSXSAVE) {
         enable_vectors();
     }
     if flags.contains(Cr4Flags::FSGSBASE) {
-        context::use_fsgsbase();
+        // SAFETY: it has been enabled on this CPU just now, and all CPUs of a machine have the same features, so each
+        // secondary CPU enables it here before it runs a thread.
+        unsafe { context::use_fsgsbase() };
     }
 }
 
-/// Uses what somebody else has switched on, where the kernel has no right to do so. `false` if that is not enough.
+/// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if they are not enough.
 pub(crate) fn adopt() -> bool {
     let has_xsave = has(1, |leaf| leaf.ecx, 27);
     if XSAVE && has_xsave {
@@ -72,15 +75,16 @@ fn enable_vectors() {
     if supported.contains(wide | XCr0Flags::AVX) {
         flags |= wide;
     }
-    // SAFETY: OSXSAVE is set, and only supported combinations are enabled.
+    // SAFETY: CR4.OSXSAVE is set, so XSETBV executes; CPUID leaf 0Dh reports every component that is enabled, and AVX-512 is
+    // enabled with all its components or not at all, as XSETBV demands.
     unsafe { XCr0::write(flags) };
     save_by_xsave(flags.bits());
 }
 
-/// Registers that preemption saves; all of them are enabled.
+/// Has preemption save these state components, all of which are enabled in XCR0.
 fn save_by_xsave(components: u64) {
     let components = u32::try_from(components).unwrap_or(u32::MAX);
-    // Where the last of them ends (SDM volume 1, section 13.4.3); the first two are in the part that is always there.
+    // Ends of the components in the area (SDM volume 1, section 13.4.3); x87 and SSE are in the legacy region.
     let end = |component: u32| {
         let leaf = __cpuid_count(0xd, component);
         leaf.ebx + leaf.eax
@@ -94,42 +98,42 @@ pub(crate) fn has_apic() -> bool {
     has(1, |leaf| leaf.edx, 9)
 }
 
-/// Whether the local APIC has model-specific registers.
+/// Whether the local APIC has x2APIC mode, in which its registers are MSRs.
 pub(crate) fn has_x2apic() -> bool {
     has(1, |leaf| leaf.ecx, 21)
 }
 
-/// Whether the local APIC's timer can be told a value of the time-stamp counter.
+/// Whether the local APIC's timer has TSC-deadline mode.
 pub(crate) fn has_tsc_deadline() -> bool {
     has(1, |leaf| leaf.ecx, 24)
 }
 
-/// Whether the time-stamp counter runs at one rate, whatever the processor does, and the same on all of them.
-pub(crate) fn has_invariant_tsc() -> bool {
+/// Whether the time-stamp counter runs at a constant rate in all power states (invariant TSC).
+pub(super) fn has_invariant_tsc() -> bool {
     has(0x8000_0007, |leaf| leaf.edx, 8)
 }
 
-/// First leaf of what a hypervisor says.
+/// First CPUID leaf of the hypervisor range.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// The leaf of this number of what a hypervisor says, if there is one that says it.
+/// A leaf of the hypervisor range of CPUID by its offset, if there is a hypervisor that has the leaf.
 pub(crate) fn hypervisor_leaf(number: u32) -> Option<CpuidResult> {
     let present = has(1, |leaf| leaf.ecx, 31) && __cpuid(HYPERVISOR).eax >= HYPERVISOR + number;
     present.then(|| __cpuid(HYPERVISOR + number))
 }
 
-/// Who the hypervisor says it is: twelve letters.
+/// The hypervisor's signature: twelve letters in ebx, ecx, edx.
 pub(crate) fn hypervisor() -> Option<[u32; 3]> {
     hypervisor_leaf(0).map(|leaf| [leaf.ebx, leaf.ecx, leaf.edx])
 }
 
-/// Sets the processor's interrupt flag.
+/// Sets the interrupt flag.
 pub(crate) fn enable_interrupts() {
     x86_64::instructions::interrupts::enable();
 }
 
-/// Halts until an interrupt, unless `woken` is true already; the question is asked with interrupts off, so no
-/// interrupt is missed.
+/// Halts until an interrupt, unless `woken` is true already. `woken` is evaluated with the interrupt flag clear, and HLT
+/// directly follows STI, so no interrupt between the two is lost.
 pub(crate) fn wait_unless(woken: &dyn Fn() -> bool) {
     x86_64::instructions::interrupts::disable();
     if woken() {
@@ -139,7 +143,7 @@ pub(crate) fn wait_unless(woken: &dyn Fn() -> bool) {
     }
 }
 
-/// Stops this CPU for good.
+/// Stops this CPU until it is reset.
 pub(crate) fn stop() -> ! {
     x86_64::instructions::interrupts::disable();
     loop {

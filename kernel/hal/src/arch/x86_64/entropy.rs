@@ -1,12 +1,12 @@
-//! Random bits from the processor (SDM volume 1, section 7.3.17).
+//! The processor's random number generator: RDSEED and RDRAND (SDM volume 1, section 7.3.17).
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _rdrand64_step, _rdseed64_step};
 
-/// How often an instruction that has no bits ready is tried again; Intel recommends ten for `RDRAND`, `RDSEED`
-/// may run dry for longer.
-const TRIES: usize = 100;
+/// Attempts per word before the generator counts as broken. Intel recommends ten for RDRAND; RDSEED may have no bits for
+/// longer.
+const MAX_ATTEMPTS: usize = 100;
 
-/// A word of hardware entropy, from `RDSEED` if there is one, else from `RDRAND`, else `None`.
+/// 64 random bits from RDSEED, else from RDRAND; `None` if the processor has neither or both fail.
 pub(crate) fn word() -> Option<u64> {
     let has_seed = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 18 != 0;
     let has_random = __cpuid(1).ecx & 1 << 30 != 0;
@@ -16,7 +16,7 @@ pub(crate) fn word() -> Option<u64> {
 }
 
 fn repeat(step: fn() -> Option<u64>) -> Option<u64> {
-    (0..TRIES).find_map(|_| step())
+    (0..MAX_ATTEMPTS).find_map(|_| step())
 }
 
 fn seed_step() -> Option<u64> {
@@ -25,7 +25,7 @@ fn seed_step() -> Option<u64> {
         _rdseed64_step(bits)
     }
     let mut bits = 0;
-    // SAFETY: called only if CPUID shows RDSEED.
+    // SAFETY: `word`, the only caller, calls this only if CPUID reports RDSEED.
     (unsafe { step(&mut bits) } == 1).then_some(bits)
 }
 
@@ -35,6 +35,6 @@ fn random_step() -> Option<u64> {
         _rdrand64_step(bits)
     }
     let mut bits = 0;
-    // SAFETY: called only if CPUID shows RDRAND.
+    // SAFETY: `word`, the only caller, calls this only if CPUID reports RDRAND.
     (unsafe { step(&mut bits) } == 1).then_some(bits)
 }

@@ -1,14 +1,8 @@
-//! Where the loader enters the kernel.
+//! The first instruction of the image.
 
 pub use super::stacks::{BOOT, STACK_TOP};
 
-use crate::boot::{self, Boot};
-use crate::platform;
-
-use super::processor::Processor;
-
-/// Defines `_start`, the entry point of the image, which prepares the processor and calls `$main`, a
-/// `fn(Boot) -> !`.
+/// Defines `_start`, the entry point of the image, which calls `$main`, a `fn(Boot) -> !`, once the hal is ready.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -17,7 +11,7 @@ macro_rules! entry {
         #[unsafe(naked)]
         extern "C" fn _start(_info: u64) -> ! {
             extern "C" fn start(info: u64) -> ! {
-                $main($crate::arch::entry::start(info))
+                $main($crate::boot::start(info))
             }
             core::arch::naked_asm!(
                 "lea rsp, [rip + {stack} + {top}]",
@@ -30,14 +24,4 @@ macro_rules! entry {
             )
         }
     };
-}
-
-/// Prepares the processor for its platform, then reads what the loader said.
-#[doc(hidden)]
-#[must_use]
-pub fn start(info: u64) -> Boot {
-    let info = boot::find(info);
-    platform::choose(info);
-    platform::current().enter(&Processor::first());
-    boot::init(info)
 }

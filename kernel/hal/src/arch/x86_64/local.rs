@@ -1,111 +1,115 @@
-//! What belongs to one CPU, found through the GS base.
+//! The CPU-local block, found through the GS base, and the software interrupt mask that it counts.
+//!
+//! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which assembly reads.
 
 use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-use crate::memory::Caches;
-use crate::thread::Thread;
+use super::preempt::{self, Hooks};
 
-/// A CPU's own data. Other CPUs do not touch it unless a field says so, so that relaxed atomics suffice: they only
-/// make it well-defined that an interrupt on the same CPU reads and writes it too.
+/// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it well-defined that an
+/// interrupt on the same CPU does so too.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Local {
-    /// Its own address, so that one load from the GS base finds it.
-    this: AtomicPtr<Self>,
+pub(crate) struct Header {
+    /// The block's own address, so that one load through the GS base finds it.
+    this: AtomicPtr<()>,
     /// How many times interrupts are masked.
     pub(crate) mask_depth: AtomicU32,
     /// Interrupt lines that were raised while masked, one bit each.
     pub(crate) pending: AtomicU32,
     /// The CPU's number.
-    pub(crate) number: AtomicU32,
-    /// An interrupt was handled since the last [`crate::interrupts::wait`].
-    pub(crate) woken: AtomicBool,
-    /// Somebody else is to run.
-    pub(crate) reschedule: AtomicBool,
-    /// Where the thread goes on that an interrupt has preempted.
+    number: u32,
+    /// Where a preempted thread resumes.
     pub(crate) resume: AtomicU64,
-    /// The thread that runs.
-    pub(crate) thread: AtomicPtr<Thread>,
-    /// What [`crate::cpus::PerCpu`] gives out on this CPU, and to whom it belongs.
-    pub(crate) own: AtomicPtr<()>,
-    pub(crate) owner: AtomicPtr<()>,
-    /// Free blocks of the heap.
-    pub(crate) caches: Caches,
 }
 
-/// Offset of the mask's depth, for assembly.
-pub(crate) const MASK_DEPTH: usize = offset_of!(Local, mask_depth);
-/// Offset of the pending lines.
-pub(crate) const PENDING: usize = offset_of!(Local, pending);
-/// Offset of the CPU's number.
-const NUMBER: usize = offset_of!(Local, number);
-/// Offset of where a preempted thread goes on.
-pub(crate) const RESUME: usize = offset_of!(Local, resume);
+/// Offset of [`Header::mask_depth`], for assembly.
+pub(super) const DEPTH: usize = offset_of!(Header, mask_depth);
+const NUMBER: usize = offset_of!(Header, number);
+/// Offset of [`Header::pending`], for assembly.
+pub(super) const PENDING: usize = offset_of!(Header, pending);
+/// Offset of [`Header::resume`], for assembly.
+pub(super) const RESUME: usize = offset_of!(Header, resume);
 
-impl Local {
-    /// For the CPU of this number; interrupts are masked until it is ready for them.
+impl Header {
+    /// The header for the CPU of this number. Interrupts are masked once, until the CPU is ready for them.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             this: AtomicPtr::new(ptr::null_mut()),
             mask_depth: AtomicU32::new(1),
             pending: AtomicU32::new(0),
-            number: AtomicU32::new(number),
-            woken: AtomicBool::new(false),
-            reschedule: AtomicBool::new(false),
+            number,
             resume: AtomicU64::new(0),
-            thread: AtomicPtr::new(ptr::null_mut()),
-            own: AtomicPtr::new(ptr::null_mut()),
-            owner: AtomicPtr::new(ptr::null_mut()),
-            caches: Caches::new(),
         }
-    }
-
-    /// Makes this the data of the CPU that calls.
-    pub(super) fn install(&'static self) {
-        GsBase::write(VirtAddr::new(self.place()));
-    }
-
-    /// As [`Self::install`], where the processor lets everybody do so (FSGSBASE).
-    pub(crate) fn install_unprivileged(&'static self) {
-        // SAFETY: the caller says that the processor has the instruction; nothing used the base before.
-        unsafe { asm!("wrgsbase {}", in(reg) self.place(), options(nostack, preserves_flags)) };
-    }
-
-    /// Where it is, from now on known to itself.
-    fn place(&'static self) -> u64 {
-        let address = ptr::from_ref(self).cast_mut();
-        self.this.store(address, Relaxed);
-        address.addr() as u64
     }
 }
 
-/// The first CPU's data.
-pub(super) static BOOT_CPU: Local = Local::new(0);
+/// A CPU-local block that a CPU can install.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base {
+    header: &'static Header,
+    address: u64,
+}
 
-/// The data of the CPU that runs this. The thread must not move to another CPU while it uses it: interrupts are
-/// masked.
+impl Base {
+    /// The base for a block that starts with its header.
+    ///
+    /// # Panics
+    ///
+    /// If the header is not at the start of the block.
+    pub(crate) fn new<T: Sync>(block: &'static T, header: fn(&'static T) -> &'static Header) -> Self {
+        let header = header(block);
+        let this = ptr::from_ref(block).cast_mut().cast::<()>();
+        assert!(ptr::addr_eq(header, this), "a CPU-local block starts with its header");
+        header.this.store(this, Relaxed);
+        Self { header, address: this.addr() as u64 }
+    }
+
+    /// The number of the CPU to which the block belongs.
+    pub(crate) const fn number(self) -> u32 {
+        self.header.number
+    }
+
+    /// Makes this the block of the CPU that calls (`IA32_GS_BASE`, which takes privilege).
+    pub(super) fn install(self) {
+        GsBase::write(VirtAddr::new(self.address));
+    }
+
+    /// As [`Self::install`], by the instruction that takes no privilege.
+    ///
+    /// # Safety
+    ///
+    /// The operating system must have enabled FSGSBASE.
+    pub(crate) unsafe fn install_unprivileged(self) {
+        // SAFETY: the instruction exists (contract). No code has used the GS base of this thread before: Linux starts
+        // threads of the process with base 0, and this is the first thing that each does.
+        unsafe { asm!("wrgsbase {}", in(reg) self.address, options(nostack, preserves_flags)) };
+    }
+}
+
+/// The CPU-local block of the CPU that runs this: the address that was given to [`Base::new`]. The thread must not move to
+/// another CPU while it uses the block: interrupts are masked.
 #[inline]
-pub(crate) fn current() -> &'static Local {
-    let this: *const Local;
-    // SAFETY: the GS base is the address of a `Local`, whose first field is its own address, before any code
-    // but the entry runs; nobody changes it.
+pub(crate) fn block() -> *const () {
+    let this: *const ();
+    // SAFETY: every CPU installs a `Base` before any other code runs on it, and nothing changes the GS base afterwards. So
+    // the load reads `Header::this`, the first field of the block.
     unsafe { asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly, preserves_flags)) };
-    // SAFETY: a `Local` lives for ever, and it is only ever shared.
-    unsafe { &*this }
+    this
 }
 
 /// The number of the CPU that runs this.
 #[inline]
 pub(crate) fn number() -> u32 {
     let number: u32;
-    // SAFETY: as in `current`.
+    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), of which this reads a field.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) number, offset = const NUMBER, options(nostack, readonly, preserves_flags));
     }
@@ -116,9 +120,39 @@ pub(crate) fn number() -> u32 {
 #[inline]
 pub(crate) fn mask_depth() -> u32 {
     let depth: u32;
-    // SAFETY: as in `current`.
+    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), of which this reads a field.
     unsafe {
-        asm!("mov {:e}, gs:[{offset}]", out(reg) depth, offset = const MASK_DEPTH, options(nostack, readonly, preserves_flags));
+        asm!("mov {:e}, gs:[{offset}]", out(reg) depth, offset = const DEPTH, options(nostack, readonly, preserves_flags));
     }
     depth
+}
+
+/// Adds one to the mask depth of this CPU.
+#[inline]
+pub(crate) fn mask() {
+    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose depth is an atomic that only
+    // this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU halfway.
+    unsafe { asm!("inc dword ptr gs:[{depth}]", depth = const DEPTH, options(nostack)) };
+}
+
+/// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
+/// [`Hooks::handle_pending`].
+#[inline]
+pub(crate) fn unmask<H: Hooks>() {
+    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose fields are atomics that only
+    // this CPU uses. If an interrupt moves the thread to another CPU between the first and the third instruction, the third
+    // reads the new CPU's lines: at worst the hook finds nothing to do.
+    unsafe {
+        asm!(
+            "dec dword ptr gs:[{depth}]",
+            "jnz 2f",
+            "cmp dword ptr gs:[{pending}], 0",
+            "jne {handle}",
+            "2:",
+            depth = const DEPTH,
+            pending = const PENDING,
+            handle = label { preempt::call_handle_pending::<H>() },
+            options(nostack),
+        );
+    }
 }

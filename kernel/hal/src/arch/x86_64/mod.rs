@@ -1,6 +1,8 @@
-//! 64-bit x86.
+//! 64-bit x86. `SDM` is Intel's Software Developer's Manual.
 
 pub(crate) mod context;
+pub(crate) mod copy;
+pub(crate) mod counter;
 pub(crate) mod cpu;
 pub(crate) mod entropy;
 pub mod entry;
@@ -11,6 +13,6 @@ pub(crate) mod processor;
 mod segments;
 pub(crate) mod stacks;
 pub(crate) mod startup;
+pub(crate) mod tlb;
 pub(crate) mod trap;
 mod trap_entry;
-pub(crate) mod tsc;

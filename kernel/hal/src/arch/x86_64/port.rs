@@ -1,30 +1,34 @@
-//! Device registers behind I/O ports.
+//! Device registers in the I/O port space.
+
+use core::marker::PhantomData;
 
 use x86_64::instructions::port::Port;
+use x86_64::structures::port::{PortRead, PortWrite};
 
-/// A byte-wide register of a device whose accesses cannot harm memory.
+/// A register of a device of `T` (8, 16 or 32 bits), whose accesses cannot affect memory.
 #[derive(Debug)]
-pub(crate) struct Register(u16);
+pub(crate) struct Register<T = u8>(u16, PhantomData<fn(T) -> T>);
 
-impl Register {
+impl<T: PortRead + PortWrite> Register<T> {
     /// The register at a port.
     ///
     /// # Safety
     ///
-    /// Nothing that is read from or written to the port may affect memory (no DMA, no reset of the machine).
+    /// No value that is read from or written to the port may make a device or the processor change memory that is in use
+    /// (by DMA, for instance). If there is no device at the port, that holds: writes are dropped.
     pub(crate) const unsafe fn new(port: u16) -> Self {
-        Self(port)
+        Self(port, PhantomData)
     }
 
     /// Reads the register.
-    pub(crate) fn read(&self) -> u8 {
-        // SAFETY: harmless by the promise made in `new`.
+    pub(crate) fn read(&self) -> T {
+        // SAFETY: reading this port cannot affect memory (contract of `new`).
         unsafe { Port::new(self.0).read() }
     }
 
     /// Writes the register.
-    pub(crate) fn write(&self, value: u8) {
-        // SAFETY: harmless by the promise made in `new`.
+    pub(crate) fn write(&self, value: T) {
+        // SAFETY: writing any value to this port cannot affect memory (contract of `new`).
         unsafe { Port::new(self.0).write(value) }
     }
 }

@@ -1,39 +1,51 @@
-//! Where an interrupt sends a thread that is to let another one run.
+//! Preemption: where an interrupt sends a thread that is to make way for another one.
 //!
-//! The thread comes here as if it had been called between two of its instructions, with interrupts masked. All its
+//! The thread gets here as if it had called [`entry`] between two of its instructions, with interrupts masked. All its
 //! registers are live; what lies below its stack pointer may be too (the red zone of the System V ABI). If its stack
 //! pointer is wrong, the first push faults and is reported like any other access.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::local::{MASK_DEPTH, PENDING, RESUME};
+use super::local::{DEPTH, PENDING, RESUME};
+
+/// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a parameter, so that
+/// the assembly below calls the functions directly.
+pub(crate) trait Hooks {
+    /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own stack with
+    /// interrupts masked once, and returns so.
+    extern "C" fn preempted();
+
+    /// Handles the pending lines after the last unmask. Called with interrupts unmasked, and returns so.
+    extern "C" fn handle_pending();
+}
 
 /// Bytes below the stack pointer that belong to the interrupted function.
 const RED_ZONE: usize = 128;
 
-/// Size of the area for FXSAVE.
-const LEGACY_SIZE: u32 = 512;
+/// Size of the FXSAVE area in bytes (SDM volume 1, section 10.5.1).
+const FXSAVE_SIZE: u32 = 512;
 
-/// Size of the area for the vector registers, a multiple of 64; with bit 0 set if XSAVE is to be used.
-static AREA: AtomicU32 = AtomicU32::new(LEGACY_SIZE);
+/// Size of the save area for the vector registers in bytes, a multiple of 64; bit 0 is set if XSAVE is used.
+static AREA: AtomicU32 = AtomicU32::new(FXSAVE_SIZE);
 
-/// Which registers XSAVE saves: bits of XCR0, of which those above the 32nd are not used.
+/// State components that XSAVE saves: the low half of XCR0 (SDM volume 1, section 13.1).
 static COMPONENTS: AtomicU32 = AtomicU32::new(0);
 
-/// Says how vector registers are saved: these of them, in `size` bytes, by XSAVE.
+/// Saves vector registers by XSAVE from now on: these components, in `size` bytes.
 pub(super) fn use_xsave(components: u32, size: u32) {
     COMPONENTS.store(components, Relaxed);
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
-/// The address to which an interrupt sends the thread.
-pub(crate) fn entry() -> u64 {
-    (preempt as *const ()).addr() as u64
+/// The address at which a preempted thread continues, after [`Header::resume`](super::local::Header::resume) of its CPU was
+/// set to where it was.
+pub(crate) fn entry<H: Hooks>() -> u64 {
+    (preempt::<H> as *const ()).addr() as u64
 }
 
-/// Pushes what a function may change, and points `rbp` at it, with [`restore`].
+/// Pushes the caller-saved registers and points `rbp` at them.
 macro_rules! save {
     () => {
         "push rbp
@@ -67,9 +79,9 @@ macro_rules! restore {
     };
 }
 
-/// Saves everything, lets others run, restores everything and goes on where the thread was.
+/// Saves all registers, calls [`Hooks::preempted`], restores all registers and returns to where the thread was.
 #[unsafe(naked)]
-unsafe extern "C" fn preempt() {
+unsafe extern "C" fn preempt<H: Hooks>() {
     naked_asm!(
         "lea rsp, [rsp - {red_zone}]",
         "push qword ptr gs:[{resume}]",
@@ -84,7 +96,7 @@ unsafe extern "C" fn preempt() {
         "and rsp, -64",
         "test ecx, 1",
         "jz 2f",
-        // XRSTOR wants a header that is zero where XSAVE does not write it.
+        // XRSTOR faults unless the header is zero where XSAVE does not write it (SDM volume 1, section 13.8).
         "xor eax, eax",
         "mov [rsp + 512], rax",
         "mov [rsp + 520], rax",
@@ -118,23 +130,31 @@ unsafe extern "C" fn preempt() {
         "jmp 4b",
         red_zone = const RED_ZONE,
         resume = const RESUME,
-        depth = const MASK_DEPTH,
+        depth = const DEPTH,
         pending = const PENDING,
         area = sym AREA,
         components = sym COMPONENTS,
-        preempted = sym crate::interrupts::preempted,
+        preempted = sym H::preempted,
     )
 }
 
-/// Calls [`crate::interrupts::handle_noted`] and keeps all registers, so that whoever calls this, seldom, need not save any.
+/// Calls [`Hooks::handle_pending`] and keeps all registers.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn noted() {
+unsafe extern "C" fn keep_registers<H: Hooks>() {
     naked_asm!(
         save!(),
         "and rsp, -16",
         "call {handle}",
         restore!(),
         "ret",
-        handle = sym crate::interrupts::handle_noted,
+        handle = sym H::handle_pending,
     )
+}
+
+/// Calls [`Hooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no register.
+#[inline]
+pub(super) fn call_handle_pending<H: Hooks>() {
+    // SAFETY: `keep_registers` preserves every register and aligns the stack itself. The compiler assumes that `asm!` without
+    // `nostack` may push, so nothing of the caller lies below the stack pointer.
+    unsafe { asm!("call {handle}", handle = sym keep_registers::<H>) };
 }

@@ -1,34 +1,34 @@
-//! What a CPU must have before kernel code runs on it.
+//! What a CPU needs before kernel code runs on it.
 
-use super::local::{self, Local};
+use super::local::Base;
 pub(crate) use super::segments::StackTops;
 use super::segments::{self, Table};
 use super::stacks::INTERRUPT_STACKS;
 use super::{cpu, trap};
 
-/// What belongs to a CPU.
+/// What belongs to one CPU.
 #[derive(Debug)]
 pub(crate) struct Processor {
-    /// Its own data.
-    pub(crate) local: &'static Local,
-    /// Its stacks for interrupts.
+    /// The CPU-local block.
+    pub(crate) local: Base,
+    /// The interrupt stacks.
     pub(crate) stacks: StackTops,
-    /// Its segment descriptors, of which a machine knows where those stacks are.
+    /// The segment descriptors, which refer to the interrupt stacks.
     pub(super) table: &'static Table,
 }
 
 impl Processor {
-    /// The first one.
-    pub(super) fn first() -> Self {
+    /// The first CPU, with static interrupt stacks.
+    pub(crate) fn first(local: Base) -> Self {
         let stacks = INTERRUPT_STACKS.each_ref().map(|stack| stack.top());
-        Self { local: &local::BOOT_CPU, stacks, table: segments::of_first(stacks) }
+        Self { local, stacks, table: segments::of_first(stacks) }
     }
 
-    /// Prepares the CPU that calls, by instructions that take privilege.
-    pub(crate) fn enter(&self) {
+    /// Prepares the CPU that calls, by privileged instructions. From here on its exceptions and interrupts go to `H`.
+    pub(crate) fn enter<H: trap::Handler>(&self) {
         self.local.install();
         self.table.install();
-        trap::load();
+        trap::load::<H>();
         cpu::init();
     }
 }

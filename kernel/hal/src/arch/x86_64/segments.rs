@@ -1,5 +1,5 @@
-//! Segment descriptors and the task state, of which 64-bit mode uses little: the code segment, and the stacks
-//! that interrupts switch to (SDM volume 3, chapter 8.7). Each CPU has its own.
+//! Segment descriptors (GDT) and the task state segment (TSS), of which 64-bit mode uses little: the code segment, and
+//! the interrupt stack table (IST). Each CPU has its own.
 
 use spin::Once;
 use x86_64::VirtAddr;
@@ -9,25 +9,25 @@ use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector
 use x86_64::structures::tss::TaskStateSegment;
 
 use super::stacks::InterruptStack;
-use crate::memory;
+use crate::fallible::{OutOfMemory, leak};
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
 static BOOT_TABLE: Once<Table> = Once::new();
 
-/// A descriptor table with the selectors of its code segment and its task state.
+/// A GDT with the selectors of its code segment and its TSS.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(super) struct Table {
     table: GlobalDescriptorTable,
     code: SegmentSelector,
     state: SegmentSelector,
 }
 
-/// The tops of a CPU's stacks for interrupts, in the order of [`InterruptStack`].
+/// The tops of a CPU's interrupt stacks, in the order of [`InterruptStack`].
 pub(crate) type StackTops = [u64; InterruptStack::COUNT];
 
 fn task_state(stacks: StackTops) -> TaskStateSegment {
     let mut task_state = TaskStateSegment::new();
-    // The table is packed: no reference into it is aligned.
+    // The structure is packed: its fields are assigned, never referenced.
     for (index, top) in stacks.into_iter().enumerate() {
         task_state.interrupt_stack_table[index] = VirtAddr::new(top);
     }
@@ -42,28 +42,30 @@ impl Table {
         Self { table, code, state }
     }
 
-    /// For another CPU than the first; `None` if there is no memory.
-    pub(crate) fn with_stacks(stacks: StackTops) -> Option<&'static Self> {
-        memory::leak(Self::new(memory::leak(task_state(stacks))?))
+    /// The GDT of a secondary CPU with these interrupt stacks.
+    pub(super) fn with_stacks(stacks: StackTops) -> Result<&'static Self, OutOfMemory> {
+        let task_state = leak(task_state(stacks)).ok_or(OutOfMemory)?;
+        leak(Self::new(task_state)).ok_or(OutOfMemory)
     }
 
-    /// Makes it the table of the CPU that calls, which no other may use.
-    pub(crate) fn install(&'static self) {
+    /// Loads the GDT and its TSS on the CPU that calls, to which they belong.
+    pub(super) fn install(&'static self) {
         self.table.load();
         // SAFETY: the selector is that of a 64-bit code segment in the table just loaded.
         unsafe { CS::set_reg(self.code) };
-        // SAFETY: 64-bit mode ignores the data segments; the null selector is valid for all of them.
+        // SAFETY: 64-bit mode ignores SS at privilege level 0, and the null selector is valid for it.
         unsafe { SS::set_reg(SegmentSelector::NULL) };
-        // SAFETY: as above.
+        // SAFETY: 64-bit mode ignores DS, and the null selector is valid for it.
         unsafe { DS::set_reg(SegmentSelector::NULL) };
-        // SAFETY: as above.
+        // SAFETY: 64-bit mode ignores ES, and the null selector is valid for it.
         unsafe { ES::set_reg(SegmentSelector::NULL) };
-        // SAFETY: the selector is that of the task state in the table just loaded, loaded once.
+        // SAFETY: the selector is that of the TSS in the GDT just loaded. Each CPU has a GDT and a TSS of its own and gets
+        // here once, so the TSS is not marked busy yet.
         unsafe { load_tss(self.state) };
     }
 }
 
-/// That of the first CPU, which needs no memory for it.
+/// The GDT of the first CPU, in static memory.
 pub(super) fn of_first(stacks: StackTops) -> &'static Table {
     let task_state = BOOT_TASK_STATE.call_once(|| task_state(stacks));
     BOOT_TABLE.call_once(|| Table::new(task_state))

@@ -1,27 +1,28 @@
-//! The kernel's own stacks: for each CPU one to start and to idle on, and those that the processor switches to by itself.
+//! The kernel's own stacks: for each CPU one to start and to idle on, and its interrupt stacks (IST).
 //!
-//! Interrupts and faults never run on the interrupted stack: application code keeps live data below its stack
-//! pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take a fault's frame.
+//! Interrupts and exceptions never run on the interrupted stack: application code keeps live data below its stack
+//! pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take an exception's frame.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::address::PAGE_SIZE;
-use hermit_interface::to_usize;
+use hermit_interface::{MAX_CPUS, to_usize};
 
 use super::segments::StackTops;
-use crate::memory::{OutOfMemory, map_kernel_stack, reserve_addresses};
+use super::startup::CpuResources;
+use crate::fallible::OutOfMemory;
 
 const GUARD: usize = to_usize(PAGE_SIZE);
 
-/// Room for the report of a fault, which formats text.
+/// Bytes of an interrupt stack: enough for the report of a fault, which formats text.
 pub(crate) const INTERRUPT_SIZE: usize = 16 << 10;
 
-/// Room for setting up memory, whose tables pass over the stack.
+/// Bytes of the boot stack: enough to set memory up, whose tables are moved by way of the stack.
 const BOOT_SIZE: usize = 32 << 10;
 
-/// A stack with a page below it that is unmapped once the page tables are the kernel's.
+/// A stack with a guard page below it, which is unmapped once the kernel has taken over the page tables.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Stack<const SIZE: usize> {
@@ -29,7 +30,8 @@ pub struct Stack<const SIZE: usize> {
     stack: UnsafeCell<[u8; SIZE]>,
 }
 
-// SAFETY: the memory is used by the processor alone, as a stack; Rust code never forms a reference to it.
+// SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its stack pointer;
+// no Rust code forms a reference to what is in it.
 unsafe impl<const SIZE: usize> Sync for Stack<SIZE> {}
 
 impl<const SIZE: usize> Stack<SIZE> {
@@ -55,73 +57,73 @@ pub const STACK_TOP: usize = size_of_val(&BOOT);
 #[doc(hidden)]
 pub static BOOT: Stack<BOOT_SIZE> = Stack::new();
 
-/// Which of [`INTERRUPT_STACKS`] an interrupt or exception uses.
+/// Index of an interrupt stack in [`INTERRUPT_STACKS`] and in the interrupt stack table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum InterruptStack {
-    /// Interrupts of devices.
+    /// Stack of interrupts.
     Device = 0,
-    /// Exceptions that a program can cause.
+    /// Stack of exceptions that a program can cause.
     Fault = 1,
-    /// A fault while a fault was being delivered.
+    /// Stack of double faults: exceptions while an exception was being delivered.
     DoubleFault = 2,
-    /// Non-maskable interrupts and machine checks.
+    /// Stack of non-maskable interrupts and machine checks.
     NonMaskable = 3,
 }
 
 impl InterruptStack {
-    /// How many there are.
+    /// Number of interrupt stacks of a CPU.
     pub(crate) const COUNT: usize = 4;
 }
 
-/// In the order of [`InterruptStack`].
-pub(crate) static INTERRUPT_STACKS: [Stack<INTERRUPT_SIZE>; InterruptStack::COUNT] =
+/// Interrupt stacks of the first CPU, in the order of [`InterruptStack`].
+pub(super) static INTERRUPT_STACKS: [Stack<INTERRUPT_SIZE>; InterruptStack::COUNT] =
     [const { Stack::new() }; InterruptStack::COUNT];
 
-/// Where a stack is.
+/// Addresses of a stack with its guard page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Address of the guard page, below which nothing belongs to the stack.
+    /// Address of the guard page; the stack starts one page above.
     pub(crate) guard: u64,
     /// The address just above the stack.
     pub(crate) top: u64,
 }
 
-/// The stacks of the first CPU.
+/// All kernel stacks of the first CPU.
 pub(crate) fn of_first() -> impl Iterator<Item = Extent> {
     INTERRUPT_STACKS.iter().map(Stack::extent).chain([BOOT.extent()])
 }
 
-/// Distance of the stacks of other CPUs from each other.
+/// Bytes from one stack of a secondary CPU to the next.
 const STRIDE: u64 = (GUARD + INTERRUPT_SIZE) as u64;
-/// Stacks of another CPU: the last one is that on which it starts and idles.
-const EACH: u64 = InterruptStack::COUNT as u64 + 1;
-/// Other CPUs.
-const OTHERS: u64 = 63;
+/// Stacks per secondary CPU: the interrupt stacks, and the one on which it starts and idles.
+const STACKS_PER_CPU: u64 = InterruptStack::COUNT as u64 + 1;
+/// Largest number of secondary CPUs.
+const MAX_SECONDARY: u64 = MAX_CPUS as u64 - 1;
 
-/// Where the stacks of other CPUs start; 0 until there are any.
+/// Address of the first stack of secondary CPUs; 0 until there are any.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The stacks of another CPU than the first.
+/// The stacks of a secondary CPU.
 #[derive(Debug)]
-pub(crate) struct Stacks {
-    /// For interrupts.
-    pub(crate) interrupts: StackTops,
-    /// To start and to idle on.
-    pub(crate) own: u64,
+pub(super) struct Stacks {
+    /// Tops of the interrupt stacks.
+    pub(super) interrupts: StackTops,
+    /// Top of the stack on which the CPU starts and idles.
+    pub(super) own: u64,
 }
 
 impl Stacks {
-    /// For CPU `number`, from 1 to 63. Called for one CPU after the other.
-    pub(crate) fn new(number: u32) -> Result<Self, OutOfMemory> {
+    /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other.
+    pub(super) fn new<R: CpuResources>(number: u32) -> Result<Self, OutOfMemory> {
         if START.load(Relaxed) == 0 {
-            START.store(reserve_addresses(STRIDE * EACH * OTHERS)?, Relaxed);
+            START.store(R::reserve_addresses(STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?, Relaxed);
         }
-        let first = START.load(Relaxed) + (u64::from(number) - 1) % OTHERS * EACH * STRIDE;
+        let first = START.load(Relaxed) + (u64::from(number) - 1) % MAX_SECONDARY * STACKS_PER_CPU * STRIDE;
         let mut tops = [0; InterruptStack::COUNT + 1];
         for (index, top) in tops.iter_mut().enumerate() {
             let guard = first + index as u64 * STRIDE;
-            map_kernel_stack(guard + PAGE_SIZE, STRIDE - PAGE_SIZE)?;
+            R::map_stack(guard + PAGE_SIZE, STRIDE - PAGE_SIZE)?;
             *top = guard + STRIDE;
         }
         let [device, fault, double_fault, non_maskable, own] = tops;
@@ -129,24 +131,27 @@ impl Stacks {
     }
 }
 
-/// The place of the stack to which an address belongs, its guard page included.
+/// The kernel stack to which an address belongs, its guard page included.
 fn find(address: u64) -> Option<Extent> {
-    let of_others = || {
+    let of_secondary = || {
         let start = START.load(Relaxed);
-        let offset =
-            address.checked_sub(start).filter(|&offset| start != 0 && offset < STRIDE * EACH * OTHERS)?;
+        let offset = address
+            .checked_sub(start)
+            .filter(|&offset| start != 0 && offset < STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?;
         let guard = start + offset / STRIDE * STRIDE;
         Some(Extent { guard, top: guard + STRIDE })
     };
-    of_first().find(|stack| (stack.guard..stack.top).contains(&address)).or_else(of_others)
+    of_first().find(|stack| (stack.guard..stack.top).contains(&address)).or_else(of_secondary)
 }
 
-/// Whether an address is in a stack itself.
+/// Whether an address is in a kernel stack, above its guard page.
 pub(crate) fn contains(address: u64) -> bool {
     find(address).is_some_and(|stack| address >= stack.guard + PAGE_SIZE)
 }
 
-/// Whether an address is in the page below a stack.
+/// Whether an address is in the guard page of a kernel stack.
 pub(crate) fn is_guard(address: u64) -> bool {
     find(address).is_some_and(|stack| address < stack.guard + PAGE_SIZE)
 }
+
+const _: () = assert!(STACK_TOP.is_multiple_of(GUARD), "the boot stack consists of whole pages");

@@ -1,40 +1,52 @@
-//! From real mode, in which a CPU other than the first starts, to the kernel.
+//! Secondary CPUs: what they need, and their way from real mode to the kernel.
 
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
-use spin::Once;
+use hermit_interface::MAX_CPUS;
 
-use super::local::{self, Local};
+use super::local::Base;
 use super::processor::Processor;
-use super::segments::{StackTops, Table};
+use super::segments::Table;
 use super::stacks::Stacks;
-use crate::memory::{self, StartPage, shootdown};
-use crate::platform;
+use crate::fallible::{OutOfMemory, leak};
 
-/// What a CPU needs when it starts.
+/// Memory that secondary CPUs need, from the layers above.
+pub(crate) trait CpuResources {
+    /// Reserves addresses, with no memory behind them, that are never given back.
+    fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory>;
+
+    /// Maps memory at reserved addresses for a kernel stack.
+    fn map_stack(address: u64, size: u64) -> Result<(), OutOfMemory>;
+
+    /// Allocates the CPU-local block of the CPU of this number.
+    fn local(number: u32) -> Result<Base, OutOfMemory>;
+}
+
+/// The function that each secondary CPU calls on its own stack.
+pub(crate) type Entry = fn(&'static Processor) -> !;
+
+/// What a secondary CPU finds when it starts.
 #[repr(C)]
 #[derive(Debug)]
 struct Start {
+    /// The stack pointer.
     stack: u64,
-    local: Local,
-    interrupts: StackTops,
-    table: &'static Table,
+    processor: Processor,
+    entry: Entry,
 }
 
-/// By CPU; null where there is none.
-static STARTS: [AtomicPtr<Start>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+/// What has been prepared, by CPU number; null where there is nothing.
+static STARTS: [AtomicPtr<Start>; MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CPUS];
 
-/// The next CPU's number: they take them in the order in which they get here.
+/// The next CPU's number: CPUs take their numbers in the order in which they get here.
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-static MAIN: Once<fn(u32) -> !> = Once::new();
-
-// A page that is copied to below 1 MiB and entered at its start, in real mode, with the code segment at the page. The
-// words at `hermit_start_table` and behind are filled in after copying.
+// The trampoline: a page that is copied to below 1 MiB and entered at its start, in real mode, with the code segment at the
+// page. The words from `hermit_start_table` on are filled in after copying.
 global_asm!(
     ".pushsection .rodata.hermit_start, \"a\", @progbits",
     ".balign 16",
@@ -63,8 +75,8 @@ global_asm!(
     "movq hermit_start_entry(%rip), %rax",
     "jmpq *%rax",
     ".balign 8",
-    // A code segment for 64-bit mode, as the processor wants one to jump into. It is marked as accessed, for the page is
-    // read-only and the processor would mark it.
+    // A 64-bit code segment for the far jump. Its accessed bit is set already, since the page is read-only and the
+    // processor would set the bit.
     "hermit_start_segments:",
     ".quad 0",
     ".quad 0x00209b0000000000",
@@ -101,89 +113,86 @@ unsafe extern "C" {
     static hermit_start_end: u8;
 }
 
-/// Offset of a label in the page.
+/// Physical addresses of trampolines lie below this: real mode reaches no more.
+pub(crate) const TRAMPOLINE_LIMIT: u64 = 1 << 20;
+
+/// Offset of a label in the trampoline.
 fn offset(label: *const u8) -> usize {
     label.addr() - (&raw const hermit_start).addr()
 }
 
-/// The page's contents at its place.
-fn page(place: &StartPage) -> [u8; 4096] {
+/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables whose root is at another.
+/// `None` if real mode cannot load that root, which has more than 32 bits.
+pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
+    let root = u32::try_from(root).ok()?;
     let mut page = [0; 4096];
     let size = offset(&raw const hermit_start_end);
-    // SAFETY: the labels delimit the code, which is shorter than a page.
+    // SAFETY: the labels are the start and the end of the code above, which is initialised, never written, and shorter
+    // than a page.
     let code = unsafe { core::slice::from_raw_parts(&raw const hermit_start, size) };
     page[..size].copy_from_slice(code);
     let mut put = |at: usize, value: &[u8]| page[at..at + value.len()].copy_from_slice(value);
     // The page lies below 1 MiB, so its addresses have 32 bits.
-    let address = |label: *const u8| (place.physical + offset(label) as u64).to_le_bytes();
+    let address = |label: *const u8| (physical + offset(label) as u64).to_le_bytes();
     put(offset(&raw const hermit_start_table) + 2, &address(&raw const hermit_start_segments)[..4]);
-    put(offset(&raw const hermit_start_root), &place.root.to_le_bytes());
+    put(offset(&raw const hermit_start_root), &root.to_le_bytes());
     put(offset(&raw const hermit_start_far), &address(&raw const hermit_start_long)[..4]);
     let entry = (enter as *const ()).addr() as u64;
     put(offset(&raw const hermit_start_entry), &entry.to_le_bytes());
-    page
+    Some(page)
 }
 
-/// Prepares CPUs with the numbers 1 to `count - 1`, which will call `main`. Returns for how many CPUs there was memory,
-/// the first one included.
-fn prepare(count: u32, main: fn(u32) -> !) -> u32 {
-    MAIN.call_once(|| main);
-    let mut prepared = 1;
-    for number in 1..count {
-        let Ok(stacks) = Stacks::new(number) else { break };
-        let Some(table) = Table::with_stacks(stacks.interrupts) else { break };
-        let start =
-            Start { stack: stacks.own, local: Local::new(number), interrupts: stacks.interrupts, table };
-        let Some(start) = memory::leak(start) else { break };
-        STARTS[number as usize % STARTS.len()].store(ptr::from_ref(start).cast_mut(), Relaxed);
-        prepared += 1;
-    }
-    prepared
+/// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was memory, the first
+/// one included.
+pub(crate) fn prepare<R: CpuResources>(count: u32, entry: Entry) -> u32 {
+    let numbers = (1..count).zip(STARTS.iter().skip(1));
+    let prepared = numbers.map_while(|(number, slot)| {
+        let start = prepare_one::<R>(number, entry).ok()?;
+        slot.store(ptr::from_ref(start).cast_mut(), Release);
+        Some(())
+    });
+    1 + u32::try_from(prepared.count()).unwrap_or_default()
 }
 
-/// Prepares to start CPUs in real mode. Returns the number of the page at which they start, and how many CPUs there will be
-/// then; `None` if none can be started.
-pub(crate) fn prepare_real_mode(count: u32, main: fn(u32) -> !) -> Option<(u8, u32)> {
-    let prepared = prepare(count, main);
-    // Real mode loads 32 bits of the page tables' address.
-    let place = memory::start_page(page).filter(|place| u32::try_from(place.root).is_ok())?;
-    let page = u8::try_from(place.physical >> 12).ok()?;
-    (prepared > 1).then_some((page, prepared))
+fn prepare_one<R: CpuResources>(number: u32, entry: Entry) -> Result<&'static Start, OutOfMemory> {
+    let stacks = Stacks::new::<R>(number)?;
+    let table = Table::with_stacks(stacks.interrupts)?;
+    let processor = Processor { local: R::local(number)?, stacks: stacks.interrupts, table };
+    leak(Start { stack: stacks.own, processor, entry }).ok_or(OutOfMemory)
 }
 
-/// How a CPU that is in 64-bit mode from the start is to begin.
+/// Registers with which a CPU that is in 64-bit mode already enters the kernel.
 #[derive(Debug)]
-pub(crate) struct Beginning {
-    /// Its first instruction.
+pub(crate) struct EntryState {
+    /// The instruction pointer.
     pub(crate) entry: u64,
-    /// The stack pointer, as after a call that never returns.
+    /// The stack pointer, as after a call whose return address is never used.
     pub(crate) stack: u64,
-    /// What the first argument's register holds.
+    /// The register of the first argument.
     pub(crate) argument: u64,
 }
 
-/// Prepares CPUs that are in 64-bit mode from the start: those with the numbers from 1 on, in their order.
-pub(crate) fn prepare_threads(count: u32, main: fn(u32) -> !) -> impl Iterator<Item = Beginning> {
-    let prepared = prepare(count, main);
-    let starts = STARTS.iter().take(prepared as usize).skip(1).map(|start| start.load(Relaxed));
-    starts.map(|start| {
-        // SAFETY: `prepare` has put a reference there that lives for ever.
-        let stack = unsafe { (*start).stack };
-        Beginning {
+/// Initial registers of the prepared CPUs, from number 1 on.
+pub(crate) fn entry_states() -> impl Iterator<Item = EntryState> {
+    STARTS.iter().skip(1).map_while(|slot| {
+        let start = slot.load(Acquire);
+        // SAFETY: the pointer is null or, stored by `prepare`, that of a value that is never freed nor written.
+        let stack = unsafe { start.as_ref() }?.stack;
+        Some(EntryState {
             entry: (started as *const ()).addr() as u64,
             stack: stack - size_of::<u64>() as u64,
             argument: start.addr() as u64,
-        }
+        })
     })
 }
 
-/// In 64-bit mode, without a stack: takes a number and what has been prepared for it.
+/// Where the trampoline ends, in 64-bit mode and without a stack: takes a number and what has been prepared for it.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
         "mov eax, 1",
         "lock xadd [rip + {next}], eax",
-        "cmp eax, 64",
+        "cmp eax, {max_cpus}",
         "jae 2f",
         "lea rcx, [rip + {starts}]",
         "mov rdi, [rcx + rax * 8]",
@@ -192,11 +201,12 @@ unsafe extern "C" fn enter() {
         "mov rsp, [rdi + {stack}]",
         "xor ebp, ebp",
         "call {started}",
-        // More CPUs came than have been prepared for.
+        // More CPUs have started than have been prepared for.
         "2:",
         "hlt",
         "jmp 2b",
         next = sym NEXT,
+        max_cpus = const MAX_CPUS,
         starts = sym STARTS,
         stack = const offset_of!(Start, stack),
         started = sym started,
@@ -204,14 +214,5 @@ unsafe extern "C" fn enter() {
 }
 
 extern "C" fn started(start: &'static Start) -> ! {
-    let platform = platform::current();
-    platform.enter(&Processor { local: &start.local, stacks: start.interrupts, table: start.table });
-    platform.init_cpu(local::number());
-    // From here on it is asked to forget mappings, and can answer.
-    shootdown::join();
-    platform.enable_interrupts();
-    match MAIN.get() {
-        Some(main) => main(local::number()),
-        None => platform.stop(),
-    }
+    (start.entry)(&start.processor)
 }

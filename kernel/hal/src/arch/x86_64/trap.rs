@@ -1,14 +1,9 @@
-//! What happens on exceptions and interrupts.
+//! Exceptions and interrupts: the interrupt descriptor table (IDT), and what their vectors and error codes mean.
 
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::{Entry, InterruptDescriptorTable};
-
-use crate::fault::{self, Fault, Kind};
-use crate::interrupts::{self, KICK, TIMER};
-use crate::memory::shootdown;
-use crate::{memory, platform};
 
 use super::cpu;
 use super::stacks::InterruptStack;
@@ -30,17 +25,17 @@ const ALIGNMENT: u64 = 17;
 const MACHINE_CHECK: u64 = 18;
 const SIMD: u64 = 19;
 
-/// Vector of interrupt line 0, the first of the lines that come from devices.
+/// Vector of interrupt line 0, the first of the device lines.
 pub(crate) const FIRST_LINE: u8 = hermit_interface::machine::FIRST_VECTOR;
 
-/// Vector of the CPU's own timer.
+/// Vector of the local APIC's timer.
 pub(crate) const TIMER_VECTOR: u8 = 64;
 
-/// Vector by which a CPU is told to look at its queue of threads.
-pub(crate) const KICK_VECTOR: u8 = 65;
+/// Vector of the reschedule IPI.
+pub(crate) const RESCHEDULE_VECTOR: u8 = 65;
 
-/// Vector by which a CPU is told to forget mappings.
-pub(crate) const FLUSH_VECTOR: u8 = 66;
+/// Vector of the TLB shootdown IPI.
+pub(crate) const TLB_VECTOR: u8 = 66;
 
 /// Vector of interrupts that went away before they could be delivered.
 pub(crate) const SPURIOUS_VECTOR: u8 = 255;
@@ -50,16 +45,79 @@ const PRESENT: u64 = 1 << 0;
 const WRITE: u64 = 1 << 1;
 const FETCH: u64 = 1 << 4;
 
-/// Bit of RFLAGS: a trap after each instruction (SDM volume 3, section 2.3).
+/// Trap flag of RFLAGS: a debug exception after each instruction (SDM volume 3, section 2.3).
 const TRAP_FLAG: u64 = 1 << 8;
+
+/// What the kernel does about exceptions and interrupts. The type is a parameter of [`load`], so that the entry stubs call the
+/// functions directly. All of them run on an interrupt stack with the interrupt flag clear.
+pub(crate) trait Handler {
+    /// A device raised an interrupt line.
+    fn device(line: u8, frame: &mut Frame);
+
+    /// The timer of this CPU expired.
+    fn timer(frame: &mut Frame);
+
+    /// Another CPU sent the reschedule IPI.
+    fn reschedule(frame: &mut Frame);
+
+    /// Another CPU sent the TLB shootdown IPI.
+    fn flush_tlb();
+
+    /// Whether another CPU sent a non-maskable interrupt to stop this one.
+    fn is_stopped() -> bool;
+
+    /// An exception was raised. Returns if the interrupted code can continue.
+    fn exception(exception: Exception, frame: &mut Frame);
+}
+
+/// The access that caused a page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultAccess {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch.
+    Execute,
+}
+
+/// An exception, in terms that do not depend on the architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exception {
+    /// A page fault.
+    Page {
+        /// The address that was accessed.
+        address: u64,
+        /// The access.
+        access: FaultAccess,
+        /// There is a page at the address, which does not allow the access.
+        is_present: bool,
+    },
+    /// An exception while another one was being delivered: the stack pointer is wrong, for instance.
+    Double,
+    /// An instruction that the processor does not have.
+    IllegalInstruction,
+    /// An arithmetic exception: integer division, or unmasked floating-point exception.
+    Arithmetic,
+    /// Another violation of the processor's rules.
+    Protection,
+    /// A misaligned access.
+    Alignment,
+    /// A breakpoint, or another debug exception.
+    Breakpoint,
+    /// A single step for a debugger outside of the machine: the code continues.
+    SingleStep,
+    /// Another exception, by its vector.
+    Other(u64),
+}
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
-/// Catches exceptions and interrupts from here on, on the CPU that calls.
-pub(super) fn load() {
+/// Loads the IDT on the CPU that calls: its exceptions and interrupts go to `H`. There is one `H` for all CPUs.
+pub(super) fn load<H: Handler>() {
     let table = TABLE.call_once(|| {
         let mut table = InterruptDescriptorTable::new();
-        for (vector, stub) in trap_entry::stubs() {
+        for (vector, stub) in trap_entry::stubs::<H>() {
             set(&mut table, vector, VirtAddr::from_ptr(stub as *const ()));
         }
         table
@@ -91,78 +149,56 @@ fn set(table: &mut InterruptDescriptorTable, vector: u8, stub: VirtAddr) {
 }
 
 fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
-    // SAFETY: the address is that of the vector's stub, which keeps to the processor's convention.
+    // SAFETY: the address is that of the vector's stub, which leaves the stack as IRETQ needs it: it pops the error code, which it
+    // has pushed itself where the processor pushes none.
     let options = unsafe { entry.set_handler_addr(stub) };
-    // SAFETY: the index is that of a stack in the task state; interrupts that can interrupt each other have
-    // different ones.
+    // SAFETY: the TSS of every CPU has a mapped stack at each index of `InterruptStack`. Interrupts run with the interrupt flag
+    // clear; the exceptions, double faults and non-maskable interrupts that can still interrupt them have stacks of their own.
     unsafe { options.set_stack_index(stack as u16) };
 }
 
-/// Called by the stubs with the interrupted code's registers.
-pub(super) extern "C" fn handle(frame: &mut Frame) {
+/// Called by the entry stubs with the interrupted code's registers.
+pub(super) extern "C" fn handle<H: Handler>(frame: &mut Frame) {
     let vector = frame.vector.to_le_bytes()[0];
     match vector {
         SPURIOUS_VECTOR => {}
-        TIMER_VECTOR => interrupts::raised(TIMER, frame),
-        KICK_VECTOR => interrupts::raised(KICK, frame),
-        FLUSH_VECTOR => {
-            platform::current().acknowledge(TIMER);
-            shootdown::serve();
-        }
-        FIRST_LINE.. => interrupts::raised(vector - FIRST_LINE, frame),
-        _ if frame.vector == NON_MASKABLE && fault::is_stopped() => cpu::stop(),
+        TIMER_VECTOR => H::timer(frame),
+        RESCHEDULE_VECTOR => H::reschedule(frame),
+        TLB_VECTOR => H::flush_tlb(),
+        FIRST_LINE.. => H::device(vector - FIRST_LINE, frame),
+        _ if frame.vector == NON_MASKABLE && H::is_stopped() => cpu::stop(),
         _ => {
-            interrupts::enter_exception();
-            exception(frame, Cr2::read_raw(), false);
-            interrupts::leave_exception(frame);
+            let exception = decode(frame, Cr2::read_raw());
+            H::exception(exception, frame);
         }
     }
 }
 
-/// Handles an exception; `address` is what a page fault is about, and `is_host_out` says whether it is one because the host has no
-/// memory. Returns if the interrupted code can go on.
-pub(crate) fn exception(frame: &mut Frame, address: u64, is_host_out: bool) {
-    if frame.vector == DEBUG && frame.rflags & TRAP_FLAG != 0 {
-        // A debugger outside of the machine steps by this flag, which is on the stack too if the step came to an interrupt
-        // or to a stack that grows. By the time that the flag is restored, the debugger may be gone.
-        frame.rflags &= !TRAP_FLAG;
-        return;
-    }
-    if frame.vector == PAGE_FAULT && is_host_out {
-        fault::report(&Fault { kind: Kind::NoHostMemory(address), frame: *frame });
-    }
-    if frame.vector == PAGE_FAULT
-        && frame.error & (PRESENT | FETCH) == 0
-        && memory::stack::extend(address).is_ok()
-    {
-        return;
-    }
-    fault::report(&Fault { kind: kind(frame, address), frame: *frame });
-}
-
-fn kind(frame: &Frame, address: u64) -> Kind {
+/// What the exception in `frame` means; `address` is the one that a page fault is about (CR2).
+pub(crate) fn decode(frame: &mut Frame, address: u64) -> Exception {
     match frame.vector {
-        DIVIDE_ERROR | X87 | SIMD => Kind::Arithmetic,
-        DEBUG | BREAKPOINT => Kind::Trap,
-        INVALID_OPCODE => Kind::IllegalInstruction,
-        PAGE_FAULT => page_fault(frame, address),
-        DOUBLE_FAULT if memory::stack::is_guard(frame.rsp) => Kind::StackOverflow,
-        STACK_SEGMENT | GENERAL_PROTECTION => Kind::Protection,
-        ALIGNMENT => Kind::Alignment,
-        vector => Kind::Other(vector),
-    }
-}
-
-fn page_fault(frame: &Frame, address: u64) -> Kind {
-    if memory::stack::is_guard(address) {
-        Kind::StackOverflow
-    } else if memory::stack::contains(address) && frame.error & PRESENT == 0 {
-        Kind::NoMemoryForStack
-    } else if frame.error & FETCH != 0 {
-        Kind::Execute(address)
-    } else if frame.error & WRITE != 0 {
-        Kind::Write(address)
-    } else {
-        Kind::Read(address)
+        DEBUG if frame.rflags & TRAP_FLAG != 0 => {
+            // A debugger outside of the machine steps by this flag, which is in the frame too if the step came to an interrupt
+            // or to a stack that grows. The debugger may be gone by the time that the frame is restored.
+            frame.rflags &= !TRAP_FLAG;
+            Exception::SingleStep
+        }
+        DIVIDE_ERROR | X87 | SIMD => Exception::Arithmetic,
+        DEBUG | BREAKPOINT => Exception::Breakpoint,
+        INVALID_OPCODE => Exception::IllegalInstruction,
+        PAGE_FAULT => {
+            let access = if frame.error & FETCH != 0 {
+                FaultAccess::Execute
+            } else if frame.error & WRITE != 0 {
+                FaultAccess::Write
+            } else {
+                FaultAccess::Read
+            };
+            Exception::Page { address, access, is_present: frame.error & PRESENT != 0 }
+        }
+        DOUBLE_FAULT => Exception::Double,
+        STACK_SEGMENT | GENERAL_PROTECTION => Exception::Protection,
+        ALIGNMENT => Exception::Alignment,
+        vector => Exception::Other(vector),
     }
 }

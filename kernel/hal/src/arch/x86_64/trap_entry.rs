@@ -1,42 +1,91 @@
-//! Where the processor enters the kernel on exceptions and interrupts.
+//! Entry stubs of exceptions and interrupts.
 //!
 //! Each vector has a stub that pushes its number (and a zero where the processor pushes no error code); the
-//! common part saves the general registers, which are all that kernel code uses, and calls [`super::trap`].
+//! common part saves the general-purpose registers, which are all that kernel code uses, and calls [`super::trap`].
 
 use core::arch::naked_asm;
 
-/// What lies on the stack while [`super::trap::handle`] runs, from the lowest address on.
+use super::trap::{self, Handler};
+
+/// The registers of interrupted code, as they lie on the stack while [`trap::handle`] runs, from the lowest address on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the registers' own names")]
 pub struct Frame {
-    pub r15: u64,
-    pub r14: u64,
-    pub r13: u64,
-    pub r12: u64,
-    pub r11: u64,
-    pub r10: u64,
-    pub r9: u64,
-    pub r8: u64,
-    pub rbp: u64,
-    pub rdi: u64,
-    pub rsi: u64,
-    pub rdx: u64,
-    pub rcx: u64,
-    pub rbx: u64,
-    pub rax: u64,
-    pub vector: u64,
-    pub error: u64,
-    pub rip: u64,
-    pub cs: u64,
-    pub rflags: u64,
-    pub rsp: u64,
-    pub ss: u64,
+    pub(crate) r15: u64,
+    pub(crate) r14: u64,
+    pub(crate) r13: u64,
+    pub(crate) r12: u64,
+    pub(crate) r11: u64,
+    pub(crate) r10: u64,
+    pub(crate) r9: u64,
+    pub(crate) r8: u64,
+    pub(crate) rbp: u64,
+    pub(crate) rdi: u64,
+    pub(crate) rsi: u64,
+    pub(crate) rdx: u64,
+    pub(crate) rcx: u64,
+    pub(crate) rbx: u64,
+    pub(crate) rax: u64,
+    pub(crate) vector: u64,
+    pub(crate) error: u64,
+    pub(crate) rip: u64,
+    pub(crate) cs: u64,
+    pub(crate) rflags: u64,
+    pub(crate) rsp: u64,
+    pub(crate) ss: u64,
 }
 
-/// Saves the registers, calls the handler, restores them and returns to the interrupted code.
+impl Frame {
+    /// Address of the instruction at which the code was interrupted.
+    #[must_use]
+    pub const fn instruction_pointer(&self) -> u64 {
+        self.rip
+    }
+
+    /// The stack pointer.
+    #[must_use]
+    pub const fn stack_pointer(&self) -> u64 {
+        self.rsp
+    }
+
+    /// The frame pointer, from which a backtrace starts.
+    #[must_use]
+    pub const fn frame_pointer(&self) -> u64 {
+        self.rbp
+    }
+
+    /// Number of the exception or interrupt.
+    #[must_use]
+    pub const fn vector(&self) -> u64 {
+        self.vector
+    }
+
+    /// Error code of the exception; 0 if it has none.
+    #[must_use]
+    pub const fn error_code(&self) -> u64 {
+        self.error
+    }
+
+    /// Names and values of the general-purpose registers, as a table of four columns.
+    #[must_use]
+    pub const fn registers(&self) -> [[(&'static str, u64); 4]; 4] {
+        [
+            [("rax", self.rax), ("rbx", self.rbx), ("rcx", self.rcx), ("rdx", self.rdx)],
+            [("rsi", self.rsi), ("rdi", self.rdi), ("rbp", self.rbp), ("rsp", self.rsp)],
+            [("r8 ", self.r8), ("r9 ", self.r9), ("r10", self.r10), ("r11", self.r11)],
+            [("r12", self.r12), ("r13", self.r13), ("r14", self.r14), ("r15", self.r15)],
+        ]
+    }
+
+    /// Makes the interrupted code continue at another address; returns the one at which it would have continued.
+    pub(crate) const fn redirect(&mut self, address: u64) -> u64 {
+        core::mem::replace(&mut self.rip, address)
+    }
+}
+
+/// Saves the registers, calls [`trap::handle`], restores them and returns to the interrupted code.
 #[unsafe(naked)]
-unsafe extern "C" fn common() {
+unsafe extern "C" fn common<H: Handler>() {
     naked_asm!(
         "cld",
         "push rax",
@@ -77,29 +126,29 @@ unsafe extern "C" fn common() {
         "pop rax",
         "add rsp, 16",
         "iretq",
-        handle = sym super::trap::handle,
+        handle = sym trap::handle::<H>,
     )
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn stub<const VECTOR: u8>() {
-    naked_asm!("push 0", "push {vector}", "jmp {common}", vector = const VECTOR, common = sym common)
+unsafe extern "C" fn stub<H: Handler, const VECTOR: u8>() {
+    naked_asm!("push 0", "push {vector}", "jmp {common}", vector = const VECTOR, common = sym common::<H>)
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn stub_with_error_code<const VECTOR: u8>() {
-    naked_asm!("push {vector}", "jmp {common}", vector = const VECTOR, common = sym common)
+unsafe extern "C" fn stub_with_error_code<H: Handler, const VECTOR: u8>() {
+    naked_asm!("push {vector}", "jmp {common}", vector = const VECTOR, common = sym common::<H>)
 }
 
 macro_rules! stubs {
     ($($stub:ident: $($vector:literal)*;)*) => {
-        [$($(($vector, $stub::<$vector> as unsafe extern "C" fn())),*),*]
+        [$($(($vector, $stub::<H, $vector> as unsafe extern "C" fn())),*),*]
     };
 }
 
-/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the lines of messages
-/// ([`crate::interrupts::MESSAGES`]), what CPUs tell each other, and the spurious interrupt.
-pub(super) fn stubs() -> [(u8, unsafe extern "C" fn()); 51] {
+/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the timer and the
+/// inter-processor interrupts, and the spurious interrupt.
+pub(super) fn stubs<H: Handler>() -> [(u8, unsafe extern "C" fn()); 51] {
     stubs! {
         stub: 0 1 2 3 4 5 6 7 9 16 18 19 20;
         stub_with_error_code: 8 10 11 12 13 14 17 21 29 30;

@@ -1,32 +1,34 @@
-//! The high-precision event timer (IA-PC HPET specification 1.0a), of which only the counter is used.
+//! The high-precision event timer (IA-PC HPET specification 1.0a), of which only the main counter is used.
 
 use hermit_interface::address::PAGE_SIZE;
 
-use super::reference::Reference;
-use crate::platform::cpus;
-use crate::platform::registers::Registers;
+use super::calibration::Reference;
+use crate::platform::native::register_page::RegisterPage;
+use crate::platform::native::smp;
 
 /// Register offsets, in 32-bit words.
 const PERIOD: usize = 1;
 const CONFIGURATION: usize = 0x10 / 4;
 const COUNTER: usize = 0xf0 / 4;
 
-/// The counter runs.
+/// Bit of the configuration register: the counter runs.
 const ENABLE: u32 = 1 << 0;
 
-/// Femtoseconds in a second; and the longest tick that the specification allows, in femtoseconds.
+/// Femtoseconds in a second.
 const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
-const LONGEST: u64 = 100_000_000;
+/// Longest period that the specification allows, in femtoseconds.
+const MAX_PERIOD: u64 = 100_000_000;
 
-static REGISTERS: Registers = Registers::new();
+static REGISTERS: RegisterPage = RegisterPage::new();
 
-/// The timer, if there is one, counting.
+/// Finds the timer by the firmware's tables, and starts its counter.
 pub(super) fn find() -> Option<Reference<impl Fn() -> u64>> {
-    let physical = cpus::machine()?.hpet.filter(|address| address.is_multiple_of(PAGE_SIZE))?;
-    // SAFETY: the firmware says that the timer is there, which does not affect memory.
+    let physical = smp::firmware()?.hpet.filter(|address| address.is_multiple_of(PAGE_SIZE))?;
+    // SAFETY: by the firmware's tables this is the page of the HPET, whose registers and interrupts do not affect memory. The
+    // address is that of a whole page.
     unsafe { REGISTERS.map(physical) }.ok()?;
     let period = u64::from(REGISTERS.read(PERIOD));
-    if period == 0 || period > LONGEST {
+    if period == 0 || period > MAX_PERIOD {
         return None;
     }
     REGISTERS.write(CONFIGURATION, ENABLE);

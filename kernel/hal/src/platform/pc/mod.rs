@@ -1,40 +1,42 @@
-//! The PC: serial port, interrupt controller, interval timer, real-time clock.
+//! The PC: 16550 serial port, 8259A interrupt controllers, 8254 timer, real-time clock.
 
+mod calibration;
 mod hpet;
 mod pic;
 mod pit;
-mod reference;
 mod rtc;
 mod serial;
 
-use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
-use x86_64::instructions::port::Port;
+use hermit_virtio::transport::pci::MsiMessage;
 
+use super::native::{self, Native, apic, kvm_clock};
 use crate::arch::cpu;
+use crate::arch::x86_64::port::Register;
 use crate::interrupts;
-
-use super::{Platform, apic};
+use crate::ops::{Console, HostClock, IrqChip, Platform, Power, TimeSource};
 
 const SERIAL_LINE: u8 = 4;
 
-/// Power-off of QEMU's machines: ACPI's PM1a control port and the value for "soft off".
-const POWER_OFF: (u16, u16) = (0x604, 0x2000);
+/// ACPI's PM1a control register, where QEMU's machines have it.
+const PM1A_CONTROL: Register<u16> = {
+    // SAFETY: the register only changes the power state.
+    unsafe { Register::new(0x604) }
+};
+
+/// Value of [`PM1A_CONTROL`] for soft off: `SLP_EN` with sleep type 0.
+const SOFT_OFF: u16 = 0x2000;
 
 /// A PC, or a virtual machine that looks like one.
 #[derive(Debug)]
-pub(crate) struct Pc;
+pub(super) struct Pc;
 
-impl Platform for Pc {
+impl Platform for Pc {}
+
+impl Native for Pc {}
+
+impl Console for Pc {
     fn init(&self) {
         serial::init();
-    }
-
-    fn init_interrupts(&self) {
-        if apic::find() {
-            apic::init(true);
-        }
-        pic::init();
-        pic::enable(SERIAL_LINE);
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -49,8 +51,18 @@ impl Platform for Pc {
         serial::has_input()
     }
 
-    fn listen(&self) {
-        serial::listen(true);
+    fn enable_interrupt(&self) {
+        serial::set_interrupt(true);
+    }
+}
+
+impl IrqChip for Pc {
+    fn init_irqs(&self) {
+        if apic::find() {
+            apic::init(true);
+        }
+        pic::init();
+        pic::enable(SERIAL_LINE);
     }
 
     fn enable_line(&self, line: u8) {
@@ -65,10 +77,10 @@ impl Platform for Pc {
         pic::acknowledge(line)
     }
 
-    fn interrupt(&self, line: u8) {
-        // The line stays quiet until somebody waits for input again; the input itself is read by them.
+    fn begin(&self, line: u8) {
+        // The serial port raises its line no more until a reader waits for input again; that reader takes the input.
         if line == SERIAL_LINE {
-            serial::listen(false);
+            serial::set_interrupt(false);
         }
     }
 
@@ -76,21 +88,29 @@ impl Platform for Pc {
         pic::enable(line);
     }
 
-    fn measure_tsc(&self) -> u64 {
-        reference::measure_tsc()
+    fn msi_message(&self, line: u8) -> Option<MsiMessage> {
+        Some(apic::msi_message(line))
+    }
+}
+
+impl TimeSource for Pc {
+    fn host_clock(&self) -> Option<HostClock> {
+        kvm_clock::reading()
     }
 
-    fn wall_clock(&self) -> u64 {
+    fn measure_counter(&self) -> u64 {
+        calibration::measure_tsc()
+    }
+
+    fn real_time_clock(&self) -> u64 {
         rtc::read()
     }
+}
 
+impl Power for Pc {
     fn exit(&self, status: u8) -> ! {
-        // SAFETY: the port ends up in a file of the monitor, or nothing listens.
-        unsafe { Port::new(STATUS_PORT).write(status) };
-        // SAFETY: ends the machine, or nothing listens.
-        unsafe { Port::new(QUIT_PORT).write(0_u8) };
-        // SAFETY: as above.
-        unsafe { Port::new(POWER_OFF.0).write(POWER_OFF.1) };
+        native::exit(status);
+        PM1A_CONTROL.write(SOFT_OFF);
         cpu::stop()
     }
 }

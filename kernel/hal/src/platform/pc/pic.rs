@@ -1,72 +1,74 @@
-//! The pair of interrupt controllers of the PC (Intel 8259A data sheet).
+//! The pair of interrupt controllers of the PC, master and slave (Intel 8259A data sheet).
 
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::arch::port::Register;
-use crate::arch::trap::FIRST_LINE;
+use crate::arch::x86_64::port::Register;
+use crate::arch::x86_64::trap::FIRST_LINE;
 
 /// A register of the controllers.
 const fn register(port: u16) -> Register {
-    // SAFETY: the controllers do no DMA.
+    // SAFETY: the controllers do no DMA, so no access affects memory.
     unsafe { Register::new(port) }
 }
 
-const MAIN_COMMAND: Register = register(0x20);
-const MAIN_DATA: Register = register(0x21);
-const SECOND_COMMAND: Register = register(0xa0);
-const SECOND_DATA: Register = register(0xa1);
+const MASTER_COMMAND: Register = register(0x20);
+const MASTER_DATA: Register = register(0x21);
+const SLAVE_COMMAND: Register = register(0xa0);
+const SLAVE_DATA: Register = register(0xa1);
 
-/// Initialisation in four words follows.
+/// ICW1: initialisation, with four words.
 const INITIALISE: u8 = 0x11;
-/// Plain 8086 mode: interrupts are ended by command.
+/// ICW4: 8086 mode, interrupts are ended by command (no automatic EOI).
 const MODE: u8 = 0x01;
-/// The second controller hangs on line 2 of the main one.
-const SECOND_LINE: u8 = 2;
+/// Line of the master to which the slave is connected.
+const SLAVE_LINE: u8 = 2;
+/// OCW3: the next read returns the in-service register.
 const READ_IN_SERVICE: u8 = 0x0b;
+/// OCW2: non-specific end of interrupt.
 const END_OF_INTERRUPT: u8 = 0x20;
-/// A line that goes away before it is served shows up as the last one of its controller.
+/// Line of a controller as which it reports a spurious interrupt: one that went away before it was acknowledged.
 const SPURIOUS: u8 = 7;
 
-/// The lines that are let through.
-static ENABLED: AtomicU16 = AtomicU16::new(1 << SECOND_LINE);
+/// The unmasked lines, one bit each.
+static ENABLED: AtomicU16 = AtomicU16::new(1 << SLAVE_LINE);
 
-/// Gives the lines their vectors and lets none through.
+/// Gives the lines their vectors and masks all of them.
 pub(super) fn init() {
-    MAIN_COMMAND.write(INITIALISE);
-    SECOND_COMMAND.write(INITIALISE);
-    MAIN_DATA.write(FIRST_LINE);
-    SECOND_DATA.write(FIRST_LINE + 8);
-    MAIN_DATA.write(1 << SECOND_LINE);
-    SECOND_DATA.write(SECOND_LINE);
-    MAIN_DATA.write(MODE);
-    SECOND_DATA.write(MODE);
+    MASTER_COMMAND.write(INITIALISE);
+    SLAVE_COMMAND.write(INITIALISE);
+    MASTER_DATA.write(FIRST_LINE);
+    SLAVE_DATA.write(FIRST_LINE + 8);
+    MASTER_DATA.write(1 << SLAVE_LINE);
+    SLAVE_DATA.write(SLAVE_LINE);
+    MASTER_DATA.write(MODE);
+    SLAVE_DATA.write(MODE);
     write_mask();
 }
 
-/// Lets a line through. What it was raised for meanwhile comes now.
+/// Unmasks a line. An interrupt that it was raised for meanwhile is delivered now.
 pub(super) fn enable(line: u8) {
     ENABLED.fetch_or(bit(line), Relaxed);
     write_mask();
 }
 
-/// Ends an interrupt, and does not let its line through until it is enabled again: a device may keep it raised until its
-/// driver has run, which may be late. `false` if it was spurious.
+/// Acknowledges an interrupt and masks its line until [`enable`]: a device may keep the line raised until its driver has run,
+/// which may be late. `false` if the interrupt was spurious.
 pub(super) fn acknowledge(line: u8) -> bool {
-    let is_second = line >= 8;
-    if line & 7 == SPURIOUS && !is_in_service(is_second) {
-        if is_second {
-            // The main controller does not know.
-            MAIN_COMMAND.write(END_OF_INTERRUPT);
+    let is_slave = line >= 8;
+    if line & 7 == SPURIOUS && !is_in_service(is_slave) {
+        if is_slave {
+            // For the master it was a real interrupt of the slave.
+            MASTER_COMMAND.write(END_OF_INTERRUPT);
         }
         return false;
     }
     ENABLED.fetch_and(!bit(line), Relaxed);
     write_mask();
-    if is_second {
-        SECOND_COMMAND.write(END_OF_INTERRUPT);
+    if is_slave {
+        SLAVE_COMMAND.write(END_OF_INTERRUPT);
     }
-    MAIN_COMMAND.write(END_OF_INTERRUPT);
+    MASTER_COMMAND.write(END_OF_INTERRUPT);
     true
 }
 
@@ -74,20 +76,21 @@ fn bit(line: u8) -> u16 {
     1_u16.checked_shl(line.into()).unwrap_or_default()
 }
 
-/// Whether a controller's last line is being served.
-fn is_in_service(is_second: bool) -> bool {
-    let command = if is_second { &SECOND_COMMAND } else { &MAIN_COMMAND };
+/// Whether the last line of a controller is in service.
+fn is_in_service(is_slave: bool) -> bool {
+    let command = if is_slave { &SLAVE_COMMAND } else { &MASTER_COMMAND };
     command.write(READ_IN_SERVICE);
     command.read() & 1 << SPURIOUS != 0
 }
 
-/// Tells the controllers which lines are let through. An interrupt in between changes that and does the same.
+/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write masks too in between, so the value is compared
+/// afterwards.
 fn write_mask() {
     loop {
         let enabled = ENABLED.load(Relaxed);
-        let [main, second] = (!enabled).to_le_bytes();
-        MAIN_DATA.write(main);
-        SECOND_DATA.write(second);
+        let [master, slave] = (!enabled).to_le_bytes();
+        MASTER_DATA.write(master);
+        SLAVE_DATA.write(slave);
         if enabled == ENABLED.load(Relaxed) {
             return;
         }

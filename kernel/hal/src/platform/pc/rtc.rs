@@ -2,11 +2,11 @@
 
 use hermit_clock::Date;
 
-use crate::arch::port::Register;
+use crate::arch::x86_64::port::Register;
 
 /// A register of the clock.
 const fn clock(port: u16) -> Register {
-    // SAFETY: the clock does no DMA.
+    // SAFETY: the clock does no DMA, so no access affects memory.
     unsafe { Register::new(port) }
 }
 
@@ -21,7 +21,7 @@ const MONTH: u8 = 0x08;
 const YEAR: u8 = 0x09;
 const STATUS_A: u8 = 0x0a;
 const STATUS_B: u8 = 0x0b;
-/// Where QEMU and most firmware keep the century.
+/// Register in which QEMU and most firmware keep the century.
 const CENTURY: u8 = 0x32;
 
 const UPDATE_IN_PROGRESS: u8 = 1 << 7;
@@ -33,9 +33,9 @@ fn register(index: u8) -> u8 {
     VALUE.read()
 }
 
-/// Seconds since 1970 (UTC).
+/// Reads the clock: seconds since 1970 (UTC).
 pub(super) fn read() -> u64 {
-    // The registers change while they are read; two equal readings are right.
+    // The registers may be updated while they are read: two equal readings in a row are consistent.
     let mut last = registers();
     loop {
         let now = registers();

@@ -1,4 +1,4 @@
-//! CPUs that are threads: waking and interrupting each other, and their timers.
+//! CPUs that are threads of Linux: their lines, how they wait and wake each other, and their timers.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -15,40 +15,53 @@ use crate::interrupts::{self, DEFERRED_BIT, TIMER};
 /// The page of the CPUs.
 static CPUS: Once<&'static Cpus> = Once::new();
 
-/// No moment.
+static COUNT: Once<u32> = Once::new();
+
+/// A deadline that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// When the timer of each CPU is to expire for which Linux has not been asked yet. Only its CPU uses it.
+/// Deadline of each CPU's timer while Linux's timer is not set for it yet. Only the CPU itself uses it.
 static DEADLINES: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(NEVER) }; MAX_CPUS];
 
-/// How long, in nanoseconds, a CPU with nothing to do looks for something before it sleeps; each CPU's own.
-static LOOKING_TIMES: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
+/// Halt-polling interval of each CPU, in nanoseconds: how long an idle CPU polls for interrupts before it sleeps. Only the CPU
+/// itself uses it.
+static POLL_INTERVALS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
-/// The shortest and the longest of those times, but for none.
-const LEAST_LOOKING: u64 = 5_000;
-const MOST_LOOKING: u64 = 40_000;
+/// Shortest halt-polling interval except for 0, in nanoseconds.
+const MIN_POLL_NS: u64 = 5_000;
+/// Longest halt-polling interval, in nanoseconds.
+const MAX_POLL_NS: u64 = 40_000;
 
-/// Says where the CPUs are.
+/// Sets the page of the CPUs.
 pub(super) fn init(cpus: &'static Cpus) {
     CPUS.call_once(|| cpus);
+}
+
+/// Sets the number of CPUs; 0 means that it is unknown.
+pub(super) fn set_count(count: u32) {
+    COUNT.call_once(|| count.max(1));
+}
+
+/// Number of CPUs.
+pub(super) fn count() -> u32 {
+    COUNT.get().copied().unwrap_or(1)
 }
 
 fn cpu(number: u32) -> Option<&'static Cpu> {
     CPUS.get()?.get(number as usize)
 }
 
-/// The lines that were raised on this CPU, a bit each; they are not any more. It does not go to sleep before it has looked
-/// again.
+/// Takes the lines that were raised on this CPU, one bit each, and marks the CPU as busy: it checks again before it sleeps.
 pub(super) fn take_raised(number: u32) -> u32 {
     let Some(cpu) = cpu(number) else { return 0 };
     cpu.idle.store(BUSY, SeqCst);
     cpu.raised.swap(0, SeqCst)
 }
 
-/// Raises a line on another CPU.
+/// Raises a line on another CPU, and wakes or interrupts it.
 pub(super) fn raise(number: u32, line: u8) {
     let Some(cpu) = cpu(number) else { return };
-    // Who has raised the first line also tells it.
+    // The CPU is notified by the first line that is raised: others become visible to it at the same time.
     if cpu.raised.fetch_or(1 << line, SeqCst) != 0 {
         return;
     }
@@ -60,12 +73,12 @@ pub(super) fn raise(number: u32, line: u8) {
 }
 
 fn interrupt(cpu: &Cpu) {
-    // The identifier of a process is that of its first thread.
+    // The process has the identifier of its first thread.
     let process = self::cpu(0).map_or(0, |first| first.thread.load(Relaxed));
     linux::interrupt(process, cpu.thread.load(Relaxed));
 }
 
-/// Interrupts all other CPUs that have been started, whatever they do.
+/// Interrupts all other CPUs that have been started, whether or not they mask interrupts.
 pub(super) fn interrupt_others() {
     let others = |(number, cpu): &(u32, &Cpu)| {
         *number != local::number() && (*number == 0 || cpu.started.load(Relaxed) != 0)
@@ -74,13 +87,13 @@ pub(super) fn interrupt_others() {
     all.filter(others).for_each(|(_, cpu)| interrupt(cpu));
 }
 
-/// Starts all CPUs but the first.
-pub(super) fn start_others(count: u32, main: fn(u32) -> !) {
-    for (number, beginning) in (1..).zip(startup::prepare_threads(count, main)) {
+/// Starts the CPUs that have been prepared.
+pub(super) fn start_secondary() {
+    for (number, state) in (1..).zip(startup::entry_states()) {
         let Some(cpu) = cpu(number) else { return };
-        cpu.entry.store(beginning.entry, Relaxed);
-        cpu.stack.store(beginning.stack, Relaxed);
-        cpu.argument.store(beginning.argument, Relaxed);
+        cpu.entry.store(state.entry, Relaxed);
+        cpu.stack.store(state.stack, Relaxed);
+        cpu.argument.store(state.argument, Relaxed);
         cpu.started.store(1, Release);
         linux::wake(&cpu.started);
     }
@@ -90,66 +103,67 @@ fn deadline() -> &'static AtomicU64 {
     &DEADLINES[local::number() as usize % DEADLINES.len()]
 }
 
-fn looking_time() -> &'static AtomicU64 {
-    &LOOKING_TIMES[local::number() as usize % LOOKING_TIMES.len()]
+fn poll_interval() -> &'static AtomicU64 {
+    &POLL_INTERVALS[local::number() as usize % POLL_INTERVALS.len()]
 }
 
-/// Sets this CPU's timer. Linux is asked when a thread is about to run, for a CPU that has nothing to do waits only so
-/// long.
-pub(super) fn set_timer(nanoseconds: u64) {
-    deadline().store(clock::monotonic().saturating_add(nanoseconds), Relaxed);
-    interrupts::note(DEFERRED_BIT);
+/// Sets this CPU's timer. Linux's timer is set when a thread is about to run ([`arm_timer`]): an idle CPU waits no longer than
+/// until the deadline, and needs none.
+pub(super) fn set_timer(timeout_ns: u64) {
+    deadline().store(clock::monotonic().saturating_add(timeout_ns), Relaxed);
+    interrupts::set_pending(DEFERRED_BIT);
 }
 
-/// Asks Linux for what [`set_timer`] has put off.
+/// Sets Linux's timer if [`set_timer`] has deferred it.
 pub(super) fn arm_timer() {
-    let moment = deadline().swap(NEVER, Relaxed);
-    if moment != NEVER
+    let end = deadline().swap(NEVER, Relaxed);
+    if end != NEVER
         && let Some(cpu) = cpu(local::number())
     {
-        let left = moment.saturating_sub(clock::monotonic()).max(1);
-        linux::set_timer(cpu.timer.load(Relaxed), left);
+        let timeout_ns = end.saturating_sub(clock::monotonic()).max(1);
+        linux::set_timer(cpu.timer.load(Relaxed), timeout_ns);
     }
 }
 
-/// Waits for an interrupt, or until the timer expires. What [`set_timer`] has put off stays so: nobody but the idle thread
-/// has run.
+/// Waits for an interrupt or the timer's deadline, unless `woken` returns true. A deferred timer stays deferred: no thread but
+/// the idle one has run.
 pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     let Some(cpu) = cpu(local::number()) else { return };
-    let is_told = || woken() || cpu.raised.load(SeqCst) != 0;
+    let is_woken = || woken() || cpu.raised.load(SeqCst) != 0;
     let start = clock::monotonic();
     let end = deadline().load(Relaxed);
     cpu.idle.store(LOOKING, SeqCst);
-    let look = looking_time();
-    let looked_until = end.min(start.saturating_add(look.load(Relaxed)));
-    while !is_told() && clock::monotonic() < looked_until {
+    let interval = poll_interval();
+    let poll_end = end.min(start.saturating_add(interval.load(Relaxed)));
+    while !is_woken() && clock::monotonic() < poll_end {
         core::hint::spin_loop();
     }
     let sleeps = cpu.idle.compare_exchange(LOOKING, WAITING, SeqCst, SeqCst).is_ok();
-    let mut is_over = false;
-    if sleeps && !is_told() {
-        let left = (end != NEVER).then(|| end.saturating_sub(clock::monotonic()));
-        is_over = left == Some(0) || linux::wait(&cpu.idle, WAITING, left) == Wait::TimedOut;
-        let slept = clock::monotonic().saturating_sub(start);
-        look.store(next_looking_time(look.load(Relaxed), slept, is_over), Relaxed);
+    let mut has_expired = false;
+    if sleeps && !is_woken() {
+        let timeout_ns = (end != NEVER).then(|| end.saturating_sub(clock::monotonic()));
+        has_expired = timeout_ns == Some(0) || linux::wait(&cpu.idle, WAITING, timeout_ns) == Wait::TimedOut;
+        let slept_ns = clock::monotonic().saturating_sub(start);
+        interval.store(next_poll_interval(interval.load(Relaxed), slept_ns, has_expired), Relaxed);
     }
-    interrupts::note(take_raised(local::number()));
-    if is_over {
+    interrupts::set_pending(take_raised(local::number()));
+    if has_expired {
         deadline().store(NEVER, Relaxed);
-        interrupts::note(1 << TIMER);
+        interrupts::set_pending(1 << TIMER);
     }
 }
 
-/// How long to look next time, when a CPU has slept so long in spite of having looked. Waking up costs several microseconds; so
-/// whoever is woken soon had better not sleep. A CPU that was not stays off the host's processor at once.
-const fn next_looking_time(look: u64, slept: u64, is_over: bool) -> u64 {
-    if is_over || slept > MOST_LOOKING {
+/// The next halt-polling interval of a CPU that has polled for `interval` and slept nevertheless (as `halt_poll_ns` of KVM). Waking
+/// a thread costs several microseconds, so a CPU that was woken soon polls longer. A CPU that slept long stops polling at once
+/// and leaves the host's processor to others.
+const fn next_poll_interval(interval: u64, slept_ns: u64, has_expired: bool) -> u64 {
+    if has_expired || slept_ns > MAX_POLL_NS {
         0
-    } else if look == 0 {
-        LEAST_LOOKING
-    } else if look < MOST_LOOKING / 2 {
-        2 * look
+    } else if interval == 0 {
+        MIN_POLL_NS
+    } else if interval < MAX_POLL_NS / 2 {
+        2 * interval
     } else {
-        MOST_LOOKING
+        MAX_POLL_NS
     }
 }

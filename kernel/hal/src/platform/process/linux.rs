@@ -1,6 +1,7 @@
-//! The system calls of Linux that a kernel in a process makes (`hermit_interface::process`), and no others.
+//! The system calls of Linux that the kernel makes in a process: those that `hermit_interface::process` allows, and no others.
 
 use core::arch::asm;
+use core::sync::atomic::AtomicU32;
 
 use hermit_interface::process::{CALL, INTERRUPT, MEMORY, memory_offset};
 use hermit_paging::Access;
@@ -22,51 +23,48 @@ mod number {
     pub(super) const TGKILL: u64 = 234;
 }
 
-/// Operations of `futex`, for memory that processes share.
+/// Operations of `futex`, without `FUTEX_PRIVATE_FLAG`: uhyve shares the memory.
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
 
-/// The error that says that a time has passed.
-const TIMED_OUT: i64 = -110;
+/// Results of system calls that fail: negated error numbers.
+const ETIMEDOUT: i64 = -110;
+const ENOMEM: i64 = -12;
+const EINTR: i64 = -4;
 
-/// Flags of `mmap`: in memory that processes share, at this address, with the pages there at once.
-const SHARED: u64 = 0x01;
-const FIXED: u64 = 0x10;
-const POPULATE: u64 = 0x8000;
+/// Flags of `mmap`.
+const MAP_SHARED: u64 = 0x01;
+const MAP_FIXED: u64 = 0x10;
+const MAP_POPULATE: u64 = 0x8000;
 
-/// More than that is not filled at once: it may never be used.
-const FILLED: u64 = 64 << 10;
+/// Largest mapping in bytes whose pages are allocated at once: the pages of a larger one may never be used.
+const MAX_POPULATED: u64 = 64 << 10;
 
-/// Unblocks signals (`rt_sigprocmask`).
-const UNBLOCK: u64 = 1;
+/// `SIG_UNBLOCK` of `rt_sigprocmask`.
+const SIG_UNBLOCK: u64 = 1;
 
-/// The size of a set of signals in bytes.
-const SIGNALS_SIZE: u64 = 8;
+/// Size of a signal set in bytes.
+const SIGNAL_SET_SIZE: u64 = 8;
 
-/// A system call failed.
+/// Why a system call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
-    /// Linux has no memory, or allows no more of something (`ENOMEM`).
+pub(super) enum LinuxError {
+    /// Linux has no memory, or a limit is reached (`ENOMEM`).
     NoMemory,
-    /// For another reason.
+    /// Another error.
     Other,
 }
-
-/// That error.
-const NO_MEMORY: i64 = -12;
-
-/// The error that says that a signal was handled instead (`EINTR`).
-const INTERRUPTED: i64 = -4;
 
 /// Makes a system call; the result is negative if it failed.
 ///
 /// # Safety
 ///
-/// What the call does to memory must be sound.
+/// With these arguments the call must change no memory and no mapping that Rust code relies on.
 #[inline]
 unsafe fn call(number: u64, [first, second, third, fourth, fifth, sixth]: [u64; 6]) -> i64 {
     let result: i64;
-    // SAFETY: the caller's promise; Linux keeps all other registers, and does not use the stack.
+    // SAFETY: the call changes nothing that Rust code relies on (contract). By its ABI Linux changes RAX, RCX and R11 and keeps all
+    // other registers, and does not write to the stack.
     unsafe {
         asm!(
             "syscall",
@@ -85,16 +83,16 @@ unsafe fn call(number: u64, [first, second, third, fourth, fifth, sixth]: [u64; 
     result
 }
 
-const fn checked(result: i64) -> Result<(), Failed> {
+const fn checked(result: i64) -> Result<(), LinuxError> {
     match result {
         0.. => Ok(()),
-        NO_MEMORY => Err(Failed::NoMemory),
-        _ => Err(Failed::Other),
+        ENOMEM => Err(LinuxError::NoMemory),
+        _ => Err(LinuxError::Other),
     }
 }
 
-/// The bits of `mmap` and `mprotect` for an access: reading, writing, executing.
-const fn bits(access: Access) -> u64 {
+/// `PROT_READ`, `PROT_WRITE` and `PROT_EXEC` for an access.
+const fn protection(access: Access) -> u64 {
     match access {
         Access::None => 0,
         Access::Read => 1,
@@ -103,29 +101,32 @@ const fn bits(access: Access) -> u64 {
     }
 }
 
-/// Asks the hypervisor (`hermit_interface::process::CALL`).
-pub(super) fn ask(arguments: [u64; 6]) -> u64 {
+/// Makes a call of uhyve (`hermit_interface::process::CALL`).
+pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
     loop {
-        // SAFETY: the hypervisor changes no memory that it was not told of by a driver.
-        let answer = unsafe { call(CALL, arguments) };
-        // A signal that comes before the hypervisor has heard of the call ends it. No register's value looks like that.
-        if answer != INTERRUPTED {
-            return answer.cast_unsigned();
+        // SAFETY: uhyve reads or writes registers of a device, or prints. A device writes only to memory that its driver has given
+        // it for this.
+        let result = unsafe { call(CALL, arguments) };
+        // A signal before uhyve has seen the call interrupts it. No value of a register, which has 32 bits, equals `EINTR`.
+        if result != EINTR {
+            return result.cast_unsigned();
         }
     }
 }
 
-/// Maps physical memory; what is at the addresses already is replaced.
+/// Maps physical memory; replaces what is at the addresses already.
 ///
 /// # Safety
 ///
-/// The addresses must be those of page tables that map the same.
-pub(super) unsafe fn map(address: u64, physical: u64, size: u64, access: Access) -> Result<(), Failed> {
-    let populate = if size <= FILLED { POPULATE } else { 0 };
-    let flags = SHARED | FIXED | populate;
-    // SAFETY: the caller's promise.
+/// The page tables must map these addresses to this memory with this access, or the addresses must be reserved and the
+/// access be [`Access::None`].
+pub(super) unsafe fn map(address: u64, physical: u64, size: u64, access: Access) -> Result<(), LinuxError> {
+    let populate = if size <= MAX_POPULATED { MAP_POPULATE } else { 0 };
+    let flags = MAP_SHARED | MAP_FIXED | populate;
+    // SAFETY: what the addresses lead to afterwards is what the page tables say (contract), by which the memory code decides
+    // who uses them.
     let result = unsafe {
-        call(number::MMAP, [address, size, bits(access), flags, MEMORY.into(), memory_offset(physical)])
+        call(number::MMAP, [address, size, protection(access), flags, MEMORY.into(), memory_offset(physical)])
     };
     checked(result)
 }
@@ -134,98 +135,105 @@ pub(super) unsafe fn map(address: u64, physical: u64, size: u64, access: Access)
 ///
 /// # Safety
 ///
-/// Nothing may use them any more.
-pub(super) unsafe fn unmap(address: u64, size: u64) -> Result<(), Failed> {
-    // SAFETY: the caller's promise.
+/// Nothing may use the addresses any more.
+pub(super) unsafe fn unmap(address: u64, size: u64) -> Result<(), LinuxError> {
+    // SAFETY: the addresses are not used any more (contract), and `munmap` changes no others.
     checked(unsafe { call(number::MUNMAP, [address, size, 0, 0, 0, 0]) })
 }
 
-/// Changes what may be done with addresses.
+/// Changes the access to mapped addresses.
 ///
 /// # Safety
 ///
-/// Nothing may use them in another way any more.
-pub(super) unsafe fn protect(address: u64, size: u64, access: Access) -> Result<(), Failed> {
-    // SAFETY: the caller's promise.
-    checked(unsafe { call(number::MPROTECT, [address, size, bits(access), 0, 0, 0]) })
+/// Nothing may access the addresses in another way any more.
+pub(super) unsafe fn protect(address: u64, size: u64, access: Access) -> Result<(), LinuxError> {
+    // SAFETY: all accesses from here on are of the kind that stays allowed (contract), and `mprotect` changes no contents.
+    checked(unsafe { call(number::MPROTECT, [address, size, protection(access), 0, 0, 0]) })
 }
 
-/// What ended a wait.
+/// `struct timespec` of a duration in nanoseconds.
+const fn timespec(duration_ns: u64) -> [u64; 2] {
+    [duration_ns / 1_000_000_000, duration_ns % 1_000_000_000]
+}
+
+/// Why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The time was over.
+    /// The timeout has expired.
     TimedOut,
-    /// Anything else: the word was different, somebody woke us, a signal was handled.
+    /// The word had another value, the thread was woken, or a signal was handled.
     Other,
 }
 
-/// Waits while a word has a value, but not longer than so many nanoseconds.
-pub(super) fn wait(word: &core::sync::atomic::AtomicU32, value: u32, most: Option<u64>) -> Wait {
-    let time = most.map(|most| [most / 1_000_000_000, most % 1_000_000_000]);
+/// Waits while a word has a value, until it is woken or the timeout expires (`FUTEX_WAIT`).
+pub(super) fn wait(word: &AtomicU32, value: u32, timeout_ns: Option<u64>) -> Wait {
+    let time = timeout_ns.map(timespec);
     let time = time.as_ref().map_or(0, |time| time.as_ptr().addr() as u64);
-    // SAFETY: Linux only reads the word and the time.
+    // SAFETY: Linux only reads the word and the time, which live until the call returns.
     let result =
         unsafe { call(number::FUTEX, [word.as_ptr().addr() as u64, FUTEX_WAIT, value.into(), time, 0, 0]) };
-    if result == TIMED_OUT { Wait::TimedOut } else { Wait::Other }
+    if result == ETIMEDOUT { Wait::TimedOut } else { Wait::Other }
 }
 
-/// Wakes a CPU that waits for a word.
-pub(super) fn wake(word: &core::sync::atomic::AtomicU32) {
-    // SAFETY: Linux does not touch the word.
+/// Wakes one thread that waits for a word (`FUTEX_WAKE`).
+pub(super) fn wake(word: &AtomicU32) {
+    // SAFETY: Linux only uses the address of the word.
     let _: i64 = unsafe { call(number::FUTEX, [word.as_ptr().addr() as u64, FUTEX_WAKE, 1, 0, 0, 0]) };
 }
 
-/// Interrupts a thread of this process.
+/// Sends the signal of an inter-processor interrupt to a thread of this process.
 pub(super) fn interrupt(process: u32, thread: u32) {
-    // SAFETY: the thread runs a handler, as after any other interrupt.
+    // SAFETY: the thread runs the handler that `signals::handle` has installed, which is sound between any two instructions.
     let _: i64 = unsafe { call(number::TGKILL, [process.into(), thread.into(), INTERRUPT.into(), 0, 0, 0]) };
 }
 
-/// Has a timer expire after so many nanoseconds, which are not 0.
-pub(super) fn set_timer(timer: u32, nanoseconds: u64) {
-    let time = [0, 0, nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
-    // SAFETY: Linux only reads the time.
+/// Sets a one-shot timer to expire in `timeout_ns`, which is not 0.
+pub(super) fn set_timer(timer: u32, timeout_ns: u64) {
+    let [seconds, nanoseconds] = timespec(timeout_ns);
+    let time = [0, 0, seconds, nanoseconds];
+    // SAFETY: Linux only reads the time, which lives until the call returns.
     let _: i64 =
         unsafe { call(number::TIMER_SETTIME, [timer.into(), 0, time.as_ptr().addr() as u64, 0, 0, 0]) };
 }
 
-/// Lets another thread of the host run.
+/// Yields the host's processor.
 pub(super) fn yield_now() {
-    // SAFETY: it changes nothing here.
+    // SAFETY: `sched_yield` changes no memory.
     let _: i64 = unsafe { call(number::SCHED_YIELD, [0; 6]) };
 }
 
 /// Adds one to an eventfd.
-pub(super) fn signal(descriptor: u32) -> Result<(), Failed> {
+pub(super) fn signal_eventfd(descriptor: u32) -> Result<(), LinuxError> {
     let one = 1_u64;
-    // SAFETY: Linux only reads the number.
+    // SAFETY: Linux only reads the number, which lives until the call returns.
     checked(unsafe { call(number::WRITE, [descriptor.into(), (&raw const one).addr() as u64, 8, 0, 0, 0]) })
 }
 
-/// Says what happens on a signal.
+/// Sets the action of a signal.
 ///
 /// # Safety
 ///
-/// The handler must do no harm to the code that it interrupts.
-pub(super) unsafe fn set_action(signal: u32, action: &Action) -> Result<(), Failed> {
+/// The handler must be sound between any two instructions of the code that it interrupts.
+pub(super) unsafe fn set_action(signal: u32, action: &Action) -> Result<(), LinuxError> {
     let action = (&raw const *action).addr() as u64;
-    // SAFETY: the caller's promise.
-    checked(unsafe { call(number::SIGACTION, [signal.into(), action, 0, SIGNALS_SIZE, 0, 0]) })
+    // SAFETY: Linux only reads the action. The handler that it calls from now on is sound wherever it interrupts (contract).
+    checked(unsafe { call(number::SIGACTION, [signal.into(), action, 0, SIGNAL_SET_SIZE, 0, 0]) })
 }
 
-/// Says where this thread's signals are handled.
+/// Sets the alternate stack of this thread.
 ///
 /// # Safety
 ///
-/// The stack must be this thread's alone, for that alone.
-pub(super) unsafe fn set_stack(stack: &AlternateStack) -> Result<(), Failed> {
-    // SAFETY: the caller's promise.
+/// The stack must be mapped memory that nothing else uses.
+pub(super) unsafe fn set_stack(stack: &AlternateStack) -> Result<(), LinuxError> {
+    // SAFETY: Linux only reads the description. It writes signal frames to the stack, which nothing else uses (contract).
     checked(unsafe { call(number::SIGALTSTACK, [(&raw const *stack).addr() as u64, 0, 0, 0, 0, 0]) })
 }
 
-/// Lets signals in.
+/// Unblocks signals of this thread.
 pub(super) fn unblock(signals: u64) {
     let set = (&raw const signals).addr() as u64;
-    // SAFETY: Linux only reads the set; handlers may run from now on.
-    let _: i64 = unsafe { call(number::SIGPROCMASK, [UNBLOCK, set, 0, SIGNALS_SIZE, 0, 0]) };
+    // SAFETY: Linux only reads the set, which lives until the call returns. The handlers that may run from now on are sound wherever
+    // they interrupt (contract of `set_action`).
+    let _: i64 = unsafe { call(number::SIGPROCMASK, [SIG_UNBLOCK, set, 0, SIGNAL_SET_SIZE, 0, 0]) };
 }

@@ -1,19 +1,19 @@
-//! A process of Linux that our hypervisor has made ([`hermit_interface::process`]).
+//! A process of Linux that uhyve has made ([`hermit_interface::process`]).
 //!
-//! | what | how |
+//! | concern | by |
 //! | --- | --- |
 //! | exceptions, interrupts | signals |
 //! | CPUs | threads |
-//! | idle, other CPUs' lines | futexes; a signal if the CPU is busy |
-//! | page tables | `mmap`, `munmap`, `mprotect`; Linux makes all CPUs forget mappings |
-//! | registers, ports | calls of the hypervisor; notifications of queues are eventfds |
+//! | idle CPUs, reschedule IPI | futexes; a signal if the CPU is busy |
+//! | page tables | `mmap`, `munmap`, `mprotect`; Linux flushes the TLBs |
+//! | device registers, ports | calls of uhyve; queues are notified by eventfds |
 //!
-//! Linux may run each of these threads on any processor, and not run it for a while.
+//! Linux may move each of these threads between processors, and preempt it for a while.
 
 mod cpus;
 mod linux;
-mod reserve;
 mod signals;
+mod spare_mappings;
 
 use core::ptr::with_exposed_provenance;
 
@@ -23,34 +23,37 @@ use hermit_interface::machine::{HOLE, TEXT_PORT};
 use hermit_interface::process::{Cpus, KICKED_QUEUES, OUT, OUT_SIZE, READ, WRITE, kick};
 use hermit_interface::to_usize;
 use hermit_paging::Access;
+use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
-use super::Platform;
 use crate::arch::processor::Processor;
-use crate::arch::{context, cpu, local};
-use crate::devices::Window;
-use crate::interrupts::KICK;
-use crate::memory::OutOfMemory;
+use crate::arch::x86_64::{context, cpu};
+use crate::fallible::OutOfMemory;
+use crate::interrupts::RESCHEDULE;
+use crate::ops::{
+    Console, Cpu, DeviceAccess, IrqChip, Mmu, Platform, Power, RegisterAccess, RegisterIo, Smp, TimeSource,
+    Timer,
+};
 
-/// Size of a device's registers.
-const REGISTERS: u64 = 0x1000;
+/// Bytes of a device's registers.
+const REGISTERS_SIZE: u64 = 0x1000;
 
 /// Offset of `QueueNotify` (virtio 1.2, section 4.2.2).
-const NOTIFY: u64 = 0x50;
+const QUEUE_NOTIFY: u64 = 0x50;
 
-/// The process.
+/// A process of Linux.
 #[derive(Debug)]
 pub(super) struct Process;
 
-/// Finds what the hypervisor has left for the kernel.
-pub(super) fn find(info: &BootInfo) -> &'static dyn Platform {
+/// The platform, with the CPUs that uhyve has prepared.
+pub(super) fn find(info: &BootInfo) -> &'static Process {
     let page = with_exposed_provenance::<Cpus>(to_usize(info.direct_map.start));
-    // SAFETY: the hypervisor's contract says what is at physical address 0, which is not free; nobody uses it but by
-    // atomics.
+    // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is not free memory
+    // (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share it.
     cpus::init(unsafe { &*page });
     &Process
 }
 
-/// Writes bytes to a port.
+/// Writes bytes to a port of uhyve.
 fn out(port: u16, bytes: &[u8]) {
     for piece in bytes.chunks(OUT_SIZE) {
         let mut padded = [0; OUT_SIZE];
@@ -58,57 +61,52 @@ fn out(port: u16, bytes: &[u8]) {
         let (words, _) = padded.as_chunks::<8>();
         let word = |index: usize| words.get(index).map_or(0, |word| u64::from_le_bytes(*word));
         let target = u64::from(port) | (piece.len() as u64) << 16;
-        linux::ask([OUT, target, word(0), word(1), word(2), word(3)]);
+        linux::call_uhyve([OUT, target, word(0), word(1), word(2), word(3)]);
     }
 }
 
-/// Reads a register of a device, of 1, 2 or 4 bytes.
-pub(crate) fn read_register(address: u64, size: usize) -> u64 {
-    linux::ask([READ, address, size as u64, 0, 0, 0])
-}
-
-/// Writes a register of a device, of 1, 2 or 4 bytes.
-pub(crate) fn write_register(address: u64, size: usize, value: u64) {
-    if !notify(address, value) {
-        linux::ask([WRITE, address, size as u64, value, 0, 0]);
-    }
-}
-
-/// Notifies a device's queue, if it is that what the register is for and the queue has a descriptor.
-fn notify(address: u64, queue: u64) -> bool {
+/// Notifies a device's queue by its eventfd; `false` if the register is another one or the queue has no eventfd.
+fn try_notify(address: u64, queue: u64) -> bool {
     let offset = address.wrapping_sub(HOLE.start);
     let queue = u32::try_from(queue).unwrap_or(KICKED_QUEUES);
-    offset % REGISTERS == NOTIFY
+    offset % REGISTERS_SIZE == QUEUE_NOTIFY
         && queue < KICKED_QUEUES
-        && u32::try_from(offset / REGISTERS).is_ok_and(|line| linux::signal(kick(line, queue)).is_ok())
+        && u32::try_from(offset / REGISTERS_SIZE)
+            .is_ok_and(|line| linux::signal_eventfd(kick(line, queue)).is_ok())
 }
 
-impl Platform for Process {
+impl Platform for Process {}
+
+impl Console for Process {
+    fn write(&self, bytes: &[u8]) {
+        out(TEXT_PORT, bytes);
+    }
+}
+
+impl Cpu for Process {
     fn enter(&self, processor: &Processor) {
-        processor.local.install_unprivileged();
+        // SAFETY: uhyve makes a process of an image only where Linux has enabled FSGSBASE (`hermit_interface::process`).
+        unsafe { processor.local.install_unprivileged() };
         let is_ready = signals::use_stack(processor.stacks)
-            && (local::number() != 0 || signals::handle())
+            && (processor.local.number() != 0 || signals::handle())
             && cpu::adopt();
         if !is_ready {
             self.write(b"hermit: fatal error: Linux does not let the kernel handle signals\n");
             self.exit(NOT_STARTED);
         }
-        context::use_fsgsbase();
-    }
-
-    fn is_privileged(&self) -> bool {
-        false
+        // SAFETY: FSGSBASE is enabled in this process, as `cpu::adopt` has checked and WRGSBASE has shown.
+        unsafe { context::use_fsgsbase() };
     }
 
     fn enable_interrupts(&self) {
-        signals::let_in(local::number());
+        signals::unblock_interrupts();
     }
 
     fn wait_unless(&self, woken: &dyn Fn() -> bool) {
         cpus::wait_unless(woken);
     }
 
-    fn deferred(&self) {
+    fn run_deferred(&self) {
         cpus::arm_timer();
     }
 
@@ -122,72 +120,115 @@ impl Platform for Process {
             linux::wait(&never, 0, None);
         }
     }
+}
 
+impl Mmu for Process {
     fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        // SAFETY: page tables say the same since just now; the memory lock is held.
+        // SAFETY: the page tables, which decide what addresses are used for, have mapped these addresses to this memory just now,
+        // and they change only under the memory lock, which is held.
         let map = || unsafe { linux::map(address, physical, size, access) };
-        reserve::change(map).map_err(|_| OutOfMemory)
+        spare_mappings::change(map).map_err(|_| OutOfMemory)
     }
 
     fn unmap(&self, address: u64, size: u64) -> Result<(), OutOfMemory> {
-        // SAFETY: page tables are about to say the same; the memory lock is held.
+        // SAFETY: the page tables are about to unmap these addresses, which are used no more; the memory lock is held.
         let unmap = || unsafe { linux::unmap(address, size) };
-        // Fails if Linux has no room to note a hole.
-        reserve::change(unmap).map_err(|_| OutOfMemory)
+        // Fails if the hole makes one mapping more than Linux allows.
+        spare_mappings::change(unmap).map_err(|_| OutOfMemory)
     }
 
     fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        // SAFETY: page tables are about to say the same; the memory lock is held.
+        // SAFETY: the page tables are about to restrict these addresses in the same way; the memory lock is held.
         let protect = || unsafe { linux::protect(address, size, access) };
-        reserve::change(protect).map_err(|_| OutOfMemory)
+        spare_mappings::change(protect).map_err(|_| OutOfMemory)
     }
 
     fn can_map_more(&self) -> bool {
-        reserve::refill()
+        spare_mappings::refill()
     }
 
-    /// Linux has done so.
-    fn forget_mappings(&self) {}
+    /// `munmap` and `mprotect` have done so.
+    fn flush_tlb(&self) {}
+}
 
-    fn registers(&self, physical: u64, size: u64) -> Option<Window> {
+/// Register accesses by calls of uhyve.
+#[derive(Debug)]
+struct Calls;
+
+impl RegisterIo for Calls {
+    fn read(&self, address: u64, size: usize) -> u64 {
+        linux::call_uhyve([READ, address, size as u64, 0, 0, 0])
+    }
+
+    fn write(&self, address: u64, size: usize, value: u64) {
+        if !try_notify(address, value) {
+            linux::call_uhyve([WRITE, address, size as u64, value, 0, 0]);
+        }
+    }
+}
+
+impl DeviceAccess for Process {
+    fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess> {
         let end = physical.checked_add(size)?;
-        (physical >= HOLE.start && end <= HOLE.end()).then(|| Window::called(physical, size))?
+        let is_in_hole = physical >= HOLE.start && end <= HOLE.end();
+        is_in_hole.then_some(RegisterAccess::Called { io: &Calls, start: physical })
     }
 
-    fn init_interrupts(&self) {}
-
-    fn write(&self, bytes: &[u8]) {
-        out(TEXT_PORT, bytes);
+    fn pci_config(&self) -> Option<&'static dyn ConfigSpace> {
+        None
     }
+}
+
+impl IrqChip for Process {
+    fn init_irqs(&self) {}
 
     fn acknowledge(&self, _line: u8) -> bool {
         true
     }
 
-    fn set_timer(&self, nanoseconds: u64) {
-        cpus::set_timer(nanoseconds);
+    fn msi_message(&self, _line: u8) -> Option<MsiMessage> {
+        None
+    }
+}
+
+impl Timer for Process {
+    fn set_timer(&self, timeout_ns: u64) {
+        cpus::set_timer(timeout_ns);
+    }
+}
+
+impl TimeSource for Process {
+    fn measure_counter(&self) -> u64 {
+        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
+        self.exit(NOT_STARTED)
+    }
+}
+
+impl Smp for Process {
+    fn init_topology(&self, info: &BootInfo) {
+        cpus::set_count(info.cpus);
     }
 
-    fn cpus(&self) -> u32 {
-        crate::boot::cpus().unwrap_or(1)
+    fn cpu_count(&self) -> u32 {
+        cpus::count()
     }
 
-    fn start_others(&self, main: fn(u32) -> !) {
-        cpus::start_others(self.cpus(), main);
+    fn start_secondary(&self, _prepared: u32) {
+        cpus::start_secondary();
     }
 
-    fn init_cpu(&self, _cpu: u32) {}
+    fn init_secondary(&self, _cpu: u32) {}
 
-    fn kick(&self, cpu: u32) {
-        cpus::raise(cpu, KICK);
+    fn send_reschedule(&self, cpu: u32) {
+        cpus::raise(cpu, RESCHEDULE);
     }
-
-    fn flush_others(&self) {}
 
     fn stop_others(&self) {
         cpus::interrupt_others();
     }
+}
 
+impl Power for Process {
     fn exit(&self, status: u8) -> ! {
         out(STATUS_PORT, &[status]);
         out(QUIT_PORT, &[0]);

@@ -1,7 +1,7 @@
-//! Signals: what exceptions and interrupts are to a process.
+//! Signals, which exceptions and interrupts are in a process.
 //!
-//! Each thread handles them on a stack of its own, the one that exceptions have on other machines. Linux saves all registers there
-//! and restores them, floating point included.
+//! Each thread handles them on an alternate stack, which is the exception stack of its CPU. Linux saves all registers there and
+//! restores them, floating point included.
 
 use core::arch::naked_asm;
 
@@ -11,32 +11,36 @@ use super::{Process, cpus, linux};
 use crate::arch::local;
 use crate::arch::processor::StackTops;
 use crate::arch::stacks::{INTERRUPT_SIZE, InterruptStack};
-use crate::arch::trap::{self, Frame};
-use crate::platform::Platform as _;
-use crate::{fault, interrupts};
+use crate::arch::trap::{self, Exception, Frame, Handler as _};
+use crate::fault::{self, Fault, Kind};
+use crate::interrupts;
+use crate::ops::Cpu as _;
+use crate::traps::Traps;
 
-/// The signals that mean an exception: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
-const EXCEPTIONS: [u32; 5] = [4, 5, 7, 8, 11];
+/// Signals of exceptions: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
+const EXCEPTIONS: [u32; 5] = [4, 5, SIGBUS, 8, 11];
 
-/// The signals that mean an interrupt.
+/// Signals of interrupts.
 const INTERRUPTS: [u32; 3] = [INTERRUPT, DEVICE, TIMER];
 
-/// How a handler is called: with three arguments, on the alternate stack, returning to [`restore`].
+/// `SA_SIGINFO`, `SA_ONSTACK`, `SA_RESTORER`: handlers take three arguments, run on the alternate stack, and return to
+/// [`restore`].
 const FLAGS: u64 = 0x4 | 0x0800_0000 | 0x0400_0000;
 
-/// The signal itself is not blocked meanwhile: a fault of a handler is to be noticed.
-const NOT_BLOCKED: u64 = 0x4000_0000;
+/// `SA_NODEFER`: the signal is not blocked in its handler, so that an exception of a handler is reported.
+const NO_DEFER: u64 = 0x4000_0000;
 
-/// `si_code` is not greater if a process has sent the signal.
-const FROM_OUTSIDE: i32 = 0;
+/// Largest `si_code` of a signal that a process has sent (`SI_USER`).
+const MAX_SENT_CODE: i32 = 0;
 
-/// The exception that a signal from outside is taken for, plus its number: no processor has it.
-const SENT: u64 = 256;
+/// Added to the number of a signal that another process has sent to get the vector by which it is reported: no processor has
+/// such a vector.
+const SENT_SIGNAL: u64 = 256;
 
-/// SIGBUS: the host has no memory for an address, if it is a page fault.
-const NO_MEMORY: u32 = 7;
+/// With a page fault: the host has no memory for the address.
+const SIGBUS: u32 = 7;
 
-/// `struct sigaction` of the system call.
+/// `struct sigaction` of `rt_sigaction`.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Action {
@@ -55,7 +59,7 @@ pub(super) struct AlternateStack {
     size: u64,
 }
 
-/// `siginfo_t`, the beginning.
+/// The beginning of `siginfo_t`.
 #[derive(Debug)]
 #[repr(C)]
 struct Info {
@@ -64,7 +68,7 @@ struct Info {
     code: i32,
 }
 
-/// `ucontext_t`, the beginning (`arch/x86/include/uapi/asm/sigcontext.h`).
+/// The beginning of `ucontext_t` (`arch/x86/include/uapi/asm/sigcontext.h`).
 #[derive(Debug)]
 #[repr(C)]
 struct Context {
@@ -96,10 +100,11 @@ struct Context {
     address: u64,
 }
 
-/// How Linux calls handlers.
+/// Signature of signal handlers.
 type Handler = extern "C" fn(u32, &Info, &mut Context);
 
 impl Context {
+    /// The interrupted registers.
     fn frame(&self) -> Frame {
         let [cs, _, _, ss] = self.segments;
         Frame {
@@ -129,7 +134,7 @@ impl Context {
     }
 }
 
-/// The bit of a signal in a set.
+/// The bit of a signal in a signal set.
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
@@ -137,7 +142,7 @@ const fn bit(signal: u32) -> u64 {
 /// The bits of [`INTERRUPTS`].
 const INTERRUPT_BITS: u64 = bit(INTERRUPT) | bit(DEVICE) | bit(TIMER);
 
-/// Says what happens on signals, in all threads; `false` if Linux refuses.
+/// Installs the signal handlers, for all threads; `false` if Linux refuses.
 pub(super) fn handle() -> bool {
     let restorer = (restore as *const ()).addr() as u64;
     let action = |handler: Handler, flags| Action {
@@ -146,44 +151,48 @@ pub(super) fn handle() -> bool {
         restorer,
         blocked: INTERRUPT_BITS,
     };
-    let exception = action(exception, FLAGS | NOT_BLOCKED);
+    let exception = action(exception, FLAGS | NO_DEFER);
     let interrupt = action(interrupt, FLAGS);
     let actions = EXCEPTIONS.map(|signal| (signal, &exception));
     actions.into_iter().chain(INTERRUPTS.map(|signal| (signal, &interrupt))).all(|(signal, action)| {
-        // SAFETY: the handlers do what those of exceptions and interrupts do on other machines; Linux keeps the registers of
-        // what they interrupt.
+        // SAFETY: a handler runs on the alternate stack and Linux restores the interrupted registers, so it may run between any two
+        // instructions. What it shares with the code that it interrupts are the CPU-local atomics, as with an interrupt.
         unsafe { linux::set_action(signal, action) }.is_ok()
     })
 }
 
-/// Has this CPU handle signals on its own stack.
+/// Makes the exception stack of this CPU the alternate stack of the thread that calls; `false` if Linux refuses.
 pub(super) fn use_stack(stacks: StackTops) -> bool {
     let top = stacks[InterruptStack::Fault as usize];
     let stack = AlternateStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };
-    // SAFETY: the stack is the CPU's, and exceptions have no other use for it here.
+    // SAFETY: the stack belongs to the CPU, which is this thread; and since no IDT refers to it here, nothing else uses it.
     unsafe { linux::set_stack(&stack) }.is_ok()
 }
 
-/// Lets interrupts in; those of devices only on the first CPU.
-pub(super) fn let_in(cpu: u32) {
-    let device = if cpu == 0 { bit(DEVICE) } else { 0 };
+/// Unblocks the signals of interrupts, those of devices only on the first CPU.
+pub(super) fn unblock_interrupts() {
+    let device = if local::number() == 0 { bit(DEVICE) } else { 0 };
     linux::unblock(bit(INTERRUPT) | bit(TIMER) | device);
 }
 
-/// Handles an exception.
+/// Handles the signal of an exception.
 extern "C" fn exception(signal: u32, info: &Info, context: &mut Context) {
     let mut frame = context.frame();
-    interrupts::enter_exception();
-    if info.code <= FROM_OUTSIDE {
-        frame.vector = SENT + u64::from(signal);
+    if info.code <= MAX_SENT_CODE {
+        frame.vector = SENT_SIGNAL + u64::from(signal);
     }
-    trap::exception(&mut frame, context.address, signal == NO_MEMORY);
-    interrupts::leave_exception(&mut frame);
+    match trap::decode(&mut frame, context.address) {
+        Exception::Page { address, .. } if signal == SIGBUS => {
+            interrupts::enter_exception();
+            fault::report(&Fault { kind: Kind::NoHostMemory(address), frame });
+        }
+        exception => Traps::exception(exception, &mut frame),
+    }
     context.rip = frame.rip;
     context.rflags = frame.rflags;
 }
 
-/// Handles an interrupt.
+/// Handles the signal of an interrupt.
 extern "C" fn interrupt(signal: u32, _info: &Info, context: &mut Context) {
     let mut lines = cpus::take_raised(local::number());
     if fault::is_stopped() {

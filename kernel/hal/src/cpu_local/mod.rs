@@ -1,0 +1,62 @@
+//! The CPU-local block: the data of each CPU that only this CPU uses.
+
+pub(crate) mod free_blocks;
+
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr};
+
+use crate::arch::context::Context;
+use crate::arch::local::{self, Base, Header};
+use free_blocks::FreeBlocks;
+
+/// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on the same CPU
+/// reads and writes it too.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CpuLocal {
+    pub(crate) header: Header,
+    /// An interrupt was handled since the last [`crate::interrupts::wait`].
+    pub(crate) woken: AtomicBool,
+    /// Another thread is to run.
+    pub(crate) reschedule: AtomicBool,
+    /// The context of the running thread.
+    pub(crate) current: AtomicPtr<Context>,
+    /// The value of the [`crate::cpus::PerCpu`] that is set on this CPU.
+    pub(crate) value: AtomicPtr<()>,
+    /// The address of that `PerCpu`.
+    pub(crate) value_owner: AtomicPtr<()>,
+    /// Free blocks of the heap.
+    pub(crate) free_blocks: FreeBlocks,
+}
+
+impl CpuLocal {
+    /// The block for the CPU of this number. Interrupts are masked once, until the CPU is ready for them.
+    pub(crate) const fn new(number: u32) -> Self {
+        Self {
+            header: Header::new(number),
+            woken: AtomicBool::new(false),
+            reschedule: AtomicBool::new(false),
+            current: AtomicPtr::new(ptr::null_mut()),
+            value: AtomicPtr::new(ptr::null_mut()),
+            value_owner: AtomicPtr::new(ptr::null_mut()),
+            free_blocks: FreeBlocks::new(),
+        }
+    }
+
+    /// The base by which a CPU installs the block.
+    pub(crate) fn base(&'static self) -> Base {
+        Base::new(self, |block| &block.header)
+    }
+}
+
+/// The block of the first CPU.
+pub(crate) static BOOT_CPU: CpuLocal = CpuLocal::new(0);
+
+/// The block of the CPU that runs this. The thread must not move to another CPU while it uses the block: interrupts are
+/// masked.
+#[inline]
+pub(crate) fn current() -> &'static CpuLocal {
+    // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is static or leaked, and
+    // only shared references to it exist.
+    unsafe { &*local::block().cast::<CpuLocal>() }
+}

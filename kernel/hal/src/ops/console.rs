@@ -1,0 +1,23 @@
+//! Console operations.
+
+/// Text output and input without a driver: a serial port, or a port of the hypervisor.
+pub(crate) trait Console {
+    /// Initialises the console. There is no heap yet.
+    fn init(&self) {}
+
+    /// Writes bytes; returns when the console has taken all of them.
+    fn write(&self, bytes: &[u8]);
+
+    /// Takes the next byte of the input, if one has arrived.
+    fn read(&self) -> Option<u8> {
+        None
+    }
+
+    /// Whether a byte of input has arrived.
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    /// Enables the console's interrupt once: it is raised when input arrives, or at once if some has.
+    fn enable_interrupt(&self) {}
+}

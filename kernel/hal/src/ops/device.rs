@@ -1,0 +1,39 @@
+//! Ways to reach devices.
+
+use core::fmt::Debug;
+use core::ptr::NonNull;
+
+use hermit_virtio::transport::pci::ConfigSpace;
+
+/// How software reaches the registers of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RegisterAccess {
+    /// By loads and stores at this address, where they are mapped uncached and stay so.
+    Mapped(NonNull<u8>),
+    /// By calls of the hypervisor.
+    Called {
+        /// The calls.
+        io: &'static dyn RegisterIo,
+        /// Physical address of the first register.
+        start: u64,
+    },
+}
+
+/// Register accesses by calls.
+pub(crate) trait RegisterIo: Sync + Debug {
+    /// Reads the register of `size` bytes (1, 2 or 4) at a physical address.
+    fn read(&self, address: u64, size: usize) -> u64;
+
+    /// Writes the register of `size` bytes (1, 2 or 4) at a physical address.
+    fn write(&self, address: u64, size: usize, value: u64);
+}
+
+/// Ways to reach devices.
+pub(crate) trait DeviceAccess {
+    /// Access to `size` bytes of device registers; `None` if there may be memory at these physical addresses, or if they
+    /// cannot be mapped. The access stays valid.
+    fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess>;
+
+    /// The PCI configuration space, if there is a PCI host bridge.
+    fn pci_config(&self) -> Option<&'static dyn ConfigSpace>;
+}

@@ -1,0 +1,31 @@
+//! Interrupt controllers.
+
+use hermit_virtio::transport::pci::MsiMessage;
+
+/// The interrupt controllers. Lines are those of [`crate::interrupts`].
+pub(crate) trait IrqChip {
+    /// Initialises the interrupt controllers, with all device lines masked.
+    fn init_irqs(&self);
+
+    /// Unmasks a device line.
+    fn enable_line(&self, line: u8) {
+        let _ = line;
+    }
+
+    /// Acknowledges an interrupt; `false` if it was spurious. A device line stays masked until [`Self::finish`], so a
+    /// device that keeps it raised causes no interrupt storm.
+    fn acknowledge(&self, line: u8) -> bool;
+
+    /// Called before the handlers of a device line, with interrupts masked.
+    fn begin(&self, line: u8) {
+        let _ = line;
+    }
+
+    /// Called after the handlers of a device line: unmasks it.
+    fn finish(&self, line: u8) {
+        let _ = line;
+    }
+
+    /// The message by which a device raises a line on the first CPU; `None` without message-signaled interrupts.
+    fn msi_message(&self, line: u8) -> Option<MsiMessage>;
+}

@@ -1,0 +1,47 @@
+//! Maintenance of mappings.
+
+use hermit_paging::Access;
+
+use crate::fallible::OutOfMemory;
+
+/// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are only the
+/// kernel's record. All calls are made under the memory lock.
+pub(crate) trait Mmu {
+    /// The page tables map these addresses now. `access` does not apply to device registers.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]; then nothing has changed.
+    fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+        let _ = (address, physical, size, access);
+        Ok(())
+    }
+
+    /// The page tables are about to unmap these addresses, which are whole pages of theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]; then nothing has changed.
+    fn unmap(&self, address: u64, size: u64) -> Result<(), OutOfMemory> {
+        let _ = (address, size);
+        Ok(())
+    }
+
+    /// The page tables are about to change the access to these addresses, all of which are mapped.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]; then a part may have changed.
+    fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+        let _ = (address, size, access);
+        Ok(())
+    }
+
+    /// Whether there is room for mappings that are not needed to continue.
+    fn can_map_more(&self) -> bool {
+        true
+    }
+
+    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that the page tables no longer have.
+    fn flush_tlb(&self);
+}

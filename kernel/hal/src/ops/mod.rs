@@ -1,0 +1,82 @@
+//! Platform operations: what the hal needs of the machine that it runs on, one trait for each concern.
+//!
+//! This is the seam between the layers above, which call it, and `crate::platform` further up, which implements it for each
+//! kind of machine (compare `smp_ops`, `pv_ops` and `irq_chip` of Linux). One platform is chosen when the kernel starts
+//! ([`set`]); a call of an operation is one load of the platform and one indirect call.
+
+mod console;
+mod cpu;
+mod device;
+mod irq;
+mod mmu;
+mod power;
+mod smp;
+mod time;
+
+use core::fmt::Debug;
+
+use spin::Once;
+
+pub(crate) use console::Console;
+pub(crate) use cpu::Cpu;
+pub(crate) use device::{DeviceAccess, RegisterAccess, RegisterIo};
+pub(crate) use irq::IrqChip;
+pub(crate) use mmu::Mmu;
+pub(crate) use power::Power;
+pub(crate) use smp::Smp;
+pub(crate) use time::{HostClock, TimeSource, Timer};
+
+/// A kind of machine.
+pub(crate) trait Platform:
+    Console + Cpu + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + Timer + Sync + Debug
+{
+}
+
+static PLATFORM: Once<&'static dyn Platform> = Once::new();
+
+/// Sets the platform; the first call counts.
+pub(crate) fn set(platform: &'static dyn Platform) {
+    PLATFORM.call_once(|| platform);
+}
+
+#[inline]
+fn platform() -> &'static dyn Platform {
+    match PLATFORM.get() {
+        Some(platform) => *platform,
+        // Exceptions are handled, and the heap is there, only after `set`: this is not reached.
+        None => crate::arch::cpu::stop(),
+    }
+}
+
+macro_rules! accessors {
+    ($($(#[$doc:meta])* $name:ident: $concern:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[inline]
+            pub(crate) fn $name() -> &'static (impl $concern + ?Sized) {
+                platform()
+            }
+        )*
+    };
+}
+
+accessors! {
+    /// The platform's console.
+    console: Console;
+    /// Control of the CPU that calls.
+    cpu: Cpu;
+    /// The platform's ways to reach devices.
+    device_access: DeviceAccess;
+    /// The interrupt controllers.
+    irq_chip: IrqChip;
+    /// Maintenance of mappings beside the page tables.
+    mmu: Mmu;
+    /// The end of the machine.
+    power: Power;
+    /// The other CPUs.
+    smp: Smp;
+    /// Sources of the time of day and of the counter's frequency.
+    time_source: TimeSource;
+    /// The timer of the CPU that calls.
+    timer: Timer;
+}

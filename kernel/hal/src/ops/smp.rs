@@ -1,0 +1,25 @@
+//! The other CPUs.
+
+use hermit_interface::boot_info::BootInfo;
+
+/// The other CPUs.
+pub(crate) trait Smp {
+    /// Notes what the boot information says about CPUs.
+    fn init_topology(&self, info: &BootInfo);
+
+    /// Number of CPUs of the machine, from 1 to 64.
+    fn cpu_count(&self) -> u32;
+
+    /// Starts secondary CPUs, for which [`crate::arch::startup::prepare`] has prepared: numbers 1 to `prepared - 1`. Called
+    /// once, by the first CPU.
+    fn start_secondary(&self, prepared: u32);
+
+    /// Initialises the interrupt controller of the secondary CPU that calls, which has this number.
+    fn init_secondary(&self, cpu: u32);
+
+    /// Sends the reschedule IPI to another CPU. Interrupts are masked.
+    fn send_reschedule(&self, cpu: u32);
+
+    /// Interrupts all other CPUs so that they stop, whether or not they mask interrupts.
+    fn stop_others(&self);
+}

@@ -1,0 +1,276 @@
+//! The local APIC of each CPU (SDM volume 3, chapter "Advanced Programmable Interrupt Controller"): its timer,
+//! inter-processor interrupts, and the 8259A's way to the first CPU.
+//!
+//! Its registers are MSRs where the processor has x2APIC mode, else a page of memory, the same for all CPUs.
+
+use hermit_clock::{NANOSECONDS, Scale};
+use hermit_virtio::transport::pci::MsiMessage;
+use spin::Once;
+use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags, Msr};
+
+use super::register_page::RegisterPage;
+use crate::arch::counter;
+use crate::arch::x86_64::cpu;
+use crate::arch::x86_64::trap::{FIRST_LINE, SPURIOUS_VECTOR, TIMER_VECTOR};
+use crate::clock;
+
+/// Register numbers: offsets in the page divided by 16, and offsets from [`X2APIC`].
+const ID: u32 = 0x02;
+const END_OF_INTERRUPT: u32 = 0x0b;
+const SPURIOUS: u32 = 0x0f;
+const COMMAND: u32 = 0x30;
+const COMMAND_HIGH: u32 = 0x31;
+const TIMER: u32 = 0x32;
+const LINT0: u32 = 0x35;
+const TIMER_COUNT: u32 = 0x38;
+const TIMER_CURRENT: u32 = 0x39;
+const TIMER_DIVIDE: u32 = 0x3e;
+
+/// Distance of registers in the page, in words of 32 bits.
+const WORDS: usize = 4;
+
+/// Number of the first x2APIC MSR.
+const X2APIC: u32 = 0x800;
+/// `IA32_TSC_DEADLINE`: the value of the time-stamp counter at which the timer expires, in TSC-deadline mode.
+const TSC_DEADLINE: u32 = 0x6e0;
+
+/// Address of MSI messages to the local APIC with identifier 0.
+const MSI_ADDRESS: u64 = 0xfee0_0000;
+
+/// APIC software enable, in the spurious-interrupt vector register.
+const ENABLE: u32 = 1 << 8;
+/// Delivery mode ExtINT of LINT0: the vector comes from the 8259A.
+const EXTERNAL: u32 = 0b111 << 8;
+const LINE_MASKED: u32 = 1 << 16;
+const DEADLINE_MODE: u32 = 0b10 << 17;
+const DIVIDE_BY_1: u32 = 0b1011;
+/// Delivery status: the last command has not been delivered yet.
+const DELIVERY_PENDING: u32 = 1 << 12;
+
+/// An inter-processor interrupt.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::platform) enum Command {
+    /// An interrupt with this vector.
+    Interrupt(u8),
+    /// A non-maskable interrupt.
+    NonMaskable,
+    /// INIT: resets the CPU.
+    Init,
+    /// STARTUP: the CPU starts in real mode at this page.
+    Startup(u8),
+}
+
+impl Command {
+    const ASSERT: u32 = 1 << 14;
+
+    fn bits(self) -> u32 {
+        Self::ASSERT
+            | match self {
+                Self::Interrupt(vector) => vector.into(),
+                Self::NonMaskable => 0b100 << 8,
+                Self::Init => 0b101 << 8,
+                Self::Startup(page) => 0b110 << 8 | u32::from(page),
+            }
+    }
+}
+
+/// Destination shorthand: all excluding self.
+const ALL_OTHERS: u32 = 0b11 << 18;
+
+/// The page of registers; not mapped with an x2APIC, or without a local APIC.
+static PAGE: RegisterPage = RegisterPage::new();
+
+static FOUND: Once<bool> = Once::new();
+
+/// Mode of the timer, on all CPUs.
+static TIMER_MODE: Once<TimerMode> = Once::new();
+
+#[derive(Clone, Copy, Debug)]
+enum TimerMode {
+    /// TSC-deadline: the timer expires at a value of the time-stamp counter.
+    Deadline,
+    /// One-shot: the timer counts down at a rate of its own.
+    OneShot(Scale),
+}
+
+/// Whether the registers are MSRs. Only called once [`find`] has found a local APIC.
+fn uses_msrs() -> bool {
+    !PAGE.is_mapped()
+}
+
+/// The x2APIC register of this number. Reading one, or writing one of those that are written here, does not affect memory.
+const fn msr(register: u32) -> Msr {
+    Msr::new(X2APIC + register)
+}
+
+fn read(register: u32) -> u32 {
+    if !uses_msrs() {
+        return PAGE.read(register as usize * WORDS);
+    }
+    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled it on this
+    // CPU; reading them does not affect memory.
+    let value = unsafe { msr(register).read() };
+    // The registers that are read have 32 bits.
+    u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+fn write(register: u32, value: u32) {
+    if !uses_msrs() {
+        return PAGE.write(register as usize * WORDS, value);
+    }
+    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled it on this
+    // CPU. Those that are written configure interrupts, all of whose vectors have handlers.
+    unsafe { msr(register).write(value.into()) };
+}
+
+/// Finds the local APIC; `false` if there is none.
+pub(in crate::platform) fn find() -> bool {
+    *FOUND.call_once(find_registers)
+}
+
+fn find_registers() -> bool {
+    if !cpu::has_apic() {
+        return false;
+    }
+    if !cpu::has_x2apic() {
+        let (frame, _) = ApicBase::read();
+        // SAFETY: by IA32_APIC_BASE this is the page of the local APIC, whose registers do not affect memory.
+        return unsafe { PAGE.map(frame.start_address().as_u64()) }.is_ok();
+    }
+    true
+}
+
+/// Enables the local APIC of this CPU; with `takes_external` it also takes the interrupts of the 8259A.
+pub(in crate::platform) fn init(takes_external: bool) {
+    if uses_msrs() {
+        let (frame, flags) = ApicBase::read();
+        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` had mapped the page; the page, which vanishes, is not used.
+        unsafe { ApicBase::write(frame, flags | ApicBaseFlags::LAPIC_ENABLE | ApicBaseFlags::X2APIC_ENABLE) };
+    }
+    write(SPURIOUS, ENABLE | u32::from(SPURIOUS_VECTOR));
+    write(LINT0, if takes_external { EXTERNAL } else { LINE_MASKED });
+    write(TIMER_DIVIDE, DIVIDE_BY_1);
+    let mode = if cpu::has_tsc_deadline() { DEADLINE_MODE } else { 0 };
+    write(TIMER, mode | u32::from(TIMER_VECTOR));
+}
+
+/// Whether [`find`] has found a local APIC.
+pub(in crate::platform) fn is_present() -> bool {
+    *FOUND.get().unwrap_or(&false)
+}
+
+/// Whether IPIs can be addressed to this identifier, which has 8 bits without x2APIC.
+pub(in crate::platform) fn can_reach(id: u32) -> bool {
+    uses_msrs() || id < 0xff
+}
+
+/// Identifier of this CPU's local APIC.
+pub(in crate::platform) fn id() -> u32 {
+    if uses_msrs() { read(ID) } else { read(ID) >> 24 }
+}
+
+/// Signals the end of an interrupt (EOI).
+pub(in crate::platform) fn end_of_interrupt() {
+    write(END_OF_INTERRUPT, 0);
+}
+
+/// The message by which a device raises a line on the first CPU.
+pub(in crate::platform) fn msi_message(line: u8) -> MsiMessage {
+    MsiMessage { address: MSI_ADDRESS, data: u32::from(FIRST_LINE + line) }
+}
+
+fn send_raw(destination: u32, bits: u32) {
+    if uses_msrs() {
+        let value = u64::from(destination) << 32 | u64::from(bits);
+        // WRMSR to an x2APIC register is not serializing: MFENCE and LFENCE make earlier stores visible to the receiver first
+        // (SDM volume 3, 12.12.3).
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        // SAFETY: LFENCE is part of every 64-bit processor, and has no effect but to wait for earlier loads.
+        unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) };
+        // SAFETY: x2APIC mode is enabled (see `write`). The vectors of IPIs have handlers; a CPU that a STARTUP IPI starts executes
+        // the trampoline.
+        unsafe { msr(COMMAND).write(value) };
+    } else {
+        while read(COMMAND) & DELIVERY_PENDING != 0 {
+            core::hint::spin_loop();
+        }
+        write(COMMAND_HIGH, destination << 24);
+        write(COMMAND, bits);
+    }
+}
+
+/// Sends an IPI to the CPU whose local APIC has this identifier. Interrupts must be masked, so that no other code of this CPU
+/// writes the command register between its two halves.
+pub(in crate::platform) fn send(id: u32, command: Command) {
+    send_raw(id, command.bits());
+}
+
+/// Sends an IPI to all other CPUs. Interrupts must be masked.
+pub(in crate::platform) fn send_to_others(command: Command) {
+    send_raw(0, command.bits() | ALL_OTHERS);
+}
+
+/// Sets the timer: it expires in `timeout_ns`, or earlier if that is more than it can count.
+pub(in crate::platform) fn set_timer(timeout_ns: u64) {
+    match *TIMER_MODE.call_once(timer_mode) {
+        TimerMode::Deadline => {
+            let ticks = clock::ticks(timeout_ns);
+            // SAFETY: CPUID reports TSC-deadline mode, and the only effect is an interrupt whose vector has a handler.
+            unsafe { Msr::new(TSC_DEADLINE).write(counter::now().saturating_add(ticks)) };
+        }
+        TimerMode::OneShot(scale) => {
+            let count = u32::try_from(scale.ticks(timeout_ns)).unwrap_or(u32::MAX);
+            write(TIMER_COUNT, count.max(1));
+        }
+    }
+}
+
+fn timer_mode() -> TimerMode {
+    if cpu::has_tsc_deadline() {
+        return TimerMode::Deadline;
+    }
+    let known = hypervisor_frequency();
+    TimerMode::OneShot(Scale::new(known.unwrap_or_else(measure)))
+}
+
+/// Ticks of the timer per second as a hypervisor states them: CPUID leaf 4000_0010h, ebx in kHz (VMware, KVM).
+fn hypervisor_frequency() -> Option<u64> {
+    let leaf = cpu::hypervisor_leaf(0x10)?;
+    Some(u64::from(leaf.ebx) * 1000).filter(|&frequency| frequency != 0)
+}
+
+/// Duration of the measurement of the timer, in nanoseconds.
+const MEASUREMENT_NS: u64 = 1_000_000;
+
+/// Attempts for each reading, of which the fastest counts.
+const ATTEMPTS: usize = 4;
+
+/// Measures the ticks of the timer per second against the monotonic clock.
+fn measure() -> u64 {
+    let line = read(TIMER);
+    write(TIMER, line | LINE_MASKED);
+    write(TIMER_COUNT, u32::MAX);
+    let (first, start) = reading();
+    let (mut ticks, mut passed) = (0, 0);
+    while passed < MEASUREMENT_NS {
+        let (count, now) = reading();
+        (ticks, passed) = (u64::from(first.wrapping_sub(count)), now - start);
+    }
+    write(TIMER_COUNT, 0);
+    write(TIMER, line);
+    // A timer that does not count is as good as a slow one.
+    (ticks * NANOSECONDS / passed).max(1)
+}
+
+/// Reads the timer's count and the time together: the fastest of a few attempts, since any may be interrupted.
+fn reading() -> (u32, u64) {
+    let readings = core::array::from_fn::<_, ATTEMPTS, _>(|_| {
+        let before = clock::monotonic();
+        let count = read(TIMER_CURRENT);
+        let took = clock::monotonic() - before;
+        (took, count, before + took / 2)
+    });
+    let [first, ..] = readings;
+    let (_, count, time) = readings.into_iter().min_by_key(|(took, ..)| *took).unwrap_or(first);
+    (count, time)
+}

@@ -1,0 +1,74 @@
+//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`), read once: it has the frequency of the time-stamp
+//! counter and the time of day.
+
+use hermit_clock::paravirtual::{PvClock, WallClock, stable};
+use spin::Once;
+use x86_64::registers::model_specific::Msr;
+
+use crate::arch::x86_64::cpu;
+use crate::memory::HostPage;
+use crate::ops::HostClock;
+
+/// KVM's signature in CPUID.
+const KVM: [u32; 3] =
+    [u32::from_le_bytes(*b"KVMK"), u32::from_le_bytes(*b"VMKV"), u32::from_le_bytes(*b"M\0\0\0")];
+
+/// `KVM_FEATURE_CLOCKSOURCE2`: the MSRs below exist.
+const CLOCK_FEATURE: u32 = 1 << 3;
+
+/// `PVCLOCK_TSC_STABLE_BIT`: the time is monotonic across CPUs.
+const TSC_STABLE: u8 = 1 << 0;
+
+/// `MSR_KVM_WALL_CLOCK_NEW`: the host writes the time of day at which the machine started to the address.
+const WALL_CLOCK: u32 = 0x4b56_4d00;
+/// `MSR_KVM_SYSTEM_TIME_NEW`: the host updates the time at the address from now on, if bit 0 is set.
+const SYSTEM_TIME: u32 = 0x4b56_4d01;
+
+/// Attempts of a reading during which the host does not write.
+const MAX_ATTEMPTS: usize = 100;
+
+/// Offset of the wall clock in the page; the system time is at its start.
+const WALL_CLOCK_OFFSET: usize = 64;
+
+static READING: Once<Option<HostClock>> = Once::new();
+
+/// The clock, if the host is KVM and has it.
+pub(in crate::platform) fn reading() -> Option<HostClock> {
+    *READING.call_once(|| if is_offered() { read() } else { None })
+}
+
+fn is_offered() -> bool {
+    cpu::hypervisor() == Some(KVM)
+        && cpu::hypervisor_leaf(1).is_some_and(|features| features.eax & CLOCK_FEATURE != 0)
+}
+
+fn read() -> Option<HostClock> {
+    let page = HostPage::new().ok()?;
+    let (time, wall_clock) = (page.physical(), page.physical() + WALL_CLOCK_OFFSET as u64);
+    // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of a page that is
+    // only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed.
+    unsafe { Msr::new(SYSTEM_TIME).write(time | 1) };
+    // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment, and inside of the
+    // same page.
+    unsafe { Msr::new(WALL_CLOCK).write(wall_clock) };
+    let clock = repeat(|| PvClock::parse(&page.read(0)), |clock| clock.version);
+    let start = repeat(|| WallClock::parse(&page.read(WALL_CLOCK_OFFSET)), |clock| clock.version);
+    // SAFETY: bit 0 is clear: the host writes to no address from here on.
+    unsafe { Msr::new(SYSTEM_TIME).write(0) };
+    let (clock, start) = (clock?, start?);
+    Some(HostClock {
+        frequency: clock.frequency()?,
+        counter: clock.tsc_timestamp,
+        wall_clock_ns: start.nanoseconds() + clock.system_time,
+        is_synchronized: clock.flags & TSC_STABLE != 0,
+    })
+}
+
+/// Reads until the host has not written meanwhile: before and after the value, and in it, the version is the same.
+fn repeat<T>(read: impl Fn() -> T, version: impl Fn(&T) -> u32) -> Option<T> {
+    (0..MAX_ATTEMPTS).find_map(|_| {
+        let (before, value, after) = (read(), read(), read());
+        let is_consistent = version(&before) == version(&value) && stable(version(&before), version(&after));
+        (is_consistent && version(&value) != 0).then_some(value)
+    })
+}

@@ -1,0 +1,106 @@
+//! What platforms with privilege and local APICs share.
+
+pub(super) mod apic;
+pub(super) mod kvm_clock;
+mod pci_config;
+pub(super) mod register_page;
+pub(super) mod smp;
+
+use core::fmt::Debug;
+
+use hermit_interface::boot_info::BootInfo;
+use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_virtio::transport::pci::ConfigSpace;
+
+use crate::arch::cpu;
+use crate::arch::processor::Processor;
+use crate::arch::x86_64::port::Register;
+use crate::arch::x86_64::trap::{RESCHEDULE_VECTOR, TLB_VECTOR};
+use crate::ops::{Cpu, DeviceAccess, Mmu, RegisterAccess, Smp, Timer};
+use crate::traps::Traps;
+use crate::{memory, tlb};
+use apic::Command;
+use pci_config::PortConfig;
+
+/// A platform on which the kernel may use privileged instructions and has local APICs.
+pub(super) trait Native: Sync + Debug {}
+
+impl<P: Native> Cpu for P {
+    fn enter(&self, processor: &Processor) {
+        processor.enter::<Traps>();
+    }
+
+    fn enable_interrupts(&self) {
+        cpu::enable_interrupts();
+    }
+
+    fn wait_unless(&self, woken: &dyn Fn() -> bool) {
+        cpu::wait_unless(woken);
+    }
+
+    fn stop(&self) -> ! {
+        cpu::stop()
+    }
+}
+
+impl<P: Native> Mmu for P {
+    fn flush_tlb(&self) {
+        tlb::flush_all_cpus(|| apic::send_to_others(Command::Interrupt(TLB_VECTOR)));
+    }
+}
+
+impl<P: Native> DeviceAccess for P {
+    fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess> {
+        memory::map_registers(physical, size).ok().map(RegisterAccess::Mapped)
+    }
+
+    fn pci_config(&self) -> Option<&'static dyn ConfigSpace> {
+        pci_config::is_present().then_some(&PortConfig)
+    }
+}
+
+impl<P: Native> Timer for P {
+    fn set_timer(&self, timeout_ns: u64) {
+        apic::set_timer(timeout_ns);
+    }
+}
+
+impl<P: Native> Smp for P {
+    fn init_topology(&self, info: &BootInfo) {
+        smp::init(info);
+    }
+
+    fn cpu_count(&self) -> u32 {
+        smp::count()
+    }
+
+    fn start_secondary(&self, prepared: u32) {
+        smp::start_secondary(prepared);
+    }
+
+    fn init_secondary(&self, cpu: u32) {
+        apic::init(false);
+        smp::started(cpu);
+        tlb::join();
+    }
+
+    fn send_reschedule(&self, cpu: u32) {
+        apic::send(smp::apic_id(cpu), Command::Interrupt(RESCHEDULE_VECTOR));
+    }
+
+    fn stop_others(&self) {
+        if tlb::has_others() {
+            apic::send_to_others(Command::NonMaskable);
+        }
+    }
+}
+
+/// Passes an exit status to the monitor and ends the machine, if the monitor listens at these ports.
+pub(super) fn exit(status: u8) {
+    // SAFETY: the monitor takes the status, which affects nothing in the guest.
+    const STATUS: Register = unsafe { Register::new(STATUS_PORT) };
+    // SAFETY: the monitor ends the machine, after which its memory is not used.
+    const QUIT: Register = unsafe { Register::new(QUIT_PORT) };
+    STATUS.write(status);
+    QUIT.write(0);
+}

@@ -1,0 +1,65 @@
+//! A page of memory-mapped device registers of 32 bits.
+
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::to_usize;
+
+use crate::fallible::OutOfMemory;
+use crate::memory::map_device_page;
+
+/// Number of registers in one page.
+const COUNT: usize = to_usize(PAGE_SIZE) / size_of::<u32>();
+
+/// The registers of a device whose accesses cannot affect memory, once they are mapped.
+#[derive(Debug)]
+pub(in crate::platform) struct RegisterPage(AtomicPtr<u32>);
+
+impl RegisterPage {
+    /// A page that is not mapped yet.
+    pub(in crate::platform) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Maps the page at a physical address.
+    ///
+    /// # Safety
+    ///
+    /// The page must be one of device registers, and no access to them may make the device change memory that is in use.
+    pub(in crate::platform) unsafe fn map(&self, physical: u64) -> Result<(), OutOfMemory> {
+        self.0.store(map_device_page(physical)?.as_ptr(), Relaxed);
+        Ok(())
+    }
+
+    /// Whether the page is mapped.
+    pub(in crate::platform) fn is_mapped(&self) -> bool {
+        !self.0.load(Relaxed).is_null()
+    }
+
+    /// Address of a register by its number, in words of 32 bits.
+    ///
+    /// # Panics
+    ///
+    /// If the page is not mapped, or the number is beyond its end.
+    fn register(&self, number: usize) -> *mut u32 {
+        assert!(self.is_mapped() && number < COUNT, "a register of the page");
+        // SAFETY: the page is mapped and has a register of this number (asserted).
+        unsafe { self.0.load(Relaxed).add(number) }
+    }
+
+    /// Reads a register.
+    pub(in crate::platform) fn read(&self, number: usize) -> u32 {
+        // SAFETY: the register is inside of the page, which stays mapped, and aligned as words of a page are; reading it does not
+        // affect memory (contract of `map`).
+        unsafe { self.register(number).read_volatile() }
+    }
+
+    /// Writes a register.
+    pub(in crate::platform) fn write(&self, number: usize, value: u32) {
+        // SAFETY: the register is inside of the page, which stays mapped, and aligned as words of a page are; writing it does not
+        // affect memory (contract of `map`).
+        unsafe { self.register(number).write_volatile(value) };
+    }
+}

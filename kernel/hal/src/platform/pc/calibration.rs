@@ -1,0 +1,59 @@
+//! Measures the frequency of the time-stamp counter against a counter of known frequency.
+
+use hermit_clock::LeastSquares;
+
+use super::{hpet, pit};
+use crate::arch::counter;
+
+/// Frequency in Hz that is assumed if there is no reference: time then passes at the wrong speed, but it passes.
+const FALLBACK_FREQUENCY: u64 = 1_000_000_000;
+
+/// A measurement takes one second divided by this: 5 ms.
+const MEASUREMENTS_PER_SECOND: u64 = 200;
+
+/// Readings that are taken after that time. A single reading may be off by as long as it was interrupted.
+const LATE_READINGS: u32 = 32;
+
+/// Readings after which a reference that has not advanced far enough is given up.
+const MAX_READINGS: u32 = 1_000_000;
+
+/// A counter that counts up at a known frequency.
+pub(super) struct Reference<F> {
+    /// Ticks per second.
+    pub(super) frequency: u64,
+    /// Reads the counter.
+    pub(super) read: F,
+}
+
+/// Measures the ticks of the time-stamp counter per second.
+pub(super) fn measure_tsc() -> u64 {
+    let by_pit = measure(&pit::start());
+    let by_hpet = || hpet::find().and_then(|hpet| measure(&hpet));
+    by_pit.or_else(by_hpet).unwrap_or(FALLBACK_FREQUENCY)
+}
+
+fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
+    // A counter may start late: readings begin with a tick.
+    let before = (reference.read)();
+    (0..MAX_READINGS).find(|_| (reference.read)() != before)?;
+    let first = (reference.read)();
+    let mut fit = LeastSquares::default();
+    let mut fastest = u64::MAX;
+    let mut late = 0;
+    for _ in 0..MAX_READINGS {
+        let before = counter::now();
+        let now = (reference.read)();
+        let took = counter::now() - before;
+        fastest = fastest.min(took);
+        // A reading that took long was interrupted, at an unknown point.
+        if took >= 2 * fastest {
+            continue;
+        }
+        fit.add(before + took / 2, now);
+        late += u32::from(now.wrapping_sub(first) >= reference.frequency / MEASUREMENTS_PER_SECOND);
+        if late == LATE_READINGS {
+            return fit.frequency(reference.frequency);
+        }
+    }
+    None
+}
