@@ -5,42 +5,46 @@ use std::time::Duration;
 /// Default port of the server.
 const DEFAULT_PORT: u16 = 7777;
 
-/// What this program is to be.
+/// Role of this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Serves at a port.
+    /// Serves on a port.
     Server(u16),
     /// Measures against the server at an address.
     Client(String, Settings),
-    /// Measures against itself.
+    /// Measures against a server in the same process.
     Local(Settings),
     /// Ends the server at an address.
     Stop(String),
 }
 
-/// What can be measured.
+/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
+    /// Bytes per second of one connection, in both directions.
     Throughput,
+    /// Round-trip time of messages.
     Latency,
+    /// Connections per second, one at a time.
     Connections,
+    /// Time to open many connections, and to use all of them.
     Concurrent,
 }
 
-/// What is measured, and how long.
+/// Parameters of the measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The measurements, in order.
     pub(crate) tests: Vec<Test>,
-    /// How long each measurement of throughput sends.
+    /// Duration of each throughput measurement.
     pub(crate) time: Duration,
-    /// How many messages go there and back for a latency.
+    /// Number of round trips of each latency measurement.
     pub(crate) rounds: u32,
-    /// How many connections; each test has its own idea.
+    /// Number of connections; by default the test's own.
     pub(crate) count: Option<u32>,
-    /// The only size of message.
+    /// Message size in bytes; by default the test's own sizes.
     pub(crate) message: Option<u32>,
-    /// Whether streams of messages send at once what is written.
+    /// Whether throughput is measured with `TCP_NODELAY`.
     pub(crate) no_delay: bool,
 }
 
@@ -57,7 +61,7 @@ impl Default for Settings {
     }
 }
 
-/// Understands the arguments.
+/// Parses the arguments.
 pub(crate) fn parse(arguments: &[String]) -> Result<Role, String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
@@ -66,13 +70,13 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Role, String> {
         ["client", server, rest @ ..] => Ok(Role::Client(address(server), settings(rest)?)),
         ["local", rest @ ..] => Ok(Role::Local(settings(rest)?)),
         ["stop", server] => Ok(Role::Stop(address(server))),
-        _ => Err("it is not said what to be".to_owned()),
+        _ => Err("the role is missing".to_owned()),
     }
 }
 
-/// An address with a port: the usual one, if there is none.
+/// Adds the default port to an address without one.
 fn address(text: &str) -> String {
-    // An address of version 6 has colons of its own, and is in brackets if a port follows.
+    // An IPv6 address contains colons, and is in brackets if a port follows.
     let has_port = text.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
     match has_port {
         true => text.to_owned(),
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_role_is_understood() {
+    fn every_role_is_parsed() {
         assert_eq!(words("server"), Ok(Role::Server(7777)));
         assert_eq!(words("server 1"), Ok(Role::Server(1)));
         assert_eq!(words("stop a"), Ok(Role::Stop("a:7777".to_owned())));
@@ -133,12 +137,12 @@ mod tests {
         };
         let line = "client 10.0.0.2 --seconds 3 --rounds 5 --count 6 --message 7 --no-delay latency";
         assert_eq!(words(line), Ok(Role::Client("10.0.0.2:7777".to_owned(), settings)));
-        let Ok(Role::Local(settings)) = words("local") else { panic!("it is no role") };
+        let Ok(Role::Local(settings)) = words("local") else { panic!("no role") };
         assert_eq!(settings.tests.len(), 3);
     }
 
     #[test]
-    fn a_port_may_be_left_out() {
+    fn default_port_is_added() {
         for (text, expected) in [
             ("a", "a:7777"),
             ("a:1", "a:1"),
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_rejected() {
         for line in
             ["", "x", "server x", "client", "client a x", "local --seconds", "local --rounds 0", "stop"]
         {

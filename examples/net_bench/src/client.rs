@@ -1,21 +1,21 @@
-//! The one who measures.
+//! The measuring client.
 
 use std::io;
 
 use crate::arguments::{Settings, Test};
 use crate::{connections, latency, throughput};
 
-/// Makes all measurements that are asked for, and prints each when it is done.
+/// Performs the selected measurements, and prints each result when it is complete.
 pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     settings.tests.iter().try_for_each(|test| match test {
         Test::Throughput => throughput::measure(server, settings),
         Test::Latency => latency::measure(server, settings),
-        Test::Connections => connections::one_by_one(server, settings),
-        Test::Concurrent => connections::at_the_same_time(server, settings),
+        Test::Connections => connections::sequential(server, settings),
+        Test::Concurrent => connections::concurrent(server, settings),
     })
 }
 
-/// The sizes to measure: these, or the one that is asked for.
-pub(crate) fn sizes(settings: &Settings, usual: &[u32]) -> Vec<u32> {
-    settings.message.map_or_else(|| usual.to_vec(), |size| vec![size])
+/// Message sizes in bytes: the one of `--message`, or these.
+pub(crate) fn sizes(settings: &Settings, default: &[u32]) -> Vec<u32> {
+    settings.message.map_or_else(|| default.to_vec(), |size| vec![size])
 }

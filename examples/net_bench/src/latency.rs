@@ -1,18 +1,18 @@
-//! How long a message takes there and back.
+//! Round-trip time of messages.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::arguments::Settings;
 use crate::client::sizes;
-use crate::protocol::{self, Wish};
+use crate::protocol::{self, Request};
 use crate::report::Report;
 use crate::server::buffer;
 
-/// The sizes of messages.
+/// Message sizes in bytes.
 const SIZES: [u32; 2] = [1, 16 << 10];
 
-/// Measures every size.
+/// Measures each message size.
 pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     for message in sizes(settings, &SIZES) {
         let times = round_trips(server, message, settings.rounds)?;
@@ -28,11 +28,11 @@ pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     Ok(())
 }
 
-/// The times of so many rounds, the short ones first; some rounds more come before them and do not count.
+/// Round-trip times in ascending order. `rounds / 10` unmeasured round trips precede them.
 fn round_trips(server: &str, message: u32, rounds: u32) -> io::Result<Vec<Duration>> {
     let mut stream = protocol::connect(server)?;
     stream.set_nodelay(true)?;
-    stream.write_all(&Wish::Echo { message }.encode())?;
+    stream.write_all(&Request::Echo { message }.encode())?;
     let mut buffer = buffer(message);
     let mut trip = || {
         let start = Instant::now();
@@ -48,10 +48,10 @@ fn round_trips(server: &str, message: u32, rounds: u32) -> io::Result<Vec<Durati
     Ok(times)
 }
 
-/// The time that so many in a thousand do not exceed.
+/// Quantile of sorted times, in thousandths.
 fn quantile(times: &[Duration], thousandths: usize) -> Duration {
-    let place = times.len().saturating_mul(thousandths).div_ceil(1000).saturating_sub(1);
-    times.get(place).copied().unwrap_or_default()
+    let index = times.len().saturating_mul(thousandths).div_ceil(1000).saturating_sub(1);
+    times.get(index).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use super::quantile;
 
     #[test]
-    fn quantiles_are_times_that_were_measured() {
+    fn quantiles_are_measured_times() {
         let times: Vec<Duration> = (1..=200).map(Duration::from_micros).collect();
         let quantiles = [0, 500, 990, 1000].map(|thousandths| quantile(&times, thousandths).as_micros());
         assert_eq!(quantiles, [1, 100, 198, 200]);

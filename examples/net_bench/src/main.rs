@@ -1,14 +1,14 @@
 //! Measures the network between two machines: throughput, latency, and how fast connections are made.
 //!
-//! - `net_bench server [PORT]` (7777) serves until it is told to stop, and prints where it listens.
+//! - `net_bench server [PORT]` (7777) serves until a client stops it, and prints the address on which it listens.
 //! - `net_bench client ADDRESS [OPTIONS] [TEST...]` measures against such a server; it prints a line of JSON for each
 //!   result. The tests are `throughput`, `latency`, `connections` (these three if none is named), and `concurrent`.
-//! - `net_bench local [OPTIONS] [TEST...]` is both, over the loopback address.
+//! - `net_bench local [OPTIONS] [TEST...]` runs both over the loopback address.
 //! - `net_bench stop ADDRESS` ends a server.
 //!
 //! Options: `--seconds S` for each measurement of throughput (1), `--rounds N` of latency (10,000), `--count N`
-//! connections one after the other or at the same time (2,000 or 1,000), `--message BYTES` for one size alone, and
-//! `--no-delay` for streams that send at once what is written.
+//! sequential or concurrent connections (2,000 or 1,000), `--message BYTES` for a single message size, and
+//! `--no-delay` for `TCP_NODELAY`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE_ERROR);
         }
     };
-    match act(&role) {
+    match run(&role) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("failed: {error}");
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn act(role: &Role) -> io::Result<()> {
+fn run(role: &Role) -> io::Result<()> {
     match role {
         Role::Server(port) => {
             let listener = server::listen(*port)?;
@@ -64,7 +64,7 @@ fn act(role: &Role) -> io::Result<()> {
     }
 }
 
-/// Both roles in one program.
+/// Runs server and client in this process.
 fn local(settings: &Settings) -> io::Result<()> {
     let listener = server::listen(0)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.local_addr()?.port())).to_string();

@@ -3,45 +3,45 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-/// A line in the making.
+/// A line of JSON under construction.
 #[derive(Debug)]
 pub(crate) struct Report {
     text: String,
 }
 
 impl Report {
-    /// The result of a test; its name needs no escapes.
+    /// Result of a test, whose name needs no escapes.
     pub(crate) fn new(test: &str) -> Self {
         Self { text: format!("{{\"test\":\"{test}\"") }
     }
 
-    /// Adds a word that needs no escapes.
+    /// Adds a string that needs no escapes.
     pub(crate) fn word(mut self, name: &str, word: &str) -> Self {
         self.text.push_str(&format!(",\"{name}\":\"{word}\""));
         self
     }
 
-    /// Adds a number, or what is written like one in JSON.
+    /// Adds a number, or another value that JSON writes without quotes.
     pub(crate) fn number(mut self, name: &str, number: impl Display) -> Self {
         self.text.push_str(&format!(",\"{name}\":{number}"));
         self
     }
 
-    /// Adds a time in microseconds.
+    /// Adds a duration in microseconds.
     pub(crate) fn microseconds(self, name: &str, time: Duration) -> Self {
         let (whole, part) = (time.as_micros(), time.subsec_nanos() % 1000 / 100);
         self.number(name, format_args!("{whole}.{part}"))
     }
 
-    /// Adds how many there were in a second.
+    /// Adds a rate: `count` per second, in multiples of `unit`.
     pub(crate) fn rate(self, name: &str, count: u64, time: Duration, unit: f64) -> Self {
-        // A count of this size has all its digits in such a number.
+        // Exact conversion: both parts have fewer bits than the mantissa of an `f64`.
         let count = u32::try_from(count / 1024).map_or(f64::INFINITY, f64::from) * 1024.0
             + f64::from(u16::try_from(count % 1024).unwrap_or_default());
         self.number(name, format_args!("{:.2}", count / time.as_secs_f64() / unit))
     }
 
-    /// The line.
+    /// Returns the line.
     pub(crate) fn finish(self) -> String {
         self.text + "}"
     }

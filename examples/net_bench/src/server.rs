@@ -1,4 +1,4 @@
-//! Does what clients wish; each connection has a thread.
+//! The server, with one thread for each connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::protocol::Wish;
+use crate::protocol::Request;
 
-/// What a connection's thread needs, with much to spare; its buffers are elsewhere.
-const STACK: usize = 64 << 10;
+/// Stack size in bytes of a connection's thread; its buffers are on the heap.
+const STACK_SIZE: usize = 64 << 10;
 
-/// The least room for what is received where only its amount counts.
-const ROOM: usize = 256 << 10;
+/// Minimum size in bytes of the receive buffer of [`drain`].
+const MIN_DRAIN_BUFFER: usize = 256 << 10;
 
 /// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
 pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
@@ -21,7 +21,7 @@ pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
 }
 
-/// Serves until a client wants it to stop.
+/// Serves until a client sends [`Request::Stop`].
 pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
     let port = listener.local_addr()?.port();
     let stopping = Arc::new(AtomicBool::new(false));
@@ -33,43 +33,43 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
         let stopping = Arc::clone(&stopping);
         let work = move || {
             // A failed connection does not affect other clients.
-            if let Ok(Wish::Stop) = fulfil(&stream) {
+            if let Ok(Request::Stop) = execute(&stream) {
                 stopping.store(true, Ordering::Release);
-                // The one who accepts is woken by a connection.
+                // A connection wakes the thread in `accept`.
                 drop(TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
             }
         };
-        if let Err(error) = thread::Builder::new().stack_size(STACK).spawn(work) {
+        if let Err(error) = thread::Builder::new().stack_size(STACK_SIZE).spawn(work) {
             eprintln!("a connection is dropped: {error}");
         }
     }
 }
 
-/// Does what the client wishes, and gives the wish.
-fn fulfil(stream: &TcpStream) -> io::Result<Wish> {
-    let wish = Wish::receive(stream)?;
-    match wish {
-        Wish::Sink => sink(stream)?,
-        Wish::Source { message, milliseconds } => source(stream, message, milliseconds)?,
-        Wish::SourceAtOnce { message, milliseconds } => {
+/// Executes the client's request, and returns it.
+fn execute(stream: &TcpStream) -> io::Result<Request> {
+    let request = Request::receive(stream)?;
+    match request {
+        Request::Sink => sink(stream)?,
+        Request::Source { message, milliseconds } => source(stream, message, milliseconds)?,
+        Request::SourceNoDelay { message, milliseconds } => {
             stream.set_nodelay(true)?;
             source(stream, message, milliseconds)?;
         }
-        Wish::Echo { message } => echo(stream, message)?,
-        Wish::Stop => {}
+        Request::Echo { message } => echo(stream, message)?,
+        Request::Stop => {}
     }
-    Ok(wish)
+    Ok(request)
 }
 
-/// A buffer of this size.
+/// Message buffer of `size` bytes.
 pub(crate) fn buffer(size: u32) -> Vec<u8> {
     vec![b'x'; usize::try_from(size).unwrap_or_default()]
 }
 
-/// Reads up to the end, with room for many messages, and gives the number of bytes.
+/// Reads up to the end of the stream, and returns the number of bytes.
 pub(crate) fn drain(mut stream: &TcpStream, message: u32) -> io::Result<u64> {
     let mut buffer = buffer(message);
-    buffer.resize(buffer.len().max(ROOM), 0);
+    buffer.resize(buffer.len().max(MIN_DRAIN_BUFFER), 0);
     let mut total = 0;
     loop {
         match stream.read(&mut buffer)? {
@@ -79,10 +79,10 @@ pub(crate) fn drain(mut stream: &TcpStream, message: u32) -> io::Result<u64> {
     }
 }
 
-/// Sends messages for a while, and gives the number of bytes.
-pub(crate) fn pour(mut stream: &TcpStream, message: u32, time: Duration) -> io::Result<u64> {
+/// Sends messages for `time`, and returns the number of bytes.
+pub(crate) fn send_messages(mut stream: &TcpStream, message: u32, time: Duration) -> io::Result<u64> {
     let buffer = buffer(message);
-    // Looking at the clock must not cost more than sending.
+    // The clock is read once per 64 KiB, so that it costs little compared with sending.
     let messages = (64 << 10) / message.clamp(1, 64 << 10);
     let mut total = 0;
     let start = Instant::now();
@@ -101,7 +101,7 @@ fn sink(mut stream: &TcpStream) -> io::Result<()> {
 }
 
 fn source(stream: &TcpStream, message: u32, milliseconds: u32) -> io::Result<()> {
-    pour(stream, message, Duration::from_millis(milliseconds.into())).map(drop)
+    send_messages(stream, message, Duration::from_millis(milliseconds.into())).map(drop)
 }
 
 fn echo(mut stream: &TcpStream, message: u32) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! How much goes through one connection, in messages of one size.
+//! Throughput of one connection, in messages of one size.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::Settings;
 use crate::client::sizes;
-use crate::protocol::{self, Wish};
+use crate::protocol::{self, Request};
 use crate::report::Report;
-use crate::server::{drain, pour};
+use crate::server::{drain, send_messages};
 
-/// The sizes of messages.
+/// Message sizes in bytes.
 const SIZES: [u32; 5] = [64, 1 << 10, 16 << 10, 64 << 10, 1 << 20];
 
-/// Measures every size in both directions.
+/// Measures each message size in both directions.
 pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     for message in sizes(settings, &SIZES) {
         let (bytes, time) = to_server(server, message, settings)?;
@@ -34,13 +34,13 @@ fn report(direction: &str, message: u32, bytes: u64, time: Duration) {
     println!("{}", line.finish());
 }
 
-/// It is over when the server says that it has got everything.
+/// Measures until the server has confirmed the number of received bytes.
 fn to_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64, Duration)> {
     let mut stream = protocol::connect(server)?;
     stream.set_nodelay(settings.no_delay)?;
-    stream.write_all(&Wish::Sink.encode())?;
+    stream.write_all(&Request::Sink.encode())?;
     let start = Instant::now();
-    let sent = pour(&stream, message, settings.time)?;
+    let sent = send_messages(&stream, message, settings.time)?;
     stream.shutdown(Shutdown::Write)?;
     let mut received = [0; 8];
     stream.read_exact(&mut received)?;
@@ -49,17 +49,17 @@ fn to_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64
     if complete { Ok((sent, time)) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
-/// It is over when the server ends the connection.
+/// Measures until the server closes the connection.
 fn from_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64, Duration)> {
     let milliseconds = u32::try_from(settings.time.as_millis()).unwrap_or(u32::MAX);
-    let wish = if settings.no_delay {
-        Wish::SourceAtOnce { message, milliseconds }
+    let request = if settings.no_delay {
+        Request::SourceNoDelay { message, milliseconds }
     } else {
-        Wish::Source { message, milliseconds }
+        Request::Source { message, milliseconds }
     };
     let mut stream = protocol::connect(server)?;
     let start = Instant::now();
-    stream.write_all(&wish.encode())?;
+    stream.write_all(&request.encode())?;
     let received = drain(&stream, message)?;
     let time = start.elapsed();
     let whole = received > 0 && received.is_multiple_of(message.into());

@@ -248,8 +248,8 @@ fn split(address: u64, length: u32, writes: bool, offsets: &[u32]) -> Vec<(u64, 
     let mut offsets: Vec<u32> =
         offsets.iter().map(|offset| offset % (length + 1)).chain([0, length]).collect();
     offsets.sort_unstable();
-    let piece = |pair: &[u32]| (address + u64::from(pair[0]), pair[1] - pair[0], writes);
-    offsets.windows(2).map(piece).collect()
+    let buffer = |pair: &[u32]| (address + u64::from(pair[0]), pair[1] - pair[0], writes);
+    offsets.windows(2).map(buffer).collect()
 }
 
 proptest! {

@@ -90,9 +90,9 @@ fn split(address: u64, length: usize, offsets: &[usize], writes: bool) -> Vec<(u
     let mut offsets: Vec<usize> =
         offsets.iter().map(|offset| offset % (length + 1)).chain([0, length]).collect();
     offsets.sort_unstable();
-    let piece =
+    let buffer =
         |pair: &[usize]| (address + pair[0] as u64, u32::try_from(pair[1] - pair[0]).unwrap(), writes);
-    offsets.windows(2).map(piece).collect()
+    offsets.windows(2).map(buffer).collect()
 }
 
 proptest! {

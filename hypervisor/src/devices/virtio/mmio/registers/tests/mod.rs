@@ -109,7 +109,7 @@ impl Harness {
     }
 
     /// Writes the addresses of a queue's parts, and 1 to `QueueReady`.
-    fn place(&mut self, [descriptors, available, used]: [u64; 3]) {
+    fn make_ready(&mut self, [descriptors, available, used]: [u64; 3]) {
         self.write_wide(DESCRIPTORS, descriptors);
         self.write_wide(AVAILABLE, available);
         self.write_wide(USED, used);
@@ -118,7 +118,7 @@ impl Harness {
 
     fn set_up(&mut self, queue: u32) {
         self.write(QUEUE_SELECT, queue);
-        self.place(TestDriver::addresses());
+        self.make_ready(TestDriver::addresses());
         assert_eq!(self.read(QUEUE_READY), 1);
     }
 

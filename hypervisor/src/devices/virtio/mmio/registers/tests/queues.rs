@@ -25,20 +25,20 @@ fn queue_size_is_a_power_of_two_up_to_the_maximum() {
     }
     // Writes to a queue that does not exist are ignored.
     harness.write(QUEUE_SELECT, 2);
-    harness.place(TestDriver::addresses());
+    harness.make_ready(TestDriver::addresses());
     assert_eq!(harness.read(QUEUE_READY), 0);
 }
 
 #[test]
 fn queue_addresses_have_two_halves() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
-    harness.place(TestDriver::addresses());
+    harness.make_ready(TestDriver::addresses());
     let state = harness.registers.queues[0].queue().state();
     assert_eq!([state.desc_table, state.avail_ring, state.used_ring], TestDriver::addresses());
     // Every high half other than 0 is outside guest memory.
     for register in [DESCRIPTORS, AVAILABLE, USED] {
         let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
-        harness.place([0; 3]);
+        harness.make_ready([0; 3]);
         harness.write(QUEUE_READY, 0);
         harness.write(register + 4, 1);
         harness.write(QUEUE_READY, 1);
@@ -68,7 +68,7 @@ fn queue_outside_memory_or_misaligned_needs_a_reset() {
     ];
     for (addresses, is_valid) in cases {
         let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
-        harness.place(addresses);
+        harness.make_ready(addresses);
         assert_eq!(harness.read(QUEUE_READY) == 1, is_valid, "{addresses:x?}");
         assert_eq!(harness.read(STATUS) & NEEDS_RESET == 0, is_valid, "{addresses:x?}");
         // No interrupt before DRIVER_OK.
@@ -80,7 +80,7 @@ fn queue_outside_memory_or_misaligned_needs_a_reset() {
 fn queue_at_the_end_of_memory_works() {
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
     let (available, used) = (MEMORY - 38, MEMORY - 256);
-    harness.place([BUFFERS, available, used]);
+    harness.make_ready([BUFFERS, available, used]);
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
     harness.driver.describe_at(BUFFERS, 0, (BUFFERS, 1, 0, 0));
     harness.driver.memory.write_obj(1_u16, GuestAddress(available + 2)).unwrap();
@@ -92,16 +92,16 @@ fn queue_at_the_end_of_memory_works() {
 fn queue_is_set_up_between_features_ok_and_driver_ok_only() {
     for status in [0, ACKNOWLEDGE, ACKNOWLEDGE | DRIVER] {
         let mut harness = Harness::at(status);
-        harness.place(TestDriver::addresses());
+        harness.make_ready(TestDriver::addresses());
         assert_eq!(harness.read(QUEUE_READY), 0);
     }
     let mut harness = Harness::running();
     harness.write(QUEUE_SELECT, 1);
-    harness.place(TestDriver::addresses());
+    harness.make_ready(TestDriver::addresses());
     assert_eq!(harness.read(QUEUE_READY), 0);
     // QueueReady takes no other value than 1.
     let mut harness = Harness::at(ACKNOWLEDGE | DRIVER | FEATURES_OK);
-    harness.place(TestDriver::addresses());
+    harness.make_ready(TestDriver::addresses());
     harness.write(QUEUE_READY, 0);
     harness.write(QUEUE_READY, 2);
     assert_eq!(harness.read(QUEUE_READY), 0);
@@ -113,7 +113,7 @@ fn ready_queue_ignores_writes() {
     harness.set_up(0);
     let before = harness.registers.queues[0].queue().state();
     harness.write(QUEUE_SIZE, 4);
-    harness.place([0x2000, 0x3000, 0x3800]);
+    harness.make_ready([0x2000, 0x3000, 0x3800]);
     assert_eq!(harness.registers.queues[0].queue().state(), before);
     // The ignored values do not take effect later.
     harness.write(QUEUE_READY, 0);
