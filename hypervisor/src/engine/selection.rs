@@ -2,7 +2,7 @@
 
 use hermit_interface::boot_info::Platform;
 
-use super::kvm::{KvmEngine, KvmError, self_test};
+use super::kvm::{KvmEngine, KvmError, KvmVcpu, self_test};
 use super::process::{ProcessEngine, ProcessError};
 use super::{Engine, EngineError, Vcpu};
 use crate::config::{Config, EngineKind};
@@ -52,7 +52,7 @@ impl Selection {
     /// Creates the VM on KVM, and has `test` examine the boot CPU.
     fn kvm(
         config: &Config,
-        test: impl FnOnce(&mut super::kvm::KvmVcpu) -> Result<(), KvmError>,
+        test: impl FnOnce(&mut KvmVcpu) -> Result<(), KvmError>,
     ) -> Result<Self, SelectionError> {
         let memory = Memory::new(config.memory)?;
         let engine = KvmEngine::new(memory.clone())?;
@@ -77,7 +77,7 @@ impl Selection {
     }
 }
 
-/// Short reason for which KVM is not selected: the guest runs all the same, so it needs no advice.
+/// Short reason for which KVM is not selected, without advice: the guest runs on the process engine.
 fn summary(error: &KvmError) -> String {
     match error {
         KvmError::NoDevice => "there is no KVM here".to_owned(),

@@ -1,4 +1,4 @@
-//! Allocation of the debug registers to hardware breakpoints and registers. All vCPUs have the same values in them.
+//! Allocation of the debug registers to hardware breakpoints and watchpoints. All vCPUs have the same values in them.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 

@@ -65,31 +65,27 @@ const fn futex(operation: c_int) -> Check {
 }
 
 /// KVM's ioctl type, and its requests (linux/kvm.h).
-const KVM: u8 = 0xae;
-const RUN: Opcode = none(KVM, 0x80);
-const GET_REGISTERS: Opcode = read::<kvm_regs>(KVM, 0x81);
-const SET_REGISTERS: Opcode = write::<kvm_regs>(KVM, 0x82);
-const GET_SYSTEM_REGISTERS: Opcode = read::<kvm_sregs>(KVM, 0x83);
-const SET_SYSTEM_REGISTERS: Opcode = write::<kvm_sregs>(KVM, 0x84);
-const TRANSLATE: Opcode = read_write::<kvm_translation>(KVM, 0x85);
-const GET_FLOATING_POINT: Opcode = read::<kvm_fpu>(KVM, 0x8c);
-const SET_FLOATING_POINT: Opcode = write::<kvm_fpu>(KVM, 0x8d);
-const SET_GUEST_DEBUG: Opcode = write::<kvm_guest_debug>(KVM, 0x9b);
-const GET_EVENTS: Opcode = read::<kvm_vcpu_events>(KVM, 0x9f);
-const SET_EVENTS: Opcode = write::<kvm_vcpu_events>(KVM, 0xa0);
-const GET_DEBUG_REGISTERS: Opcode = read::<kvm_debugregs>(KVM, 0xa1);
-const SET_DEBUG_REGISTERS: Opcode = write::<kvm_debugregs>(KVM, 0xa2);
+const KVMIO: u8 = 0xae;
+const KVM_RUN: Opcode = none(KVMIO, 0x80);
+const KVM_GET_REGS: Opcode = read::<kvm_regs>(KVMIO, 0x81);
+const KVM_SET_REGS: Opcode = write::<kvm_regs>(KVMIO, 0x82);
+const KVM_GET_SREGS: Opcode = read::<kvm_sregs>(KVMIO, 0x83);
+const KVM_SET_SREGS: Opcode = write::<kvm_sregs>(KVMIO, 0x84);
+const KVM_TRANSLATE: Opcode = read_write::<kvm_translation>(KVMIO, 0x85);
+const KVM_GET_FPU: Opcode = read::<kvm_fpu>(KVMIO, 0x8c);
+const KVM_SET_FPU: Opcode = write::<kvm_fpu>(KVMIO, 0x8d);
+const KVM_SET_GUEST_DEBUG: Opcode = write::<kvm_guest_debug>(KVMIO, 0x9b);
+const KVM_GET_VCPU_EVENTS: Opcode = read::<kvm_vcpu_events>(KVMIO, 0x9f);
+const KVM_SET_VCPU_EVENTS: Opcode = write::<kvm_vcpu_events>(KVMIO, 0xa0);
+const KVM_GET_DEBUGREGS: Opcode = read::<kvm_debugregs>(KVMIO, 0xa1);
+const KVM_SET_DEBUGREGS: Opcode = write::<kvm_debugregs>(KVMIO, 0xa2);
 
 /// Requests of a seccomp listener (linux/seccomp.h).
-const NOTIF_RECV: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
-const NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
+const SECCOMP_IOCTL_NOTIF_RECV: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
+const SECCOMP_IOCTL_NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
 
-/// Requests of terminals and sockets (asm-generic/ioctls.h), which do not encode a type and a size.
-const GET_TERMINAL: Opcode = 0x5401;
-const SET_TERMINAL: Opcode = 0x5402;
-const SET_TERMINAL_DRAINED: Opcode = 0x5403;
-const SET_TERMINAL_FLUSHED: Opcode = 0x5404;
-const SET_NONBLOCKING: Opcode = 0x5421;
+/// Request of sockets (asm-generic/ioctls.h), which does not encode a type and a size.
+const FIONBIO: Opcode = 0x5421;
 
 /// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the
 /// handler of stack overflows.
@@ -137,6 +133,7 @@ const COMMON: &[Call] = &[
     (SYS_exit_group, &[]),
 ];
 
+/// Main thread.
 const MAIN: &[Call] = &[
     (SYS_read, &[]),
     (SYS_recvfrom, &[]),
@@ -145,42 +142,33 @@ const MAIN: &[Call] = &[
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
     (SYS_tgkill, &[&[OwnProcess(0), VcpuSignal(2)]]),
-    // Attributes of the terminal.
-    (
-        SYS_ioctl,
-        &[
-            &[Request(1, GET_TERMINAL)],
-            &[Request(1, SET_TERMINAL)],
-            &[Request(1, SET_TERMINAL_DRAINED)],
-            &[Request(1, SET_TERMINAL_FLUSHED)],
-        ],
-    ),
 ];
 
-const VCPU: &[Call] = &[(
+/// vCPU thread on KVM.
+const KVM_VCPU: &[Call] = &[(
     SYS_ioctl,
     &[
-        &[Request(1, RUN)],
+        &[Request(1, KVM_RUN)],
         // For the message of a vCPU that cannot continue.
-        &[Request(1, GET_REGISTERS)],
-        &[Request(1, TRANSLATE)],
+        &[Request(1, KVM_GET_REGS)],
+        &[Request(1, KVM_TRANSLATE)],
     ],
 )];
 
 /// vCPU thread on KVM with a debugger.
-const DEBUGGED_VCPU: &[Call] = &[(
+const KVM_VCPU_DEBUG: &[Call] = &[(
     SYS_ioctl,
     &[
-        &[Request(1, SET_REGISTERS)],
-        &[Request(1, GET_SYSTEM_REGISTERS)],
-        &[Request(1, SET_SYSTEM_REGISTERS)],
-        &[Request(1, GET_FLOATING_POINT)],
-        &[Request(1, SET_FLOATING_POINT)],
-        &[Request(1, SET_GUEST_DEBUG)],
-        &[Request(1, GET_DEBUG_REGISTERS)],
-        &[Request(1, SET_DEBUG_REGISTERS)],
-        &[Request(1, GET_EVENTS)],
-        &[Request(1, SET_EVENTS)],
+        &[Request(1, KVM_SET_REGS)],
+        &[Request(1, KVM_GET_SREGS)],
+        &[Request(1, KVM_SET_SREGS)],
+        &[Request(1, KVM_GET_FPU)],
+        &[Request(1, KVM_SET_FPU)],
+        &[Request(1, KVM_SET_GUEST_DEBUG)],
+        &[Request(1, KVM_GET_DEBUGREGS)],
+        &[Request(1, KVM_SET_DEBUGREGS)],
+        &[Request(1, KVM_GET_VCPU_EVENTS)],
+        &[Request(1, KVM_SET_VCPU_EVENTS)],
     ],
 )];
 
@@ -189,7 +177,7 @@ const PROCESS_MAIN: &[Call] = &[(SYS_fstat, &[])];
 
 /// vCPU thread with the process engine: responds to hypercalls, and kills the guest.
 const PROCESS_VCPU: &[Call] = &[
-    (SYS_ioctl, &[&[Request(1, NOTIF_RECV)], &[Request(1, NOTIF_SEND)]]),
+    (SYS_ioctl, &[&[Request(1, SECCOMP_IOCTL_NOTIF_RECV)], &[Request(1, SECCOMP_IOCTL_NOTIF_SEND)]]),
     (SYS_poll, &[]),
     (SYS_ppoll, &[]),
     (SYS_pidfd_send_signal, &[&[Is(1, libc::SIGKILL)]]),
@@ -198,7 +186,7 @@ const PROCESS_VCPU: &[Call] = &[
 
 /// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process trace only
 /// those that are confined at least as far as itself.
-const TRACING_VCPU: &[Call] = &[
+const PROCESS_VCPU_DEBUG: &[Call] = &[
     (
         SYS_ptrace,
         &[
@@ -223,8 +211,9 @@ const TRACING_VCPU: &[Call] = &[
 ];
 
 /// Interrupts to the guest with the process engine.
-const INTERRUPTED_PROCESS: &[Call] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
+const PROCESS_INTERRUPT: &[Call] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
 
+/// Device thread.
 const DEVICES: &[Call] = &[
     (SYS_read, &[]),
     (SYS_readv, &[]),
@@ -240,16 +229,18 @@ const DEVICES: &[Call] = &[
     (SYS_epoll_pwait, &[]),
 ];
 
+/// Network thread.
 const NETWORK: &[Call] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
-const TAPPED_NETWORK: &[Call] = &[
+const TAP_NETWORK: &[Call] = &[
     (SYS_readv, &[&[Tap(0)]]),
     (SYS_writev, &[&[Tap(0)]]),
     (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
+/// gdb thread.
 const GDB: &[Call] = &[
     (SYS_epoll_create1, &[]),
     (SYS_fcntl, &[&[Is(1, libc::F_DUPFD_CLOEXEC)]]),
@@ -263,7 +254,7 @@ const GDB: &[Call] = &[
             &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_SNDTIMEO)],
         ],
     ),
-    (SYS_ioctl, &[&[Request(1, SET_NONBLOCKING)]]),
+    (SYS_ioctl, &[&[Request(1, FIONBIO)]]),
     (SYS_poll, &[]),
     (SYS_ppoll, &[]),
     (SYS_epoll_ctl, &[]),
@@ -277,15 +268,15 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
     let [own, more, debugging]: [&[Call]; 3] = match role {
         Role::Main if rules.process => [MAIN, PROCESS_MAIN, &[]],
         Role::Main => [MAIN, &[], &[]],
-        Role::Vcpu if rules.process => [PROCESS_VCPU, INTERRUPTED_PROCESS, TRACING_VCPU],
-        Role::Vcpu => [VCPU, &[], DEBUGGED_VCPU],
-        Role::Devices if rules.process => [DEVICES, INTERRUPTED_PROCESS, &[]],
+        Role::Vcpu if rules.process => [PROCESS_VCPU, PROCESS_INTERRUPT, PROCESS_VCPU_DEBUG],
+        Role::Vcpu => [KVM_VCPU, &[], KVM_VCPU_DEBUG],
+        Role::Devices if rules.process => [DEVICES, PROCESS_INTERRUPT, &[]],
         Role::Devices => [DEVICES, &[], &[]],
-        Role::Network if rules.process => [NETWORK, INTERRUPTED_PROCESS, &[]],
+        Role::Network if rules.process => [NETWORK, PROCESS_INTERRUPT, &[]],
         Role::Network => [NETWORK, &[], &[]],
         Role::Gdb => [GDB, &[], &[]],
     };
     let debugging = if rules.debugger { debugging } else { &[] };
-    let tapped = if role == Role::Network && rules.tap.is_some() { TAPPED_NETWORK } else { &[] };
+    let tapped = if role == Role::Network && rules.tap.is_some() { TAP_NETWORK } else { &[] };
     [COMMON, own, more, debugging, tapped].into_iter().flatten().copied()
 }

@@ -77,7 +77,7 @@ impl Host {
 /// Command with a time limit.
 fn limited(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("timeout");
-    // In the foreground SIGINT does not end the program by itself.
+    // With --foreground, timeout(1) creates no process group of its own.
     command.args(["--foreground", TIMEOUT]).arg(program.as_ref());
     command
 }

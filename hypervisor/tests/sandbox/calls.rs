@@ -155,7 +155,7 @@ fn requests() -> Vec<Call> {
         ioctl(SET_REGISTERS, KVM_SET_REGS),
         only(&[Role::Vcpu], ioctl(RUN, KVM_RUN)),
         only(&[Role::Vcpu], ioctl("ioctl with KVM_GET_REGS", KVM_GET_REGS)),
-        only(&[Role::Main], ioctl("ioctl with TCSETS", TCSETS)),
+        ioctl("ioctl with TCSETS", TCSETS),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_RECV", SECCOMP_IOCTL_NOTIF_RECV),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_SEND", SECCOMP_IOCTL_NOTIF_SEND),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_ADDFD", SECCOMP_IOCTL_NOTIF_ADDFD),

@@ -74,8 +74,8 @@ global_asm!(
     "6:",
     "xor ebp, ebp",
     "jmp rsi",
-    // A system call failed: sends its list entry to the hypervisor, and exits with errno. With the seccomp filter
-    // installed, which `sendmsg` shows, neither is allowed.
+    // A system call failed: sends its list entry to the hypervisor, and exits with errno. A failed `sendmsg` raises
+    // SIGILL instead: the seccomp filter, which is installed before it, allows neither.
     "4:",
     "cmp qword ptr [rbx], {sendmsg}",
     "je 7f",
