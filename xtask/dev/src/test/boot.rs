@@ -1,4 +1,4 @@
-//! Images that must not boot, other ways to boot, and fused images.
+//! Boot protocols, loaders without symbols, fused images, and images that the loader refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use xtask::build;
 use xtask::image::{MULTIBOOT_MAGIC, fuse};
 use xtask::qemu::{Board, Guest};
 
-/// Boots an image in a way; the folder is for files that this takes.
+/// A test that boots an image, with a folder for its files.
 type Boot = fn(&Qemu<'_>, &Path) -> Result<()>;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
@@ -61,7 +61,7 @@ fn refusals<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The image, which says that it was built for version 99 of the ABI.
+/// A copy of an image with the ABI version 99 in its note.
 pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
     let mut foreign = image.to_vec();
     let note = find(&foreign, b"HERMIT\0\0")? + 8;
@@ -69,7 +69,7 @@ pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
     Ok(foreign)
 }
 
-/// Where some bytes are for the first time.
+/// Offset of the first occurrence of some bytes.
 fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
     bytes
         .windows(pattern.len())
@@ -77,11 +77,11 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
         .context("an expected pattern is missing")
 }
 
-/// A copy of a loader that QEMU does not take for a multiboot kernel.
+/// A copy of a loader without the multiboot magic number, so that QEMU boots it by PVH.
 fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
     let mut bytes = fs::read(loader)?;
-    let place = find(&bytes, &MULTIBOOT_MAGIC.to_le_bytes())?;
-    bytes[place..place + 4].fill(0);
+    let offset = find(&bytes, &MULTIBOOT_MAGIC.to_le_bytes())?;
+    bytes[offset..offset + 4].fill(0);
     fs::write(&copy, bytes)?;
     Ok(copy)
 }
@@ -92,7 +92,7 @@ fn by_pvh(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
 }
 
-/// What follows the loader in its file must not matter: QEMU puts the command line right behind what it loads.
+/// A loader boots without symbols and sections in its file: QEMU puts the command line right after what it loads.
 fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let kernel = folder.join("stripped");
     build::strip(&qemu.loader, &kernel)?;

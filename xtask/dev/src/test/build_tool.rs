@@ -1,4 +1,4 @@
-//! The build tool as users call it: on their own crates and on ours.
+//! The build tool as users call it: on crates outside the workspace and on examples.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use xtask::cargo;
 use xtask::target::GUEST_TARGET;
 use xtask::{process, workspace};
 
-/// The variable with options of the machine for the runner.
+/// The environment variable with the runner's options.
 const OPTIONS: &str = "HERMIT_RUN_ARGS";
 
 /// The program `xtask`, built if need be.
 static XTASK: OnceLock<PathBuf> = OnceLock::new();
 
-/// A program of somebody else, with a test.
+/// A program outside the workspace, with a test.
 const PROGRAM: &str = r#"
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -39,14 +39,14 @@ mod tests {
 }
 "#;
 
-/// Runs programs on a platform of `run`, whose name is the host's.
+/// Adds tests of `run` with a platform.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
     });
     tests.add(format!("{platform}: run with a disk"), move || disk(&platform.to_string(), platform.images));
     if platform.is_slow() {
-        // What follows builds images that have floating-point instructions.
+        // The other tests build images with floating-point instructions.
         return;
     }
     tests.add(format!("{platform}: run with a time limit"), move || {
@@ -81,7 +81,7 @@ fn xtask_program() -> Result<&'static Path> {
     XTASK.get().map(PathBuf::as_path).context("the program `xtask` was not built")
 }
 
-/// Runs a command, and checks its exit code and that it prints a text to either stream.
+/// Runs a command; checks its exit code, and that a text is in standard output or standard error.
 pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Output> {
     let output = command.output().with_context(|| format!("cannot start {}", process::display(command)))?;
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -95,7 +95,7 @@ pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Out
     Ok(output)
 }
 
-/// Plain cargo in somebody else's crate; `cargo xtask run PATH`, and cargo's commands through the runner.
+/// `cargo build`, `cargo xtask run PATH`, and `cargo run` and `cargo test` with the runner, in a crate outside the workspace.
 fn outside_crate(platform: &str, machine: &str, folder: &Path) -> Result<()> {
     make_crate(folder)?;
     let runner = format!("{} runner", xtask_program()?.display());
@@ -114,7 +114,7 @@ fn outside_crate(platform: &str, machine: &str, folder: &Path) -> Result<()> {
     expect(&mut cargo(&["test"]), 0, "test result: ok. 1 passed").map(drop)
 }
 
-/// Makes a crate with the dependency, as a user does, unless an earlier ring has: its first build takes long.
+/// Creates a crate with the dependency, unless an earlier ring has created it: its first build takes long.
 fn make_crate(folder: &Path) -> Result<()> {
     let manifest = folder.join("Cargo.toml");
     if manifest.exists() {
@@ -131,18 +131,18 @@ fn make_crate(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `run` passes on what goes in and what comes out.
+/// `run` passes on arguments, variables, output and the exit code.
 fn runs(platform: &str, image: &Path) -> Result<()> {
     let image = image.display().to_string();
     let run =
         ["run", &image, "--platform", platform, "--env", "GREETING=hi", "--cpus", "2", "--timeout", "60"];
     let arguments = [&run, ["--", "one", "--exit-code", "42"].as_slice()].concat();
     let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi\nprocessors: 2\n")?;
-    ensure!(output.stdout.starts_with(b"Hello, world!\n"), "something else is on standard output");
+    ensure!(output.stdout.starts_with(b"Hello, world!\n"), "standard output starts with something else");
     Ok(())
 }
 
-/// `run` has disks, whatever their file is called.
+/// `run` attaches disks, whose file names may contain commas and blanks.
 fn disk(platform: &str, images: &Images) -> Result<()> {
     let file = images.folder().join("a disk, zeroed");
     fs::write(&file, vec![0; 4096])?;
@@ -159,7 +159,7 @@ fn disk(platform: &str, images: &Images) -> Result<()> {
 fn time_limit(platform: &str, image: &Path) -> Result<()> {
     let image = image.display().to_string();
     let mut command = xtask(&["run", &image, "--platform", platform, "--timeout", "1"])?;
-    // Its input never ends.
+    // The input does not end.
     let output = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = output.stderr(Stdio::piped()).spawn()?;
     let pipe = child.stdin.take();

@@ -1,4 +1,4 @@
-//! A process that runs a guest: its input, its time limit, and what came of it.
+//! A child process that runs a guest: its input, its time limit, and its output.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -14,42 +14,42 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::process;
 
-/// How often a running process is looked at.
+/// Interval at which a child process is polled.
 const POLL: Duration = Duration::from_millis(1);
 
-/// What the guest reads.
+/// Standard input of the process.
 #[derive(Debug)]
 pub(super) enum Input {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// These bytes, and then it waits for more.
+    /// These bytes, without an end.
     Open(Vec<u8>),
-    /// What is in the file.
+    /// A file.
     File(File),
-    /// The end at once.
+    /// /dev/null.
     Nothing,
 }
 
-/// What came of it.
+/// Exit code and output of a process that has ended.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// The exit code; there is none if a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub(super) code: Option<i32>,
-    /// What is on standard output.
+    /// Standard output.
     pub(super) output: Vec<u8>,
-    /// What is on standard error.
+    /// Standard error.
     pub(super) errors: Vec<u8>,
-    /// When standard output had come to a length.
+    /// Lengths of standard output, and the times when they were reached.
     arrivals: Vec<(Instant, usize)>,
 }
 
 impl Outcome {
-    /// Everything that was printed: first standard output, then standard error.
+    /// Standard output followed by standard error.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&[self.output.as_slice(), &self.errors].concat()).into_owned()
     }
 
-    /// The whole lines on standard output, and when each had come.
+    /// The complete lines of standard output, and the time when each arrived.
     pub(super) fn lines(&self) -> impl Iterator<Item = (Instant, String)> {
         let mut end = 0;
         self.output.split_inclusive(|&byte| byte == b'\n').map_while(move |line| {
@@ -59,7 +59,7 @@ impl Outcome {
         })
     }
 
-    /// Compares with what is expected: the exit code, and texts, wherever they are.
+    /// Checks the exit code, and that each text is in standard output or standard error.
     pub(super) fn check(&self, code: i32, texts: &[&str]) -> Result<()> {
         let (text, mut wrong) = (self.text(), String::new());
         if self.code != Some(code) {
@@ -80,11 +80,11 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A process that runs. It is killed when this is dropped.
+/// A running process. It is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     child: Child,
-    /// Its input ends when this is dropped.
+    /// Closes an open input when dropped.
     open: Option<Sender<()>>,
     output: Reader,
     errors: Reader,
@@ -93,7 +93,7 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts it. After the time limit it is killed.
+    /// Starts a process, which is killed after the time limit.
     pub(super) fn start(mut command: Command, input: Input, limit: Duration) -> Result<Self> {
         let (stdin, bytes, stays_open) = match input {
             Input::Bytes(bytes) => (Stdio::piped(), bytes, false),
@@ -110,16 +110,16 @@ impl ChildProcess {
         let (sender, dropped) = mpsc::channel::<()>();
         if let Some(mut pipe) = child.stdin.take() {
             thread::spawn(move || {
-                // A guest that has ended reads no more: nothing is left to be done about an error.
+                // Writing fails if the guest has ended.
                 pipe.write_all(&bytes).unwrap_or_default();
-                // It fails as soon as there is no sender any more, which is what is waited for.
+                // Returns an error when the sender is dropped.
                 dropped.recv().unwrap_or_default();
             });
         }
         Ok(Self { child, open: stays_open.then_some(sender), output, errors, start, limit })
     }
 
-    /// The process.
+    /// The ID of the process.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -127,7 +127,7 @@ impl ChildProcess {
     /// Waits until these bytes are on standard output.
     pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
         while !self.output.pieces().bytes.windows(bytes.len()).any(|window| window == bytes) {
-            ensure!(self.start.elapsed() < self.limit, "it has not printed what it should");
+            ensure!(self.start.elapsed() < self.limit, "it has not printed the expected text");
             thread::sleep(POLL);
         }
         Ok(())
@@ -138,17 +138,17 @@ impl ChildProcess {
         process::run(Command::new("sh").args(["-c", &format!("kill -{name} {}", self.id())]))
     }
 
-    /// Ends it at once, whatever it does.
+    /// Kills the process.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.child.kill().context("cannot kill a process")
     }
 
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub(super) fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("cannot wait for a process")?.is_some())
     }
 
-    /// Waits for the end.
+    /// Waits until the process ends.
     pub(super) fn end(mut self) -> Result<Outcome> {
         let mut is_late = false;
         let code = loop {
@@ -171,17 +171,17 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // It has ended if nothing went wrong: then there is nothing to kill.
+        // Both fail if the process has ended, as it has after a test that succeeds.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }
 }
 
-/// What has come through a pipe.
+/// Bytes that were read from a pipe.
 #[derive(Debug, Default)]
 struct Pieces {
     bytes: Vec<u8>,
-    /// When there were how many.
+    /// Times of the reads, and the number of bytes after each.
     arrivals: Vec<(Instant, usize)>,
 }
 
@@ -213,7 +213,7 @@ impl Reader {
     }
 
     fn end(&mut self) -> Pieces {
-        // The thread has no way to fail.
+        // The thread does not panic.
         self.thread.take().map_or(Ok(()), thread::JoinHandle::join).unwrap_or_default();
         mem::take(&mut self.pieces())
     }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_exit_code_are_kept_and_compared() {
+    fn check_compares_output_and_exit_code() {
         let command = shell("cat; echo problem >&2; exit 3");
         let outcome =
             ChildProcess::start(command, Input::Bytes(b"input\n".into()), LIMIT).unwrap().end().unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_has_its_moment() {
+    fn each_line_has_its_arrival_time() {
         let start = Instant::now();
         let running = ChildProcess::start(shell("echo a; sleep 2; echo b"), Input::Nothing, LIMIT).unwrap();
         let outcome = running.end().unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_killed() {
+    fn process_is_killed_after_the_time_limit() {
         let running = ChildProcess::start(shell("cat"), Input::Open(Vec::new()), Duration::from_millis(100));
         let message = running.unwrap().end().unwrap_err().to_string();
         assert!(message.contains("was killed"), "{message}");

@@ -1,4 +1,4 @@
-//! Devices of QEMU's machines: disks, random numbers and a console, behind PCI and behind virtio-mmio registers.
+//! Virtio devices of QEMU: disks, entropy and console, on PCI and on MMIO.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,17 @@ use super::machine_types::{Q35, Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::{Board, Guest};
 
-/// Size of the disk.
+/// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
 
-/// Where QEMU's microvm has the first of its virtio-mmio devices: it fills the places from the last one on. QEMU does not
-/// tell a kernel that is started by PVH.
-const FIRST_PLACE: &str = "virtio_mmio.device=512@0xfeb00e00:12";
+/// Address and interrupt of the last virtio-mmio slot of QEMU's microvm, which QEMU uses for the first device. QEMU does not pass it to
+/// a kernel that is booted by PVH.
+const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00e00:12";
 
-/// Disks as QEMU attaches them: what it is called, the board, and options.
+/// Ways to attach a disk: name, machine, and options.
 const DISKS: [(&str, Board, &[&str]); 5] = [
-    ("PCI with messages", Board::Pc, &["-device", "virtio-blk-pci,drive=disk"]),
-    ("PCI with a line", Board::Pc, &["-device", "virtio-blk-pci,drive=disk,vectors=0"]),
+    ("PCI with MSI-X", Board::Pc, &["-device", "virtio-blk-pci,drive=disk"]),
+    ("PCI with INTx", Board::Pc, &["-device", "virtio-blk-pci,drive=disk,vectors=0"]),
     (
         "PCI without the legacy interface",
         Board::Pc,
@@ -28,14 +28,14 @@ const DISKS: [(&str, Board, &[&str]); 5] = [
     ),
     ("PCI Express of q35", Board::Pc, &["-device", "virtio-blk-pci,drive=disk", Q35[0], Q35[1]]),
     (
-        "registers",
+        "virtio-mmio",
         Board::Microvm,
         &[
             "-global",
             "virtio-mmio.force-legacy=false",
             "-device",
             "virtio-blk-device,drive=disk",
-            // With it the devices raise lines of an I/O APIC.
+            // Without ACPI, the devices use the I/O APIC.
             "-machine",
             "acpi=off",
         ],
@@ -50,7 +50,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             fs::write(&file, vec![0; SIZE])?;
             let guest =
                 Guest { board, ..with_disk(qemu, &qemu.image("disk"), &file, &["check", "/dev/vda"]) };
-            let guest = guest.with_options(options).with_kernel_option(FIRST_PLACE);
+            let guest = guest.with_options(options).with_kernel_option(MMIO_SLOT);
             expect(&guest, b"", 0, &["262144 bytes are as they were written"])?;
             let zeros = fs::read(&file)?.iter().filter(|byte| **byte == 0).count();
             ensure!(
@@ -60,24 +60,24 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             Ok(())
         });
     }
-    tests.add("devices: a read-only disk stays as it is", move || read_only(qemu, &qemu.image("disk")));
+    tests.add("devices: a read-only disk", move || read_only(qemu, &qemu.image("disk")));
     tests.add("devices: random bytes", move || {
-        let guest = machine(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
+        let guest = on_pc(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
         let guest = guest.with_options(&["-device", "virtio-rng-pci"]);
         expect(&guest, b"", 0, &[" values"]).map(drop)
     });
     tests.add("devices: a processor without random numbers", move || no_randomness(qemu));
-    tests.add("devices: the console is a device", move || console(qemu));
+    tests.add("devices: virtio console", move || console(qemu));
 }
 
-/// A classic PC.
-fn machine(qemu: &Qemu<'_>, image: &Path, arguments: &[&str]) -> Guest {
+/// A guest on the classic PC.
+fn on_pc(qemu: &Qemu<'_>, image: &Path, arguments: &[&str]) -> Guest {
     Guest { board: Board::Pc, ..qemu.guest(image, arguments) }
 }
 
 fn with_disk(qemu: &Qemu<'_>, image: &Path, file: &Path, arguments: &[&str]) -> Guest {
     let drive = format!("file={},format=raw,if=none,id=disk", file.display());
-    machine(qemu, image, arguments).with_options(&["-drive", &drive])
+    on_pc(qemu, image, arguments).with_options(&["-drive", &drive])
 }
 
 fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
@@ -86,7 +86,7 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
     fs::write(&file, b"contents".repeat(1024))?;
     let drive = format!("file={},format=raw,if=none,id=disk,read-only=on", file.display());
     let guest = |arguments: &[&str]| {
-        let guest = machine(qemu, disk, arguments);
+        let guest = on_pc(qemu, disk, arguments);
         guest.with_options(&["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"])
     };
     expect(&guest(&["write", "/dev/vda", "0"]), b"other", 1, &["Permission denied"])?;
@@ -98,22 +98,22 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Random numbers come from the entropy device if there is one; if not, std says that there are none.
+/// Without RDRAND, random numbers come from the entropy device; without that, std reports that there are none.
 fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
-    let guest = machine(qemu, &qemu.image("hello_world"), &[]);
+    let guest = on_pc(qemu, &qemu.image("hello_world"), &[]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
     expect(&guest, b"", 134, &["failed to generate random data"])?;
     expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["Hello, world!"]).map(drop)
 }
 
-/// Input and output go through the device, reports through the serial port.
+/// Input and output use the virtio console, reports of the kernel the serial port.
 fn console(qemu: &Qemu<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("console");
     let device = format!("file,id=device,path={}", file.display());
     let options =
         ["-device", "virtio-serial-pci", "-chardev", &device, "-device", "virtconsole,chardev=device"];
-    let guest = machine(qemu, &qemu.image("hello_world"), &[])
+    let guest = on_pc(qemu, &qemu.image("hello_world"), &[])
         .with_options(&options)
         .with_kernel_option("console=hvc0");
     let serial = expect(&guest, b"", 0, &[])?;

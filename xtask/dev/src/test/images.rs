@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use xtask::build::{self, BuildOptions};
 use xtask::target::FloatAbi;
 
-/// The policies other than the usual one by which threads share CPUs: features of `hermit-sys`.
+/// Scheduling policies other than the default one: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
 /// Examples that are built with and without floating-point instructions.
@@ -27,7 +27,7 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Builds all of them optimised, `hello_world` also otherwise, and `threads` with every policy.
+    /// Builds all images in release mode, `hello_world` also in debug mode, and `threads` with each scheduling policy.
     pub(super) fn build() -> Result<Self> {
         let examples = Self::new()?;
         let release = BuildOptions { release: true, ..BuildOptions::default() };
@@ -40,8 +40,8 @@ impl Images {
         Ok(examples)
     }
 
-    /// Builds those without floating-point instructions, for processors that know none. A KVM that emulates them runs
-    /// 1.8 million instructions a second, so what is to run there is better optimised.
+    /// Builds images without floating-point instructions, for a KVM that emulates processors without them. It runs 1.8 million
+    /// instructions a second, so only release mode is useful.
     pub(super) fn build_soft() -> Result<Self> {
         let examples = Self::new()?;
         examples.add_all(
@@ -73,12 +73,12 @@ impl Images {
         Ok(())
     }
 
-    /// The folder in which they are.
+    /// The folder of the images.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The image of an example, `debug` for the `hello_world` that is not optimised, or a policy's `threads`.
+    /// The image of an example; `debug` is `hello_world` in debug mode, and a policy's name is `threads` with that policy.
     pub(super) fn image(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

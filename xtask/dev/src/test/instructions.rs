@@ -1,4 +1,4 @@
-//! Which functions of an image have instructions of the floating-point and vector units.
+//! Functions of an image that contain floating-point or vector instructions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,48 +10,49 @@ use iced_x86::Mnemonic::{Lfence, Mfence, Sfence};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
-/// What makes an instruction one of these units even if it names none of their registers.
+/// CPUID features of the units' instructions, some of which name no register of theirs.
 const FEATURES: [CpuidFeature; 9] = [FPU, FPU287, FPU387, FXSR, MMX, SSE, SSE2, SSE3, XSAVE];
 
-/// Instructions that came with SSE and have nothing to do with its registers.
+/// Instructions of SSE that do not use vector registers.
 const FENCES: [Mnemonic; 3] = [Lfence, Mfence, Sfence];
 
-/// Functions by name, with the instructions of these units in each.
-pub(crate) type Places = BTreeSet<(String, Mnemonic)>;
+/// Names of functions, with the instructions of these units in each.
+pub(crate) type Occurrences = BTreeSet<(String, Mnemonic)>;
 
-/// Looks through all code of an image, which must have its symbols.
-pub(crate) fn floating(image: &Path) -> Result<Places> {
+/// Decodes all code of an image that has symbols.
+pub(crate) fn floating(image: &Path) -> Result<Occurrences> {
     let bytes = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let file = object::File::parse(bytes.as_slice())?;
     let names: BTreeMap<u64, &str> =
         file.symbols().filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?))).collect();
     ensure!(names.len() > 1, "{} has no symbols", image.display());
-    let mut places = Places::new();
+    let mut occurrences = Occurrences::new();
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
-        places.append(&mut floating_in(section.data()?, section.address(), &names)?);
+        occurrences.append(&mut floating_in(section.data()?, section.address(), &names)?);
     }
-    Ok(places)
+    Ok(occurrences)
 }
 
-/// Looks through code that lies at an address. Decoding starts anew at each symbol, so that nothing that is no code can
-/// hide what follows it.
-fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result<Places> {
+/// Decodes code that is linked at an address. Decoding restarts at each symbol, so that data between functions cannot hide
+/// instructions.
+fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result<Occurrences> {
     let end = address + u64::try_from(code.len())?;
     let symbols = names.range(address + 1..end).map(|(start, _)| *start);
     let starts: Vec<u64> = [address].into_iter().chain(symbols).chain([end]).collect();
-    let mut places = Places::new();
+    let mut occurrences = Occurrences::new();
     for bounds in starts.array_windows::<2>() {
         let [from, to] = bounds.map(|bound| usize::try_from(bound - address));
-        let name = names.range(..=bounds[0]).next_back().map_or("nobody's code", |(_, name)| name);
+        let name =
+            names.range(..=bounds[0]).next_back().map_or("code before the first symbol", |(_, name)| name);
         let decoder = Decoder::with_ip(64, &code[from?..to?], bounds[0], DecoderOptions::NONE);
         for instruction in decoder.into_iter().filter(is_floating) {
-            places.insert((format!("{:#}", rustc_demangle::demangle(name)), instruction.mnemonic()));
+            occurrences.insert((format!("{:#}", rustc_demangle::demangle(name)), instruction.mnemonic()));
         }
     }
-    Ok(places)
+    Ok(occurrences)
 }
 
-/// Whether an instruction is one of these units; so is what is no instruction, because it must not be there either.
+/// Whether an instruction is one of these units. Invalid instructions count, because code must not contain them either.
 fn is_floating(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features().iter().any(|feature| FEATURES.contains(feature));
     let mut registers = (0..instruction.op_count()).map(|operand| instruction.op_register(operand));
@@ -67,12 +68,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn mnemonics(code: &[u8]) -> Vec<Mnemonic> {
-        let places = floating_in(code, 0x1000, &BTreeMap::new()).unwrap();
-        places.into_iter().map(|(_, mnemonic)| mnemonic).collect()
+        let occurrences = floating_in(code, 0x1000, &BTreeMap::new()).unwrap();
+        occurrences.into_iter().map(|(_, mnemonic)| mnemonic).collect()
     }
 
     #[test]
-    fn every_unit_is_known() {
+    fn instructions_of_each_unit_are_found() {
         let cases: [(&[u8], Mnemonic); 7] = [
             (&[0xf2, 0x0f, 0x58, 0xc1], Addsd),
             (&[0xdd, 0x00], Fld),
@@ -99,7 +100,7 @@ mod tests {
         // The data is the start of `mov eax, NUMBER`, which would take the function's first bytes for the number.
         let code = [0xb8, 0xf2, 0x0f, 0x58, 0xc1, 0xc3];
         let names = BTreeMap::from([(0x1000, "data"), (0x1001, "_ZN1a1bE")]);
-        let places = floating_in(&code, 0x1000, &names).unwrap();
-        assert!(places.contains(&("a::b".to_owned(), Addsd)), "{places:?}");
+        let occurrences = floating_in(&code, 0x1000, &names).unwrap();
+        assert!(occurrences.contains(&("a::b".to_owned(), Addsd)), "{occurrences:?}");
     }
 }

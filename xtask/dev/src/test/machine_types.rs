@@ -1,4 +1,4 @@
-//! QEMU's machines: the microvm and the classic PC, and the loader that they start.
+//! QEMU's machine types: microvm, the classic PC and q35, and the loader on them.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use xtask::{program, setup};
 /// Options that replace the classic PC by its successor with PCI Express.
 pub(super) const Q35: [&str; 2] = ["-machine", "q35"];
 
-/// QEMU with our loader, and images for it.
+/// QEMU with the loader, and images for it.
 #[derive(Debug)]
 pub(super) struct Qemu<'a> {
     pub(super) loader: PathBuf,
@@ -33,7 +33,7 @@ impl<'a> Qemu<'a> {
         self.images.image(name)
     }
 
-    /// A guest with an image and its usual machine.
+    /// A guest with an image on the default machine type.
     pub(super) fn guest(&self, image: &Path, arguments: &[&str]) -> Guest {
         Guest {
             arguments: arguments.iter().map(OsString::from).collect(),
@@ -42,13 +42,13 @@ impl<'a> Qemu<'a> {
         }
     }
 
-    /// A guest with an example's image and its usual machine.
+    /// A guest with an example's image on the default machine type.
     pub(super) fn example(&self, name: &str, arguments: &[&str]) -> Guest {
         self.guest(&self.image(name), arguments)
     }
 }
 
-/// Runs a guest and checks its exit status and that it prints certain texts.
+/// Runs a guest; checks its exit status, and that it prints each text.
 pub(super) fn expect(guest: &Guest, input: &[u8], status: u8, texts: &[&str]) -> Result<Vec<u8>> {
     let (end, output) = guest.capture(Input::Bytes(input.to_vec()))?;
     let text = String::from_utf8_lossy(&output);
@@ -83,12 +83,12 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             expect(&guest.with_options(&Q35), b"", 0, &[text]).map(drop)
         });
     }
-    tests.add("qemu: tables of the firmware above 1 GiB", move || {
+    tests.add("qemu: firmware tables above 1 GiB", move || {
         let memory = "3G".parse().map_err(anyhow::Error::msg)?;
         let guest = qemu.example("threads", &["parallel", "--cpus-expected", "4"]);
         expect(&Guest { memory, cpus: 4, ..guest }, b"", 0, &["ok"]).map(drop)
     });
-    tests.add("qemu: the loader misses an image", move || {
+    tests.add("qemu: the loader without an image", move || {
         let guest = Guest { image: None, ..qemu.example("hello_world", &[]) };
         expect(&guest, b"", NOT_STARTED, &["hermit-loader: error: no image"]).map(drop)
     });

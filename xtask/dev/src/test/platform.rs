@@ -1,4 +1,4 @@
-//! A program as a guest, whatever runs it.
+//! Programs as guests, on any platform of `cargo xtask run`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,19 +20,19 @@ use xtask::program;
 use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
 
-/// No guest of these tests takes longer, even on a busy machine.
+/// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy machine.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// What runs guests.
+/// The virtual machine monitor that runs guests.
 #[derive(Debug)]
 pub(super) enum Vmm {
-    /// QEMU, with this loader.
+    /// QEMU, with the file of the loader.
     Qemu(PathBuf),
     /// uhyve.
     Uhyve(Uhyve, Engine),
 }
 
-/// What runs guests, and their images.
+/// A virtual machine monitor, and images for its guests.
 #[derive(Debug)]
 pub(super) struct Platform<'a> {
     pub(super) vmm: Vmm,
@@ -45,7 +45,7 @@ impl Platform<'_> {
         self.guest_of(&self.images.image(name), arguments)
     }
 
-    /// Any image as a guest.
+    /// A guest with any image.
     pub(super) fn guest_of(&self, image: &Path, arguments: &[&str]) -> Guest<'_> {
         Guest {
             vmm: &self.vmm,
@@ -62,17 +62,17 @@ impl Platform<'_> {
         }
     }
 
-    /// uhyve runs guests.
+    /// Whether uhyve runs guests.
     pub(super) fn is_uhyve(&self) -> bool {
         matches!(self.vmm, Vmm::Uhyve(..))
     }
 
-    /// Guests run at the processor's speed.
+    /// Whether guests run at the processor's speed.
     pub(super) fn is_native(&self) -> bool {
         matches!(&self.vmm, Vmm::Uhyve(uhyve, engine) if uhyve.works(*engine))
     }
 
-    /// The processor is emulated instruction by instruction: there is time for the least alone.
+    /// Whether the host emulates the processor instruction by instruction, so that there is time for few tests only.
     pub(super) fn is_slow(&self) -> bool {
         matches!(self.vmm, Vmm::Uhyve(..)) && !self.is_native()
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Platform<'_> {
     }
 }
 
-/// A guest that is to run.
+/// A guest that can be started.
 #[derive(Clone, Debug)]
 pub(super) struct Guest<'a> {
     vmm: &'a Vmm,
@@ -99,26 +99,26 @@ pub(super) struct Guest<'a> {
     input: Vec<u8>,
     net: Net,
     nameserver: Option<IpAddr>,
-    /// More options of QEMU.
+    /// Additional options of QEMU.
     more: Vec<String>,
     limit: Duration,
 }
 
-/// How a guest is connected.
+/// Network of a guest.
 #[derive(Clone, Debug)]
 enum Net {
     None,
-    /// By sockets of the host, which has passt or QEMU make its connections, and passes these ports on.
+    /// passt or QEMU's user-mode network, with these forwarded ports.
     Sockets(Vec<PortForward>),
-    /// To an interface of the host.
+    /// A tap of the host.
     TapNic(TapNic),
 }
 
-/// A guest that runs.
+/// A running guest.
 #[derive(Debug)]
 pub(super) struct Started {
     running: ChildProcess,
-    /// Where QEMU leaves the guest's status.
+    /// The folder in which QEMU writes the guest's status.
     folder: Option<TempDir>,
 }
 
@@ -128,12 +128,12 @@ impl Started {
         self.running.has_printed(bytes)
     }
 
-    /// Whether it has ended.
+    /// Whether the guest has ended.
     pub(super) fn has_ended(&mut self) -> Result<bool> {
         self.running.has_ended()
     }
 
-    /// Waits for the end.
+    /// Waits until the guest ends.
     pub(super) fn end(self) -> Result<Outcome> {
         let mut outcome = self.running.end()?;
         if let Some(folder) = self.folder {
@@ -142,7 +142,7 @@ impl Started {
         Ok(outcome)
     }
 
-    /// Ends it as a power cut does.
+    /// Kills the guest.
     pub(super) fn kill(mut self) -> Result<Outcome> {
         self.running.kill()?;
         self.end()
@@ -150,28 +150,28 @@ impl Started {
 }
 
 impl Guest<'_> {
-    /// With so many CPUs, in place of one.
+    /// Sets the number of CPUs, which is one by default.
     pub(super) fn cpus(self, cpus: u32) -> Self {
         Self { cpus, ..self }
     }
 
-    /// With so much memory.
+    /// Sets the size of the memory.
     pub(super) fn memory(self, mebibytes: u64) -> Self {
         Self { memory: MemorySize::unchecked_mebibytes(mebibytes), ..self }
     }
 
-    /// With one more variable, `KEY=VALUE`.
+    /// Adds an environment variable, `KEY=VALUE`.
     pub(super) fn variable(mut self, variable: &str) -> Self {
         self.environment.push(variable.to_owned());
         self
     }
 
-    /// With something to read, in place of nothing.
+    /// Sets standard input, which is empty by default.
     pub(super) fn reads(self, input: &[u8]) -> Self {
         Self { input: input.to_owned(), ..self }
     }
 
-    /// With connections made by the host, to wherever the host gets.
+    /// Connects the guest by sockets of the host.
     pub(super) fn connected(mut self) -> Self {
         if !matches!(self.net, Net::Sockets(_)) {
             self.net = Net::Sockets(Vec::new());
@@ -179,12 +179,12 @@ impl Guest<'_> {
         self
     }
 
-    /// With somebody who knows the addresses of names, told on the command line.
+    /// Sets the address of the DNS server.
     pub(super) fn nameserver(self, nameserver: IpAddr) -> Self {
         Self { nameserver: Some(nameserver), ..self }
     }
 
-    /// With a port of the host that is passed on to it.
+    /// Forwards a port of the host to the guest.
     pub(super) fn port(self, port: PortForward) -> Self {
         let mut guest = self.connected();
         if let Net::Sockets(ports) = &mut guest.net {
@@ -193,23 +193,23 @@ impl Guest<'_> {
         guest
     }
 
-    /// On an interface of the host.
+    /// Connects the guest to a tap.
     pub(super) fn nic(self, nic: TapNic) -> Self {
         Self { net: Net::TapNic(nic), ..self }
     }
 
-    /// With more options, should it be QEMU that runs it.
+    /// Adds options of QEMU, which uhyve ignores.
     pub(super) fn qemu_options(mut self, options: &[&str]) -> Self {
         self.more.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
-    /// With so much more time.
+    /// Raises the time limit.
     pub(super) fn more_time(self, time: Duration) -> Self {
         Self { limit: self.limit + time, ..self }
     }
 
-    /// Starts it.
+    /// Starts the guest.
     pub(super) fn start(&self) -> Result<Started> {
         match self.vmm {
             Vmm::Qemu(loader) => self.in_qemu(loader),
@@ -217,12 +217,12 @@ impl Guest<'_> {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the guest to its end.
     pub(super) fn run(&self) -> Result<Outcome> {
         self.start()?.end()
     }
 
-    /// Runs it and checks the exit code and that it prints certain texts, wherever.
+    /// Runs the guest; checks the exit code, and that each text is in standard output or standard error.
     pub(super) fn expect(&self, code: i32, texts: &[&str]) -> Result<Outcome> {
         let outcome = self.run()?;
         outcome.check(code, texts)?;
@@ -257,7 +257,7 @@ impl Guest<'_> {
                 let names = self.nameserver.map(|server| format!("nameserver={server}"));
                 (network::qemu_options(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
             }
-            Net::TapNic(nic) => (nic.qemu().to_vec(), nic.words()),
+            Net::TapNic(nic) => (nic.qemu().to_vec(), nic.parameters()),
         };
         let more = [net, self.more.clone()].concat();
         let guest = qemu::Guest {

@@ -1,19 +1,19 @@
-//! Images without floating-point instructions: that there are none, and that they boot.
+//! Images without floating-point instructions: they contain none, and they boot.
 
 use anyhow::{Result, ensure};
 use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64};
 
 use super::images::Images;
-use super::instructions::{self, Places};
+use super::instructions::{self, Occurrences};
 use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::Guest;
 
-/// The examples that are looked through.
+/// The examples whose images are decoded.
 const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
 
-/// Where the kernel looks after these units all the same: when it sets up a processor, and when it preempts a thread.
-/// XSAVE is there for other images; in these it is never switched on.
+/// Functions of the kernel that manage the units' state in every image: set-up of a processor, and preemption of a thread. XSAVE is
+/// never enabled in these images.
 const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
     ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
@@ -22,13 +22,13 @@ const KERNEL: [(&str, &[Mnemonic]); 2] = [
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Images) {
     for name in IMAGES {
         tests.add(format!("soft-float: no such instruction in {name}"), move || {
-            let found = strange(instructions::floating(&soft.image(name))?);
+            let found = unexpected(instructions::floating(&soft.image(name))?);
             ensure!(found.is_empty(), "there are floating-point instructions: {found:?}");
             Ok(())
         });
     }
     tests.add("soft-float: an ordinary image has such instructions", move || {
-        let found = strange(instructions::floating(&qemu.image("hello_world"))?);
+        let found = unexpected(instructions::floating(&qemu.image("hello_world"))?);
         ensure!(!found.is_empty(), "none was found");
         Ok(())
     });
@@ -42,12 +42,12 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Imag
     }
 }
 
-/// What is not where the kernel is known to have it.
-fn strange(places: Places) -> Places {
+/// Occurrences outside of the functions in [`KERNEL`].
+fn unexpected(occurrences: Occurrences) -> Occurrences {
     let known = |(function, mnemonic): &(String, Mnemonic)| {
         KERNEL.iter().any(|(name, mnemonics)| function == name && mnemonics.contains(mnemonic))
     };
-    places.into_iter().filter(|place| !known(place)).collect()
+    occurrences.into_iter().filter(|occurrence| !known(occurrence)).collect()
 }
 
 fn boots(qemu: &Qemu<'_>, soft: &Images, name: &str, arguments: &[&str], texts: &[&str]) -> Result<()> {

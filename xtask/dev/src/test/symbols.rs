@@ -1,4 +1,5 @@
-//! What std needs is what `hermit-abi` declares is what the kernel exports.
+//! Symbols of std, of the kernel and of images: std's undefined ones, those that `hermit-abi` declares, the kernel's exports, and
+//! those of the network stack.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +28,7 @@ fn declared() -> BTreeSet<String> {
     hermit_abi::SYMBOLS.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// The kernel's global functions of the ABI are exactly the declared ones.
+/// The kernel exports exactly the functions that `hermit-abi` declares.
 fn exports() -> Result<()> {
     // `hermit-sys` has built it for the images.
     let library = workspace::target_dir().join(GUEST_TARGET).join("hermit-sys/hermit-kernel");
@@ -54,7 +55,7 @@ fn network(images: &Images) -> Result<()> {
     Ok(())
 }
 
-/// Every symbol that std leaves open is declared, and the list of section 2 of the ABI's description is complete.
+/// `hermit-abi` declares every undefined symbol of std, and std uses as many of them as expected.
 fn std_needs() -> Result<()> {
     let folder = Toolchain::detect()?.rustlib().join(GUEST_TARGET).join("lib");
     let library = |prefix: &str| -> Result<PathBuf> {
@@ -82,10 +83,10 @@ fn std_needs() -> Result<()> {
     Ok(())
 }
 
-/// How many functions std 1.95.0 calls, with our patches; another number means that the ABI's description must be read again.
+/// Number of system calls that std 1.95.0 uses with this project's patches. Another number means that the ABI's documents are stale.
 const NEEDED_BY_STD: usize = 52;
 
-/// The names of the symbols in an archive's objects that `wanted` picks.
+/// The names of the symbols in an archive's object files for which `wanted` is true.
 fn symbols(archive: &Path, wanted: impl Fn(&object::Symbol<'_, '_>) -> bool) -> Result<BTreeSet<String>> {
     let bytes = fs::read(archive).with_context(|| format!("cannot read {}", archive.display()))?;
     let file = ArchiveFile::parse(bytes.as_slice())
@@ -93,7 +94,7 @@ fn symbols(archive: &Path, wanted: impl Fn(&object::Symbol<'_, '_>) -> bool) -> 
     let mut names = BTreeSet::new();
     for member in file.members() {
         let data = member?.data(bytes.as_slice())?;
-        // Members that are no objects hold the compiler's metadata.
+        // Members that are no object files contain the compiler's metadata.
         let Ok(object) = object::File::parse(data) else { continue };
         let picked = object.symbols().filter(|symbol| wanted(symbol));
         names.extend(picked.filter_map(|symbol| symbol.name().ok().map(str::to_owned)));

@@ -1,19 +1,19 @@
-//! How a guest is plugged into an interface of the host.
+//! The network interface of a guest on a tap of the host.
 
 use std::net::IpAddr;
 
-/// An interface of the host, and what the guest is on its network.
+/// A tap of the host, and the configuration of the guest's interface on it.
 #[derive(Clone, Debug)]
 pub(super) struct TapNic {
-    /// The interface, a tap.
+    /// Name of the tap.
     pub(super) tap: String,
-    /// The guest's address on the wire.
+    /// The guest's MAC address.
     pub(super) mac: String,
-    /// The guest's addresses, each with the length of its network's prefix.
+    /// The guest's addresses, each with the length of its prefix.
     pub(super) addresses: Vec<(IpAddr, u8)>,
-    /// Where the guest sends what is for others.
+    /// The default gateway.
     pub(super) gateway: IpAddr,
-    /// More properties of QEMU's device.
+    /// Additional properties of QEMU's device, each with a comma before it.
     pub(super) properties: String,
 }
 
@@ -36,8 +36,8 @@ impl TapNic {
         ]
     }
 
-    /// What QEMU's guest is told on its command line.
-    pub(super) fn words(&self) -> Vec<String> {
+    /// The addresses as parameters of the kernel command line, for QEMU.
+    pub(super) fn parameters(&self) -> Vec<String> {
         let addresses = self.addresses.iter().map(|(address, prefix)| format!("ip={address}/{prefix}"));
         addresses.chain([format!("gateway={}", self.gateway)]).collect()
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::TapNic;
 
     #[test]
-    fn uhyve_and_qemu_are_told_the_same() {
+    fn uhyve_and_qemu_get_the_same_addresses() {
         let nic = TapNic {
             tap: "t".to_owned(),
             mac: "52:54:00:12:34:56".to_owned(),
@@ -57,7 +57,7 @@ mod tests {
             properties: ",vectors=0".to_owned(),
         };
         assert_eq!(nic.uhyve(), "tap=t,mac=52:54:00:12:34:56,ip=10.0.0.2/24,ip=fd00::2/64,gateway=10.0.0.1");
-        assert_eq!(nic.words(), ["ip=10.0.0.2/24", "ip=fd00::2/64", "gateway=10.0.0.1"]);
+        assert_eq!(nic.parameters(), ["ip=10.0.0.2/24", "ip=fd00::2/64", "gateway=10.0.0.1"]);
         assert!(nic.qemu()[3].ends_with("mac=52:54:00:12:34:56,vectors=0"));
     }
 }

@@ -1,4 +1,4 @@
-//! What users get wrong, and what the build tool then says.
+//! Usage errors: exit codes and messages of the build tool.
 
 use std::fs;
 
@@ -44,15 +44,15 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     ];
     for (name, arguments, code, text) in cases {
         let mut command = xtask(arguments)?;
-        tests.add(format!("mistake: {name}"), move || expect(&mut command, code, text).map(drop));
+        tests.add(format!("usage error: {name}"), move || expect(&mut command, code, text).map(drop));
     }
-    tests.add("mistake: QEMU is missing", move || {
-        // The runner needs no other program, and does not install anything.
+    tests.add("usage error: QEMU is missing", move || {
+        // The runner starts no other program before it looks for QEMU, and installs nothing.
         let mut command = xtask(&["runner", &image])?;
         command.env("HERMIT_RUN_ARGS", "--platform qemu");
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
     });
-    tests.add("user: image writes a file that boots", move || {
+    tests.add("image writes a file", move || {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let file = folder.path().join("fused");
         let path = file.display().to_string();

@@ -1,4 +1,4 @@
-//! Standard input: every byte, and its end.
+//! Standard input of a guest: every byte, and the end.
 
 use anyhow::{Result, ensure};
 

@@ -1,4 +1,4 @@
-//! One machine of uhyve, as its command line describes it.
+//! A command line of uhyve.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::test::child::{ChildProcess, Input, Outcome};
 use crate::test::platform::LIMIT;
 
-/// How much later uhyve is killed if it does not keep to the time limit.
+/// How much later uhyve is killed if it does not keep its time limit.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// uhyve with options, an image and the program's arguments.
@@ -18,14 +18,14 @@ const GRACE: Duration = Duration::from_secs(15);
 pub(in crate::test) struct UhyveCommand {
     /// uhyve and its options.
     command: Command,
-    /// What follows the options.
+    /// The image and its arguments, which follow the options.
     rest: Vec<OsString>,
     limit: Duration,
     input: Input,
 }
 
 impl UhyveCommand {
-    /// A machine with one CPU that reads nothing.
+    /// A guest with one CPU and no input.
     pub(in crate::test) fn new(command: Command, image: &Path, arguments: &[&str]) -> Self {
         let words = ["--"].iter().chain(arguments).map(OsString::from);
         let rest = [image.as_os_str().to_owned()].into_iter().chain(words).collect();
@@ -48,22 +48,22 @@ impl UhyveCommand {
         self.options(&["--block", disk])
     }
 
-    /// Sets what the guest reads.
+    /// Sets the guest's standard input.
     pub(in crate::test) fn reads(self, input: Input) -> Self {
         Self { input, ..self }
     }
 
-    /// Has the guest wait for input, once `READY` is on standard output of `examples/stdin`.
+    /// Makes `examples/stdin` wait for input after it has printed `READY`.
     pub(in crate::test) fn waits(self) -> Self {
         self.reads(Input::Open(b"ready\n".to_vec()))
     }
 
-    /// Sets the time limit that uhyve is told.
+    /// Sets uhyve's time limit.
     pub(in crate::test) fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Has another program start uhyve: it gets the whole command as arguments behind `words`.
+    /// Starts uhyve by another program, which gets the whole command line as arguments after `words`.
     pub(in crate::test) fn started_by(mut self, words: &[&str]) -> Self {
         let mut command = Command::new(words.first().copied().unwrap_or("env"));
         command.args(words.iter().skip(1)).arg(self.command.get_program()).args(self.command.get_args());
@@ -82,7 +82,7 @@ impl UhyveCommand {
         self.start()?.end()
     }
 
-    /// Runs it and checks the exit code and that it prints certain texts, wherever.
+    /// Runs it; checks the exit code, and that each text is in standard output or standard error.
     pub(in crate::test) fn expect(self, code: i32, texts: &[&str]) -> Result<Outcome> {
         let outcome = self.run()?;
         outcome.check(code, texts)?;

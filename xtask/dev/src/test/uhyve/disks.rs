@@ -1,4 +1,4 @@
-//! Disks and the device of random numbers.
+//! Disks and the entropy device.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use super::Fixture;
 use crate::test::child::Input;
 use crate::test::schedule::Tests;
 
-/// The size of a disk.
+/// Size of a disk in bytes.
 const SIZE: usize = 64 * 1024;
 
-/// The first disk, as guests see it.
+/// The first disk in a guest.
 const DISK: &str = "/dev/vda";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
-    fixture.add(tests, "a disk keeps what is written", move || check(fixture));
+    fixture.add(tests, "a disk is written and read", move || check(fixture));
     fixture.add(tests, "bytes of a disk are read and written", move || bytes(fixture));
-    fixture.add(tests, "a disk that cannot be written", move || read_only(fixture));
+    fixture.add(tests, "a read-only disk", move || read_only(fixture));
     fixture.add(tests, "a disk that ends within a sector", move || odd_size(fixture));
     fixture.add(tests, "two disks", move || two(fixture));
-    fixture.add(tests, "a disk of two machines", move || shared(fixture));
+    fixture.add(tests, "a disk of two guests", move || shared(fixture));
     fixture.add(tests, "/dev/hwrng", move || {
         // That one of 256 values is missing among 2000 has a probability of about 1 in 10.
         let outcome = fixture.command("disk", &["random", "/dev/hwrng", "2000"]).expect(0, &[" values"])?;
@@ -43,7 +43,7 @@ fn disk(size: usize) -> Result<(TempDir, PathBuf, String)> {
     Ok((folder, path, name))
 }
 
-/// What `examples/disk` writes to each place.
+/// The byte that `examples/disk` writes at each offset.
 fn pattern(offset: u64) -> u8 {
     let [low, middle, high, ..] = offset.wrapping_mul(0x9e37_79b9).to_le_bytes();
     low ^ middle ^ high
@@ -57,10 +57,10 @@ fn check(fixture: &Fixture<'_>) -> Result<()> {
         .expect(0, &["65536 bytes are as they were written"])?;
     let written = fs::read(path)?;
     let expected: Vec<u8> = (0..).take(SIZE).map(pattern).collect();
-    ensure!(written == expected, "the file has something else than the guest wrote");
+    ensure!(written == expected, "the file differs from what the guest wrote");
     fixture.command("disk", &["size", DISK]).disk(&name).expect(0, &["65536\n"])?;
     let outcome = fixture.command("disk", &["read", DISK, "1000", "3000"]).disk(&name).expect(0, &[])?;
-    ensure!(outcome.output == expected[1000..4000], "the guest read something else than the file has");
+    ensure!(outcome.output == expected[1000..4000], "the guest read other bytes than the file contains");
     Ok(())
 }
 
@@ -71,7 +71,7 @@ fn bytes(fixture: &Fixture<'_>) -> Result<()> {
     machine.reads(Input::Bytes(bytes.clone())).expect(0, &[])?;
     let mut expected = vec![0; SIZE];
     expected[700..700 + bytes.len()].copy_from_slice(&bytes);
-    ensure!(fs::read(path)? == expected, "the file has something else than the guest wrote");
+    ensure!(fs::read(path)? == expected, "the file differs from what the guest wrote");
     Ok(())
 }
 
@@ -84,7 +84,7 @@ fn read_only(fixture: &Fixture<'_>) -> Result<()> {
     fixture.command("disk", &["size", DISK]).disk(&name).expect(0, &["65536\n"]).map(drop)
 }
 
-/// A guest sees whole sectors only, and what comes behind them stays.
+/// A guest accesses whole sectors only; the bytes after them do not change.
 fn odd_size(fixture: &Fixture<'_>) -> Result<()> {
     let (_folder, path, name) = disk(1000)?;
     fixture
@@ -93,7 +93,7 @@ fn odd_size(fixture: &Fixture<'_>) -> Result<()> {
         .expect(0, &["512 bytes are as they were written"])?;
     let mut expected: Vec<u8> = (0..512).map(pattern).collect();
     expected.resize(1000, 0);
-    ensure!(fs::read(path)? == expected, "the file has something else than the guest wrote");
+    ensure!(fs::read(path)? == expected, "the file differs from what the guest wrote");
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn two(fixture: &Fixture<'_>) -> Result<()> {
     machine(&["size", "/dev/vdc"]).expect(1, &["disk: "]).map(drop)
 }
 
-/// Only one machine at a time may have a disk that it can write; any number may have one that they only read.
+/// Only one guest at a time may have a writable disk; any number may have a read-only one.
 fn shared(fixture: &Fixture<'_>) -> Result<()> {
     let (_folder, _, name) = disk(SIZE)?;
     let read_only = format!("{name}:ro");
@@ -126,7 +126,7 @@ fn shared(fixture: &Fixture<'_>) -> Result<()> {
         let result = fixture.command("disk", &["size", DISK]).disk(second).expect(code, texts);
         holder.signal("TERM")?;
         holder.end()?.check(143, &[])?;
-        result.with_context(|| format!("{first} in one machine, {second} in the other"))?;
+        result.with_context(|| format!("{first} in one guest, {second} in the other"))?;
     }
     Ok(())
 }

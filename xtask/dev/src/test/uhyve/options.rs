@@ -28,16 +28,16 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "a time limit", move || {
         let machine =
             fixture.command("stdin", &[]).reads(Input::Open(Vec::new())).limit(Duration::from_millis(500));
-        machine.expect(124, &["more than 0.5 s and was killed"]).map(drop)
+        machine.expect(124, &["more than 0.5 s and was ended"]).map(drop)
     });
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         for (name, arguments) in [("stdin", [].as_slice()), ("threads", &["tick"])] {
             fixture.add(tests, &format!("SIG{signal} while {name} runs"), move || {
-                told_to_end(fixture, (name, arguments), signal, code)
+                ends_by_signal(fixture, (name, arguments), signal, code)
             });
         }
     }
-    fixture.add(tests, "`auto`", move || auto(fixture));
+    fixture.add(tests, "choice of the engine", move || chooses_engine(fixture));
 }
 
 /// The exit code says whether a guest would run at full speed.
@@ -50,8 +50,9 @@ fn check(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Unless it is told, uhyve takes what runs code at full speed, and says so in one line if that is not KVM. `run` adds nothing.
-fn auto(fixture: &Fixture<'_>) -> Result<()> {
+/// Without `--engine`, uhyve uses the engine that runs code at full speed, and names it in one line unless it is KVM. `run` prints
+/// nothing else.
+fn chooses_engine(fixture: &Fixture<'_>) -> Result<()> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     let machine = fixture.command_without_engine("hello_world");
     if !uhyve.is_fast {
@@ -68,8 +69,8 @@ fn auto(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A guest that waits, or works, ends as soon as uhyve is told.
-fn told_to_end(
+/// A guest that waits, or computes, ends when uhyve receives a signal.
+fn ends_by_signal(
     fixture: &Fixture<'_>,
     (image, arguments): (&str, &[&str]),
     signal: &str,

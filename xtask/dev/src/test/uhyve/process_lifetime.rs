@@ -12,8 +12,8 @@ use crate::test::child::ChildProcess;
 use crate::test::schedule::Tests;
 use xtask::process;
 
-/// How long a process may take to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Limit of the time until a process has ended.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     for signal in ["KILL", "TERM"] {
@@ -31,7 +31,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     });
 }
 
-/// A guest that waits, and its process.
+/// Starts a guest that waits; returns it and the ID of its process.
 fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
     let running = fixture.command("stdin", &[]).waits().start()?;
     running.has_printed(b"READY")?;
@@ -41,11 +41,11 @@ fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
     }
 }
 
-/// Nothing of the process runs any more. Whether somebody has asked for its exit code does not matter.
+/// Waits until the process has ended. A zombie counts as ended.
 fn has_ended(process: u32) -> Result<()> {
     let start = Instant::now();
     while fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|state| !state.contains(") Z ")) {
-        ensure!(start.elapsed() < PATIENCE, "process {process} is still there");
+        ensure!(start.elapsed() < TIMEOUT, "process {process} is still there");
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())

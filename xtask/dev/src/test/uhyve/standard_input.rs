@@ -1,4 +1,4 @@
-//! Standard input, whatever it is connected to.
+//! Standard input: a pipe, a file, /dev/null, and a closed descriptor.
 
 use std::io::{Seek, Write};
 
@@ -8,7 +8,7 @@ use super::Fixture;
 use crate::test::child::Input;
 use crate::test::schedule::Tests;
 
-/// How much goes through a pipe.
+/// Number of bytes that pass through a pipe.
 const LENGTH: usize = 100_000;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
@@ -29,12 +29,12 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     });
 }
 
-/// So many bytes, in which every value occurs.
+/// A sequence in which every byte occurs.
 fn bytes(length: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(length).collect()
 }
 
-/// The program gets these bytes, and what it makes of them gets here.
+/// The program reads these bytes, and its output arrives completely.
 fn copied(fixture: &Fixture<'_>, input: Input, bytes: &[u8]) -> Result<()> {
     let count = format!("{} bytes", bytes.len());
     let outcome = fixture.command("stdin", &[]).reads(input).expect(0, &[&count])?;

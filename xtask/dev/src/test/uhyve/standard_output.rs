@@ -1,4 +1,4 @@
-//! What uhyve does with output.
+//! Standard output of uhyve: its order, and descriptors that are closed.
 
 use anyhow::{Result, ensure};
 
@@ -11,8 +11,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
         let machine = fixture.command("hello_world", &["--exit-code", "3"]);
         machine.started_by(&["sh", "-c", "exec \"$@\" >&-", "sh"]).expect(3, &[]).map(drop)
     });
-    fixture.add(tests, "standard output that nobody reads", move || {
-        // The pipe's reader ends before uhyve starts; the exit code goes by way of standard error.
+    fixture.add(tests, "standard output without a reader", move || {
+        // The reader of the pipe ends before uhyve starts; the exit code is printed to standard error.
         let script = "{ sleep 0.1; \"$@\"; echo \"code $?\" >&2; } | true";
         let machine = fixture.command("hello_world", &["--exit-code", "3"]);
         machine.started_by(&["sh", "-c", script, "sh"]).expect(0, &["code 3"]).map(drop)
@@ -25,6 +25,6 @@ fn order(fixture: &Fixture<'_>) -> Result<()> {
     let machine = machine.options(&["--stats"]).started_by(&["sh", "-c", "exec \"$@\" 2>&1", "sh"]);
     let text = machine.expect(139, &[])?.text();
     let (report, stats) = (text.find("backtrace"), text.find("uhyve: ran for"));
-    ensure!(report.is_some() && report < stats, "they stand in another order:\n{text}");
+    ensure!(report.is_some() && report < stats, "their order is wrong:\n{text}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What uhyve refuses, and what it then says.
+//! Images, options and hosts that uhyve refuses, and its error messages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,10 +14,10 @@ use crate::test::boot::of_another_abi;
 use crate::test::schedule::Tests;
 use xtask::uhyve::Engine;
 
-/// Starts a program without the rights of anybody.
-const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+/// Runs a program as the user `nobody`.
+const UNPRIVILEGED: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// Starts a program that sees an empty `/dev`.
+/// Runs a program with an empty `/dev`.
 const WITHOUT_DEVICES: [&str; 6] =
     ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /dev && exec \"$@\"", "sh"];
 
@@ -33,10 +33,10 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// What a host may lack.
+/// Hosts without KVM.
 fn devices<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     let no_device: [(&str, &[&str], &str); 2] = [
-        ("no permission for /dev/kvm", &AS_NOBODY, "usermod -aG kvm"),
+        ("no permission for /dev/kvm", &UNPRIVILEGED, "usermod -aG kvm"),
         ("no /dev/kvm", &WITHOUT_DEVICES, "there is no /dev/kvm"),
     ];
     for (name, starter, text) in no_device {
@@ -108,7 +108,7 @@ fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     ];
     for (name, words, text) in cases {
         fixture.add(tests, &format!("refused: {name}"), move || {
-            // The engine is named anew by one of them.
+            // Without an option for the engine, because one of the cases has it.
             let machine =
                 UhyveCommand::new(Command::new(&fixture.program), &fixture.image("hello_world"), &[]);
             machine.options(&words).expect(2, &[text]).map(drop)
@@ -116,17 +116,17 @@ fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// Programs can be started in this way: it takes rights that not everybody has.
+/// Whether a program can be started in this way, which takes privileges.
 fn can_start(starter: &[&str]) -> bool {
     let (program, words) = starter.split_first().unwrap_or((&"false", &[]));
-    // As nobody, `true` fails if `/dev/kvm` is everybody's: then there is nothing to be seen.
+    // If every user may write to `/dev/kvm`, the test would find no error.
     let mut command = Command::new(program);
     command.args(words).args(["sh", "-c", "! test -w /dev/kvm"]);
     command.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn without_kvm(fixture: &Fixture<'_>, starter: &[&str], text: &str) -> Result<()> {
-    // The ring's own folder is not for everybody.
+    // Other users may not read the folder of the images.
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
     let copy = |from: &Path, name: &str| {
