@@ -17,7 +17,7 @@ use crate::{command_line, descriptors, devices, entropy, interrupts, program, re
 const MAIN_STACK_SIZE: usize = 8 << 20;
 
 /// Initialises the kernel and starts the main thread. The hal calls it on the boot CPU.
-pub(crate) fn main(boot: Boot) -> ! {
+pub(crate) fn start_kernel(boot: Boot) -> ! {
     report::init();
     command_line::init(boot.info.command_line);
     devices::init(&boot, command_line::parsed());

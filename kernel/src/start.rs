@@ -3,7 +3,7 @@
 
 use hermit_interface::note::AbiNote;
 
-hermit_hal::entry!(crate::init::main);
+hermit_hal::entry!(crate::init::start_kernel);
 
 /// The ELF note with the version of the boot protocol.
 #[used]
