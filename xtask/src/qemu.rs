@@ -37,6 +37,8 @@ pub enum Board {
     Microvm,
     /// The classic PC, with PCI
     Pc,
+    /// The PC with PCI Express
+    Q35,
 }
 
 impl Board {
@@ -45,6 +47,7 @@ impl Board {
         match self {
             Self::Microvm => "microvm,pit=on,pic=on,rtc=on,isa-serial=on",
             Self::Pc => "pc",
+            Self::Q35 => "q35",
         }
     }
 }

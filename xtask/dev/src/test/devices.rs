@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::machine_types::{Q35, Qemu, expect};
+use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::{Board, Guest};
 
@@ -26,7 +26,7 @@ const DISKS: [(&str, Board, &[&str]); 5] = [
         Board::Pc,
         &["-device", "virtio-blk-pci,drive=disk,disable-legacy=on"],
     ),
-    ("PCI Express of q35", Board::Pc, &["-device", "virtio-blk-pci,drive=disk", Q35[0], Q35[1]]),
+    ("PCI Express of q35", Board::Q35, &["-device", "virtio-blk-pci,drive=disk"]),
     (
         "virtio-mmio",
         Board::Microvm,

@@ -13,9 +13,6 @@ use super::schedule::Tests;
 use xtask::qemu::{Board, End, Guest, Input};
 use xtask::{program, setup};
 
-/// Options that replace the classic PC by its successor with PCI Express.
-pub(super) const Q35: [&str; 2] = ["-machine", "q35"];
-
 /// QEMU with the loader, and images for it.
 #[derive(Debug)]
 pub(super) struct Qemu<'a> {
@@ -79,8 +76,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         [("hello_world", &["one"][..], "argument 1: one"), ("faults", &["time"], "ok")]
     {
         tests.add(format!("qemu, q35: {name}"), move || {
-            let guest = Guest { board: Board::Pc, ..qemu.example(name, arguments) };
-            expect(&guest.with_options(&Q35), b"", 0, &[text]).map(drop)
+            let guest = Guest { board: Board::Q35, ..qemu.example(name, arguments) };
+            expect(&guest, b"", 0, &[text]).map(drop)
         });
     }
     tests.add("qemu: firmware tables above 1 GiB", move || {

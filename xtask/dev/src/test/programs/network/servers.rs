@@ -11,7 +11,6 @@ use anyhow::{Result, bail, ensure};
 use super::http::{self, Connection, Response};
 use super::path::{self, NetworkPath};
 use super::{TIMEOUT, server_guest};
-use crate::test::machine_types::Q35;
 use crate::test::platform::Platform;
 use crate::test::schedule::Tests;
 use xtask::process;
@@ -69,7 +68,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 /// A server, and one client after the other, on QEMU's machine with PCI Express.
 fn on_q35(platform: &Platform<'_>) -> Result<()> {
     let path = NetworkPath::port()?;
-    let guest = platform.guest("httpd", &[]).memory(128).qemu_options(&Q35).more_time(MORE_TIME);
+    let guest =
+        platform.guest("httpd", &[]).memory(128).qemu_options(&["-machine", "q35"]).more_time(MORE_TIME);
     let (guest, address) = path.reach(guest, 8080)?;
     server_guest::during(&guest, || greetings(address), || http::exit(address)).map(drop)
 }
