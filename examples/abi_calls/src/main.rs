@@ -1,6 +1,6 @@
-//! Checks what the kernel promises in `hermit-abi`, above all where std does not reach.
+//! Checks the kernel's guarantees in `hermit-abi`, above all for functions that std does not use.
 //!
-//! `abi_calls NAME` ends with `ok`, or with exit code 1 and a message. Elsewhere than on the kernel it does nothing.
+//! `abi_calls NAME` prints `ok`, or exits with code 1 and a message. On other systems it checks nothing.
 
 #[cfg(target_os = "hermit")]
 mod guest;

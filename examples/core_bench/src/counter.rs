@@ -1,27 +1,28 @@
-//! The time-stamp counter, and how operations are timed with it.
+//! Measurements with the time-stamp counter.
 
 use std::hint;
 use std::time::{Duration, Instant};
 
-/// Of so many rounds the median counts: a timer interrupt in one of them changes nothing.
+/// Number of rounds, whose median is the result: a timer interrupt in one of them has no effect.
 const ROUNDS: usize = 5;
 
-/// How often the loop of known length runs.
+/// Number of iterations of the calibration loop.
 const CALIBRATION: u64 = 5_000_000;
 
-/// How long the counter is compared with the clock.
+/// Duration of the comparison of counter and clock.
 const COMPARISON: Duration = Duration::from_millis(50);
 
 /// Reads the counter.
 pub(crate) fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has the counter, and neither Linux nor our kernel forbids reading it.
-    #[expect(unsafe_code, reason = "there is no safe function for the counter")]
+    // SAFETY: RDTSC exists on every x86-64 processor and has no memory effects; CR4.TSD, which would forbid it, is
+    // clear on Linux and in the kernel.
+    #[expect(unsafe_code, reason = "std has no safe function for the counter")]
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
 }
 
-/// What an instruction takes, measured with a loop of two that nothing can make shorter.
+/// Ticks per instruction, measured with a loop of two instructions in assembly.
 pub(crate) fn ticks_per_instruction() -> f64 {
     let start = ticks();
     // SAFETY: the loop counts its own register down to zero and touches nothing else but the flags.
@@ -32,7 +33,7 @@ pub(crate) fn ticks_per_instruction() -> f64 {
     per(ticks() - start, 2 * CALIBRATION)
 }
 
-/// How often the counter ticks in a nanosecond.
+/// Ticks of the counter per nanosecond.
 pub(crate) fn ticks_per_nanosecond() -> f64 {
     let (clock, start) = (Instant::now(), ticks());
     while clock.elapsed() < COMPARISON {
@@ -44,7 +45,7 @@ pub(crate) fn ticks_per_nanosecond() -> f64 {
 
 /// Ticks of one call of `operation`, with the two instructions of the loop around it.
 pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
-    // The first call may be another one: memory is mapped, thread-local values are made.
+    // The first call is not counted: it may map memory and initialize thread-local values.
     operation();
     median(|| {
         let start = ticks();
@@ -61,7 +62,7 @@ fn median(round: impl FnMut() -> f64) -> f64 {
     rounds[ROUNDS / 2]
 }
 
-/// `ticks` for each of `count`.
+/// Returns `ticks` divided by `count`.
 #[expect(clippy::cast_precision_loss, reason = "53 bits count instructions for months")]
 pub(crate) fn per(ticks: u64, count: u64) -> f64 {
     ticks as f64 / count as f64

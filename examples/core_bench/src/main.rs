@@ -1,16 +1,17 @@
-//! What the core of the system costs: threads, locks, clocks and memory.
+//! Costs of the system's core operations: threads, locks, clocks and memory.
 //!
-//! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so what is printed, a line
-//! `operation<TAB>ticks` for each, is instructions per operation; `cargo xtask bench core` runs it so, here and in a
-//! Linux guest. The first line says how many ticks an instruction takes: 1.000 there. On a machine that just runs,
-//! ticks are time, which `--nanoseconds` in front of the names prints; give the program one CPU, as by `taskset -c 0`.
+//! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so the output, a line
+//! `operation<TAB>ticks` each, is in instructions per operation; `cargo xtask bench core` runs it like this, here
+//! and in a Linux guest. The first line is the number of ticks per instruction: 1.000 under icount. On real
+//! hardware ticks are time, which `--nanoseconds` before the names converts; run the program on one CPU, such as
+//! with `taskset -c 0`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
 
 mod counter;
-mod hand_over;
 mod single;
+mod switch;
 mod threads;
 
 use std::env;
@@ -19,24 +20,24 @@ use std::process::ExitCode;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Has time printed in place of ticks.
+/// Option that prints nanoseconds instead of ticks.
 const NANOSECONDS: &str = "--nanoseconds";
 
 /// Ticks per operation, or why it could not be measured.
 type Outcome = Result<f64, String>;
 
-/// Something that is measured.
+/// An operation that is measured.
 #[derive(Debug)]
 struct Operation {
-    /// How it is chosen.
+    /// Name on the command line.
     name: &'static str,
-    /// How it is printed.
+    /// Name in the output.
     title: &'static str,
-    /// Measures it.
+    /// Measures the operation.
     measure: fn() -> Outcome,
 }
 
-/// Everything that is measured.
+/// All operations.
 const OPERATIONS: [Operation; 12] = [
     Operation { name: "process-id", title: "process::id", measure: single::process_id },
     Operation { name: "now", title: "Instant::now", measure: single::now },
@@ -44,14 +45,10 @@ const OPERATIONS: [Operation; 12] = [
     Operation {
         name: "yield-two",
         title: "yield between two threads, both switches",
-        measure: hand_over::yields,
+        measure: switch::yields,
     },
-    Operation {
-        name: "condvar",
-        title: "condvar round trip between two threads",
-        measure: hand_over::condvar,
-    },
-    Operation { name: "mpsc", title: "mpsc round trip", measure: hand_over::mpsc },
+    Operation { name: "condvar", title: "condvar round trip between two threads", measure: switch::condvar },
+    Operation { name: "mpsc", title: "mpsc round trip", measure: switch::mpsc },
     Operation { name: "mutex", title: "Mutex, uncontended", measure: single::mutex },
     Operation { name: "spawn", title: "spawn + join, default stack", measure: threads::spawn },
     Operation { name: "spawn-64k", title: "spawn + join, 64 KiB stack", measure: threads::spawn_small },
@@ -96,8 +93,8 @@ mod tests {
     use super::OPERATIONS;
 
     #[test]
-    fn everything_can_be_measured() {
-        // How many threads there can be is a question to a small machine, not to the one that others work on.
+    fn all_operations_can_be_measured() {
+        // Not for a host that other programs use: it starts as many threads as possible.
         for operation in OPERATIONS.iter().filter(|operation| operation.name != "threads-alive") {
             let ticks = (operation.measure)().unwrap();
             assert!(ticks > 0.0, "{}: {ticks}", operation.title);

@@ -1,4 +1,4 @@
-//! What one thread does by itself.
+//! Operations of a single thread.
 
 use std::hint::black_box;
 use std::process;
@@ -11,7 +11,7 @@ use crate::counter::time;
 
 const COUNT: u64 = 100_000;
 
-/// The cheapest call of the system there is. The kernel is another object: the call cannot be left out.
+/// The cheapest system call. The kernel is a separate object file: the compiler cannot remove the call.
 pub(crate) fn process_id() -> Outcome {
     Ok(time(COUNT, || _ = process::id()))
 }
@@ -20,19 +20,19 @@ pub(crate) fn now() -> Outcome {
     Ok(time(COUNT, || _ = black_box(Instant::now())))
 }
 
-/// Giving the processor up when nobody else wants it.
+/// Yields without another ready thread.
 pub(crate) fn yield_now() -> Outcome {
     Ok(time(COUNT, thread::yield_now))
 }
 
-/// Locking and unlocking. The value is counted up, so that there is something to guard.
+/// Locks and unlocks an uncontended mutex around an increment.
 pub(crate) fn mutex() -> Outcome {
     let mutex = Mutex::new(0_u64);
     let mutex = black_box(&mutex);
     Ok(time(COUNT, || *mutex.lock().unwrap_or_else(PoisonError::into_inner) += 1))
 }
 
-/// Not of zeroes: the compiler would ask for zeroed memory, which some allocators give in another, slower way.
+/// Not zeroes, for which the compiler would call `alloc_zeroed`, which is slower with some allocators.
 pub(crate) fn small_box() -> Outcome {
     Ok(time(COUNT, || drop(black_box(Box::new([1_u8; 64])))))
 }

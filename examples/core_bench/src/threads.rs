@@ -1,4 +1,4 @@
-//! What threads cost, and how many there can be.
+//! Costs of threads, and their maximum number.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crate::Outcome;
 use crate::counter::{per, time};
 
-/// Threads of a round.
+/// Number of threads per round.
 const COUNT: u64 = 1_000;
 
-/// A thread from its start to its end, with the stack that std gives it.
+/// Spawns and joins a thread with std's default stack.
 pub(crate) fn spawn() -> Outcome {
     spawn_with(Builder::new)
 }
 
-/// The same with a stack of 64 KiB.
+/// Spawns and joins a thread with a stack of 64 KiB.
 pub(crate) fn spawn_small() -> Outcome {
     spawn_with(|| Builder::new().stack_size(64 << 10))
 }
@@ -29,7 +29,7 @@ fn spawn_with(builder: impl Fn() -> Builder) -> Outcome {
     failure.map_or(Ok(ticks), Err)
 }
 
-/// Starts threads until no more can be, and counts those that live at once.
+/// Starts threads until spawning fails, and counts those that exist at once.
 pub(crate) fn alive() -> Outcome {
     let gate = Gate::default();
     std::thread::scope(|scope| {
@@ -48,7 +48,7 @@ pub(crate) fn alive() -> Outcome {
     })
 }
 
-/// Starts threads that wait at the gate, until one is refused.
+/// Starts threads that wait at the gate, until spawning fails.
 fn spawn_all<'scope>(
     scope: &'scope Scope<'scope, '_>,
     gate: &'scope Gate,
@@ -59,15 +59,15 @@ fn spawn_all<'scope>(
             Ok(thread) => threads.push(thread),
             Err(error) => return (threads, error),
         }
-        // Each gets to the gate before the next one starts: all are alive at once, with stacks in use.
+        // Each thread reaches the gate before the next one starts: all exist at once, with stacks in use.
         gate.wait_for(threads.len());
     }
 }
 
-/// Holds threads back until it is opened.
+/// A gate at which threads wait until it is opened.
 #[derive(Debug, Default)]
 struct Gate {
-    /// How many wait, and whether it is open.
+    /// Number of waiting threads, and whether the gate is open.
     state: Mutex<(usize, bool)>,
     changed: Condvar,
     arrived: Condvar,
@@ -81,13 +81,13 @@ impl Gate {
         drop(self.changed.wait_while(state, |state| !state.1).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until so many threads wait.
+    /// Waits until `count` threads wait.
     fn wait_for(&self, count: usize) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.arrived.wait_while(state, |state| state.0 < count).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Lets all go and says how many there were.
+    /// Opens the gate; returns the number of threads that waited.
     fn open(&self) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 = true;

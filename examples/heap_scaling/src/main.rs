@@ -1,8 +1,9 @@
-//! How much more several threads allocate than one, and how often they meet at a lock.
+//! Scaling of the heap: allocation rate of several threads, and how often they take the shared lock.
 //!
-//! `heap_scaling THREADS` prints, for blocks that each thread frees itself and for blocks that it hands to the next one,
-//! operations per millisecond (allocating and freeing count apart), and how often an operation took the lock of the heap
-//! that all CPUs share: a line `name<TAB>number` each. Only our kernel counts the latter.
+//! `heap_scaling THREADS` prints a line `name<TAB>number` each for operations per millisecond (allocating and
+//! freeing count separately), and for the acquisitions per operation of the heap lock that all CPUs share, which
+//! only this kernel counts: first for blocks that the allocating thread frees, then for blocks that are passed to
+//! the next thread.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -15,27 +16,27 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// Blocks that a thread has at a time.
+/// Number of blocks that a thread holds.
 const WINDOW: usize = 256;
 
-/// How often each thread allocates.
+/// Number of allocations of each thread.
 const COUNT: usize = 400_000;
 
-/// Blocks that are handed over at a time.
-const PARCEL: usize = 128;
+/// Number of blocks passed at a time.
+const BATCH_SIZE: usize = 128;
 
 /// What a thread does with its number, after it has met the others at the barrier.
 type Work = fn(&Ring, usize);
 
-/// Blocks that are handed over.
-type Parcel = Vec<Box<[u8]>>;
+/// Blocks that are passed to the next thread.
+type Batch = Vec<Box<[u8]>>;
 
-/// Where each thread hands its blocks.
+/// Channels from each thread to the next.
 #[derive(Debug)]
 struct Ring {
     start: Barrier,
-    to_next: Vec<SyncSender<Parcel>>,
-    from_previous: Vec<Mutex<Receiver<Parcel>>>,
+    to_next: Vec<SyncSender<Batch>>,
+    from_previous: Vec<Mutex<Receiver<Batch>>>,
 }
 
 fn main() -> ExitCode {
@@ -76,12 +77,12 @@ fn measure(name: &str, threads: usize, work: Work) {
     }
 }
 
-/// A block of one of many sizes, up to 1 KiB.
+/// Allocates a block of one of many sizes, up to 1 KiB.
 fn block(number: usize) -> Box<[u8]> {
     black_box(vec![0; number * 37 % 1000 + 1].into_boxed_slice())
 }
 
-/// Each thread frees what it has allocated, some time later.
+/// Each thread frees its own blocks, some time after it allocated them.
 fn own(_: &Ring, _: usize) {
     let mut blocks: Vec<_> = (0..WINDOW).map(block).collect();
     for number in 0..COUNT {
@@ -89,26 +90,26 @@ fn own(_: &Ring, _: usize) {
     }
 }
 
-/// Each thread frees what the one before it has allocated.
+/// Each thread frees the blocks that the previous thread allocated.
 fn handed_over(ring: &Ring, own: usize) {
     let next = (own + 1) % ring.to_next.len();
-    for parcel in 0..COUNT / PARCEL {
-        let blocks = (0..PARCEL).map(|number| block(parcel + number)).collect();
+    for batch in 0..COUNT / BATCH_SIZE {
+        let blocks = (0..BATCH_SIZE).map(|number| block(batch + number)).collect();
         ring.to_next[next].send(blocks).expect("the next thread is there");
         let receiver = ring.from_previous[own].lock().expect("a thread panicked");
         drop(receiver.recv().expect("the thread before is there"));
     }
 }
 
-/// How often the lock that all CPUs share was taken.
+/// Number of acquisitions of the heap lock that all CPUs share.
 #[cfg(target_os = "hermit")]
-#[expect(unsafe_code, reason = "a function of the kernel that std does not know")]
+#[expect(unsafe_code, reason = "a kernel function that std does not wrap")]
 fn heap_locks() -> Option<u64> {
-    // SAFETY: the kernel is in the image; the function takes nothing and only reads.
+    // SAFETY: the function is linked into the image; it takes no arguments and only reads a counter.
     Some(unsafe { hermit_abi::heap_lock_count() })
 }
 
-/// As on other systems.
+/// Other systems have no such counter.
 #[cfg(not(target_os = "hermit"))]
 fn heap_locks() -> Option<u64> {
     None

@@ -1,17 +1,17 @@
-//! What an answer carries: so many bytes, chunks, or all that comes (RFC 9112, section 6.3).
+//! Content of a response: of known length, chunked, or until the end of the connection (RFC 9112, section 6.3).
 
 use std::io::{self, BufRead, Read, Write};
 
 use crate::Failure;
 use crate::head::{Head, line};
 
-/// Most bytes of a line that begins a chunk or follows the last one.
+/// Maximum size of a chunk's first line, and of a trailer field, in bytes.
 const MAX_LINE: u64 = 4096;
 
-/// Most lines that follow the last chunk.
+/// Maximum number of trailer fields.
 const MAX_TRAILERS: usize = 100;
 
-/// Copies all of it.
+/// Copies the content to `out`.
 pub(crate) fn copy(input: &mut impl BufRead, head: &Head, out: &mut impl Write) -> Result<(), Failure> {
     match head.length {
         _ if head.is_empty() => Ok(()),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_kept_to() {
+    fn content_length_is_respected() {
         let head = Head { status: 200, length: Some(3), ..Head::default() };
         assert_eq!(content(&head, "abcd").unwrap(), "abc");
         assert_eq!(content(&head, "ab"), None);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_join() {
+    fn chunks_are_joined() {
         let head = Head { status: 200, length: Some(1), chunked: true, ..Head::default() };
         assert_eq!(
             content(&head, "3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\nX: y\r\n\r\n").unwrap(),

@@ -1,16 +1,16 @@
-//! The beginning of an answer: its status and its fields (RFC 9112, sections 4 and 5).
+//! Head of a response: status and fields (RFC 9112, sections 4 and 5).
 
 use std::io::{BufRead, Read};
 
 use crate::Failure;
 
-/// Most bytes of it.
-const MOST: u64 = 64 << 10;
+/// Maximum size of a head in bytes.
+const MAX_SIZE: u64 = 64 << 10;
 
-/// Most answers that only say that the real one will come.
+/// Maximum number of interim (1xx) responses.
 const MAX_INTERIM: usize = 10;
 
-/// What an answer says of itself.
+/// The head of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Receives the head of the answer itself, after those that only say that it will come.
+    /// Receives the head of the final response, and skips interim ones.
     pub(crate) fn receive_final(input: &mut impl BufRead) -> Result<Self, Failure> {
         for _ in 0..MAX_INTERIM {
             let head = Self::receive(input)?;
@@ -33,7 +33,7 @@ impl Head {
     }
 
     fn receive(input: &mut impl BufRead) -> Result<Self, Failure> {
-        let mut input = input.take(MOST);
+        let mut input = input.take(MAX_SIZE);
         let mut head = status_line(&line(&mut input)?)?;
         loop {
             let line = line(&mut input)?;
@@ -65,18 +65,18 @@ impl Head {
         (200..300).contains(&self.status)
     }
 
-    /// Whether it says where to look instead.
+    /// Whether the status is a redirect.
     pub(crate) fn is_redirection(&self) -> bool {
         [301, 302, 303, 307, 308].contains(&self.status)
     }
 
-    /// Whether there can be no content, whatever the fields say.
+    /// Whether the response has no content, whatever its fields say.
     pub(crate) fn is_empty(&self) -> bool {
         [204, 304].contains(&self.status)
     }
 }
 
-/// The next line, without its end.
+/// Reads a line, without its line ending.
 pub(crate) fn line(input: &mut impl BufRead) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     input.read_until(b'\n', &mut bytes)?;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_understood() {
+    fn head_is_parsed_after_interim_response() {
         let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 302 Found there\r\nLOCATION: /a\r\nX: y\r\n\
             content-length:  7 \r\n\r\nrest";
         let (reason, location) = ("Found there".to_owned(), Some("/a".to_owned()));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_heads_are_rejected() {
         for text in [
             "",
             "HTTP/2 200 OK\r\n\r\n",

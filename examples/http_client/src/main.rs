@@ -1,9 +1,8 @@
-//! Fetches what a URL names, by HTTP/1.1 over std's streams, and by HTTPS with rustls.
+//! Fetches a URL by HTTP/1.1 over std's streams, and by HTTPS with rustls.
 //!
-//! `http_client URL` writes the content to the standard output; what goes wrong, and a status that is no success, to the
-//! standard error stream, with exit code 1. Redirections are followed. A certificate counts if one of Mozilla's roots
-//! vouches for it, or the one in the variable `HTTP_CLIENT_ROOT`: what stands between the first and the last line of its
-//! PEM file.
+//! `http_client URL` writes the content to standard output. Errors, and a status other than success, go to standard
+//! error, with exit code 1. Redirects are followed. Certificates are verified with Mozilla's root certificates, and
+//! with the one in the variable `HTTP_CLIENT_ROOT`: the lines between the first and the last line of its PEM file.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -24,17 +23,17 @@ use url::Url;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Most redirections that are followed.
-const REDIRECTIONS: usize = 10;
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 10;
 
-/// Why there is no content.
+/// Why the content could not be fetched.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The connection failed.
     Connection(io::Error),
-    /// The server did not say what HTTP says.
+    /// The response violates HTTP.
     Answer(&'static str),
-    /// The URL is none, or none that is known here.
+    /// The URL is invalid or unsupported.
     Url(String),
 }
 
@@ -42,7 +41,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connection(error) => write!(out, "{error}"),
-            Self::Answer(problem) => write!(out, "the answer makes no sense: {problem}"),
+            Self::Answer(problem) => write!(out, "invalid response: {problem}"),
             Self::Url(problem) => write!(out, "{problem}"),
         }
     }
@@ -73,10 +72,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Fetches what the URL names, or what that names that it was sent to.
+/// Fetches a URL, and follows redirects; returns the head of the final response.
 fn fetch(url: &str, out: &mut impl Write) -> Result<Head, Failure> {
     let mut url = Url::parse(url)?;
-    for _ in 0..=REDIRECTIONS {
+    for _ in 0..=MAX_REDIRECTS {
         let mut input = BufReader::new(connection::open(&url)?);
         input.get_mut().write_all(request(&url).as_bytes())?;
         input.get_mut().flush()?;
@@ -93,7 +92,7 @@ fn fetch(url: &str, out: &mut impl Write) -> Result<Head, Failure> {
     Err(Failure::Answer("there is no end of redirections"))
 }
 
-/// A request for what the URL names (RFC 9112, section 3).
+/// Builds a request (RFC 9112, section 3).
 fn request(url: &Url) -> String {
     let (path, host) = (&url.path, url.authority());
     format!(

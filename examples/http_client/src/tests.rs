@@ -1,4 +1,4 @@
-//! The whole client against servers of this machine.
+//! The client with servers on the loopback address.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::{Failure, fetch, tls};
 
-/// Reads a request and gives its path.
+/// Reads a request and returns its path.
 fn path(stream: impl Read) -> String {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let first = lines.next().unwrap();
@@ -19,7 +19,7 @@ fn path(stream: impl Read) -> String {
     first.split(' ').nth(1).unwrap().to_owned()
 }
 
-/// A server whose answers depend on the path.
+/// Starts a server whose responses depend on the path.
 fn server(answer: fn(&str) -> String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,7 +33,7 @@ fn server(answer: fn(&str) -> String) -> SocketAddr {
     address
 }
 
-/// The status and the content.
+/// Fetches a URL; returns status and content.
 fn get(url: &str) -> Result<(u16, String), Failure> {
     let mut out = Vec::new();
     let head = fetch(url, &mut out)?;
@@ -41,7 +41,7 @@ fn get(url: &str) -> Result<(u16, String), Failure> {
 }
 
 #[test]
-fn redirections_are_followed() {
+fn redirects_are_followed() {
     let address = server(|path| match path {
         "/start" => "HTTP/1.1 302 Found\r\nLocation: /middle\r\nContent-Length: 4\r\n\r\nskip".to_owned(),
         "/middle" => "HTTP/1.1 301 Moved\r\nLocation: end?x\r\n\r\n".to_owned(),
@@ -56,7 +56,7 @@ fn redirections_are_followed() {
 }
 
 #[test]
-fn silent_servers_are_no_servers() {
+fn unreachable_and_invalid_servers_are_errors() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(matches!(get(&format!("http://{address}/")), Err(Failure::Connection(_))));
     let address = server(|_| "nonsense\r\n\r\n".to_owned());
@@ -64,7 +64,7 @@ fn silent_servers_are_no_servers() {
 }
 
 /// A server for one client that speaks TLS with the certificate of the tests.
-fn secret_server() -> SocketAddr {
+fn tls_server() -> SocketAddr {
     let certificate = CertificateDer::from_pem_slice(include_bytes!("certificates/leaf.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("certificates/leaf.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(rustls_graviola::default_provider()))
@@ -80,7 +80,7 @@ fn secret_server() -> SocketAddr {
         let connection = ServerConnection::new(Arc::new(config)).unwrap();
         let mut stream = StreamOwned::new(connection, stream);
         let mut byte = [0];
-        // A client that does not believe it goes away.
+        // The handshake fails if the client does not trust the certificate.
         if stream.read_exact(&mut byte).is_ok() {
             stream.write_all(&byte).unwrap();
         }
@@ -89,7 +89,7 @@ fn secret_server() -> SocketAddr {
 }
 
 #[test]
-fn hosts_must_show_who_they_are() {
+fn untrusted_certificates_are_rejected() {
     let root = include_str!("certificates/ca.pem").lines().filter(|line| !line.starts_with("--"));
     let root: String = root.collect();
     for (root, name, trusted) in [
@@ -100,11 +100,11 @@ fn hosts_must_show_who_they_are() {
         let config = tls::config(tls::roots(root).unwrap()).unwrap();
         let name = ServerName::try_from(name).unwrap();
         let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut stream = StreamOwned::new(connection, TcpStream::connect(secret_server()).unwrap());
+        let mut stream = StreamOwned::new(connection, TcpStream::connect(tls_server()).unwrap());
         let mut byte = [0];
-        let heard = stream.write_all(b"x").and_then(|()| stream.read_exact(&mut byte));
-        assert_eq!((heard.is_ok(), byte == *b"x"), (trusted, trusted), "{heard:?}");
+        let result = stream.write_all(b"x").and_then(|()| stream.read_exact(&mut byte));
+        assert_eq!((result.is_ok(), byte == *b"x"), (trusted, trusted), "{result:?}");
     }
     assert!(tls::roots(Some("nonsense".to_owned())).is_err());
-    assert!(matches!(get(&format!("https://{}/", secret_server())), Err(Failure::Connection(_))));
+    assert!(matches!(get(&format!("https://{}/", tls_server())), Err(Failure::Connection(_))));
 }

@@ -1,4 +1,4 @@
-//! Secret connections: rustls, with graviola's cryptography.
+//! TLS connections: rustls, with graviola's cryptography.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// A connection to a host that has shown whose it is.
-pub(crate) type Secret = StreamOwned<ClientConnection, TcpStream>;
+/// A TLS connection to a host whose certificate has been verified.
+pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Has the host show that it is who it should be.
-pub(crate) fn start(mut stream: TcpStream, host: &str) -> io::Result<Secret> {
+/// Performs the TLS handshake, and verifies the host's certificate.
+pub(crate) fn start(mut stream: TcpStream, host: &str) -> io::Result<TlsStream> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let config = config(roots(env::var("HTTP_CLIENT_ROOT").ok())?)?;
     let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
@@ -29,7 +29,7 @@ pub(crate) fn config(roots: RootCertStore) -> io::Result<ClientConfig> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Who may vouch for hosts: those that Mozilla trusts, and one more.
+/// Root certificates: Mozilla's, and optionally another one.
 pub(crate) fn roots(another: Option<String>) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(text) = another {

@@ -2,12 +2,12 @@
 
 use crate::Failure;
 
-/// What is between the parts of a connection and its request.
+/// A URL, split into the parts for connection and request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
-    /// Whether the connection is to be kept secret.
+    /// Whether the scheme is `https`.
     pub(crate) secure: bool,
-    /// The host, a name or an address, without brackets.
+    /// Host name or address, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// Path and query.
@@ -15,7 +15,7 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Understands a URL; what follows `#` is not the server's.
+    /// Parses a URL; the fragment is dropped.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad(text, "it names no scheme"))?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
@@ -38,7 +38,7 @@ impl Url {
         Ok(Self { secure, host: host.to_owned(), port, path })
     }
 
-    /// The URL that this one's answer refers to: a whole one, or one that begins where this one does.
+    /// Resolves the location of a redirect, which may be relative to this URL.
     pub(crate) fn join(&self, location: &str) -> Result<Self, Failure> {
         let scheme = if self.secure { "https" } else { "http" };
         let start = format!("{scheme}://{}", self.authority());
@@ -55,11 +55,11 @@ impl Url {
         }
     }
 
-    /// Host and port as a request names them: the port only if it is not the scheme's own.
+    /// Host, and port unless it is the scheme's default, as in the `Host` field.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        let usual = if self.secure { 443 } else { 80 };
-        if self.port == usual { host } else { format!("{host}:{}", self.port) }
+        let default = if self.secure { 443 } else { 80 };
+        if self.port == default { host } else { format!("{host}:{}", self.port) }
     }
 }
 
@@ -67,7 +67,7 @@ fn bad(text: &str, problem: &str) -> Failure {
     Failure::Url(format!("`{text}` cannot be fetched: {problem}"))
 }
 
-/// A host, in brackets if it is an address of version 6, and a port if there is one.
+/// Splits host and port; an IPv6 address is in brackets.
 fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_have_parts() {
+    fn urls_are_split() {
         for (text, expected) in [
             ("http://a", "false a 80 /"),
             ("HTTPS://a.b/c/d?e=f#g", "true a.b 443 /c/d?e=f"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_url() {
+    fn invalid_urls_are_rejected() {
         for text in
             ["", "a", "ftp://a", "http://", "http://:80", "http://a:x", "http://a:65536", "http://[::1"]
         {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_may_be_relative() {
+    fn relative_locations_are_resolved() {
         let start = url("https://a:1/b/c?d/e");
         for (location, expected) in [
             ("http://x/y", "false x 80 /y"),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_name_unusual_ports() {
+    fn authority_omits_default_port() {
         assert_eq!(url("http://a:80").authority(), "a");
         assert_eq!(url("https://a:80").authority(), "a:80");
         assert_eq!(url("http://[::1]:8080").authority(), "[::1]:8080");

@@ -1,31 +1,31 @@
-//! IPv4 through sockets of IPv6.
+//! IPv4 over IPv6 sockets (dual stack).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use crate::notes::Notes;
+use crate::record::Record;
 use crate::support::{Ip, read, receive, receive_from, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 14] = [
-    ("listener", Check::Plain(listener)),
-    ("listener_only_v6", Check::Plain(listener_only_v6)),
-    ("connect_mapped", Check::Plain(connect_mapped)),
-    ("connect_mapped_only_v6", Check::Plain(connect_mapped_only_v6)),
-    ("connect_mapped_refused", Check::Plain(connect_mapped_refused)),
-    ("bind_mapped", Check::Plain(bind_mapped)),
-    ("datagrams", Check::Plain(datagrams)),
-    ("datagrams_mapped", Check::Plain(datagrams_mapped)),
-    ("datagrams_only_v6", Check::Plain(datagrams_only_v6)),
-    ("both_at_one_port", Check::Plain(both_at_one_port)),
-    ("one_port_taken", Check::Plain(one_port_taken)),
-    ("default", Check::Plain(default)),
-    ("too_late", Check::Plain(too_late)),
-    ("loopback_is_not_any", Check::Plain(loopback_is_not_any)),
+    ("listener", Check::Once(listener)),
+    ("listener_only_v6", Check::Once(listener_only_v6)),
+    ("connect_mapped", Check::Once(connect_mapped)),
+    ("connect_mapped_only_v6", Check::Once(connect_mapped_only_v6)),
+    ("connect_mapped_refused", Check::Once(connect_mapped_refused)),
+    ("bind_mapped", Check::Once(bind_mapped)),
+    ("datagrams", Check::Once(datagrams)),
+    ("datagrams_mapped", Check::Once(datagrams_mapped)),
+    ("datagrams_only_v6", Check::Once(datagrams_only_v6)),
+    ("both_at_one_port", Check::Once(both_at_one_port)),
+    ("one_port_taken", Check::Once(one_port_taken)),
+    ("default", Check::Once(default)),
+    ("too_late", Check::Once(too_late)),
+    ("loopback_is_not_any", Check::Once(loopback_is_not_any)),
 ];
 
-/// An address of IPv4 in the form of IPv6.
+/// An IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2).
 fn mapped(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
@@ -33,7 +33,7 @@ fn mapped(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// A socket bound to any address of IPv6, and of IPv4 unless `only_v6`.
+/// A socket bound to the unspecified IPv6 address, and to IPv4 unless `only_v6`.
 fn bound(kind: i32, only_v6: bool, port: u16) -> io::Result<OwnedFd> {
     let socket = sys::socket(sys::V6, kind)?;
     sys::set_option(&socket, sys::ONLY_V6, i32::from(only_v6))?;
@@ -47,171 +47,171 @@ fn listening(only_v6: bool, port: u16) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-fn listener(notes: &mut Notes) -> Outcome {
+fn listener(record: &mut Record) -> Outcome {
     let listener = TcpListener::bind(Ip::V6.any(0))?;
     let port = listener.local_addr()?.port();
     for ip in [Ip::V4, Ip::V6] {
         let client = TcpStream::connect(ip.loopback(port))?;
         let (server, peer) = listener.accept()?;
-        notes.add("peer", Ok::<_, io::Error>(peer));
-        notes.add("local", server.local_addr());
-        notes.add("client's peer", client.peer_addr());
+        record.add("peer", Ok::<_, io::Error>(peer));
+        record.add("local", server.local_addr());
+        record.add("client's peer", client.peer_addr());
         write(&server, b"hello")?;
-        notes.add("read", read(&client));
+        record.add("read", read(&client));
     }
     Ok(())
 }
 
-fn listener_only_v6(notes: &mut Notes) -> Outcome {
+fn listener_only_v6(record: &mut Record) -> Outcome {
     let listener = listening(true, 0)?;
     let port = listener.local_addr()?.port();
-    notes.add("v4", TcpStream::connect(Ip::V4.loopback(port)).map(drop));
-    notes.add("v6", TcpStream::connect(Ip::V6.loopback(port)).map(drop));
-    notes.add("mapped", TcpStream::connect(mapped(Ip::V4.loopback(port))).map(drop));
+    record.add("v4", TcpStream::connect(Ip::V4.loopback(port)).map(drop));
+    record.add("v6", TcpStream::connect(Ip::V6.loopback(port)).map(drop));
+    record.add("mapped", TcpStream::connect(mapped(Ip::V4.loopback(port))).map(drop));
     Ok(())
 }
 
-fn connect_mapped(notes: &mut Notes) -> Outcome {
+fn connect_mapped(record: &mut Record) -> Outcome {
     let (listener, address) = Ip::V4.listener()?;
     let client = TcpStream::connect(mapped(address))?;
     let (server, peer) = listener.accept()?;
-    notes.add("client local", client.local_addr());
-    notes.add("client peer", client.peer_addr());
-    notes.add("accepted", Ok::<_, io::Error>(peer));
+    record.add("client local", client.local_addr());
+    record.add("client peer", client.peer_addr());
+    record.add("accepted", Ok::<_, io::Error>(peer));
     write(&client, b"through")?;
-    notes.add("read", read(&server));
+    record.add("read", read(&server));
     Ok(())
 }
 
-fn connect_mapped_only_v6(notes: &mut Notes) -> Outcome {
+fn connect_mapped_only_v6(record: &mut Record) -> Outcome {
     let (_listener, address) = Ip::V4.listener()?;
     let socket = Ip::V6.stream_socket()?;
     sys::set_option(&socket, sys::ONLY_V6, 1)?;
-    notes.add("stream", sys::connect(&socket, Some(mapped(address))));
+    record.add("stream", sys::connect(&socket, Some(mapped(address))));
     let socket = Ip::V6.datagram_socket()?;
     sys::set_option(&socket, sys::ONLY_V6, 1)?;
-    notes.add("datagrams", sys::connect(&socket, Some(mapped(address))));
-    notes.add("send to", sys::send_to(&socket, b"a", mapped(address)));
+    record.add("datagrams", sys::connect(&socket, Some(mapped(address))));
+    record.add("send to", sys::send_to(&socket, b"a", mapped(address)));
     Ok(())
 }
 
-fn connect_mapped_refused(notes: &mut Notes) -> Outcome {
-    notes.add("connect", TcpStream::connect(mapped(Ip::V4.silent_address()?)).map(drop));
+fn connect_mapped_refused(record: &mut Record) -> Outcome {
+    record.add("connect", TcpStream::connect(mapped(Ip::V4.silent_address()?)).map(drop));
     Ok(())
 }
 
-fn bind_mapped(notes: &mut Notes) -> Outcome {
+fn bind_mapped(record: &mut Record) -> Outcome {
     let listener = TcpListener::bind(mapped(Ip::V4.loopback(0)))?;
     let port = listener.local_addr()?.port();
-    notes.add("local", listener.local_addr());
+    record.add("local", listener.local_addr());
     let client = TcpStream::connect(Ip::V4.loopback(port))?;
-    notes.add("accept", listener.accept().map(|(_, peer)| peer));
+    record.add("accept", listener.accept().map(|(_, peer)| peer));
     drop(client);
-    notes.add("v6", TcpStream::connect(Ip::V6.loopback(port)).map(drop));
-    notes.add("v4 at the same port", TcpListener::bind(Ip::V4.loopback(port)).map(drop));
-    notes.add("v6 at the same port", TcpListener::bind(Ip::V6.loopback(port)).map(drop));
+    record.add("v6", TcpStream::connect(Ip::V6.loopback(port)).map(drop));
+    record.add("v4 at the same port", TcpListener::bind(Ip::V4.loopback(port)).map(drop));
+    record.add("v6 at the same port", TcpListener::bind(Ip::V6.loopback(port)).map(drop));
     let socket = Ip::V6.stream_socket()?;
     sys::set_option(&socket, sys::ONLY_V6, 1)?;
-    notes.add("only v6", sys::bind(&socket, mapped(Ip::V4.loopback(0))));
+    record.add("only v6", sys::bind(&socket, mapped(Ip::V4.loopback(0))));
     Ok(())
 }
 
-fn datagrams(notes: &mut Notes) -> Outcome {
+fn datagrams(record: &mut Record) -> Outcome {
     let socket = UdpSocket::bind(Ip::V6.any(0))?;
     let port = socket.local_addr()?.port();
     for ip in [Ip::V4, Ip::V6] {
         let (client, _) = ip.datagrams()?;
         client.send_to(b"question", ip.loopback(port))?;
         let (bytes, sender) = receive_from(&socket)?;
-        notes.add("received", bytes);
-        notes.add("from", Ok::<_, io::Error>(sender));
-        notes.add("answer", socket.send_to(b"answer", sender));
-        notes.add("received", receive_from(&client));
+        record.add("received", bytes);
+        record.add("from", Ok::<_, io::Error>(sender));
+        record.add("answer", socket.send_to(b"answer", sender));
+        record.add("received", receive_from(&client));
     }
     Ok(())
 }
 
-fn datagrams_mapped(notes: &mut Notes) -> Outcome {
+fn datagrams_mapped(record: &mut Record) -> Outcome {
     let (receiver, address) = Ip::V4.datagrams()?;
     let socket = UdpSocket::bind(Ip::V6.any(0))?;
-    notes.add("connect", socket.connect(mapped(address)));
-    notes.add("local", socket.local_addr());
-    notes.add("peer", socket.peer_addr());
+    record.add("connect", socket.connect(mapped(address)));
+    record.add("local", socket.local_addr());
+    record.add("peer", socket.peer_addr());
     socket.send(b"hello")?;
-    notes.add("received", receive(&receiver));
+    record.add("received", receive(&receiver));
     let loopback = UdpSocket::bind(Ip::V6.loopback(0))?;
-    notes.add("from ::1", loopback.send_to(b"a", mapped(address)));
+    record.add("from ::1", loopback.send_to(b"a", mapped(address)));
     Ok(())
 }
 
-fn datagrams_only_v6(notes: &mut Notes) -> Outcome {
+fn datagrams_only_v6(record: &mut Record) -> Outcome {
     let socket = UdpSocket::from(bound(sys::SOCK_DGRAM, true, 0)?);
     let port = socket.local_addr()?.port();
     let (v4, _) = Ip::V4.datagrams()?;
     let (v6, _) = Ip::V6.datagrams()?;
     v4.send_to(b"from v4", Ip::V4.loopback(port))?;
     v6.send_to(b"from v6", Ip::V6.loopback(port))?;
-    notes.add("first", receive(&socket));
+    record.add("first", receive(&socket));
     socket.set_nonblocking(true)?;
-    notes.add("second", receive(&socket));
+    record.add("second", receive(&socket));
     Ok(())
 }
 
-fn both_at_one_port(notes: &mut Notes) -> Outcome {
+fn both_at_one_port(record: &mut Record) -> Outcome {
     let v6 = listening(true, 0)?;
     let port = v6.local_addr()?.port();
     let v4 = TcpListener::bind(Ip::V4.any(port))?;
     let clients = [TcpStream::connect(Ip::V4.loopback(port))?, TcpStream::connect(Ip::V6.loopback(port))?];
-    notes.add("v4", v4.accept().map(|(_, peer)| peer));
-    notes.add("v6", v6.accept().map(|(_, peer)| peer));
+    record.add("v4", v4.accept().map(|(_, peer)| peer));
+    record.add("v6", v6.accept().map(|(_, peer)| peer));
     drop(clients);
     Ok(())
 }
 
-fn one_port_taken(notes: &mut Notes) -> Outcome {
+fn one_port_taken(record: &mut Record) -> Outcome {
     let dual = listening(false, 0)?;
     let port = dual.local_addr()?.port();
-    notes.add("v4 any", TcpListener::bind(Ip::V4.any(port)).map(drop));
-    notes.add("v4 loopback", TcpListener::bind(Ip::V4.loopback(port)).map(drop));
-    notes.add("v6 loopback", TcpListener::bind(Ip::V6.loopback(port)).map(drop));
+    record.add("v4 any", TcpListener::bind(Ip::V4.any(port)).map(drop));
+    record.add("v4 loopback", TcpListener::bind(Ip::V4.loopback(port)).map(drop));
+    record.add("v6 loopback", TcpListener::bind(Ip::V6.loopback(port)).map(drop));
     let v4 = TcpListener::bind(Ip::V4.any(0))?;
     let port = v4.local_addr()?.port();
-    notes.add("dual after v4", TcpListener::bind(Ip::V6.any(port)).map(drop));
-    notes.add("only v6 after v4", listening(true, port).map(drop));
+    record.add("dual after v4", TcpListener::bind(Ip::V6.any(port)).map(drop));
+    record.add("only v6 after v4", listening(true, port).map(drop));
     let socket = UdpSocket::bind(Ip::V4.any(0))?;
     let port = socket.local_addr()?.port();
-    notes.add("datagrams", UdpSocket::bind(Ip::V6.any(port)).map(drop));
-    notes.add("datagrams, only v6", bound(sys::SOCK_DGRAM, true, port).map(drop));
+    record.add("datagrams", UdpSocket::bind(Ip::V6.any(port)).map(drop));
+    record.add("datagrams, only v6", bound(sys::SOCK_DGRAM, true, port).map(drop));
     Ok(())
 }
 
-fn default(notes: &mut Notes) -> Outcome {
-    notes.add("stream", sys::option(Ip::V6.stream_socket()?, sys::ONLY_V6));
-    notes.add("datagrams", sys::option(Ip::V6.datagram_socket()?, sys::ONLY_V6));
-    notes.add("listener", sys::option(TcpListener::bind(Ip::V6.any(0))?, sys::ONLY_V6));
-    notes.add("set", sys::option(listening(true, 0)?, sys::ONLY_V6));
-    notes.add("of v4", sys::option(Ip::V4.stream_socket()?, sys::ONLY_V6));
+fn default(record: &mut Record) -> Outcome {
+    record.add("stream", sys::option(Ip::V6.stream_socket()?, sys::ONLY_V6));
+    record.add("datagrams", sys::option(Ip::V6.datagram_socket()?, sys::ONLY_V6));
+    record.add("listener", sys::option(TcpListener::bind(Ip::V6.any(0))?, sys::ONLY_V6));
+    record.add("set", sys::option(listening(true, 0)?, sys::ONLY_V6));
+    record.add("of v4", sys::option(Ip::V4.stream_socket()?, sys::ONLY_V6));
     Ok(())
 }
 
-fn too_late(notes: &mut Notes) -> Outcome {
+fn too_late(record: &mut Record) -> Outcome {
     let listener = TcpListener::bind(Ip::V6.any(0))?;
-    notes.add("bound", sys::set_option(&listener, sys::ONLY_V6, 1));
+    record.add("bound", sys::set_option(&listener, sys::ONLY_V6, 1));
     #[expect(deprecated, reason = "it is there, so it is checked")]
-    notes.add("by std", listener.set_only_v6(true));
+    record.add("by std", listener.set_only_v6(true));
     #[expect(deprecated, reason = "it is there, so it is checked")]
-    notes.add("by std", listener.only_v6());
+    record.add("by std", listener.only_v6());
     let (v4, _) = Ip::V4.listener()?;
-    notes.add("of v4", sys::set_option(&v4, sys::ONLY_V6, 1));
+    record.add("of v4", sys::set_option(&v4, sys::ONLY_V6, 1));
     Ok(())
 }
 
-/// The loopback address of IPv6 does not stand for that of IPv4.
-fn loopback_is_not_any(notes: &mut Notes) -> Outcome {
+/// The IPv6 loopback address does not include the IPv4 one.
+fn loopback_is_not_any(record: &mut Record) -> Outcome {
     let (listener, address) = Ip::V6.listener()?;
-    notes.add("v4", TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).map(drop));
-    notes.add("v6", TcpStream::connect((Ipv6Addr::LOCALHOST, address.port())).map(drop));
-    notes.add("v4 may take the port", TcpListener::bind(Ip::V4.loopback(address.port())).map(drop));
+    record.add("v4", TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).map(drop));
+    record.add("v6", TcpStream::connect((Ipv6Addr::LOCALHOST, address.port())).map(drop));
+    record.add("v4 may take the port", TcpListener::bind(Ip::V4.loopback(address.port())).map(drop));
     drop(listener);
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Prints what every call and option of `std::net` does, one line for each behaviour.
+//! Prints the behaviour of every call and option of `std::net`, one line per behaviour.
 //!
-//! `net_calls` does all rows, `net_calls NAME...` those whose names are given or begin with one that is given (`poll`,
-//! `poll.full`, `poll.full.v6`), and `net_calls --list` prints the names. Nothing leaves the machine. What it prints on
-//! Linux is in `expected.txt`, and a kernel with the same meaning prints the same: no line has a port or anything else
-//! that differs between runs. `net_calls --check [NAME...]` prints only what is otherwise than there, and ends with
-//! exit code 1 if anything is.
+//! `net_calls` runs all rows, `net_calls NAME...` those whose names are equal to or begin with a given one (`poll`,
+//! `poll.full`, `poll.full.v6`), and `net_calls --list` prints the names. All traffic is on the loopback interface.
+//! `expected.txt` contains Linux's output, and a kernel with the same semantics prints the same: no line contains a
+//! port or anything else that differs between runs. `net_calls --check [NAME...]` prints only the differences, and
+//! exits with code 1 if there are any.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -22,9 +22,9 @@ mod events;
 mod multicast;
 mod names;
 mod nonblocking;
-mod notes;
 mod options;
 mod polling;
+mod record;
 mod shutdown;
 mod streams;
 mod support;
@@ -39,31 +39,31 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
-use notes::Notes;
+use record::Record;
 use support::Ip;
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// A row that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a row: a row that takes longer is reported as hanging.
+const ROW_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a row's function returns: an error if it could not go on.
+/// Result of a row's function: an error if it could not continue.
 type Outcome = io::Result<()>;
 
-/// What notes a behaviour.
+/// A function that records a behaviour.
 #[derive(Clone, Copy, Debug)]
 enum Check {
-    /// It is the same whatever the addresses are, or needs those of both versions.
-    Plain(fn(&mut Notes) -> Outcome),
-    /// It is looked at with addresses of each version.
-    Versions(fn(&mut Notes, Ip) -> Outcome),
+    /// The behaviour does not depend on the IP version, or needs both versions.
+    Once(fn(&mut Record) -> Outcome),
+    /// The behaviour is recorded for each IP version.
+    PerVersion(fn(&mut Record, Ip) -> Outcome),
 }
 
-/// A behaviour by name.
+/// A behaviour, by name.
 type Row = (&'static str, Check);
 
-/// All rows, in families.
+/// All rows, by family.
 const FAMILIES: [(&str, &[Row]); 20] = [
     ("addresses", &addresses::ROWS),
     ("backlog", &backlog::ROWS),
@@ -87,21 +87,21 @@ const FAMILIES: [(&str, &[Row]); 20] = [
     ("transfer", &transfers::ROWS),
 ];
 
-/// What is printed on Linux.
+/// The output on Linux.
 const EXPECTED: &str = include_str!("../expected.txt");
 
 fn main() -> ExitCode {
-    let mut wanted: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
+    let mut names: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
     let rows = rows();
-    if wanted == ["--list"] {
+    if names == ["--list"] {
         rows.iter().for_each(|row| println!("{}", row.name));
         return ExitCode::SUCCESS;
     }
-    let checks = wanted.first().is_some_and(|first| first == "--check");
+    let checks = names.first().is_some_and(|first| first == "--check");
     if checks {
-        wanted.remove(0);
+        names.remove(0);
     }
-    let chosen: Vec<&Line> = rows.iter().filter(|row| row.is_wanted(&wanted)).collect();
+    let chosen: Vec<&Line> = rows.iter().filter(|row| row.is_selected(&names)).collect();
     if chosen.is_empty() {
         eprintln!("there is no such row: `net_calls --list` prints their names");
         return ExitCode::from(USAGE_ERROR);
@@ -113,30 +113,30 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints what is otherwise than on Linux, and how much is not.
+/// Prints the rows that differ from Linux, and the number of equal ones.
 fn check(rows: &[&Line]) -> ExitCode {
-    let mut right = 0;
+    let mut equal = 0;
     for row in rows {
         let found = row.run();
         match row.expected() {
-            Some(expected) if expected == found => right += 1,
+            Some(expected) if expected == found => equal += 1,
             expected => println!("expected {}\n   found {found}", expected.unwrap_or("nothing")),
         }
     }
-    println!("{right} of {} as on Linux", rows.len());
-    ExitCode::from(u8::from(right != rows.len()))
+    println!("{equal} of {} as on Linux", rows.len());
+    ExitCode::from(u8::from(equal != rows.len()))
 }
 
-/// One line of what is printed.
+/// One line of the output.
 #[derive(Debug)]
 struct Line {
     name: String,
     check: Check,
-    /// Not used by a plain check.
+    /// IP version; unused by [`Check::Once`].
     version: Ip,
 }
 
-/// All lines.
+/// All lines of the output.
 fn rows() -> Vec<Line> {
     let of_family = |&(family, rows): &(&str, &[Row])| -> Vec<Line> {
         rows.iter().flat_map(|&(name, check)| lines(&format!("{family}.{name}"), check)).collect()
@@ -148,40 +148,40 @@ fn rows() -> Vec<Line> {
 fn lines(name: &str, check: Check) -> Vec<Line> {
     let line = |name, version| Line { name, check, version };
     match check {
-        Check::Plain(_) => vec![line(name.to_owned(), Ip::V4)],
-        Check::Versions(_) => {
+        Check::Once(_) => vec![line(name.to_owned(), Ip::V4)],
+        Check::PerVersion(_) => {
             vec![line(format!("{name}.v4"), Ip::V4), line(format!("{name}.v6"), Ip::V6)]
         }
     }
 }
 
 impl Line {
-    fn is_wanted(&self, names: &[String]) -> bool {
+    fn is_selected(&self, names: &[String]) -> bool {
         let begins = |name: &String| {
             self.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         names.is_empty() || names.iter().any(begins)
     }
 
-    /// What it is on Linux.
+    /// The line on Linux.
     fn expected(&self) -> Option<&'static str> {
         EXPECTED.lines().find(|line| line.split_once(": ").is_some_and(|(name, _)| name == self.name))
     }
 
-    /// Does it in a thread of its own, which is left alone if it hangs.
+    /// Runs the row in a thread of its own, which is abandoned if it hangs.
     fn run(&self) -> String {
         let (check, version) = (self.check, self.version);
         let (done, result) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let mut notes = Notes::default();
+            let mut record = Record::default();
             let outcome = match check {
-                Check::Plain(check) => check(&mut notes),
-                Check::Versions(check) => check(&mut notes, version),
+                Check::Once(check) => check(&mut record),
+                Check::PerVersion(check) => check(&mut record, version),
             };
-            // It fails if nobody waits any more.
-            let _: Result<(), _> = done.send(notes.finish(outcome));
+            // Fails if the row has timed out.
+            let _: Result<(), _> = done.send(record.finish(outcome));
         });
-        let text = match result.recv_timeout(PATIENCE) {
+        let text = match result.recv_timeout(ROW_TIMEOUT) {
             Ok(text) => text,
             Err(_) if thread.is_finished() => "PANICS".to_owned(),
             Err(_) => "HANGS".to_owned(),
@@ -204,29 +204,29 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_what_begins_with_it() {
+    fn name_selects_rows_with_that_prefix() {
         let rows = rows();
-        let count = |name: &str| rows.iter().filter(|row| row.is_wanted(&[name.to_owned()])).count();
+        let count = |name: &str| rows.iter().filter(|row| row.is_selected(&[name.to_owned()])).count();
         assert_eq!((count("stream.echo"), count("stream.echo.v6"), count("stream.ech")), (2, 1, 0));
     }
 
-    /// The expectation is Linux's: there it must hold.
+    /// `expected.txt` was recorded on Linux, where it must hold.
     #[test]
     #[cfg(target_os = "linux")]
-    fn linux_does_what_is_expected() {
+    fn linux_prints_expected_lines() {
         let rows = rows();
-        let is_wrong = |row: &&Line| {
+        let differs = |row: &&Line| {
             let found = row.run();
-            let is_wrong = row.expected() != Some(&found);
-            if is_wrong {
+            let differs = row.expected() != Some(&found);
+            if differs {
                 println!("not at once: {found}");
             }
-            is_wrong
+            differs
         };
-        let wrong: Vec<&Line> = rows.iter().filter(is_wrong).collect();
-        // On a busy machine a few may be late, but not again.
-        assert!(wrong.len() <= 5, "{wrong:?}");
-        for row in wrong {
+        let different: Vec<&Line> = rows.iter().filter(differs).collect();
+        // On a busy host a few rows may exceed time limits, but not twice.
+        assert!(different.len() <= 5, "{different:?}");
+        for row in different {
             assert_eq!(Some(row.run().as_str()), row.expected());
         }
         assert_eq!(rows.len(), EXPECTED.lines().count());

@@ -1,211 +1,211 @@
-//! Calls that do not wait.
+//! Non-blocking calls.
 
 use std::net::{TcpListener, TcpStream};
 
-use crate::notes::Notes;
+use crate::record::Record;
 use crate::support::{Ip, drain, fill, peek, read, receive, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 14] = [
-    ("accept", Check::Versions(accept)),
-    ("read", Check::Versions(reading)),
-    ("peek", Check::Versions(peeking)),
-    ("write", Check::Versions(writing)),
-    ("receive", Check::Versions(receiving)),
-    ("shared_by_clones", Check::Versions(shared_by_clones)),
-    ("not_inherited", Check::Versions(not_inherited)),
-    ("connect", Check::Versions(connect)),
-    ("connect_again_and_again", Check::Versions(connect_again_and_again)),
-    ("connect_refused", Check::Versions(connect_refused)),
-    ("connect_waits_for_a_place", Check::Versions(connect_waits_for_a_place)),
-    ("read_while_connecting", Check::Versions(read_while_connecting)),
-    ("at_creation", Check::Versions(at_creation)),
-    ("end_and_reset", Check::Versions(end_and_reset)),
+    ("accept", Check::PerVersion(accept)),
+    ("read", Check::PerVersion(reading)),
+    ("peek", Check::PerVersion(peeking)),
+    ("write", Check::PerVersion(writing)),
+    ("receive", Check::PerVersion(receiving)),
+    ("shared_by_clones", Check::PerVersion(shared_by_clones)),
+    ("not_inherited", Check::PerVersion(not_inherited)),
+    ("connect", Check::PerVersion(connect)),
+    ("connect_again_and_again", Check::PerVersion(connect_again_and_again)),
+    ("connect_refused", Check::PerVersion(connect_refused)),
+    ("connect_waits_for_a_place", Check::PerVersion(connect_waits_for_a_place)),
+    ("read_while_connecting", Check::PerVersion(read_while_connecting)),
+    ("at_creation", Check::PerVersion(at_creation)),
+    ("end_and_reset", Check::PerVersion(end_and_reset)),
 ];
 
-fn accept(notes: &mut Notes, ip: Ip) -> Outcome {
+fn accept(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
     listener.set_nonblocking(true)?;
-    notes.add("nobody", listener.accept().map(drop));
-    notes.add("incoming", listener.incoming().next().map(|result| result.map(drop)));
+    record.add("empty queue", listener.accept().map(drop));
+    record.add("incoming", listener.incoming().next().map(|result| result.map(drop)));
     let _client = TcpStream::connect(address)?;
     settle();
-    notes.add("somebody", listener.accept().map(drop));
-    notes.add("nobody again", listener.accept().map(drop));
+    record.add("pending connection", listener.accept().map(drop));
+    record.add("empty again", listener.accept().map(drop));
     Ok(())
 }
 
-fn reading(notes: &mut Notes, ip: Ip) -> Outcome {
+fn reading(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     server.set_nonblocking(true)?;
-    notes.add("nothing yet", read(&server));
-    notes.add("into no room", sys::receive(&server, &mut [], 0));
+    record.add("nothing yet", read(&server));
+    record.add("into no room", sys::receive(&server, &mut [], 0));
     write(&client, b"data")?;
     settle();
-    notes.add("data", read(&server));
-    notes.add("no more", read(&server));
+    record.add("data", read(&server));
+    record.add("no more", read(&server));
     drop(client);
     settle();
-    notes.add("end", read(&server));
+    record.add("end", read(&server));
     server.set_nonblocking(false)?;
-    notes.add("waits again", read(&server));
+    record.add("waits again", read(&server));
     Ok(())
 }
 
-fn peeking(notes: &mut Notes, ip: Ip) -> Outcome {
+fn peeking(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     server.set_nonblocking(true)?;
-    notes.add("nothing yet", peek(&server));
+    record.add("nothing yet", peek(&server));
     write(&client, b"data")?;
     settle();
-    notes.add("data", peek(&server));
+    record.add("data", peek(&server));
     Ok(())
 }
 
-fn writing(notes: &mut Notes, ip: Ip) -> Outcome {
+fn writing(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     let sent = fill(&client)?;
-    notes.add("took something", sent > 0);
+    record.add("took something", sent > 0);
     client.set_nonblocking(true)?;
-    notes.add("full", write(&client, b"a"));
-    notes.add("write of nothing", write(&client, b""));
+    record.add("full", write(&client, b"a"));
+    record.add("write of nothing", write(&client, b""));
     server.set_nonblocking(true)?;
     drain(&server, sent)?;
-    notes.add("room again", write(&client, b"a"));
+    record.add("room again", write(&client, b"a"));
     settle();
-    notes.add("read", read(&server));
+    record.add("read", read(&server));
     Ok(())
 }
 
-fn receiving(notes: &mut Notes, ip: Ip) -> Outcome {
+fn receiving(record: &mut Record, ip: Ip) -> Outcome {
     let (one, other) = ip.connected_datagrams()?;
     other.set_nonblocking(true)?;
     let mut buffer = [0; 8];
-    notes.add("receive", receive(&other));
-    notes.add("from", other.recv_from(&mut buffer).map(drop));
-    notes.add("peek", other.peek(&mut buffer));
-    notes.add("peek from", other.peek_from(&mut buffer).map(drop));
+    record.add("receive", receive(&other));
+    record.add("from", other.recv_from(&mut buffer).map(drop));
+    record.add("peek", other.peek(&mut buffer));
+    record.add("peek from", other.peek_from(&mut buffer).map(drop));
     one.send(b"data")?;
     settle();
-    notes.add("received", receive(&other));
+    record.add("received", receive(&other));
     Ok(())
 }
 
-fn shared_by_clones(notes: &mut Notes, ip: Ip) -> Outcome {
+fn shared_by_clones(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     client.try_clone()?.set_nonblocking(true)?;
-    notes.add("read", read(&client));
+    record.add("read", read(&client));
     let (listener, _) = ip.listener()?;
     listener.try_clone()?.set_nonblocking(true)?;
-    notes.add("accept", listener.accept().map(drop));
+    record.add("accept", listener.accept().map(drop));
     let (socket, _) = ip.datagrams()?;
     socket.try_clone()?.set_nonblocking(true)?;
-    notes.add("receive", receive(&socket));
+    record.add("receive", receive(&socket));
     Ok(())
 }
 
-/// What a listener that does not wait accepts, waits.
-fn not_inherited(notes: &mut Notes, ip: Ip) -> Outcome {
+/// A connection accepted by a non-blocking listener is blocking.
+fn not_inherited(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
     listener.set_nonblocking(true)?;
     let client = TcpStream::connect(address)?;
     settle();
     let (server, _) = listener.accept()?;
     let flags = sys::fcntl(&server, sys::F_GETFL, 0)?;
-    notes.add("nonblocking", flags & sys::O_NONBLOCK != 0);
+    record.add("nonblocking", flags & sys::O_NONBLOCK != 0);
     drop(client);
     Ok(())
 }
 
-fn connect(notes: &mut Notes, ip: Ip) -> Outcome {
+fn connect(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
-    notes.add("connect", sys::connect(&socket, Some(address)));
+    record.add("connect", sys::connect(&socket, Some(address)));
     let (ready, events) = sys::poll(&[(sys::raw(&socket), sys::POLLOUT)], 5_000)?;
-    notes.add("ready", ready);
-    notes.add("to be written to", events == [sys::POLLOUT]);
-    notes.add("error", socket.take_error());
-    notes.add("write", write(&socket, b"hello"));
-    notes.add("server reads", read(&listener.accept()?.0));
+    record.add("ready", ready);
+    record.add("to be written to", events == [sys::POLLOUT]);
+    record.add("error", socket.take_error());
+    record.add("write", write(&socket, b"hello"));
+    record.add("server reads", read(&listener.accept()?.0));
     Ok(())
 }
 
-/// Connecting again asks how it went.
-fn connect_again_and_again(notes: &mut Notes, ip: Ip) -> Outcome {
+/// A second `connect` returns the result of the first.
+fn connect_again_and_again(record: &mut Record, ip: Ip) -> Outcome {
     let (_listener, address) = ip.listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
-    notes.add("first", sys::connect(&socket, Some(address)));
+    record.add("first", sys::connect(&socket, Some(address)));
     settle();
-    notes.add("second", sys::connect(&socket, Some(address)));
-    notes.add("third", sys::connect(&socket, Some(address)));
+    record.add("second", sys::connect(&socket, Some(address)));
+    record.add("third", sys::connect(&socket, Some(address)));
     Ok(())
 }
 
-fn connect_refused(notes: &mut Notes, ip: Ip) -> Outcome {
+fn connect_refused(record: &mut Record, ip: Ip) -> Outcome {
     let address = ip.silent_address()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
-    notes.add("connect", sys::connect(&socket, Some(address)));
+    record.add("connect", sys::connect(&socket, Some(address)));
     settle();
-    notes.add("error", socket.take_error());
-    notes.add("error again", socket.take_error());
-    notes.add("read", read(&socket));
-    notes.add("write", write(&socket, b"a"));
-    notes.add("connect", sys::connect(&socket, Some(address)));
+    record.add("error", socket.take_error());
+    record.add("error again", socket.take_error());
+    record.add("read", read(&socket));
+    record.add("write", write(&socket, b"a"));
+    record.add("connect", sys::connect(&socket, Some(address)));
     settle();
-    notes.add("connect for the answer", sys::connect(&socket, Some(address)));
+    record.add("connect for the answer", sys::connect(&socket, Some(address)));
     Ok(())
 }
 
-fn connect_waits_for_a_place(notes: &mut Notes, ip: Ip) -> Outcome {
+fn connect_waits_for_a_place(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address, _waiting) = ip.full_listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
-    notes.add("first", sys::connect(&socket, Some(address)));
+    record.add("first", sys::connect(&socket, Some(address)));
     settle();
-    notes.add("second", sys::connect(&socket, Some(address)));
-    notes.add("error", socket.take_error());
-    notes.add("peer", socket.peer_addr());
-    notes.add("accept", listener.accept().map(drop));
+    record.add("second", sys::connect(&socket, Some(address)));
+    record.add("error", socket.take_error());
+    record.add("peer", socket.peer_addr());
+    record.add("accept", listener.accept().map(drop));
     let (ready, _) = sys::poll(&[(sys::raw(&socket), sys::POLLOUT)], 10_000)?;
-    notes.add("ready", ready);
-    notes.add("third", sys::connect(&socket, Some(address)));
+    record.add("ready", ready);
+    record.add("third", sys::connect(&socket, Some(address)));
     Ok(())
 }
 
-fn read_while_connecting(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_while_connecting(record: &mut Record, ip: Ip) -> Outcome {
     let (_listener, address, _waiting) = ip.full_listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
-    notes.add("connect", sys::connect(&socket, Some(address)));
-    notes.add("read", read(&socket));
-    notes.add("write", write(&socket, b"a"));
-    notes.add("local is known", socket.local_addr()?.port() != 0);
-    notes.add("peer", socket.peer_addr());
+    record.add("connect", sys::connect(&socket, Some(address)));
+    record.add("read", read(&socket));
+    record.add("write", write(&socket, b"a"));
+    record.add("local is known", socket.local_addr()?.port() != 0);
+    record.add("peer", socket.peer_addr());
     Ok(())
 }
 
-fn at_creation(notes: &mut Notes, ip: Ip) -> Outcome {
+fn at_creation(record: &mut Record, ip: Ip) -> Outcome {
     let socket = sys::socket(ip.family(), sys::SOCK_DGRAM | sys::SOCK_NONBLOCK)?;
     sys::bind(&socket, ip.loopback(0))?;
-    notes.add("receive", sys::receive(&socket, &mut [0; 8], 0));
+    record.add("receive", sys::receive(&socket, &mut [0; 8], 0));
     let socket = sys::socket(ip.family(), sys::SOCK_STREAM | sys::SOCK_NONBLOCK)?;
     sys::bind(&socket, ip.loopback(0))?;
     sys::listen(&socket, 1)?;
-    notes.add("accept", TcpListener::from(socket).accept().map(drop));
+    record.add("accept", TcpListener::from(socket).accept().map(drop));
     Ok(())
 }
 
-fn end_and_reset(notes: &mut Notes, ip: Ip) -> Outcome {
+fn end_and_reset(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.set_nonblocking(true)?;
     sys::set_linger(&server, Some(0))?;
     drop(server);
     settle();
-    notes.add("read", read(&client));
-    notes.add("read again", read(&client));
-    notes.add("write", write(&client, b"a"));
+    record.add("read", read(&client));
+    record.add("read again", read(&client));
+    record.add("write", write(&client, b"a"));
     Ok(())
 }

@@ -1,220 +1,220 @@
-//! What poll says of streams and listeners in each of their states.
+//! The events that `poll` reports for streams and listeners in each of their states.
 
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 
-use crate::events::{EVERYTHING, show};
-use crate::notes::Notes;
+use crate::events::{ALL_EVENTS, show};
+use crate::record::Record;
 use crate::support::{Ip, drain, fill, read, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 18] = [
-    ("fresh", Check::Versions(fresh)),
-    ("bound", Check::Versions(bound)),
-    ("listener", Check::Versions(listener)),
-    ("connected", Check::Versions(connected)),
-    ("data", Check::Versions(data)),
-    ("full", Check::Versions(full)),
-    ("peer_shut_down", Check::Versions(peer_shut_down)),
-    ("peer_shut_down_with_data", Check::Versions(peer_shut_down_with_data)),
-    ("own_shut_down", Check::Versions(own_shut_down)),
-    ("read_shut_down", Check::Versions(read_shut_down)),
-    ("both_shut_down", Check::Versions(both_shut_down)),
-    ("peer_closed", Check::Versions(peer_closed)),
-    ("reset", Check::Versions(reset)),
-    ("written_after_close", Check::Versions(written_after_close)),
-    ("refused", Check::Versions(refused)),
-    ("connecting", Check::Versions(connecting)),
-    ("listener_shut_down", Check::Versions(listener_shut_down)),
-    ("nothing_asked", Check::Versions(nothing_asked)),
+    ("fresh", Check::PerVersion(fresh)),
+    ("bound", Check::PerVersion(bound)),
+    ("listener", Check::PerVersion(listener)),
+    ("connected", Check::PerVersion(connected)),
+    ("data", Check::PerVersion(data)),
+    ("full", Check::PerVersion(full)),
+    ("peer_shut_down", Check::PerVersion(peer_shut_down)),
+    ("peer_shut_down_with_data", Check::PerVersion(peer_shut_down_with_data)),
+    ("own_shut_down", Check::PerVersion(own_shut_down)),
+    ("read_shut_down", Check::PerVersion(read_shut_down)),
+    ("both_shut_down", Check::PerVersion(both_shut_down)),
+    ("peer_closed", Check::PerVersion(peer_closed)),
+    ("reset", Check::PerVersion(reset)),
+    ("written_after_close", Check::PerVersion(written_after_close)),
+    ("refused", Check::PerVersion(refused)),
+    ("connecting", Check::PerVersion(connecting)),
+    ("listener_shut_down", Check::PerVersion(listener_shut_down)),
+    ("nothing_asked", Check::PerVersion(nothing_asked)),
 ];
 
-/// Notes all events there are.
-fn note(notes: &mut Notes, what: &str, fd: impl AsFd) {
-    notes.add(what, show(&fd, EVERYTHING));
+/// Records all current events of a descriptor.
+fn record_events(record: &mut Record, what: &str, fd: impl AsFd) {
+    record.add(what, show(&fd, ALL_EVENTS));
 }
 
-fn fresh(notes: &mut Notes, ip: Ip) -> Outcome {
-    note(notes, "fresh", ip.stream_socket()?);
+fn fresh(record: &mut Record, ip: Ip) -> Outcome {
+    record_events(record, "fresh", ip.stream_socket()?);
     Ok(())
 }
 
-fn bound(notes: &mut Notes, ip: Ip) -> Outcome {
+fn bound(record: &mut Record, ip: Ip) -> Outcome {
     let socket = ip.stream_socket()?;
     sys::bind(&socket, ip.loopback(0))?;
-    note(notes, "bound", socket);
+    record_events(record, "bound", socket);
     Ok(())
 }
 
-fn listener(notes: &mut Notes, ip: Ip) -> Outcome {
+fn listener(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
-    note(notes, "idle", &listener);
+    record_events(record, "idle", &listener);
     let client = TcpStream::connect(address)?;
     settle();
-    note(notes, "somebody waits", &listener);
+    record_events(record, "pending connection", &listener);
     let _server = listener.accept()?;
-    note(notes, "accepted", &listener);
+    record_events(record, "accepted", &listener);
     drop(client);
     settle();
-    note(notes, "gone", &listener);
+    record_events(record, "gone", &listener);
     Ok(())
 }
 
-fn connected(notes: &mut Notes, ip: Ip) -> Outcome {
+fn connected(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    note(notes, "client", client);
+    record_events(record, "client", client);
     settle();
-    note(notes, "server of a closed client", server);
+    record_events(record, "server of a closed client", server);
     Ok(())
 }
 
-fn data(notes: &mut Notes, ip: Ip) -> Outcome {
+fn data(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    note(notes, "idle", &server);
+    record_events(record, "idle", &server);
     write(&client, b"data")?;
     settle();
-    note(notes, "data", &server);
+    record_events(record, "data", &server);
     read(&server)?;
-    note(notes, "read", &server);
+    record_events(record, "read", &server);
     Ok(())
 }
 
-fn full(notes: &mut Notes, ip: Ip) -> Outcome {
+fn full(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     let sent = fill(&client)?;
-    note(notes, "full", &client);
+    record_events(record, "full", &client);
     server.set_nonblocking(true)?;
     drain(&server, sent)?;
-    note(notes, "drained", &client);
+    record_events(record, "drained", &client);
     Ok(())
 }
 
-fn peer_shut_down(notes: &mut Notes, ip: Ip) -> Outcome {
+fn peer_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Write)?;
     settle();
-    note(notes, "unread", &server);
+    record_events(record, "unread", &server);
     read(&server)?;
-    note(notes, "end read", &server);
-    note(notes, "who shut down", &client);
+    record_events(record, "end read", &server);
+    record_events(record, "shut-down side", &client);
     Ok(())
 }
 
-fn peer_shut_down_with_data(notes: &mut Notes, ip: Ip) -> Outcome {
+fn peer_shut_down_with_data(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     write(&client, b"data")?;
     client.shutdown(Shutdown::Write)?;
     settle();
-    note(notes, "unread", &server);
+    record_events(record, "unread", &server);
     read(&server)?;
-    note(notes, "data read", &server);
+    record_events(record, "data read", &server);
     Ok(())
 }
 
-fn own_shut_down(notes: &mut Notes, ip: Ip) -> Outcome {
+fn own_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     client.shutdown(Shutdown::Write)?;
     settle();
-    note(notes, "write shut down", &client);
+    record_events(record, "write shut down", &client);
     Ok(())
 }
 
-fn read_shut_down(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Read)?;
     settle();
-    note(notes, "read shut down", &client);
-    note(notes, "the peer", &server);
+    record_events(record, "read shut down", &client);
+    record_events(record, "the peer", &server);
     Ok(())
 }
 
-fn both_shut_down(notes: &mut Notes, ip: Ip) -> Outcome {
+fn both_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Both)?;
     settle();
-    note(notes, "both shut down", &client);
+    record_events(record, "both shut down", &client);
     server.shutdown(Shutdown::Write)?;
     settle();
-    note(notes, "over", &client);
-    note(notes, "the peer", &server);
+    record_events(record, "over", &client);
+    record_events(record, "the peer", &server);
     Ok(())
 }
 
-fn peer_closed(notes: &mut Notes, ip: Ip) -> Outcome {
+fn peer_closed(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     drop(client);
     settle();
-    note(notes, "closed", &server);
+    record_events(record, "closed", &server);
     server.shutdown(Shutdown::Write)?;
     settle();
-    note(notes, "over", &server);
+    record_events(record, "over", &server);
     Ok(())
 }
 
-fn reset(notes: &mut Notes, ip: Ip) -> Outcome {
+fn reset(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     sys::set_linger(&client, Some(0))?;
     drop(client);
     settle();
-    note(notes, "reset", &server);
-    notes.add("error", server.take_error());
-    note(notes, "error taken", &server);
+    record_events(record, "reset", &server);
+    record.add("error", server.take_error());
+    record_events(record, "error taken", &server);
     Ok(())
 }
 
-fn written_after_close(notes: &mut Notes, ip: Ip) -> Outcome {
+fn written_after_close(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     drop(client);
     settle();
-    write(&server, b"nobody reads this")?;
+    write(&server, b"never read")?;
     settle();
-    note(notes, "answered by a reset", &server);
+    record_events(record, "answered by a reset", &server);
     Ok(())
 }
 
-fn refused(notes: &mut Notes, ip: Ip) -> Outcome {
+fn refused(record: &mut Record, ip: Ip) -> Outcome {
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
     let address = ip.silent_address()?;
-    notes.add("connect", sys::connect(&socket, Some(address)));
+    record.add("connect", sys::connect(&socket, Some(address)));
     settle();
-    note(notes, "refused", &socket);
-    notes.add("error", socket.take_error());
-    note(notes, "error taken", &socket);
+    record_events(record, "refused", &socket);
+    record.add("error", socket.take_error());
+    record_events(record, "error taken", &socket);
     Ok(())
 }
 
-/// A connection for which there is no place yet.
-fn connecting(notes: &mut Notes, ip: Ip) -> Outcome {
+/// A connection whose handshake is not complete, since the accept queue is full.
+fn connecting(record: &mut Record, ip: Ip) -> Outcome {
     let (_listener, address, _waiting) = ip.full_listener()?;
     let client = ip.stream_socket()?;
     sys::set_nonblocking(&client, true)?;
-    notes.add("connect", sys::connect(&client, Some(address)));
+    record.add("connect", sys::connect(&client, Some(address)));
     settle();
-    note(notes, "connecting", &client);
+    record_events(record, "connecting", &client);
     Ok(())
 }
 
-fn listener_shut_down(notes: &mut Notes, ip: Ip) -> Outcome {
+fn listener_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, _) = ip.listener()?;
-    notes.add("shutdown", sys::shutdown(&listener, sys::SHUT_RD));
-    note(notes, "shut down", &listener);
+    record.add("shutdown", sys::shutdown(&listener, sys::SHUT_RD));
+    record_events(record, "shut down", &listener);
     Ok(())
 }
 
-/// Errors and hang-ups are told whether or not somebody asks.
-fn nothing_asked(notes: &mut Notes, ip: Ip) -> Outcome {
+/// Errors and hang-ups are reported even if not requested.
+fn nothing_asked(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     write(&client, b"data")?;
     settle();
-    notes.add("data", show(&server, 0));
-    notes.add("data, only writing asked", show(&server, sys::POLLOUT));
+    record.add("data", show(&server, 0));
+    record.add("data, only writing asked", show(&server, sys::POLLOUT));
     client.shutdown(Shutdown::Write)?;
     settle();
-    notes.add("end", show(&server, 0));
+    record.add("end", show(&server, 0));
     server.shutdown(Shutdown::Write)?;
     settle();
-    notes.add("over", show(&server, 0));
-    notes.add("fresh", show(&ip.stream_socket()?, 0));
+    record.add("over", show(&server, 0));
+    record.add("fresh", show(&ip.stream_socket()?, 0));
     Ok(())
 }

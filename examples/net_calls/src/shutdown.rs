@@ -1,63 +1,63 @@
-//! Ending one direction of a connection or both, in every order, and what each side sees then.
+//! Shutting down one direction of a connection or both, in every order, and the effect on each side.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-use crate::notes::Notes;
+use crate::record::Record;
 use crate::support::{Ip, at_once, fill, join, peek, read, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 19] = [
-    ("write", Check::Versions(write_half)),
-    ("write_with_data", Check::Versions(write_with_data)),
-    ("write_then_answer", Check::Versions(write_then_answer)),
-    ("read", Check::Versions(read_half)),
-    ("read_with_data", Check::Versions(read_with_data)),
-    ("read_then_data", Check::Versions(read_then_data)),
-    ("both", Check::Versions(both)),
-    ("both_with_data", Check::Versions(both_with_data)),
-    ("read_then_write", Check::Versions(read_then_write)),
-    ("write_then_read", Check::Versions(write_then_read)),
-    ("twice", Check::Versions(twice)),
-    ("by_both_sides", Check::Versions(by_both_sides)),
-    ("after_the_end", Check::Versions(after_the_end)),
-    ("unconnected", Check::Versions(unconnected)),
-    ("of_listener", Check::Versions(of_listener)),
-    ("wakes_reader", Check::Versions(wakes_reader)),
-    ("wakes_writer", Check::Versions(wakes_writer)),
-    ("wakes_accepting", Check::Versions(wakes_accepting)),
-    ("by_a_clone", Check::Versions(by_a_clone)),
+    ("write", Check::PerVersion(write_half)),
+    ("write_with_data", Check::PerVersion(write_with_data)),
+    ("write_then_answer", Check::PerVersion(write_then_answer)),
+    ("read", Check::PerVersion(read_half)),
+    ("read_with_data", Check::PerVersion(read_with_data)),
+    ("read_then_data", Check::PerVersion(read_then_data)),
+    ("both", Check::PerVersion(both)),
+    ("both_with_data", Check::PerVersion(both_with_data)),
+    ("read_then_write", Check::PerVersion(read_then_write)),
+    ("write_then_read", Check::PerVersion(write_then_read)),
+    ("twice", Check::PerVersion(twice)),
+    ("by_both_sides", Check::PerVersion(by_both_sides)),
+    ("after_the_end", Check::PerVersion(after_the_end)),
+    ("unconnected", Check::PerVersion(unconnected)),
+    ("of_listener", Check::PerVersion(of_listener)),
+    ("wakes_reader", Check::PerVersion(wakes_reader)),
+    ("wakes_writer", Check::PerVersion(wakes_writer)),
+    ("wakes_accepting", Check::PerVersion(wakes_accepting)),
+    ("by_a_clone", Check::PerVersion(by_a_clone)),
 ];
 
-fn write_half(notes: &mut Notes, ip: Ip) -> Outcome {
+fn write_half(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("shutdown", client.shutdown(Shutdown::Write));
-    notes.add("client writes", write(&client, b"a"));
-    notes.add("client writes nothing", write(&client, b""));
-    notes.add("server peeks", peek(&server));
-    notes.add("server reads", read(&server));
-    notes.add("server reads again", read(&server));
-    notes.add("server writes", write(&server, b"other way"));
-    notes.add("client reads", read(&client));
+    record.add("shutdown", client.shutdown(Shutdown::Write));
+    record.add("client writes", write(&client, b"a"));
+    record.add("client writes nothing", write(&client, b""));
+    record.add("server peeks", peek(&server));
+    record.add("server reads", read(&server));
+    record.add("server reads again", read(&server));
+    record.add("server writes", write(&server, b"other way"));
+    record.add("client reads", read(&client));
     drop(server);
-    notes.add("client reads the end", read(&client));
+    record.add("client reads the end", read(&client));
     Ok(())
 }
 
-fn write_with_data(notes: &mut Notes, ip: Ip) -> Outcome {
+fn write_with_data(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     write(&client, b"data")?;
     client.shutdown(Shutdown::Write)?;
     settle();
-    notes.add("server peeks", peek(&server));
-    notes.add("server reads", read(&server));
-    notes.add("server reads again", read(&server));
+    record.add("server peeks", peek(&server));
+    record.add("server reads", read(&server));
+    record.add("server reads again", read(&server));
     Ok(())
 }
 
-/// A request that ends, and an answer to it.
-fn write_then_answer(notes: &mut Notes, ip: Ip) -> Outcome {
+/// A request that ends with a shutdown, and the response to it.
+fn write_then_answer(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     let request = crate::support::pattern(1, 300_000);
     let answer = thread::scope(|scope| {
@@ -71,167 +71,167 @@ fn write_then_answer(notes: &mut Notes, ip: Ip) -> Outcome {
         client.shutdown(Shutdown::Write)?;
         let mut answer = Vec::new();
         io::Read::read_to_end(&mut &client, &mut answer)?;
-        notes.add("server", join(served));
+        record.add("server", join(served));
         Ok::<_, io::Error>(answer)
     })?;
-    notes.add("answer is the request", answer == request);
+    record.add("answer is the request", answer == request);
     Ok(())
 }
 
-fn read_half(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_half(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("shutdown", client.shutdown(Shutdown::Read));
-    notes.add("client reads", read(&client));
-    notes.add("client peeks", peek(&client));
-    notes.add("client writes", write(&client, b"other way"));
-    notes.add("server reads", read(&server));
+    record.add("shutdown", client.shutdown(Shutdown::Read));
+    record.add("client reads", read(&client));
+    record.add("client peeks", peek(&client));
+    record.add("client writes", write(&client, b"other way"));
+    record.add("server reads", read(&server));
     settle();
     server.set_nonblocking(true)?;
-    notes.add("server is not told", read(&server));
+    record.add("server reads again", read(&server));
     Ok(())
 }
 
-/// What has arrived can still be read.
-fn read_with_data(notes: &mut Notes, ip: Ip) -> Outcome {
+/// Received data can still be read.
+fn read_with_data(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     write(&server, b"data")?;
     settle();
     client.shutdown(Shutdown::Read)?;
-    notes.add("client peeks", peek(&client));
-    notes.add("client reads", read(&client));
-    notes.add("client reads again", read(&client));
+    record.add("client peeks", peek(&client));
+    record.add("client reads", read(&client));
+    record.add("client reads again", read(&client));
     Ok(())
 }
 
-fn read_then_data(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_then_data(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Read)?;
-    notes.add("server writes", write(&server, b"late"));
+    record.add("server writes", write(&server, b"late"));
     settle();
-    notes.add("client reads", read(&client));
-    notes.add("client reads again", read(&client));
-    notes.add("server writes again", write(&server, b"later"));
+    record.add("client reads", read(&client));
+    record.add("client reads again", read(&client));
+    record.add("server writes again", write(&server, b"later"));
     Ok(())
 }
 
-fn both(notes: &mut Notes, ip: Ip) -> Outcome {
+fn both(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("shutdown", client.shutdown(Shutdown::Both));
-    notes.add("client reads", read(&client));
-    notes.add("client writes", write(&client, b"a"));
-    notes.add("server reads", read(&server));
-    notes.add("server writes", write(&server, b"a"));
+    record.add("shutdown", client.shutdown(Shutdown::Both));
+    record.add("client reads", read(&client));
+    record.add("client writes", write(&client, b"a"));
+    record.add("server reads", read(&server));
+    record.add("server writes", write(&server, b"a"));
     settle();
-    notes.add("server writes again", write(&server, b"a"));
-    notes.add("client reads", read(&client));
+    record.add("server writes again", write(&server, b"a"));
+    record.add("client reads", read(&client));
     Ok(())
 }
 
-fn both_with_data(notes: &mut Notes, ip: Ip) -> Outcome {
+fn both_with_data(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     write(&client, b"to the server")?;
     write(&server, b"to the client")?;
     settle();
     client.shutdown(Shutdown::Both)?;
     settle();
-    notes.add("client reads", read(&client));
-    notes.add("client reads again", read(&client));
-    notes.add("server reads", read(&server));
-    notes.add("server reads again", read(&server));
+    record.add("client reads", read(&client));
+    record.add("client reads again", read(&client));
+    record.add("server reads", read(&server));
+    record.add("server reads again", read(&server));
     Ok(())
 }
 
-fn read_then_write(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_then_write(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("read half", client.shutdown(Shutdown::Read));
-    notes.add("client writes", write(&client, b"between"));
-    notes.add("write half", client.shutdown(Shutdown::Write));
-    notes.add("client writes", write(&client, b"a"));
-    notes.add("client reads", read(&client));
+    record.add("read half", client.shutdown(Shutdown::Read));
+    record.add("client writes", write(&client, b"between"));
+    record.add("write half", client.shutdown(Shutdown::Write));
+    record.add("client writes", write(&client, b"a"));
+    record.add("client reads", read(&client));
     settle();
-    notes.add("server reads", read(&server));
-    notes.add("server reads again", read(&server));
+    record.add("server reads", read(&server));
+    record.add("server reads again", read(&server));
     Ok(())
 }
 
-fn write_then_read(notes: &mut Notes, ip: Ip) -> Outcome {
+fn write_then_read(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("write half", client.shutdown(Shutdown::Write));
-    notes.add("server reads", read(&server));
+    record.add("write half", client.shutdown(Shutdown::Write));
+    record.add("server reads", read(&server));
     write(&server, b"between")?;
     settle();
-    notes.add("read half", client.shutdown(Shutdown::Read));
-    notes.add("client reads", read(&client));
-    notes.add("client reads again", read(&client));
-    notes.add("client writes", write(&client, b"a"));
+    record.add("read half", client.shutdown(Shutdown::Read));
+    record.add("client reads", read(&client));
+    record.add("client reads again", read(&client));
+    record.add("client writes", write(&client, b"a"));
     Ok(())
 }
 
-fn twice(notes: &mut Notes, ip: Ip) -> Outcome {
+fn twice(record: &mut Record, ip: Ip) -> Outcome {
     for how in [Shutdown::Write, Shutdown::Read, Shutdown::Both] {
         let (client, _server) = ip.pair()?;
-        notes.add("once", client.shutdown(how));
-        notes.add("twice", client.shutdown(how));
+        record.add("once", client.shutdown(how));
+        record.add("twice", client.shutdown(how));
     }
     Ok(())
 }
 
-fn by_both_sides(notes: &mut Notes, ip: Ip) -> Outcome {
+fn by_both_sides(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("client", client.shutdown(Shutdown::Write));
+    record.add("client", client.shutdown(Shutdown::Write));
     settle();
-    notes.add("server", server.shutdown(Shutdown::Write));
+    record.add("server", server.shutdown(Shutdown::Write));
     settle();
-    notes.add("client reads", read(&client));
-    notes.add("server reads", read(&server));
-    // Nothing is left to be shut down.
-    notes.add("server again", server.shutdown(Shutdown::Both));
-    notes.add("server writes", write(&server, b"a"));
-    notes.add("server's peer", server.peer_addr());
-    notes.add("client again", client.shutdown(Shutdown::Both));
+    record.add("client reads", read(&client));
+    record.add("server reads", read(&server));
+    // Both directions are shut down already.
+    record.add("server again", server.shutdown(Shutdown::Both));
+    record.add("server writes", write(&server, b"a"));
+    record.add("server's peer", server.peer_addr());
+    record.add("client again", client.shutdown(Shutdown::Both));
     Ok(())
 }
 
-fn after_the_end(notes: &mut Notes, ip: Ip) -> Outcome {
+fn after_the_end(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     drop(server);
     settle();
-    notes.add("read", read(&client));
-    notes.add("shutdown", client.shutdown(Shutdown::Read));
-    notes.add("write half", client.shutdown(Shutdown::Write));
+    record.add("read", read(&client));
+    record.add("shutdown", client.shutdown(Shutdown::Read));
+    record.add("write half", client.shutdown(Shutdown::Write));
     settle();
-    notes.add("again", client.shutdown(Shutdown::Write));
-    notes.add("write", write(&client, b"a"));
+    record.add("again", client.shutdown(Shutdown::Write));
+    record.add("write", write(&client, b"a"));
     Ok(())
 }
 
-fn unconnected(notes: &mut Notes, ip: Ip) -> Outcome {
+fn unconnected(record: &mut Record, ip: Ip) -> Outcome {
     let socket = TcpStream::from(ip.stream_socket()?);
     for how in [Shutdown::Read, Shutdown::Write, Shutdown::Both] {
-        notes.add("fresh", socket.shutdown(how));
+        record.add("fresh", socket.shutdown(how));
     }
-    notes.add("unknown half", sys::shutdown(&socket, 3));
+    record.add("unknown half", sys::shutdown(&socket, 3));
     let (client, _server) = ip.pair()?;
-    notes.add("unknown half of a connection", sys::shutdown(&client, 3));
-    notes.add("negative half", sys::shutdown(&client, -1));
+    record.add("unknown half of a connection", sys::shutdown(&client, 3));
+    record.add("negative half", sys::shutdown(&client, -1));
     Ok(())
 }
 
-fn of_listener(notes: &mut Notes, ip: Ip) -> Outcome {
+fn of_listener(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
-    notes.add("write half", sys::shutdown(&listener, sys::SHUT_WR));
-    notes.add("connect", TcpStream::connect(address).map(drop));
-    notes.add("accept", listener.accept().map(drop));
-    notes.add("read half", sys::shutdown(&listener, sys::SHUT_RD));
-    notes.add("connect", TcpStream::connect(address).map(drop));
-    notes.add("accept", listener.accept().map(drop));
-    // It is an ordinary socket again.
-    notes.add("listen", sys::listen(&listener, 1));
-    notes.add("connect", TcpStream::connect(address).map(drop));
+    record.add("write half", sys::shutdown(&listener, sys::SHUT_WR));
+    record.add("connect", TcpStream::connect(address).map(drop));
+    record.add("accept", listener.accept().map(drop));
+    record.add("read half", sys::shutdown(&listener, sys::SHUT_RD));
+    record.add("connect", TcpStream::connect(address).map(drop));
+    record.add("accept", listener.accept().map(drop));
+    // The listener is an ordinary socket again.
+    record.add("listen", sys::listen(&listener, 1));
+    record.add("connect", TcpStream::connect(address).map(drop));
     Ok(())
 }
 
-/// Does something while another thread waits, and gives what that thread got.
+/// Runs an action while another thread is blocked; returns that thread's result.
 fn meanwhile<T: Send>(
     waits: impl FnOnce() -> io::Result<T> + Send,
     action: impl FnOnce() -> io::Result<()>,
@@ -244,39 +244,39 @@ fn meanwhile<T: Send>(
     })
 }
 
-fn wakes_reader(notes: &mut Notes, ip: Ip) -> Outcome {
+fn wakes_reader(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     let (result, time) = at_once(|| meanwhile(|| read(&client), || client.shutdown(Shutdown::Read)));
-    notes.add("read", result);
-    notes.add("woken", time);
+    record.add("read", result);
+    record.add("woken", time);
     Ok(())
 }
 
-fn wakes_writer(notes: &mut Notes, ip: Ip) -> Outcome {
+fn wakes_writer(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     fill(&client)?;
     let shut = || client.shutdown(Shutdown::Write);
     let (result, time) = at_once(|| meanwhile(|| write(&client, b"does not fit"), shut));
-    notes.add("write", result);
-    notes.add("woken", time);
+    record.add("write", result);
+    record.add("woken", time);
     Ok(())
 }
 
-fn wakes_accepting(notes: &mut Notes, ip: Ip) -> Outcome {
+fn wakes_accepting(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, _) = ip.listener()?;
     let accept = |listener: &TcpListener| listener.accept().map(drop);
     let shut = || sys::shutdown(&listener, sys::SHUT_RDWR);
     let (result, time) = at_once(|| meanwhile(|| accept(&listener), shut));
-    notes.add("accept", result);
-    notes.add("woken", time);
+    record.add("accept", result);
+    record.add("woken", time);
     Ok(())
 }
 
-/// It is the connection that is shut down, not the descriptor.
-fn by_a_clone(notes: &mut Notes, ip: Ip) -> Outcome {
+/// A shutdown affects the connection, not the descriptor.
+fn by_a_clone(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.try_clone()?.shutdown(Shutdown::Write)?;
-    notes.add("client writes", write(&client, b"a"));
-    notes.add("server reads", read(&server));
+    record.add("client writes", write(&client, b"a"));
+    record.add("server reads", read(&server));
     Ok(())
 }

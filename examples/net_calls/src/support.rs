@@ -1,4 +1,4 @@
-//! What many rows need.
+//! Helper functions of the rows.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// What is on its way arrives within this time.
-const SETTLED: Duration = Duration::from_millis(40);
+/// Time in which pending segments arrive on the loopback interface.
+const SETTLE_TIME: Duration = Duration::from_millis(40);
 
-/// A version of the Internet protocol.
+/// An IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ip {
     V4,
@@ -27,7 +27,7 @@ impl Ip {
         }
     }
 
-    /// Any address, with a port.
+    /// The unspecified address, with a port.
     pub(crate) fn any(self, port: u16) -> SocketAddr {
         match self {
             Self::V4 => (Ipv4Addr::UNSPECIFIED, port).into(),
@@ -35,7 +35,7 @@ impl Ip {
         }
     }
 
-    /// An address that no machine has: those of documentation.
+    /// An address of no host: a documentation address (RFC 5737, RFC 3849).
     pub(crate) fn foreign(self, port: u16) -> SocketAddr {
         match self {
             Self::V4 => (Ipv4Addr::new(203, 0, 113, 77), port).into(),
@@ -43,7 +43,7 @@ impl Ip {
         }
     }
 
-    /// The family's number.
+    /// The address family.
     pub(crate) fn family(self) -> i32 {
         match self {
             Self::V4 => sys::V4,
@@ -51,14 +51,14 @@ impl Ip {
         }
     }
 
-    /// A listener at the loopback address, and its address.
+    /// A listener on the loopback address, and its address.
     pub(crate) fn listener(self) -> io::Result<(TcpListener, SocketAddr)> {
         let listener = TcpListener::bind(self.loopback(0))?;
         let address = listener.local_addr()?;
         Ok((listener, address))
     }
 
-    /// A listener in whose queue only so many wait.
+    /// A listener with this backlog.
     pub(crate) fn listener_with(self, backlog: i32) -> io::Result<TcpListener> {
         let socket = self.stream_socket()?;
         sys::bind(&socket, self.loopback(0))?;
@@ -66,7 +66,7 @@ impl Ip {
         Ok(TcpListener::from(socket))
     }
 
-    /// A listener in whose queue there is no place left, its address, and the one who has the last place.
+    /// A listener whose accept queue is full, its address, and the connection in its queue.
     pub(crate) fn full_listener(self) -> io::Result<(TcpListener, SocketAddr, TcpStream)> {
         let listener = self.listener_with(0)?;
         let address = listener.local_addr()?;
@@ -75,7 +75,7 @@ impl Ip {
         Ok((listener, address, waiting))
     }
 
-    /// The two ends of a connection: the one that connected and the one that was accepted.
+    /// The two ends of a connection: the connecting and the accepted one.
     pub(crate) fn pair(self) -> io::Result<(TcpStream, TcpStream)> {
         let (listener, address) = self.listener()?;
         let one = TcpStream::connect(address)?;
@@ -83,7 +83,8 @@ impl Ip {
         Ok((one, other))
     }
 
-    /// The same; the first one's writes, and what it sends, find little room.
+    /// The two ends of a connection, with a small send buffer at the first and a small receive buffer at the
+    /// second.
     pub(crate) fn small_pair(self) -> io::Result<(TcpStream, TcpStream)> {
         let (from, to) = self.pair()?;
         sys::set_option(&from, sys::SEND_BUFFER, 32 << 10)?;
@@ -91,7 +92,7 @@ impl Ip {
         Ok((from, to))
     }
 
-    /// A datagram socket at the loopback address, and its address.
+    /// A datagram socket on the loopback address, and its address.
     pub(crate) fn datagrams(self) -> io::Result<(UdpSocket, SocketAddr)> {
         let socket = UdpSocket::bind(self.loopback(0))?;
         let address = socket.local_addr()?;
@@ -107,33 +108,33 @@ impl Ip {
         Ok((one, other))
     }
 
-    /// A socket for streams that nothing has been done with.
+    /// A new stream socket.
     pub(crate) fn stream_socket(self) -> io::Result<OwnedFd> {
         sys::socket(self.family(), sys::SOCK_STREAM)
     }
 
-    /// A socket for datagrams that nothing has been done with.
+    /// A new datagram socket.
     pub(crate) fn datagram_socket(self) -> io::Result<OwnedFd> {
         sys::socket(self.family(), sys::SOCK_DGRAM)
     }
 
-    /// An address at which nobody listens: somebody did a moment ago.
+    /// An address without a listener: its listener has just been closed.
     pub(crate) fn silent_address(self) -> io::Result<SocketAddr> {
         self.listener().map(|(_, address)| address)
     }
 
-    /// The same for datagrams.
+    /// An address without a datagram socket: its socket has just been closed.
     pub(crate) fn silent_datagram_address(self) -> io::Result<SocketAddr> {
         self.datagrams().map(|(_, address)| address)
     }
 }
 
-/// Lets what is on its way arrive.
+/// Waits until pending segments have arrived.
 pub(crate) fn settle() {
-    thread::sleep(SETTLED);
+    thread::sleep(SETTLE_TIME);
 }
 
-/// What one read gives.
+/// Reads once, up to 64 bytes.
 pub(crate) fn read(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; 64];
     let size = stream.read(&mut buffer)?;
@@ -141,7 +142,7 @@ pub(crate) fn read(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// What one read gives without taking it.
+/// Peeks once, up to 64 bytes.
 pub(crate) fn peek(stream: &TcpStream) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; 64];
     let size = stream.peek(&mut buffer)?;
@@ -149,12 +150,12 @@ pub(crate) fn peek(stream: &TcpStream) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// One write.
+/// Writes once.
 pub(crate) fn write(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     stream.write(bytes)
 }
 
-/// The next datagram, up to 64 bytes of it.
+/// Receives a datagram, up to 64 bytes of it.
 pub(crate) fn receive(socket: &UdpSocket) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; 64];
     let size = socket.recv(&mut buffer)?;
@@ -162,7 +163,7 @@ pub(crate) fn receive(socket: &UdpSocket) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// The next datagram and its sender.
+/// Receives a datagram and its sender.
 pub(crate) fn receive_from(socket: &UdpSocket) -> io::Result<(Vec<u8>, SocketAddr)> {
     let mut buffer = vec![0; 64];
     let (size, sender) = socket.recv_from(&mut buffer)?;
@@ -170,12 +171,12 @@ pub(crate) fn receive_from(socket: &UdpSocket) -> io::Result<(Vec<u8>, SocketAdd
     Ok((buffer, sender))
 }
 
-/// Writes until nobody takes any more, and says how much that was. The stream waits again afterwards.
+/// Writes until all buffers are full; returns the number of bytes. The stream is blocking afterwards.
 pub(crate) fn fill(stream: &TcpStream) -> io::Result<usize> {
     let block = [b'x'; 16 << 10];
     let mut total = 0;
     stream.set_nonblocking(true)?;
-    // Where it is full for a moment only, there is room again after it.
+    // Buffers that are full only for a moment have room again after a pause.
     for _ in 0..3 {
         while let Ok(size) = write(stream, &block) {
             total += size;
@@ -186,7 +187,7 @@ pub(crate) fn fill(stream: &TcpStream) -> io::Result<usize> {
     Ok(total)
 }
 
-/// Reads so many bytes from a stream that does not wait, and lets the other side learn that there is room.
+/// Reads `size` bytes from a non-blocking stream, and waits until the peer has received the window update.
 pub(crate) fn drain(stream: &TcpStream, size: usize) -> io::Result<()> {
     let mut received = 0;
     while received < size {
@@ -200,13 +201,13 @@ pub(crate) fn drain(stream: &TcpStream, size: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The result of a thread, whose panic is an error like any other.
+/// Joins a thread; a panic is an error.
 pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().map_err(|_| io::Error::other("panic"))?
 }
 
-/// Does something and says whether it took about so long: a little less than asked for is a clock's grain, and a busy
-/// machine may take a lot longer.
+/// Runs `action`; returns whether it took about `time`: less than a clock tick too early, and not much longer,
+/// since the host may be busy.
 pub(crate) fn takes<T>(time: Duration, action: impl FnOnce() -> T) -> (T, &'static str) {
     let start = Instant::now();
     let result = action();
@@ -221,7 +222,7 @@ pub(crate) fn takes<T>(time: Duration, action: impl FnOnce() -> T) -> (T, &'stat
     (result, verdict)
 }
 
-/// Does something and says whether it returned at once.
+/// Runs `action`; returns whether it returned at once.
 pub(crate) fn at_once<T>(action: impl FnOnce() -> T) -> (T, &'static str) {
     let start = Instant::now();
     let result = action();

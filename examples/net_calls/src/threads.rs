@@ -1,40 +1,40 @@
-//! Sockets that several threads use at the same time.
+//! Sockets that are used by several threads at once.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
-use crate::notes::Notes;
+use crate::record::Record;
 use crate::support::{Ip, join, read, receive, settle, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 9] = [
-    ("accept_waits", Check::Versions(accept_waits)),
-    ("several_accept", Check::Versions(several_accept)),
-    ("some_give_up", Check::Versions(some_give_up)),
-    ("several_read", Check::Versions(several_read)),
-    ("several_write", Check::Versions(several_write)),
-    ("several_receive", Check::Versions(several_receive)),
-    ("read_and_write", Check::Versions(read_and_write)),
-    ("many_connect", Check::Versions(many_connect)),
-    ("echo_server", Check::Versions(echo_server)),
+    ("accept_waits", Check::PerVersion(accept_waits)),
+    ("several_accept", Check::PerVersion(several_accept)),
+    ("some_give_up", Check::PerVersion(some_give_up)),
+    ("several_read", Check::PerVersion(several_read)),
+    ("several_write", Check::PerVersion(several_write)),
+    ("several_receive", Check::PerVersion(several_receive)),
+    ("read_and_write", Check::PerVersion(read_and_write)),
+    ("many_connect", Check::PerVersion(many_connect)),
+    ("echo_server", Check::PerVersion(echo_server)),
 ];
 
-fn accept_waits(notes: &mut Notes, ip: Ip) -> Outcome {
+fn accept_waits(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
     thread::scope(|scope| {
         let accepting = scope.spawn(|| listener.accept());
         settle();
         let client = TcpStream::connect(address)?;
         let (_, peer) = join(accepting)?;
-        notes.add("accepted", peer == client.local_addr()?);
+        record.add("accepted", peer == client.local_addr()?);
         Ok(())
     })
 }
 
-/// Each connection goes to one of those who wait.
-fn several_accept(notes: &mut Notes, ip: Ip) -> Outcome {
+/// Each connection is accepted by one of the waiting threads.
+fn several_accept(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
     let accepted = thread::scope(|scope| {
         let accepting = [(); 4].map(|()| scope.spawn(|| listener.accept().map(|(stream, _)| stream)));
@@ -48,11 +48,11 @@ fn several_accept(notes: &mut Notes, ip: Ip) -> Outcome {
         locals.sort_unstable();
         Ok::<_, io::Error>(peers == locals)
     })?;
-    notes.add("each once", accepted);
+    record.add("each once", accepted);
     Ok(())
 }
 
-/// Answers everybody until there is an error, even if nobody comes for a while.
+/// Serves connections until `accept` fails, other than by a timeout.
 fn answer_all(listener: &TcpListener) -> io::Result<io::Error> {
     loop {
         match listener.accept() {
@@ -63,12 +63,12 @@ fn answer_all(listener: &TcpListener) -> io::Result<io::Error> {
     }
 }
 
-/// Some who wait give up: no connection is left to nobody, and in the end all learn that it is the end.
-fn some_give_up(notes: &mut Notes, ip: Ip) -> Outcome {
+/// Some waiting threads time out: no connection is left unaccepted, and in the end all threads get the error.
+fn some_give_up(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
-    let limit = |microseconds| sys::set_limit(listener.as_fd(), sys::Limit::Receive, 0, microseconds);
+    let limit = |microseconds| sys::set_timeout(listener.as_fd(), sys::Timeout::Receive, 0, microseconds);
     limit(1_000)?;
-    notes.add("alone", listener.accept().map(drop));
+    record.add("alone", listener.accept().map(drop));
     limit(0)?;
     thread::scope(|scope| {
         let accepting = [(); 8].map(|()| scope.spawn(|| answer_all(&listener)));
@@ -82,18 +82,18 @@ fn some_give_up(notes: &mut Notes, ip: Ip) -> Outcome {
             write(&client, &[number])?;
             answered += usize::from(read(&client)? == [number]);
         }
-        notes.add("answered of 200", answered);
+        record.add("answered of 200", answered);
         limit(0)?;
         settle();
         sys::shutdown(&listener, sys::SHUT_RDWR)?;
         let ends: Vec<io::Error> = accepting.into_iter().map(join).collect::<Result<_, _>>()?;
-        let told = ends.iter().filter(|error| error.kind() == io::ErrorKind::InvalidInput).count();
-        notes.add("told of 8", told);
+        let errors = ends.iter().filter(|error| error.kind() == io::ErrorKind::InvalidInput).count();
+        record.add("errors of 8", errors);
         Ok(())
     })
 }
 
-/// Reads up to the end, and gives how many bytes it got.
+/// Reads until the end of the stream; returns the number of bytes.
 fn drain(stream: &TcpStream) -> io::Result<usize> {
     let mut total = 0;
     loop {
@@ -104,7 +104,7 @@ fn drain(stream: &TcpStream) -> io::Result<usize> {
     }
 }
 
-fn several_read(notes: &mut Notes, ip: Ip) -> Outcome {
+fn several_read(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     let total = thread::scope(|scope| {
         let readers = [(); 3].map(|()| scope.spawn(|| drain(&server)));
@@ -114,12 +114,12 @@ fn several_read(notes: &mut Notes, ip: Ip) -> Outcome {
         client.shutdown(Shutdown::Write)?;
         readers.into_iter().map(join).sum::<io::Result<usize>>()
     })?;
-    notes.add("bytes in all", total);
+    record.add("bytes in all", total);
     Ok(())
 }
 
-/// Nothing is lost, whoever writes it; small writes stay whole.
-fn several_write(notes: &mut Notes, ip: Ip) -> Outcome {
+/// No byte is lost whichever thread writes it; small writes are not interleaved.
+fn several_write(record: &mut Record, ip: Ip) -> Outcome {
     let (client, mut server) = ip.pair()?;
     let text = thread::scope(|scope| {
         let client = &client;
@@ -136,12 +136,12 @@ fn several_write(notes: &mut Notes, ip: Ip) -> Outcome {
         join(reader)
     })?;
     let whole = |line: &&[u8]| [&b"aaa"[..], b"bbb", b"ccc"].contains(line);
-    notes.add("whole lines", text.split(|byte| *byte == b'\n').filter(whole).count());
-    notes.add("bytes", text.len());
+    record.add("whole lines", text.split(|byte| *byte == b'\n').filter(whole).count());
+    record.add("bytes", text.len());
     Ok(())
 }
 
-/// Receives datagrams until an empty one, and gives how many there were.
+/// Receives datagrams until an empty one; returns their number.
 fn receive_all(socket: &UdpSocket) -> io::Result<usize> {
     let mut count = 0;
     while !receive(socket)?.is_empty() {
@@ -150,7 +150,7 @@ fn receive_all(socket: &UdpSocket) -> io::Result<usize> {
     Ok(count)
 }
 
-fn several_receive(notes: &mut Notes, ip: Ip) -> Outcome {
+fn several_receive(record: &mut Record, ip: Ip) -> Outcome {
     let (one, other) = ip.connected_datagrams()?;
     let total = thread::scope(|scope| {
         let receivers = [(); 3].map(|()| scope.spawn(|| receive_all(&other)));
@@ -158,31 +158,31 @@ fn several_receive(notes: &mut Notes, ip: Ip) -> Outcome {
             one.send(b"data")?;
             thread::yield_now();
         }
-        // An empty one for each of them is the end.
+        // An empty datagram for each thread is the end.
         for _ in 0..receivers.len() {
             one.send(b"")?;
         }
         receivers.into_iter().map(join).sum::<io::Result<usize>>()
     })?;
-    notes.add("datagrams in all", total);
+    record.add("datagrams in all", total);
     Ok(())
 }
 
-/// One thread waits for data in a connection through which another one writes.
-fn read_and_write(notes: &mut Notes, ip: Ip) -> Outcome {
+/// One thread waits for data on a connection while another one writes to it.
+fn read_and_write(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     thread::scope(|scope| {
         let reader = scope.spawn(|| read(&client));
         settle();
-        notes.add("write", write(&client, b"question"));
-        notes.add("server reads", read(&server));
+        record.add("write", write(&client, b"question"));
+        record.add("server reads", read(&server));
         write(&server, b"answer")?;
-        notes.add("reader", join(reader));
+        record.add("reader", join(reader));
         Ok(())
     })
 }
 
-fn many_connect(notes: &mut Notes, ip: Ip) -> Outcome {
+fn many_connect(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
     let echoed = thread::scope(|scope| {
         let clients: Vec<_> = (0..32_u8)
@@ -200,11 +200,11 @@ fn many_connect(notes: &mut Notes, ip: Ip) -> Outcome {
         }
         clients.into_iter().map(join).sum::<io::Result<usize>>()
     })?;
-    notes.add("echoed of 32", echoed);
+    record.add("echoed of 32", echoed);
     Ok(())
 }
 
-/// Gives back what comes until the end.
+/// Echoes until the end of the stream.
 fn echo(stream: &TcpStream) -> io::Result<()> {
     loop {
         let bytes = read(stream)?;
@@ -223,8 +223,8 @@ fn serve(listener: &TcpListener) {
     });
 }
 
-/// A thread for each connection, eight connections at a time, each with many messages.
-fn echo_server(notes: &mut Notes, ip: Ip) -> Outcome {
+/// A thread per connection, eight connections at a time, each with many messages.
+fn echo_server(record: &mut Record, ip: Ip) -> Outcome {
     let listener = TcpListener::bind(ip.loopback(0))?;
     let address = listener.local_addr()?;
     let right = thread::scope(|scope| {
@@ -232,11 +232,11 @@ fn echo_server(notes: &mut Notes, ip: Ip) -> Outcome {
         let clients: Vec<_> = (0..8_u8).map(|seed| scope.spawn(move || converse(address, seed))).collect();
         clients.into_iter().map(join).sum::<io::Result<usize>>()
     })?;
-    notes.add("right answers of 800", right);
+    record.add("right answers of 800", right);
     Ok(())
 }
 
-/// Sends a hundred messages and counts the right answers.
+/// Sends a hundred messages; returns the number of correct responses.
 fn converse(address: SocketAddr, seed: u8) -> io::Result<usize> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;

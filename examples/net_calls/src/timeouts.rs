@@ -1,4 +1,4 @@
-//! Time limits, and what it is called when one passes.
+//! Socket timeouts, and the errors when they expire.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -6,135 +6,136 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use crate::notes::Notes;
+use crate::record::Record;
 use crate::support::{Ip, fill, join, peek, read, receive, settle, takes, write};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 15] = [
-    ("settings", Check::Versions(settings)),
-    ("settings_of_datagrams", Check::Versions(settings_of_datagrams)),
-    ("zero", Check::Versions(zero)),
-    ("very_short", Check::Versions(very_short)),
-    ("very_long", Check::Versions(very_long)),
-    ("read", Check::Versions(read_limit)),
-    ("peek", Check::Versions(peek_limit)),
-    ("write", Check::Versions(write_limit)),
-    ("write_to_a_slow_reader", Check::Versions(write_to_a_slow_reader)),
-    ("accept", Check::Versions(accept_limit)),
-    ("receive", Check::Versions(receive_limit)),
-    ("in_time", Check::Versions(in_time)),
-    ("read_exact", Check::Versions(read_exact)),
-    ("shared_by_clones", Check::Versions(shared_by_clones)),
-    ("bad_values", Check::Versions(bad_values)),
+    ("settings", Check::PerVersion(settings)),
+    ("settings_of_datagrams", Check::PerVersion(settings_of_datagrams)),
+    ("zero", Check::PerVersion(zero)),
+    ("very_short", Check::PerVersion(very_short)),
+    ("very_long", Check::PerVersion(very_long)),
+    ("read", Check::PerVersion(read_limit)),
+    ("peek", Check::PerVersion(peek_limit)),
+    ("write", Check::PerVersion(write_limit)),
+    ("write_to_a_slow_reader", Check::PerVersion(write_to_a_slow_reader)),
+    ("accept", Check::PerVersion(accept_limit)),
+    ("receive", Check::PerVersion(receive_limit)),
+    ("in_time", Check::PerVersion(in_time)),
+    ("read_exact", Check::PerVersion(read_exact)),
+    ("shared_by_clones", Check::PerVersion(shared_by_clones)),
+    ("bad_values", Check::PerVersion(bad_values)),
 ];
 
 const LIMIT: Duration = Duration::from_millis(80);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn settings(notes: &mut Notes, ip: Ip) -> Outcome {
+fn settings(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
-    notes.add("read", client.read_timeout());
-    notes.add("write", client.write_timeout());
+    record.add("read", client.read_timeout());
+    record.add("write", client.write_timeout());
     client.set_read_timeout(Some(SECOND))?;
-    notes.add("read", client.read_timeout());
-    notes.add("write", client.write_timeout());
+    record.add("read", client.read_timeout());
+    record.add("write", client.write_timeout());
     client.set_write_timeout(Some(2 * SECOND))?;
-    notes.add("write", client.write_timeout());
+    record.add("write", client.write_timeout());
     client.set_read_timeout(None)?;
-    notes.add("read", client.read_timeout());
-    notes.add("write", client.write_timeout());
+    record.add("read", client.read_timeout());
+    record.add("write", client.write_timeout());
     Ok(())
 }
 
-fn settings_of_datagrams(notes: &mut Notes, ip: Ip) -> Outcome {
+fn settings_of_datagrams(record: &mut Record, ip: Ip) -> Outcome {
     let (socket, _) = ip.datagrams()?;
-    notes.add("read", socket.read_timeout());
-    notes.add("write", socket.write_timeout());
+    record.add("read", socket.read_timeout());
+    record.add("write", socket.write_timeout());
     socket.set_read_timeout(Some(SECOND))?;
     socket.set_write_timeout(Some(Duration::from_millis(1500)))?;
-    notes.add("read", socket.read_timeout());
-    notes.add("write", socket.write_timeout());
+    record.add("read", socket.read_timeout());
+    record.add("write", socket.write_timeout());
     socket.set_write_timeout(None)?;
-    notes.add("write", socket.write_timeout());
+    record.add("write", socket.write_timeout());
     Ok(())
 }
 
-fn zero(notes: &mut Notes, ip: Ip) -> Outcome {
+fn zero(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
-    notes.add("read", client.set_read_timeout(Some(Duration::ZERO)));
-    notes.add("write", client.set_write_timeout(Some(Duration::ZERO)));
+    record.add("read", client.set_read_timeout(Some(Duration::ZERO)));
+    record.add("write", client.set_write_timeout(Some(Duration::ZERO)));
     let (socket, _) = ip.datagrams()?;
-    notes.add("datagrams", socket.set_read_timeout(Some(Duration::ZERO)));
-    notes.add("unchanged", client.read_timeout());
+    record.add("datagrams", socket.set_read_timeout(Some(Duration::ZERO)));
+    record.add("unchanged", client.read_timeout());
     Ok(())
 }
 
-/// How it is rounded depends on the system's clock; never to none.
-fn very_short(notes: &mut Notes, ip: Ip) -> Outcome {
+/// How a timeout is rounded depends on the system's clock tick; never to none.
+fn very_short(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
-    notes.add("set", client.set_read_timeout(Some(Duration::from_nanos(1))));
-    notes.add("there is one", client.read_timeout()?.is_some_and(|limit| limit < Duration::from_millis(100)));
+    record.add("set", client.set_read_timeout(Some(Duration::from_nanos(1))));
+    record
+        .add("there is one", client.read_timeout()?.is_some_and(|limit| limit < Duration::from_millis(100)));
     let (result, time) = takes(Duration::ZERO, || read(&client));
-    notes.add("read", result);
-    notes.add("it ends", time);
+    record.add("read", result);
+    record.add("it ends", time);
     Ok(())
 }
 
-fn very_long(notes: &mut Notes, ip: Ip) -> Outcome {
+fn very_long(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
-    notes.add("set", client.set_read_timeout(Some(Duration::MAX)));
+    record.add("set", client.set_read_timeout(Some(Duration::MAX)));
     write(&server, b"data")?;
-    notes.add("read", read(&client));
-    notes.add("a year", client.set_read_timeout(Some(31_536_000 * SECOND)));
-    notes.add("then", client.read_timeout());
+    record.add("read", read(&client));
+    record.add("a year", client.set_read_timeout(Some(31_536_000 * SECOND)));
+    record.add("then", client.read_timeout());
     Ok(())
 }
 
-fn read_limit(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_limit(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.set_read_timeout(Some(LIMIT))?;
     for _ in 0..2 {
         let (result, time) = takes(LIMIT, || read(&client));
-        notes.add("read", result);
-        notes.add("it ends", time);
+        record.add("read", result);
+        record.add("it ends", time);
     }
     write(&server, b"data")?;
-    notes.add("read", read(&client));
+    record.add("read", read(&client));
     drop(server);
-    notes.add("end", read(&client));
+    record.add("end", read(&client));
     Ok(())
 }
 
-fn peek_limit(notes: &mut Notes, ip: Ip) -> Outcome {
+fn peek_limit(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     client.set_read_timeout(Some(LIMIT))?;
     let (result, time) = takes(LIMIT, || peek(&client));
-    notes.add("peek", result);
-    notes.add("it ends", time);
+    record.add("peek", result);
+    record.add("it ends", time);
     Ok(())
 }
 
-fn write_limit(notes: &mut Notes, ip: Ip) -> Outcome {
+fn write_limit(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     fill(&client)?;
     client.set_write_timeout(Some(LIMIT))?;
     let (result, time) = takes(LIMIT, || write(&client, b"does not fit"));
-    notes.add("write", result);
-    notes.add("it ends", time);
-    // What was taken before the limit counts.
+    record.add("write", result);
+    record.add("it ends", time);
+    // Bytes accepted before the timeout are returned.
     let (client, _server) = ip.pair()?;
     client.set_write_timeout(Some(LIMIT))?;
     let much = vec![0; 64 << 20];
     let (result, time) = takes(LIMIT, || write(&client, &much));
-    notes.add("a part was taken", result.is_ok_and(|size| size > 0 && size < much.len()));
-    notes.add("it ends", time);
+    record.add("a part was taken", result.is_ok_and(|size| size > 0 && size < much.len()));
+    record.add("it ends", time);
     Ok(())
 }
 
-/// The limit is one of the whole call: it does not begin anew whenever a part was taken.
-fn write_to_a_slow_reader(notes: &mut Notes, ip: Ip) -> Outcome {
-    /// Reads at most, which take a lot longer than the limit.
-    const MOST: u32 = 100;
+/// The timeout applies to the whole call: it does not restart after partial progress.
+fn write_to_a_slow_reader(record: &mut Record, ip: Ip) -> Outcome {
+    /// Maximum number of reads, which take much longer than the timeout.
+    const MAX_READS: u32 = 100;
     let (client, mut server) = ip.small_pair()?;
     client.set_write_timeout(Some(LIMIT))?;
     let much = vec![0; 8 << 20];
@@ -142,31 +143,31 @@ fn write_to_a_slow_reader(notes: &mut Notes, ip: Ip) -> Outcome {
     let (size, reads) = thread::scope(|scope| {
         let writer = scope.spawn(|| write(&client, &much));
         let mut reads = 0;
-        while reads < MOST && !writer.is_finished() {
+        while reads < MAX_READS && !writer.is_finished() {
             reads += u32::from(server.read(&mut buffer)? > 0);
             thread::sleep(LIMIT / 4);
         }
         Ok::<_, std::io::Error>((join(writer)?, reads))
     })?;
-    notes.add("a part was taken", size > 0 && size < much.len());
-    notes.add("it ends before the reader does", reads < MOST);
+    record.add("a part was taken", size > 0 && size < much.len());
+    record.add("it ends before the reader does", reads < MAX_READS);
     Ok(())
 }
 
 /// std has no call to set it for a listener.
-fn accept_limit(notes: &mut Notes, ip: Ip) -> Outcome {
+fn accept_limit(record: &mut Record, ip: Ip) -> Outcome {
     let (listener, address) = ip.listener()?;
-    sys::set_limit(listener.as_fd(), sys::Limit::Receive, 0, 80_000)?;
+    sys::set_timeout(listener.as_fd(), sys::Timeout::Receive, 0, 80_000)?;
     let accept = |listener: &TcpListener| listener.accept().map(drop);
     let (result, time) = takes(LIMIT, || accept(&listener));
-    notes.add("accept", result);
-    notes.add("it ends", time);
+    record.add("accept", result);
+    record.add("it ends", time);
     let _client = TcpStream::connect(address)?;
-    notes.add("somebody", accept(&listener));
+    record.add("pending connection", accept(&listener));
     Ok(())
 }
 
-fn receive_limit(notes: &mut Notes, ip: Ip) -> Outcome {
+fn receive_limit(record: &mut Record, ip: Ip) -> Outcome {
     let (one, other) = ip.connected_datagrams()?;
     other.set_read_timeout(Some(LIMIT))?;
     let mut buffer = [0; 8];
@@ -178,15 +179,15 @@ fn receive_limit(notes: &mut Notes, ip: Ip) -> Outcome {
     ];
     for (name, call) in calls {
         let (result, time) = takes(LIMIT, call);
-        notes.add(name, result);
-        notes.add("it ends", time);
+        record.add(name, result);
+        record.add("it ends", time);
     }
     one.send(b"data")?;
-    notes.add("received", receive(&other));
+    record.add("received", receive(&other));
     Ok(())
 }
 
-fn in_time(notes: &mut Notes, ip: Ip) -> Outcome {
+fn in_time(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     client.set_read_timeout(Some(20 * SECOND))?;
     let (result, time) = takes(Duration::ZERO, || {
@@ -197,44 +198,44 @@ fn in_time(notes: &mut Notes, ip: Ip) -> Outcome {
             join(reader)
         })
     });
-    notes.add("read", result);
-    notes.add("it ends", time);
+    record.add("read", result);
+    record.add("it ends", time);
     Ok(())
 }
 
-fn read_exact(notes: &mut Notes, ip: Ip) -> Outcome {
+fn read_exact(record: &mut Record, ip: Ip) -> Outcome {
     let (mut client, server) = ip.pair()?;
     client.set_read_timeout(Some(LIMIT))?;
     write(&server, b"abc")?;
     let mut five = [0; 5];
-    notes.add("five of three", client.read_exact(&mut five));
+    record.add("five of three", client.read_exact(&mut five));
     write(&server, b"de")?;
-    notes.add("the rest", read(&client));
+    record.add("the rest", read(&client));
     drop(server);
-    notes.add("five of none", client.read_exact(&mut five));
+    record.add("five of none", client.read_exact(&mut five));
     Ok(())
 }
 
-fn shared_by_clones(notes: &mut Notes, ip: Ip) -> Outcome {
+fn shared_by_clones(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
     client.try_clone()?.set_read_timeout(Some(SECOND))?;
-    notes.add("stream", client.read_timeout());
+    record.add("stream", client.read_timeout());
     let (socket, _) = ip.datagrams()?;
     socket.try_clone()?.set_write_timeout(Some(SECOND))?;
-    notes.add("datagrams", UdpSocket::write_timeout(&socket));
+    record.add("datagrams", UdpSocket::write_timeout(&socket));
     Ok(())
 }
 
-fn bad_values(notes: &mut Notes, ip: Ip) -> Outcome {
+fn bad_values(record: &mut Record, ip: Ip) -> Outcome {
     let (client, _server) = ip.pair()?;
-    let set = |seconds, part| sys::set_limit(&client, sys::Limit::Receive, seconds, part);
-    notes.add("too many microseconds", set(0, 1_000_000));
-    notes.add("negative microseconds", set(0, -1));
-    notes.add("unchanged", client.read_timeout());
-    notes.add("negative seconds", set(-1, 0));
+    let set = |seconds, part| sys::set_timeout(&client, sys::Timeout::Receive, seconds, part);
+    record.add("too many microseconds", set(0, 1_000_000));
+    record.add("negative microseconds", set(0, -1));
+    record.add("unchanged", client.read_timeout());
+    record.add("negative seconds", set(-1, 0));
     let (result, time) = takes(Duration::ZERO, || read(&client));
-    notes.add("read", result);
-    notes.add("it ends", time);
-    notes.add("too short", sys::set_short_option(&client, sys::RECEIVE_LIMIT));
+    record.add("read", result);
+    record.add("it ends", time);
+    record.add("too short", sys::set_short_option(&client, sys::RECEIVE_TIMEOUT));
     Ok(())
 }

@@ -1,37 +1,37 @@
-//! Much data: it arrives, unchanged and in order, whatever happens to threads and buffers meanwhile.
+//! Bulk transfers: all data arrives unchanged and in order, whatever threads and buffers do.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::notes::Notes;
+use crate::record::Record;
 use crate::support::{Digest, Ip, join, pattern, read, settle};
 use crate::{Check, Outcome, Row, sys};
 
 pub(crate) const ROWS: [Row; 10] = [
-    ("one_way", Check::Versions(one_way)),
-    ("both_ways", Check::Versions(both_ways)),
-    ("small_writes", Check::Versions(small_writes)),
-    ("odd_sizes", Check::Versions(odd_sizes)),
-    ("slow_reader", Check::Versions(slow_reader)),
-    ("small_buffers", Check::Versions(small_buffers)),
-    ("many_connections", Check::Versions(many_connections)),
-    ("reader_leaves", Check::Versions(reader_leaves)),
-    ("writer_leaves", Check::Versions(writer_leaves)),
-    ("nonblocking", Check::Versions(nonblocking)),
+    ("one_way", Check::PerVersion(one_way)),
+    ("both_ways", Check::PerVersion(both_ways)),
+    ("small_writes", Check::PerVersion(small_writes)),
+    ("odd_sizes", Check::PerVersion(odd_sizes)),
+    ("slow_reader", Check::PerVersion(slow_reader)),
+    ("small_buffers", Check::PerVersion(small_buffers)),
+    ("many_connections", Check::PerVersion(many_connections)),
+    ("reader_leaves", Check::PerVersion(reader_leaves)),
+    ("writer_leaves", Check::PerVersion(writer_leaves)),
+    ("nonblocking", Check::PerVersion(nonblocking)),
 ];
 
-/// Bytes that are sent in most rows.
+/// Number of bytes sent in most rows.
 const LENGTH: usize = 8 << 20;
 
-/// Sends the bytes in writes of this size, and the end.
+/// Sends the bytes in writes of `size` bytes, then shuts down.
 fn send(mut stream: &TcpStream, bytes: &[u8], size: usize) -> io::Result<()> {
     bytes.chunks(size).try_for_each(|part| stream.write_all(part))?;
     stream.shutdown(Shutdown::Write)
 }
 
-/// Receives up to the end in reads of this size; gives how much it was and its digest.
+/// Receives until the end of the stream in reads of `size` bytes; returns the number of bytes and their digest.
 fn receive(mut stream: &TcpStream, size: usize) -> io::Result<(usize, Digest)> {
     let mut buffer = vec![0; size];
     let (mut total, mut digest) = (0, Digest::new());
@@ -47,8 +47,8 @@ fn receive(mut stream: &TcpStream, size: usize) -> io::Result<(usize, Digest)> {
     }
 }
 
-/// Sends and receives at the same time; notes how much came and whether it was the same.
-fn pass(notes: &mut Notes, pair: (TcpStream, TcpStream), bytes: &[u8], sizes: (usize, usize)) -> Outcome {
+/// Sends and receives concurrently; records the number of bytes and whether they were unchanged.
+fn pass(record: &mut Record, pair: (TcpStream, TcpStream), bytes: &[u8], sizes: (usize, usize)) -> Outcome {
     let (from, to) = pair;
     let (total, digest) = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&from, bytes, sizes.0));
@@ -56,16 +56,16 @@ fn pass(notes: &mut Notes, pair: (TcpStream, TcpStream), bytes: &[u8], sizes: (u
         join(sender)?;
         received
     })?;
-    notes.add("bytes", total);
-    notes.add("same", digest == Digest::of(bytes));
+    record.add("bytes", total);
+    record.add("same", digest == Digest::of(bytes));
     Ok(())
 }
 
-fn one_way(notes: &mut Notes, ip: Ip) -> Outcome {
-    pass(notes, ip.pair()?, &pattern(1, 2 * LENGTH), (64 << 10, 64 << 10))
+fn one_way(record: &mut Record, ip: Ip) -> Outcome {
+    pass(record, ip.pair()?, &pattern(1, 2 * LENGTH), (64 << 10, 64 << 10))
 }
 
-fn both_ways(notes: &mut Notes, ip: Ip) -> Outcome {
+fn both_ways(record: &mut Record, ip: Ip) -> Outcome {
     let (client, server) = ip.pair()?;
     let (there, back) = (pattern(2, LENGTH), pattern(3, LENGTH));
     let (at_server, at_client) = thread::scope(|scope| {
@@ -76,32 +76,32 @@ fn both_ways(notes: &mut Notes, ip: Ip) -> Outcome {
         let [at_server, at_client] = receivers.map(join);
         Ok::<_, io::Error>((at_server?, at_client?))
     })?;
-    notes.add("there", at_server == (LENGTH, Digest::of(&there)));
-    notes.add("back", at_client == (LENGTH, Digest::of(&back)));
+    record.add("there", at_server == (LENGTH, Digest::of(&there)));
+    record.add("back", at_client == (LENGTH, Digest::of(&back)));
     Ok(())
 }
 
-fn small_writes(notes: &mut Notes, ip: Ip) -> Outcome {
-    pass(notes, ip.pair()?, &pattern(4, 200_000), (7, 64 << 10))
+fn small_writes(record: &mut Record, ip: Ip) -> Outcome {
+    pass(record, ip.pair()?, &pattern(4, 200_000), (7, 64 << 10))
 }
 
-/// Sizes that meet no border of anything.
-fn odd_sizes(notes: &mut Notes, ip: Ip) -> Outcome {
+/// Sizes that are aligned to nothing.
+fn odd_sizes(record: &mut Record, ip: Ip) -> Outcome {
     for sizes in [(1_461, 65_537), (65_537, 1_461), (100_003, 4_099)] {
-        pass(notes, ip.pair()?, &pattern(5, 1_000_003), sizes)?;
+        pass(record, ip.pair()?, &pattern(5, 1_000_003), sizes)?;
     }
     Ok(())
 }
 
-/// Who sends has to wait for who receives.
-fn slow_reader(notes: &mut Notes, ip: Ip) -> Outcome {
+/// The sender is blocked by a slow receiver (back-pressure).
+fn slow_reader(record: &mut Record, ip: Ip) -> Outcome {
     let (from, to) = ip.pair()?;
     let bytes = pattern(6, LENGTH);
     let (total, digest) = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&from, &bytes, 1 << 20));
         let (mut total, mut digest) = (0, Digest::new());
         let mut buffer = vec![0; 1 << 20];
-        // It sleeps now and then, as long as its buffers are full, and reads more than there is.
+        // The receiver sometimes sleeps while its buffers are full.
         loop {
             match (&to).read(&mut buffer)? {
                 0 => break,
@@ -115,19 +115,19 @@ fn slow_reader(notes: &mut Notes, ip: Ip) -> Outcome {
         join(sender)?;
         Ok::<_, io::Error>((total, digest))
     })?;
-    notes.add("bytes", total);
-    notes.add("same", digest == Digest::of(&bytes));
+    record.add("bytes", total);
+    record.add("same", digest == Digest::of(&bytes));
     Ok(())
 }
 
-fn small_buffers(notes: &mut Notes, ip: Ip) -> Outcome {
+fn small_buffers(record: &mut Record, ip: Ip) -> Outcome {
     let (from, to) = ip.pair()?;
     sys::set_option(&from, sys::SEND_BUFFER, 4_096)?;
     sys::set_option(&to, sys::RECEIVE_BUFFER, 4_096)?;
-    pass(notes, (from, to), &pattern(7, 60_000), (10_000, 999))
+    pass(record, (from, to), &pattern(7, 60_000), (10_000, 999))
 }
 
-fn many_connections(notes: &mut Notes, ip: Ip) -> Outcome {
+fn many_connections(record: &mut Record, ip: Ip) -> Outcome {
     let pairs: Vec<_> = (0..24).map(|_| ip.pair()).collect::<Result<_, _>>()?;
     let right = thread::scope(|scope| {
         let threads: Vec<_> = pairs
@@ -144,17 +144,17 @@ fn many_connections(notes: &mut Notes, ip: Ip) -> Outcome {
             .collect();
         threads.into_iter().map(join).sum::<io::Result<usize>>()
     })?;
-    notes.add("right ones of 24", right);
+    record.add("right ones of 24", right);
     Ok(())
 }
 
-/// Who writes learns that nobody reads any more.
-fn reader_leaves(notes: &mut Notes, ip: Ip) -> Outcome {
+/// The writer gets an error once the reader has closed.
+fn reader_leaves(record: &mut Record, ip: Ip) -> Outcome {
     let (from, mut to) = ip.pair()?;
     let result = thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let block = [0; 10_000];
-            // The first error after the connection is gone.
+            // The first error after the connection was closed.
             loop {
                 (&mut &from).write_all(&block)?;
             }
@@ -163,16 +163,16 @@ fn reader_leaves(notes: &mut Notes, ip: Ip) -> Outcome {
         drop(to);
         join::<()>(sender)
     });
-    // Whether the reset or the write comes first is chance; both kinds say that it is over.
+    // Whether the reset or the write comes first is random; either error means that the connection is closed.
     let over = |error: &io::Error| {
         [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe].contains(&error.kind())
     };
-    notes.add("writer learns it", result.is_err_and(|error| over(&error)));
+    record.add("writer learns it", result.is_err_and(|error| over(&error)));
     Ok(())
 }
 
-/// Everything that was written before the end arrives before the end.
-fn writer_leaves(notes: &mut Notes, ip: Ip) -> Outcome {
+/// All data written before the close is delivered.
+fn writer_leaves(record: &mut Record, ip: Ip) -> Outcome {
     let (from, to) = ip.pair()?;
     let bytes = pattern(8, 1 << 20);
     let (total, digest) = thread::scope(|scope| {
@@ -185,14 +185,14 @@ fn writer_leaves(notes: &mut Notes, ip: Ip) -> Outcome {
         join(sender)?;
         received
     })?;
-    notes.add("bytes", total);
-    notes.add("same", digest == Digest::of(&bytes));
-    notes.add("end", read(&to));
+    record.add("bytes", total);
+    record.add("same", digest == Digest::of(&bytes));
+    record.add("end", read(&to));
     Ok(())
 }
 
-/// One thread does both sides and never waits.
-fn nonblocking(notes: &mut Notes, ip: Ip) -> Outcome {
+/// One thread serves both sides without blocking.
+fn nonblocking(record: &mut Record, ip: Ip) -> Outcome {
     let (mut from, mut to) = ip.pair()?;
     from.set_nonblocking(true)?;
     to.set_nonblocking(true)?;
@@ -214,7 +214,7 @@ fn nonblocking(notes: &mut Notes, ip: Ip) -> Outcome {
             Err(error) => return Err(error),
         }
     }
-    notes.add("bytes", total);
-    notes.add("same", digest == Digest::of(&bytes));
+    record.add("bytes", total);
+    record.add("same", digest == Digest::of(&bytes));
     Ok(())
 }

@@ -1,98 +1,99 @@
-//! A client: a stream that does not wait, and what is still to be sent back.
+//! A client: a non-blocking stream, and the bytes to be echoed.
 
 use std::io::{self, ErrorKind, Read, Write};
 
-/// Most bytes that wait to be sent to one client; it is not read from while there are more.
-const MOST: usize = 256 << 10;
+/// Maximum number of bytes queued for a client; the server does not read from it while there are more
+/// (back-pressure).
+const MAX_QUEUED: usize = 256 << 10;
 
-/// No longer line is of interest, and none may use up the memory.
-const LONGEST: usize = 8;
+/// Maximum length of a line that is searched for `exit`; bounds the memory for long lines.
+const MAX_LINE: usize = 8;
 
-/// What a client wants next.
+/// State of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// To be served when there is something to do.
+    /// The connection is open.
     Open,
-    /// Nothing more: the connection is over.
-    Over,
-    /// That the server ends.
+    /// The connection has ended.
+    Closed,
+    /// The client has requested the server to exit.
     Exit,
 }
 
-/// A client. `S` is its stream.
+/// A client with a stream of type `S`.
 #[derive(Debug)]
 pub(crate) struct Client<S> {
     pub(crate) stream: S,
-    /// What was read and not yet written.
-    waiting: Vec<u8>,
-    /// The line that is being received, if it may still be the one that ends the server.
+    /// Bytes that have been read and not written yet.
+    queued: Vec<u8>,
+    /// The current line, up to [`MAX_LINE`] bytes.
     line: Vec<u8>,
-    /// Nothing more will come.
+    /// Whether the client has closed its sending side.
     ended: bool,
     exit: bool,
 }
 
 impl<S: Read + Write> Client<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, waiting: Vec::new(), line: Vec::new(), ended: false, exit: false }
+        Self { stream, queued: Vec::new(), line: Vec::new(), ended: false, exit: false }
     }
 
-    /// Reads and writes until one of them would have to wait.
+    /// Reads and writes until both would block.
     pub(crate) fn advance(&mut self) -> io::Result<State> {
         loop {
-            let read = !self.ended && !self.exit && self.waiting.len() < MOST && self.read()?;
+            let read = !self.ended && !self.exit && self.queued.len() < MAX_QUEUED && self.read()?;
             let written = self.write()?;
             if !read && !written {
                 break;
             }
         }
-        Ok(match self.waiting.is_empty() {
+        Ok(match self.queued.is_empty() {
             true if self.exit => State::Exit,
-            true if self.ended => State::Over,
+            true if self.ended => State::Closed,
             _ => State::Open,
         })
     }
 
-    /// Whether anything was read, be it the end.
+    /// Reads; returns whether there were bytes, or the end of the stream.
     fn read(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         let Some(size) = ready(self.stream.read(&mut buffer))? else { return Ok(false) };
         let bytes = buffer.split_at(size).0;
         self.ended = size == 0;
-        self.waiting.extend(bytes);
-        self.watch(bytes);
+        self.queued.extend(bytes);
+        self.search_exit_line(bytes);
         Ok(true)
     }
 
-    /// Whether anything was written.
+    /// Writes; returns whether bytes were written.
     fn write(&mut self) -> io::Result<bool> {
-        if self.waiting.is_empty() {
+        if self.queued.is_empty() {
             return Ok(false);
         }
-        let Some(size) = ready(self.stream.write(&self.waiting))? else { return Ok(false) };
-        self.waiting.drain(..size);
+        let Some(size) = ready(self.stream.write(&self.queued))? else { return Ok(false) };
+        self.queued.drain(..size);
         Ok(size > 0)
     }
 
-    /// Looks for the line that ends the server.
-    fn watch(&mut self, bytes: &[u8]) {
+    /// Searches the bytes for the line `exit`.
+    fn search_exit_line(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
                 self.exit |= self.line.trim_ascii_end() == b"exit";
                 self.line.clear();
-            } else if self.line.len() < LONGEST {
+            } else if self.line.len() < MAX_LINE {
                 self.line.push(byte);
             }
         }
     }
 }
 
-/// The result, unless the call would have to wait.
+/// The result, or `None` if the call would block.
 fn ready(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(size) => Ok(Some(size)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        // The call is to be made again, as after anything that has happened.
+        // An interrupted call is retried on the next event.
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(None),
         Err(error) => Err(error),
     }
@@ -105,15 +106,15 @@ mod tests {
 
     use super::{Client, State};
 
-    /// A stream that gives these pieces and takes so many bytes.
+    /// A stream that returns these pieces, and accepts `room` bytes.
     #[derive(Debug, Default)]
-    struct Script {
+    struct FakeStream {
         pieces: VecDeque<Vec<u8>>,
         room: usize,
-        taken: Vec<u8>,
+        written: Vec<u8>,
     }
 
-    impl Read for Script {
+    impl Read for FakeStream {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let piece = self.pieces.pop_front().ok_or(ErrorKind::WouldBlock)?;
             buffer[..piece.len()].copy_from_slice(&piece);
@@ -121,11 +122,11 @@ mod tests {
         }
     }
 
-    impl Write for Script {
+    impl Write for FakeStream {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let size = bytes.len().min(self.room);
             self.room -= size;
-            self.taken.extend(&bytes[..size]);
+            self.written.extend(&bytes[..size]);
             if size == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(size) }
         }
 
@@ -134,23 +135,23 @@ mod tests {
         }
     }
 
-    fn client(pieces: &[&[u8]], room: usize) -> Client<Script> {
+    fn client(pieces: &[&[u8]], room: usize) -> Client<FakeStream> {
         let pieces = pieces.iter().map(|piece| piece.to_vec()).collect();
-        Client::new(Script { pieces, room, taken: Vec::new() })
+        Client::new(FakeStream { pieces, room, written: Vec::new() })
     }
 
     #[test]
-    fn what_does_not_fit_waits() {
+    fn unsent_bytes_are_queued() {
         let mut client = client(&[b"hello ", b"world", b""], 7);
         assert_eq!(client.advance().unwrap(), State::Open);
-        assert_eq!(client.stream.taken, b"hello w");
+        assert_eq!(client.stream.written, b"hello w");
         client.stream.room = 100;
-        assert_eq!(client.advance().unwrap(), State::Over);
-        assert_eq!(client.stream.taken, b"hello world");
+        assert_eq!(client.advance().unwrap(), State::Closed);
+        assert_eq!(client.stream.written, b"hello world");
     }
 
     #[test]
-    fn only_a_whole_line_ends_the_server() {
+    fn only_a_complete_exit_line_ends_server() {
         for (pieces, state) in [
             (&[&b"ex"[..], b"it\r\n"][..], State::Exit),
             (&[b"a\nexit\nb"], State::Exit),
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_read_from_who_does_not_read() {
+    fn slow_reader_is_not_read_from() {
         let block = [b'x'; 16 << 10];
         let mut client = client(&[&block[..]; 100], 0);
         assert_eq!(client.advance().unwrap(), State::Open);

@@ -1,8 +1,8 @@
-//! Echoes for many clients in one thread: an event loop with mio, unmodified from crates.io.
+//! An echo server for many clients in one thread: an event loop with mio, unmodified from crates.io.
 //!
-//! `poll_server [PORT]` (7070) prints where it listens and sends every client's bytes back. A client that sends a line
-//! that is `exit` and nothing else ends it; the last line says how many clients there were. On our kernel mio waits by
-//! `poll`, and its waker is an `eventfd`.
+//! `poll_server [PORT]` (default 7070) prints its address and echoes every client's bytes. A client ends it with
+//! the line `exit`; it then prints the number of clients. On this kernel mio waits by `poll`, and its waker is an
+//! `eventfd`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

@@ -9,11 +9,11 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::client::{Client, State};
 
-/// The listener's token; clients have those after it.
+/// Token of the listener; clients have the numbers after it.
 const LISTENER: Token = Token(0);
 
-/// Most events of one round.
-const EVENTS: usize = 256;
+/// Maximum number of events per poll.
+const MAX_EVENTS: usize = 256;
 
 /// A server and its clients.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Server {
     poll: Poll,
     listener: TcpListener,
     clients: HashMap<Token, Client<TcpStream>>,
-    /// How many clients there have been.
+    /// Number of clients so far.
     count: usize,
 }
 
@@ -40,9 +40,9 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until a client wants it to end; gives the number of clients.
+    /// Serves until a client requests the exit; returns the number of clients.
     pub(crate) fn run(&mut self) -> io::Result<usize> {
-        let mut events = Events::with_capacity(EVENTS);
+        let mut events = Events::with_capacity(MAX_EVENTS);
         loop {
             match self.poll.poll(&mut events, None) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Does what is to be done. Whether a client wants the server to end.
+    /// Handles events; returns whether a client requested the exit.
     fn handle(&mut self, events: &Events) -> io::Result<bool> {
         for event in events {
             let exit = match event.token() {
@@ -68,13 +68,13 @@ impl Server {
         Ok(false)
     }
 
-    /// Takes everybody who waits. Whether one of them wants the server to end.
+    /// Accepts all pending connections; returns whether a client requested the exit.
     fn accept(&mut self) -> io::Result<bool> {
         loop {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                // Who went away while waiting.
+                // The client closed the connection before it was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
@@ -89,12 +89,12 @@ impl Server {
         }
     }
 
-    /// Goes on with a client. Whether it wants the server to end.
+    /// Reads from and writes to a client; returns whether it requested the exit.
     fn advance(&mut self, token: Token) -> bool {
         let Some(client) = self.clients.get_mut(&token) else { return false };
-        // A client whose connection is broken is over, too.
-        let state = client.advance().unwrap_or(State::Over);
-        if state == State::Over
+        // A failed connection counts as closed.
+        let state = client.advance().unwrap_or(State::Closed);
+        if state == State::Closed
             && let Some(mut client) = self.clients.remove(&token)
             && let Err(error) = self.poll.registry().deregister(&mut client.stream)
         {
@@ -112,7 +112,7 @@ mod tests {
 
     use super::Server;
 
-    fn converse(address: SocketAddr, seed: u8) {
+    fn exchange(address: SocketAddr, seed: u8) {
         let mut stream = TcpStream::connect(("127.0.0.1", address.port())).unwrap();
         for round in 0..50_u8 {
             stream.write_all(&[seed, round]).unwrap();
@@ -136,8 +136,8 @@ mod tests {
         let mut server = Server::new(0).unwrap();
         let address = server.address().unwrap();
         let server = thread::spawn(move || server.run().unwrap());
-        // No number of theirs is a line's end.
-        thread::scope(|scope| (60..80).for_each(|seed| drop(scope.spawn(move || converse(address, seed)))));
+        // No seed is the byte of a line feed.
+        thread::scope(|scope| (60..80).for_each(|seed| drop(scope.spawn(move || exchange(address, seed)))));
         let mut last = TcpStream::connect(("127.0.0.1", address.port())).unwrap();
         last.write_all(b"exit\n").unwrap();
         let mut echo = String::new();

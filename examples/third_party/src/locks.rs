@@ -1,4 +1,4 @@
-//! parking_lot and dashmap: locks that are not std's, and a map made of locks.
+//! parking_lot and dashmap: locks other than std's, and a concurrent map.
 
 use std::thread;
 use std::time::Duration;
@@ -29,14 +29,14 @@ pub(crate) fn parking_lot() -> Outcome {
     };
     thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || work(thread)))));
     ensure(*starts.lock() == 1, || "once was not once".to_owned())?;
-    let handed = hand_over()?;
+    let handed = alternate()?;
     Ok(digest(&(counter.into_inner(), table.into_inner(), handed)))
 }
 
-/// Two threads that wait for each other by a condition variable; the last wait is for nothing.
-fn hand_over() -> Result<u64, String> {
+/// Two threads alternate by a condition variable; the last wait times out.
+fn alternate() -> Result<u64, String> {
     let (turn, changed) = (Mutex::new(0_u64), Condvar::new());
-    let play = |parity| {
+    let take_turns = |parity| {
         let mut turn = turn.lock();
         while *turn < ROUNDS {
             if *turn % 2 == parity {
@@ -49,12 +49,12 @@ fn hand_over() -> Result<u64, String> {
         changed.notify_one();
     };
     thread::scope(|scope| {
-        scope.spawn(|| play(0));
-        play(1);
+        scope.spawn(|| take_turns(0));
+        take_turns(1);
     });
     let mut turn = turn.lock();
     let result = changed.wait_for(&mut turn, Duration::from_millis(5));
-    ensure(result.timed_out(), || "nobody notified, and yet the wait ended".to_owned())?;
+    ensure(result.timed_out(), || "the wait ended without a notification".to_owned())?;
     Ok(*turn)
 }
 

@@ -1,7 +1,7 @@
-//! Runs crates from crates.io as they are, and prints a digest of what each made.
+//! Runs unmodified crates from crates.io, and prints a digest of each result.
 //!
 //! The digests are the same on every machine and in every run: `cargo xtask test` compares those of a guest with
-//! `expected.txt`, and a unit test those of the machine it runs on.
+//! `expected.txt`, and a unit test those of the host.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -21,10 +21,10 @@ const USAGE_ERROR: u8 = 2;
 /// A digest, or what went wrong.
 type Outcome = Result<String, String>;
 
-/// Something to run by name.
+/// A test of a crate.
 type Action = fn() -> Outcome;
 
-/// Every crate by name.
+/// All crates, by name.
 const CRATES: [(&str, Action); 7] = [
     ("crossbeam", messages::crossbeam),
     ("dashmap", locks::dashmap),
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-/// Prints every name to the standard error stream.
+/// Prints the names of all crates to standard error.
 fn usage() -> ExitCode {
     eprintln!("usage: third_party NAME, where NAME is `all` or one of");
     for (name, _) in CRATES {
@@ -64,19 +64,19 @@ fn usage() -> ExitCode {
     ExitCode::from(USAGE_ERROR)
 }
 
-/// Fails with a message unless the condition holds.
+/// Returns an error with a message unless the condition holds.
 fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), String> {
     if condition { Ok(()) } else { Err(message()) }
 }
 
-/// A digest of a value; its keys are fixed.
+/// Digest of a value, by a hasher with fixed keys.
 fn digest(value: &impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Numbers that look random and are always the same (a linear congruential generator, its upper half).
+/// A reproducible sequence of pseudo-random numbers: the upper half of a linear congruential generator.
 fn numbers(seed: u64) -> impl Iterator<Item = u32> {
     let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     let states = std::iter::successors(Some(seed), next).skip(1);
@@ -88,13 +88,13 @@ mod tests {
     use super::CRATES;
 
     #[test]
-    fn every_digest_is_the_expected_one() {
+    fn digests_are_as_expected() {
         let digests = CRATES.map(|(name, run)| format!("{name}: {}\n", run().unwrap()));
         assert_eq!(digests.concat(), include_str!("../expected.txt"));
     }
 
     #[test]
-    fn every_digest_is_the_same_twice() {
+    fn digests_are_reproducible() {
         for (name, run) in CRATES {
             assert_eq!(run().unwrap(), run().unwrap(), "{name}");
         }

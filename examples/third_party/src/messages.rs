@@ -1,4 +1,4 @@
-//! crossbeam: channels, queues that are stolen from, and memory that is freed when nobody looks at it any more.
+//! crossbeam: channels, work-stealing queues, and epoch-based memory reclamation.
 
 use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use crate::{Outcome, digest, ensure};
 const THREADS: u64 = 4;
 const MESSAGES: u64 = 5_000;
 
-/// How long freeing may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for reclamation.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn crossbeam() -> Outcome {
     let expected: u64 = (0..THREADS * MESSAGES).sum();
@@ -48,12 +48,12 @@ fn channels() -> Result<u64, String> {
 
 fn send(to: &Sender<u64>, thread: u64) {
     for number in 0..MESSAGES {
-        // It fails when the receivers are gone; then the sum is wrong, which is reported.
+        // Fails if the receivers are gone; then the sum is wrong, which is reported.
         let _: Result<(), _> = to.send(thread * MESSAGES + number);
     }
 }
 
-/// The sum of what comes out of two channels until both are closed.
+/// Receives from two channels until both are closed; returns the sum.
 fn receive(mut one: Receiver<u64>, mut other: Receiver<u64>) -> u64 {
     let mut sum = 0;
     let mut open = 2;
@@ -73,7 +73,7 @@ fn receive(mut one: Receiver<u64>, mut other: Receiver<u64>) -> u64 {
     sum
 }
 
-/// The sum of what four threads get out of a common queue and out of each other's.
+/// Four threads take from a common queue and steal from each other; returns the sum.
 fn stealing() -> u64 {
     let common = Injector::new();
     (0..THREADS * MESSAGES).for_each(|number| common.push(number));
@@ -82,14 +82,14 @@ fn stealing() -> u64 {
     thread::scope(|scope| {
         let threads: Vec<_> = workers
             .into_iter()
-            .map(|own| scope.spawn(|| iter::from_fn(taker(own, &common, &stealers)).sum::<u64>()))
+            .map(|own| scope.spawn(|| iter::from_fn(take_task(own, &common, &stealers)).sum::<u64>()))
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum()
     })
 }
 
-/// Takes from the own queue, else from the common one, else from another thread's.
-fn taker<'a>(
+/// Takes from the thread's own queue, else from the common one, else from another thread's.
+fn take_task<'a>(
     own: Worker<u64>,
     common: &'a Injector<u64>,
     stealers: &'a [Stealer<u64>],
@@ -103,7 +103,7 @@ fn taker<'a>(
     }
 }
 
-/// What threads put off until nobody can see it any more, happens.
+/// Deferred destructors run once no thread can access the value.
 fn deferred() -> Result<(), String> {
     static DONE: AtomicU64 = AtomicU64::new(0);
     let before = DONE.load(Ordering::Acquire);
@@ -114,7 +114,7 @@ fn deferred() -> Result<(), String> {
     thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(put_off))));
     let start = Instant::now();
     while DONE.load(Ordering::Acquire) < before + THREADS * 100 {
-        ensure(start.elapsed() < PATIENCE, || "what was put off was not done".to_owned())?;
+        ensure(start.elapsed() < TIMEOUT, || "what was put off was not done".to_owned())?;
         epoch::pin().flush();
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! rayon: a pool of threads that steal work from each other.
+//! rayon: a work-stealing thread pool.
 
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator, ParallelSliceMut};
@@ -7,7 +7,7 @@ use crate::{Outcome, digest, ensure, numbers};
 
 const COUNT: usize = 200_000;
 
-/// The same work in the pool that rayon makes by itself, with as many threads as CPUs, and in one of four threads.
+/// Does the same work in rayon's default pool, with a thread per CPU, and in a pool of four threads.
 pub(crate) fn rayon() -> Outcome {
     let default = work();
     let pool = ThreadPoolBuilder::new().num_threads(4).build().map_err(|error| error.to_string())?;
@@ -16,7 +16,7 @@ pub(crate) fn rayon() -> Outcome {
     Ok(default)
 }
 
-/// Iterators, sorting, and work that divides itself.
+/// Parallel iterators, sorting, and divide and conquer.
 fn work() -> String {
     let mut values: Vec<u32> = numbers(1).take(COUNT).collect();
     let sum: u64 = values.par_iter().map(|&value| u64::from(value)).sum();
@@ -25,7 +25,7 @@ fn work() -> String {
     digest(&(sum, values, squares, fibonacci(18)))
 }
 
-/// A number of Fibonacci, computed with a task for each addition.
+/// Computes a Fibonacci number, with a task for each addition.
 fn fibonacci(index: u32) -> u64 {
     if index < 2 {
         return u64::from(index);

@@ -1,4 +1,4 @@
-//! serde_json, regex and sha2: work without threads, and a lot of memory.
+//! serde_json, regex and sha2: work in a single thread, with much memory.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use crate::{Outcome, digest, ensure, numbers};
 
-/// The size of the document.
+/// Minimum size of the document in bytes.
 const DOCUMENT: usize = 3 << 20;
 
 /// Parses a document of 3 MiB.
@@ -26,7 +26,7 @@ pub(crate) fn serde_json() -> Outcome {
     Ok(digest(&(text.len(), items.len(), ids, halves.to_bits(), names, again)))
 }
 
-/// Numbers, strings with every kind of character, booleans, nothing, arrays and objects.
+/// Builds a document of numbers, strings with all kinds of characters, booleans, null, arrays and objects.
 fn document() -> Result<String, std::fmt::Error> {
     let mut text = String::from(r#"{"items":["#);
     for (index, number) in numbers(7).enumerate() {
@@ -65,7 +65,7 @@ pub(crate) fn regex() -> Outcome {
     Ok(digest(&(found, swapped, words, kinds)))
 }
 
-/// Hashes a mebibyte, after the test vector of FIPS 180-4.
+/// Hashes the test vector of FIPS 180-4, and a mebibyte.
 pub(crate) fn sha2() -> Outcome {
     let abc = hex(&Sha256::digest(b"abc"));
     let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

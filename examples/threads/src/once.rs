@@ -17,7 +17,7 @@ pub(crate) fn once(_: &Settings) {
     let (once, cell, lazy) = (Once::new(), OnceLock::new(), LazyLock::new(&slow));
     in_threads(cpus() + 6, |_| {
         once.call_once(|| _ = slow());
-        assert!(once.is_completed(), "somebody did not wait");
+        assert!(once.is_completed(), "a thread did not wait");
         let first = *cell.get_or_init(&slow);
         assert_eq!(cell.get(), Some(&first), "the value has changed");
         assert_ne!(*lazy, first, "the same run gave two values");

@@ -1,14 +1,14 @@
-//! Each thread has the number of its own last error.
+//! Each thread has its own `errno`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hermit_abi::{EBADF, EINVAL};
 
 use super::calls;
-use super::raw_thread::{self, ANY, NORMAL};
+use super::raw_thread::{self, ANY_CPU, NORMAL_PRIORITY};
 use super::support::wait_until;
 
-/// What has been done so far. Waiting for it must not fail, not even in std, so nobody sleeps.
+/// Number of completed steps. Threads poll it, since a blocking call could change `errno`.
 static STEP: AtomicU32 = AtomicU32::new(0);
 
 fn wait_for(step: u32) {
@@ -18,7 +18,7 @@ fn wait_for(step: u32) {
 pub(crate) fn errno() {
     assert_eq!(calls::close(1_000_000), Err(EBADF));
     assert_eq!((calls::errno(), calls::errno_by_other_name()), (EBADF, EBADF));
-    let other = raw_thread::spawn(NORMAL, ANY, || {
+    let other = raw_thread::spawn(NORMAL_PRIORITY, ANY_CPU, || {
         assert_eq!(calls::errno(), 0, "a new thread has had no error");
         assert_eq!(calls::eventfd(u64::MAX, 0), Err(EINVAL));
         assert_eq!(calls::errno(), EINVAL);
@@ -31,6 +31,6 @@ pub(crate) fn errno() {
     assert_eq!(calls::close(-1), Err(EBADF));
     STEP.store(2, Ordering::Release);
     assert_eq!(calls::join(other.expect("no thread was started")), Ok(0));
-    // Success changes nothing.
+    // Success does not change `errno`.
     assert_eq!(calls::errno(), EBADF);
 }

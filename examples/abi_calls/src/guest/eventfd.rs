@@ -1,4 +1,4 @@
-//! Counters behind descriptors.
+//! Event counters (`eventfd`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,33 +8,33 @@ use hermit_abi::{
     O_NONBLOCK,
 };
 
-use super::calls::{self, Answer};
-use super::support::A_WHILE;
+use super::calls::{self, CallResult};
+use super::support::QUIET_TIME;
 
-/// The counter never gets larger.
+/// Maximum value of a counter.
 const MAX: u64 = u64::MAX - 1;
 
-/// A counter that is closed at the end.
+/// An eventfd, which is closed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Counter(pub(crate) i32);
+pub(crate) struct EventFd(pub(crate) i32);
 
-impl Counter {
+impl EventFd {
     pub(crate) fn new(value: u64, flags: i16) -> Self {
         Self(calls::eventfd(value, flags).expect("no counter"))
     }
 
-    pub(crate) fn read(&self) -> Answer<u64> {
+    pub(crate) fn read(&self) -> CallResult<u64> {
         let mut bytes = [0; 8];
         assert_eq!(calls::read(self.0, &mut bytes)?, 8);
         Ok(u64::from_le_bytes(bytes))
     }
 
-    pub(crate) fn write(&self, number: u64) -> Answer<usize> {
+    pub(crate) fn write(&self, number: u64) -> CallResult<usize> {
         calls::write(self.0, &number.to_le_bytes())
     }
 }
 
-impl Drop for Counter {
+impl Drop for EventFd {
     fn drop(&mut self) {
         assert_eq!(calls::close(self.0), Ok(0));
     }
@@ -43,14 +43,14 @@ impl Drop for Counter {
 pub(crate) fn eventfd() {
     values();
     sizes_and_flags();
-    waiting_can_be_switched_off();
-    a_reader_is_woken();
-    a_writer_is_woken();
-    hand_over();
+    nonblocking_mode();
+    blocked_reader_is_woken();
+    blocked_writer_is_woken();
+    alternate();
 }
 
 fn values() {
-    let counter = Counter::new(3, EFD_NONBLOCK);
+    let counter = EventFd::new(3, EFD_NONBLOCK);
     assert_eq!(counter.write(4), Ok(8));
     assert_eq!([counter.read(), counter.read()], [Ok(7), Err(EAGAIN)]);
     assert_eq!(counter.write(0), Ok(8));
@@ -60,28 +60,28 @@ fn values() {
     assert_eq!(counter.write(1), Err(EAGAIN));
     assert_eq!(counter.read(), Ok(MAX));
 
-    let semaphore = Counter::new(2, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    let semaphore = EventFd::new(2, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
     assert_eq!([(); 3].map(|()| semaphore.read()), [Ok(1), Ok(1), Err(EAGAIN)]);
 }
 
 fn sizes_and_flags() {
     assert_eq!(calls::eventfd(u64::MAX, 0), Err(EINVAL));
     assert_eq!(calls::eventfd(0, 2), Err(EINVAL));
-    let counter = Counter::new(1, 0);
+    let counter = EventFd::new(1, 0);
     assert_eq!(calls::read(counter.0, &mut [0; 7]), Err(EINVAL));
     assert_eq!(calls::write(counter.0, &[1; 7]), Err(EINVAL));
     let mut long = [0xff; 16];
     assert_eq!(calls::read(counter.0, &mut long), Ok(8));
     assert_eq!(long[..8], 1_u64.to_le_bytes());
 
-    let closed = Counter::new(0, 0).0;
+    let closed = EventFd::new(0, 0).0;
     assert_eq!(calls::read(closed, &mut long), Err(EBADF));
     assert_eq!(calls::write(closed, &long), Err(EBADF));
     assert_eq!(calls::fcntl(closed, F_GETFL, 0), Err(EBADF));
 }
 
-fn waiting_can_be_switched_off() {
-    let counter = Counter::new(0, 0);
+fn nonblocking_mode() {
+    let counter = EventFd::new(0, 0);
     let flags = || calls::fcntl(counter.0, F_GETFL, 0).expect("no flags") & O_NONBLOCK;
     assert_eq!(flags(), 0);
     assert_eq!(calls::fcntl(counter.0, F_SETFL, O_NONBLOCK), Ok(0));
@@ -90,8 +90,8 @@ fn waiting_can_be_switched_off() {
     assert_eq!(flags(), 0);
     assert_eq!(calls::ioctl(counter.0, FIONBIO, 1), Ok(0));
     assert_eq!((flags(), counter.read()), (O_NONBLOCK, Err(EAGAIN)));
-    // A second descriptor stands for the same counter.
-    let second = Counter(calls::dup(counter.0).expect("no second descriptor"));
+    // A duplicated descriptor refers to the same counter.
+    let second = EventFd(calls::dup(counter.0).expect("no second descriptor"));
     assert_eq!((second.write(5), counter.read()), (Ok(8), Ok(5)));
     assert_eq!(calls::ioctl(counter.0, FIONBIO, 0), Ok(0));
     assert_eq!(flags(), 0);
@@ -99,30 +99,30 @@ fn waiting_can_be_switched_off() {
     assert_eq!(calls::fcntl(counter.0, 1000, 0), Err(EINVAL));
 }
 
-fn a_reader_is_woken() {
-    let (counter, done) = (Counter::new(0, 0), AtomicBool::new(false));
+fn blocked_reader_is_woken() {
+    let (counter, done) = (EventFd::new(0, 0), AtomicBool::new(false));
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let number = counter.read();
             done.store(true, Ordering::SeqCst);
             number
         });
-        thread::sleep(A_WHILE);
+        thread::sleep(QUIET_TIME);
         assert!(!done.load(Ordering::SeqCst), "there was nothing to read");
         assert_eq!(counter.write(42), Ok(8));
         assert_eq!(reader.join().expect("the reader panicked"), Ok(42));
     });
 }
 
-fn a_writer_is_woken() {
-    let (counter, done) = (Counter::new(MAX, 0), AtomicBool::new(false));
+fn blocked_writer_is_woken() {
+    let (counter, done) = (EventFd::new(MAX, 0), AtomicBool::new(false));
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let written = counter.write(9);
             done.store(true, Ordering::SeqCst);
             written
         });
-        thread::sleep(A_WHILE);
+        thread::sleep(QUIET_TIME);
         assert!(!done.load(Ordering::SeqCst), "the counter was full");
         assert_eq!(counter.read(), Ok(MAX));
         assert_eq!(writer.join().expect("the writer panicked"), Ok(8));
@@ -130,9 +130,9 @@ fn a_writer_is_woken() {
     assert_eq!(counter.read(), Ok(9));
 }
 
-/// Two threads pass on a number many times.
-fn hand_over() {
-    let (there, back) = (Counter::new(0, 0), Counter::new(0, EFD_SEMAPHORE));
+/// Two threads alternate.
+fn alternate() {
+    let (there, back) = (EventFd::new(0, 0), EventFd::new(0, EFD_SEMAPHORE));
     thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1..=1000 {

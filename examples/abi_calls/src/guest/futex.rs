@@ -1,4 +1,4 @@
-//! Sleeping until a number changes.
+//! Futexes.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use hermit_abi::{CLOCK_MONOTONIC, EAGAIN, EINVAL, ETIMEDOUT, FUTEX_RELATIVE_TIMEOUT, timespec};
 
-use super::calls::{self, Answer};
-use super::support::{A_WHILE, takes, wait_until};
+use super::calls::{self, CallResult};
+use super::support::{QUIET_TIME, check_duration, wait_until};
 
 const WAITERS: usize = 5;
 
-const HAND_OVERS: u32 = 1000;
+const TURNS: u32 = 1000;
 
 pub(crate) fn futex() {
-    refusals();
+    invalid_calls();
     timeouts();
     wakes_are_counted();
-    hand_over();
+    alternate();
 }
 
-fn wait(futex: &AtomicU32, expected: u32) -> Answer {
+fn wait(futex: &AtomicU32, expected: u32) -> CallResult {
     calls::futex_wait(Some(futex), expected, None, 0)
 }
 
-fn refusals() {
+fn invalid_calls() {
     let futex = AtomicU32::new(7);
     assert_eq!(wait(&futex, 8), Err(EAGAIN));
     assert_eq!(calls::futex_wait(None, 7, None, 0), Err(EINVAL));
@@ -37,7 +37,7 @@ fn refusals() {
     }
     assert_eq!(calls::futex_wake(None, 1), Err(EINVAL));
     assert_eq!(calls::futex_wake(Some(&futex), -1), Err(EINVAL));
-    assert_eq!(calls::futex_wake(Some(&futex), i32::MAX), Ok(0), "nobody waits");
+    assert_eq!(calls::futex_wake(Some(&futex), i32::MAX), Ok(0), "no waiter");
     assert_eq!(calls::futex_wake(Some(&futex), 0), Ok(0));
 }
 
@@ -48,22 +48,22 @@ fn timeouts() {
             let timeout = calls::timespec(span);
             calls::futex_wait(Some(&futex), 7, Some(timeout), FUTEX_RELATIVE_TIMEOUT)
         };
-        assert_eq!(takes(span, "a relative wait", relative), Err(ETIMEDOUT));
+        assert_eq!(check_duration(span, "a relative wait", relative), Err(ETIMEDOUT));
         let absolute = || {
             let end = calls::timespec(calls::clock(CLOCK_MONOTONIC) + span);
             calls::futex_wait(Some(&futex), 7, Some(end), 0)
         };
-        assert_eq!(takes(span, "an absolute wait", absolute), Err(ETIMEDOUT));
+        assert_eq!(check_duration(span, "an absolute wait", absolute), Err(ETIMEDOUT));
     }
     let past = timespec { tv_sec: 0, tv_nsec: 1 };
     assert_eq!(calls::futex_wait(Some(&futex), 7, Some(past), 0), Err(ETIMEDOUT));
-    // Nobody is left in the queue.
+    // No waiter is left in the queue.
     assert_eq!(calls::futex_wake(Some(&futex), i32::MAX), Ok(0));
-    woken_before_the_time_is_up(timespec { tv_sec: i64::MAX, tv_nsec: 999_999_999 });
-    woken_before_the_time_is_up(timespec { tv_sec: 600, tv_nsec: 0 });
+    woken_before_timeout(timespec { tv_sec: i64::MAX, tv_nsec: 999_999_999 });
+    woken_before_timeout(timespec { tv_sec: 600, tv_nsec: 0 });
 }
 
-fn woken_before_the_time_is_up(timeout: timespec) {
+fn woken_before_timeout(timeout: timespec) {
     let futex = AtomicU32::new(7);
     let result = thread::scope(|scope| {
         let waiter =
@@ -74,7 +74,7 @@ fn woken_before_the_time_is_up(timeout: timespec) {
     assert_eq!(result, Ok(0));
 }
 
-/// A wake reaches as many as it says, and only those who wait for this address.
+/// `futex_wake` wakes as many waiters as it returns, and only those of this address.
 fn wakes_are_counted() {
     let (futex, other) = (AtomicU32::new(0), AtomicU32::new(0));
     let returned = AtomicUsize::new(0);
@@ -86,8 +86,8 @@ fn wakes_are_counted() {
             });
         }
         let first = wake(&futex, 2);
-        thread::sleep(A_WHILE);
-        assert_eq!(calls::futex_wake(Some(&other), i32::MAX), Ok(0), "nobody waits there");
+        thread::sleep(QUIET_TIME);
+        assert_eq!(calls::futex_wake(Some(&other), i32::MAX), Ok(0), "no waiter at this address");
         assert!(returned.load(Ordering::SeqCst) <= first, "more have returned than were woken");
         assert_eq!(first + wake(&futex, WAITERS - first), WAITERS);
         assert_eq!(calls::futex_wake(Some(&futex), i32::MAX), Ok(0), "all were woken");
@@ -95,7 +95,7 @@ fn wakes_are_counted() {
     assert_eq!(returned.into_inner(), WAITERS);
 }
 
-/// Wakes so many, who may still be about to wait.
+/// Wakes `wanted` waiters, which may still be about to wait.
 fn wake(futex: &AtomicU32, wanted: usize) -> usize {
     let woken = AtomicUsize::new(0);
     wait_until("waiters", || {
@@ -109,8 +109,8 @@ fn wake(futex: &AtomicU32, wanted: usize) -> usize {
     wanted
 }
 
-/// Two threads take turns.
-fn hand_over() {
+/// Two threads alternate.
+fn alternate() {
     let turn = AtomicU32::new(0);
     thread::scope(|scope| {
         scope.spawn(|| take_turns(&turn, 1));
@@ -120,7 +120,7 @@ fn hand_over() {
 }
 
 fn take_turns(turn: &AtomicU32, own: u32) {
-    for _ in 0..HAND_OVERS {
+    for _ in 0..TURNS {
         while turn.load(Ordering::SeqCst) != own {
             let result = wait(turn, 1 - own);
             assert!([Ok(0), Err(EAGAIN)].contains(&result), "{result:?}");

@@ -1,37 +1,38 @@
-//! The heap, called as std's allocator calls it, and much memory at a time.
+//! The heap, called as std's allocator calls it, and large allocations.
 
 use hermit_abi::ENOMEM;
 
 use super::memory::Block;
 
-/// The largest of the many blocks.
-const LARGEST: usize = 64 << 10;
+/// Maximum size of the blocks in bytes.
+const MAX_SIZE: usize = 64 << 10;
 
-/// The largest alignment.
-const LARGEST_ALIGNMENT: usize = 4096;
+/// Maximum alignment in bytes.
+const MAX_ALIGNMENT: usize = 4096;
 
-/// So many blocks are held at a time.
+/// Number of blocks held at a time.
 const HELD: usize = 64;
 
-/// The program needs so much at a time, on a machine of 2 GiB.
-const MUCH: usize = 850 << 20;
+/// An allocation that must succeed on a machine of 2 GiB, in bytes.
+const LARGE: usize = 850 << 20;
 
-/// Such a machine does not have so much.
-const TOO_MUCH: usize = 16 << 30;
+/// An allocation that must fail on such a machine, in bytes.
+const TOO_LARGE: usize = 16 << 30;
 
 pub(crate) fn heap() {
     sizes_and_alignments();
     growth();
     refusals();
-    much();
+    large_allocations();
 }
 
-/// Blocks of every kind keep what is in them, also while their neighbours come, change and go.
+/// Blocks of all sizes and alignments keep their contents while neighbours are allocated, resized and freed.
 fn sizes_and_alignments() {
-    let sizes = (1..=64).chain((65..4096).step_by(61)).chain((4095..=LARGEST).step_by(1951)).chain([LARGEST]);
+    let sizes =
+        (1..=64).chain((65..4096).step_by(61)).chain((4095..=MAX_SIZE).step_by(1951)).chain([MAX_SIZE]);
     let mut held: Vec<(usize, Block)> = Vec::new();
     for (index, size) in sizes.enumerate() {
-        for power in 0..=LARGEST_ALIGNMENT.ilog2() {
+        for power in 0..=MAX_ALIGNMENT.ilog2() {
             let seed = index + usize::try_from(power).expect("it is small");
             held.push((seed, new(size, 1 << power, seed)));
         }
@@ -54,14 +55,14 @@ fn new(size: usize, align: usize, seed: usize) -> Block {
     block
 }
 
-/// Frees every other block and makes the others larger or smaller.
+/// Frees every other block and resizes the others.
 fn change(held: &mut Vec<(usize, Block)>) {
     let mut index = 0;
     held.retain_mut(|(seed, block)| {
         index += 1;
         block.area.check(*seed);
         let old = block.area.size;
-        let size = [old * 2, old.div_ceil(2), old + 1][index % 3].min(2 * LARGEST);
+        let size = [old * 2, old.div_ceil(2), old + 1][index % 3].min(2 * MAX_SIZE);
         block.resize(size).expect("no memory");
         block.area.part(0, old.min(size)).check(*seed);
         block.area.fill(*seed);
@@ -88,7 +89,7 @@ fn growth() {
 
 fn refusals() {
     let mut block = new(5000, 8, 9);
-    for size in [TOO_MUCH, 1 << 46, isize::MAX.cast_unsigned() - 4095] {
+    for size in [TOO_LARGE, 1 << 46, isize::MAX.cast_unsigned() - 4095] {
         assert_eq!(Block::allocate(size, 8).err(), Some(ENOMEM));
         assert_eq!(Block::allocate_zeroed(size, 4096).err(), Some(ENOMEM));
         assert_eq!(block.resize(size), Err(ENOMEM));
@@ -96,13 +97,13 @@ fn refusals() {
     block.area.check(9);
 }
 
-fn much() {
-    assert!(Vec::<u8>::new().try_reserve_exact(TOO_MUCH).is_err(), "{TOO_MUCH} bytes were granted");
+fn large_allocations() {
+    assert!(Vec::<u8>::new().try_reserve_exact(TOO_LARGE).is_err(), "{TOO_LARGE} bytes were granted");
     for seed in 0..3 {
         let mut bytes = Vec::<u8>::new();
-        bytes.try_reserve_exact(MUCH).expect("850 MiB were refused");
-        for place in bytes.spare_capacity_mut().iter_mut().step_by(1 << 20) {
-            place.write(seed);
+        bytes.try_reserve_exact(LARGE).expect("850 MiB were refused");
+        for byte in bytes.spare_capacity_mut().iter_mut().step_by(1 << 20) {
+            byte.write(seed);
         }
     }
 }

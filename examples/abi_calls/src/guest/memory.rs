@@ -1,21 +1,21 @@
-//! Memory from the kernel, in pages and from the heap, with patterns to see whether it is kept.
+//! Memory from `mmap` and from the heap, with patterns that detect changes.
 
-#![expect(unsafe_code, reason = "memory from the kernel is known by its address alone")]
+#![expect(unsafe_code, reason = "raw memory is accessed by address")]
 
 use std::ptr;
 
 use hermit_abi::ENOMEM;
 
-use super::calls::{self, Answer, answer};
+use super::calls::{self, CallResult, call_result};
 
-/// The size of a page.
+/// Size of a page in bytes.
 pub(crate) const PAGE: usize = 4096;
 
 pub(crate) fn page_size() {
     assert_eq!(usize::try_from(calls::page_size()), Ok(PAGE));
 }
 
-/// Bytes at an address. Each access is checked by the processor: one that is forbidden ends the program.
+/// A range of memory. Each access is checked by the page tables: a forbidden one ends the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) start: usize,
@@ -27,7 +27,7 @@ impl Area {
         ptr::with_exposed_provenance_mut(self.start)
     }
 
-    /// A part of it.
+    /// A part of the area.
     pub(crate) fn part(self, offset: usize, size: usize) -> Self {
         assert!(offset + size <= self.size, "there is no part of {size} bytes at {offset} in {self:x?}");
         Self { start: self.start + offset, size }
@@ -35,23 +35,23 @@ impl Area {
 
     fn get(self, offset: usize) -> u8 {
         assert!(offset < self.size, "{offset} is not in {self:x?}");
-        // SAFETY: it is in the area, of which nobody holds a reference.
+        // SAFETY: the offset is inside the area (checked); areas are accessed by volatile accesses only, never by reference.
         unsafe { self.pointer().wrapping_add(offset).read_volatile() }
     }
 
     /// Writes a byte.
     pub(crate) fn set(self, offset: usize, value: u8) {
         assert!(offset < self.size, "{offset} is not in {self:x?}");
-        // SAFETY: it is in the area, of which nobody holds a reference.
+        // SAFETY: the offset is inside the area (checked); areas are accessed by volatile accesses only, never by reference.
         unsafe { self.pointer().wrapping_add(offset).write_volatile(value) };
     }
 
-    /// Fills it with a pattern, another for every seed.
+    /// Fills the area with a pattern that depends on the seed.
     pub(crate) fn fill(self, seed: usize) {
         (0..self.size).for_each(|offset| self.set(offset, pattern(seed, offset)));
     }
 
-    /// Fails unless the pattern is there.
+    /// Checks the pattern.
     pub(crate) fn check(self, seed: usize) {
         for offset in 0..self.size {
             let (found, expected) = (self.get(offset), pattern(seed, offset));
@@ -59,46 +59,47 @@ impl Area {
         }
     }
 
-    /// Fails unless all is zero.
+    /// Checks that all bytes are zero.
     pub(crate) fn check_zero(self) {
         let other = (0..self.size).find(|&offset| self.get(offset) != 0);
         assert_eq!(other, None, "a byte of {self:x?} is not zero");
     }
 
-    /// Calls it as a function that returns a number.
+    /// Calls the area as a function that returns a number.
     pub(crate) fn call(self) -> u32 {
-        // SAFETY: the caller has written a function there, as the C ABI wants it; else the program ends.
+        // SAFETY: the only caller has written a function of the C ABI there and made the area executable; otherwise
+        // the call faults.
         let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(self.pointer()) };
         function()
     }
 }
 
-/// The byte at an offset: neighbours differ, and so do the same offsets of pages.
+/// The pattern's byte at an offset: neighbours differ, and so do equal offsets of different pages.
 fn pattern(seed: usize, offset: usize) -> u8 {
     (offset ^ (offset >> 8) ^ (offset >> 16) ^ seed.wrapping_mul(0x9d)).to_le_bytes()[0]
 }
 
 /// Maps pages.
-pub(crate) fn map(size: usize, protection: u32) -> Answer<Area> {
+pub(crate) fn map(size: usize, protection: u32) -> CallResult<Area> {
     let mut start = ptr::null_mut();
-    // SAFETY: nothing is passed but a place for the result.
-    answer(unsafe { hermit_abi::mmap(size, protection, &mut start) })?;
+    // SAFETY: `start` is writable; the call has no other pointer.
+    call_result(unsafe { hermit_abi::mmap(size, protection, &mut start) })?;
     Ok(Area { start: start.expose_provenance(), size })
 }
 
-/// Takes pages away; who uses them then ends the program.
-pub(crate) fn unmap(area: Area) -> Answer {
-    // SAFETY: areas hold no references; and no program uses memory that it did not map.
-    answer(unsafe { hermit_abi::munmap(area.pointer(), area.size) })
+/// Unmaps pages; later accesses fault.
+pub(crate) fn unmap(area: Area) -> CallResult {
+    // SAFETY: no references to areas exist, and the kernel refuses ranges that were not mapped by `mmap`.
+    call_result(unsafe { hermit_abi::munmap(area.pointer(), area.size) })
 }
 
-/// Changes what may be done with pages.
-pub(crate) fn protect(area: Area, protection: u32) -> Answer {
-    // SAFETY: areas hold no references, and each access is checked by the processor.
-    answer(unsafe { hermit_abi::mprotect(area.pointer(), area.size, protection) })
+/// Changes the protection of pages.
+pub(crate) fn protect(area: Area, protection: u32) -> CallResult {
+    // SAFETY: no references to areas exist, and a forbidden access faults.
+    call_result(unsafe { hermit_abi::mprotect(area.pointer(), area.size, protection) })
 }
 
-/// A block of the heap.
+/// A heap block.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) area: Area,
@@ -106,24 +107,24 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn new(start: *mut u8, size: usize, align: usize) -> Answer<Self> {
+    fn new(start: *mut u8, size: usize, align: usize) -> CallResult<Self> {
         assert!(start.addr().is_multiple_of(align), "{start:?} is not a multiple of {align}");
         let area = Area { start: start.expose_provenance(), size };
         if start.is_null() { Err(ENOMEM) } else { Ok(Self { area, align }) }
     }
 
-    pub(crate) fn allocate(size: usize, align: usize) -> Answer<Self> {
-        // SAFETY: all sizes here are positive, and alignments are powers of two.
+    pub(crate) fn allocate(size: usize, align: usize) -> CallResult<Self> {
+        // SAFETY: all callers pass sizes above 0 and alignments that are powers of two.
         Self::new(unsafe { hermit_abi::malloc(size, align) }, size, align)
     }
 
-    pub(crate) fn allocate_zeroed(size: usize, align: usize) -> Answer<Self> {
-        // SAFETY: as above.
+    pub(crate) fn allocate_zeroed(size: usize, align: usize) -> CallResult<Self> {
+        // SAFETY: all callers pass sizes above 0 and alignments that are powers of two.
         Self::new(unsafe { hermit_abi::alloc_zeroed(size, align) }, size, align)
     }
 
-    /// Changes the size; an error leaves all as it is.
-    pub(crate) fn resize(&mut self, size: usize) -> Answer<()> {
+    /// Resizes the block; an error leaves it unchanged.
+    pub(crate) fn resize(&mut self, size: usize) -> CallResult<()> {
         let Area { size: old, .. } = self.area;
         // SAFETY: the block was allocated with this size and alignment, and the new size is positive.
         let start = unsafe { hermit_abi::realloc(self.area.pointer(), old, self.align, size) };

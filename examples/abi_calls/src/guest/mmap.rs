@@ -1,29 +1,29 @@
-//! Memory in whole pages.
+//! Mapping memory in pages.
 
 use hermit_abi::{EACCES, EINVAL, ENOMEM, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
 
-use super::calls::Answer;
+use super::calls::CallResult;
 use super::memory::{Area, PAGE, map, protect, unmap};
 
 const WRITABLE: u32 = PROT_READ | PROT_WRITE;
 
-/// A page of the larger kind.
-const LARGE: usize = 2 << 20;
+/// Size of a large page in bytes.
+const LARGE_PAGE: usize = 2 << 20;
 
-/// How often memory is mapped and unmapped.
+/// Number of times that memory is mapped and unmapped.
 const ROUNDS: usize = 1000;
 
-/// The largest mapping is measured in such steps.
+/// Granularity of the largest mapping, in bytes.
 const STEP: usize = 64 << 10;
 
-/// More steps than there is memory for on a machine of these tests.
-const MANY_STEPS: usize = 1 << 20;
+/// Upper limit of the search in steps: more memory than a test machine has.
+const MAX_STEPS: usize = 1 << 20;
 
 pub(crate) fn mmap() {
-    [1, PAGE, PAGE + 1, LARGE, (5 << 20) + 12_345].into_iter().for_each(life);
+    [1, PAGE, PAGE + 1, LARGE_PAGE, (5 << 20) + 12_345].into_iter().for_each(life);
     parts(8 * PAGE, 2 * PAGE, 2 * PAGE);
-    parts(3 * LARGE, LARGE + 5 * PAGE, PAGE);
-    parts(3 * LARGE, LARGE, LARGE);
+    parts(3 * LARGE_PAGE, LARGE_PAGE + 5 * PAGE, PAGE);
+    parts(3 * LARGE_PAGE, LARGE_PAGE, LARGE_PAGE);
     code();
     bad_ranges();
     bad_bits();
@@ -31,13 +31,13 @@ pub(crate) fn mmap() {
     no_leak();
 }
 
-/// All that can be done with a mapping, from its start to its end.
+/// Maps, uses, protects and unmaps memory.
 fn life(size: usize) {
     for seed in 0..2 {
         let area = map(size, WRITABLE).expect("no memory");
         assert!(area.start.is_multiple_of(PAGE), "{area:x?} is not at a page");
         let whole = Area { size: size.next_multiple_of(PAGE), ..area };
-        // Also after it was used before.
+        // Also if the memory was used before.
         whole.check_zero();
         whole.fill(seed);
         assert_eq!(protect(area, PROT_READ), Ok(0));
@@ -56,7 +56,7 @@ fn life(size: usize) {
     assert_eq!(unmap(hidden), Ok(0));
 }
 
-/// A part of a mapping is protected, and then taken away: the rest stays.
+/// A part of a mapping is protected and unmapped: the rest stays unchanged.
 fn parts(size: usize, offset: usize, part: usize) {
     let all = map(size, WRITABLE).expect("no memory");
     let (before, hole) = (all.part(0, offset), all.part(offset, part));
@@ -82,7 +82,7 @@ fn parts(size: usize, offset: usize, part: usize) {
     assert_eq!(unmap(all), Err(EINVAL));
 }
 
-/// Instructions can be written and then executed, but not both at once.
+/// Instructions can be written and then executed, but memory is never writable and executable at once.
 fn code() {
     /// `mov eax, 42; ret`
     const FORTY_TWO: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3];
@@ -135,11 +135,11 @@ fn bad_bits() {
     assert_eq!(unmap(area), Ok(0));
 }
 
-fn refusal(result: Answer<Area>) -> i32 {
+fn refusal(result: CallResult<Area>) -> i32 {
     result.expect_err("it was mapped")
 }
 
-/// Being refused does no harm.
+/// A failed mapping has no side effects.
 fn too_much() {
     assert_eq!(refusal(map(0, WRITABLE)), EINVAL);
     for size in [100 << 30, 1 << 42, 1 << 46, 1 << 63, usize::MAX - PAGE, usize::MAX] {
@@ -149,7 +149,7 @@ fn too_much() {
 }
 
 fn no_leak() {
-    // What the first ones cost besides their own size, the others need not pay.
+    // The first mappings also cost page tables, which later ones reuse.
     largest();
     let before = largest();
     for round in 0..ROUNDS {
@@ -168,21 +168,21 @@ fn no_leak() {
     println!("the largest mapping has {} KiB", after * (STEP >> 10));
 }
 
-/// How many steps can be mapped at a time.
+/// Number of steps of the largest possible mapping, by binary search.
 fn largest() -> usize {
-    let (mut most, mut too_many) = (0, MANY_STEPS);
-    while most + 1 < too_many {
-        let middle = usize::midpoint(most, too_many);
+    let (mut largest, mut too_large) = (0, MAX_STEPS);
+    while largest + 1 < too_large {
+        let middle = usize::midpoint(largest, too_large);
         match map(middle * STEP, WRITABLE) {
             Ok(area) => {
                 assert_eq!(unmap(area), Ok(0));
-                most = middle;
+                largest = middle;
             }
             Err(error) => {
                 assert_eq!(error, ENOMEM);
-                too_many = middle;
+                too_large = middle;
             }
         }
     }
-    most
+    largest
 }

@@ -1,4 +1,4 @@
-//! The checks by name. A check is an assertion: whichever thread it fails in, the program ends at once.
+//! The checks, by name. A check is an assertion: the program exits as soon as one fails, in whatever thread.
 
 mod block;
 mod calls;
@@ -25,10 +25,10 @@ use hermit_sys as _;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Something to check by name.
+/// A check.
 type Check = fn();
 
-/// Every check by name.
+/// All checks, by name.
 const CHECKS: [(&str, Check); 13] = [
     ("block", block::block),
     ("errno", errno::errno),
@@ -45,7 +45,7 @@ const CHECKS: [(&str, Check); 13] = [
     ("spawn", spawn::spawn),
 ];
 
-/// Does the check that the argument names.
+/// Runs the check that the argument names.
 pub(crate) fn main() -> ExitCode {
     let name = env::args().nth(1).unwrap_or_default();
     let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use hermit_abi::{EAGAIN, EINVAL, ENOSYS, EOVERFLOW, ETIMEDOUT, timespec};
 
 use super::calls::{self, Semaphore};
-use super::support::{A_WHILE, takes};
+use super::support::{QUIET_TIME, check_duration};
 
 const WAITERS: usize = 8;
 
-/// How often each of several threads takes and gives.
+/// Number of times that each thread acquires and releases the semaphore.
 const ROUNDS: usize = 500;
 
 pub(crate) fn semaphores() {
@@ -43,30 +43,30 @@ fn timeouts() {
     }
     for span in [1, 20].map(Duration::from_millis) {
         let wait = || semaphore.wait(Some(calls::timespec(calls::wall_clock() + span)));
-        assert_eq!(takes(span, "a wait for a semaphore", wait), Err(ETIMEDOUT));
+        assert_eq!(check_duration(span, "a wait for a semaphore", wait), Err(ETIMEDOUT));
     }
     assert_eq!(semaphore.wait(Some(timespec { tv_sec: 0, tv_nsec: 1_000_000_000 })), Err(EINVAL));
     assert_eq!(semaphore.wait(Some(timespec { tv_sec: -1, tv_nsec: 0 })), Err(EINVAL));
-    // What is there can be taken, late as it may be.
+    // An available semaphore is acquired even after the deadline.
     assert_eq!(semaphore.post(), Ok(0));
     assert_eq!(semaphore.wait(Some(calls::timespec(Duration::ZERO))), Ok(0));
 }
 
-/// Each post lets one waiter go on, and no more.
+/// Each post wakes one waiter, and no more.
 fn waiters() {
     let (semaphore, passed) = (Semaphore::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for index in 0..WAITERS {
             let late = Some(calls::timespec(calls::wall_clock() + Duration::from_secs(600)));
-            let until = late.filter(|_| index % 2 == 0);
+            let deadline = late.filter(|_| index % 2 == 0);
             let (semaphore, passed) = (&semaphore, &passed);
             scope.spawn(move || {
-                assert_eq!(semaphore.wait(until), Ok(0));
+                assert_eq!(semaphore.wait(deadline), Ok(0));
                 passed.fetch_add(1, Ordering::SeqCst);
             });
         }
         for posted in 0..WAITERS {
-            thread::sleep(A_WHILE / 4);
+            thread::sleep(QUIET_TIME / 4);
             assert!(passed.load(Ordering::SeqCst) <= posted, "more passed than {posted} posts allow");
             assert_eq!(semaphore.post(), Ok(0));
         }
@@ -74,7 +74,7 @@ fn waiters() {
     assert_eq!((passed.into_inner(), semaphore.try_wait()), (WAITERS, Err(EAGAIN)));
 }
 
-/// A semaphore of two lets two threads in, and never three.
+/// A semaphore of 2 admits two threads, never three.
 fn exclusion() {
     let (semaphore, inside) = (Semaphore::new(2), AtomicUsize::new(0));
     thread::scope(|scope| {

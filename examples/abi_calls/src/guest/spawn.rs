@@ -1,18 +1,18 @@
-//! Starting threads as std does not.
+//! Starting threads with priorities and CPUs, which std does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use hermit_abi::{EDEADLK, EINVAL, ENOMEM};
 
-use super::calls::{self, Answer};
-use super::raw_thread::{self, ANY, NORMAL, cpu};
+use super::calls::{self, CallResult};
+use super::raw_thread::{self, ANY_CPU, NORMAL_PRIORITY, cpu};
 use super::support::wait_until;
 
-const HIGHEST: u8 = 30;
+const MAX_PRIORITY: u8 = 30;
 
-/// How often a thread looks where it is.
-const LOOKS: usize = 400;
+/// Number of times that a thread checks its CPU.
+const CPU_CHECKS: usize = 400;
 
 pub(crate) fn spawn() {
     priorities();
@@ -22,8 +22,8 @@ pub(crate) fn spawn() {
     joins();
 }
 
-/// Starts a thread by either function.
-fn start(second: bool, priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> Answer<u32> {
+/// Starts a thread with `spawn` or `spawn2`.
+fn start(second: bool, priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> CallResult<u32> {
     if second {
         raw_thread::spawn2(priority, 1 << 18, core, work)
     } else {
@@ -32,11 +32,11 @@ fn start(second: bool, priority: u8, core: isize, work: impl FnOnce() + Send + '
 }
 
 fn priorities() {
-    assert_eq!(calls::priority(), NORMAL, "the main thread's priority");
-    for priority in 0..=HIGHEST {
+    assert_eq!(calls::priority(), NORMAL_PRIORITY, "the main thread's priority");
+    for priority in 0..=MAX_PRIORITY {
         for second in [false, true] {
             let work = move || assert_eq!(calls::priority(), priority);
-            let thread = start(second, priority, ANY, work).expect("no thread was started");
+            let thread = start(second, priority, ANY_CPU, work).expect("no thread was started");
             assert_eq!(calls::join(thread), Ok(0));
         }
     }
@@ -44,37 +44,37 @@ fn priorities() {
 
 fn priorities_change() {
     static WANTED: AtomicU32 = AtomicU32::new(7);
-    let thread = raw_thread::spawn(7, ANY, || {
-        for priority in [7, 0, HIGHEST] {
+    let thread = raw_thread::spawn(7, ANY_CPU, || {
+        for priority in [7, 0, MAX_PRIORITY] {
             wait_until("a priority", || WANTED.load(Ordering::SeqCst) == priority.into());
             assert_eq!(calls::priority(), priority);
             WANTED.store(u32::MAX, Ordering::SeqCst);
-            // Else a busy thread of high priority would keep others from changing it.
-            while WANTED.load(Ordering::SeqCst) == u32::MAX && priority != HIGHEST {
+            // A busy thread of high priority would keep the main thread from changing it.
+            while WANTED.load(Ordering::SeqCst) == u32::MAX && priority != MAX_PRIORITY {
                 calls::usleep(1000);
             }
         }
     });
     let thread = thread.expect("no thread was started");
-    for priority in [0, HIGHEST] {
+    for priority in [0, MAX_PRIORITY] {
         wait_until("a thread that looks at its priority", || WANTED.load(Ordering::SeqCst) == u32::MAX);
         calls::set_priority(thread, priority);
         WANTED.store(priority.into(), Ordering::SeqCst);
     }
     assert_eq!(calls::join(thread), Ok(0));
-    // Nobody is there any more.
+    // These threads do not exist any more.
     calls::set_priority(thread, 3);
     calls::set_priority(u32::MAX, 3);
-    assert_eq!(calls::priority(), NORMAL);
+    assert_eq!(calls::priority(), NORMAL_PRIORITY);
 }
 
-/// A thread stays on the CPU that was asked for, however busy that is.
+/// A thread stays on its requested CPU, however busy that is.
 fn cpus() {
     static DONE: AtomicBool = AtomicBool::new(false);
     let busy: Vec<_> = (0..=calls::cpus())
         .map(|_| {
             let work = || wait_until("the others", || DONE.load(Ordering::SeqCst));
-            raw_thread::spawn(NORMAL, ANY, work).expect("no thread was started")
+            raw_thread::spawn(NORMAL_PRIORITY, ANY_CPU, work).expect("no thread was started")
         })
         .collect();
     let mut seen = Vec::new();
@@ -83,7 +83,9 @@ fn cpus() {
         for second in [false, true] {
             let found = found.clone();
             let core = isize::try_from(number).expect("there are few CPUs");
-            let thread = start(second, NORMAL, core, move || found.store(stay(), Ordering::SeqCst));
+            let thread = start(second, NORMAL_PRIORITY, core, move || {
+                found.store(check_stays_on_cpu(), Ordering::SeqCst)
+            });
             assert_eq!(calls::join(thread.expect("no thread was started")), Ok(0));
         }
         let own = found.load(Ordering::SeqCst);
@@ -94,11 +96,11 @@ fn cpus() {
     busy.into_iter().for_each(|thread| assert_eq!(calls::join(thread), Ok(0)));
 }
 
-/// Does all that could move a thread to another CPU; returns the one on which it stays.
-fn stay() -> u64 {
+/// Sleeps and yields; returns the CPU, which must not change.
+fn check_stays_on_cpu() -> u64 {
     let here = cpu();
-    for look in 0..LOOKS {
-        if look % 10 == 0 {
+    for check in 0..CPU_CHECKS {
+        if check % 10 == 0 {
             calls::usleep(200);
         } else {
             calls::yield_now();
@@ -108,35 +110,40 @@ fn stay() -> u64 {
     here
 }
 
-fn never() {
+fn must_not_run() {
     panic!("this was not to be started");
 }
 
 fn refusals() {
     let beyond = isize::try_from(calls::cpus()).expect("there are few CPUs");
     for second in [false, true] {
-        for priority in [HIGHEST + 1, u8::MAX] {
-            assert_eq!(start(second, priority, ANY, never), Err(EINVAL), "priority {priority}");
+        for priority in [MAX_PRIORITY + 1, u8::MAX] {
+            assert_eq!(start(second, priority, ANY_CPU, must_not_run), Err(EINVAL), "priority {priority}");
         }
         for core in [beyond, 64, -2, isize::MAX, isize::MIN, 1 << 32] {
-            assert_eq!(start(second, NORMAL, core, never), Err(EINVAL), "CPU {core}");
+            assert_eq!(start(second, NORMAL_PRIORITY, core, must_not_run), Err(EINVAL), "CPU {core}");
         }
     }
     for size in [1 << 40, 1 << 46, isize::MAX.cast_unsigned(), usize::MAX - 4096, usize::MAX] {
-        assert_eq!(raw_thread::spawn2(NORMAL, size, ANY, never), Err(ENOMEM), "a stack of {size:#x}");
+        assert_eq!(
+            raw_thread::spawn2(NORMAL_PRIORITY, size, ANY_CPU, must_not_run),
+            Err(ENOMEM),
+            "a stack of {size:#x}"
+        );
     }
 }
 
 fn joins() {
-    for nobody in [0, 0xfff0, 0x7fff_ffff, u32::MAX] {
-        assert_eq!(calls::join(nobody), Err(EINVAL), "thread {nobody:#x}");
+    for thread in [0, 0xfff0, 0x7fff_ffff, u32::MAX] {
+        assert_eq!(calls::join(thread), Err(EINVAL), "thread {thread:#x}");
     }
-    nobody_waits_for_itself();
-    let thread = raw_thread::spawn(NORMAL, ANY, || calls::usleep(10_000)).expect("no thread was started");
-    // All who wait go on.
+    joining_itself_is_a_deadlock();
+    let thread =
+        raw_thread::spawn(NORMAL_PRIORITY, ANY_CPU, || calls::usleep(10_000)).expect("no thread was started");
+    // All threads that join it continue.
     let others = [(); 3].map(|()| {
         let join = move || assert_eq!(calls::join(thread), Ok(0));
-        raw_thread::spawn(NORMAL, ANY, join).expect("no thread was started")
+        raw_thread::spawn(NORMAL_PRIORITY, ANY_CPU, join).expect("no thread was started")
     });
     assert_eq!(calls::join(thread), Ok(0));
     for other in others {
@@ -145,9 +152,9 @@ fn joins() {
     assert_eq!([calls::join(thread), calls::join(thread)], [Ok(0), Ok(0)], "it has ended");
 }
 
-fn nobody_waits_for_itself() {
+fn joining_itself_is_a_deadlock() {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let thread = raw_thread::spawn(NORMAL, ANY, || {
+    let thread = raw_thread::spawn(NORMAL_PRIORITY, ANY_CPU, || {
         wait_until("the own number", || NUMBER.load(Ordering::SeqCst) != 0);
         assert_eq!(calls::join(NUMBER.load(Ordering::SeqCst)), Err(EDEADLK));
     });

@@ -1,6 +1,6 @@
-//! What it takes to hand over to another thread and to get back.
+//! Round trips between two threads.
 //!
-//! A round trip is two switches, whatever the scheduler does: each thread waits until it is its turn.
+//! A round trip is two thread switches, whatever the scheduler does: each thread waits for its turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -10,44 +10,44 @@ use std::thread;
 use crate::Outcome;
 use crate::counter::time;
 
-/// Round trips of a round.
+/// Number of round trips per round.
 const COUNT: u64 = 5_000;
 
-/// Whose turn it is.
+/// The thread whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    Ours,
-    Theirs,
-    /// It is over.
-    Nobodys,
+    Main,
+    Partner,
+    /// Neither thread's: the measurement is complete.
+    Finished,
 }
 
-/// Yielding until the other one had its turn.
+/// Yields until the partner has had its turn.
 pub(crate) fn yields() -> Outcome {
-    let (theirs, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (is_partners_turn, is_finished) = (AtomicBool::new(false), AtomicBool::new(false));
     let partner = || {
-        while !over.load(Ordering::Relaxed) {
-            if theirs.load(Ordering::Acquire) {
-                theirs.store(false, Ordering::Release);
+        while !is_finished.load(Ordering::Relaxed) {
+            if is_partners_turn.load(Ordering::Acquire) {
+                is_partners_turn.store(false, Ordering::Release);
             }
             thread::yield_now();
         }
     };
-    beside(partner, || {
+    with_partner(partner, || {
         let ticks = time(COUNT, || {
-            theirs.store(true, Ordering::Release);
-            while theirs.load(Ordering::Acquire) {
+            is_partners_turn.store(true, Ordering::Release);
+            while is_partners_turn.load(Ordering::Acquire) {
                 thread::yield_now();
             }
         });
-        over.store(true, Ordering::Relaxed);
+        is_finished.store(true, Ordering::Relaxed);
         ticks
     })
 }
 
-/// Waiting on a condition variable until the other one notifies.
+/// Waits on a condition variable until the partner notifies.
 pub(crate) fn condvar() -> Outcome {
-    let (turn, changed) = (Mutex::new(Turn::Ours), Condvar::new());
+    let (turn, changed) = (Mutex::new(Turn::Main), Condvar::new());
     let set = |new| {
         *turn.lock().unwrap_or_else(PoisonError::into_inner) = new;
         changed.notify_one();
@@ -57,27 +57,27 @@ pub(crate) fn condvar() -> Outcome {
         *changed.wait_while(guard, |turn| *turn == old).unwrap_or_else(PoisonError::into_inner)
     };
     let partner = || {
-        while wait_while(Turn::Ours) == Turn::Theirs {
-            set(Turn::Ours);
+        while wait_while(Turn::Main) == Turn::Partner {
+            set(Turn::Main);
         }
     };
-    beside(partner, || {
+    with_partner(partner, || {
         let ticks = time(COUNT, || {
-            set(Turn::Theirs);
-            wait_while(Turn::Theirs);
+            set(Turn::Partner);
+            wait_while(Turn::Partner);
         });
-        set(Turn::Nobodys);
+        set(Turn::Finished);
         ticks
     })
 }
 
-/// A message there and one back.
+/// Sends a message and receives one.
 pub(crate) fn mpsc() -> Outcome {
     let (to_partner, from_us) = mpsc::channel::<u64>();
     let (to_us, from_partner) = mpsc::channel::<u64>();
-    // It ends when the channel to it is closed.
+    // The partner ends when the channel to it is closed.
     let partner = move || from_us.into_iter().try_for_each(|number| to_us.send(number)).unwrap_or_default();
-    beside(partner, move || {
+    with_partner(partner, move || {
         let mut number = 0;
         time(COUNT, || {
             number += 1;
@@ -87,10 +87,10 @@ pub(crate) fn mpsc() -> Outcome {
     })
 }
 
-/// Runs `ours` here while `partner` runs in another thread.
-fn beside(partner: impl FnOnce() + Send, ours: impl FnOnce() -> f64) -> Outcome {
+/// Runs `measure` in this thread while `partner` runs in another one.
+fn with_partner(partner: impl FnOnce() + Send, measure: impl FnOnce() -> f64) -> Outcome {
     thread::scope(|scope| {
         thread::Builder::new().spawn_scoped(scope, partner).map_err(|error| error.to_string())?;
-        Ok(ours())
+        Ok(measure())
     })
 }

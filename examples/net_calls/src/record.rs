@@ -1,18 +1,18 @@
-//! What a row has seen, in a normal form: no number in it that another run or another machine would have otherwise.
+//! The record of a row's behaviour, in a normal form: nothing in it differs between runs or machines.
 
 use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What was seen, in order.
+/// A record of observations, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Record {
     text: String,
 }
 
-impl Notes {
-    /// Notes one thing.
+impl Record {
+    /// Records an observation.
     pub(crate) fn add(&mut self, what: &str, value: impl Show) {
         if !self.text.is_empty() {
             self.text.push_str(", ");
@@ -22,7 +22,7 @@ impl Notes {
         self.text.push_str(&value.show());
     }
 
-    /// All that was noted, and why there is no more, if so.
+    /// Returns the record, with the error that stopped the row, if any.
     pub(crate) fn finish(mut self, outcome: io::Result<()>) -> String {
         if let Err(error) = outcome {
             self.add("stopped", Err::<(), _>(error));
@@ -31,9 +31,9 @@ impl Notes {
     }
 }
 
-/// What can be noted.
+/// A value that can be recorded.
 pub(crate) trait Show {
-    /// The normal form.
+    /// Returns the normal form.
     fn show(&self) -> String;
 }
 
@@ -46,7 +46,7 @@ impl<T: Show> Show for io::Result<T> {
     }
 }
 
-/// The kind, by which programs decide, and the number, or the text if the error is std's own.
+/// An error is recorded by its kind, which programs match on, and its number, or its text if it is std's own.
 impl Show for io::Error {
     fn show(&self) -> String {
         let kind = self.kind();
@@ -88,7 +88,7 @@ impl Show for String {
     }
 }
 
-/// Bytes are text here; nothing at all is the end of a stream.
+/// Bytes are recorded as text; no bytes are the end of a stream.
 impl Show for Vec<u8> {
     fn show(&self) -> String {
         format!("\"{}\"", self.escape_ascii())
@@ -101,14 +101,14 @@ impl Show for Duration {
     }
 }
 
-/// An address without its port, unless that is 0.
+/// An address is recorded without its port, unless that is 0.
 impl Show for SocketAddr {
     fn show(&self) -> String {
         let mut text = self.ip().to_string();
         if let Self::V6(address) = self
             && address.scope_id() != 0
         {
-            // It goes into memory, which does not fail.
+            // Formatting into a string does not fail.
             let _: Result<(), _> = write!(text, "%{}", address.scope_id());
         }
         text.push_str(if self.port() == 0 { ":0" } else { ":PORT" });
@@ -116,7 +116,7 @@ impl Show for SocketAddr {
     }
 }
 
-/// What is shown as it is written.
+/// Numbers are recorded as they are displayed.
 macro_rules! show_numbers {
     ($($number:ty),*) => {
         $(impl Show for $number {
@@ -135,7 +135,7 @@ impl<T: Show, U: Show> Show for (T, U) {
     }
 }
 
-/// The names of the errors that sockets have; the numbers are the same on Linux and on our kernel.
+/// Names of the errors of sockets; their numbers are the same on Linux and on this kernel.
 fn errno(number: i32) -> String {
     let name = match number {
         1 => "EPERM",
@@ -185,18 +185,18 @@ mod tests {
     use std::io;
     use std::net::SocketAddr;
 
-    use super::{Notes, Show};
+    use super::{Record, Show};
 
     #[test]
-    fn notes_say_what_stopped_them() {
-        let mut notes = Notes::default();
-        notes.add("read", Ok::<_, io::Error>(b"a\n".to_vec()));
-        let text = notes.finish(Err(io::Error::from_raw_os_error(111)));
+    fn record_ends_with_error() {
+        let mut record = Record::default();
+        record.add("read", Ok::<_, io::Error>(b"a\n".to_vec()));
+        let text = record.finish(Err(io::Error::from_raw_os_error(111)));
         assert_eq!(text, r#"read="a\n", stopped=ConnectionRefused(ECONNREFUSED)"#);
     }
 
     #[test]
-    fn ports_do_not_show() {
+    fn ports_are_omitted() {
         let show = |text: &str| text.parse::<SocketAddr>().unwrap().show();
         assert_eq!(show("127.0.0.1:1234"), "127.0.0.1:PORT");
         assert_eq!(show("[::1%3]:0"), "::1%3:0");
