@@ -13,7 +13,7 @@ use crate::counter::time;
 /// Number of round trips per round.
 const COUNT: u64 = 5_000;
 
-/// The thread whose turn it is.
+/// The thread that runs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Main,

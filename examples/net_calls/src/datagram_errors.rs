@@ -33,7 +33,7 @@ fn refused_socket(ip: Ip) -> io::Result<UdpSocket> {
     // The timeout ends the row if the ICMP error is lost.
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     socket.connect(ip.silent_datagram_address()?)?;
-    socket.send(b"anybody?")?;
+    socket.send(b"datagram")?;
     settle();
     Ok(socket)
 }
@@ -53,7 +53,7 @@ fn refused_wakes(record: &mut Record, ip: Ip) -> Outcome {
     let result = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&socket));
         settle();
-        socket.send(b"anybody?")?;
+        socket.send(b"datagram")?;
         Ok::<_, io::Error>(join(receiver))
     })?;
     record.add("receive", result);
@@ -101,9 +101,9 @@ fn refused_then_welcome(record: &mut Record, ip: Ip) -> Outcome {
 fn unconnected_gets_no_error(record: &mut Record, ip: Ip) -> Outcome {
     let (socket, _) = ip.datagrams()?;
     let silent = ip.silent_datagram_address()?;
-    record.add("send", socket.send_to(b"anybody?", silent));
+    record.add("send", socket.send_to(b"datagram", silent));
     settle();
-    record.add("send", socket.send_to(b"anybody?", silent));
+    record.add("send", socket.send_to(b"datagram", silent));
     record.add("error", socket.take_error());
     socket.set_nonblocking(true)?;
     record.add("receive", receive(&socket));

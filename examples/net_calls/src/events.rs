@@ -80,7 +80,7 @@ fn datagrams(record: &mut Record, ip: Ip) -> Outcome {
 fn datagrams_refused(record: &mut Record, ip: Ip) -> Outcome {
     let (socket, _) = ip.datagrams()?;
     socket.connect(ip.silent_datagram_address()?)?;
-    socket.send(b"anybody?")?;
+    socket.send(b"datagram")?;
     settle();
     record.add("refused", show(&socket, ALL_EVENTS));
     record.add("nothing asked", show(&socket, 0));
