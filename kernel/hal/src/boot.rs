@@ -8,7 +8,7 @@ use hermit_interface::to_usize;
 
 use crate::arch::processor::Processor;
 use crate::cpu_local::BOOT_CPU;
-use crate::ops::{self, Console as _, Cpu as _, IrqChip as _, Smp as _};
+use crate::ops::{self, Console as _, CpuControl as _, IrqChip as _, Smp as _};
 use crate::{clock, interrupts, memory, platform, symbols};
 
 /// The proof that processor, memory and platform are initialised, with the boot information.

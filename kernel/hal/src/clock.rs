@@ -24,14 +24,14 @@ struct Clock {
 
 /// The counter at the start of the kernel, and what the boot information says of it.
 #[derive(Debug)]
-struct Start {
+struct BootTime {
     counter: u64,
     boot: BootCounter,
     /// Nanoseconds since 1970 (UTC) at [`BootCounter::at_wall_clock`]; 0 if unknown.
     wall_clock: u64,
 }
 
-static START: Once<Start> = Once::new();
+static BOOT_TIME: Once<BootTime> = Once::new();
 static CLOCK: Once<Clock> = Once::new();
 /// Nanoseconds since 1970 (UTC) at the monotonic clock's zero.
 static WALL_CLOCK: Once<u64> = Once::new();
@@ -49,7 +49,7 @@ static LATEST: AtomicU64 = AtomicU64::new(0);
 
 /// Starts the monotonic clock.
 pub(crate) fn init(info: &BootInfo) {
-    START.call_once(|| Start {
+    BOOT_TIME.call_once(|| BootTime {
         counter: counter::now(),
         boot: counter::from_boot(info),
         wall_clock: info.wall_clock,
@@ -66,14 +66,14 @@ pub(crate) fn prepare_for_smp() {
     }
 }
 
-fn start() -> &'static Start {
-    START.get().expect("the clock starts when the kernel does")
+fn boot_time() -> &'static BootTime {
+    BOOT_TIME.get().expect("the clock starts when the kernel does")
 }
 
 #[cold]
 fn first_reading() -> &'static Clock {
     CLOCK.call_once(|| {
-        let start = start();
+        let start = boot_time();
         let by_host = || ops::time_source().host_clock().map(|host| host.frequency);
         let known = start.boot.frequency.or_else(by_host).or_else(counter::frequency);
         let frequency = known.unwrap_or_else(|| ops::time_source().measure_counter());
@@ -126,7 +126,7 @@ pub fn wall_clock() -> u64 {
 #[cold]
 fn first_wall_clock() -> &'static u64 {
     WALL_CLOCK.call_once(|| {
-        let start = start();
+        let start = boot_time();
         if start.wall_clock != 0 {
             // The wall clock was read a little before the kernel started.
             let passed = start.counter.saturating_sub(start.boot.at_wall_clock);

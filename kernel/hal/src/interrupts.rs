@@ -17,7 +17,7 @@ use spin::Once;
 use crate::arch::trap::Frame;
 use crate::arch::{local, preempt};
 use crate::cpu_local;
-use crate::ops::{self, Cpu as _, IrqChip as _};
+use crate::ops::{self, CpuControl as _, IrqChip as _};
 
 /// Line of the CPU's timer. Lower numbers are the wired lines of devices.
 pub const TIMER: u8 = 16;
@@ -29,7 +29,7 @@ pub const RESCHEDULE: u8 = 17;
 const PREEMPT: u8 = 18;
 
 /// A bit of the pending lines that is no line: makes the platform do work before a thread runs that would be superfluous if
-/// the CPU stayed idle ([`ops::Cpu::run_deferred`]).
+/// the CPU stayed idle ([`ops::CpuControl::run_deferred`]).
 const DEFERRED: u8 = 27;
 
 /// The mask of that bit.
@@ -146,7 +146,7 @@ pub(crate) fn are_unmasked() -> bool {
 /// The functions that [`crate::arch`] calls after the last unmask and on preemption.
 enum Hooks {}
 
-impl preempt::Hooks for Hooks {
+impl preempt::PreemptHooks for Hooks {
     extern "C" fn handle_pending() {
         loop {
             mask();

@@ -1,17 +1,17 @@
 //! Dispatch of exceptions and interrupts: page faults of stacks, faults of programs, interrupt lines.
 
-use crate::arch::trap::{Exception, FaultAccess, Frame, Handler};
+use crate::arch::trap::{Exception, FaultAccess, Frame, TrapHandler};
 use crate::fault::{self, Fault, Kind};
 use crate::interrupts::{self, RESCHEDULE, TIMER};
 use crate::memory::stack;
 use crate::ops::{self, IrqChip as _};
 use crate::tlb;
 
-/// The kernel's [`Handler`].
+/// The kernel's [`TrapHandler`].
 #[derive(Debug)]
 pub(crate) enum Traps {}
 
-impl Handler for Traps {
+impl TrapHandler for Traps {
     fn device(line: u8, frame: &mut Frame) {
         interrupts::raised(line, frame);
     }

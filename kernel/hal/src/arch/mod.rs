@@ -1,7 +1,7 @@
 //! The processor architecture: the contract that each architecture fulfils.
 //!
 //! `arch` is the lowest layer of the hal. It imports nothing of the layers above but [`crate::fallible`]; what it must
-//! call of them it takes as a type parameter ([`trap::Handler`], [`preempt::Hooks`], [`startup::CpuResources`]), so that
+//! call of them it takes as a type parameter ([`trap::TrapHandler`], [`preempt::PreemptHooks`], [`startup::CpuResources`]), so that
 //! the calls stay direct. Outside of `arch` and `crate::platform` no code names a register, an instruction, an interrupt
 //! controller or the format of a table. `platform` may also use an architecture's own modules (`arch::x86_64`), since
 //! a platform is a board with one kind of processor.
@@ -17,12 +17,12 @@
 //! | [`entropy`] | `word`: 64 bits from the processor's random number generator, if it has one. |
 //! | [`entry!`](crate::entry) | The image's first instruction: sets the boot stack up and calls [`crate::boot::start`] with the address of the boot information. |
 //! | [`local`] | The CPU-local block: `Base` installs one, `block`, `number` and `mask_depth` read it with one load; `mask` and `unmask` count the software interrupt mask with one instruction each, so that a thread cannot move to another CPU halfway. |
-//! | [`preempt`] | `entry`: where an interrupt sends a thread that is to be preempted; it saves every register, calls [`preempt::Hooks::preempted`] and resumes the thread. |
+//! | [`preempt`] | `entry`: where an interrupt sends a thread that is to be preempted; it saves every register, calls [`preempt::PreemptHooks::preempted`] and resumes the thread. |
 //! | [`processor`] | `Processor`: what a CPU needs before kernel code runs on it; `enter` loads it. |
 //! | [`stacks`] | The kernel's own stacks, each above a guard page: boot and idle stacks, and those of interrupts and exceptions, which never run on the interrupted stack. |
 //! | [`startup`] | Secondary CPUs: `prepare` allocates what they need; each calls the given function on its own stack. |
 //! | [`tlb`] | `flush`: drops all TLB entries of this CPU. |
-//! | [`trap`] | `Frame`: the interrupted registers; [`trap::Handler`] receives interrupts and exceptions in terms that no architecture owns ([`trap::Exception`]). |
+//! | [`trap`] | `Frame`: the interrupted registers; [`trap::TrapHandler`] receives interrupts and exceptions in terms that no architecture owns ([`trap::Exception`]). |
 //!
 //! Every function is safe to call on any CPU from the moment that [`processor::Processor::enter`] has returned there, except
 //! where it says more.

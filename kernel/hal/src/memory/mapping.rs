@@ -17,11 +17,11 @@ const ADDRESSES: u64 = 4 << 40;
 /// Number of pieces that free addresses may be in.
 const MAX_PIECES: usize = 512;
 
-static SPACE: SpinLock<Option<Space>> = SpinLock::new(None);
+static SPACE: SpinLock<Option<MappingSpace>> = SpinLock::new(None);
 
 /// The addresses for mappings, and those of them that are free.
 #[derive(Debug)]
-struct Space {
+struct MappingSpace {
     all: AddressRange,
     free: FreeRanges<MAX_PIECES>,
 }
@@ -41,7 +41,7 @@ impl From<PagingError> for MappingError {
     }
 }
 
-impl Space {
+impl MappingSpace {
     fn new() -> Result<Self, OutOfMemory> {
         let start = reserve_addresses(ADDRESSES)?;
         let all = AddressRange { start, end: start + ADDRESSES };
@@ -72,7 +72,7 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
     let mut space = SPACE.lock();
     if space.is_none() {
-        *space = Some(Space::new()?);
+        *space = Some(MappingSpace::new()?);
     }
     let start = space.as_mut().ok_or(OutOfMemory)?.take(size)?;
     drop(space);
@@ -111,7 +111,7 @@ fn checked<R>(
 ) -> Result<R, MappingError> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(MappingError::NotMapped)?;
     let end = start.checked_add(size).ok_or(MappingError::NotMapped)?;
-    let inside = |space: &Space| space.all.start <= start && end <= space.all.end;
+    let inside = |space: &MappingSpace| space.all.start <= start && end <= space.all.end;
     if size == 0 || !start.is_multiple_of(PAGE_SIZE) || !SPACE.lock().as_ref().is_some_and(inside) {
         return Err(MappingError::NotMapped);
     }

@@ -8,7 +8,7 @@ mod heap;
 mod large;
 pub mod mapping;
 mod paging;
-mod space;
+mod physical;
 pub mod stack;
 mod thread_locals;
 
@@ -79,9 +79,9 @@ pub(crate) fn trampoline_page(code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>)
 
 /// Reader of physical memory through the direct map, for the firmware's tables.
 #[derive(Debug)]
-pub(crate) struct Physical;
+pub(crate) struct PhysicalReader;
 
-impl PhysicalMemory for Physical {
+impl PhysicalMemory for PhysicalReader {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
         paging::with(|memory| memory.read_physical(address, bytes))
     }
@@ -182,7 +182,7 @@ impl HostPage {
     /// Copies bytes at an offset.
     pub(crate) fn read<const SIZE: usize>(&self, offset: usize) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
-        Physical.read(self.0 + offset as u64, &mut bytes);
+        PhysicalReader.read(self.0 + offset as u64, &mut bytes);
         bytes
     }
 }

@@ -7,7 +7,7 @@ use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::{Access, MappedPage, MemoryType, PageAttributes, PagingError};
 
 use super::address_space::AddressSpace;
-use super::space::{DeferredFrees, Space};
+use super::physical::{DeferredFrees, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack};
 use crate::ops::{self, Mmu as _};
 use crate::sync::SpinLock;
@@ -27,7 +27,7 @@ static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
 #[derive(Debug)]
 pub(super) struct Memory {
     table: AddressSpace,
-    space: Space,
+    physical: PhysicalFrames,
     addresses: FreeRanges<MAX_PIECES>,
 }
 
@@ -42,7 +42,7 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
     let free = info.fixed.free_addresses;
     // An empty table has room for one range.
     let _: Result<(), FreeError> = addresses.free(AddressRange { start: free.start, end: free.end() });
-    *MEMORY.lock() = Some(Memory { table, space: Space::new(info), addresses });
+    *MEMORY.lock() = Some(Memory { table, physical: PhysicalFrames::new(info), addresses });
 }
 
 /// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes this lock.
@@ -56,49 +56,50 @@ pub(super) fn with<R>(action: impl FnOnce(&mut Memory) -> R) -> R {
 /// stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
     let Some(memory) = MEMORY.try_lock() else { return false };
-    memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.space, address).is_some())
+    memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }
 
 impl Memory {
     /// Free physical memory in bytes.
     pub(super) fn available(&self) -> u64 {
-        self.space.available()
+        self.physical.available()
     }
 
     /// Unmaps the loader's identity map, and with it the page at address 0.
     pub(super) fn unmap_loader(&mut self) {
         // The first entry of the root maps 512 GiB. The tables below it lie in memory that is free already.
         let root = self.table.root();
-        hermit_paging::TableMemory::write(&mut self.space, root, 0);
+        hermit_paging::TableMemory::write(&mut self.physical, root, 0);
         ops::mmu().flush_tlb();
     }
 
     /// Allocates physical memory, which the direct map has; returns its address there.
     pub(super) fn allocate(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
         self.check_reserve(size)?;
-        let physical = self.space.take(&mut self.table, size, align.max(PAGE_SIZE))?;
-        Ok(self.space.direct_map.address(physical))
+        let physical = self.physical.take(&mut self.table, size, align.max(PAGE_SIZE))?;
+        Ok(self.physical.direct_map.address(physical))
     }
 
     /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if that is not free.
     pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
-        self.check_reserve(size).is_ok() && self.space.take_at(self.space.direct_map.physical(end), size)
+        self.check_reserve(size).is_ok()
+            && self.physical.take_at(self.physical.direct_map.physical(end), size)
     }
 
     /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped in the direct map.
     pub(super) fn free(&mut self, address: u64, size: u64) {
-        let start = self.space.direct_map.physical(address);
-        self.space.release(AddressRange { start, end: start + size });
+        let start = self.physical.direct_map.physical(address);
+        self.physical.release(AddressRange { start, end: start + size });
     }
 
     /// Allocates a page filled with zero; returns its physical address.
     pub(super) fn take_page(&mut self) -> Result<u64, OutOfMemory> {
-        self.space.take_page(&mut self.table)
+        self.physical.take_page(&mut self.table)
     }
 
     /// Frees physical memory by its physical address.
     pub(super) fn free_physical(&mut self, start: u64, size: u64) {
-        self.space.release(AddressRange { start, end: start + size });
+        self.physical.release(AddressRange { start, end: start + size });
     }
 
     /// Reserves addresses, with no memory behind them.
@@ -108,18 +109,18 @@ impl Memory {
 
     /// Checks that `size` bytes can be allocated with [`RESERVE`] left.
     pub(super) fn check_reserve(&self, size: u64) -> Result<(), OutOfMemory> {
-        let left = self.space.available().checked_sub(size);
+        let left = self.physical.available().checked_sub(size);
         let is_enough = left.is_some_and(|left| left >= RESERVE) && ops::mmu().can_map_more();
         is_enough.then_some(()).ok_or(OutOfMemory)
     }
 
     /// Maps a fresh page at a reserved address. A page that is there already stays.
     pub(super) fn map_fresh(&mut self, address: u64) -> Result<(), OutOfMemory> {
-        let page = self.space.take_page(&mut self.table)?;
-        match self.table.map(&mut self.space, address, page, PAGE_SIZE, Access::Write) {
+        let page = self.physical.take_page(&mut self.table)?;
+        match self.table.map(&mut self.physical, address, page, PAGE_SIZE, Access::Write) {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.space.release(AddressRange { start: page, end: page + PAGE_SIZE });
+                self.physical.release(AddressRange { start: page, end: page + PAGE_SIZE });
                 // Another CPU may have mapped it at the same time.
                 if error == PagingError::AlreadyMapped { Ok(()) } else { Err(OutOfMemory) }
             }
@@ -129,8 +130,8 @@ impl Memory {
     /// Maps fresh, physically contiguous memory at addresses where nothing is mapped.
     pub(super) fn map_fresh_block(&mut self, address: u64, size: u64) -> Result<(), OutOfMemory> {
         self.check_reserve(size)?;
-        let physical = self.space.take_block(&mut self.table, size)?;
-        let mapped = self.table.map(&mut self.space, address, physical, size, Access::Write);
+        let physical = self.physical.take_block(&mut self.table, size)?;
+        let mapped = self.table.map(&mut self.physical, address, physical, size, Access::Write);
         mapped.map_err(|_| {
             self.free_physical(physical, size);
             OutOfMemory
@@ -141,14 +142,14 @@ impl Memory {
     pub(super) fn map_mirrored(&mut self, size: u64) -> Result<MirroredMapping, OutOfMemory> {
         self.check_reserve(size)?;
         let both = size.checked_mul(2).ok_or(OutOfMemory)?;
-        let physical = self.space.take(&mut self.table, size, PAGE_SIZE)?;
+        let physical = self.physical.take(&mut self.table, size, PAGE_SIZE)?;
         let Ok(address) = self.allocate_addresses(both, PAGE_SIZE) else {
             self.free_physical(physical, size);
             return Err(OutOfMemory);
         };
         let mapping = MirroredMapping { address, physical, size };
         for copy in [address, address + size] {
-            if self.table.map(&mut self.space, copy, physical, size, Access::Write).is_err() {
+            if self.table.map(&mut self.physical, copy, physical, size, Access::Write).is_err() {
                 self.unmap_mirrored(&mapping);
                 return Err(OutOfMemory);
             }
@@ -160,10 +161,10 @@ impl Memory {
     pub(super) fn unmap_mirrored(&mut self, &MirroredMapping { address, physical, size }: &MirroredMapping) {
         let both = AddressRange { start: address, end: address + 2 * size };
         // Fails only if the platform has no memory for the hole in its mappings: then the memory stays allocated.
-        if self.table.unmap(&mut self.space, address, both.size(), &mut |_| ()).is_err() {
+        if self.table.unmap(&mut self.physical, address, both.size(), &mut |_| ()).is_err() {
             return;
         }
-        let mut deferred = DeferredFrees::new(self.space.direct_map);
+        let mut deferred = DeferredFrees::new(self.physical.direct_map);
         deferred.add(physical, size);
         self.flush(deferred);
         // Addresses in too many pieces are lost; there are enough others.
@@ -189,12 +190,12 @@ impl Memory {
     /// Maps a fresh page at an address, a large one if it fits; returns its size.
     fn map_next(&mut self, address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
         let large = address.is_multiple_of(LARGE_PAGE_SIZE) && size >= LARGE_PAGE_SIZE;
-        let (page, page_size) = match large.then(|| self.space.take_large_page()).flatten() {
+        let (page, page_size) = match large.then(|| self.physical.take_large_page()).flatten() {
             Some(page) => (page, LARGE_PAGE_SIZE),
-            None => (self.space.take_page(&mut self.table)?, PAGE_SIZE),
+            None => (self.physical.take_page(&mut self.table)?, PAGE_SIZE),
         };
-        if self.table.map(&mut self.space, address, page, page_size, access).is_err() {
-            self.space.release(AddressRange { start: page, end: page + page_size });
+        if self.table.map(&mut self.physical, address, page, page_size, access).is_err() {
+            self.physical.release(AddressRange { start: page, end: page + page_size });
             return Err(OutOfMemory);
         }
         Ok(page_size)
@@ -202,18 +203,18 @@ impl Memory {
 
     /// Changes the access to a range, all of which must be mapped.
     pub(super) fn protect(&mut self, address: u64, size: u64, access: Access) -> Result<(), PagingError> {
-        let result = self.table.protect(&mut self.space, address, size, access);
-        self.flush(DeferredFrees::new(self.space.direct_map));
+        let result = self.table.protect(&mut self.physical, address, size, access);
+        self.flush(DeferredFrees::new(self.physical.direct_map));
         result
     }
 
     /// Unmaps what is mapped in ranges, each a start and a size, and frees the memory.
     pub(super) fn unmap_and_free(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
-        let mut deferred = DeferredFrees::new(self.space.direct_map);
+        let mut deferred = DeferredFrees::new(self.physical.direct_map);
         for (address, size) in ranges {
             // Fails only if there is no memory to split a large page: then all of the range stays mapped and allocated.
             let _: Result<(), PagingError> =
-                self.table.unmap(&mut self.space, address, size, &mut |page: MappedPage| {
+                self.table.unmap(&mut self.physical, address, size, &mut |page: MappedPage| {
                     deferred.add(page.physical, page.size);
                 });
         }
@@ -223,27 +224,28 @@ impl Memory {
     /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for this.
     fn flush(&mut self, mut deferred: DeferredFrees) {
         ops::mmu().flush_tlb();
-        self.space.free_deferred(&mut deferred);
+        self.physical.free_deferred(&mut deferred);
     }
 
     /// Maps pages of device registers and returns their address.
     pub(super) fn map_device(&mut self, physical: u64, size: u64) -> Result<u64, OutOfMemory> {
         let address = self.allocate_addresses(size, PAGE_SIZE)?;
         let attributes = PageAttributes { access: Access::Write, memory_type: MemoryType::Uncacheable };
-        self.table.map(&mut self.space, address, physical, size, attributes).map_err(|_| OutOfMemory)?;
+        self.table.map(&mut self.physical, address, physical, size, attributes).map_err(|_| OutOfMemory)?;
         Ok(address)
     }
 
     /// Physical address of what [`Self::allocate`] returned.
     pub(super) fn physical(&self, address: u64) -> u64 {
-        self.space.direct_map.physical(address)
+        self.physical.direct_map.physical(address)
     }
 
     /// Unmaps a page of the image.
     pub(super) fn unmap(&mut self, address: u64) {
         // The page is a small one, so nothing need be split and it cannot fail.
-        let _: Result<(), PagingError> = self.table.unmap(&mut self.space, address, PAGE_SIZE, &mut |_| ());
-        self.flush(DeferredFrees::new(self.space.direct_map));
+        let _: Result<(), PagingError> =
+            self.table.unmap(&mut self.physical, address, PAGE_SIZE, &mut |_| ());
+        self.flush(DeferredFrees::new(self.physical.direct_map));
     }
 
     /// Maps the trampoline of secondary CPUs at its physical address; returns that.
@@ -251,9 +253,9 @@ impl Memory {
         &mut self,
         code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>,
     ) -> Option<u64> {
-        let physical = self.space.take_trampoline_page()?;
-        self.space.direct_map.write(physical, &code(physical, self.table.root())?);
-        let mapped = self.table.map(&mut self.space, physical, physical, PAGE_SIZE, Access::Execute);
+        let physical = self.physical.take_trampoline_page()?;
+        self.physical.direct_map.write(physical, &code(physical, self.table.root())?);
+        let mapped = self.table.map(&mut self.physical, physical, physical, PAGE_SIZE, Access::Execute);
         mapped.is_ok().then_some(physical)
     }
 
@@ -264,13 +266,13 @@ impl Memory {
         };
         let first = physical / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE;
         for page in (first..end).step_by(to_usize(LARGE_PAGE_SIZE)) {
-            let address = self.space.direct_map.address(page);
-            match self.table.map(&mut self.space, address, page, LARGE_PAGE_SIZE, Access::Write) {
+            let address = self.physical.direct_map.address(page);
+            match self.table.map(&mut self.physical, address, page, LARGE_PAGE_SIZE, Access::Write) {
                 Ok(()) | Err(PagingError::AlreadyMapped) => {}
                 Err(_) => return false,
             }
         }
-        self.space.direct_map.read(physical, bytes);
+        self.physical.direct_map.read(physical, bytes);
         true
     }
 }

@@ -18,7 +18,7 @@ use core::fmt::Debug;
 use spin::Once;
 
 pub(crate) use console::Console;
-pub(crate) use cpu::Cpu;
+pub(crate) use cpu::CpuControl;
 pub(crate) use device::{DeviceAccess, RegisterAccess, RegisterIo};
 pub(crate) use irq::IrqChip;
 pub(crate) use mmu::Mmu;
@@ -28,7 +28,7 @@ pub(crate) use time::{HostClock, TimeSource, Timer};
 
 /// A kind of machine.
 pub(crate) trait Platform:
-    Console + Cpu + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + Timer + Sync + Debug
+    Console + CpuControl + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + Timer + Sync + Debug
 {
 }
 
@@ -64,7 +64,7 @@ accessors! {
     /// The platform's console.
     console: Console;
     /// Control of the CPU that calls.
-    cpu: Cpu;
+    cpu: CpuControl;
     /// The platform's ways to reach devices.
     device_access: DeviceAccess;
     /// The interrupt controllers.

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-use super::preempt::{self, Hooks};
+use super::preempt::{self, PreemptHooks};
 
 /// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it well-defined that an
 /// interrupt on the same CPU does so too.
@@ -136,9 +136,9 @@ pub(crate) fn mask() {
 }
 
 /// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
-/// [`Hooks::handle_pending`].
+/// [`PreemptHooks::handle_pending`].
 #[inline]
-pub(crate) fn unmask<H: Hooks>() {
+pub(crate) fn unmask<H: PreemptHooks>() {
     // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose fields are atomics that only
     // this CPU uses. If an interrupt moves the thread to another CPU between the first and the third instruction, the third
     // reads the new CPU's lines: at worst the hook finds nothing to do.

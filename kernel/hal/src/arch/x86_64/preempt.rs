@@ -12,7 +12,7 @@ use super::local::{DEPTH, PENDING, RESUME};
 
 /// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a parameter, so that
 /// the assembly below calls the functions directly.
-pub(crate) trait Hooks {
+pub(crate) trait PreemptHooks {
     /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own stack with
     /// interrupts masked once, and returns so.
     extern "C" fn preempted();
@@ -41,7 +41,7 @@ pub(super) fn use_xsave(components: u32, size: u32) {
 
 /// The address at which a preempted thread continues, after [`Header::resume`](super::local::Header::resume) of its CPU was
 /// set to where it was.
-pub(crate) fn entry<H: Hooks>() -> u64 {
+pub(crate) fn entry<H: PreemptHooks>() -> u64 {
     (preempt::<H> as *const ()).addr() as u64
 }
 
@@ -79,9 +79,9 @@ macro_rules! restore {
     };
 }
 
-/// Saves all registers, calls [`Hooks::preempted`], restores all registers and returns to where the thread was.
+/// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the thread was.
 #[unsafe(naked)]
-unsafe extern "C" fn preempt<H: Hooks>() {
+unsafe extern "C" fn preempt<H: PreemptHooks>() {
     naked_asm!(
         "lea rsp, [rsp - {red_zone}]",
         "push qword ptr gs:[{resume}]",
@@ -138,9 +138,9 @@ unsafe extern "C" fn preempt<H: Hooks>() {
     )
 }
 
-/// Calls [`Hooks::handle_pending`] and keeps all registers.
+/// Calls [`PreemptHooks::handle_pending`] and keeps all registers.
 #[unsafe(naked)]
-unsafe extern "C" fn keep_registers<H: Hooks>() {
+unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     naked_asm!(
         save!(),
         "and rsp, -16",
@@ -151,9 +151,9 @@ unsafe extern "C" fn keep_registers<H: Hooks>() {
     )
 }
 
-/// Calls [`Hooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no register.
+/// Calls [`PreemptHooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no register.
 #[inline]
-pub(super) fn call_handle_pending<H: Hooks>() {
+pub(super) fn call_handle_pending<H: PreemptHooks>() {
     // SAFETY: `keep_registers` preserves every register and aligns the stack itself. The compiler assumes that `asm!` without
     // `nostack` may push, so nothing of the caller lies below the stack pointer.
     unsafe { asm!("call {handle}", handle = sym keep_registers::<H>) };

@@ -25,7 +25,7 @@ impl Processor {
     }
 
     /// Prepares the CPU that calls, by privileged instructions. From here on its exceptions and interrupts go to `H`.
-    pub(crate) fn enter<H: trap::Handler>(&self) {
+    pub(crate) fn enter<H: trap::TrapHandler>(&self) {
         self.local.install();
         self.table.install();
         trap::load::<H>();

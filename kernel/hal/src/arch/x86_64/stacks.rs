@@ -25,16 +25,16 @@ const BOOT_SIZE: usize = 32 << 10;
 /// A stack with a guard page below it, which is unmapped once the kernel has taken over the page tables.
 #[repr(C, align(4096))]
 #[derive(Debug)]
-pub struct Stack<const SIZE: usize> {
+pub struct KernelStack<const SIZE: usize> {
     guard: [u8; GUARD],
     stack: UnsafeCell<[u8; SIZE]>,
 }
 
 // SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its stack pointer;
 // no Rust code forms a reference to what is in it.
-unsafe impl<const SIZE: usize> Sync for Stack<SIZE> {}
+unsafe impl<const SIZE: usize> Sync for KernelStack<SIZE> {}
 
-impl<const SIZE: usize> Stack<SIZE> {
+impl<const SIZE: usize> KernelStack<SIZE> {
     const fn new() -> Self {
         Self { guard: [0; GUARD], stack: UnsafeCell::new([0; SIZE]) }
     }
@@ -55,7 +55,7 @@ pub const STACK_TOP: usize = size_of_val(&BOOT);
 
 /// The stack on which the kernel boots.
 #[doc(hidden)]
-pub static BOOT: Stack<BOOT_SIZE> = Stack::new();
+pub static BOOT: KernelStack<BOOT_SIZE> = KernelStack::new();
 
 /// Index of an interrupt stack in [`INTERRUPT_STACKS`] and in the interrupt stack table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ impl InterruptStack {
 }
 
 /// Interrupt stacks of the first CPU, in the order of [`InterruptStack`].
-pub(super) static INTERRUPT_STACKS: [Stack<INTERRUPT_SIZE>; InterruptStack::COUNT] =
-    [const { Stack::new() }; InterruptStack::COUNT];
+pub(super) static INTERRUPT_STACKS: [KernelStack<INTERRUPT_SIZE>; InterruptStack::COUNT] =
+    [const { KernelStack::new() }; InterruptStack::COUNT];
 
 /// Addresses of a stack with its guard page.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ pub(crate) struct Extent {
 
 /// All kernel stacks of the first CPU.
 pub(crate) fn of_first() -> impl Iterator<Item = Extent> {
-    INTERRUPT_STACKS.iter().map(Stack::extent).chain([BOOT.extent()])
+    INTERRUPT_STACKS.iter().map(KernelStack::extent).chain([BOOT.extent()])
 }
 
 /// Bytes from one stack of a secondary CPU to the next.

@@ -32,7 +32,7 @@ pub(crate) type Entry = fn(&'static Processor) -> !;
 /// What a secondary CPU finds when it starts.
 #[repr(C)]
 #[derive(Debug)]
-struct Start {
+struct StartBlock {
     /// The stack pointer.
     stack: u64,
     processor: Processor,
@@ -40,7 +40,7 @@ struct Start {
 }
 
 /// What has been prepared, by CPU number; null where there is nothing.
-static STARTS: [AtomicPtr<Start>; MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CPUS];
+static STARTS: [AtomicPtr<StartBlock>; MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CPUS];
 
 /// The next CPU's number: CPUs take their numbers in the order in which they get here.
 static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -154,11 +154,11 @@ pub(crate) fn prepare<R: CpuResources>(count: u32, entry: Entry) -> u32 {
     1 + u32::try_from(prepared.count()).unwrap_or_default()
 }
 
-fn prepare_one<R: CpuResources>(number: u32, entry: Entry) -> Result<&'static Start, OutOfMemory> {
+fn prepare_one<R: CpuResources>(number: u32, entry: Entry) -> Result<&'static StartBlock, OutOfMemory> {
     let stacks = Stacks::new::<R>(number)?;
     let table = Table::with_stacks(stacks.interrupts)?;
     let processor = Processor { local: R::local(number)?, stacks: stacks.interrupts, table };
-    leak(Start { stack: stacks.own, processor, entry }).ok_or(OutOfMemory)
+    leak(StartBlock { stack: stacks.own, processor, entry }).ok_or(OutOfMemory)
 }
 
 /// Registers with which a CPU that is in 64-bit mode already enters the kernel.
@@ -208,11 +208,11 @@ unsafe extern "C" fn enter() {
         next = sym NEXT,
         max_cpus = const MAX_CPUS,
         starts = sym STARTS,
-        stack = const offset_of!(Start, stack),
+        stack = const offset_of!(StartBlock, stack),
         started = sym started,
     )
 }
 
-extern "C" fn started(start: &'static Start) -> ! {
+extern "C" fn started(start: &'static StartBlock) -> ! {
     (start.entry)(&start.processor)
 }

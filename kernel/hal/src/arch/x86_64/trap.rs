@@ -50,7 +50,7 @@ const TRAP_FLAG: u64 = 1 << 8;
 
 /// What the kernel does about exceptions and interrupts. The type is a parameter of [`load`], so that the entry stubs call the
 /// functions directly. All of them run on an interrupt stack with the interrupt flag clear.
-pub(crate) trait Handler {
+pub(crate) trait TrapHandler {
     /// A device raised an interrupt line.
     fn device(line: u8, frame: &mut Frame);
 
@@ -114,7 +114,7 @@ pub(crate) enum Exception {
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
 /// Loads the IDT on the CPU that calls: its exceptions and interrupts go to `H`. There is one `H` for all CPUs.
-pub(super) fn load<H: Handler>() {
+pub(super) fn load<H: TrapHandler>() {
     let table = TABLE.call_once(|| {
         let mut table = InterruptDescriptorTable::new();
         for (vector, stub) in trap_entry::stubs::<H>() {
@@ -158,7 +158,7 @@ fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
 }
 
 /// Called by the entry stubs with the interrupted code's registers.
-pub(super) extern "C" fn handle<H: Handler>(frame: &mut Frame) {
+pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut Frame) {
     let vector = frame.vector.to_le_bytes()[0];
     match vector {
         SPURIOUS_VECTOR => {}

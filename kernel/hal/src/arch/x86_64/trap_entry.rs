@@ -5,7 +5,7 @@
 
 use core::arch::naked_asm;
 
-use super::trap::{self, Handler};
+use super::trap::{self, TrapHandler};
 
 /// The registers of interrupted code, as they lie on the stack while [`trap::handle`] runs, from the lowest address on.
 #[repr(C)]
@@ -85,7 +85,7 @@ impl Frame {
 
 /// Saves the registers, calls [`trap::handle`], restores them and returns to the interrupted code.
 #[unsafe(naked)]
-unsafe extern "C" fn common<H: Handler>() {
+unsafe extern "C" fn common<H: TrapHandler>() {
     naked_asm!(
         "cld",
         "push rax",
@@ -131,12 +131,12 @@ unsafe extern "C" fn common<H: Handler>() {
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn stub<H: Handler, const VECTOR: u8>() {
+unsafe extern "C" fn stub<H: TrapHandler, const VECTOR: u8>() {
     naked_asm!("push 0", "push {vector}", "jmp {common}", vector = const VECTOR, common = sym common::<H>)
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn stub_with_error_code<H: Handler, const VECTOR: u8>() {
+unsafe extern "C" fn stub_with_error_code<H: TrapHandler, const VECTOR: u8>() {
     naked_asm!("push {vector}", "jmp {common}", vector = const VECTOR, common = sym common::<H>)
 }
 
@@ -148,7 +148,7 @@ macro_rules! stubs {
 
 /// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the timer and the
 /// inter-processor interrupts, and the spurious interrupt.
-pub(super) fn stubs<H: Handler>() -> [(u8, unsafe extern "C" fn()); 51] {
+pub(super) fn stubs<H: TrapHandler>() -> [(u8, unsafe extern "C" fn()); 51] {
     stubs! {
         stub: 0 1 2 3 4 5 6 7 9 16 18 19 20;
         stub_with_error_code: 8 10 11 12 13 14 17 21 29 30;

@@ -49,25 +49,25 @@ const DELIVERY_PENDING: u32 = 1 << 12;
 
 /// An inter-processor interrupt.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::platform) enum Command {
+pub(in crate::platform) enum Ipi {
     /// An interrupt with this vector.
-    Interrupt(u8),
+    Fixed(u8),
     /// A non-maskable interrupt.
-    NonMaskable,
+    Nmi,
     /// INIT: resets the CPU.
     Init,
     /// STARTUP: the CPU starts in real mode at this page.
     Startup(u8),
 }
 
-impl Command {
+impl Ipi {
     const ASSERT: u32 = 1 << 14;
 
     fn bits(self) -> u32 {
         Self::ASSERT
             | match self {
-                Self::Interrupt(vector) => vector.into(),
-                Self::NonMaskable => 0b100 << 8,
+                Self::Fixed(vector) => vector.into(),
+                Self::Nmi => 0b100 << 8,
                 Self::Init => 0b101 << 8,
                 Self::Startup(page) => 0b110 << 8 | u32::from(page),
             }
@@ -201,13 +201,13 @@ fn send_raw(destination: u32, bits: u32) {
 
 /// Sends an IPI to the CPU whose local APIC has this identifier. Interrupts must be masked, so that no other code of this CPU
 /// writes the command register between its two halves.
-pub(in crate::platform) fn send(id: u32, command: Command) {
-    send_raw(id, command.bits());
+pub(in crate::platform) fn send(id: u32, ipi: Ipi) {
+    send_raw(id, ipi.bits());
 }
 
 /// Sends an IPI to all other CPUs. Interrupts must be masked.
-pub(in crate::platform) fn send_to_others(command: Command) {
-    send_raw(0, command.bits() | ALL_OTHERS);
+pub(in crate::platform) fn send_to_others(ipi: Ipi) {
+    send_raw(0, ipi.bits() | ALL_OTHERS);
 }
 
 /// Sets the timer: it expires in `timeout_ns`, or earlier if that is more than it can count.

@@ -16,16 +16,16 @@ use crate::arch::cpu;
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::port::Register;
 use crate::arch::x86_64::trap::{RESCHEDULE_VECTOR, TLB_VECTOR};
-use crate::ops::{Cpu, DeviceAccess, Mmu, RegisterAccess, Smp, Timer};
+use crate::ops::{CpuControl, DeviceAccess, Mmu, RegisterAccess, Smp, Timer};
 use crate::traps::Traps;
 use crate::{memory, tlb};
-use apic::Command;
+use apic::Ipi;
 use pci_config::PortConfig;
 
 /// A platform on which the kernel may use privileged instructions and has local APICs.
 pub(super) trait Native: Sync + Debug {}
 
-impl<P: Native> Cpu for P {
+impl<P: Native> CpuControl for P {
     fn enter(&self, processor: &Processor) {
         processor.enter::<Traps>();
     }
@@ -45,7 +45,7 @@ impl<P: Native> Cpu for P {
 
 impl<P: Native> Mmu for P {
     fn flush_tlb(&self) {
-        tlb::flush_all_cpus(|| apic::send_to_others(Command::Interrupt(TLB_VECTOR)));
+        tlb::flush_all_cpus(|| apic::send_to_others(Ipi::Fixed(TLB_VECTOR)));
     }
 }
 
@@ -85,12 +85,12 @@ impl<P: Native> Smp for P {
     }
 
     fn send_reschedule(&self, cpu: u32) {
-        apic::send(smp::apic_id(cpu), Command::Interrupt(RESCHEDULE_VECTOR));
+        apic::send(smp::apic_id(cpu), Ipi::Fixed(RESCHEDULE_VECTOR));
     }
 
     fn stop_others(&self) {
         if tlb::has_others() {
-            apic::send_to_others(Command::NonMaskable);
+            apic::send_to_others(Ipi::Nmi);
         }
     }
 }

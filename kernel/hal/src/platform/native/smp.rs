@@ -8,11 +8,11 @@ use hermit_interface::MAX_CPUS;
 use hermit_interface::boot_info::BootInfo;
 use spin::Once;
 
-use super::apic::{self, Command};
+use super::apic::{self, Ipi};
 use crate::arch::x86_64::startup;
 use crate::clock;
 use crate::interrupts::Masked;
-use crate::memory::{self, Physical};
+use crate::memory::{self, PhysicalReader};
 
 /// APIC identifiers by CPU number; the first CPU is number 0.
 static IDS: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
@@ -65,7 +65,7 @@ pub(super) fn count() -> u32 {
 
 /// What the firmware's tables say about the machine.
 pub(in crate::platform) fn firmware() -> Option<&'static PlatformInfo> {
-    FIRMWARE.call_once(|| hermit_firmware::platform_info(&Physical, announced().rsdp)).as_ref()
+    FIRMWARE.call_once(|| hermit_firmware::platform_info(&PhysicalReader, announced().rsdp)).as_ref()
 }
 
 /// Numbers the CPUs with these APIC identifiers; returns how many there are.
@@ -104,18 +104,18 @@ pub(super) fn start_secondary(prepared: u32) {
     let Ok(page) = u8::try_from(page >> 12) else { return };
     // CPUs change the table as they start.
     let ids: [u32; MAX_CPUS] = core::array::from_fn(|cpu| IDS[cpu].load(Relaxed));
-    let send_to_each = |command: Command| {
+    let send_to_each = |ipi: Ipi| {
         for &id in ids.iter().take(prepared as usize).skip(1) {
             let _masked = Masked::new();
-            apic::send(id, command);
+            apic::send(id, ipi);
         }
     };
-    send_to_each(Command::Init);
+    send_to_each(Ipi::Init);
     delay(INIT_DELAY_NS);
-    send_to_each(Command::Startup(page));
+    send_to_each(Ipi::Startup(page));
     delay(STARTUP_DELAY_NS);
     // A CPU that has started ignores the second one.
-    send_to_each(Command::Startup(page));
+    send_to_each(Ipi::Startup(page));
 }
 
 fn delay(duration_ns: u64) {

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU32;
 use hermit_interface::process::{CALL, INTERRUPT, MEMORY, memory_offset};
 use hermit_paging::Access;
 
-use super::signals::{Action, AlternateStack};
+use super::signals::{Sigaction, SignalStack};
 
 /// Numbers of system calls (`arch/x86/entry/syscalls/syscall_64.tbl`).
 mod number {
@@ -214,7 +214,7 @@ pub(super) fn signal_eventfd(descriptor: u32) -> Result<(), LinuxError> {
 /// # Safety
 ///
 /// The handler must be sound between any two instructions of the code that it interrupts.
-pub(super) unsafe fn set_action(signal: u32, action: &Action) -> Result<(), LinuxError> {
+pub(super) unsafe fn set_action(signal: u32, action: &Sigaction) -> Result<(), LinuxError> {
     let action = (&raw const *action).addr() as u64;
     // SAFETY: Linux only reads the action. The handler that it calls from now on is sound wherever it interrupts (contract).
     checked(unsafe { call(number::SIGACTION, [signal.into(), action, 0, SIGNAL_SET_SIZE, 0, 0]) })
@@ -225,7 +225,7 @@ pub(super) unsafe fn set_action(signal: u32, action: &Action) -> Result<(), Linu
 /// # Safety
 ///
 /// The stack must be mapped memory that nothing else uses.
-pub(super) unsafe fn set_stack(stack: &AlternateStack) -> Result<(), LinuxError> {
+pub(super) unsafe fn set_stack(stack: &SignalStack) -> Result<(), LinuxError> {
     // SAFETY: Linux only reads the description. It writes signal frames to the stack, which nothing else uses (contract).
     checked(unsafe { call(number::SIGALTSTACK, [(&raw const *stack).addr() as u64, 0, 0, 0, 0, 0]) })
 }

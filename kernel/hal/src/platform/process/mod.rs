@@ -30,8 +30,8 @@ use crate::arch::x86_64::{context, cpu};
 use crate::fallible::OutOfMemory;
 use crate::interrupts::RESCHEDULE;
 use crate::ops::{
-    Console, Cpu, DeviceAccess, IrqChip, Mmu, Platform, Power, RegisterAccess, RegisterIo, Smp, TimeSource,
-    Timer,
+    Console, CpuControl, DeviceAccess, IrqChip, Mmu, Platform, Power, RegisterAccess, RegisterIo, Smp,
+    TimeSource, Timer,
 };
 
 /// Bytes of a device's registers.
@@ -83,7 +83,7 @@ impl Console for Process {
     }
 }
 
-impl Cpu for Process {
+impl CpuControl for Process {
     fn enter(&self, processor: &Processor) {
         // SAFETY: uhyve makes a process of an image only where Linux has enabled FSGSBASE (`hermit_interface::process`).
         unsafe { processor.local.install_unprivileged() };

@@ -11,10 +11,10 @@ use super::{Process, cpus, linux};
 use crate::arch::local;
 use crate::arch::processor::StackTops;
 use crate::arch::stacks::{INTERRUPT_SIZE, InterruptStack};
-use crate::arch::trap::{self, Exception, Frame, Handler as _};
+use crate::arch::trap::{self, Exception, Frame, TrapHandler as _};
 use crate::fault::{self, Fault, Kind};
 use crate::interrupts;
-use crate::ops::Cpu as _;
+use crate::ops::CpuControl as _;
 use crate::traps::Traps;
 
 /// Signals of exceptions: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
@@ -43,7 +43,7 @@ const SIGBUS: u32 = 7;
 /// `struct sigaction` of `rt_sigaction`.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Action {
+pub(super) struct Sigaction {
     handler: u64,
     flags: u64,
     restorer: u64,
@@ -53,7 +53,7 @@ pub(super) struct Action {
 /// `stack_t`.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct AlternateStack {
+pub(super) struct SignalStack {
     start: u64,
     flags: u64,
     size: u64,
@@ -62,7 +62,7 @@ pub(super) struct AlternateStack {
 /// The beginning of `siginfo_t`.
 #[derive(Debug)]
 #[repr(C)]
-struct Info {
+struct Siginfo {
     signal: u32,
     error: u32,
     code: i32,
@@ -71,10 +71,10 @@ struct Info {
 /// The beginning of `ucontext_t` (`arch/x86/include/uapi/asm/sigcontext.h`).
 #[derive(Debug)]
 #[repr(C)]
-struct Context {
+struct Ucontext {
     flags: u64,
     link: u64,
-    stack: AlternateStack,
+    stack: SignalStack,
     r8: u64,
     r9: u64,
     r10: u64,
@@ -101,9 +101,9 @@ struct Context {
 }
 
 /// Signature of signal handlers.
-type Handler = extern "C" fn(u32, &Info, &mut Context);
+type SignalHandler = extern "C" fn(u32, &Siginfo, &mut Ucontext);
 
-impl Context {
+impl Ucontext {
     /// The interrupted registers.
     fn frame(&self) -> Frame {
         let [cs, _, _, ss] = self.segments;
@@ -145,7 +145,7 @@ const INTERRUPT_BITS: u64 = bit(INTERRUPT) | bit(DEVICE) | bit(TIMER);
 /// Installs the signal handlers, for all threads; `false` if Linux refuses.
 pub(super) fn handle() -> bool {
     let restorer = (restore as *const ()).addr() as u64;
-    let action = |handler: Handler, flags| Action {
+    let action = |handler: SignalHandler, flags| Sigaction {
         handler: (handler as *const ()).addr() as u64,
         flags,
         restorer,
@@ -164,7 +164,7 @@ pub(super) fn handle() -> bool {
 /// Makes the exception stack of this CPU the alternate stack of the thread that calls; `false` if Linux refuses.
 pub(super) fn use_stack(stacks: StackTops) -> bool {
     let top = stacks[InterruptStack::Fault as usize];
-    let stack = AlternateStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };
+    let stack = SignalStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };
     // SAFETY: the stack belongs to the CPU, which is this thread; and since no IDT refers to it here, nothing else uses it.
     unsafe { linux::set_stack(&stack) }.is_ok()
 }
@@ -176,7 +176,7 @@ pub(super) fn unblock_interrupts() {
 }
 
 /// Handles the signal of an exception.
-extern "C" fn exception(signal: u32, info: &Info, context: &mut Context) {
+extern "C" fn exception(signal: u32, info: &Siginfo, context: &mut Ucontext) {
     let mut frame = context.frame();
     if info.code <= MAX_SENT_CODE {
         frame.vector = SENT_SIGNAL + u64::from(signal);
@@ -193,7 +193,7 @@ extern "C" fn exception(signal: u32, info: &Info, context: &mut Context) {
 }
 
 /// Handles the signal of an interrupt.
-extern "C" fn interrupt(signal: u32, _info: &Info, context: &mut Context) {
+extern "C" fn interrupt(signal: u32, _info: &Siginfo, context: &mut Ucontext) {
     let mut lines = cpus::take_raised(local::number());
     if fault::is_stopped() {
         Process.stop();

@@ -90,7 +90,7 @@ impl Words for DirectMap {
 
 /// Physical memory.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct PhysicalFrames {
     pub(super) direct_map: DirectMap,
     frames: FrameAllocator,
     /// Free memory that the direct map does not have yet.
@@ -130,7 +130,7 @@ impl DeferredFrees {
     }
 }
 
-impl Space {
+impl PhysicalFrames {
     /// The memory that is free according to the boot information.
     pub(super) fn new(info: &Parsed<'_>) -> Self {
         let mapped = info.fixed.direct_map.size;
@@ -283,7 +283,7 @@ impl Space {
     }
 }
 
-impl TableMemory for Space {
+impl TableMemory for PhysicalFrames {
     fn read(&self, slot: u64) -> u64 {
         self.direct_map.read_word(slot)
     }
