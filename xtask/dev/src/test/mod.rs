@@ -242,7 +242,7 @@ fn qemu(report: &mut Report, images: &Images, soft: &Images, long: bool) -> Resu
     boot::test(&mut tests, &qemu)?;
     symbols::test(&mut tests, images);
     soft_float::test(&mut tests, &qemu, soft);
-    build_tool::test(&mut tests, &platform);
+    build_tool::test(&mut tests, &platform, long);
     usage_errors::test(&mut tests, images)?;
     report.run(tests);
     Ok(())
