@@ -21,7 +21,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Install what the target needs: std, core and alloc in the toolchain, QEMU
+    /// Install std, core and alloc for the target in the toolchain, and QEMU if uhyve does not work
     Setup(setup::Arguments),
     /// Build a program if need be and run it in a virtual machine
     Run(run::Arguments),
@@ -30,7 +30,7 @@ enum Command {
     /// Run the tests: lints and all rings, or only the rings named
     #[command(disable_help_flag = true)]
     Test(Forwarded),
-    /// Measure what things cost
+    /// Measure sizes, times and instructions, beside Linux and QEMU
     #[command(disable_help_flag = true)]
     Bench(Forwarded),
     /// Write the tables of figures in documents from the record of measurements

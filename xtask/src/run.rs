@@ -47,7 +47,7 @@ pub struct Arguments {
 /// Options of the virtual machine, which `run` and the runner share.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct VmOptions {
-    /// What runs the machine; auto takes the best that this host offers
+    /// Platform of the machine; auto takes the best of this host
     #[arg(long, value_enum, default_value_t)]
     platform: Platform,
     /// CPUs of the machine, 1 to 64

@@ -24,7 +24,7 @@ struct Arguments {
 enum Command {
     /// Run the tests: lints and all rings, or only the rings named
     Test(test::Arguments),
-    /// Measure what things cost
+    /// Measure sizes, times and instructions, beside Linux and QEMU
     Bench(bench::Arguments),
     /// Write the tables of figures in documents from the record of measurements
     Figures,

@@ -140,7 +140,7 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
     // A target that the user installed is not recorded as an addition, even if it must be repaired.
     let foreign = folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) && !record.has(added);
     if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
-        // rustup reports an error for missing files, but unlists the target, which is what counts.
+        // rustup reports an error for missing files, but removes the target from its list, so that it can be added.
         let _: Result<()> = process::run(&mut rustup("remove")?);
     }
     // Recorded only after `rustup` was found.

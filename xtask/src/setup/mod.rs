@@ -39,7 +39,7 @@ pub struct Arguments {
     remove: bool,
 }
 
-/// Installs or removes what builds need.
+/// Installs the libraries and tools that builds need, or removes them.
 pub fn main(arguments: &Arguments) -> Result<()> {
     if arguments.remove {
         return remove();
@@ -163,7 +163,7 @@ fn remove() -> Result<()> {
         if record.has(addition) {
             let rustup = toolchain.rustup(&words, item);
             let mut rustup = rustup.context("rustup, which added a part of it, is no longer installed")?;
-            // The user may have removed it already; rustup's message says so.
+            // The user may have removed it already; rustup reports that.
             if let Err(error) = process::run(&mut rustup) {
                 eprintln!("warning: {error:#}");
             }

@@ -85,7 +85,7 @@ pub fn yield_now() {
     }
 ",
     },
-    // What has been written to a disk can be made to stay.
+    // `File::sync_all` flushes a disk's write cache.
     Patch {
         file: HERMIT_FILES,
         old: "    pub fn fsync(&self) -> io::Result<()> {
@@ -160,7 +160,7 @@ pub fn yield_now() {
         {
             // SAFETY: any number may be passed.
             let fd = crate::sys::cvt(unsafe { hermit_abi::dup(self.as_raw_fd()) })?;
-            // SAFETY: it is a new descriptor that is nobody else's.
+            // SAFETY: `dup` returned a new descriptor, which no other value owns.
             Ok(unsafe { OwnedFd::from_raw_fd(fd) })
         }
         #[cfg(not(target_os = \"hermit\"))]
@@ -172,7 +172,7 @@ pub fn yield_now() {
     #[cfg(target_os = \"motor\")]
 ",
     },
-    // The kernel may know that memory is zero already.
+    // `alloc_zeroed` reaches the kernel, whose allocator knows which memory is zero already.
     Patch {
         file: HERMIT_HEAP,
         old: "    #[inline]\n    unsafe fn dealloc(",
@@ -248,7 +248,7 @@ mod tests {
         assert!(message("fn old() { }").contains("0 times"), "{}", message("fn old() { }"));
         let twice = PATCH.old.repeat(2);
         assert!(message(&twice).contains("2 times"), "{}", message(&twice));
-        // What is patched already is not patched again.
+        // A second application fails: the original text is gone.
         let patched = PATCH.replace(PATCH.old).unwrap();
         assert!(message(&patched).contains("0 times"), "{}", message(&patched));
     }

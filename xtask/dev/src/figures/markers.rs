@@ -11,7 +11,7 @@ const BEGIN_END: &str = " -->";
 /// The line below a table.
 const END: &str = "<!-- /figures -->";
 
-/// Replaces what stands between each pair of markers by what `generate` returns for the name in the first one.
+/// Replaces the text between each pair of markers by the result of `generate` for the name in the first one.
 ///
 /// # Errors
 ///

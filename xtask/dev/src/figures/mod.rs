@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench --record` writes the record, `docs/figures.json`. A table stands in a Markdown file between the lines
 //! `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document differs from
-//! what the record says.
+//! the tables that the record yields.
 
 mod markers;
 mod picture;
@@ -32,7 +32,7 @@ pub(crate) fn main() -> Result<()> {
     Ok(())
 }
 
-/// Fails if a document differs from what the record says.
+/// Fails if a document differs from the tables that the record yields.
 pub(crate) fn check() -> Result<()> {
     let files: Vec<String> = outdated()?.into_iter().map(|(file, _)| file).collect();
     if files.is_empty() {
@@ -41,7 +41,7 @@ pub(crate) fn check() -> Result<()> {
     bail!("figures differ from {}: `cargo xtask figures` mends {}", record::FILE, files.join(", "))
 }
 
-/// Generated files that differ from what they should be, by path, with what they should contain.
+/// Returns the files that are out of date, by path, with their new contents.
 fn outdated() -> Result<Vec<(String, String)>> {
     let record = Record::read()?;
     let mut generated = Vec::new();

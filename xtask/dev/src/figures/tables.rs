@@ -25,7 +25,7 @@ struct Table {
     rows: &'static [(&'static str, &'static str)],
 }
 
-/// Columns of a table of the suite `net`. Ratios say how many times better the first system is.
+/// Columns of a table of the suite `net`. A ratio above 1 means that the first system is better.
 const NET_COLUMNS: &[(&str, &str)] = &[
     ("uhyve", "uhyve/median"),
     ("QEMU", "QEMU/median"),
@@ -201,8 +201,8 @@ const TABLES: [Table; 11] = [
     },
 ];
 
-/// A row of the README's table: its name, a suite, and the paths of our figure and of the one to compare with, which is the
-/// figure of `other`.
+/// A row of the README's table: its name, a suite, the path of this system's figure, and the path of the figure to compare with,
+/// which is that of `other`.
 #[derive(Debug)]
 struct Headline {
     name: &'static str,

@@ -23,7 +23,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// Returns how many times better this project's figure is.
+    /// Returns the ratio of the figures, above 1 if this project's is better.
     fn of(self, row: &Row) -> Option<f64> {
         let (ours, theirs) = (row.median(self.ours)?, row.median(self.theirs)?);
         Some(if row.table.is_larger_better() { ours / theirs } else { theirs / ours })
