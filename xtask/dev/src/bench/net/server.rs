@@ -42,12 +42,12 @@ const LOG: &str = "log";
 
 /// A program that is a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub(super) enum ServerProgram {
     NetBench,
     Httpd,
 }
 
-impl Program {
+impl ServerProgram {
     /// Returns its default port.
     pub(super) fn port(self) -> u16 {
         match self {
@@ -85,7 +85,7 @@ impl Program {
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
-    program: Program,
+    program: ServerProgram,
     /// Time at which its process was started.
     pub(super) start: Instant,
     folder: TempDir,
@@ -94,7 +94,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a server, and does not wait until it accepts connections.
-    pub(super) fn start(plan: &Plan, system: System, program: Program) -> Result<Self> {
+    pub(super) fn start(plan: &Plan, system: System, program: ServerProgram) -> Result<Self> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let link = match system {
             System::Loopback => Link::Loopback,
@@ -118,7 +118,7 @@ impl Server {
     }
 
     /// Starts a server and waits until it accepts connections.
-    pub(super) fn ready(plan: &Plan, system: System, program: Program) -> Result<Self> {
+    pub(super) fn ready(plan: &Plan, system: System, program: ServerProgram) -> Result<Self> {
         let mut server = Self::start(plan, system, program)?;
         loop {
             server.check()?;
@@ -169,7 +169,7 @@ impl Drop for Server {
 }
 
 /// The command of a guest in uhyve.
-fn uhyve(plan: &Plan, program: Program) -> Result<Command> {
+fn uhyve(plan: &Plan, program: ServerProgram) -> Result<Command> {
     let mut command = uhyve::command(&plan.uhyve, Engine::Process);
     let net = format!("tap={},mac={MAC},ip={SERVER}/{PREFIX},gateway={HOST}", DEVICE);
     command.args(["--memory", MEMORY, "--net", &net, "--timeout", &GUEST_TIMEOUT.as_secs().to_string()]);
@@ -195,7 +195,7 @@ fn machine(kernel: &Path, image: &Path, name: OsString, device: &str) -> Result<
 }
 
 /// The command of a guest of this kernel in QEMU.
-fn qemu(plan: &Plan, program: Program, folder: &Path) -> Result<Command> {
+fn qemu(plan: &Plan, program: ServerProgram, folder: &Path) -> Result<Command> {
     let image = program.of(&plan.images)?;
     let guest = machine(&plan.loader, image, program::name_of(image), "")?;
     let guest = guest
@@ -206,7 +206,7 @@ fn qemu(plan: &Plan, program: Program, folder: &Path) -> Result<Command> {
 }
 
 /// The command of a Linux guest in QEMU.
-fn linux(plan: &Plan, program: Program, folder: &Path, device: &str) -> Result<Command> {
+fn linux(plan: &Plan, program: ServerProgram, folder: &Path, device: &str) -> Result<Command> {
     let files = plan.kernel.as_deref().zip(plan.file_system.as_deref());
     let (kernel, file_system) = files.context("there is no Linux guest")?;
     let guest = machine(kernel, file_system, "init".into(), device)?;
@@ -217,7 +217,7 @@ fn linux(plan: &Plan, program: Program, folder: &Path, device: &str) -> Result<C
 }
 
 /// The command of a process of the host.
-fn native(plan: &Plan, program: Program, link: &Link) -> Result<Command> {
+fn native(plan: &Plan, program: ServerProgram, link: &Link) -> Result<Command> {
     let file = program.of(&plan.programs)?;
     let mut command = match link {
         Link::Veth(namespace) => {

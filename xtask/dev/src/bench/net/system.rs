@@ -14,6 +14,7 @@ pub(crate) enum System {
     /// A Linux guest in QEMU, at a tap
     Linux,
     /// A Linux guest in QEMU without segmentation offload, at a tap
+    #[value(name = "linux-plain")]
     LinuxNoTso,
     /// A process of the host in another network namespace, at a veth pair
     Veth,
