@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 use super::device_model::SharedDevice;
-use super::registers::ModelRegisters;
-use super::registers::RegisterState;
+use super::registers::{ModelRegisters, RegisterState};
 use crate::transport::pci::{ConfigSpace, MapRegisters, PciAddress};
 
 /// Address in BAR 4, which is 64 bits wide; structures have QEMU's offsets in it.

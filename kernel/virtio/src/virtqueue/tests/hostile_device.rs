@@ -86,7 +86,7 @@ fn overwritten_descriptors_do_not_affect_driver() {
 
 proptest! {
     #[test]
-    fn random_used_ring_completes_each_chain_at_most_once(
+    fn random_used_ring_never_completes_a_chain_twice(
         index: u16,
         elements in prop::collection::vec((0_u32..40, 0_u32..80), 1..16),
         wild in prop::collection::vec(any::<(u32, u32)>(), 0..4),
