@@ -4,8 +4,8 @@
 use core::ffi::c_void;
 use core::str;
 
-use hermit_interface::Errno;
-use hermit_interface::net::{self, Calls, DATAGRAM, Endpoint, Number, STREAM, SocketOption, V4, V6, ready};
+use hermit_interface::net::{self, CallResult, Calls, DATAGRAM, Endpoint, STREAM, SocketOption, V4, V6};
+use hermit_interface::{Errno, Readiness};
 use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId};
 
 use crate::addresses::{from_kernel, to_kernel};
@@ -20,7 +20,7 @@ pub(crate) const CALLS: Calls = Calls {
     is_configured,
     socket,
     finish,
-    wind_up,
+    close_all,
     is_delivered,
     close,
     bind,
@@ -50,15 +50,15 @@ fn shutdown_of(how: i32) -> Result<Shutdown, Errno> {
 }
 
 /// A call's result as a number, or `-errno`.
-fn number(result: Result<u64, Errno>) -> Number {
+fn number(result: Result<u64, Errno>) -> CallResult {
     result.map_or_else(
-        |error| -Number::from(error.number()),
-        |number| Number::try_from(number).unwrap_or(Number::MAX),
+        |error| -CallResult::from(error.number()),
+        |number| CallResult::try_from(number).unwrap_or(CallResult::MAX),
     )
 }
 
 /// A call's success as 0, or `-errno`.
-fn status(result: Result<(), Errno>) -> Number {
+fn status(result: Result<(), Errno>) -> CallResult {
     number(result.map(|()| 0))
 }
 
@@ -100,17 +100,17 @@ calls! {
         stack.is_configured()
     }
 
-    fn socket(stack, family: u32, kind: u32, cookie: usize) -> Number {
+    fn socket(stack, family: u32, kind: u32, waker_key: usize) -> CallResult {
         let family = if family == u32::from(V4) { Family::V4 } else { Family::V6 };
         let kind = match kind {
             STREAM => Kind::Stream,
             DATAGRAM => Kind::Datagram,
             _ => return status(Err(Errno::ESOCKTNOSUPPORT)),
         };
-        number(stack.socket(family, kind, cookie).map(SocketId::into_raw))
+        number(stack.socket(family, kind, waker_key).map(SocketId::into_raw))
     }
 
-    fn wind_up(stack) {
+    fn close_all(stack) {
         stack.wind_up();
     }
 
@@ -118,7 +118,7 @@ calls! {
         stack.is_delivered()
     }
 
-    fn finish(stack, socket: u64) -> Number {
+    fn finish(stack, socket: u64) -> CallResult {
         status(stack.finish(SocketId::from_raw(socket)))
     }
 
@@ -129,25 +129,25 @@ calls! {
         let _: Result<(), Errno> = closed;
     }
 
-    fn bind(stack, socket: u64, address: *const Endpoint) -> Number
+    fn bind(stack, socket: u64, address: *const Endpoint) -> CallResult
     where address: value(address) {
         status(from_kernel(address).and_then(|address| stack.bind(SocketId::from_raw(socket), address)))
     }
 
-    fn listen(stack, socket: u64, backlog: i32) -> Number {
+    fn listen(stack, socket: u64, backlog: i32) -> CallResult {
         status(stack.listen(SocketId::from_raw(socket), backlog))
     }
 
-    fn accept(stack, socket: u64, cookie: usize, peer: *mut Endpoint) -> Number
+    fn accept(stack, socket: u64, waker_key: usize, peer: *mut Endpoint) -> CallResult
     where peer: out(peer) {
-        let accepted = stack.accept(SocketId::from_raw(socket), cookie);
+        let accepted = stack.accept(SocketId::from_raw(socket), waker_key);
         number(accepted.map(|(accepted, address)| {
             peer.write(to_kernel(address));
             accepted.into_raw()
         }))
     }
 
-    fn connect(stack, socket: u64, address: *const Endpoint) -> Number
+    fn connect(stack, socket: u64, address: *const Endpoint) -> CallResult
     where address: value(address) {
         let id = SocketId::from_raw(socket);
         if address.family == 0 {
@@ -156,7 +156,7 @@ calls! {
         status(from_kernel(address).and_then(|address| stack.connect(id, address)))
     }
 
-    fn send(stack, socket: u64, bytes: *const u8, size: usize, to: *const Endpoint) -> Number
+    fn send(stack, socket: u64, bytes: *const u8, size: usize, to: *const Endpoint) -> CallResult
     where bytes: slice(bytes, size), to: optional(to) {
         let to = to.map(from_kernel).transpose();
         let sent = to.and_then(|to| stack.send(SocketId::from_raw(socket), bytes, to));
@@ -165,7 +165,7 @@ calls! {
 
     fn receive(
         stack, socket: u64, buffer: *mut u8, size: usize, flags: u32, sender: *mut Endpoint
-    ) -> Number
+    ) -> CallResult
     where buffer: buffer(buffer, size), sender: out(sender) {
         let mut filled = 0;
         let mut sink = |bytes: &[u8]| {
@@ -185,43 +185,39 @@ calls! {
         }))
     }
 
-    fn shutdown(stack, socket: u64, how: i32) -> Number {
+    fn shutdown(stack, socket: u64, how: i32) -> CallResult {
         status(shutdown_of(how).and_then(|how| stack.shutdown(SocketId::from_raw(socket), how)))
     }
 
-    fn local(stack, socket: u64, address: *mut Endpoint) -> Number
+    fn local(stack, socket: u64, address: *mut Endpoint) -> CallResult
     where address: out(address) {
         status(stack.local(SocketId::from_raw(socket)).map(|local| address.write(to_kernel(local))))
     }
 
-    fn remote(stack, socket: u64, address: *mut Endpoint) -> Number
+    fn remote(stack, socket: u64, address: *mut Endpoint) -> CallResult
     where address: out(address) {
         status(stack.remote(SocketId::from_raw(socket)).map(|remote| address.write(to_kernel(remote))))
     }
 
-    fn set_option(stack, socket: u64, option: *const SocketOption) -> Number
+    fn set_option(stack, socket: u64, option: *const SocketOption) -> CallResult
     where option: value(option) {
         let set = |option| stack.set_option(SocketId::from_raw(socket), option);
         status(options::from_kernel(option).and_then(set))
     }
 
-    fn option(stack, socket: u64, option: *mut SocketOption) -> Number
+    fn option(stack, socket: u64, option: *mut SocketOption) -> CallResult
     where option: value_mut(option) {
         let get = |name| stack.option(SocketId::from_raw(socket), name);
         status(options::name(option.name).and_then(get).map(|value| option.value = options::value(value)))
     }
 
     fn readiness(stack, socket: u64) -> u32 {
-        let readiness = stack.readiness(SocketId::from_raw(socket));
-        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
-        bit(readiness.read, ready::READ)
-            | bit(readiness.write, ready::WRITE)
-            | bit(readiness.read_hang_up, ready::READ_HANG_UP)
-            | bit(readiness.hang_up, ready::HANG_UP)
-            | bit(readiness.error, ready::ERROR)
+        let hermit_net_stack::Readiness { read, write, read_hang_up, hang_up, error } =
+            stack.readiness(SocketId::from_raw(socket));
+        Readiness { read, write, read_hang_up, hang_up, error }.to_bits()
     }
 
-    fn resolve(stack, name: *const u8, size: usize, family: u32, cookie: usize) -> Number
+    fn resolve(stack, name: *const u8, size: usize, family: u32, waker_key: usize) -> CallResult
     where name: slice(name, size) {
         let families = match u16::try_from(family) {
             Ok(V4) => Families::V4,
@@ -229,11 +225,11 @@ calls! {
             _ => Families::Both,
         };
         let name = str::from_utf8(name).map_err(|_| Errno::EINVAL);
-        let query = name.and_then(|name| stack.resolve(name, families, cookie));
+        let query = name.and_then(|name| stack.resolve(name, families, waker_key));
         number(query.map(QueryId::into_raw))
     }
 
-    fn resolved(stack, query: u64, addresses: *mut Endpoint, size: usize) -> Number
+    fn resolved(stack, query: u64, addresses: *mut Endpoint, size: usize) -> CallResult
     where addresses: slice_mut(addresses, size) {
         let answer = stack.resolved(QueryId::from_raw(query)).map_err(|error| match error {
             ResolveError::Pending => Errno::EAGAIN,

@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 use core::slice;
 
-use hermit_interface::net::{self, Device, Services};
+use hermit_interface::net::{self, DeviceInfo, Services};
 use hermit_net_stack::{Hardware, HardwareInfo, Host, IpVersion, Offload, ReceivedInfo, Stack};
 
 /// The network stack of this machine.
@@ -20,7 +20,7 @@ pub(crate) struct KernelDevice {
 impl KernelDevice {
     /// The device, if the machine has one.
     pub(crate) fn new(services: &'static Services) -> Option<Self> {
-        let mut device = Device::default();
+        let mut device = DeviceInfo::default();
         // SAFETY: the pointer is to a local variable, which is valid for the write of the description.
         let is_present = unsafe { (services.device)(&raw mut device) };
         let limit = |max_size: u32| (max_size != 0).then_some(max_size);
@@ -52,7 +52,7 @@ impl<F, R> Callback<F, R> {
     }
 }
 
-/// The [`net::Take`] function of a closure. Its context is a `Callback<F, R>`.
+/// The [`net::ReceiveFrame`] function of a closure. Its context is a `Callback<F, R>`.
 unsafe extern "C" fn take<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(
     context: *mut c_void,
     frame: *const u8,
@@ -68,7 +68,7 @@ unsafe extern "C" fn take<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(
     callback.result = callback.action.take().map(|action| action(frame, info));
 }
 
-/// The [`net::Fill`] function of a closure. Its context is a `Callback<F, R>`.
+/// The [`net::FillFrame`] function of a closure. Its context is a `Callback<F, R>`.
 unsafe extern "C" fn fill<F: FnOnce(&mut [u8]) -> R, R>(context: *mut c_void, frame: *mut u8, size: usize) {
     // SAFETY: the kernel passes the context that `transmit` has given it together with this function: a callback of
     // these types, on the stack of `transmit`, which is waiting for the kernel and does not access it.
@@ -79,12 +79,12 @@ unsafe extern "C" fn fill<F: FnOnce(&mut [u8]) -> R, R>(context: *mut c_void, fr
 }
 
 /// [`take`] with the types of a callback, which cannot be written out.
-const fn take_for<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(_: &Callback<F, R>) -> net::Take {
+const fn take_for<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(_: &Callback<F, R>) -> net::ReceiveFrame {
     take::<F, R>
 }
 
 /// [`fill`] with the types of a callback, which cannot be written out.
-const fn fill_for<F: FnOnce(&mut [u8]) -> R, R>(_: &Callback<F, R>) -> net::Fill {
+const fn fill_for<F: FnOnce(&mut [u8]) -> R, R>(_: &Callback<F, R>) -> net::FillFrame {
     fill::<F, R>
 }
 
@@ -157,8 +157,8 @@ impl Host for Kernel {
         unsafe { (self.0.random)() }
     }
 
-    fn wake(&mut self, cookie: usize) {
+    fn wake(&mut self, waker_key: usize) {
         // SAFETY: the function takes any number; the kernel ignores cookies that it has not given out.
-        unsafe { (self.0.wake)(cookie) }
+        unsafe { (self.0.wake)(waker_key) }
     }
 }

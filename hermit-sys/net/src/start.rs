@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::{ptr, slice};
 
 use hermit_interface::command_line::{Ip, NetworkOptions};
-use hermit_interface::net::{Network, Services, Settings, Start};
+use hermit_interface::net::{Services, StackConfig, StackInstance, Start};
 use hermit_net_stack::{Cidr, Configuration};
 
 use crate::calls::CALLS;
@@ -24,8 +24,8 @@ const _: Start = hermit_net_start;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hermit_net_start(
     services: *const Services,
-    settings: *const Settings,
-) -> *const Network {
+    settings: *const StackConfig,
+) -> *const StackInstance {
     // SAFETY: each pointer is null, or valid for ever, by the contract of this function.
     let (Some(services), Some(settings)) = (unsafe { services.as_ref() }, unsafe { settings.as_ref() })
     else {
@@ -46,7 +46,7 @@ unsafe extern "C" fn hermit_net_start(
         kernel.warn(&text);
     }
     let stack = Box::into_raw(Box::new(stack)).cast();
-    Box::leak(Box::new(Network { stack, calls: CALLS }))
+    Box::leak(Box::new(StackInstance { stack, calls: CALLS }))
 }
 
 fn configuration(line: &NetworkOptions, buffers: usize) -> Configuration {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
-use hermit_interface::net::{LEAST_MTU_V6, MAX_ADDRESSES, MAX_NAMESERVERS};
+use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
 
 pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
@@ -93,7 +93,7 @@ impl NetworkConfig {
     #[must_use]
     pub fn min_mtu(&self) -> u16 {
         let has_v6 = self.addresses.iter().any(|own| own.address.is_ipv6());
-        if has_v6 { LEAST_MTU_V6 } else { MIN_MTU }
+        if has_v6 { MIN_MTU_V6 } else { MIN_MTU }
     }
 
     /// Checks the MTU against the guest's addresses and the backend. Possible only after all options are applied.
@@ -103,7 +103,7 @@ impl NetworkConfig {
         if (min..=max).contains(&mtu) {
             return Ok(());
         }
-        let reason = if min == LEAST_MTU_V6 { "with an address of IPv6 " } else { "" };
+        let reason = if min == MIN_MTU_V6 { "with an address of IPv6 " } else { "" };
         Err(format!("mtu={mtu} is no size of packets here: {reason}they have {min} to {max} bytes"))
     }
 }

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use hermit_interface::exit::STATUS_PORT;
 use hermit_interface::machine::{HOLE, TEXT_PORT};
-use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, OUT, READ, TIMER, WRITE, kick};
+use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, OUT, READ, TIMER, WRITE, queue_eventfd};
 use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r12, r15, rax, rbx, rcx, rdi, rsp};
 
 use crate::guest::{Assembled, FREE, Guest, Value};
@@ -155,7 +155,7 @@ fn request_entropy(guest: &mut Guest) -> Assembled {
     guest.put(DESCRIPTORS + 8, &[16, 0, 0, 0, 2, 0, 0, 0])?;
     guest.put(AVAILABLE + 2, &[1, 0, 0, 0])?;
     guest.put(FREE + 0x5000, &1_u64.to_le_bytes())?;
-    let event = u64::from(kick(1, 0)).into();
+    let event = u64::from(queue_eventfd(1, 0)).into();
     guest.call(libc::SYS_write, [event, Value::Physical(FREE + 0x5000), 8.into()])?;
     guest.expect(8, 103)
 }

@@ -1,7 +1,7 @@
 //! Guest with a driver for the network device that echoes UDP datagrams.
 
 use hermit_interface::machine::HOLE;
-use hermit_interface::process::{WRITE, kick};
+use hermit_interface::process::{WRITE, queue_eventfd};
 use iced_x86::code_asm::{
     ax, bx, byte_ptr, cx, dword_ptr, eax, ecx, qword_ptr, r12, r12w, r13, r13w, r15, rax, rbp, rbx, rcx, rdx,
     rsi, word_ptr,
@@ -123,7 +123,7 @@ fn set_up(guest: &mut Guest, features: i32) -> Assembled {
 }
 
 fn notify(guest: &mut Guest, queue: u32) -> Assembled {
-    let event = u64::from(kick(LINE, queue)).into();
+    let event = u64::from(queue_eventfd(LINE, queue)).into();
     guest.call(libc::SYS_write, [event, Value::Physical(ONE), 8.into()])
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio, id};
 
-use hermit_interface::process::{INTERRUPT, kick};
+use hermit_interface::process::{INTERRUPT, queue_eventfd};
 use iced_x86::code_asm::{eax, r15, rax};
 
 use crate::guest::{Assembled, FREE, Guest, Value};
@@ -68,7 +68,9 @@ fn denied_open_creates_no_file() {
 
 #[test]
 fn writes_other_than_queue_notifications_are_denied() {
-    for (descriptor, size) in [(0, 8), (kick(0, 0), 4), (kick(0, 0), 16), (129, 8), (130, 8), (u32::MAX, 8)] {
+    for (descriptor, size) in
+        [(0, 8), (queue_eventfd(0, 0), 4), (queue_eventfd(0, 0), 16), (129, 8), (130, 8), (u32::MAX, 8)]
+    {
         let arguments = [u64::from(descriptor).into(), path(), size.into()];
         denied("write", libc::SYS_write, arguments);
     }

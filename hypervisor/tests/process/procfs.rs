@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use hermit_interface::process::kick;
+use hermit_interface::process::queue_eventfd;
 
 use crate::shutdown::start_spinning;
 
@@ -79,6 +79,11 @@ fn check_descriptors(folder: &str) {
     let event = "anon_inode:[eventfd]";
     let memory = "/memfd:uhyve-memory (deleted)";
     // The console has two queues, the entropy device one.
-    let expected = [(0, memory), (kick(0, 0), event), (kick(0, 1), event), (kick(1, 0), event)];
+    let expected = [
+        (0, memory),
+        (queue_eventfd(0, 0), event),
+        (queue_eventfd(0, 1), event),
+        (queue_eventfd(1, 0), event),
+    ];
     assert_eq!(found, expected.map(|(number, name)| (number, name.to_owned())).into());
 }

@@ -1,9 +1,40 @@
-//! How an image gets into memory.
+//! Loading of an image: placement, relocation, page tables, boot information.
 //!
-//! The loader, which runs inside the machine, and the hypervisor, which runs outside, do the same to start an
-//! image: [place](load) it at a random address, relocate it, build page tables in which nothing is both writable
-//! and executable, and [tell the kernel](Loaded::hand_over). Physical memory is whatever implements
-//! [`PhysicalMemory`].
+//! The loader, inside the machine, and the hypervisor, outside of it, start an image in the same way: they [load] it at a random address,
+//! relocate it, build page tables without pages that are both writable and executable, and [write boot information](Loaded::hand_over).
+//! They access physical memory through [`PhysicalMemory`].
+//!
+//! ```
+//! use hermit_boot::{FreeMemory, PhysicalMemory, Randomness, load};
+//! use hermit_interface::address::AddressRange;
+//! use hermit_interface::image::{check, sample::Sample};
+//!
+//! struct Memory(Vec<u8>);
+//!
+//! impl PhysicalMemory for Memory {
+//!     fn write(&mut self, address: u64, bytes: &[u8]) {
+//!         self.0[address as usize..][..bytes.len()].copy_from_slice(bytes);
+//!     }
+//!     fn zero(&mut self, address: u64, size: u64) {
+//!         self.0[address as usize..][..size as usize].fill(0);
+//!     }
+//!     fn read_word(&self, address: u64) -> u64 {
+//!         u64::from_le_bytes(self.0[address as usize..][..8].try_into().unwrap())
+//!     }
+//! }
+//!
+//! let mut memory = Memory(vec![0; 1 << 20]);
+//! let mut free = FreeMemory::new();
+//! free.free(AddressRange { start: 0x1000, end: 1 << 20 }).unwrap();
+//! let file = Sample::default().build();
+//! let image = check(&file).unwrap();
+//! let random = Randomness { image: 1, direct_map: 2, free_addresses: 3 };
+//! let loaded = load(&mut memory, &mut free, &image, random, 0).unwrap();
+//! assert_eq!(loaded.entry, loaded.info.image.start + image.entry);
+//! let entry = loaded.entry;
+//! let boot_info = loaded.hand_over(&mut memory, &mut free, &[], &[], b"-- argument").unwrap();
+//! assert!(boot_info > entry);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,15 +45,15 @@ mod page_table;
 pub use layout::Randomness;
 pub use load::{LoadError, Loaded, load};
 
-/// How many pieces of free memory are kept track of; a PC's firmware reports about ten.
+/// Maximum number of free memory regions; a PC's firmware reports about ten.
 pub const MAX_REGIONS: usize = 64;
 
-/// The free physical memory.
+/// Free physical memory.
 pub type FreeMemory = hermit_memory::ranges::FreeRanges<MAX_REGIONS>;
 
-/// The machine's physical memory. Only addresses that were free are accessed.
+/// Access to the machine's physical memory. Only memory that was free is accessed.
 pub trait PhysicalMemory {
-    /// Copies `bytes` to `address`.
+    /// Writes `bytes` at `address`.
     fn write(&mut self, address: u64, bytes: &[u8]);
 
     /// Fills `size` bytes with zero.
@@ -31,7 +62,7 @@ pub trait PhysicalMemory {
     /// Reads the word at an address that is a multiple of eight.
     fn read_word(&self, address: u64) -> u64;
 
-    /// Writes the word at an address that is a multiple of eight, or not.
+    /// Writes the word at an address of any alignment.
     fn write_word(&mut self, address: u64, word: u64) {
         self.write(address, &word.to_le_bytes());
     }

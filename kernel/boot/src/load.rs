@@ -1,4 +1,4 @@
-//! Placing and relocating an image, and writing down what the kernel must know.
+//! Placement and relocation of an image, and its boot information.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::{self, BootInfo, Device, Platform, Region, Symbols, Tls};
@@ -11,10 +11,10 @@ use crate::layout::{self, Randomness};
 use crate::page_table::{PageTable, access};
 use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
 
-/// How much physical memory is mapped at most before the kernel runs; it maps more when it uses more.
+/// Maximum size of physical memory that is mapped before the kernel runs, in bytes. The kernel maps more on demand.
 const DIRECT_MAP_SIZE: u64 = 1 << 30;
 
-/// Why an image cannot be placed.
+/// Why an image cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The machine has too little memory.
@@ -23,24 +23,24 @@ pub enum LoadError {
     /// The command line is longer than 4 GiB.
     #[error("the command line is too long")]
     CommandLine,
-    /// The image needs addresses that do not exist, or one of them twice; no image that was checked does.
+    /// Addresses of the image are invalid or overlap. Does not happen for an image that was checked.
     #[error("the image's addresses are not valid")]
     Addresses,
 }
 
-/// An image in memory.
+/// A loaded image.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Where to enter it.
+    /// Virtual address of the entry point.
     pub entry: u64,
-    /// What is known so far; the caller adds what it knows of the machine.
+    /// Boot information about the image; the caller fills in the fields about the machine.
     pub info: BootInfo,
 }
 
-/// Places `image` in memory that is `free`, relocates it and maps it.
+/// Copies `image` to `free` memory, relocates it and maps it.
 ///
-/// Physical addresses below `identity` are mapped one to one with all rights, for a loader that runs there when
-/// it switches to the new page tables.
+/// Physical addresses below `identity` are identity-mapped with all access rights, for a loader that runs there when it switches to the
+/// new page tables.
 ///
 /// # Errors
 ///
@@ -89,12 +89,12 @@ pub fn load(
 }
 
 impl Loaded {
-    /// Tells the kernel where the names of the image's functions lie, and maps them for it in the direct map. The
-    /// pages that they touch must stay out of the free memory.
+    /// Passes the image's symbol table to the kernel: adds it to boot information and maps it in the direct map. Its pages must not be
+    /// free memory.
     ///
     /// # Errors
     ///
-    /// See [`LoadError`]; then the kernel is told nothing.
+    /// See [`LoadError`]; then boot information has no symbol table.
     pub fn keep_symbols(
         &mut self,
         memory: &mut impl PhysicalMemory,
@@ -103,19 +103,19 @@ impl Loaded {
     ) -> Result<(), LoadError> {
         let mut table = PageTable::at(memory, free, self.info.page_table_root);
         for range in [symbols.table, symbols.strings] {
-            // What lies below is mapped already.
+            // Memory below `direct_map.size` is mapped already.
             let first = (range.start & !(LARGE_PAGE_SIZE - 1)).max(self.info.direct_map.size);
             for page in (first..range.end()).step_by(to_usize(LARGE_PAGE_SIZE)) {
-                table.map_large_once(self.info.direct_map.start + page, page)?;
+                table.map_large_if_unmapped(self.info.direct_map.start + page, page)?;
             }
         }
         self.info.symbols = symbols;
         Ok(())
     }
 
-    /// Writes the boot information and returns the address at which the kernel finds it.
+    /// Writes boot information; returns its virtual address.
     ///
-    /// `reclaim` is memory that nobody needs once the kernel runs: the loader itself, the image's file.
+    /// `reclaim` lists memory that becomes free once the kernel runs: the loader itself, the image's file.
     ///
     /// # Errors
     ///
@@ -132,12 +132,12 @@ impl Loaded {
         let address =
             free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
         for &range in reclaim {
-            // A table that is full loses the range; the machine then has a little less memory.
+            // A full table drops the range: the machine then has a little less memory.
             let _: Result<(), hermit_memory::ranges::FreeError> = free.free(range);
         }
         let mut regions = [Region::default(); MAX_REGIONS];
-        for (region, range) in regions.iter_mut().zip(free.as_slice()) {
-            *region = Region { start: range.start, size: range.size() };
+        for (region, &range) in regions.iter_mut().zip(free.as_slice()) {
+            *region = range.into();
         }
         let mut at = address;
         let direct_map = self.info.direct_map.start;
@@ -155,7 +155,7 @@ fn copy(memory: &mut impl PhysicalMemory, physical: u64, segment: &Segment<'_>) 
     let start = physical + segment.start;
     let filled = segment.data.len() as u64;
     memory.write(start, segment.data);
-    // To the end of the last page: what lay there before is not the image's to see.
+    // To the end of the last page, so that the image does not see earlier contents.
     let end = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
     memory.zero(start + filled, end - segment.start - filled);
 }

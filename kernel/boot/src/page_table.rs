@@ -1,4 +1,4 @@
-//! Building page tables in physical memory that is not yet mapped.
+//! Construction of page tables in free physical memory.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::ranges::FreeError;
@@ -7,7 +7,7 @@ use hermit_paging::{Access, PagingError, TableMemory};
 use crate::load::LoadError;
 use crate::{FreeMemory, PhysicalMemory};
 
-/// A tree of page tables under construction.
+/// Page tables under construction.
 #[derive(Debug)]
 pub(crate) struct PageTable<'a, M> {
     tables: FreePages<'a, M>,
@@ -21,17 +21,17 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         Ok(Self { tables, tree })
     }
 
-    /// The tree whose topmost table is at a physical address.
+    /// The page tables whose PML4 table is at a physical address.
     pub(crate) fn at(memory: &'a mut M, free: &'a mut FreeMemory, root: u64) -> Self {
         Self { tables: FreePages { memory, free }, tree: hermit_paging::PageTable::at(root) }
     }
 
-    /// The physical address of the topmost table.
+    /// Physical address of the PML4 table.
     pub(crate) fn root(&self) -> u64 {
         self.tree.root()
     }
 
-    /// Maps `size` bytes, which are whole pages.
+    /// Maps `size` bytes, a multiple of the page size.
     pub(crate) fn map(
         &mut self,
         address: u64,
@@ -42,7 +42,7 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
         Ok(self.tree.map(&mut self.tables, address, physical, size, access.into())?)
     }
 
-    /// Maps the 2 MiB pages that `size` bytes touch.
+    /// Maps `size` bytes, rounded up to large pages.
     pub(crate) fn map_large(
         &mut self,
         address: u64,
@@ -55,8 +55,8 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
 }
 
 impl<M: PhysicalMemory> PageTable<'_, M> {
-    /// Maps a 2 MiB page of data, unless it is mapped already.
-    pub(crate) fn map_large_once(&mut self, address: u64, physical: u64) -> Result<(), LoadError> {
+    /// Maps a writable large page, unless it is mapped already.
+    pub(crate) fn map_large_if_unmapped(&mut self, address: u64, physical: u64) -> Result<(), LoadError> {
         match self.tree.map(&mut self.tables, address, physical, LARGE_PAGE_SIZE, Access::Write.into()) {
             Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),
             Err(error) => Err(error.into()),
@@ -73,7 +73,7 @@ impl From<PagingError> for LoadError {
     }
 }
 
-/// What a segment allows.
+/// The access of a segment.
 pub(crate) const fn access(write: bool, execute: bool) -> Access {
     match (write, execute) {
         (false, false) => Access::Read,
@@ -83,7 +83,7 @@ pub(crate) const fn access(write: bool, execute: bool) -> Access {
     }
 }
 
-/// Free memory as pages for tables.
+/// Free memory, from which pages for tables are allocated.
 #[derive(Debug)]
 struct FreePages<'a, M> {
     memory: &'a mut M,
@@ -91,12 +91,12 @@ struct FreePages<'a, M> {
 }
 
 impl<M: PhysicalMemory> TableMemory for FreePages<'_, M> {
-    fn read(&self, slot: u64) -> u64 {
-        self.memory.read_word(slot)
+    fn read(&self, address: u64) -> u64 {
+        self.memory.read_word(address)
     }
 
-    fn write(&mut self, slot: u64, entry: u64) {
-        self.memory.write_word(slot, entry);
+    fn write(&mut self, address: u64, entry: u64) {
+        self.memory.write_word(address, entry);
     }
 
     fn allocate(&mut self) -> Option<u64> {
@@ -106,7 +106,7 @@ impl<M: PhysicalMemory> TableMemory for FreePages<'_, M> {
     }
 
     fn free(&mut self, table: u64) {
-        // Only after a failure, which ends everything; a table of pieces that is full loses the page.
+        // Called only after an error, which ends the boot; a full table of free ranges drops the page.
         let _: Result<(), FreeError> = self.free.free(AddressRange { start: table, end: table + PAGE_SIZE });
     }
 }
@@ -117,7 +117,7 @@ pub(crate) mod tests {
     use crate::PhysicalMemory;
     use hermit_paging::Access;
 
-    /// What the hardware would find for `address` (SDM volume 3, section 4.5).
+    /// Walks the page tables as the processor does (SDM volume 3, section 4.5).
     pub(crate) fn translate(memory: &impl PhysicalMemory, root: u64, address: u64) -> Option<(u64, Access)> {
         let (mut table, mut write, mut execute) = (root, true, true);
         for shift in [39, 30, 21, 12] {

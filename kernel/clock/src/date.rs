@@ -1,6 +1,6 @@
-//! Dates as a PC's real-time clock gives them.
+//! Dates of a PC's real-time clock (MC146818A).
 
-/// A moment in UTC.
+/// A date and time in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     year: u64,
@@ -11,23 +11,23 @@ pub struct Date {
     seconds: u64,
 }
 
-/// Afternoon, in a clock of twelve hours (MC146818A).
-const AFTERNOON: u8 = 1 << 7;
+/// PM bit of the hours register in 12-hour mode (MC146818A).
+const PM: u8 = 1 << 7;
 
 impl Date {
-    /// A date from the registers of a real-time clock, in the order seconds, minutes, hours, day, month, year,
-    /// century; `binary` or decimal digits, 24 or twelve hours.
+    /// Decodes the registers of a real-time clock, in the order seconds, minutes, hours, day, month, year, century. The mode bits of
+    /// status register B select `binary` or BCD, and the 24-hour or 12-hour mode.
     #[must_use]
     pub fn from_rtc(registers: [u8; 7], binary: bool, hours_24: bool) -> Self {
         let number =
             |register: u8| u64::from(if binary { register } else { (register >> 4) * 10 + (register & 0xf) });
         let [seconds, minutes, hours, day, month, year, century] = registers;
-        let hour = number(hours & !AFTERNOON);
-        let hours = match (hours_24, hours & AFTERNOON != 0) {
+        let hour = number(hours & !PM);
+        let hours = match (hours_24, hours & PM != 0) {
             (true, _) => number(hours),
             (false, afternoon) => hour % 12 + if afternoon { 12 } else { 0 },
         };
-        // A clock without a century register shows something else there.
+        // Without a century register the byte has another meaning.
         let century = Some(number(century)).filter(|century| (19..30).contains(century)).unwrap_or(20);
         Self {
             year: century * 100 + number(year),
@@ -39,10 +39,10 @@ impl Date {
         }
     }
 
-    /// Seconds since 1970; 0 for earlier dates.
+    /// Seconds since 1970-01-01; 0 for earlier dates.
     #[must_use]
     pub fn seconds_since_1970(self) -> u64 {
-        // The year begins in March, so that the day that comes and goes is its last.
+        // Count years from March, so that a leap day is the last day of its year.
         let year = if self.month > 2 { self.year } else { self.year - 1 };
         let month = (self.month + 9) % 12;
         let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + self.day - 1;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn known_dates() {
+    fn known_dates_are_converted() {
         assert_eq!(seconds([0, 0, 0, 1, 1, 70, 19], true, true), 0);
         assert_eq!(seconds([0, 0, 0, 29, 2, 24, 20], true, true), 1_709_164_800);
         assert_eq!(seconds([0, 0, 0, 1, 3, 24, 20], true, true), 1_709_251_200);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_digits_and_twelve_hours() {
+    fn bcd_and_12_hour_mode_are_decoded() {
         let noon = 1_767_268_800; // 2026-01-01 12:00
         assert_eq!(seconds([0, 0, 0x12, 1, 1, 0x26, 0x20], false, true), noon);
         assert_eq!(seconds([0, 0, 0x92, 1, 1, 0x26, 0x20], false, false), noon);
@@ -77,12 +77,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_without_a_century_is_in_this_one() {
+    fn missing_century_register_means_the_21st_century() {
         assert_eq!(seconds([0, 0, 12, 1, 1, 26, 0], true, true), 1_767_268_800);
     }
 
     #[test]
-    fn broken_registers_do_not_panic() {
+    fn invalid_registers_do_not_panic() {
         for byte in [0, 0x7f, 0xff] {
             let _: u64 = seconds([byte; 7], true, true);
             let _: u64 = seconds([byte; 7], false, false);

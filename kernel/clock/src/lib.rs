@@ -1,4 +1,12 @@
-//! The arithmetic of clocks: how counters become nanoseconds, how fast a counter is, and which second a date is.
+//! Arithmetic of clocks: conversion of counter ticks to nanoseconds, measurement of counter frequencies, calendar dates.
+//!
+//! ```
+//! use hermit_clock::{NANOSECONDS, TickScale};
+//!
+//! let scale = TickScale::new(2_500_000_000);
+//! assert_eq!(scale.nanoseconds(5_000_000_000), 2 * NANOSECONDS);
+//! assert_eq!(scale.ticks(1_000), 2_500);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -9,24 +17,24 @@ pub mod paravirtual;
 pub use date::Date;
 pub use least_squares::LeastSquares;
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 pub const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Turns ticks of a counter into nanoseconds, and back, by one multiplication and a shift.
+/// Conversion between the ticks of a counter and nanoseconds, by one multiplication and a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct TickScale {
     /// Nanoseconds per tick, times 2^32.
     multiplier: u64,
     /// Ticks per nanosecond, times 2^`inverse_shift`, rounded up: at most 2^63.
     inverse: u64,
-    /// At most 92.
+    /// Shift of `inverse`, at most 92.
     inverse_shift: u32,
 }
 
-impl Scale {
+impl TickScale {
     const SHIFT: u32 = 32;
 
-    /// The scale of a counter with so many ticks per second; at least one, at most 2^63.
+    /// Creates the scale of a counter with a frequency in Hz, from 1 to 2^63; 0 counts as 1.
     #[must_use]
     pub const fn new(frequency: u64) -> Self {
         let frequency = if frequency == 0 { 1 } else { frequency };
@@ -35,7 +43,7 @@ impl Scale {
         #[expect(clippy::cast_possible_truncation, reason = "10^9 * 2^32 is below 2^62")]
         let multiplier = (scaled / frequency as u128) as u64;
         let Some(magnitude) = multiplier.checked_ilog2() else {
-            // Such a fast counter's time stands still; it reaches no moment but the first.
+            // A tick of such a fast counter is 0 ns: its time stays 0.
             return Self { multiplier, inverse: u64::MAX, inverse_shift: 0 };
         };
         // As many bits as fit: between 2^62 and 2^63.
@@ -44,20 +52,20 @@ impl Scale {
         Self { multiplier, inverse: inverse as u64, inverse_shift: magnitude + 63 - Self::SHIFT }
     }
 
-    /// The nanoseconds that so many ticks take. Wraps around after 584 years.
+    /// Converts ticks to nanoseconds, rounded down. Wraps around after 584 years.
     #[inline]
     #[must_use]
     pub const fn nanoseconds(self, ticks: u64) -> u64 {
         Self::scaled(ticks, self.multiplier)
     }
 
-    /// What [`Self::nanoseconds`] multiplies with, for [`Self::scaled`].
+    /// The multiplier of [`Self::nanoseconds`], for [`Self::scaled`].
     #[must_use]
     pub const fn multiplier(self) -> u64 {
         self.multiplier
     }
 
-    /// As [`Self::nanoseconds`], for those who have nothing but the multiplier at hand.
+    /// Converts ticks to nanoseconds as [`Self::nanoseconds`] does, from the multiplier alone.
     #[inline]
     #[must_use]
     pub const fn scaled(ticks: u64, multiplier: u64) -> u64 {
@@ -67,10 +75,10 @@ impl Scale {
         }
     }
 
-    /// How many ticks a duration takes, rounded up; at most [`u64::MAX`].
+    /// Converts nanoseconds to ticks, rounded up and saturating at [`u64::MAX`].
     ///
-    /// The least number whose [`Scale::nanoseconds`] are not fewer than `nanoseconds`, so whoever waits for so many ticks
-    /// has waited long enough. (From 2^62 ticks on it may be a few more than the least.)
+    /// The result is the smallest number of ticks whose [`TickScale::nanoseconds`] are at least `nanoseconds`, so that a wait for that
+    /// many ticks is long enough. (From 2^62 ticks on it may be a few more.)
     #[inline]
     #[must_use]
     pub const fn ticks(self, nanoseconds: u64) -> u64 {
@@ -91,7 +99,7 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
-    use super::{NANOSECONDS, Scale};
+    use super::{NANOSECONDS, TickScale};
     use proptest::prelude::{Strategy, any};
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -100,48 +108,48 @@ mod tests {
         (0..62_u32, any::<u64>()).prop_map(|(bits, low)| (1 << bits) | (low & ((1 << bits) - 1)))
     }
 
-    /// The nanoseconds of so many ticks, without wrapping around.
-    fn wide_nanoseconds(scale: Scale, ticks: u64) -> u128 {
-        (u128::from(ticks) * u128::from(scale.multiplier)) >> Scale::SHIFT
+    /// Nanoseconds of ticks, without wrapping around.
+    fn wide_nanoseconds(scale: TickScale, ticks: u64) -> u128 {
+        (u128::from(ticks) * u128::from(scale.multiplier)) >> TickScale::SHIFT
     }
 
     #[test]
     fn ticks_of_round_frequencies_are_exact() {
-        let gigahertz = Scale::new(NANOSECONDS);
+        let gigahertz = TickScale::new(NANOSECONDS);
         for nanoseconds in [0, 1, 2, 1_000_000_007, u64::MAX - 1, u64::MAX] {
             assert_eq!(gigahertz.ticks(nanoseconds), nanoseconds);
         }
-        let megahertz = Scale::new(1_000_000);
+        let megahertz = TickScale::new(1_000_000);
         assert_eq!([0, 1, 999, 1000, 1001, 2000].map(|time| megahertz.ticks(time)), [0, 1, 1, 1, 2, 2]);
-        assert_eq!(Scale::new(1).ticks(NANOSECONDS), 1);
-        assert_eq!(Scale::new(4 * NANOSECONDS).ticks(u64::MAX), u64::MAX);
-        assert_eq!(Scale::new(1 << 63).ticks(1), u64::MAX);
+        assert_eq!(TickScale::new(1).ticks(NANOSECONDS), 1);
+        assert_eq!(TickScale::new(4 * NANOSECONDS).ticks(u64::MAX), u64::MAX);
+        assert_eq!(TickScale::new(1 << 63).ticks(1), u64::MAX);
     }
 
     #[test]
-    fn a_gigahertz_is_a_nanosecond() {
-        let scale = Scale::new(NANOSECONDS);
+    fn tick_of_one_gigahertz_is_a_nanosecond() {
+        let scale = TickScale::new(NANOSECONDS);
         assert_eq!(scale.nanoseconds(0), 0);
         assert_eq!(scale.nanoseconds(u64::MAX), u64::MAX);
     }
 
     #[test]
-    fn nonsense_does_not_panic() {
-        assert_eq!(Scale::new(0), Scale::new(1));
+    fn frequency_zero_counts_as_one() {
+        assert_eq!(TickScale::new(0), TickScale::new(1));
     }
 
     proptest! {
-        /// A day on any counter from 1 MHz to 10 GHz is right to a microsecond.
+        /// A day on any counter from 1 MHz to 10 GHz is exact to the rounding of the multiplier.
         #[test]
-        fn a_day_is_a_day(frequency in 1_000_000..10_000_000_000_u64) {
-            let day = Scale::new(frequency).nanoseconds(frequency * 86_400);
+        fn nanoseconds_of_a_day_are_exact_to_rounding(frequency in 1_000_000..10_000_000_000_u64) {
+            let day = TickScale::new(frequency).nanoseconds(frequency * 86_400);
             prop_assert!(day.abs_diff(86_400 * NANOSECONDS) <= frequency * 86_400 / (1 << 32) + 1, "{}", day);
         }
 
-        /// The ticks of a duration are enough, and one less are not.
+        /// The ticks of a duration suffice, and one less do not.
         #[test]
         fn ticks_are_the_inverse_of_nanoseconds(frequency in frequency(), nanoseconds in any::<u64>(), bits in 0..64) {
-            let (scale, nanoseconds) = (Scale::new(frequency), nanoseconds >> bits);
+            let (scale, nanoseconds) = (TickScale::new(frequency), nanoseconds >> bits);
             let ticks = scale.ticks(nanoseconds);
             let are_enough = |ticks: u64| wide_nanoseconds(scale, ticks) >= u128::from(nanoseconds);
             prop_assert!(ticks == u64::MAX || are_enough(ticks));
@@ -152,23 +160,23 @@ mod tests {
             }
         }
 
-        /// A second is the frequency, but for the rounding of the scale.
+        /// The ticks of a second are the frequency, to the rounding of the scale.
         #[test]
-        fn a_second_has_as_many_ticks_as_the_frequency_says(frequency in 1..10_000_000_000_u64) {
-            let ticks = Scale::new(frequency).ticks(NANOSECONDS);
+        fn ticks_of_a_second_are_the_frequency(frequency in 1..10_000_000_000_u64) {
+            let ticks = TickScale::new(frequency).ticks(NANOSECONDS);
             prop_assert!(ticks.abs_diff(frequency) <= 1 + frequency / 100_000_000, "{}", ticks);
         }
 
         #[test]
-        fn no_number_makes_ticks_panic(frequency in any::<u64>(), nanoseconds in any::<u64>()) {
-            let scale = Scale::new(frequency.min(1 << 63));
+        fn ticks_is_monotonic_and_does_not_panic(frequency in any::<u64>(), nanoseconds in any::<u64>()) {
+            let scale = TickScale::new(frequency.min(1 << 63));
             prop_assert!(scale.ticks(nanoseconds) <= scale.ticks(nanoseconds.saturating_add(1)));
             prop_assert_eq!(scale.ticks(0), 0);
         }
 
         #[test]
-        fn time_never_goes_back(frequency in 1..u64::MAX / 2, ticks in 0..1_u64 << 40, more in 0..1000_u64) {
-            let scale = Scale::new(frequency.max(1_000_000));
+        fn nanoseconds_is_monotonic(frequency in 1..u64::MAX / 2, ticks in 0..1_u64 << 40, more in 0..1000_u64) {
+            let scale = TickScale::new(frequency.max(1_000_000));
             prop_assert!(scale.nanoseconds(ticks) <= scale.nanoseconds(ticks + more));
         }
     }

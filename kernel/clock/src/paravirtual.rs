@@ -1,33 +1,33 @@
-//! The clock that KVM keeps for its guests in their memory.
+//! The paravirtual clock of KVM (kvmclock), which the hypervisor keeps in guest memory.
 //!
-//! What the bytes mean is documented with Linux, in `Documentation/virt/kvm/x86/msr.rst`. The hypervisor may change
-//! them at any time, so the reader copies them between two looks at the version, which comes first in both
-//! structures, and starts again unless they were [`stable`].
+//! The layout is documented in Linux's `Documentation/virt/kvm/x86/msr.rst`. The hypervisor may update a structure at any time, so the
+//! reader reads the version, which is the first field of both structures, copies the structure, reads the version again, and retries
+//! unless the copy is [consistent](is_consistent).
 
 use crate::NANOSECONDS;
 
-/// The time of one processor (`pvclock_vcpu_time_info`).
+/// System time of one vCPU (`pvclock_vcpu_time_info`).
 ///
 /// `system_time` is the time at `tsc_timestamp`. Ticks since then, first shifted by `tsc_shift` (to the left; if it is
 /// negative, to the right), then times `tsc_to_system_mul` / 2^32, are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PvClock {
-    /// Odd while the hypervisor writes.
+    /// Version, odd during an update.
     pub version: u32,
-    /// The time-stamp counter when the hypervisor wrote this.
+    /// Value of the time-stamp counter at the update.
     pub tsc_timestamp: u64,
-    /// Nanoseconds since the machine started, at the same moment.
+    /// System time at the update: nanoseconds since the start of the machine.
     pub system_time: u64,
     /// Nanoseconds per shifted tick, times 2^32.
     pub tsc_to_system_mul: u32,
-    /// How far ticks are shifted to the left before the multiplication.
+    /// Left shift of ticks before the multiplication; negative for a right shift.
     pub tsc_shift: i8,
-    /// Bit 0: all processors show the same time; bit 1: the machine was stopped and a watchdog is to forgive that.
+    /// Bit 0 (`PVCLOCK_TSC_STABLE_BIT`): the time is consistent across vCPUs. Bit 1 (`PVCLOCK_GUEST_STOPPED`): the guest was paused.
     pub flags: u8,
 }
 
 impl PvClock {
-    /// Takes the copied bytes apart; they are little-endian.
+    /// Decodes a copy of the structure, which is little-endian.
     #[must_use]
     pub fn parse(bytes: &[u8; 32]) -> Self {
         Self {
@@ -40,8 +40,8 @@ impl PvClock {
         }
     }
 
-    /// Ticks of the time-stamp counter per second; `None` for what no hypervisor means: an odd version, a multiplier of
-    /// zero, a shift by 32 or more, a frequency below 1 Hz or above 2^64.
+    /// Frequency of the time-stamp counter in Hz; `None` if the structure is invalid: an odd version, a multiplier of 0, a shift by 32 or
+    /// more, or a frequency below 1 Hz or above 2^64 Hz.
     #[must_use]
     pub fn frequency(&self) -> Option<u64> {
         let shift = u32::from(self.tsc_shift.unsigned_abs());
@@ -49,7 +49,7 @@ impl PvClock {
             return None;
         }
         let multiplier = u128::from(self.tsc_to_system_mul);
-        // The nanoseconds of a second, times 2^32 as the multiplier is: below 2^62, and shifted below 2^93.
+        // Nanoseconds per second, scaled by 2^32 as the multiplier is: below 2^62, and shifted below 2^93.
         let second = u128::from(NANOSECONDS) << 32;
         let (second, multiplier) =
             if self.tsc_shift < 0 { (second << shift, multiplier) } else { (second, multiplier << shift) };
@@ -58,19 +58,19 @@ impl PvClock {
     }
 }
 
-/// The date at which the machine started (`pvclock_wall_clock`).
+/// Wall clock at the start of the machine (`pvclock_wall_clock`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WallClock {
-    /// Odd while the hypervisor writes; 0 before it ever did.
+    /// Version, odd during an update; 0 before the first update.
     pub version: u32,
-    /// Whole seconds since 1970.
+    /// Seconds since 1970-01-01.
     pub sec: u32,
-    /// And nanoseconds.
+    /// Nanoseconds of the second.
     pub nsec: u32,
 }
 
 impl WallClock {
-    /// Takes the copied bytes apart; they are little-endian.
+    /// Decodes a copy of the structure, which is little-endian.
     #[must_use]
     pub fn parse(bytes: &[u8; 12]) -> Self {
         Self {
@@ -80,33 +80,32 @@ impl WallClock {
         }
     }
 
-    /// Nanoseconds from 1970 to the machine's start; to be added to [`PvClock`]'s time.
+    /// Nanoseconds from 1970-01-01 to the start of the machine, to be added to the system time of a [`PvClock`].
     #[must_use]
     pub fn nanoseconds(&self) -> u64 {
         u64::from(self.sec) * NANOSECONDS + u64::from(self.nsec)
     }
 }
 
-/// Whether bytes that were copied between two looks at the version belong together: nobody was writing, and nobody wrote
-/// meanwhile.
+/// Whether a copy is consistent: no update was in progress, and none happened, between reading version `before` and `after`.
 #[must_use]
-pub const fn stable(before: u32, after: u32) -> bool {
+pub const fn is_consistent(before: u32, after: u32) -> bool {
     before == after && before.is_multiple_of(2)
 }
 
-/// The bytes from `start` on.
+/// `SIZE` bytes from `start` on.
 fn part<const SIZE: usize, const ALL: usize>(bytes: &[u8; ALL], start: usize) -> [u8; SIZE] {
     core::array::from_fn(|index| bytes[start + index])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PvClock, WallClock, stable};
+    use super::{PvClock, WallClock, is_consistent};
     use crate::NANOSECONDS;
     use proptest::prelude::any;
     use proptest::{prop_assert, proptest};
 
-    /// What a hypervisor writes for a frequency: the multiplier has all 32 bits.
+    /// The structure of a hypervisor for a frequency in Hz, with a normalised multiplier of 32 bits.
     fn clock(frequency: u64) -> PvClock {
         let mut tsc_shift = 0_i8;
         let scaled = |shift: i8| {
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_where_they_belong() {
+    fn parse_decodes_the_layout() {
         let bytes: [u8; 32] = core::array::from_fn(|index| u8::try_from(index).unwrap() + 0xe0);
         let expected = PvClock {
             version: 0xe3e2_e1e0,
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn known_frequencies() {
+    fn frequency_follows_multiplier_and_shift() {
         let two = PvClock { tsc_to_system_mul: 1 << 31, tsc_shift: 0, ..clock(NANOSECONDS) };
         assert_eq!(two.frequency(), Some(2_000_000_000));
         assert_eq!(PvClock { tsc_shift: 1, ..two }.frequency(), Some(1_000_000_000));
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_has_no_frequency() {
+    fn invalid_structure_has_no_frequency() {
         let good = clock(3_000_000_000);
         for bad in [
             PvClock { version: 3, ..good },
@@ -167,20 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn only_an_even_unchanged_version_is_stable() {
-        assert!(stable(0, 0) && stable(2, 2));
-        assert!(!stable(2, 4) && !stable(3, 3) && !stable(2, 3) && !stable(3, 4));
+    fn only_an_even_unchanged_version_is_consistent() {
+        assert!(is_consistent(0, 0) && is_consistent(2, 2));
+        assert!(!is_consistent(2, 4) && !is_consistent(3, 3) && !is_consistent(2, 3) && !is_consistent(3, 4));
     }
 
     proptest! {
         #[test]
-        fn the_frequency_is_right_to_a_millionth(frequency in 10_000_000..10_000_000_000_u64) {
+        fn frequency_is_exact_to_a_millionth(frequency in 10_000_000..10_000_000_000_u64) {
             let found = clock(frequency).frequency().unwrap();
             prop_assert!(found.abs_diff(frequency) <= frequency / 1_000_000, "{} is not {}", found, frequency);
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in any::<[u8; 32]>(), wall in any::<[u8; 12]>()) {
+        fn any_bytes_parse_without_panic(bytes in any::<[u8; 32]>(), wall in any::<[u8; 12]>()) {
             let _frequency = PvClock::parse(&bytes).frequency();
             let _start = WallClock::parse(&wall).nanoseconds();
         }

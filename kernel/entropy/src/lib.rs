@@ -1,40 +1,49 @@
-//! Random bytes for programs: ChaCha20, keyed with hardware entropy, that forgets what it gave out.
+//! The random number generator: ChaCha20 with fast key erasure, seeded with hardware entropy.
 //!
-//! After each request the generator takes a new key from its own output ("fast key erasure"), so that whoever
-//! sees its state later cannot tell earlier bytes.
+//! The generator replaces its key with the first bytes of each output ("fast key erasure"), so that a later compromise of its state does
+//! not reveal earlier output.
+//!
+//! ```
+//! let mut generator = hermit_entropy::Generator::new([7; hermit_entropy::SEED_SIZE]);
+//! let (mut first, mut second) = ([0; 16], [0; 16]);
+//! generator.fill(&mut first);
+//! generator.fill(&mut second);
+//! assert_ne!(first, second);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// Bytes of a seed.
+/// Size of a seed in bytes.
 pub const SEED_SIZE: usize = 32;
 
-/// The generator. There is none without a seed.
+/// The generator's state.
 #[derive(Debug)]
 pub struct Generator {
     key: [u8; SEED_SIZE],
 }
 
 impl Generator {
-    /// A generator from a seed that nobody can guess.
+    /// Creates a generator from a seed, which must be unpredictable.
     #[must_use]
     pub const fn new(seed: [u8; SEED_SIZE]) -> Self {
         Self { key: seed }
     }
 
-    /// Mixes more entropy in. A bad seed does no harm.
+    /// Mixes in another seed. A predictable seed does not weaken the state.
     pub fn reseed(&mut self, seed: &[u8; SEED_SIZE]) {
         self.key.iter_mut().zip(seed).for_each(|(key, seed)| *key ^= seed);
         self.fill_with(|_| {});
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.fill_with(|stream| stream.fill_bytes(bytes));
     }
 
+    /// Replaces the key with the start of the key stream, and passes the rest of the stream to `use_stream`.
     fn fill_with(&mut self, use_stream: impl FnOnce(&mut ChaCha20Rng)) {
         let mut stream = ChaCha20Rng::from_seed(self.key);
         stream.fill_bytes(&mut self.key);
@@ -53,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_changes_with_every_request() {
+    fn fill_replaces_the_key() {
         let mut generator = Generator::new([7; 32]);
         let (first, key) = (take::<64>(&mut generator), generator.key);
         assert_ne!(first, take::<64>(&mut generator));
@@ -62,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_matter() {
+    fn output_depends_on_all_seeds() {
         let mut one = Generator::new([1; 32]);
         let mut two = Generator::new([1; 32]);
         assert_eq!(take::<32>(&mut one), take::<32>(&mut two));
@@ -71,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_is_filled() {
+    fn fill_supports_every_length() {
         for length in [0, 1, 63, 64, 65, 1000] {
             let mut bytes = std::vec![0; length];
             Generator::new([9; 32]).fill(&mut bytes);

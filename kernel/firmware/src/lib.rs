@@ -1,11 +1,26 @@
-//! What firmware tables say about the machine: processors, interrupt controllers, timers, power.
+//! Firmware tables: processors, interrupt controllers, timers and power registers, as ACPI or MultiProcessor tables describe them.
 //!
-//! [`platform_info`] reads the ACPI tables or, where there are none, those of Intel's older MultiProcessor Specification.
+//! [`platform_info`] reads the ACPI tables or, without them, those of Intel's older MultiProcessor Specification.
 //!
-//! The tables are untrusted: any length may lie, tables may overlap, be cut short or point at themselves. So memory
-//! is only read by copy, through [`PhysicalMemory`]; a table counts only if its checksum is right; and every loop
-//! has a fixed limit, so that the worst tables cost some ten megabytes of reading. What the tables say, the
-//! addresses above all, is still no more than a claim.
+//! The tables are untrusted: lengths may be wrong, and tables may overlap, be truncated or contain themselves. So memory is read only by
+//! copy, through [`PhysicalMemory`]; a table is used only if its checksum is valid; and every loop is bounded, so that reading costs at
+//! most some ten megabytes of copying. The caller still has to validate the result, above all addresses.
+//!
+//! ```
+//! use hermit_firmware::{PhysicalMemory, platform_info};
+//!
+//! /// A megabyte of memory without firmware tables.
+//! struct NoTables;
+//!
+//! impl PhysicalMemory for NoTables {
+//!     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+//!         bytes.fill(0);
+//!         address + bytes.len() as u64 <= 1 << 20
+//!     }
+//! }
+//!
+//! assert_eq!(platform_info(&NoTables, None), None);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -21,71 +36,71 @@ mod tests;
 use heapless::Vec;
 use hermit_interface::MAX_CPUS;
 
-/// Most I/O APICs that are recorded; further ones are ignored.
+/// Maximum number of I/O APICs; further ones are ignored.
 pub const MAX_IO_APICS: usize = 8;
 
-/// How many interrupt lines the ISA bus has.
-pub const ISA_LINES: usize = 16;
+/// Number of interrupt lines of the ISA bus.
+pub const ISA_INTERRUPTS: usize = 16;
 
-/// Reads physical memory.
+/// Access to physical memory.
 pub trait PhysicalMemory {
-    /// Fills `bytes` from physical memory; false if a part is not readable.
+    /// Copies physical memory to `bytes`; `false` if a part is not readable.
     ///
-    /// Any address may be asked for, but never a range that passes the end of the 64-bit numbers.
+    /// The address is arbitrary, but the range does not exceed the 64-bit address space.
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
 }
 
-/// What the firmware says.
+/// Description of the platform by the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformInfo {
-    /// The APIC identifiers of the enabled processors, each once, in the tables' order; at least one.
+    /// Local APIC IDs of the enabled processors, without duplicates, in the order of the tables. At least one.
     pub cpus: Vec<u32, MAX_CPUS>,
-    /// The physical address at which every processor finds its own local APIC.
-    pub local_apic: u64,
-    /// The I/O APICs, each once.
+    /// Physical address of the local APIC registers.
+    pub local_apic_address: u64,
+    /// I/O APICs, without duplicates.
     pub io_apics: Vec<IoApic, MAX_IO_APICS>,
-    /// The lines of the ISA bus that the tables describe, each once; see [`PlatformInfo::isa_line`].
-    pub isa_lines: Vec<IsaLine, ISA_LINES>,
-    /// The physical address of the first HPET.
+    /// Interrupts of the ISA bus that the tables describe, without duplicates; see [`PlatformInfo::isa_interrupt`].
+    pub isa_interrupts: Vec<IsaInterrupt, ISA_INTERRUPTS>,
+    /// Physical address of the first HPET's registers.
     pub hpet: Option<u64>,
-    /// The I/O port of ACPI's PM1a control register, by which a machine is put to sleep and switched off.
+    /// I/O port of the PM1a control register (`PM1a_CNT_BLK`), for sleep states and power-off.
     pub pm1a_control: Option<u16>,
-    /// How to reset the machine.
+    /// How to reset the info.
     pub reset: Option<Reset>,
 }
 
 impl PlatformInfo {
-    /// A machine with nothing but the address of its local APICs.
-    fn new(local_apic: u64) -> Self {
+    /// A description with nothing but the address of the local APICs.
+    fn new(local_apic_address: u64) -> Self {
         Self {
             cpus: Vec::new(),
-            local_apic,
+            local_apic_address,
             io_apics: Vec::new(),
-            isa_lines: Vec::new(),
+            isa_interrupts: Vec::new(),
             hpet: None,
             pm1a_control: None,
             reset: None,
         }
     }
 
-    /// Where an interrupt line of the ISA bus arrives.
+    /// The global system interrupt of an ISA interrupt.
     ///
-    /// A line that the tables do not mention has the same number, and behaves as the bus demands: rising edges.
+    /// An interrupt that the tables do not describe is identity-mapped, active high and edge-triggered.
     #[must_use]
-    pub fn isa_line(&self, isa: u8) -> Line {
-        let described = self.isa_lines.iter().find(|line| line.isa == isa);
-        described.map_or(Line::isa(u32::from(isa)), |line| line.line)
+    pub fn isa_interrupt(&self, isa: u8) -> InterruptLine {
+        let described = self.isa_interrupts.iter().find(|line| line.source == isa);
+        described.map_or(InterruptLine::isa(u32::from(isa)), |line| line.line)
     }
 
-    /// Adds an enabled processor, once.
+    /// Adds an enabled processor, unless it is known.
     fn add_cpu(&mut self, apic: u32) {
         if !self.cpus.contains(&apic) {
-            // More than fit are ignored, as documented.
+            // Processors beyond `MAX_CPUS` are ignored.
             let _full = self.cpus.push(apic);
         }
     }
 
-    /// Adds an I/O APIC, once.
+    /// Adds an I/O APIC, unless it is known.
     fn add_io_apic(&mut self, io_apic: IoApic) {
         let known = self.io_apics.iter().any(|other| other.address == io_apic.address);
         if !known && io_apic.address != 0 {
@@ -93,11 +108,11 @@ impl PlatformInfo {
         }
     }
 
-    /// Adds what is said about a line of the ISA bus; what is said first counts.
-    fn add_isa_line(&mut self, isa: u8, line: Line) {
-        let known = self.isa_lines.iter().any(|other| other.isa == isa);
-        if !known && usize::from(isa) < ISA_LINES {
-            let _full = self.isa_lines.push(IsaLine { isa, line });
+    /// Adds an ISA interrupt, unless it is known: the first description counts.
+    fn add_isa_interrupt(&mut self, isa: u8, line: InterruptLine) {
+        let known = self.isa_interrupts.iter().any(|other| other.source == isa);
+        if !known && usize::from(isa) < ISA_INTERRUPTS {
+            let _full = self.isa_interrupts.push(IsaInterrupt { source: isa, line });
         }
     }
 }
@@ -105,84 +120,82 @@ impl PlatformInfo {
 /// An I/O APIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoApic {
-    /// Its identifier, by which the tables speak of it.
+    /// I/O APIC ID, to which entries of the tables refer.
     pub id: u8,
-    /// The physical address of its registers.
+    /// Physical address of the registers.
     pub address: u64,
-    /// The global number of its first line.
+    /// Global system interrupt base: the number of the first input.
     ///
-    /// The tables of the MultiProcessor Specification do not number lines over several I/O APICs. There each is taken to
-    /// have 24, as the 82093AA has.
-    pub first_line: u32,
+    /// The MultiProcessor Specification has no global numbers. There each I/O APIC is assumed to have 24 inputs, as the 82093AA.
+    pub gsi_base: u32,
 }
 
-/// What the tables say about an interrupt line of the ISA bus.
+/// Description of an ISA interrupt (interrupt source override).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IsaLine {
-    /// Its number on the bus.
-    pub isa: u8,
-    /// Where it arrives.
-    pub line: Line,
+pub struct IsaInterrupt {
+    /// ISA interrupt number.
+    pub source: u8,
+    /// The interrupt line to which it is wired.
+    pub line: InterruptLine,
 }
 
-/// A line of the I/O APICs.
+/// An input of the I/O APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Its global number, see [`IoApic::first_line`].
-    pub number: u32,
-    /// Which level means an interrupt.
+pub struct InterruptLine {
+    /// Global system interrupt number, see [`IoApic::gsi_base`].
+    pub gsi: u32,
+    /// Polarity of the input.
     pub polarity: Polarity,
-    /// What starts an interrupt.
+    /// Trigger mode of the input.
     pub trigger: Trigger,
 }
 
-impl Line {
-    /// A line that behaves as the ISA bus demands.
-    const fn isa(number: u32) -> Self {
-        Self { number, polarity: Polarity::High, trigger: Trigger::Edge }
+impl InterruptLine {
+    /// An input with the defaults of the ISA bus: active high, edge-triggered.
+    const fn isa(gsi: u32) -> Self {
+        Self { gsi, polarity: Polarity::High, trigger: Trigger::Edge }
     }
 
-    /// A line whose behaviour is given by the flags that both kinds of tables have (ACPI 6.5, table 5.26;
-    /// MultiProcessor Specification 1.4, table 4-10). Reserved values mean what the ISA bus demands.
-    const fn with_flags(number: u32, flags: u16) -> Self {
+    /// An input with the MPS INTI flags that both kinds of tables have (ACPI 6.5, table 5.26; MultiProcessor Specification 1.4,
+    /// table 4-10). Reserved values mean the defaults of the ISA bus.
+    const fn with_flags(gsi: u32, flags: u16) -> Self {
         let polarity = if flags & 3 == 3 { Polarity::Low } else { Polarity::High };
         let trigger = if (flags >> 2) & 3 == 3 { Trigger::Level } else { Trigger::Edge };
-        Self { number, polarity, trigger }
+        Self { gsi, polarity, trigger }
     }
 }
 
-/// Which level of a line means an interrupt.
+/// Polarity of an interrupt input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polarity {
-    /// The high one.
+    /// Active high.
     High,
-    /// The low one.
+    /// Active low.
     Low,
 }
 
-/// What of a line starts an interrupt.
+/// Trigger mode of an interrupt input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// A change to the level that means an interrupt.
+    /// Edge-triggered.
     Edge,
-    /// That level, for as long as it lasts.
+    /// Level-triggered.
     Level,
 }
 
-/// Writing `value` to the I/O port `port` resets the machine.
+/// Writing `value` to the I/O port `port` resets the info.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// The port.
+    /// I/O port of the register (`RESET_REG`).
     pub port: u16,
-    /// What to write, one byte.
+    /// Value to write (`RESET_VALUE`).
     pub value: u8,
 }
 
-/// What the firmware tables in `memory` say about the machine; `None` if there are no usable ones.
+/// Reads the firmware tables in `memory`; `None` if there are no valid ones.
 ///
-/// `rsdp` is the physical address of ACPI's root system description pointer where the boot protocol told it. Without
-/// it, or if there is nothing usable, the pointer is looked for as ACPI 6.5, section 5.2.5.1 says. ACPI tables
-/// without a processor count as none.
+/// `rsdp` is the physical address of the root system description pointer, if the boot protocol provides it. Without it, or if it is
+/// invalid, memory is searched as in ACPI 6.5, section 5.2.5.1. ACPI tables without a processor count as none.
 #[must_use]
 pub fn platform_info(memory: &impl PhysicalMemory, rsdp: Option<u64>) -> Option<PlatformInfo> {
     acpi::platform_info(memory, rsdp).or_else(|| multiprocessor::platform_info(memory))

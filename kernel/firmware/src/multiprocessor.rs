@@ -1,46 +1,46 @@
 //! The tables of Intel's MultiProcessor Specification, version 1.4.
 //!
-//! Small virtual machine monitors still make them instead of ACPI's. The default configurations without a table
-//! (chapter 5) are those of machines with two 486 processors and are not known here.
+//! Small virtual machine monitors still provide them instead of ACPI tables. Default configurations without a table (chapter 5), of
+//! systems with two 486 processors, are not supported.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::reader::{Table, extended_data, read, search};
-use crate::{IoApic, Line, PhysicalMemory, PlatformInfo};
+use crate::reader::{Table, extended_bios_data, read, search};
+use crate::{InterruptLine, IoApic, PhysicalMemory, PlatformInfo};
 
-/// Begins a floating pointer.
+/// Signature of the MP floating pointer structure.
 const POINTER_SIGNATURE: [u8; 4] = *b"_MP_";
 
-/// Begins a configuration table.
+/// Signature of the MP configuration table.
 const TABLE_SIGNATURE: [u8; 4] = *b"PCMP";
 
-/// How many pointers with a right checksum are tried.
+/// Maximum number of valid pointers that are tried.
 const MAX_POINTERS: usize = 4;
 
-/// Where the BIOS keeps the size of the memory below 640 KiB, in KiB.
+/// Address of the BIOS data area's size of base memory, in KiB.
 const BASE_MEMORY_SIZE: u64 = 0x413;
 
-/// The floating pointer (section 4.1).
+/// MP floating pointer structure (section 4.1).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct Pointer {
     _signature: [u8; 4],
-    /// Physical address of the configuration table; 0 if there is none.
+    /// Physical address of the configuration table (`PHYSICAL ADDRESS POINTER`); 0 if there is none.
     table: U32,
-    /// The pointer's own, in units of 16 bytes.
+    /// Size of the structure in units of 16 bytes.
     length: u8,
     _revision: u8,
     _checksum: u8,
     _features: [u8; 5],
 }
 
-/// The configuration table's header (section 4.2).
+/// MP configuration table header (section 4.2).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct Header {
     signature: [u8; 4],
-    /// Of the header and all entries, in bytes.
+    /// Size of the base table with all entries, in bytes (`BASE TABLE LENGTH`).
     length: U16,
     _revision: u8,
     _checksum: u8,
@@ -48,31 +48,31 @@ struct Header {
     _product: [u8; 12],
     _oem_table: U32,
     _oem_table_size: U16,
-    /// How many entries follow. Not to be relied on: QEMU's qboot says 0.
+    /// Number of entries (`ENTRY COUNT`). Not reliable: QEMU's qboot writes 0.
     _entries: U16,
-    /// Where every processor finds its local APIC.
-    local_apic: U32,
+    /// Memory-mapped address of the local APICs.
+    local_apic_address: U32,
     _extended: U32,
 }
 
-/// Where the entries begin.
+/// Offset of the entries.
 const ENTRIES: u32 = 44;
 
-/// A processor (section 4.3.1).
+/// Processor entry (section 4.3.1).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct Processor {
     _kind: u8,
-    id: u8,
+    local_apic_id: u8,
     _version: u8,
     flags: u8,
     _features: [u8; 16],
 }
 
-/// The flag of a processor, or of an I/O APIC, that is ready for use.
+/// Flag `EN` of a processor or I/O APIC that is usable.
 const ENABLED: u8 = 1 << 0;
 
-/// A bus (section 4.3.2).
+/// Bus entry (section 4.3.2).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct Bus {
@@ -81,7 +81,7 @@ struct Bus {
     name: [u8; 6],
 }
 
-/// An I/O APIC (section 4.3.3).
+/// I/O APIC entry (section 4.3.3).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct IoApicEntry {
@@ -92,48 +92,47 @@ struct IoApicEntry {
     address: U32,
 }
 
-/// Where a line of a bus arrives (section 4.3.4).
+/// I/O interrupt assignment entry (section 4.3.4).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct InterruptEntry {
     _kind: u8,
-    /// [`ORDINARY_INTERRUPT`], or other kinds that no I/O APIC numbers.
-    interrupt: u8,
+    /// Interrupt type: [`VECTORED`], or NMI, SMI and `ExtINT`.
+    interrupt_type: u8,
     flags: U16,
-    bus: u8,
-    /// The line's number on the bus.
-    source: u8,
-    /// The identifier of the I/O APIC.
-    io_apic: u8,
-    /// Which of its lines.
-    line: u8,
+    source_bus_id: u8,
+    /// Interrupt number on the source bus.
+    source_bus_irq: u8,
+    destination_io_apic_id: u8,
+    /// Input of the destination I/O APIC (`INTIN#`).
+    destination_intin: u8,
 }
 
-/// An interrupt whose vector the I/O APIC gives.
-const ORDINARY_INTERRUPT: u8 = 0;
+/// Interrupt type `INT`: the I/O APIC's redirection table has the vector.
+const VECTORED: u8 = 0;
 
-/// The identifier that means every I/O APIC.
+/// Destination ID of all I/O APICs.
 const EVERY_IO_APIC: u8 = u8::MAX;
 
-/// How many lines an I/O APIC is taken to have; see [`IoApic::first_line`].
-const LINES: u32 = 24;
+/// Assumed number of inputs of an I/O APIC; see [`IoApic::gsi_base`].
+const IO_APIC_INPUTS: u32 = 24;
 
-/// What the tables say; `None` if there are none or they do not mention a processor.
+/// Reads the MP tables; `None` without tables or without an enabled processor.
 pub(crate) fn platform_info(memory: &dyn PhysicalMemory) -> Option<PlatformInfo> {
-    let tables = places(memory).into_iter().flat_map(|place| search(memory, place, POINTER_SIGNATURE));
+    let tables = search_areas(memory).into_iter().flat_map(|area| search(memory, area, POINTER_SIGNATURE));
     let tables = tables.filter_map(|address| configuration_address(memory, address)).take(MAX_POINTERS);
-    tables.filter_map(|address| configuration(memory, address)).find(|machine| !machine.cpus.is_empty())
+    tables.filter_map(|address| configuration(memory, address)).find(|info| !info.cpus.is_empty())
 }
 
-/// Where a floating pointer may be (section 4, with both usual ends of base memory).
-fn places(memory: &dyn PhysicalMemory) -> [core::ops::Range<u64>; 4] {
+/// Areas that may contain the floating pointer structure (section 4, with both usual ends of base memory).
+fn search_areas(memory: &dyn PhysicalMemory) -> [core::ops::Range<u64>; 4] {
     let size = read(memory, BASE_MEMORY_SIZE).map_or(0, U16::get);
     let last_kib = |size: u64| (size - 1) << 10..size << 10;
     let base_memory = if (1..=640).contains(&size) { last_kib(u64::from(size)) } else { 0..0 };
-    [extended_data(memory), base_memory, last_kib(640), 0xf_0000..0x10_0000]
+    [extended_bios_data(memory), base_memory, last_kib(640), 0xf_0000..0x10_0000]
 }
 
-/// The address of the configuration table to which a valid floating pointer at `address` leads.
+/// The address of the configuration table, if there is a valid floating pointer structure at `address`.
 fn configuration_address(memory: &dyn PhysicalMemory, address: u64) -> Option<u64> {
     let pointer: Pointer = read(memory, address)?;
     Table::open(memory, address, u32::from(pointer.length) * 16)?;
@@ -141,7 +140,7 @@ fn configuration_address(memory: &dyn PhysicalMemory, address: u64) -> Option<u6
     (table != 0).then_some(u64::from(table))
 }
 
-/// What the configuration table at `address` says, if it is valid.
+/// Reads the configuration table at `address`, if it is valid.
 fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<PlatformInfo> {
     let header: Header = read(memory, address)?;
     let length = u32::from(header.length.get());
@@ -149,26 +148,26 @@ fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<PlatformIn
         return None;
     }
     let table = Table::open(memory, address, length)?;
-    let mut machine = PlatformInfo::new(u64::from(header.local_apic.get()));
+    let mut info = PlatformInfo::new(u64::from(header.local_apic_address.get()));
     let mut isa_bus = None;
     let mut offset = ENTRIES;
-    // Ends with the table at the latest: no entry is empty.
-    while let Some(size) = add(&mut machine, &mut isa_bus, table, offset) {
+    // Terminates: no entry is empty.
+    while let Some(size) = add(&mut info, &mut isa_bus, table, offset) {
         offset += size;
     }
-    Some(machine)
+    Some(info)
 }
 
-/// Adds what an entry says. Returns its size in bytes, or `None` if it is cut short or of an unknown kind.
+/// Adds an entry. Returns its size in bytes; `None` if it is truncated or of an unknown type.
 ///
-/// Entries are sorted by kind, so buses and I/O APICs are known when interrupts speak of them.
-fn add(machine: &mut PlatformInfo, isa_bus: &mut Option<u8>, table: Table<'_>, offset: u32) -> Option<u32> {
+/// Entries are sorted by type, so bus and I/O APIC entries precede the interrupt entries that refer to them.
+fn add(info: &mut PlatformInfo, isa_bus: &mut Option<u8>, table: Table<'_>, offset: u32) -> Option<u32> {
     match table.get::<u8>(offset)? {
         0 => {
             let cpu: Processor = table.get(offset)?;
-            // The last identifier means all processors, so it is nobody's.
-            if cpu.flags & ENABLED != 0 && cpu.id != u8::MAX {
-                machine.add_cpu(u32::from(cpu.id));
+            // 0xff is the broadcast ID.
+            if cpu.flags & ENABLED != 0 && cpu.local_apic_id != u8::MAX {
+                info.add_cpu(u32::from(cpu.local_apic_id));
             }
             return Some(20);
         }
@@ -180,31 +179,36 @@ fn add(machine: &mut PlatformInfo, isa_bus: &mut Option<u8>, table: Table<'_>, o
         }
         2 => {
             let entry: IoApicEntry = table.get(offset)?;
-            let first_line = machine.io_apics.last().map_or(0, |last| last.first_line + LINES);
+            let gsi_base = info.io_apics.last().map_or(0, |last| last.gsi_base + IO_APIC_INPUTS);
             if entry.flags & ENABLED != 0 {
                 let address = u64::from(entry.address.get());
-                machine.add_io_apic(IoApic { id: entry.id, address, first_line });
+                info.add_io_apic(IoApic { id: entry.id, address, gsi_base });
             }
         }
         3 => {
             let interrupt: InterruptEntry = table.get(offset)?;
-            if interrupt.interrupt == ORDINARY_INTERRUPT && Some(interrupt.bus) == *isa_bus {
-                add_isa_line(machine, &interrupt);
+            if interrupt.interrupt_type == VECTORED && Some(interrupt.source_bus_id) == *isa_bus {
+                add_isa_interrupt(info, &interrupt);
             }
         }
-        // Lines of the local APICs.
+        // Local interrupt assignment.
         4 => {}
         _ => return None,
     }
     Some(8)
 }
 
-/// Adds what is said about a line of the ISA bus, if its I/O APIC is known.
-fn add_isa_line(machine: &mut PlatformInfo, interrupt: &InterruptEntry) {
-    let is_meant = |io_apic: &&IoApic| io_apic.id == interrupt.io_apic || interrupt.io_apic == EVERY_IO_APIC;
-    let first_line = machine.io_apics.iter().find(is_meant).map(|io_apic| io_apic.first_line);
-    if let Some(first_line) = first_line {
-        let line = Line::with_flags(first_line + u32::from(interrupt.line), interrupt.flags.get());
-        machine.add_isa_line(interrupt.source, line);
+/// Adds an ISA interrupt, if its I/O APIC is known.
+fn add_isa_interrupt(info: &mut PlatformInfo, interrupt: &InterruptEntry) {
+    let is_destination = |io_apic: &&IoApic| {
+        io_apic.id == interrupt.destination_io_apic_id || interrupt.destination_io_apic_id == EVERY_IO_APIC
+    };
+    let gsi_base = info.io_apics.iter().find(is_destination).map(|io_apic| io_apic.gsi_base);
+    if let Some(gsi_base) = gsi_base {
+        let line = InterruptLine::with_flags(
+            gsi_base + u32::from(interrupt.destination_intin),
+            interrupt.flags.get(),
+        );
+        info.add_isa_interrupt(interrupt.source_bus_irq, line);
     }
 }

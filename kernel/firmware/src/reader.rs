@@ -1,4 +1,4 @@
-//! Reading physical memory by copy: structures, tables with a length and a checksum, searches.
+//! Reading firmware structures by copy: structures, tables with length and checksum, searches for signatures.
 
 use core::iter;
 use core::ops::Range;
@@ -8,13 +8,13 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::PhysicalMemory;
 
-/// The longest table that is looked at, in bytes. Real ones of the kinds that matter here have a few hundred.
+/// Maximum size of a table in bytes. Real tables of the types that are read here have a few hundred.
 const MAX_TABLE: u32 = 64 << 10;
 
-/// Where the BIOS keeps the segment of its extended data area.
-const EXTENDED_DATA_SEGMENT: u64 = 0x40e;
+/// Address of the BIOS data area's segment of the extended BIOS data area (EBDA).
+const EBDA_SEGMENT: u64 = 0x40e;
 
-/// Copies a structure out of memory; `None` if a part is not readable or address 0 is meant, which is no table's.
+/// Copies a structure from memory; `None` if a part is not readable, or at address 0, which means no table.
 pub(crate) fn read<T: FromBytes + IntoBytes>(memory: &dyn PhysicalMemory, address: u64) -> Option<T> {
     let mut value = T::new_zeroed();
     let bytes = value.as_mut_bytes();
@@ -31,8 +31,7 @@ pub(crate) struct Table<'memory> {
 }
 
 impl<'memory> Table<'memory> {
-    /// The table of `length` bytes at `address`; `None` if it is too long to be real, not all readable, or its bytes do
-    /// not add up to zero.
+    /// Opens the table of `length` bytes at `address`; `None` if it is too long, not readable, or its checksum is wrong.
     pub(crate) fn open(memory: &'memory dyn PhysicalMemory, address: u64, length: u32) -> Option<Self> {
         if length == 0 || length > MAX_TABLE {
             return None;
@@ -42,20 +41,20 @@ impl<'memory> Table<'memory> {
         (table.sum()? == 0).then_some(table)
     }
 
-    /// A part of the table; `None` if it is not all inside the table.
+    /// A part of the table; `None` if it exceeds the table.
     pub(crate) fn part(self, offset: u32, length: u32) -> Option<Self> {
         let inside = offset.checked_add(length)? <= self.length;
-        // Does not overflow: the whole table was found to lie below the end of the addresses.
+        // Does not overflow: `open` has checked the end of the table.
         inside.then(|| Self { address: self.address + u64::from(offset), length, ..self })
     }
 
-    /// The structure at `offset`; `None` if it is not all inside the table.
+    /// The structure at `offset`; `None` if it exceeds the table.
     pub(crate) fn get<T: FromBytes + IntoBytes>(&self, offset: u32) -> Option<T> {
         let part = self.part(offset, u32::try_from(size_of::<T>()).ok()?)?;
         read(part.memory, part.address)
     }
 
-    /// All whole structures of one kind from `offset` to the table's end, at most `limit`.
+    /// The array of structures from `offset` to the table's end, at most `limit` elements.
     pub(crate) fn array<T: FromBytes + IntoBytes>(
         self,
         offset: u32,
@@ -70,7 +69,7 @@ impl<'memory> Table<'memory> {
         .take(limit)
     }
 
-    /// All bytes added up.
+    /// Sum of all bytes modulo 256.
     fn sum(&self) -> Option<u8> {
         let mut chunk = [0; 64];
         let mut sum = 0_u8;
@@ -88,7 +87,7 @@ impl<'memory> Table<'memory> {
     }
 }
 
-/// The addresses in `range` at which `signature` stands; only multiples of 16 count.
+/// The addresses in `range`, multiples of 16, that have `signature`.
 pub(crate) fn search<const N: usize>(
     memory: &dyn PhysicalMemory,
     range: Range<u64>,
@@ -99,9 +98,9 @@ pub(crate) fn search<const N: usize>(
     places.filter(move |&place| read::<[u8; N]>(memory, place) == Some(signature))
 }
 
-/// The first KiB of the BIOS's extended data area; empty if there is none.
-pub(crate) fn extended_data(memory: &dyn PhysicalMemory) -> Range<u64> {
-    let segment = read(memory, EXTENDED_DATA_SEGMENT).map_or(0, U16::get);
+/// The first KiB of the extended BIOS data area; empty if there is none.
+pub(crate) fn extended_bios_data(memory: &dyn PhysicalMemory) -> Range<u64> {
+    let segment = read(memory, EBDA_SEGMENT).map_or(0, U16::get);
     let start = u64::from(segment) << 4;
     if segment == 0 { 0..0 } else { start..start + 1024 }
 }

@@ -1,13 +1,13 @@
-//! Made-up memories: as QEMU fills them, broken in single ways, and full of rubbish.
+//! Firmware tables as of QEMU, with single errors, and of random bytes.
 
 mod acpi;
 mod multiprocessor;
-mod rubbish;
+mod random;
 mod sample;
 
-use crate::{IsaLine, Line, Polarity, Trigger};
+use crate::{InterruptLine, IsaInterrupt, Polarity, Trigger};
 
-/// A line as [`crate::PlatformInfo::isa_lines`] has it.
-fn isa_line(isa: u8, number: u32, polarity: Polarity, trigger: Trigger) -> IsaLine {
-    IsaLine { isa, line: Line { number, polarity, trigger } }
+/// An element of [`crate::PlatformInfo::isa_interrupts`].
+fn isa_interrupt(source: u8, gsi: u32, polarity: Polarity, trigger: Trigger) -> IsaInterrupt {
+    IsaInterrupt { source, line: InterruptLine { gsi, polarity, trigger } }
 }

@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
-use hermit_clock::{NANOSECONDS, Scale};
+use hermit_clock::{NANOSECONDS, TickScale};
 use hermit_interface::boot_info::BootInfo;
 use spin::Once;
 
@@ -19,7 +19,7 @@ use crate::ops::{self, TimeSource as _, Timer as _};
 struct Clock {
     /// The counter's value when the kernel started.
     start: u64,
-    scale: Scale,
+    scale: TickScale,
 }
 
 /// The counter at the start of the kernel, and what the boot information says of it.
@@ -77,7 +77,7 @@ fn first_reading() -> &'static Clock {
         let by_host = || ops::time_source().host_clock().map(|host| host.frequency);
         let known = start.boot.frequency.or_else(by_host).or_else(counter::frequency);
         let frequency = known.unwrap_or_else(|| ops::time_source().measure_counter());
-        Clock { start: start.counter, scale: Scale::new(frequency) }
+        Clock { start: start.counter, scale: TickScale::new(frequency) }
     })
 }
 
@@ -93,7 +93,7 @@ pub fn monotonic() -> u64 {
     if multiplier == 0 {
         return monotonic_slow();
     }
-    Scale::scaled(counter::now().wrapping_sub(BASE.load(Relaxed)), multiplier)
+    TickScale::scaled(counter::now().wrapping_sub(BASE.load(Relaxed)), multiplier)
 }
 
 /// The slow path: the first reading, and every reading if counters do not agree.

@@ -1,53 +1,67 @@
-//! What a loader or hypervisor tells the kernel.
+//! Boot information: what a loader or hypervisor passes to the kernel.
 //!
-//! The kernel is entered at the image's entry point with the address of a [`BootInfo`] in the first argument
-//! register (`rdi`), interrupts off, in 64-bit mode:
+//! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address of a [`BootInfo`] in the
+//! first argument register (`rdi`):
 //!
-//! - paging is on; [`BootInfo::page_table_root`] is in use and from now on the kernel's;
-//! - the image is mapped at [`BootInfo::image`], each page with its segment's rights and none with both write
-//!   and execute, and is relocated;
+//! - paging is enabled with the page tables at [`BootInfo::page_table_root`], which the kernel owns from now on;
+//! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none both writable and
+//!   executable, and is relocated;
 //! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable and writable at
 //!   `direct_map.start + a`;
-//! - the same is true of the pages that [`BootInfo::symbols`] touches, wherever they lie, and they are not free;
-//! - the first 512 GiB of addresses are the loader's for its own last steps; the kernel unmaps them;
-//! - the segment descriptors are the loader's; the kernel installs its own before it uses free memory;
-//! - there need not be a stack.
+//! - so are the pages of [`BootInfo::symbols`], at any physical address; they are not free memory;
+//! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the kernel unmaps them;
+//! - the GDT is the loader's; the kernel loads its own before it uses free memory;
+//! - the stack pointer is undefined.
 //!
-//! Behind the fixed part lie the free regions of physical memory, the devices that the machine has no other way to
-//! announce, and the command line. All numbers are little-endian, addresses and sizes in bytes.
+//! The fixed part is followed by the free regions of physical memory, the virtio-mmio devices that no bus can enumerate, and the command
+//! line. All numbers are little-endian, addresses and sizes in bytes.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// "HERMITBI", the first eight bytes.
+use crate::address::AddressRange;
+
+/// Magic number: "HERMITBI", the first eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HERMITBI");
 
-/// A range of addresses.
+/// A region of addresses, by start and size: the layout in memory. For arithmetic see [`AddressRange`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Region {
-    /// First address.
+    /// First address of the region.
     pub start: u64,
-    /// Length in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl Region {
-    /// The address after the last one.
+    /// First address behind the region.
     #[must_use]
     pub const fn end(self) -> u64 {
         self.start.saturating_add(self.size)
     }
 }
 
-/// Where the image was put.
+impl From<AddressRange> for Region {
+    fn from(range: AddressRange) -> Self {
+        Self { start: range.start, size: range.size() }
+    }
+}
+
+impl From<Region> for AddressRange {
+    fn from(region: Region) -> Self {
+        Self { start: region.start, end: region.end() }
+    }
+}
+
+/// Placement of the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Image {
-    /// Where it runs: a random address.
+    /// Virtual address of the image, which is random.
     pub start: u64,
-    /// Where it lies in physical memory, in one piece.
+    /// Physical address of the image, which is contiguous.
     pub physical: u64,
-    /// Its size, in whole pages.
+    /// Size in bytes, a multiple of the page size.
     pub size: u64,
 }
 
@@ -55,53 +69,53 @@ pub struct Image {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Tls {
-    /// Where the initial values lie in the mapped image.
+    /// Virtual address of the initial values, in the image.
     pub start: u64,
-    /// How many bytes have an initial value; the rest is zero.
+    /// Size of the initial values in bytes (`p_filesz`); the rest of a thread's block is zero.
     pub file_size: u64,
-    /// Size of a thread's variables.
+    /// Size of a thread's block in bytes (`p_memsz`).
     pub memory_size: u64,
-    /// Alignment of a thread's variables; 0 if there are none.
+    /// Alignment of a thread's block (`p_align`); 0 if the image has no thread-local variables.
     pub align: u64,
 }
 
-/// The names of the image's functions, where the image's file lies. Both empty if they were not kept.
+/// The symbol table in the image's file, for the names of functions. Both parts are empty if it was not kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Symbols {
-    /// Physical addresses of the symbol table (`.symtab`).
+    /// Symbol table (`.symtab`), physical addresses.
     pub table: Region,
-    /// Physical addresses of the strings that it refers to (`.strtab`).
+    /// String table of the symbol table (`.strtab`), physical addresses.
     pub strings: Region,
 }
 
-/// A device behind virtio-mmio registers (virtio 1.2, section 4.2).
+/// A virtio-mmio device (virtio 1.2, section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Device {
-    /// Physical address and size of its registers.
+    /// Physical addresses of the registers.
     pub registers: Region,
-    /// The interrupt line that it raises.
+    /// Interrupt line of the device.
     pub line: u32,
-    /// What kind of device it is (virtio 1.2, section 5); 0 if that is not known. If it is, the line is edge-triggered and no
-    /// other device's, and the device does not wait for its interrupts to be acknowledged.
+    /// Device ID (virtio 1.2, section 5); 0 if unknown. If known, the interrupt line is edge-triggered and not shared, and the device
+    /// does not need its interrupts acknowledged.
     pub kind: u32,
 }
 
-/// What runs the kernel.
+/// Platform on which the kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Platform {
-    /// A PC, or what looks like one: serial port, APIC, ACPI.
+    /// A PC-compatible machine: serial port, APIC, ACPI.
     Pc = 1,
-    /// Our hypervisor: local APICs, but none of a PC's older parts ([`crate::machine`]).
+    /// uhyve on KVM: local APICs, without legacy PC devices ([`crate::machine`]).
     Uhyve = 2,
-    /// The same as a process, without virtualisation hardware ([`crate::process`]).
+    /// uhyve in a Linux process, without hardware virtualisation ([`crate::process`]).
     Process = 3,
 }
 
 impl Platform {
-    /// The platform of this number, if there is one.
+    /// The platform of this number; `None` if it is unknown.
     #[must_use]
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
@@ -113,92 +127,92 @@ impl Platform {
     }
 }
 
-/// The fixed part.
+/// The fixed part of boot information.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct BootInfo {
     /// [`MAGIC`].
     pub magic: u64,
-    /// [`crate::note::ABI_VERSION`] of who wrote this.
+    /// [`crate::note::ABI_VERSION`] of the loader or hypervisor.
     pub version: u32,
-    /// A [`Platform`].
+    /// Number of the [`Platform`].
     pub platform: u32,
-    /// Where the image was put.
+    /// Placement of the image.
     pub image: Image,
     /// The template of thread-local variables.
     pub tls: Tls,
-    /// Where physical address 0 is mapped, and how much of physical memory is mapped so far.
+    /// The direct map: virtual address of physical address 0, and size of the physical memory that is mapped so far.
     pub direct_map: Region,
-    /// Addresses that the kernel may map as it likes.
+    /// Virtual addresses for the kernel's own mappings.
     pub free_addresses: Region,
-    /// Physical address of the top page table.
+    /// Physical address of the PML4 table.
     pub page_table_root: u64,
-    /// Ticks of the time-stamp counter per second; 0 if unknown.
+    /// Frequency of the time-stamp counter in Hz; 0 if unknown.
     pub tsc_frequency: u64,
-    /// Nanoseconds since 1970 (UTC) when the counter stood at [`Self::wall_clock_tsc`]; 0 if unknown.
+    /// Wall clock in nanoseconds since 1970 (UTC) at the counter value [`Self::wall_clock_tsc`]; 0 if unknown.
     pub wall_clock: u64,
-    /// The time-stamp counter's value to which [`Self::wall_clock`] belongs.
+    /// Value of the time-stamp counter at [`Self::wall_clock`].
     pub wall_clock_tsc: u64,
-    /// Physical address of the ACPI root pointer; 0 if unknown.
+    /// Physical address of the ACPI root system description pointer (RSDP); 0 if unknown.
     pub rsdp: u64,
-    /// The names of the image's functions.
+    /// The image's symbol table.
     pub symbols: Symbols,
-    /// Random bytes from the host, of which the first [`Self::seed_size`] count.
+    /// Entropy from the host: the first [`Self::seed_size`] bytes.
     pub seed: [u8; 32],
-    /// How many bytes of [`Self::seed`] are good; 0 if the host gave none.
+    /// Number of valid bytes in [`Self::seed`]; 0 if the host provides none.
     pub seed_size: u32,
-    /// CPUs of the machine if their APICs have the identifiers from 0 on, else 0.
+    /// Number of CPUs, if their APIC IDs are 0, 1, 2, …; else 0, and firmware tables list them.
     pub cpus: u32,
-    /// How many [`Region`]s of free physical memory follow.
+    /// Number of [`Region`]s of free physical memory that follow.
     pub region_count: u32,
-    /// How many [`Device`]s follow them.
+    /// Number of [`Device`]s that follow the regions.
     pub device_count: u32,
-    /// Length of the command line after these.
+    /// Length of the command line, which follows the devices, in bytes.
     pub command_line_size: u32,
     /// Zero.
     pub reserved: u32,
 }
 
-/// Why bytes are no boot information.
+/// Why boot information is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BootInfoError {
-    /// It does not start with the magic number.
+    /// The magic number is missing.
     #[error("no boot information")]
     Magic,
-    /// It was written by a loader or hypervisor of another version.
+    /// The ABI version of the loader or hypervisor differs.
     #[error("boot information of ABI version {0}, expected {expected}", expected = crate::note::ABI_VERSION)]
     Version(u32),
-    /// It is cut off or does not fit.
+    /// It is truncated, or a part is too long.
     #[error("boot information is too small for what it announces")]
     Truncated,
-    /// It names a platform that this kernel does not know.
+    /// The platform is unknown.
     #[error("unknown platform {0}")]
     Platform(u32),
 }
 
-/// Boot information as the kernel reads it.
+/// Parsed boot information.
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed<'a> {
     /// The fixed part.
     pub fixed: &'a BootInfo,
-    /// The platform, known to be valid.
+    /// The platform.
     pub platform: Platform,
-    /// Free physical memory, in ascending order, in whole pages.
+    /// Free physical memory: whole pages, in ascending order.
     pub regions: &'a [Region],
-    /// Devices behind virtio-mmio registers.
+    /// Virtio-mmio devices.
     pub devices: &'a [Device],
     /// The command line, see [`crate::command_line`].
     pub command_line: &'a [u8],
 }
 
 impl BootInfo {
-    /// Bytes that the whole takes with so many regions and devices and so long a command line.
+    /// Total size in bytes, from the numbers of regions and devices and the length of the command line.
     #[must_use]
     pub const fn total_size(regions: usize, devices: usize, command_line: usize) -> usize {
         size_of::<Self>() + regions * size_of::<Region>() + devices * size_of::<Device>() + command_line
     }
 
-    /// Bytes that the whole takes.
+    /// Total size in bytes.
     #[must_use]
     pub const fn size(&self) -> usize {
         Self::total_size(
@@ -208,11 +222,11 @@ impl BootInfo {
         )
     }
 
-    /// Hands everything to `sink`, part after part.
+    /// Writes boot information by passing its parts to `sink` in order.
     ///
     /// # Errors
     ///
-    /// [`BootInfoError::Truncated`] if a part is too long for its count.
+    /// [`BootInfoError::Truncated`] if a part is too long for its `u32` count.
     pub fn write(
         mut self,
         regions: &[Region],
@@ -230,7 +244,7 @@ impl BootInfo {
         Ok(())
     }
 
-    /// Reads boot information that starts at the start of `bytes`, which must be aligned to eight bytes.
+    /// Parses boot information at the start of `bytes`, which must be aligned to eight bytes.
     ///
     /// # Errors
     ///
@@ -283,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn parse_reads_what_write_wrote() {
         let regions = [Region { start: 0x1000, size: 0x2000 }, Region { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
         let devices = [Device { registers: Region { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
@@ -298,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_are_refused() {
+    fn parse_rejects_other_magic_version_and_platform() {
         let error = |fixed| BootInfo::parse(&written(fixed, &[], &[], b"").0).map(|_| ()).unwrap_err();
         assert_eq!(error(BootInfo::new_zeroed()), BootInfoError::Magic);
         assert_eq!(error(BootInfo { version: 99, ..valid() }), BootInfoError::Version(99));
@@ -307,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_bytes_are_refused() {
+    fn parse_rejects_truncated_bytes() {
         let bytes = written(valid(), &[Region::default()], &[Device::default()], b"-- one two");
         let total = BootInfo::total_size(1, 1, 10);
         assert!(BootInfo::parse(&bytes.0[..total]).is_ok());

@@ -1,9 +1,18 @@
-//! The one line of text that gives a program its arguments and environment.
+//! The kernel command line, which has the program's arguments and environment.
 //!
-//! Words are separated by blanks. Words before `--` are options of the form `name=value`; the words after it
-//! are the program's arguments; [`NetworkOptions`] are read apart from the others. A backslash takes the meaning from the byte
-//! after it, and double quotes keep blanks together (an empty argument is `""`). Boot loaders put words of their own in front (GRUB and QEMU the
-//! kernel's file name), so a word that is no known option is passed over.
+//! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it are the program's
+//! arguments. [`NetworkOptions`] are parsed separately from the other options. A backslash escapes the next byte, and double quotes
+//! enclose white space (an empty argument is `""`). Boot loaders prepend words (GRUB and QEMU the kernel's file name), so words
+//! that are not known options are ignored.
+//!
+//! ```
+//! use hermit_interface::command_line::CommandLine;
+//!
+//! let line = CommandLine::parse(b"kernel.elf env=A=1 console=hvc0 -- one \"two words\"");
+//! assert_eq!(line.env, [b"A=1"]);
+//! assert_eq!(line.args, [&b"one"[..], b"two words"]);
+//! assert!(line.virtio_console);
+//! ```
 
 mod network;
 
@@ -13,7 +22,7 @@ use crate::boot_info::{Device, Region};
 
 pub use network::{Cidr, Ip, NetworkOptions, host_address, is_hostname};
 
-/// Writes a command line; the inverse of [`CommandLine::parse`].
+/// Encodes a command line; the inverse of [`CommandLine::parse`].
 #[derive(Debug, Default, Clone)]
 pub struct Encoder {
     options: Vec<u8>,
@@ -21,29 +30,29 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An empty line.
+    /// Creates an empty command line.
     #[must_use]
     pub const fn new() -> Self {
         Self { options: Vec::new(), arguments: Vec::new() }
     }
 
-    /// Sets the name by which the program is called.
+    /// Sets the program's name (`argv[0]`).
     pub fn argv0(&mut self, name: &[u8]) {
         self.option(b"argv0=", name);
     }
 
-    /// Adds a variable, `KEY=VALUE`.
+    /// Adds an environment variable, `KEY=VALUE`.
     pub fn env(&mut self, variable: &[u8]) {
         self.option(b"env=", variable);
     }
 
-    /// Adds an argument of the program.
+    /// Adds a program argument.
     pub fn arg(&mut self, argument: &[u8]) {
         self.arguments.push(b' ');
         quote(&mut self.arguments, argument);
     }
 
-    /// The line, ready to be handed over.
+    /// Returns the encoded command line.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.options.extend_from_slice(b"--");
@@ -68,23 +77,22 @@ fn quote(line: &mut Vec<u8>, word: &[u8]) {
     line.push(b'"');
 }
 
-/// What a command line says.
+/// A parsed command line, without its network options.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The name by which the program is called, if the line says so.
+    /// The program's name (`argv[0]`), if the line has it.
     pub argv0: Option<Vec<u8>>,
-    /// The environment, each `KEY=VALUE`.
+    /// Environment variables, each `KEY=VALUE`.
     pub env: Vec<Vec<u8>>,
-    /// The program's arguments, without its name.
+    /// Program arguments, without `argv[0]`.
     pub args: Vec<Vec<u8>>,
-    /// Devices behind virtio-mmio registers, `virtio_mmio.device=SIZE@ADDRESS:LINE` as Linux has it: QEMU's microvm and
-    /// Firecracker add such words.
+    /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm and Firecracker append.
     pub devices: Vec<Device>,
-    /// Standard input and output are the first virtio console (`console=hvc0`, as Linux has it), not the serial port.
+    /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in Linux).
     pub virtio_console: bool,
 }
 
-/// Reads `SIZE@ADDRESS:LINE`, perhaps with another number behind it.
+/// Parses `SIZE@ADDRESS:LINE`, with an optional `:ID` that is ignored.
 fn device(text: &[u8]) -> Option<Device> {
     let (size, rest) = core::str::from_utf8(text).ok()?.split_once('@')?;
     let mut numbers = rest.split(':');
@@ -93,7 +101,7 @@ fn device(text: &[u8]) -> Option<Device> {
     Some(Device { registers, line, kind: 0 })
 }
 
-/// A number as Linux reads it: decimal or hexadecimal, perhaps with K, M or G.
+/// Parses a number as Linux does (`memparse`): decimal or hexadecimal, with an optional suffix K, M or G.
 fn number(text: &str) -> Option<u64> {
     let (digits, shift) = match text.char_indices().last()? {
         (end, 'K' | 'k') => (&text[..end], 10),
@@ -109,7 +117,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl CommandLine {
-    /// Reads a line. Every line has a meaning; an open quote ends with the line.
+    /// Parses a command line. Parsing cannot fail: an unterminated quote extends to the end of the line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
         let mut words = Words { rest: line };
@@ -133,7 +141,7 @@ impl CommandLine {
     }
 }
 
-/// Splits a line into unquoted words; each says whether any part of it was quoted.
+/// Iterator over the unquoted words of a line, each with whether any part of it was quoted.
 struct Words<'a> {
     rest: &'a [u8],
 }
@@ -178,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_typed_by_hand_is_understood() {
+    fn parse_unquotes_options_and_arguments() {
         let line = parse(r#"/boot/a loader env=A=b\ c argv0="my app" -- one "two words" "" --"#);
         assert_eq!(line.argv0.as_deref(), Some(&b"my app"[..]));
         assert_eq!(line.env, [b"A=b c"]);
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_found_as_monitors_announce_them() {
+    fn virtio_mmio_devices_are_parsed() {
         let line = parse(
             "reboot=k virtio_mmio.device=512@0xfeb00e00:12 virtio_mmio.device=4K@0xd0000000:5:0 console=hvc0",
         );
@@ -200,20 +208,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_the_separator_has_no_arguments() {
+    fn line_without_separator_has_no_arguments() {
         assert_eq!(parse("one two"), CommandLine::default());
         assert_eq!(parse(""), CommandLine::default());
     }
 
     #[test]
-    fn an_open_quote_or_escape_ends_with_the_line() {
+    fn unterminated_quote_or_escape_ends_with_the_line() {
         assert_eq!(parse("-- \"a b").args, [b"a b"]);
         assert_eq!(parse("-- a\\").args, [b"a"]);
     }
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_parsed_again(
+        fn parse_inverts_encode(
             name in vec(any::<u8>(), 0..20),
             env in vec(vec(any::<u8>(), 0..20), 0..4),
             args in vec(vec(any::<u8>(), 0..20), 0..4),
@@ -227,7 +235,7 @@ mod tests {
         }
 
         #[test]
-        fn no_line_is_too_strange(line in vec(any::<u8>(), 0..200)) {
+        fn parse_accepts_any_bytes(line in vec(any::<u8>(), 0..200)) {
             let _: CommandLine = CommandLine::parse(&line);
             let _: Vec<u8> = line;
         }

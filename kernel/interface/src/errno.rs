@@ -1,10 +1,10 @@
-//! Why a call failed, as a type of its own.
+//! Error numbers.
 
 use hermit_abi::errno as number;
 
-/// A positive error number of the ABI; never zero.
+/// An error number of the ABI, which is positive.
 ///
-/// Services return it, the system-call shims turn it into `-errno`.
+/// Services return it, and the system-call shims convert it to `-errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error number {0}")]
 pub struct Errno(i32);
@@ -29,13 +29,13 @@ errors! {
 }
 
 impl Errno {
-    /// The error of this positive number; for any other number that of a bad argument.
+    /// The error of a positive number; `EINVAL` for any other number.
     #[must_use]
     pub const fn from_number(number: i32) -> Self {
         if number > 0 { Self(number) } else { Self::EINVAL }
     }
 
-    /// The positive number.
+    /// The error number, which is positive.
     #[must_use]
     pub const fn number(self) -> i32 {
         self.0
@@ -47,7 +47,7 @@ mod tests {
     use super::Errno;
 
     #[test]
-    fn numbers_are_those_of_linux() {
+    fn error_numbers_equal_linux() {
         assert_eq!(Errno::ENOSYS.number(), 38);
         assert_eq!(Errno::ETIMEDOUT.number(), 110);
     }

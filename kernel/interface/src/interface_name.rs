@@ -1,19 +1,19 @@
-//! Names of a host's network interfaces.
+//! Names of the host's network interfaces.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use core::str::FromStr;
 
-/// Most bytes of an interface's name (Linux's IFNAMSIZ, without the zero).
+/// Maximum length of an interface name in bytes (Linux's `IFNAMSIZ` without the terminating NUL).
 const MAX_NAME: usize = 15;
 
-/// The name of a network interface of the host's.
+/// Name of a network interface of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceName(String);
 
 impl InterfaceName {
-    /// As text.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -24,9 +24,9 @@ impl FromStr for InterfaceName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // What Linux takes, but for `%`, by which it makes names itself.
-        let is_good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'%');
-        let is_name = (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_good);
+        // What Linux accepts, except `%`, which is for name patterns such as `tap%d`.
+        let is_valid = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'%');
+        let is_name = (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_valid);
         if !is_name || matches!(text, "." | "..") {
             return Err(format!(
                 "`{text}` is no name of a network interface: at most {MAX_NAME} letters and digits"
@@ -43,7 +43,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_of_interfaces_are_those_of_linux() {
+    fn interface_names_are_those_of_linux() {
         for name in ["tap0", "br-lan.7", "exactly15bytes_"] {
             assert_eq!(name.parse::<InterfaceName>().unwrap().as_str(), name);
         }
@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text: String) {
+        fn parse_accepts_any_text_without_panic(text: String) {
             if let Ok(name) = text.parse::<InterfaceName>() {
                 prop_assert!(name.as_str().len() <= 15);
             }

@@ -1,20 +1,18 @@
-//! What crosses between our own parts.
+//! Layouts, numbers and formats that kernel, loader, hypervisor, network stack and build tool share. Each is defined once, here.
 //!
-//! Kernel, loader, hypervisor, `hermit-sys` and the build tool agree on exactly what is written here, and each
-//! layout exists once:
-//!
-//! | module | between |
+//! | module | contents |
 //! | --- | --- |
-//! | [`address`] | all: page sizes, address ranges |
-//! | [`boot_info`] | loader or hypervisor → kernel: where the image runs and with what |
-//! | [`command_line`] | build tool or hypervisor → kernel: arguments and environment |
-//! | [`image`], [`note`] | image → loader, hypervisor, build tool: what may be booted |
-//! | [`exit`], [`console`] | kernel → loader, build tool: how a guest ends, how input is framed |
-//! | [`machine`] | hypervisor → kernel: ports and addresses of its machine |
-//! | [`process`] | hypervisor ↔ kernel: the same machine as a process |
-//! | [`net`] | kernel ↔ network stack: sockets, the device |
-//! | [`cpu_count`], [`interface_name`], [`memory_size`], [`port_forward`], [`time_limit`] | build tool, hypervisor: values of command-line options |
-//! | [`errno`] | services → system calls: why a call failed |
+//! | [`address`] | page sizes, address ranges |
+//! | [`boot_info`] | boot information, from loader or hypervisor to kernel |
+//! | [`command_line`] | the kernel command line, from build tool or hypervisor to kernel |
+//! | [`image`], [`note`] | the image format and its check, for loader, hypervisor and build tool |
+//! | [`exit`], [`console`] | exit ports and statuses; control bytes of console input |
+//! | [`machine`] | the machine that uhyve emulates |
+//! | [`process`] | the machine as a Linux process |
+//! | [`net`] | function tables between kernel and network stack |
+//! | [`readiness`] | readiness of an object for I/O |
+//! | [`cpu_count`], [`interface_name`], [`memory_size`], [`port_forward`], [`time_limit`] | values of command-line options of build tool and hypervisor |
+//! | [`errno`] | error numbers |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -41,15 +39,17 @@ pub mod note;
 #[cfg(any(feature = "alloc", test))]
 pub mod port_forward;
 pub mod process;
+pub mod readiness;
 #[cfg(any(feature = "alloc", test))]
 pub mod time_limit;
 
 pub use errno::Errno;
+pub use readiness::Readiness;
 
 /// Maximum number of CPUs of a machine, on every platform.
 pub const MAX_CPUS: usize = 64;
 
-/// An address or a size as the processor's own type: all our machines have 64 bits.
+/// Converts an address or a size to `usize`: all supported processors have 64 bits.
 #[inline]
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "checked at compile time")]

@@ -1,34 +1,34 @@
-//! Sizes of memory as people write them.
+//! Memory sizes on command lines: parsing and formatting.
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// Least memory with which an image boots: the loader, a copy of the image, its page tables and a heap.
-const MINIMUM: u64 = 8 << 20;
+/// Minimum memory of a machine in bytes: for loader, image, page tables and a heap.
+const MIN_SIZE: u64 = 8 << 20;
 
-/// Most memory that a machine may have.
-const MAXIMUM: u64 = 1 << 40;
+/// Maximum memory of a machine in bytes.
+const MAX_SIZE: u64 = 1 << 40;
 
-/// A size of a machine's memory: at least 8 MiB, in whole mebibytes.
+/// Memory size of a machine: at least 8 MiB, a multiple of 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySize(u64);
 
 impl MemorySize {
-    /// So many mebibytes, however few: for measuring how many are needed.
+    /// A size in MiB, without a minimum: for measuring how much memory a program needs.
     #[must_use]
     pub const fn unchecked_mebibytes(mebibytes: u64) -> Self {
         Self(mebibytes << 20)
     }
 
-    /// In mebibytes.
+    /// Size in MiB.
     #[must_use]
     pub const fn mebibytes(self) -> u64 {
         self.0 >> 20
     }
 
-    /// In bytes.
+    /// Size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0
@@ -63,9 +63,9 @@ impl FromStr for MemorySize {
             return Err(help());
         }
         let number: u64 = digits.parse().map_err(|_| help())?;
-        let bytes = number.checked_mul(1 << shift).filter(|&bytes| bytes <= MAXIMUM);
+        let bytes = number.checked_mul(1 << shift).filter(|&bytes| bytes <= MAX_SIZE);
         let bytes = bytes.ok_or_else(|| format!("{text} is more than the most a machine can have, 1024G"))?;
-        if bytes < MINIMUM {
+        if bytes < MIN_SIZE {
             return Err(format!("{text} is too little: an image needs at least 8M"));
         }
         if bytes % (1 << 20) != 0 {
@@ -80,14 +80,14 @@ mod tests {
     use super::MemorySize;
 
     #[test]
-    fn sizes_are_read() {
+    fn sizes_with_suffixes_are_parsed() {
         for (text, mebibytes) in [("8M", 8), ("64m", 64), ("1G", 1024), ("8192K", 8), ("8388608", 8)] {
             assert_eq!(text.parse::<MemorySize>().unwrap().mebibytes(), mebibytes, "{text}");
         }
     }
 
     #[test]
-    fn nonsense_is_refused_with_what_to_write() {
+    fn invalid_sizes_are_rejected_with_a_hint() {
         for text in ["abc", "", "M", "-1M", "1.5G", "64MB", " 64M", "9e9", "99999999999999999999"] {
             let error = text.parse::<MemorySize>().unwrap_err();
             assert!(error.contains("such as 64M"), "{text}: {error}");

@@ -1,63 +1,65 @@
-//! What kernel and network stack call of each other.
+//! The boundary between kernel and network stack: function tables of both sides, and their data types.
 //!
-//! The stack (`hermit-sys/net`) is compiled with vector registers, the kernel without: they are two objects in one image, and
-//! share neither types of Rust's own layout nor an allocator's insides. The kernel calls [`START`] when a program makes its
-//! first socket. From then on each has a table of the other's functions.
+//! The stack (`hermit-sys/net`) is compiled with vector registers, the kernel without: they are two objects in one image, and share
+//! neither types with Rust's layout nor an allocator. The kernel calls [`START`] when a program creates its first socket. From then
+//! on each side has a table of the other's functions: [`Calls`] of the stack, [`Services`] of the kernel.
 //!
-//! The kernel has a lock around the stack and waits for nobody while it holds it: only who holds it calls a function of
-//! [`Calls`], in a thread, never in an interrupt. Functions of [`Services`] are called from inside of those, so the lock is held
-//! there, too. The stack never waits: calls fail with `EAGAIN` and the like, and [`Services::wake`] says when to ask again.
+//! The kernel serialises all calls of the stack with a sleeping mutex: it calls the functions of [`Calls`] only with the mutex held,
+//! in thread context, never in interrupt context. The stack calls the functions of [`Services`] from within those calls, so with the
+//! mutex held, too. The stack never blocks: calls fail with `EAGAIN` or the like, and [`Services::wake`] reports when to retry.
 //!
-//! Functions return what is not negative, or `-errno`. Times are in nanoseconds of the kernel's monotonic clock.
+//! Functions return a value that is not negative, or `-errno`. Times are in nanoseconds of the kernel's monotonic clock.
 
 use core::ffi::c_void;
 use core::net::IpAddr;
 
 use crate::Errno;
 
-/// The only symbol by which the linker joins the two: a [`Start`].
+/// Name of the only symbol through which the two objects are linked: a [`Start`] function.
 pub const START: &str = "hermit_net_start";
 
-/// Most addresses of its own that a machine takes. Beside them it has that of its link (IPv6).
+/// Maximum number of configured addresses of the interface, besides its link-local address (IPv6).
 pub const MAX_ADDRESSES: usize = 7;
 
-/// Most name servers that it takes.
+/// Maximum number of configured name servers.
 pub const MAX_NAMESERVERS: usize = 4;
 
-/// Least MTU of a network with IPv6 (RFC 8200, section 5).
-pub const LEAST_MTU_V6: u16 = 1280;
+/// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
+pub const MIN_MTU_V6: u16 = 1280;
 
-/// Has the stack begin; null without memory. Both tables and the settings stay as they are for ever.
-pub type Start = unsafe extern "C" fn(services: *const Services, settings: *const Settings) -> *const Network;
+/// Starts the stack; null if there is not enough memory. Function table and configuration stay valid and unchanged for the life of the
+/// machine.
+pub type Start =
+    unsafe extern "C" fn(services: *const Services, config: *const StackConfig) -> *const StackInstance;
 
-/// A stack that has begun.
+/// A started stack.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Network {
-    /// The stack's own.
+pub struct StackInstance {
+    /// The stack, passed as first argument of each of its functions.
     pub stack: *mut c_void,
-    /// Its functions.
+    /// Functions of the stack.
     pub calls: Calls,
 }
 
-/// An address with a port.
+/// An IP address with a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Endpoint {
-    /// [`V4`], of which the first four bytes count, [`V6`], or 0 for none.
+    /// [`V4`] (only the first four bytes of the address are used), [`V6`], or 0 for no address.
     pub family: u16,
-    /// The port.
+    /// The port, in host byte order.
     pub port: u16,
-    /// Of IPv6: the interface that the address belongs to.
+    /// IPv6 only: scope identifier, the index of the interface.
     pub scope: u32,
-    /// Of IPv6: the flow.
+    /// IPv6 only: flow information.
     pub flow: u32,
-    /// The address, its first byte first.
+    /// The address, in network byte order.
     pub address: [u8; 16],
 }
 
 impl From<IpAddr> for Endpoint {
-    /// An address without a port.
+    /// The endpoint of this address, with port 0.
     fn from(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => {
@@ -70,169 +72,153 @@ impl From<IpAddr> for Endpoint {
     }
 }
 
-/// Internet Protocol, version 4.
+/// Address family IPv4.
 pub const V4: u16 = 4;
-/// Internet Protocol, version 6.
+/// Address family IPv6.
 pub const V6: u16 = 6;
 
-/// A socket of connections.
+/// Socket type of TCP (`SOCK_STREAM`).
 pub const STREAM: u32 = 1;
-/// A socket of datagrams.
+/// Socket type of UDP (`SOCK_DGRAM`).
 pub const DATAGRAM: u32 = 2;
 
-/// What a socket is ready for, as bits.
-pub mod ready {
-    /// A read would not wait.
-    pub const READ: u32 = 1;
-    /// A write would not wait.
-    pub const WRITE: u32 = 2;
-    /// The other side writes no more.
-    pub const READ_HANG_UP: u32 = 4;
-    /// Nothing goes on in either direction.
-    pub const HANG_UP: u32 = 8;
-    /// An error waits to be taken.
-    pub const ERROR: u32 = 16;
-}
-
-/// An option of a socket, with its value.
+/// A socket option with its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SocketOption {
     /// An [`OptionName`].
     pub name: u32,
-    /// The value, for what has a number; of multicast groups, the index of an interface or 0.
+    /// Value of a numeric option; for multicast groups the index of an interface, or 0.
     pub value: u32,
-    /// A group's address and, for IPv4, perhaps the interface's address in `interface`.
+    /// Address of a multicast group.
     pub group: Endpoint,
-    /// The address of an interface.
+    /// IPv4 multicast groups only: address of the interface, or none.
     pub interface: Endpoint,
 }
 
-/// Which option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum OptionName {
-    /// `SO_ERROR`: why the socket failed; asking takes it.
-    Error = 1,
-    /// `SO_REUSEADDR`.
-    ReuseAddress,
-    /// `SO_KEEPALIVE`.
-    KeepAlive,
-    /// `SO_BROADCAST`.
-    Broadcast,
-    /// `SO_SNDBUF`, bytes.
-    SendBuffer,
-    /// `SO_RCVBUF`, bytes.
-    ReceiveBuffer,
-    /// `TCP_NODELAY`.
-    NoDelay,
-    /// `IP_TTL`.
-    Ttl,
-    /// `IP_TOS`.
-    TypeOfService,
-    /// `IP_MULTICAST_TTL`.
-    MulticastTtl,
-    /// `IP_MULTICAST_LOOP`.
-    MulticastLoopV4,
-    /// `IPV6_MULTICAST_LOOP`.
-    MulticastLoopV6,
-    /// `IPV6_V6ONLY`.
-    OnlyV6,
-    /// `IP_ADD_MEMBERSHIP`, `IPV6_ADD_MEMBERSHIP`.
-    Join,
-    /// `IP_DROP_MEMBERSHIP`, `IPV6_DROP_MEMBERSHIP`.
-    Leave,
+macro_rules! option_names {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// Name of a socket option.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum OptionName {
+            $($(#[$doc])* $name = $number,)*
+        }
+
+        impl OptionName {
+            /// The option of this number; `None` if there is none.
+            #[must_use]
+            pub const fn from_number(number: u32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
-impl OptionName {
-    /// All of them.
-    const ALL: [Self; 15] = [
-        Self::Error,
-        Self::ReuseAddress,
-        Self::KeepAlive,
-        Self::Broadcast,
-        Self::SendBuffer,
-        Self::ReceiveBuffer,
-        Self::NoDelay,
-        Self::Ttl,
-        Self::TypeOfService,
-        Self::MulticastTtl,
-        Self::MulticastLoopV4,
-        Self::MulticastLoopV6,
-        Self::OnlyV6,
-        Self::Join,
-        Self::Leave,
-    ];
-
-    /// The option of this number, if there is one.
-    #[must_use]
-    pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|name| *name as u32 == number)
-    }
+option_names! {
+    /// `SO_ERROR`: the pending error; reading clears it.
+    Error = 1,
+    /// `SO_REUSEADDR`.
+    ReuseAddress = 2,
+    /// `SO_KEEPALIVE`.
+    KeepAlive = 3,
+    /// `SO_BROADCAST`.
+    Broadcast = 4,
+    /// `SO_SNDBUF`, in bytes.
+    SendBuffer = 5,
+    /// `SO_RCVBUF`, in bytes.
+    ReceiveBuffer = 6,
+    /// `TCP_NODELAY`.
+    NoDelay = 7,
+    /// `IP_TTL`.
+    Ttl = 8,
+    /// `IP_TOS`.
+    TypeOfService = 9,
+    /// `IP_MULTICAST_TTL`.
+    MulticastTtl = 10,
+    /// `IP_MULTICAST_LOOP`.
+    MulticastLoopV4 = 11,
+    /// `IPV6_MULTICAST_LOOP`.
+    MulticastLoopV6 = 12,
+    /// `IPV6_V6ONLY`.
+    OnlyV6 = 13,
+    /// `IP_ADD_MEMBERSHIP`, `IPV6_ADD_MEMBERSHIP`.
+    Join = 14,
+    /// `IP_DROP_MEMBERSHIP`, `IPV6_DROP_MEMBERSHIP`.
+    Leave = 15,
 }
 
 /// Flags of [`Calls::receive`].
 pub mod receive {
-    /// What is given stays to be received again (`MSG_PEEK`).
+    /// Received bytes stay in the receive queue (`MSG_PEEK`).
     pub const PEEK: u32 = 1;
 }
 
-/// A call's result: what is not negative, or `-errno`.
-pub type Number = i64;
+/// Result of a call: a value that is not negative, or `-errno`.
+pub type CallResult = i64;
 
-/// The functions of the stack. Each takes the stack itself first. Sockets are numbers that the stack has given out; one that has been
-/// closed is given out again.
+/// Functions of the stack. The first argument of each is [`StackInstance::stack`]. Sockets are identified by numbers that the stack
+/// assigns; the number of a closed socket is reused.
+///
+/// A *waker key* is a number of the kernel's that the stack passes to [`Services::wake`].
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Calls {
-    /// Tells the time at which the calls that follow act.
+    /// Sets the current time for the calls that follow.
     pub advance: unsafe extern "C" fn(*mut c_void, now: u64),
-    /// Takes what has arrived, does what is due, sends what can be sent; when to call again, or `u64::MAX`.
+    /// Receives frames, handles expired timers and transmits. Returns the time of the next timer, or `u64::MAX`.
     pub poll: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
-    /// Sends what calls gave rise to; as `poll`, but cheap if that is nothing. When to call `poll` at the latest.
+    /// Transmits what preceding calls have queued; cheap if that is nothing. Returns the time of the next timer, as `poll` does.
     pub settle: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
-    /// Whether the machine has the address that it asks others for, if it asks for one.
+    /// Whether automatic configuration of the interface (DHCP) has completed, if it is enabled.
     pub is_configured: unsafe extern "C" fn(*mut c_void) -> bool,
-    /// Makes a socket of a family ([`V4`], [`V6`]) and a kind. The cookie is for [`Services::wake`].
-    pub socket: unsafe extern "C" fn(*mut c_void, family: u32, kind: u32, cookie: usize) -> Number,
-    /// Begins to close a socket, for who waits until what was sent has been delivered: nothing is sent or received any more. `EAGAIN`
-    /// if not everything has been delivered.
-    pub finish: unsafe extern "C" fn(*mut c_void, socket: u64) -> Number,
-    /// Closes a socket: the cookie is never used again. What was sent is delivered, unless it is to be dropped `at_once`.
-    pub close: unsafe extern "C" fn(*mut c_void, socket: u64, at_once: bool),
-    /// Closes all sockets, for the machine ends; then the stack is polled until everything has been delivered.
-    pub wind_up: unsafe extern "C" fn(*mut c_void),
-    /// Whether everything has been delivered, after `wind_up`.
+    /// Creates a socket of a family ([`V4`], [`V6`]) and a type ([`STREAM`], [`DATAGRAM`]).
+    pub socket: unsafe extern "C" fn(*mut c_void, family: u32, kind: u32, waker_key: usize) -> CallResult,
+    /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received. `EAGAIN` while sent data is
+    /// not yet acknowledged.
+    pub finish: unsafe extern "C" fn(*mut c_void, socket: u64) -> CallResult,
+    /// Closes a socket, whose waker key is not used any more. Sent data is still delivered, unless the connection is reset (`abort`).
+    pub close: unsafe extern "C" fn(*mut c_void, socket: u64, abort: bool),
+    /// Closes all sockets at shutdown. The kernel then polls the stack until sent data has been delivered.
+    pub close_all: unsafe extern "C" fn(*mut c_void),
+    /// Whether all sent data has been delivered, after `close_all`.
     pub is_delivered: unsafe extern "C" fn(*mut c_void) -> bool,
-    /// Gives it a local address.
-    pub bind: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> Number,
-    /// Has it take connections.
-    pub listen: unsafe extern "C" fn(*mut c_void, socket: u64, backlog: i32) -> Number,
-    /// Takes a connection; the socket.
-    pub accept: unsafe extern "C" fn(*mut c_void, socket: u64, cookie: usize, from: *mut Endpoint) -> Number,
-    /// Connects it.
-    pub connect: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> Number,
-    /// Sends bytes, to a peer if that is not null; how many.
-    pub send: unsafe extern "C" fn(*mut c_void, u64, *const u8, usize, to: *const Endpoint) -> Number,
-    /// Receives bytes into memory that need not be initialised; how many. Of a datagram also from where, unless that is null.
-    pub receive: unsafe extern "C" fn(*mut c_void, u64, *mut u8, usize, flags: u32, *mut Endpoint) -> Number,
-    /// Closes directions: `SHUT_RD`, `SHUT_WR`, `SHUT_RDWR`.
-    pub shutdown: unsafe extern "C" fn(*mut c_void, socket: u64, how: i32) -> Number,
-    /// Its own address.
-    pub local: unsafe extern "C" fn(*mut c_void, socket: u64, *mut Endpoint) -> Number,
-    /// Its peer's address.
-    pub remote: unsafe extern "C" fn(*mut c_void, socket: u64, *mut Endpoint) -> Number,
+    /// Binds a socket to a local address.
+    pub bind: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> CallResult,
+    /// Makes a socket listen for connections.
+    pub listen: unsafe extern "C" fn(*mut c_void, socket: u64, backlog: i32) -> CallResult,
+    /// Accepts a connection; returns its socket. Writes the peer's address to `from`.
+    pub accept:
+        unsafe extern "C" fn(*mut c_void, socket: u64, waker_key: usize, from: *mut Endpoint) -> CallResult,
+    /// Connects a socket.
+    pub connect: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> CallResult,
+    /// Sends bytes, to `to` if that is not null; returns their number.
+    pub send: unsafe extern "C" fn(*mut c_void, u64, *const u8, usize, to: *const Endpoint) -> CallResult,
+    /// Receives bytes into memory that need not be initialised; returns their number. Writes the sender of a datagram to the last
+    /// argument, unless that is null.
+    pub receive:
+        unsafe extern "C" fn(*mut c_void, u64, *mut u8, usize, flags: u32, *mut Endpoint) -> CallResult,
+    /// Shuts down one or both directions: `SHUT_RD`, `SHUT_WR`, `SHUT_RDWR`.
+    pub shutdown: unsafe extern "C" fn(*mut c_void, socket: u64, how: i32) -> CallResult,
+    /// Reads the local address of a socket.
+    pub local: unsafe extern "C" fn(*mut c_void, socket: u64, *mut Endpoint) -> CallResult,
+    /// Reads the address of a socket's peer.
+    pub remote: unsafe extern "C" fn(*mut c_void, socket: u64, *mut Endpoint) -> CallResult,
     /// Sets an option.
-    pub set_option: unsafe extern "C" fn(*mut c_void, socket: u64, *const SocketOption) -> Number,
-    /// Fills in the value of an option.
-    pub option: unsafe extern "C" fn(*mut c_void, socket: u64, *mut SocketOption) -> Number,
-    /// What it is [`ready`] for.
+    pub set_option: unsafe extern "C" fn(*mut c_void, socket: u64, *const SocketOption) -> CallResult,
+    /// Reads an option: fills in its value.
+    pub option: unsafe extern "C" fn(*mut c_void, socket: u64, *mut SocketOption) -> CallResult,
+    /// Readiness of a socket, packed ([`Readiness::to_bits`](crate::Readiness::to_bits)).
     pub readiness: unsafe extern "C" fn(*mut c_void, socket: u64) -> u32,
-    /// Asks for the addresses of a name, of one family or, with 0, of both; a number for the question.
-    pub resolve: unsafe extern "C" fn(*mut c_void, *const u8, usize, family: u32, cookie: usize) -> Number,
-    /// The answer: how many addresses, of which as many are written as fit. `EAGAIN` if there is none yet, `ENOENT` if there is no
-    /// such name, `ETIMEDOUT`, `ENETUNREACH` without a server. Ends the question unless it is `EAGAIN`.
-    pub resolved: unsafe extern "C" fn(*mut c_void, question: u64, *mut Endpoint, usize) -> Number,
+    /// Starts a DNS query for the addresses of a name, of one family or, with 0, of both; returns the query's number.
+    pub resolve:
+        unsafe extern "C" fn(*mut c_void, *const u8, usize, family: u32, waker_key: usize) -> CallResult,
+    /// Result of a DNS query: the number of addresses, of which as many are written as fit. `EAGAIN` while the query is pending,
+    /// `ENOENT` if the name does not exist, `ETIMEDOUT`, `ENETUNREACH` without a name server. Ends the query unless it is pending.
+    pub resolved: unsafe extern "C" fn(*mut c_void, query: u64, *mut Endpoint, usize) -> CallResult,
 }
 
 impl core::fmt::Debug for Calls {
@@ -241,63 +227,64 @@ impl core::fmt::Debug for Calls {
     }
 }
 
-/// The network device.
+/// Properties of the network device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Device {
-    /// Its address on the link.
+pub struct DeviceInfo {
+    /// MAC address.
     pub address: [u8; 6],
-    /// The longest packet of the Internet Protocol that goes over the link in one piece.
+    /// MTU: maximum size of an IP packet in bytes.
     pub mtu: u16,
-    /// It completes checksums of TCP and UDP.
+    /// Whether the device completes TCP and UDP checksums on transmit (checksum offload).
     pub completes_checksums: bool,
-    /// The longest frame with a segment of TCP over IPv4 that it cuts into pieces; 0 if it does not.
+    /// Maximum size of a frame for TCP segmentation offload over IPv4, in bytes; 0 if the device does not support it.
     pub segments_v4: u32,
-    /// The same over IPv6.
+    /// Maximum size of a frame for TCP segmentation offload over IPv6, in bytes; 0 if the device does not support it.
     pub segments_v6: u32,
 }
 
-/// What the device is to do with a frame.
+/// Transmit offloads of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Offload {
-    /// From where on the checksum is computed; 0 if it is complete.
+    /// Offset at which the checksummed bytes start; 0 if the checksum is complete.
     pub checksum_start: u16,
-    /// Where behind that it is put; the sum of the pseudo header is there.
+    /// Offset of the checksum field from `checksum_start`. The field holds the sum of the pseudo header.
     pub checksum_offset: u16,
-    /// The bytes of each piece into which the segment is cut; 0 if it is not.
+    /// Payload bytes per segment (MSS) for TCP segmentation offload; 0 without it.
     pub segment_size: u16,
-    /// The bytes of headers before those.
+    /// Size of the headers before the payload in bytes, for TCP segmentation offload.
     pub header_size: u16,
-    /// [`V4`] or [`V6`] if it is cut.
+    /// [`V4`] or [`V6`], for TCP segmentation offload.
     pub family: u16,
 }
 
-/// Takes a frame that has arrived, during the call.
-pub type Take = unsafe extern "C" fn(context: *mut c_void, frame: *const u8, size: usize, is_checked: bool);
+/// Callback that reads a received frame, which is valid during the call.
+pub type ReceiveFrame =
+    unsafe extern "C" fn(context: *mut c_void, frame: *const u8, size: usize, is_checked: bool);
 
-/// Writes a frame, during the call.
-pub type Fill = unsafe extern "C" fn(context: *mut c_void, frame: *mut u8, size: usize);
+/// Callback that writes a frame to be transmitted, which is valid during the call.
+pub type FillFrame = unsafe extern "C" fn(context: *mut c_void, frame: *mut u8, size: usize);
 
-/// The functions of the kernel.
+/// Functions of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Services {
-    /// Describes the device; `false` if there is none, and then none of the next five is called.
-    pub device: unsafe extern "C" fn(*mut Device) -> bool,
-    /// Hands over the next frame, if there is one.
-    pub receive: unsafe extern "C" fn(context: *mut c_void, Take) -> bool,
-    /// There is room for another frame of this size.
+    /// Reads the properties of the device. `false` if there is none; then none of the next four functions is called.
+    pub device: unsafe extern "C" fn(*mut DeviceInfo) -> bool,
+    /// Calls back with the next received frame; `false` if there is none.
+    pub receive: unsafe extern "C" fn(context: *mut c_void, ReceiveFrame) -> bool,
+    /// Whether the transmit queue has room for a frame of this size.
     pub can_transmit: unsafe extern "C" fn(size: usize) -> bool,
-    /// Has a frame of this size written, and sends it.
-    pub transmit: unsafe extern "C" fn(size: usize, *const Offload, context: *mut c_void, Fill),
-    /// The device still has frames to send. Then the stack is polled when it has sent them.
+    /// Calls back to write a frame of this size, and transmits it.
+    pub transmit: unsafe extern "C" fn(size: usize, *const Offload, context: *mut c_void, FillFrame),
+    /// Whether the device has not yet transmitted all frames. The kernel then polls the stack when it has.
     pub is_sending: unsafe extern "C" fn() -> bool,
-    /// A strong random number.
+    /// A cryptographically secure random number.
     pub random: unsafe extern "C" fn() -> u64,
-    /// What the socket or question with this cookie is ready for may have changed.
-    pub wake: unsafe extern "C" fn(cookie: usize),
-    /// Prints a line of UTF-8 text for whoever runs the machine.
+    /// Reports that the readiness of the socket, or the state of the query, with this waker key may have changed.
+    pub wake: unsafe extern "C" fn(waker_key: usize),
+    /// Prints a warning, a line of UTF-8 text, on the console.
     pub warn: unsafe extern "C" fn(text: *const u8, size: usize),
 }
 
@@ -307,25 +294,25 @@ impl core::fmt::Debug for Services {
     }
 }
 
-/// How the stack is to begin.
+/// Configuration of the stack.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Settings {
-    /// The monotonic clock now.
+pub struct StackConfig {
+    /// Current time.
     pub now: u64,
-    /// Most bytes that the buffers of all connections take.
+    /// Maximum total size of the buffers of all connections in bytes.
     pub buffers: usize,
-    /// The command line ([`crate::command_line`]), which configures the network.
+    /// The kernel command line ([`crate::command_line`]), which has the network options.
     pub command_line: *const u8,
-    /// How many bytes it has.
+    /// Length of the command line in bytes.
     pub command_line_size: usize,
 }
 
-/// The result of a call.
+/// Converts the result of a call.
 ///
 /// # Errors
 ///
-/// The error that a negative number stands for.
-pub fn result(number: Number) -> Result<u64, Errno> {
-    u64::try_from(number).map_err(|_| Errno::from_number(i32::try_from(number.wrapping_neg()).unwrap_or(0)))
+/// The error of a negative result.
+pub fn result(result: CallResult) -> Result<u64, Errno> {
+    u64::try_from(result).map_err(|_| Errno::from_number(i32::try_from(result.wrapping_neg()).unwrap_or(0)))
 }

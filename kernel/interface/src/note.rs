@@ -1,18 +1,18 @@
-//! The ELF note that marks an image as ours and names the ABI it was built for.
+//! The ELF note that identifies a Hermit image and has its ABI version.
 
 use zerocopy::{Immutable, IntoBytes};
 
-/// Owner name of our notes, without the terminating NUL.
+/// Owner of the note (`n_name`), without the terminating NUL.
 pub const OWNER: &str = "HERMIT";
 
-/// Type of the note that carries the ABI version as a little-endian `u32`.
+/// Type of the note (`n_type`), whose descriptor is the ABI version as a little-endian `u32`.
 pub const TYPE_ABI: u32 = 1;
 
-/// What kernel, loader and hypervisor must have in common: the layout of [`crate::boot_info`] and the way an
-/// image is entered. Raised with every incompatible change.
+/// Version of the ABI between kernel, loader and hypervisor: the layout of [`crate::boot_info`] and the state at the image's entry.
+/// Incremented with every incompatible change.
 pub const ABI_VERSION: u32 = 4;
 
-/// The note as it lies in the image (ELF gABI, "Note Section"): sizes, type, owner and version.
+/// The note in its layout in the image (ELF gABI, "Note Section").
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct AbiNote {
@@ -24,7 +24,7 @@ pub struct AbiNote {
 }
 
 impl AbiNote {
-    /// The note of images built with this version of the interface.
+    /// The note of images that are built with this version of the interface.
     pub const CURRENT: Self =
         Self { name_size: 7, descriptor_size: 4, kind: TYPE_ABI, name: *b"HERMIT\0\0", version: ABI_VERSION };
 }

@@ -1,15 +1,14 @@
-//! The process that our hypervisor makes of an image where there is no virtualisation hardware: what the kernel finds in
-//! it, and what it may ask Linux for.
+//! The platform `process`: the kernel in a Linux process that uhyve sets up, without hardware virtualisation. Its environment, and the
+//! system calls that it may use.
 //!
-//! The machine is that of [`crate::machine`], but for what takes privilege. Memory is an open file
-//! ([`MEMORY`], [`memory_offset`]) that is mapped as the page tables of boot information say before the first
-//! instruction; nobody else reads those tables, and whoever changes them changes the mappings, too. Device registers and ports
-//! are reached by [`CALL`]. CPUs are threads, all of them there from the start: CPU 0 is the thread whose identifier is that of
-//! the process, the others wait for [`Cpu::started`]. Each enters the kernel with FS and GS at 0 and with all signals
-//! blocked but those of exceptions and of terminals that stop programs; on CPUs other than the first [`DEVICE`] stays so. What happens next to an address
-//! that is not mapped, or to any exception, is a signal, as Linux has it.
+//! The machine is that of [`crate::machine`], except for what needs privilege. Memory is an open file ([`MEMORY`],
+//! [`memory_offset`]), mapped as the page tables of boot information specify before the first instruction. No hardware reads those
+//! tables: the kernel changes the mappings together with the tables. Device registers and ports are accessed by [`CALL`]. CPUs are
+//! threads, which all exist from the start: CPU 0 is the main thread of the process, the others wait for [`Cpu::started`]. Each enters
+//! the kernel with FS base and GS base 0, and with all signals blocked except those of exceptions and of terminal stops; on CPUs other
+//! than the first [`DEVICE`] stays blocked. Page faults and other exceptions are Linux's signals.
 //!
-//! The kernel may use these system calls, and is killed for any other:
+//! seccomp allows the kernel these system calls, and kills it for any other:
 //!
 //! | call | with |
 //! | --- | --- |
@@ -21,7 +20,7 @@
 //! | `munmap` | an address in [`ADDRESSES`] |
 //! | `rt_sigaction`, `rt_sigprocmask`, `sigaltstack`, `rt_sigreturn` | anything |
 //! | `timer_settime` | anything |
-//! | `write` | eight bytes, to [`kick`] |
+//! | `write` | eight bytes, to [`queue_eventfd`] |
 //! | `sched_yield`, `restart_syscall` | |
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -30,122 +29,121 @@ use crate::MAX_CPUS;
 use crate::boot_info::Region;
 use crate::machine::HOLE;
 
-/// Addresses that the kernel may map: all of the lower half but the first and the last 512 GiB, as the layout of an image in
-/// memory has it.
+/// Virtual addresses that the kernel may map: the lower half without its first and its last 512 GiB.
 pub const ADDRESSES: Region = Region { start: 1 << 39, size: 254 << 39 };
 
-/// Some of these addresses at which there never is anything: between the image and the direct map.
+/// Unused part of [`ADDRESSES`], between the image and the direct map.
 pub const SPARE_ADDRESSES: Region = Region { start: 63 << 39, size: 1 << 39 };
 
-/// The descriptor of the machine's memory.
+/// File descriptor of the machine's memory.
 pub const MEMORY: u32 = 0;
 
-/// The first descriptor of [`kick`].
-pub const FIRST_KICK: u32 = 1;
+/// First file descriptor of [`queue_eventfd`].
+pub const FIRST_QUEUE_EVENTFD: u32 = 1;
 
-/// Most queues of a device that have a descriptor; others are notified by [`WRITE`].
-pub const KICKED_QUEUES: u32 = 8;
+/// Maximum number of queues of a device that have an eventfd; others are notified by [`WRITE`].
+pub const MAX_EVENTFD_QUEUES: u32 = 8;
 
-/// The descriptor (eventfd) by which the device with this line is told to look at a queue.
+/// File descriptor of the eventfd by which the driver notifies a queue of the device with this interrupt line.
 #[must_use]
-pub const fn kick(line: u32, queue: u32) -> u32 {
-    FIRST_KICK + line * KICKED_QUEUES + queue
+pub const fn queue_eventfd(line: u32, queue: u32) -> u32 {
+    FIRST_QUEUE_EVENTFD + line * MAX_EVENTFD_QUEUES + queue
 }
 
-/// Where physical memory is in the file [`MEMORY`]: there is no hole in it.
+/// Offset in the file [`MEMORY`] of a physical address: the file has no hole.
 #[must_use]
 pub const fn memory_offset(physical: u64) -> u64 {
     if physical < HOLE.start { physical } else { physical - HOLE.size }
 }
 
-/// SIGUSR1: another CPU has set a bit of [`Cpu::raised`].
+/// SIGUSR1: another CPU has set a bit of [`Cpu::raised`]. Stands for an IPI.
 pub const INTERRUPT: u32 = 10;
 
-/// SIGUSR2: the hypervisor has set a bit of [`Cpu::raised`] of CPU 0.
+/// SIGUSR2: the hypervisor has set a bit of [`Cpu::raised`] of CPU 0. Stands for a device interrupt.
 pub const DEVICE: u32 = 12;
 
 /// SIGALRM: [`Cpu::timer`] has expired.
 pub const TIMER: u32 = 14;
 
-/// The number of a system call that Linux does not have and that the hypervisor answers. The first argument says what is
-/// meant: [`READ`], [`WRITE`] or [`OUT`].
+/// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first argument selects the
+/// operation: [`READ`], [`WRITE`] or [`OUT`].
 pub const CALL: u64 = 0x6865;
 
-/// Reads device registers: address, size (1, 2, 4 or 8 bytes). The result is what was read.
+/// Reads a device register: address, size (1, 2, 4 or 8 bytes). Returns its value.
 pub const READ: u64 = 0;
 
-/// Writes device registers: address, size (1, 2, 4 or 8 bytes), value.
+/// Writes a device register: address, size (1, 2, 4 or 8 bytes), value.
 pub const WRITE: u64 = 1;
 
-/// Writes a string of bytes to a port: the port with, from bit 16 on, the number of bytes; then up to [`OUT_SIZE`] bytes in four
-/// words.
+/// Writes a string of bytes to a port: the port, with the number of bytes in bits 16 and above; then up to [`OUT_SIZE`] bytes in four
+/// registers.
 pub const OUT: u64 = 2;
 
-/// Most bytes of one [`OUT`].
+/// Maximum number of bytes of one [`OUT`].
 pub const OUT_SIZE: usize = 32;
 
-/// A CPU runs code: only a signal makes it look at [`Cpu::raised`].
+/// The CPU runs code: it checks [`Cpu::raised`] only on a signal.
 pub const BUSY: u32 = 0;
 
-/// A CPU is about to wait, or waits, for [`Cpu::idle`] to change (`FUTEX_WAIT`).
+/// The CPU is idle: it waits, or is about to wait, for [`Cpu::idle`] to change (`FUTEX_WAIT`).
 pub const WAITING: u32 = 1;
 
-/// A CPU does nothing but look at [`Cpu::raised`] again and again: nothing need be done.
-pub const LOOKING: u32 = 2;
+/// The CPU is idle and polls [`Cpu::raised`] (halt polling): it needs no wake-up.
+pub const POLLING: u32 = 2;
 
-/// The CPUs, at physical address 0: one page.
+/// Shared state of all CPUs, at physical address 0: one page.
 pub type Cpus = [Cpu; MAX_CPUS];
 
-/// A CPU, as its kernel, other CPUs and the hypervisor see it.
+/// State of a CPU that its kernel, other CPUs and the hypervisor share.
 ///
-/// The first five fields are what `timer_create` reads (`struct sigevent`), so that this page is all the memory that setting up
-/// the process takes.
+/// The first four fields are the `struct sigevent` that `timer_create` reads, so that setting up the process needs no memory besides
+/// this page.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Cpu {
-    /// Zero.
+    /// Zero (`sigev_value`).
     pub value: AtomicU64,
-    /// [`TIMER`].
+    /// [`TIMER`] (`sigev_signo`).
     pub signal: AtomicU32,
-    /// `SIGEV_THREAD_ID`.
+    /// `SIGEV_THREAD_ID` (`sigev_notify`).
     pub notify: AtomicU32,
-    /// The thread's identifier.
+    /// Thread ID of the CPU's thread (`sigev_notify_thread_id`).
     pub thread: AtomicU32,
-    /// The timer (`timer_create`, `CLOCK_MONOTONIC`) that sends [`TIMER`] to this thread.
+    /// ID of the timer (`timer_create`, `CLOCK_MONOTONIC`) that sends [`TIMER`] to this thread.
     pub timer: AtomicU32,
-    /// Interrupt lines that were raised, a bit each. Who finds them all clear also tells the CPU, in the way that `idle` says.
+    /// Pending interrupt lines, a bit each. A writer that finds all bits clear also notifies the CPU, in the way that `idle` selects.
     pub raised: AtomicU32,
-    /// What the CPU does: [`BUSY`], [`WAITING`] or [`LOOKING`]. Who tells it something makes it [`BUSY`].
+    /// Idle state: [`BUSY`], [`WAITING`] or [`POLLING`]. A writer that notifies the CPU sets it to [`BUSY`].
     pub idle: AtomicU32,
-    /// Not 0 once the CPU is to start, which waits for that (`FUTEX_WAIT`). The next three fields are set before.
+    /// Set to a nonzero value to start the CPU, which waits for that (`FUTEX_WAIT`). The last three fields are set before.
     pub started: AtomicU32,
     /// Zero.
     pub reserved: AtomicU32,
-    /// Where it starts.
+    /// Entry point.
     pub entry: AtomicU64,
-    /// Its stack pointer then.
+    /// Stack pointer at the entry point.
     pub stack: AtomicU64,
-    /// What is in the first argument's register then.
+    /// First argument register (`rdi`) at the entry point.
     pub argument: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Cpus>() == 4096, "a page");
+const _: () = assert!(size_of::<Cpus>() == 4096, "the CPUs fit a page");
 
 #[cfg(test)]
 mod tests {
-    use super::{kick, memory_offset};
+    use super::{memory_offset, queue_eventfd};
     use crate::machine::{HOLE, LINES};
 
     #[test]
-    fn memory_has_no_hole_in_its_file() {
+    fn memory_file_has_no_hole() {
         assert_eq!(memory_offset(HOLE.start - 1), HOLE.start - 1);
         assert_eq!(memory_offset(HOLE.end()), HOLE.start);
     }
 
     #[test]
-    fn each_queue_has_a_descriptor_of_its_own() {
-        assert_eq!(kick(0, 0), 1);
-        assert!(kick(3, 7) < kick(4, 0));
-        assert!(kick(LINES - 1, 7) < 200, "processes have few descriptors");
+    fn each_queue_has_its_own_eventfd() {
+        assert_eq!(queue_eventfd(0, 0), 1);
+        assert!(queue_eventfd(3, 7) < queue_eventfd(4, 0));
+        assert!(queue_eventfd(LINES - 1, 7) < 200, "descriptors stay below RLIMIT_NOFILE");
     }
 }

@@ -1,8 +1,8 @@
-//! The caller's buffer of a read.
+//! The caller's buffer of a read, which may be uninitialised memory.
 
 use core::mem::MaybeUninit;
 
-/// A buffer to be filled from the front. What it held before cannot be seen: callers pass uninitialised memory.
+/// A write-only buffer that is filled from the front, as `std::io::BorrowedBuf`: safe over uninitialised memory.
 #[derive(Debug)]
 pub struct ReadBuffer<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
@@ -10,34 +10,34 @@ pub struct ReadBuffer<'a> {
 }
 
 impl<'a> ReadBuffer<'a> {
-    /// An empty buffer over the caller's memory.
+    /// Creates an empty buffer over the caller's memory.
     pub fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
         Self { bytes, filled: 0 }
     }
 
-    /// How many bytes have been added.
+    /// Number of bytes that have been appended.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.filled
     }
 
-    /// Whether no byte has been added.
+    /// Whether no byte has been appended.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// How many more bytes fit.
+    /// Number of bytes that can still be appended.
     #[must_use]
     pub const fn room(&self) -> usize {
         self.bytes.len() - self.filled
     }
 
-    /// Has `fill` add bytes to the room that is left, and say how many.
+    /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and returns their number.
     ///
     /// # Errors
     ///
-    /// That of `fill`, which has added nothing then.
+    /// The error of `fill`; then nothing is appended.
     pub fn append_with<E>(
         &mut self,
         fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<usize, E>,
@@ -48,7 +48,7 @@ impl<'a> ReadBuffer<'a> {
         Ok(count)
     }
 
-    /// Adds as much of `bytes` as fits and returns how many those are.
+    /// Appends as many of `bytes` as fit; returns their number.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room());
         self.bytes[self.filled..self.filled + count].write_copy_of_slice(&bytes[..count]);
@@ -63,7 +63,7 @@ mod tests {
     use core::mem::MaybeUninit;
 
     #[test]
-    fn what_does_not_fit_is_not_added() {
+    fn append_truncates_to_the_room() {
         let mut memory = [MaybeUninit::uninit(); 5];
         let mut buffer = ReadBuffer::new(&mut memory);
         assert_eq!(buffer.append(b"abc"), 3);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_the_room_cannot_add_more() {
+    fn append_with_is_limited_to_the_room() {
         let mut memory = [MaybeUninit::uninit(); 5];
         let mut buffer = ReadBuffer::new(&mut memory);
         let add = |count: usize| move |room: &mut [MaybeUninit<u8>]| Ok::<_, ()>(room.len().min(1) * count);

@@ -1,4 +1,4 @@
-//! The console as an object: what standard input, output and error stand for.
+//! The console as an object: standard input, output and error.
 
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -9,34 +9,34 @@ use hermit_interface::console::{CARRIAGE_RETURN, END_OF_FILE, LITERAL_NEXT};
 
 use crate::{Object, ReadBuffer, Readiness, Stat};
 
-/// The device behind the console.
+/// The terminal device behind the console.
 pub trait Terminal: Debug + Send + Sync {
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     fn write(&self, bytes: &[u8]);
 
-    /// The next byte of the input, if one has arrived.
+    /// Takes the next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8>;
 
     /// Whether input has arrived.
     fn has_input(&self) -> bool;
 
-    /// Calls `read` while nobody else's is called.
+    /// Calls `read` with the lock of the input held, so that reads do not interleave.
     fn with_input_lock(&self, read: &mut dyn FnMut());
 
-    /// Calls the waker once input has arrived.
+    /// Registers the waker for the arrival of input.
     fn wake_on_input(&self, context: &mut Context<'_>);
 }
 
-/// A character device, readable and writable by its owner (`st_mode`).
+/// `st_mode` of a character device that its owner may read and write.
 const CHARACTER_DEVICE: u32 = 0o02_0600;
 
-/// What the bytes before mean for the next one.
+/// State of the input: the meaning of the next byte.
 mod state {
-    /// Nothing.
+    /// The byte is a control byte or data, by its value.
     pub(super) const PLAIN: u8 = 0;
-    /// It stands for itself.
+    /// The byte is data, as it follows [`LITERAL_NEXT`](super::LITERAL_NEXT).
     pub(super) const LITERAL: u8 = 1;
-    /// There is no next one: the input has ended, and stays so, as that of a pipe does.
+    /// The input has ended. All further reads return end of file, as of a pipe without writers.
     pub(super) const ENDED: u8 = 2;
 }
 
@@ -48,7 +48,7 @@ pub struct Console<T> {
 }
 
 impl<T: Terminal> Console<T> {
-    /// A console over this terminal.
+    /// Creates a console over a terminal.
     pub const fn new(terminal: T) -> Self {
         Self { terminal, state: AtomicU8::new(state::PLAIN) }
     }
@@ -57,7 +57,7 @@ impl<T: Terminal> Console<T> {
         self.state.load(Ordering::Relaxed) == state::ENDED
     }
 
-    /// Reads what has arrived.
+    /// Reads the input that has arrived.
     fn read_available(&self, buffer: &mut ReadBuffer<'_>) {
         while buffer.room() > 0 && !self.has_ended() {
             let Some(byte) = self.terminal.read() else { break };
@@ -151,7 +151,7 @@ mod tests {
         Console::new(Fake { input: Mutex::new(input.iter().copied().collect()), ..Fake::default() })
     }
 
-    /// One read of up to `size` bytes: how many there were, or `None` if it had to wait.
+    /// Reads up to `size` bytes; returns their number, or `None` if the read is pending.
     fn read(console: &Console<Fake>, size: usize) -> Option<usize> {
         let mut memory = std::vec![MaybeUninit::uninit(); size];
         let mut buffer = ReadBuffer::new(&mut memory);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_after_the_last_bytes_and_stays() {
+    fn end_of_file_follows_the_last_bytes_and_stays() {
         let console = console(b"ab\x04c");
         assert_eq!(read(&console, 8), Some(2));
         assert_eq!(read(&console, 8), Some(0));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_may_come_alone() {
+    fn end_of_file_without_bytes_is_read_once_it_arrives() {
         let console = console(b"a");
         assert_eq!(read(&console, 8), Some(1));
         assert_eq!(read(&console, 8), None);
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn quoted_bytes_stand_for_themselves() {
+    fn quoted_control_bytes_are_data() {
         let console = console(b"\x16\x04\x16\x16\x16\x0d");
         assert_eq!(read(&console, 8), Some(3));
         assert_eq!(read(&console, 8), None);
     }
 
     #[test]
-    fn a_quote_at_the_end_of_a_read_is_remembered() {
+    fn quote_at_the_end_of_a_read_applies_to_the_next_read() {
         let console = console(b"a\x16");
         assert_eq!(read(&console, 8), Some(1));
         assert_eq!(read(&console, 8), None);
@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_nothing_does_not_wait() {
+    fn read_into_an_empty_buffer_does_not_wait() {
         assert_eq!(read(&console(b""), 0), Some(0));
         assert_eq!(read(&console(b""), 1), None);
     }
 
     #[test]
-    fn input_and_its_end_make_it_ready() {
+    fn console_is_readable_with_input_and_at_end_of_file() {
         let ready = |console: &Console<Fake>| console.poll_ready(&mut Context::from_waker(Waker::noop()));
         let console = console(b"");
         assert!(!ready(&console).read && ready(&console).write);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_passed_on_as_it_is() {
+    fn output_is_unchanged() {
         let console = console(b"");
         let written = console.poll_write(&mut Context::from_waker(Waker::noop()), b"a\nb\x04");
         assert_eq!(written, Poll::Ready(Ok(4)));

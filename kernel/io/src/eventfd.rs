@@ -1,4 +1,4 @@
-//! A counter behind a descriptor, by which threads tell each other that something has happened (Linux, eventfd(2)).
+//! A counter behind a descriptor for event notification: `eventfd(2)` of Linux.
 
 use core::fmt::Debug;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -9,37 +9,38 @@ use hermit_interface::Errno;
 
 use crate::{Object, ReadBuffer, Readiness, Stat};
 
-/// Those who wait for an object to change.
+/// Wait queue of an object: the wakers of the tasks that wait for it to change.
 pub trait WaitQueue: Debug + Send + Sync {
-    /// Calls the waker at the next [`Self::wake`].
+    /// Registers the waker of `context` for the next [`Self::wake`].
     fn add(&self, context: &Context<'_>);
 
-    /// Calls all wakers, and forgets them.
+    /// Calls and removes all registered wakers.
     fn wake(&self);
 }
 
-/// Size of what is read and written: a number.
+/// Size of a read or write in bytes: one `u64`.
 const SIZE: usize = size_of::<u64>();
 
-/// The counter never gets larger.
+/// Maximum of the counter.
 const MAX: u64 = u64::MAX - 1;
 
-/// The counter and those who wait for it.
+/// The object behind an eventfd: a counter with its wait queue.
 #[derive(Debug)]
 pub struct EventFd<W> {
     value: AtomicU64,
-    /// Reading takes one, instead of all.
+    /// Semaphore mode (`EFD_SEMAPHORE`): a read subtracts 1 instead of resetting the counter to 0.
     semaphore: bool,
     nonblocking: AtomicBool,
     waiters: W,
 }
 
 impl<W: WaitQueue> EventFd<W> {
-    /// A counter that starts with `value`.
+    /// Creates a counter with an initial value.
     pub const fn new(value: u64, semaphore: bool, nonblocking: bool, waiters: W) -> Self {
         Self { value: AtomicU64::new(value), semaphore, nonblocking: AtomicBool::new(nonblocking), waiters }
     }
 
+    /// Takes the counter's value, or 1 in semaphore mode; `None` if the counter is 0.
     fn take(&self) -> Option<u64> {
         let semaphore = self.semaphore;
         let rest = |value: u64| if semaphore { value.checked_sub(1) } else { (value != 0).then_some(0) };
@@ -47,12 +48,13 @@ impl<W: WaitQueue> EventFd<W> {
         Some(if semaphore { 1 } else { before })
     }
 
+    /// Adds to the counter; `None` if it would exceed [`MAX`].
     fn add(&self, number: u64) -> Option<()> {
         let sum = |value: u64| value.checked_add(number).filter(|&sum| sum <= MAX);
         self.value.fetch_update(AcqRel, Acquire, sum).ok().map(drop)
     }
 
-    /// Does something as soon as it can be done.
+    /// Polls `action`, which returns `None` if it must wait.
     fn poll<T>(
         &self,
         context: &mut Context<'_>,
@@ -64,7 +66,7 @@ impl<W: WaitQueue> EventFd<W> {
                 return Poll::Ready(Err(Errno::EAGAIN));
             }
             self.waiters.add(context);
-            // It may have changed before it was known that somebody waits.
+            // Again, as the counter may have changed before the waker was registered.
             result = action(self);
         }
         result.map_or(Poll::Pending, |result| {
@@ -137,7 +139,7 @@ mod tests {
         }
     }
 
-    /// The counter's value before and after a read.
+    /// Reads; returns the counter's value before and after.
     fn read(counter: &EventFd<Fake>) -> Poll<Result<(u64, u64), Errno>> {
         let mut bytes = [MaybeUninit::uninit(); 8];
         let mut buffer = ReadBuffer::new(&mut bytes);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_takes_everything() {
+    fn read_resets_the_counter_and_write_wakes_readers() {
         let counter = EventFd::new(3, false, false, Fake::default());
         assert_eq!(write(&counter, 4), Poll::Ready(Ok(8)));
         assert_eq!(read(&counter), Poll::Ready(Ok((7, 0))));
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_is_taken_one_by_one() {
+    fn semaphore_read_takes_one() {
         let counter = EventFd::new(2, true, true, Fake::default());
         assert_eq!(read(&counter), Poll::Ready(Ok((2, 1))));
         assert_eq!(read(&counter), Poll::Ready(Ok((1, 0))));
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_largest_value() {
+    fn write_beyond_the_maximum_fails() {
         let counter = EventFd::new(MAX, false, true, Fake::default());
         assert_eq!(write(&counter, 1), Poll::Ready(Err(Errno::EAGAIN)));
         assert_eq!(write(&counter, u64::MAX), Poll::Ready(Err(Errno::EINVAL)));
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_eight_bytes() {
+    fn read_and_write_need_eight_bytes() {
         let counter = EventFd::new(1, false, true, Fake::default());
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(counter.poll_write(&mut context, &[1; 7]), Poll::Ready(Err(Errno::EINVAL)));

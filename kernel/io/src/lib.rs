@@ -1,8 +1,33 @@
-//! Descriptors and the objects behind them.
+//! File descriptors and the objects behind them: console, eventfd, block devices.
 //!
-//! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects look alike ([`Object`]): an operation
-//! that makes no sense for one has the error that Linux gives. Operations that may have to wait are polled, so
-//! that whoever calls decides how to wait.
+//! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface ([`Object`]): an
+//! operation that an object does not support fails with the error of Linux. Operations that may block are polled
+//! ([`core::task::Poll`]), so that the caller chooses how to wait.
+//!
+//! ```
+//! use std::mem::MaybeUninit;
+//! use std::sync::Arc;
+//! use std::task::{Context, Poll, Waker};
+//!
+//! use hermit_io::{DescriptorTable, EventFd, ReadBuffer, WaitQueue};
+//!
+//! #[derive(Debug)]
+//! struct NoWaiters;
+//!
+//! impl WaitQueue for NoWaiters {
+//!     fn add(&self, _context: &Context<'_>) {}
+//!     fn wake(&self) {}
+//! }
+//!
+//! let mut table = DescriptorTable::new();
+//! let descriptor = table.insert(Arc::new(EventFd::new(7, false, true, NoWaiters)))?;
+//! let mut memory = [MaybeUninit::uninit(); 8];
+//! let mut buffer = ReadBuffer::new(&mut memory);
+//! let mut context = Context::from_waker(Waker::noop());
+//! let read = table.get(descriptor)?.poll_read(&mut context, &mut buffer);
+//! assert_eq!((read, buffer.len()), (Poll::Ready(Ok(())), 8));
+//! # Ok::<(), hermit_interface::Errno>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +43,7 @@ mod table;
 pub use buffer::ReadBuffer;
 pub use console::{Console, Terminal};
 pub use eventfd::{EventFd, WaitQueue};
-pub use object::{Object, Readiness, Stat};
+pub use hermit_interface::Readiness;
+pub use object::{Object, Stat};
 pub use storage::{AccessMode, BlockFile, Storage};
 pub use table::{Descriptor, DescriptorTable};

@@ -1,4 +1,4 @@
-//! A file over storage of bytes: what opening a block device gives.
+//! The open file of a block device.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -11,26 +11,26 @@ use hermit_interface::Errno;
 
 use crate::{Object, ReadBuffer, Stat};
 
-/// Bytes that stay. Calls wait until they have been served.
+/// Byte-addressed persistent storage. Calls block until the device has completed them.
 pub trait Storage: Debug + Send + Sync {
-    /// How many bytes there are.
+    /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// Fills `buffer` with bytes from an offset on; says how many, which are fewer at the end.
+    /// Reads at an offset into `buffer`; returns the number of bytes, fewer than requested at the end of the storage.
     ///
     /// # Errors
     ///
     /// `EIO`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes bytes at an offset; says how many, which are fewer at the end.
+    /// Writes bytes at an offset; returns their number, fewer than requested at the end of the storage.
     ///
     /// # Errors
     ///
-    /// `EIO`, `ENOSPC` behind the end.
+    /// `EIO`; `ENOSPC` beyond the end.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno>;
 
-    /// Returns once everything that has been written stays whatever happens.
+    /// Flushes: returns once all completed writes are durable.
     ///
     /// # Errors
     ///
@@ -38,25 +38,25 @@ pub trait Storage: Debug + Send + Sync {
     fn flush(&self) -> Result<(), Errno>;
 }
 
-/// A block device, readable and writable by its owner (`st_mode`).
+/// `st_mode` of a block device that its owner may read and write.
 const BLOCK_DEVICE: u32 = 0o06_0600;
 
-/// Bytes per read or write that suit storage.
+/// Preferred size of a read or write in bytes (`st_blksize`).
 const BLOCK_SIZE: u32 = 4096;
 
-/// Most bytes of one read, which needs as much memory meanwhile.
-const PIECE: usize = 64 << 10;
+/// Maximum size of one read in bytes: the size of its temporary buffer.
+const MAX_READ: usize = 64 << 10;
 
-/// What may be done with a file.
+/// Access mode of an open file (`O_ACCMODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessMode {
-    /// It may be read.
+    /// Reads are allowed.
     pub read: bool,
-    /// It may be written.
+    /// Writes are allowed.
     pub write: bool,
 }
 
-/// An open block device.
+/// An open block device, with a file position.
 #[derive(Debug)]
 pub struct BlockFile<S> {
     storage: S,
@@ -65,12 +65,12 @@ pub struct BlockFile<S> {
 }
 
 impl<S: Storage> BlockFile<S> {
-    /// A file that starts at the first byte.
+    /// Creates an open file with its position at the first byte.
     pub const fn new(storage: S, access: AccessMode) -> Self {
         Self { storage, access, position: AtomicU64::new(0) }
     }
 
-    /// Takes up to `size` bytes from the position on, so that of two threads each has its own; where they start.
+    /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls get disjoint ranges.
     fn advance(&self, size: usize) -> (u64, usize) {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
         let end = self.storage.size();
@@ -84,7 +84,7 @@ impl<S: Storage> BlockFile<S> {
         if !self.access.read {
             return Err(Errno::EBADF);
         }
-        let (start, size) = self.advance(buffer.room().min(PIECE));
+        let (start, size) = self.advance(buffer.room().min(MAX_READ));
         if size == 0 {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl<S: Storage> BlockFile<S> {
         bytes.resize(if room.is_ok() { size } else { 0 }, 0);
         let result = room.and_then(|()| self.storage.read_at(start, &mut bytes));
         let count = *result.as_ref().unwrap_or(&0);
-        self.go_back(start, size, count);
+        self.rewind(start, size, count);
         buffer.append(bytes.get(..count).unwrap_or_default());
         result.map(drop)
     }
@@ -107,15 +107,17 @@ impl<S: Storage> BlockFile<S> {
             return Err(Errno::ENOSPC);
         }
         let result = self.storage.write_at(start, bytes.get(..size).unwrap_or(bytes));
-        self.go_back(start, size, *result.as_ref().unwrap_or(&0));
+        self.rewind(start, size, *result.as_ref().unwrap_or(&0));
         result
     }
 
-    /// Takes back what was not read or written, unless somebody has changed the position meanwhile.
-    fn go_back(&self, start: u64, size: usize, done: usize) {
-        let place = |bytes: usize| start.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        // Who changed it knows where it is.
-        let _: Result<u64, u64> = self.position.compare_exchange(place(size), place(done), Relaxed, Relaxed);
+    /// Moves the position back to behind the `done` bytes that were transferred of a range of `size` bytes, unless another thread has
+    /// moved the position since.
+    fn rewind(&self, start: u64, size: usize, done: usize) {
+        let position_after = |bytes: usize| start.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        // Fails if another thread has moved the position, which then stays.
+        let _: Result<u64, u64> =
+            self.position.compare_exchange(position_after(size), position_after(done), Relaxed, Relaxed);
     }
 }
 
@@ -146,7 +148,7 @@ impl<S: Storage + 'static> Object for BlockFile<S> {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        // The size of a device is not that of a file: whoever wants it seeks to the end, as on Linux.
+        // As on Linux, `st_size` of a block device is 0; its size is the position at `SEEK_END`.
         Ok(Stat { mode: BLOCK_DEVICE, size: 0, block_size: BLOCK_SIZE })
     }
 }
@@ -207,11 +209,11 @@ mod tests {
         let mut buffer = ReadBuffer::new(&mut memory);
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(result) = file.poll_read(&mut context, &mut buffer) else {
-            panic!("storage waits itself")
+            panic!("storage blocks instead of pending")
         };
         let length = buffer.len();
         result.map(|()| {
-            // What was added is initialised; this test may copy it only through another file.
+            // Safe code cannot read the buffer, so compare the storage at the position.
             let bytes = file.storage.bytes.lock().unwrap();
             let end = usize::try_from(file.position.load(core::sync::atomic::Ordering::Relaxed)).unwrap();
             bytes.get(end - length..end).unwrap_or_default().to_vec()
@@ -221,12 +223,12 @@ mod tests {
     fn write(file: &BlockFile<Fake>, bytes: &[u8]) -> Result<usize, Errno> {
         match file.poll_write(&mut Context::from_waker(Waker::noop()), bytes) {
             Poll::Ready(result) => result,
-            Poll::Pending => panic!("storage waits itself"),
+            Poll::Pending => panic!("storage blocks instead of pending"),
         }
     }
 
     #[test]
-    fn reading_goes_on_where_it_ended() {
+    fn read_advances_and_seek_sets_the_position() {
         let file = file(10, 10, BOTH);
         assert_eq!(read(&file, 4), Ok(std::vec![0, 1, 2, 3]));
         assert_eq!(read(&file, 100), Ok((4..10).collect()));
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_does_not_move_the_position() {
+    fn failed_read_does_not_move_the_position() {
         let file = file(10, 6, BOTH);
         assert_eq!(read(&file, 8), Ok((0..6).collect()));
         assert_eq!(read(&file, 2), Err(Errno::EIO));
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_does_not_grow() {
+    fn write_beyond_the_end_is_truncated_or_enospc() {
         let file = file(4, 4, BOTH);
         assert_eq!(file.seek(3, 0), Ok(3));
         assert_eq!(write(&file, b"xy"), Ok(1));
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_kept() {
+    fn access_mode_is_enforced() {
         assert_eq!(write(&file(1, 1, AccessMode { read: true, write: false }), b"x"), Err(Errno::EBADF));
         assert_eq!(read(&file(1, 1, AccessMode { read: false, write: true }), 1), Err(Errno::EBADF));
     }

@@ -1,4 +1,4 @@
-//! Which descriptor stands for which object.
+//! The table of open file descriptors.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,44 +7,44 @@ use hermit_interface::Errno;
 
 use crate::Object;
 
-/// A descriptor: a small number.
+/// A file descriptor.
 pub type Descriptor = usize;
 
-/// Most descriptors at a time, as on Linux by default.
-const MAX: usize = 1024;
+/// Maximum number of open descriptors, as Linux's default `RLIMIT_NOFILE`.
+const MAX_DESCRIPTORS: usize = 1024;
 
-/// The open descriptors, and those that are going to be.
+/// The open and reserved descriptors.
 #[derive(Debug, Default)]
 pub struct DescriptorTable {
     slots: Vec<Option<Arc<dyn Object>>>,
-    taken: Numbers,
+    allocated: Bitmap,
 }
 
 impl DescriptorTable {
-    /// No descriptor is open.
+    /// Creates a table without open descriptors.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), taken: Numbers::new() }
+        Self { slots: Vec::new(), allocated: Bitmap::new() }
     }
 
-    /// Opens the lowest free descriptor.
+    /// Opens the lowest free descriptor for `object`.
     ///
     /// # Errors
     ///
-    /// `EMFILE` if there are too many, `ENOMEM` if there is no memory.
+    /// `EMFILE` if all descriptors are open, `ENOMEM`.
     pub fn insert(&mut self, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
         self.insert_from(0, object)
     }
 
-    /// Opens the lowest free descriptor that is not below `least`.
-    fn insert_from(&mut self, least: Descriptor, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
-        let descriptor = self.reserve_from(least)?;
+    /// Opens the lowest free descriptor of at min `min`.
+    fn insert_from(&mut self, min: Descriptor, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
+        let descriptor = self.reserve_from(min)?;
         self.fill(descriptor, object);
         Ok(descriptor)
     }
 
-    /// Takes the lowest free descriptor, for an object that comes later. Nobody else gets it, and it is not open, until there is
-    /// the object ([`Self::fill`]) or there will be none ([`Self::release`]).
+    /// Reserves the lowest free descriptor, for an object that is created later. The descriptor is allocated but not open until
+    /// [`Self::fill`] opens it or [`Self::release`] frees it.
     ///
     /// # Errors
     ///
@@ -53,28 +53,28 @@ impl DescriptorTable {
         self.reserve_from(0)
     }
 
-    fn reserve_from(&mut self, least: Descriptor) -> Result<Descriptor, Errno> {
-        let free = self.taken.lowest_free(least).ok_or(Errno::EMFILE)?;
+    fn reserve_from(&mut self, min: Descriptor) -> Result<Descriptor, Errno> {
+        let free = self.allocated.lowest_free(min).ok_or(Errno::EMFILE)?;
         let missing = (free + 1).saturating_sub(self.slots.len());
         self.slots.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
         self.slots.resize(self.slots.len() + missing, None);
-        self.taken.set(free, true);
+        self.allocated.set(free, true);
         Ok(free)
     }
 
-    /// Opens a descriptor that was reserved.
+    /// Opens a reserved descriptor.
     pub fn fill(&mut self, descriptor: Descriptor, object: Arc<dyn Object>) {
         if let Some(slot) = self.slots.get_mut(descriptor) {
             *slot = Some(object);
         }
     }
 
-    /// Gives up a descriptor that was reserved.
+    /// Frees a reserved descriptor.
     pub fn release(&mut self, descriptor: Descriptor) {
-        self.taken.set(descriptor, false);
+        self.allocated.set(descriptor, false);
     }
 
-    /// The object of a descriptor.
+    /// The object behind a descriptor.
     ///
     /// # Errors
     ///
@@ -83,63 +83,63 @@ impl DescriptorTable {
         self.slots.get(descriptor).and_then(Clone::clone).ok_or(Errno::EBADF)
     }
 
-    /// Opens another descriptor for the same object, the lowest free one that is not below `least`.
+    /// Opens another descriptor for the same object: the lowest free one of at min `min`.
     ///
     /// # Errors
     ///
-    /// As [`Self::get`] and [`Self::insert`], and `EINVAL` if no descriptor can be so high.
-    pub fn duplicate(&mut self, descriptor: Descriptor, least: Descriptor) -> Result<Descriptor, Errno> {
+    /// As [`Self::get`] and [`Self::insert`], and `EINVAL` if `min` is not below the limit.
+    pub fn duplicate(&mut self, descriptor: Descriptor, min: Descriptor) -> Result<Descriptor, Errno> {
         let object = self.get(descriptor)?;
-        if least >= MAX {
+        if min >= MAX_DESCRIPTORS {
             return Err(Errno::EINVAL);
         }
-        self.insert_from(least, object)
+        self.insert_from(min, object)
     }
 
-    /// Closes a descriptor and returns its object, which lives on while it is used.
+    /// Closes a descriptor and returns its object, which other references may keep alive.
     ///
     /// # Errors
     ///
     /// `EBADF` if it is not open.
     pub fn remove(&mut self, descriptor: Descriptor) -> Result<Arc<dyn Object>, Errno> {
         let object = self.slots.get_mut(descriptor).and_then(Option::take).ok_or(Errno::EBADF)?;
-        self.taken.set(descriptor, false);
+        self.allocated.set(descriptor, false);
         Ok(object)
     }
 }
 
-/// Numbers below [`MAX`], a bit for each that is taken: the lowest free one is found at once, however many are not.
+/// A bit per descriptor, set if it is allocated. Finds the lowest free descriptor in constant time.
 #[derive(Debug, Default)]
-struct Numbers([u64; MAX / WORD]);
+struct Bitmap([u64; MAX_DESCRIPTORS / WORD]);
 
 /// Bits of a word.
 const WORD: usize = 64;
 
-impl Numbers {
+impl Bitmap {
     const fn new() -> Self {
-        Self([0; MAX / WORD])
+        Self([0; MAX_DESCRIPTORS / WORD])
     }
 
-    fn set(&mut self, number: usize, is_taken: bool) {
+    fn set(&mut self, number: usize, is_allocated: bool) {
         if let Some(word) = self.0.get_mut(number / WORD) {
             let bit = 1 << (number % WORD);
-            *word = if is_taken { *word | bit } else { *word & !bit };
+            *word = if is_allocated { *word | bit } else { *word & !bit };
         }
     }
 
-    /// The lowest one that is not below `least`.
-    fn lowest_free(&self, least: usize) -> Option<usize> {
-        let (first, below) = (least / WORD, (1 << (least % WORD)) - 1);
+    /// The lowest free number of at least `min`.
+    fn lowest_free(&self, min: usize) -> Option<usize> {
+        let (first, below) = (min / WORD, (1 << (min % WORD)) - 1);
         let words = self.0.iter().enumerate().skip(first);
-        let mut words = words.map(|(place, word)| (place, if place == first { word | below } else { *word }));
-        let (place, word) = words.find(|(_, word)| *word != u64::MAX)?;
-        Some(place * WORD + word.trailing_ones() as usize)
+        let mut words = words.map(|(index, word)| (index, if index == first { word | below } else { *word }));
+        let (index, word) = words.find(|(_, word)| *word != u64::MAX_DESCRIPTORS)?;
+        Some(index * WORD + word.trailing_ones() as usize)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DescriptorTable, MAX};
+    use super::{DescriptorTable, MAX_DESCRIPTORS};
     use crate::Object;
     use alloc::sync::Arc;
     use hermit_interface::Errno;
@@ -149,7 +149,7 @@ mod tests {
     impl Object for Nothing {}
 
     #[test]
-    fn the_lowest_free_descriptor_is_used() {
+    fn insert_and_duplicate_use_the_lowest_free_descriptor() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         for expected in 0..3 {
@@ -160,15 +160,15 @@ mod tests {
         assert_eq!(table.duplicate(2, 0), Ok(3));
         assert_eq!(table.duplicate(2, 6), Ok(6));
         assert_eq!(table.duplicate(2, 2), Ok(4));
-        assert_eq!(table.duplicate(2, MAX), Err(Errno::EINVAL));
+        assert_eq!(table.duplicate(2, MAX_DESCRIPTORS), Err(Errno::EINVAL));
         assert_eq!(table.duplicate(5, 0), Err(Errno::EBADF));
     }
 
     #[test]
-    fn a_closed_descriptor_is_bad() {
+    fn closed_descriptor_is_ebadf() {
         let mut table = DescriptorTable::new();
         assert_eq!(table.get(0).unwrap_err(), Errno::EBADF);
-        assert_eq!(table.remove(usize::MAX).unwrap_err(), Errno::EBADF);
+        assert_eq!(table.remove(usize::MAX_DESCRIPTORS).unwrap_err(), Errno::EBADF);
         table.insert(Arc::new(Nothing)).unwrap();
         table.remove(0).unwrap();
         assert_eq!(table.remove(0).unwrap_err(), Errno::EBADF);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_lives_while_it_is_used() {
+    fn remove_drops_the_tables_reference() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         table.insert(Arc::clone(&object)).unwrap();
@@ -185,17 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit() {
+    fn insert_into_a_full_table_is_emfile() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
-        for _ in 0..MAX {
+        for _ in 0..MAX_DESCRIPTORS {
             table.insert(Arc::clone(&object)).unwrap();
         }
         assert_eq!(table.insert(object), Err(Errno::EMFILE));
     }
 
     #[test]
-    fn a_reserved_descriptor_is_not_open_and_nobody_elses() {
+    fn reserved_descriptor_is_allocated_but_not_open() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
         assert_eq!(table.reserve(), Ok(0));
@@ -211,31 +211,31 @@ mod tests {
     }
 
     #[test]
-    fn reserved_descriptors_count() {
+    fn reserved_descriptors_count_towards_the_limit() {
         let mut table = DescriptorTable::new();
-        for expected in 0..MAX {
+        for expected in 0..MAX_DESCRIPTORS {
             assert_eq!(table.reserve(), Ok(expected));
         }
         assert_eq!(table.insert(Arc::new(Nothing)), Err(Errno::EMFILE));
         assert_eq!(table.reserve(), Err(Errno::EMFILE));
-        table.release(MAX - 1);
-        assert_eq!(table.insert(Arc::new(Nothing)), Ok(MAX - 1));
+        table.release(MAX_DESCRIPTORS - 1);
+        assert_eq!(table.insert(Arc::new(Nothing)), Ok(MAX_DESCRIPTORS - 1));
     }
 
     #[test]
-    fn the_only_free_one_is_found_wherever_it_is() {
+    fn only_free_descriptor_is_found_at_any_index() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
-        for _ in 0..MAX {
+        for _ in 0..MAX_DESCRIPTORS {
             table.insert(Arc::clone(&object)).unwrap();
         }
-        for free in 0..MAX {
+        for free in 0..MAX_DESCRIPTORS {
             table.remove(free).unwrap();
-            if free + 1 < MAX {
-                assert_eq!(table.duplicate(MAX - 1, free + 1), Err(Errno::EMFILE));
+            if free + 1 < MAX_DESCRIPTORS {
+                assert_eq!(table.duplicate(MAX_DESCRIPTORS - 1, free + 1), Err(Errno::EMFILE));
             }
-            let least = free.saturating_sub(free % 100);
-            assert_eq!(table.insert_from(least, Arc::clone(&object)), Ok(free));
+            let min = free.saturating_sub(free % 100);
+            assert_eq!(table.insert_from(min, Arc::clone(&object)), Ok(free));
         }
     }
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_hal::devices::{Allocator, MirroredPages};
 use hermit_hal::sync::SpinLock;
-use hermit_interface::net::{self, Device};
+use hermit_interface::net::{self, DeviceInfo};
 use hermit_virtio::Id;
 use hermit_virtio::net::{
     BufferSizes, ChecksumOffload, IpVersion, MAX_FRAME, Net, SegmentationOffload, TxOffload,
@@ -74,10 +74,10 @@ impl Handler for NetworkDevice {
 
 impl NetworkDevice {
     /// Properties of the device for the network stack.
-    pub(crate) fn describe(&self) -> Device {
+    pub(crate) fn describe(&self) -> DeviceInfo {
         let info = self.driver.lock().info();
         let max_tso_size = |has_tso: bool| if has_tso { u32::try_from(MAX_FRAME).unwrap_or(0) } else { 0 };
-        Device {
+        DeviceInfo {
             address: info.mac.unwrap_or(self.random_mac),
             mtu: info.mtu,
             segments_v4: max_tso_size(info.tso.v4),

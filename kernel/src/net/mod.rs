@@ -32,7 +32,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use hermit_hal::{clock, memory};
 use hermit_interface::Errno;
-use hermit_interface::net::Settings;
+use hermit_interface::net::StackConfig;
 use spin::Once;
 
 use self::services::SERVICES;
@@ -75,7 +75,7 @@ fn network() -> Result<&'static Network, Errno> {
 fn start() -> Result<Network, Errno> {
     entropy::fill(&mut [0; 8])?;
     let line = command_line::text();
-    let settings = Box::new(Settings {
+    let settings = Box::new(StackConfig {
         now: clock::monotonic(),
         buffers: hermit_interface::to_usize(memory::available() / BUFFER_SHARE),
         command_line: line.as_ptr(),

@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 use core::slice;
 
-use hermit_interface::net::{Device, Fill, Offload, Services, Take};
+use hermit_interface::net::{DeviceInfo, FillFrame, Offload, ReceiveFrame, Services};
 
 use super::cookies;
 use crate::{devices, entropy, report};
@@ -13,14 +13,14 @@ use crate::{devices, entropy, report};
 pub(super) static SERVICES: Services =
     Services { device, receive, can_transmit, transmit, is_sending, random, wake, warn };
 
-unsafe extern "C" fn device(description: *mut Device) -> bool {
+unsafe extern "C" fn device(description: *mut DeviceInfo) -> bool {
     let Some(device) = devices::network() else { return false };
     // SAFETY: the stack passes a place for it.
     unsafe { description.write(device.describe()) };
     true
 }
 
-unsafe extern "C" fn receive(context: *mut c_void, take: Take) -> bool {
+unsafe extern "C" fn receive(context: *mut c_void, take: ReceiveFrame) -> bool {
     let Some(device) = devices::network() else { return false };
     device.receive(|frame, is_checked| {
         // SAFETY: the function takes this context, and the frame stays during the call.
@@ -32,7 +32,7 @@ unsafe extern "C" fn can_transmit(size: usize) -> bool {
     devices::network().is_some_and(|device| device.can_transmit(size))
 }
 
-unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mut c_void, fill: Fill) {
+unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mut c_void, fill: FillFrame) {
     let Some(device) = devices::network() else { return };
     // SAFETY: the stack passes a value.
     let offload = unsafe { *offload };

@@ -8,7 +8,7 @@ use core::task::{Context, Poll};
 
 use hermit_hal::clock;
 use hermit_interface::Errno;
-use hermit_interface::net::{Endpoint, OptionName, SocketOption, ready, receive};
+use hermit_interface::net::{Endpoint, OptionName, SocketOption, receive};
 use hermit_io::{Object, ReadBuffer, Readiness, Stat, WaitQueue as _};
 
 use super::cookies::Cookie;
@@ -235,7 +235,7 @@ impl Socket {
         to: Option<&Endpoint>,
         is_first: bool,
     ) -> Result<usize, Errno> {
-        if !is_first && stack.readiness(self.number) & ready::ERROR != 0 {
+        if !is_first && Readiness::from_bits(stack.readiness(self.number)).error {
             return Err(Errno::EPIPE);
         }
         stack.send(self.number, rest, to)
@@ -351,13 +351,7 @@ impl Object for Socket {
             // It may have been another descriptor, which has been looked at before, and is to be looked at again.
             context.waker().wake_by_ref();
         }
-        Readiness {
-            read: ready & ready::READ != 0,
-            write: ready & ready::WRITE != 0,
-            read_hang_up: ready & ready::READ_HANG_UP != 0,
-            hang_up: ready & ready::HANG_UP != 0,
-            error: ready & ready::ERROR != 0,
-        }
+        Readiness::from_bits(ready)
     }
 
     fn is_nonblocking(&self) -> bool {

@@ -7,7 +7,7 @@ use core::ptr;
 
 use hermit_hal::clock;
 use hermit_interface::net::{
-    Endpoint, Network as Begun, Number, OptionName, Services, Settings, SocketOption, result,
+    CallResult, Endpoint, OptionName, Services, SocketOption, StackConfig, StackInstance, result,
 };
 use hermit_interface::{Errno, to_usize};
 
@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 
 unsafe extern "C" {
     /// A [`hermit_interface::net::Start`].
-    fn hermit_net_start(services: *const Services, settings: *const Settings) -> *const Begun;
+    fn hermit_net_start(services: *const Services, settings: *const StackConfig) -> *const StackInstance;
 }
 
 /// The stack, which one thread after the other uses.
@@ -32,7 +32,7 @@ unsafe impl Sync for Network {}
 
 impl Network {
     /// Has the stack begin; `None` without memory.
-    pub(super) fn start(services: &'static Services, settings: &'static Settings) -> Option<Self> {
+    pub(super) fn start(services: &'static Services, settings: &'static StackConfig) -> Option<Self> {
         // SAFETY: both live for ever.
         let begun = unsafe { hermit_net_start(services, settings) };
         // SAFETY: null, or what lives for ever and does not change.
@@ -70,7 +70,7 @@ pub(super) struct Stack {
 }
 
 /// Nothing but success or failure.
-fn success(number: Number) -> Result<(), Errno> {
+fn success(number: CallResult) -> Result<(), Errno> {
     result(number).map(drop)
 }
 
@@ -118,7 +118,7 @@ impl Stack {
     /// Closes all sockets.
     pub(super) fn wind_up(&mut self) {
         // SAFETY: see above.
-        unsafe { (self.begun.calls.wind_up)(self.own()) }
+        unsafe { (self.begun.calls.close_all)(self.own()) }
     }
 
     /// Whether everything has been delivered after that.
@@ -221,7 +221,7 @@ impl Stack {
         Ok(option.value)
     }
 
-    /// What the socket is ready for, as bits of [`hermit_interface::net::ready`].
+    /// What the socket is ready for, packed ([`hermit_interface::Readiness::to_bits`]).
     pub(super) fn readiness(&mut self, socket: u64) -> u32 {
         // SAFETY: see above.
         unsafe { (self.begun.calls.readiness)(self.own(), socket) }

@@ -1,8 +1,19 @@
-//! Which function an address of the image belongs to, for reports of what went wrong.
+//! Symbolisation of addresses for backtraces: the function that contains an address of the image, and its demangled name.
 //!
-//! The names are those of the image's symbol table, as the linker wrote it (ELF gABI, "Symbol Table"). They are
-//! looked up when something has gone wrong already, so nothing is allocated, sorted or relied upon: whatever the
-//! bytes are, the worst is a wrong name or none.
+//! The symbol table is the image's, as the linker wrote it (ELF gABI, "Symbol Table"). Lookups run after a fault or panic, so they do not
+//! allocate or sort, and tolerate any bytes: an invalid table yields a wrong name or none.
+//!
+//! ```
+//! use hermit_symbols::SymbolTable;
+//!
+//! let strings = b"\0_RNvCs1_5shell4main\0";
+//! // st_name 1, st_info STT_FUNC, st_other, st_shndx, st_value 0x1000, st_size 0x40.
+//! let mut entry = vec![1, 0, 0, 0, 2, 0, 1, 0];
+//! entry.extend(0x1000_u64.to_le_bytes());
+//! entry.extend(0x40_u64.to_le_bytes());
+//! let found = SymbolTable::new(&entry, strings).find(0x1012).unwrap();
+//! assert_eq!(found.to_string(), "shell::main+0x12");
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,36 +23,36 @@ use core::fmt;
 
 use demangle::Demangled;
 
-/// Size of an entry of the table (`Elf64_Sym`).
+/// Size of a symbol table entry (`Elf64_Sym`) in bytes.
 const ENTRY_SIZE: usize = 24;
 
-/// The kind of symbol that names code (`STT_FUNC`).
+/// Symbol type of functions (`STT_FUNC`).
 const FUNCTION: u8 = 2;
 
-/// The symbols of an image.
+/// The symbol table of an image.
 #[derive(Clone, Copy, Debug)]
 pub struct SymbolTable<'a> {
     table: &'a [u8],
     strings: &'a [u8],
 }
 
-/// A place in a function.
+/// An address as a function's name and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolOffset<'a> {
-    /// Name of the function as the linker knows it.
+    /// Mangled name of the function.
     pub name: &'a str,
-    /// How many bytes after the function's start the place is.
+    /// Offset from the function's start in bytes.
     pub offset: u64,
 }
 
-/// `function+0x12`, with the name as it is in the source, without generic arguments.
+/// Formats as `function+0x12`, with the demangled name without generic arguments.
 impl fmt::Display for SymbolOffset<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}+{:#x}", Demangled(self.name), self.offset)
     }
 }
 
-/// What is of interest of an entry.
+/// The used fields of a symbol table entry.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name: u32,
@@ -66,23 +77,23 @@ impl Entry {
         offset.checked_sub(self.start).is_some_and(|distance| distance < self.size)
     }
 
-    /// Whether it may reach up to an offset after it, for assembly need not say how large a function is.
+    /// Whether the function may contain an offset although its size is 0, as that of functions in assembly may be.
     fn may_reach(&self, offset: u64) -> bool {
         self.size == 0 && self.start <= offset
     }
 }
 
 impl<'a> SymbolTable<'a> {
-    /// The symbols in a table (`.symtab`) with the names in `strings` (`.strtab`).
+    /// Creates a symbol table from the bytes of `.symtab` and of `.strtab`.
     #[must_use]
     pub const fn new(table: &'a [u8], strings: &'a [u8]) -> Self {
         Self { table, strings }
     }
 
-    /// The function that contains the byte at `offset` from the image's start, if there is one with a name.
+    /// Finds the named function that contains `offset`, relative to the image's start.
     ///
-    /// Of several it is the one that starts last. Where none contains it, it is the last one before it whose size
-    /// is not known.
+    /// Of several functions it is the one with the highest start. If none contains the offset, it is the last function before it whose
+    /// size is unknown.
     #[must_use]
     pub fn find(&self, offset: u64) -> Option<SymbolOffset<'a>> {
         let (entries, _) = self.table.as_chunks::<ENTRY_SIZE>();
@@ -93,7 +104,7 @@ impl<'a> SymbolTable<'a> {
         Some(SymbolOffset { name: self.name(entry.name)?, offset: offset - entry.start })
     }
 
-    /// The string that starts at `start`.
+    /// The string at an offset of the string table.
     fn name(&self, start: u32) -> Option<&'a str> {
         let bytes = self.strings.get(usize::try_from(start).ok()?..)?;
         let end = bytes.iter().position(|&byte| byte == 0)?;
@@ -136,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_function_around_an_address_is_found() {
+    fn find_returns_the_innermost_function() {
         let table = table();
         let find = |offset| SymbolTable::new(&table, STRINGS).find(offset);
         assert_eq!(find(0x100), Some(SymbolOffset { name: "outer", offset: 0 }));
@@ -150,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_names_are_none() {
+    fn invalid_names_are_none() {
         let table = table();
         for offset in [0x500, 0x501, 0x502] {
             assert_eq!(SymbolTable::new(&table, STRINGS).find(offset), None);
@@ -160,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_in_the_source() {
+    fn display_demangles_names() {
         let shown = |name, offset| SymbolOffset { name, offset }.to_string();
         assert_eq!(shown("_ZN6faults6faults4null17h0123456789abcdefE", 0x12), "faults::faults::null+0x12");
         assert_eq!(shown("_RNvNtCs1234_6faults6faults4null", 1), "faults::faults::null+0x1");
@@ -169,22 +180,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_strange(table in vec(any::<u8>(), 0..500), strings in vec(any::<u8>(), 0..50), at: u64) {
-            if let Some(place) = SymbolTable::new(&table, &strings).find(at) {
-                prop_assert!(place.offset <= at);
-                prop_assert!(!place.to_string().is_empty());
+        fn find_accepts_any_bytes(table in vec(any::<u8>(), 0..500), strings in vec(any::<u8>(), 0..50), at: u64) {
+            if let Some(found) = SymbolTable::new(&table, &strings).find(at) {
+                prop_assert!(found.offset <= at);
+                prop_assert!(!found.to_string().is_empty());
             }
         }
 
         #[test]
-        fn no_name_is_too_strange(name in "(_R|_ZN)[a-zA-Z0-9_$.]{0,40}") {
-            let place = SymbolOffset { name: &name, offset: 0 };
-            prop_assert!(place.to_string().ends_with("+0x0"));
+        fn display_accepts_any_name(name in "(_R|_ZN)[a-zA-Z0-9_$.]{0,40}") {
+            let found = SymbolOffset { name: &name, offset: 0 };
+            prop_assert!(found.to_string().ends_with("+0x0"));
         }
 
-        /// Functions one after the other: each address belongs to the one it is in.
+        /// Contiguous functions: each address belongs to the function that contains it.
         #[test]
-        fn it_agrees_with_counting(sizes in vec(1_u64..50, 1..20), at in 0_u64..1000) {
+        fn find_agrees_with_a_linear_search(sizes in vec(1_u64..50, 1..20), at in 0_u64..1000) {
             let mut start = 0;
             let mut table = Vec::new();
             let mut expected = None;

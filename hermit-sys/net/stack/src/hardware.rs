@@ -1,6 +1,6 @@
 //! What the stack asks of a network device: the seam to the driver, or to a fake.
 
-use hermit_interface::net::LEAST_MTU_V6;
+use hermit_interface::net::MIN_MTU_V6;
 
 /// What a device is and can do. It does not change while the stack uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) const LEAST_MTU: u16 = 68;
 impl HardwareInfo {
     /// Whether packets of IPv6 fit into frames. If not, none are sent or received.
     pub(crate) const fn carries_v6(&self) -> bool {
-        self.mtu >= LEAST_MTU_V6
+        self.mtu >= MIN_MTU_V6
     }
 }
 

@@ -42,7 +42,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hermit_interface::machine::{HOLE, LINES};
-use hermit_interface::process::{ADDRESSES, KICKED_QUEUES, kick};
+use hermit_interface::process::{ADDRESSES, MAX_EVENTFD_QUEUES, queue_eventfd};
 use vmm_sys_util::eventfd::EventFd;
 
 use self::bootstrap::syscalls::BootstrapConfig;
@@ -149,10 +149,10 @@ impl Engine for ProcessEngine {
     /// The event must be nonblocking: the guest writes to it.
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let line = u32::try_from(address.saturating_sub(HOLE.start) / MmioTransport::SIZE).unwrap_or(LINES);
-        if line < LINES && queue < KICKED_QUEUES {
+        if line < LINES && queue < MAX_EVENTFD_QUEUES {
             let event = spawn::into_fd(event.try_clone().map_err(syscall_failed("fcntl"))?);
             let mut events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.push(QueueEvent { fd_number: kick(line, queue), event });
+            events.push(QueueEvent { fd_number: queue_eventfd(line, queue), event });
         }
         Ok(())
     }

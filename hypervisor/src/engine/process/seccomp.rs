@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 
 use hermit_interface::machine::LINES;
-use hermit_interface::process::{ADDRESSES, FIRST_KICK, INTERRUPT, MEMORY, kick};
+use hermit_interface::process::{ADDRESSES, FIRST_QUEUE_EVENTFD, INTERRUPT, MEMORY, queue_eventfd};
 use libc::{
     SYS_futex, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask,
     SYS_rt_sigreturn, SYS_sched_yield, SYS_sendmsg, SYS_sigaltstack, SYS_tgkill, SYS_timer_settime,
@@ -122,7 +122,11 @@ fn checks(message: Option<u64>) -> Vec<(c_long, Vec<Check>)> {
         (SYS_munmap, address()),
         (
             SYS_write,
-            vec![(0, Dword, Ge, FIRST_KICK.into()), (0, Dword, Lt, kick(LINES, 0).into()), (2, Qword, Eq, 8)],
+            vec![
+                (0, Dword, Ge, FIRST_QUEUE_EVENTFD.into()),
+                (0, Dword, Lt, queue_eventfd(LINES, 0).into()),
+                (2, Qword, Eq, 8),
+            ],
         ),
     ];
     if let Some(message) = message {

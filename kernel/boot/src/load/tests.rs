@@ -1,4 +1,4 @@
-//! A sample image, loaded into memory that remembers whether it was used rightly.
+//! Loading of a sample image.
 
 extern crate std;
 
@@ -19,12 +19,12 @@ use crate::{FreeMemory, PhysicalMemory, Randomness};
 const START: u64 = 0x10_0000;
 const RANDOM: Randomness = Randomness { image: 0x1234_5678_9abc_def0, direct_map: 77, free_addresses: 99 };
 
-/// Memory from [`START`] on, full of rubbish; an access elsewhere panics.
+/// Memory at [`START`], filled with 0xaa. Accesses elsewhere panic.
 #[derive(Debug)]
 struct Memory(Vec<u8>);
 
 impl Memory {
-    fn slot(&mut self, address: u64, size: usize) -> &mut [u8] {
+    fn bytes(&mut self, address: u64, size: usize) -> &mut [u8] {
         let start = usize::try_from(address - START).unwrap();
         &mut self.0[start..start + size]
     }
@@ -32,11 +32,11 @@ impl Memory {
 
 impl PhysicalMemory for Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        self.slot(address, bytes.len()).copy_from_slice(bytes);
+        self.bytes(address, bytes.len()).copy_from_slice(bytes);
     }
 
     fn zero(&mut self, address: u64, size: u64) {
-        self.slot(address, usize::try_from(size).unwrap()).fill(0);
+        self.bytes(address, usize::try_from(size).unwrap()).fill(0);
     }
 
     fn read_word(&self, address: u64) -> u64 {
@@ -45,47 +45,47 @@ impl PhysicalMemory for Memory {
     }
 }
 
-fn machine(size: u64) -> (Memory, FreeMemory) {
+fn memory(size: u64) -> (Memory, FreeMemory) {
     let mut free = FreeMemory::new();
     free.free(AddressRange { start: START, end: START + size }).unwrap();
     (Memory(vec![0xaa; usize::try_from(size).unwrap()]), free)
 }
 
 fn loaded(size: u64, image: &Image<'_>) -> Result<(Memory, FreeMemory, Loaded), LoadError> {
-    let (mut memory, mut free) = machine(size);
+    let (mut memory, mut free) = memory(size);
     let loaded = load(&mut memory, &mut free, image, RANDOM, 0)?;
     Ok((memory, free, loaded))
 }
 
 #[test]
-fn the_image_is_where_the_kernel_expects_it() {
+fn segments_and_relocations_are_loaded() {
     let file = Sample::default().build();
     let image = check(&file).unwrap();
     let (mut memory, _, loaded) = loaded(1 << 20, &image).unwrap();
-    let place = loaded.info.image;
-    assert_eq!(loaded.entry, place.start + 0x1010);
-    assert_eq!(memory.slot(place.physical + 0x1100, 1), [2]);
-    assert_eq!(memory.slot(place.physical + 0x2400, 1), [3]);
-    assert!(memory.slot(place.physical + 0x1800, 0x800).iter().all(|&byte| byte == 0));
-    assert!(memory.slot(place.physical + 0x3800, 0x2800).iter().all(|&byte| byte == 0));
-    assert_eq!(memory.read_word(place.physical + 0x2300), place.start + 0x1010);
-    assert_eq!(memory.read_word(place.physical + 0x3008), place.start + 0x2000);
-    assert_eq!(loaded.info.tls.start, place.start + 0x2200);
+    let info = loaded.info.image;
+    assert_eq!(loaded.entry, info.start + 0x1010);
+    assert_eq!(memory.bytes(info.physical + 0x1100, 1), [2]);
+    assert_eq!(memory.bytes(info.physical + 0x2400, 1), [3]);
+    assert!(memory.bytes(info.physical + 0x1800, 0x800).iter().all(|&byte| byte == 0));
+    assert!(memory.bytes(info.physical + 0x3800, 0x2800).iter().all(|&byte| byte == 0));
+    assert_eq!(memory.read_word(info.physical + 0x2300), info.start + 0x1010);
+    assert_eq!(memory.read_word(info.physical + 0x3008), info.start + 0x2000);
+    assert_eq!(loaded.info.tls.start, info.start + 0x2200);
 }
 
 #[test]
-fn nothing_is_both_writable_and_executable() {
+fn pages_have_the_access_of_their_segment() {
     let file = Sample::default().build();
     let (memory, _, loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let (info, root) = (loaded.info, loaded.info.page_table_root);
-    let rights = |offset| translate(&memory, root, info.image.start + offset);
+    let mapped = |offset| translate(&memory, root, info.image.start + offset);
     let at = |offset, write, execute| Some((info.image.physical + offset, access(write, execute)));
-    assert_eq!(rights(0), at(0, false, false));
-    assert_eq!(rights(0x1010), at(0x1010, false, true));
-    assert_eq!(rights(0x2010), at(0x2010, false, false), "read-only after relocation");
-    assert_eq!(rights(0x3000), at(0x3000, true, false));
-    assert_eq!(rights(0x5fff), at(0x5fff, true, false));
-    assert_eq!(rights(0x6000), None);
+    assert_eq!(mapped(0), at(0, false, false));
+    assert_eq!(mapped(0x1010), at(0x1010, false, true));
+    assert_eq!(mapped(0x2010), at(0x2010, false, false), "read-only after relocation");
+    assert_eq!(mapped(0x3000), at(0x3000, true, false));
+    assert_eq!(mapped(0x5fff), at(0x5fff, true, false));
+    assert_eq!(mapped(0x6000), None);
     assert_eq!(translate(&memory, root, 0), None);
     let direct = translate(&memory, root, info.direct_map.start + START + 5);
     assert_eq!(direct, Some((START + 5, Access::Write)));
@@ -94,16 +94,16 @@ fn nothing_is_both_writable_and_executable() {
 }
 
 #[test]
-fn a_loader_stays_mapped_if_it_asks() {
+fn identity_map_is_created_on_request() {
     let file = Sample::default().build();
-    let (mut memory, mut free) = machine(1 << 20);
+    let (mut memory, mut free) = memory(1 << 20);
     let loaded = load(&mut memory, &mut free, &check(&file).unwrap(), RANDOM, START + 5).unwrap();
     let expected = Some((START, Access::WriteExecute));
     assert_eq!(translate(&memory, loaded.info.page_table_root, START), expected);
 }
 
 #[test]
-fn symbols_are_mapped_wherever_they_lie() {
+fn symbols_are_mapped_at_any_physical_address() {
     let file = Sample::default().build();
     let (mut memory, mut free, mut loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let far = 3 << 30;
@@ -123,13 +123,13 @@ fn symbols_are_mapped_wherever_they_lie() {
 }
 
 #[test]
-fn the_kernel_is_told_what_is_free() {
+fn boot_information_lists_free_memory() {
     let file = Sample::default().build();
     let (mut memory, mut free, loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let (image, direct_map) = (loaded.info.image, loaded.info.direct_map.start);
     let low = AddressRange { start: 0x1000, end: 0x9_f000 };
     let address = loaded.hand_over(&mut memory, &mut free, &[low], &[], b"-- one").unwrap() - direct_map;
-    // Aligned, as the kernel finds it.
+    // As words, since boot information must be aligned.
     let bytes: Vec<u64> = (0..256).map(|index| memory.read_word(address + index * 8)).collect();
     let parsed = BootInfo::parse(zerocopy::IntoBytes::as_bytes(&bytes[..])).unwrap();
     assert_eq!(parsed.command_line, b"-- one");
@@ -141,7 +141,7 @@ fn the_kernel_is_told_what_is_free() {
 }
 
 #[test]
-fn too_little_memory_is_an_error_at_every_size() {
+fn too_little_memory_is_out_of_memory_at_every_size() {
     let file = Sample::default().build();
     let image = check(&file).unwrap();
     let enough = (0..64).map(|pages| pages * 4096).find(|&size| loaded(size, &image).is_ok()).unwrap();

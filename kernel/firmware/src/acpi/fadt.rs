@@ -1,4 +1,4 @@
-//! The fixed ACPI description table: how to switch off and to reset (section 5.2.9).
+//! The fixed ACPI description table (FADT): PM1a control and reset registers (section 5.2.9).
 
 use zerocopy::little_endian::U32;
 
@@ -6,7 +6,7 @@ use super::GenericAddress;
 use crate::Reset;
 use crate::reader::Table;
 
-/// Begins the table. The signature is older than the name.
+/// Signature of the table.
 pub(super) const SIGNATURE: [u8; 4] = *b"FACP";
 
 /// Offset of `PM1a_CNT_BLK`, the port of the PM1a control register.
@@ -21,18 +21,18 @@ const RESET_REGISTER: u32 = 116;
 /// Offset of `RESET_VALUE`, a byte.
 const RESET_VALUE: u32 = 128;
 
-/// Offset of `X_PM1a_CNT_BLK`, a generic address that counts instead of [`PM1A_CONTROL`] if it is not zero.
+/// Offset of `X_PM1a_CNT_BLK`, a generic address that replaces [`PM1A_CONTROL`] if it is not zero.
 const EXTENDED_PM1A_CONTROL: u32 = 172;
 
-/// The flag of machines with a reset register.
-const HAS_RESET_REGISTER: u32 = 1 << 10;
+/// Flag `RESET_REG_SUP`: the reset register is supported.
+const RESET_REG_SUP: u32 = 1 << 10;
 
-/// The flag of machines without the PM1 registers.
-const HARDWARE_REDUCED: u32 = 1 << 20;
+/// Flag `HW_REDUCED_ACPI`: the platform has no PM1 registers.
+const HW_REDUCED_ACPI: u32 = 1 << 20;
 
-/// The port of the PM1a control register, if it is a port.
+/// I/O port of the PM1a control register, if it is in I/O space.
 pub(super) fn pm1a_control(table: Table<'_>) -> Option<u16> {
-    if flags(table) & HARDWARE_REDUCED != 0 {
+    if flags(table) & HW_REDUCED_ACPI != 0 {
         return None;
     }
     let extended = table.get::<GenericAddress>(EXTENDED_PM1A_CONTROL).filter(|field| field.address != 0);
@@ -43,9 +43,9 @@ pub(super) fn pm1a_control(table: Table<'_>) -> Option<u16> {
     (port != 0).then_some(port)
 }
 
-/// The reset register, if it is a port.
+/// The reset register, if it is in I/O space.
 pub(super) fn reset(table: Table<'_>) -> Option<Reset> {
-    if flags(table) & HAS_RESET_REGISTER == 0 {
+    if flags(table) & RESET_REG_SUP == 0 {
         return None;
     }
     let port = table.get::<GenericAddress>(RESET_REGISTER)?.port()?;

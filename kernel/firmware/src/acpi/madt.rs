@@ -1,144 +1,147 @@
-//! The multiple APIC description table: processors and interrupt controllers (section 5.2.12).
+//! The multiple APIC description table (MADT): processors and interrupt controllers (section 5.2.12).
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::root::HEADER_SIZE;
 use crate::reader::Table;
-use crate::{IoApic, Line, PlatformInfo};
+use crate::{InterruptLine, IoApic, PlatformInfo};
 
-/// Begins the table.
+/// Signature of the table.
 pub(super) const SIGNATURE: [u8; 4] = *b"APIC";
 
-/// What stands between the header and the records.
+/// The fixed fields between the header and the interrupt controller structures.
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct Start {
-    /// Where every processor finds its local APIC.
-    local_apic: U32,
+struct FixedFields {
+    /// Local Interrupt Controller Address.
+    local_apic_address: U32,
     _flags: U32,
 }
 
-/// Where the records begin.
-const RECORDS: u32 = HEADER_SIZE + 8;
+/// Offset of the interrupt controller structures.
+const STRUCTURES: u32 = HEADER_SIZE + 8;
 
-/// How every record begins.
+/// Header of every interrupt controller structure.
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct RecordStart {
+struct StructureHeader {
     kind: u8,
-    /// The whole record's, in bytes.
+    /// Size of the structure in bytes.
     length: u8,
 }
 
-/// The size of a [`RecordStart`], and so of the shortest record.
-const RECORD_START: u8 = 2;
+/// Size of a [`StructureHeader`], and so the minimum size of a structure.
+const MIN_LENGTH: u8 = 2;
 
-/// A processor with an identifier of 8 bits (section 5.2.12.2).
+/// Processor Local APIC structure (section 5.2.12.2).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct LocalApic {
-    _start: RecordStart,
+    _start: StructureHeader,
     _processor: u8,
-    id: u8,
+    apic_id: u8,
     flags: U32,
 }
 
-/// A processor with an identifier of 32 bits (section 5.2.12.12).
+/// Processor Local x2APIC structure (section 5.2.12.12).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct LocalX2Apic {
-    _start: RecordStart,
+    _start: StructureHeader,
     _reserved: U16,
-    id: U32,
+    x2apic_id: U32,
     flags: U32,
     _processor: U32,
 }
 
-/// The flag of a processor that is ready for use.
+/// Local APIC flag `Enabled`.
 const ENABLED: u32 = 1 << 0;
 
-/// An I/O APIC (section 5.2.12.3).
+/// I/O APIC structure (section 5.2.12.3).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct IoApicRecord {
-    _start: RecordStart,
+struct IoApicStructure {
+    _start: StructureHeader,
     id: u8,
     _reserved: u8,
     address: U32,
-    first_line: U32,
+    gsi_base: U32,
 }
 
-/// Where a line of a bus arrives (section 5.2.12.5).
+/// Interrupt Source Override structure (section 5.2.12.5).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct SourceOverride {
-    _start: RecordStart,
+struct InterruptSourceOverride {
+    _start: StructureHeader,
     /// Always [`ISA_BUS`].
     bus: u8,
-    /// The line's number on the bus.
+    /// Interrupt number on the bus.
     source: u8,
-    line: U32,
+    gsi: U32,
     flags: U16,
 }
 
-/// The number of the ISA bus.
+/// Bus number of the ISA bus.
 const ISA_BUS: u8 = 0;
 
-/// A local APIC address of 64 bits (section 5.2.12.8).
+/// Local APIC Address Override structure (section 5.2.12.8).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct AddressOverride {
-    _start: RecordStart,
+struct LocalApicAddressOverride {
+    _start: StructureHeader,
     _reserved: U16,
     address: U64,
 }
 
-/// What the table says; `None` if there is no enabled processor.
+/// Reads the table; `None` without an enabled processor.
 pub(super) fn platform_info(table: Table<'_>) -> Option<PlatformInfo> {
-    let start: Start = table.get(HEADER_SIZE)?;
-    let mut machine = PlatformInfo::new(u64::from(start.local_apic.get()));
-    let mut offset = RECORDS;
-    // Ends with the table at the latest: every record has at least two bytes.
-    while let Some(RecordStart { kind, length }) = table.get(offset) {
-        let record = table.part(offset, u32::from(length));
-        let Some(record) = record.filter(|_| length >= RECORD_START) else { break };
-        // One that is too short for its kind says nothing.
-        let _too_short = add(&mut machine, kind, record);
+    let fixed: FixedFields = table.get(HEADER_SIZE)?;
+    let mut info = PlatformInfo::new(u64::from(fixed.local_apic_address.get()));
+    let mut offset = STRUCTURES;
+    // Terminates: every structure has at least two bytes.
+    while let Some(StructureHeader { kind, length }) = table.get(offset) {
+        let structure = table.part(offset, u32::from(length));
+        let Some(structure) = structure.filter(|_| length >= MIN_LENGTH) else { break };
+        // A structure that is too short for its type is ignored.
+        let _too_short = add(&mut info, kind, structure);
         offset += u32::from(length);
     }
-    (!machine.cpus.is_empty()).then_some(machine)
+    (!info.cpus.is_empty()).then_some(info)
 }
 
-/// Adds what a record says; `None` if it is too short for its kind.
-fn add(machine: &mut PlatformInfo, kind: u8, record: Table<'_>) -> Option<()> {
+/// Adds an interrupt controller structure; `None` if it is too short for its type.
+fn add(info: &mut PlatformInfo, kind: u8, structure: Table<'_>) -> Option<()> {
     match kind {
         0 => {
-            let cpu: LocalApic = record.get(0)?;
-            // The last identifier means all processors, so it is nobody's.
-            if cpu.flags.get() & ENABLED != 0 && cpu.id != u8::MAX {
-                machine.add_cpu(u32::from(cpu.id));
+            let cpu: LocalApic = structure.get(0)?;
+            // 0xff is the broadcast ID.
+            if cpu.flags.get() & ENABLED != 0 && cpu.apic_id != u8::MAX {
+                info.add_cpu(u32::from(cpu.apic_id));
             }
         }
         1 => {
-            let io_apic: IoApicRecord = record.get(0)?;
+            let io_apic: IoApicStructure = structure.get(0)?;
             let address = u64::from(io_apic.address.get());
-            machine.add_io_apic(IoApic { id: io_apic.id, address, first_line: io_apic.first_line.get() });
+            info.add_io_apic(IoApic { id: io_apic.id, address, gsi_base: io_apic.gsi_base.get() });
         }
         2 => {
-            let line: SourceOverride = record.get(0)?;
-            if line.bus == ISA_BUS {
-                machine.add_isa_line(line.source, Line::with_flags(line.line.get(), line.flags.get()));
+            let entry: InterruptSourceOverride = structure.get(0)?;
+            if entry.bus == ISA_BUS {
+                info.add_isa_interrupt(
+                    entry.source,
+                    InterruptLine::with_flags(entry.gsi.get(), entry.flags.get()),
+                );
             }
         }
         5 => {
-            let local_apic: AddressOverride = record.get(0)?;
-            machine.local_apic = local_apic.address.get();
+            let entry: LocalApicAddressOverride = structure.get(0)?;
+            info.local_apic_address = entry.address.get();
         }
         9 => {
-            let cpu: LocalX2Apic = record.get(0)?;
-            if cpu.flags.get() & ENABLED != 0 && cpu.id != u32::MAX {
-                machine.add_cpu(cpu.id.get());
+            let cpu: LocalX2Apic = structure.get(0)?;
+            if cpu.flags.get() & ENABLED != 0 && cpu.x2apic_id != u32::MAX {
+                info.add_cpu(cpu.x2apic_id.get());
             }
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! The way to the tables: the root system description pointer and the table of tables (sections 5.2.5 to 5.2.8).
+//! The root system description pointer (RSDP) and the root tables RSDT and XSDT (sections 5.2.5 to 5.2.8).
 
 use core::ops::Range;
 
@@ -6,54 +6,54 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::PhysicalMemory;
-use crate::reader::{Table, extended_data, read, search};
+use crate::reader::{Table, extended_bios_data, read, search};
 
-/// Begins a root system description pointer.
+/// Signature of the RSDP.
 const POINTER_SIGNATURE: [u8; 8] = *b"RSD PTR ";
 
-/// Where the BIOS keeps what is not in its extended data area (section 5.2.5.1).
-const BIOS: Range<u64> = 0xe_0000..0x10_0000;
+/// BIOS read-only memory, which is searched for the RSDP besides the extended BIOS data area (section 5.2.5.1).
+const BIOS_ROM: Range<u64> = 0xe_0000..0x10_0000;
 
-/// How many pointers with a right checksum are tried.
+/// Maximum number of valid pointers that are tried.
 const MAX_POINTERS: usize = 4;
 
-/// How many tables of a root table are looked at. Large servers have some forty.
+/// Maximum number of tables of a root table that are read. Large servers have some forty.
 const MAX_TABLES: usize = 128;
 
-/// The size of a pointer of ACPI 1.0, which the first checksum covers, in bytes.
-const POINTER_SIZE_1: u32 = 20;
+/// Size of the RSDP of ACPI 1.0 in bytes, which the first checksum covers.
+const RSDP_1_SIZE: u32 = 20;
 
 /// The root system description pointer (section 5.2.5.3).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct Pointer {
+struct Rsdp {
     signature: [u8; 8],
     _checksum: u8,
     _oem: [u8; 6],
-    /// 0 in ACPI 1.0, which has no more than the next field; 2 since.
+    /// 0 for ACPI 1.0, which ends with the next field; 2 since ACPI 2.0.
     revision: u8,
-    /// Physical address of the root table with 32-bit addresses.
+    /// Physical address of the RSDT.
     rsdt: U32,
 }
 
-/// What ACPI 2.0 added to the [`Pointer`].
+/// The fields that ACPI 2.0 added to the [`Rsdp`].
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct Extension {
-    /// Size of the pointer with its extension, in bytes.
+    /// Size of the RSDP with these fields, in bytes.
     length: U32,
-    /// Physical address of the root table with 64-bit addresses.
+    /// Physical address of the XSDT.
     xsdt: U64,
     _checksum: u8,
     _reserved: [u8; 3],
 }
 
-/// How every table begins (section 5.2.6).
+/// Header of every table (section 5.2.6).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 struct Header {
     signature: [u8; 4],
-    /// The whole table's, in bytes.
+    /// Size of the table in bytes.
     length: U32,
     _revision: u8,
     _checksum: u8,
@@ -63,34 +63,34 @@ struct Header {
     _creator: [u8; 8],
 }
 
-/// The size of a table's [`Header`], in bytes.
+/// Size of a [`Header`] in bytes.
 pub(super) const HEADER_SIZE: u32 = 36;
 
-/// The table that lists all others.
+/// The root table, RSDT or XSDT, which lists the other tables.
 pub(super) struct Root<'memory> {
     memory: &'memory dyn PhysicalMemory,
     table: Table<'memory>,
-    /// Whether the addresses in it have 64 bits.
-    wide: bool,
+    /// Whether it is an XSDT, with addresses of 64 bits.
+    is_xsdt: bool,
 }
 
 impl<'memory> Root<'memory> {
-    /// The root table to which the pointer at `known` leads, or any in the places where the BIOS leaves one.
+    /// Finds the root table through the RSDP at `known`, or through one in the BIOS memory areas.
     pub(super) fn find(memory: &'memory dyn PhysicalMemory, known: Option<u64>) -> Option<Self> {
-        let found = [extended_data(memory), BIOS].into_iter();
+        let found = [extended_bios_data(memory), BIOS_ROM].into_iter();
         let found = found.flat_map(|range| search(memory, range, POINTER_SIGNATURE));
         let pointers = known.into_iter().chain(found).filter_map(|address| pointer(memory, address));
         pointers.take(MAX_POINTERS).find_map(|(xsdt, rsdt)| {
-            let wide = xsdt.and_then(|address| table(memory, address, *b"XSDT"));
-            let narrow = || table(memory, rsdt, *b"RSDT").map(|table| Self { memory, table, wide: false });
-            wide.map(|table| Self { memory, table, wide: true }).or_else(narrow)
+            let extended = xsdt.and_then(|address| table(memory, address, *b"XSDT"));
+            let root = || table(memory, rsdt, *b"RSDT").map(|table| Self { memory, table, is_xsdt: false });
+            extended.map(|table| Self { memory, table, is_xsdt: true }).or_else(root)
         })
     }
 
     /// The first valid table with a signature.
     pub(super) fn table(&self, signature: [u8; 4]) -> Option<Table<'memory>> {
         let open = |address| table(self.memory, address, signature);
-        if self.wide {
+        if self.is_xsdt {
             self.table.array(HEADER_SIZE, MAX_TABLES).map(U64::get).find_map(open)
         } else {
             self.table
@@ -101,22 +101,22 @@ impl<'memory> Root<'memory> {
     }
 }
 
-/// The addresses of the two root tables, wide and narrow, if there is a valid pointer at `address`.
+/// The addresses of XSDT and RSDT, if there is a valid RSDP at `address`.
 fn pointer(memory: &dyn PhysicalMemory, address: u64) -> Option<(Option<u64>, u64)> {
-    let pointer: Pointer = read(memory, address)?;
+    let pointer: Rsdp = read(memory, address)?;
     if pointer.signature != POINTER_SIGNATURE {
         return None;
     }
-    Table::open(memory, address, POINTER_SIZE_1)?;
+    Table::open(memory, address, RSDP_1_SIZE)?;
     let xsdt = if pointer.revision >= 2 { xsdt(memory, address) } else { None };
     Some((xsdt, u64::from(pointer.rsdt.get())))
 }
 
-/// The address of the wide root table, if the pointer's extension is valid.
+/// The address of the XSDT, if the extended RSDP is valid.
 fn xsdt(memory: &dyn PhysicalMemory, address: u64) -> Option<u64> {
-    let extension: Extension = read(memory, address.checked_add(u64::from(POINTER_SIZE_1))?)?;
+    let extension: Extension = read(memory, address.checked_add(u64::from(RSDP_1_SIZE))?)?;
     let whole = Table::open(memory, address, extension.length.get())?;
-    let extension: Extension = whole.get(POINTER_SIZE_1)?;
+    let extension: Extension = whole.get(RSDP_1_SIZE)?;
     Some(extension.xsdt.get())
 }
 

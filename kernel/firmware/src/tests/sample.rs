@@ -1,4 +1,4 @@
-//! Memories with tables like those of QEMU.
+//! Memory with firmware tables as of QEMU.
 
 use std::cell::Cell;
 use std::vec;
@@ -6,13 +6,13 @@ use std::vec::Vec;
 
 use crate::PhysicalMemory;
 
-/// Where [`acpi`] and [`multiprocessor`] put what lies above 1 MiB.
+/// Start of the part above 1 MiB of [`acpi`] and [`multiprocessor`].
 pub(super) const HIGH: u64 = 0x7fe_0000;
 
-/// Where the BIOS of [`acpi`] leaves the root system description pointer.
+/// Address of the RSDP in [`acpi`].
 pub(super) const POINTER: u64 = 0xf_52e0;
 
-/// Memory of two pieces: the first MiB, and a later one. Counts what is read.
+/// Memory in two parts, the first MiB and one at [`HIGH`], which counts the bytes that are read.
 #[derive(Clone)]
 pub(super) struct Memory {
     pub(super) low: Vec<u8>,
@@ -25,7 +25,7 @@ impl Memory {
         Self { low: vec![0; 1 << 20], high: Vec::new(), read: Cell::new(0) }
     }
 
-    /// Overwrites what must lie in one of the pieces.
+    /// Overwrites bytes in one of the parts.
     pub(super) fn write(&mut self, address: u64, bytes: &[u8]) {
         let (piece, start) =
             if address < HIGH { (&mut self.low, address) } else { (&mut self.high, address - HIGH) };
@@ -33,7 +33,7 @@ impl Memory {
         piece[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Appends a table to the later piece; returns its address.
+    /// Appends a table to the high part; returns its address.
     pub(super) fn add(&mut self, table: &[u8]) -> u64 {
         let address = HIGH + self.high.len() as u64;
         self.high.extend_from_slice(table);
@@ -43,7 +43,7 @@ impl Memory {
 
 impl PhysicalMemory for Memory {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        assert!(address.checked_add(bytes.len() as u64).is_some(), "past the end of the numbers");
+        assert!(address.checked_add(bytes.len() as u64).is_some(), "beyond the address space");
         self.read.set(self.read.get() + bytes.len() as u64);
         let (piece, start) = if address < HIGH { (&self.low, address) } else { (&self.high, address - HIGH) };
         let Ok(start) = usize::try_from(start) else { return false };
@@ -53,7 +53,7 @@ impl PhysicalMemory for Memory {
     }
 }
 
-/// All arguments' little-endian bytes, one behind the other.
+/// Concatenation of the little-endian bytes of all arguments.
 macro_rules! bytes {
     ($($number:expr),* $(,)?) => {{
         let mut bytes = std::vec::Vec::<u8>::new();
@@ -63,7 +63,7 @@ macro_rules! bytes {
 }
 pub(super) use bytes;
 
-/// Sets the byte at `checksum` so that all bytes add up to zero.
+/// Sets the byte at `checksum` so that the sum of all bytes is zero.
 pub(super) fn with_checksum(mut bytes: Vec<u8>, checksum: usize) -> Vec<u8> {
     bytes[checksum] = 0;
     let sum = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
@@ -81,13 +81,13 @@ pub(super) fn table(signature: &[u8; 4], body: &[u8]) -> Vec<u8> {
     with_checksum(bytes, 9)
 }
 
-/// The narrow root table.
+/// An RSDT.
 pub(super) fn rsdt(addresses: &[u64]) -> Vec<u8> {
     let narrow = addresses.iter().flat_map(|&address| u32::try_from(address).unwrap().to_le_bytes());
     table(b"RSDT", &narrow.collect::<Vec<_>>())
 }
 
-/// A pointer of ACPI 1.0, or of 2.0 if there is a wide root table.
+/// An RSDP of ACPI 1.0, or of ACPI 2.0 if there is an XSDT.
 pub(super) fn pointer(rsdt: u64, xsdt: Option<u64>) -> Vec<u8> {
     let mut bytes = b"RSD PTR \0BOCHS ".to_vec();
     bytes.push(if xsdt.is_some() { 2 } else { 0 });
@@ -99,7 +99,7 @@ pub(super) fn pointer(rsdt: u64, xsdt: Option<u64>) -> Vec<u8> {
     }
 }
 
-/// A processor, an I/O APIC, a line: records of the MADT.
+/// Processor Local APIC structure of the MADT.
 pub(super) fn local_apic(id: u8, flags: u32) -> Vec<u8> {
     bytes![0_u8, 8_u8, id, id, flags]
 }
@@ -108,31 +108,32 @@ pub(super) fn local_x2apic(id: u32, flags: u32) -> Vec<u8> {
     bytes![9_u8, 16_u8, 0_u16, id, flags, id]
 }
 
-pub(super) fn io_apic(id: u8, address: u32, first_line: u32) -> Vec<u8> {
-    bytes![1_u8, 12_u8, id, 0_u8, address, first_line]
+pub(super) fn io_apic(id: u8, address: u32, gsi_base: u32) -> Vec<u8> {
+    bytes![1_u8, 12_u8, id, 0_u8, address, gsi_base]
 }
 
-pub(super) fn isa_line(source: u8, line: u32, flags: u16) -> Vec<u8> {
-    bytes![2_u8, 10_u8, 0_u8, source, line, flags]
+/// Interrupt Source Override structure of the MADT.
+pub(super) fn source_override(source: u8, gsi: u32, flags: u16) -> Vec<u8> {
+    bytes![2_u8, 10_u8, 0_u8, source, gsi, flags]
 }
 
-/// A MADT with these records.
+/// A MADT with interrupt controller structures.
 pub(super) fn madt(records: &[Vec<u8>]) -> Vec<u8> {
     table(b"APIC", &[bytes![0xfee0_0000_u32, 1_u32], records.concat()].concat())
 }
 
-/// The MADT of QEMU's PC with so many processors.
+/// The MADT of QEMU's PC with `cpus` processors.
 pub(super) fn qemu_madt(cpus: u8) -> Vec<u8> {
     let mut records: Vec<_> = (0..cpus).map(|id| local_apic(id, 1)).collect();
     records.push(io_apic(0, 0xfec0_0000, 0));
-    records.push(isa_line(0, 2, 0));
-    records.extend([5, 9, 10, 11].map(|line| isa_line(line, u32::from(line), 0xd)));
-    // The non-maskable interrupt of all processors.
+    records.push(source_override(0, 2, 0));
+    records.extend([5, 9, 10, 11].map(|irq| source_override(irq, u32::from(irq), 0xd)));
+    // Local APIC NMI of all processors.
     records.push(bytes![4_u8, 6_u8, 0xff_u8, 0_u16, 1_u8]);
     madt(&records)
 }
 
-/// The HPET's table, with its registers in an address space.
+/// The HPET description table, with registers in an address space.
 pub(super) fn hpet(space: u8, address: u64) -> Vec<u8> {
     let identifier = 0x8086_a201_u32;
     table(b"HPET", &bytes![identifier, space, 0_u8, 0_u8, 0_u8, address, 0_u8, 0_u16, 0_u8])

@@ -1,12 +1,12 @@
-//! Words that configure the network.
+//! Options that configure the network.
 //!
-//! | word | |
+//! | option | |
 //! | --- | --- |
-//! | `ip=dhcp` | addresses come from a server |
-//! | `ip=ADDRESS/PREFIX` | an address and the length of its network's prefix, `10.0.0.2/24` or `fd00::2/64`; may be repeated |
-//! | `gateway=ADDRESS` | where what is for other networks goes; may be repeated |
-//! | `nameserver=ADDRESS` | who knows the addresses of names; may be repeated |
-//! | `hostname=NAME` | how the machine is called |
+//! | `ip=dhcp` | addresses are configured by DHCP |
+//! | `ip=ADDRESS/PREFIX` | a static address with its prefix length, `10.0.0.2/24` or `fd00::2/64`; may be repeated |
+//! | `gateway=ADDRESS` | a default gateway; may be repeated |
+//! | `nameserver=ADDRESS` | a DNS server; may be repeated |
+//! | `hostname=NAME` | the host name |
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -17,27 +17,28 @@ use core::str;
 
 use super::{Encoder, Words};
 
-/// Most bytes of a host's name (RFC 1035, section 2.3.4, without the length of the first and of the last label).
+/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the first label and the
+/// root label).
 const MAX_HOSTNAME: usize = 253;
 
-/// Most bytes between two dots of it.
+/// Maximum length of a label in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
 
-/// Where a machine's addresses come from.
+/// Source of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ip {
-    /// From a server (DHCP).
+    /// DHCP.
     Dhcp,
-    /// This is one.
+    /// A static address.
     Address(Cidr),
 }
 
-/// An address that a host can have, and which others are in the same network.
+/// A unicast address with the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
-    /// Neither unspecified nor for many hosts.
+    /// The address: not unspecified, multicast or broadcast.
     pub address: IpAddr,
-    /// How many bits all addresses of the network have in common: at most 32, or 128 with IPv6.
+    /// Prefix length in bits: at most 32 for IPv4, 128 for IPv6.
     pub prefix: u8,
 }
 
@@ -48,15 +49,15 @@ impl str::FromStr for Cidr {
         let help = || format!("`{text}` is no address with a prefix, such as 10.0.0.2/24 or fd00::2/64");
         let (address, prefix) = text.split_once('/').ok_or_else(help)?;
         let address = host_address(address).ok_or_else(help)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let max = if address.is_ipv4() { 32 } else { 128 };
         let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
-        let prefix = prefix.parse().ok().filter(|&prefix| is_number && prefix <= most).ok_or_else(help)?;
+        let prefix = prefix.parse().ok().filter(|&prefix| is_number && prefix <= max).ok_or_else(help)?;
         Ok(Self { address, prefix })
     }
 }
 
 impl Encoder {
-    /// Adds an address, or says that a server knows.
+    /// Adds a static address, or DHCP.
     pub fn ip(&mut self, ip: Ip) {
         match ip {
             Ip::Dhcp => self.option(b"ip=", b"dhcp"),
@@ -66,73 +67,73 @@ impl Encoder {
         }
     }
 
-    /// Adds a host to which goes what is for other networks.
+    /// Adds a default gateway.
     pub fn gateway(&mut self, address: IpAddr) {
         self.option(b"gateway=", format!("{address}").as_bytes());
     }
 
-    /// Adds a host that knows the addresses of names.
+    /// Adds a DNS server.
     pub fn nameserver(&mut self, address: IpAddr) {
         self.option(b"nameserver=", format!("{address}").as_bytes());
     }
 
-    /// Says how the machine is called.
+    /// Sets the host name.
     pub fn hostname(&mut self, name: &str) {
         self.option(b"hostname=", name.as_bytes());
     }
 }
 
-/// What a command line says about the network. Only who has a network reads that.
+/// The network options of a command line. Parsed only by programs that use the network.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct NetworkOptions {
-    /// Where the machine's addresses come from, in the line's order; nothing if the line does not say.
+    /// Sources of addresses, in the order of the line; empty if there is no `ip` option.
     pub ip: Vec<Ip>,
-    /// Where what is for other networks goes.
+    /// Default gateways.
     pub gateways: Vec<IpAddr>,
-    /// Who knows the addresses of names.
+    /// DNS servers.
     pub nameservers: Vec<IpAddr>,
-    /// How the machine is called: a good name ([`is_hostname`]).
+    /// Host name, valid as of [`is_hostname`].
     pub hostname: Option<String>,
-    /// Words about the network that make no sense, as they were written.
+    /// Network options with invalid values, as written.
     pub malformed: Vec<Vec<u8>>,
 }
 
 impl NetworkOptions {
-    /// Reads a line.
+    /// Parses the network options of a command line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
         let mut parsed = Self::default();
         let options = Words { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
-        options.for_each(|(word, _)| parsed.take(&word));
+        options.for_each(|(word, _)| parsed.add(&word));
         parsed
     }
 
-    /// Takes a word, if it is one of these. One that makes no sense is kept as [`Self::malformed`].
-    fn take(&mut self, word: &[u8]) {
+    /// Adds a word if it is a network option; an invalid one goes to [`Self::malformed`].
+    fn add(&mut self, word: &[u8]) {
         let Some(end) = word.iter().position(|&byte| byte == b'=') else { return };
         let (name, value) = word.split_at(end);
         // Without the equals sign.
         let value = str::from_utf8(value).ok().and_then(|value| value.get(1..));
-        let is_good = match name {
-            b"ip" => take(&mut self.ip, value.and_then(ip)),
-            b"gateway" => take(&mut self.gateways, value.and_then(host_address)),
-            b"nameserver" => take(&mut self.nameservers, value.and_then(host_address)),
+        let is_valid = match name {
+            b"ip" => push(&mut self.ip, value.and_then(ip)),
+            b"gateway" => push(&mut self.gateways, value.and_then(host_address)),
+            b"nameserver" => push(&mut self.nameservers, value.and_then(host_address)),
             b"hostname" => {
                 let name = value.filter(|name| is_hostname(name)).map(ToOwned::to_owned);
-                let is_good = name.is_some();
+                let is_valid = name.is_some();
                 self.hostname = name.or_else(|| self.hostname.take());
-                is_good
+                is_valid
             }
             _ => return,
         };
-        if !is_good {
+        if !is_valid {
             self.malformed.push(word.to_vec());
         }
     }
 }
 
-/// Adds a value to a list, if there is one.
-fn take<T>(list: &mut Vec<T>, value: Option<T>) -> bool {
+/// Adds a value to a list, if there is one; returns whether there is.
+fn push<T>(list: &mut Vec<T>, value: Option<T>) -> bool {
     let before = list.len();
     list.extend(value);
     list.len() > before
@@ -142,7 +143,7 @@ fn ip(text: &str) -> Option<Ip> {
     if text == "dhcp" { Some(Ip::Dhcp) } else { text.parse().ok().map(Ip::Address) }
 }
 
-/// An address that one host can have; none if the text is something else.
+/// Parses a unicast address; `None` if the text is not an address, or one that is unspecified, multicast or broadcast.
 #[must_use]
 pub fn host_address(text: &str) -> Option<IpAddr> {
     let address = text.parse::<IpAddr>().ok()?;
@@ -150,7 +151,7 @@ pub fn host_address(text: &str) -> Option<IpAddr> {
     (!address.is_unspecified() && !address.is_multicast() && !is_broadcast).then_some(address)
 }
 
-/// Whether a host may be called so (RFC 1123, section 2.1): letters, digits and hyphens, in pieces with dots in between.
+/// Whether a text is a valid host name (RFC 1123, section 2.1): labels of letters, digits and inner hyphens, separated by dots.
 #[must_use]
 pub fn is_hostname(name: &str) -> bool {
     let is_label = |label: &str| {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn words_typed_by_hand_are_understood() {
+    fn network_options_are_parsed() {
         let line = parse(
             "ip=dhcp ip=10.0.0.2/24 ip=fd00::2/64 gateway=10.0.0.1 gateway=fe80::1 nameserver=1.1.1.1 \
              nameserver=2606:4700:4700::1111 hostname=web-1.example.org -- ip=dhcp",
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_kept_apart() {
+    fn invalid_options_are_malformed() {
         for word in [
             "ip=",
             "ip=10.0.0.2",
@@ -231,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_passed_over() {
+    fn other_words_are_ignored() {
         assert_eq!(parse("ip gateway eth0=10.0.0.1 iphostname=a =dhcp"), NetworkOptions::default());
     }
 
     #[test]
-    fn names_of_hosts_are_limited() {
+    fn host_name_and_label_lengths_are_limited() {
         let label = "a".repeat(63);
         assert!(is_hostname(&label) && !is_hostname(&(label.clone() + "a")));
         let long = [label.as_str(); 4].join(".");
@@ -250,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_parsed_again_or_said_to_be_malformed(
+        fn encoded_options_are_parsed_or_malformed(
             ip in vec(any_ip(), 0..4),
             gateways in vec(any::<IpAddr>(), 0..4),
             nameservers in vec(any::<IpAddr>(), 0..4),
@@ -270,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn an_address_with_a_prefix_is_read_as_it_is_written(bytes: [u8; 4], prefix in 0u8..=40) {
+        fn cidr_parses_unicast_ipv4_addresses(bytes: [u8; 4], prefix in 0u8..=40) {
             let address = IpAddr::from(bytes);
             let text = alloc::format!("{address}/{prefix}");
             let parsed = text.parse::<Cidr>();

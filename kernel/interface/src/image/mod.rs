@@ -1,9 +1,8 @@
-//! What a bootable image is, and the check that everyone makes before booting one.
+//! The format of bootable images, and the check before an image is booted.
 //!
-//! An image is an ELF64 file for x86-64: position independent (`ET_DYN`) and static, with the note of
-//! [`crate::note`], segments that are never both writable and executable, and relocations of the relative kind
-//! only. The bytes are untrusted: every offset and size is checked, and whatever [`check`] passes can be loaded
-//! without further checks of the file.
+//! An image is a statically linked, position-independent ELF64 file (`ET_DYN`) for x86-64 with the note of [`crate::note`], without
+//! segments that are both writable and executable, and with relative relocations (`R_X86_64_RELATIVE`) only. The file is untrusted:
+//! [`check`] validates every offset and size, and an image that passes is loaded without further checks.
 
 #[cfg(any(feature = "sample", test))]
 pub mod sample;
@@ -18,58 +17,58 @@ use elf::segment::ProgramHeader;
 use crate::address::PAGE_SIZE;
 use crate::note::{ABI_VERSION, OWNER, TYPE_ABI};
 
-/// Largest size of an image in memory.
+/// Maximum size of an image in memory, in bytes.
 pub const MAX_SIZE: u64 = 1 << 30;
 
-/// Size of one relocation entry (`Elf64_Rela`).
+/// Size of a relocation entry (`Elf64_Rela`) in bytes.
 pub const RELA_SIZE: usize = 24;
 
-/// Size of one entry of the symbol table (`Elf64_Sym`).
+/// Size of a symbol table entry (`Elf64_Sym`) in bytes.
 pub const SYMBOL_SIZE: usize = 24;
 
-/// Why an image is refused.
+/// Why an image is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// It has no ELF header.
+    /// The file has no ELF header.
     #[error("not an ELF file")]
     NotElf,
-    /// It is ELF, but not 64-bit little-endian.
+    /// The ELF class or encoding is not 64-bit little-endian.
     #[error("not a 64-bit little-endian ELF file")]
     Class,
-    /// It is for another kind of CPU.
+    /// The file is for another processor architecture (`e_machine`).
     #[error("built for another machine (ELF machine {0}, expected 62, x86-64)")]
     Machine(u16),
-    /// It is not position independent.
+    /// The file is not position independent (`e_type`).
     #[error("not a position-independent executable (ELF type {0}, expected 3)")]
     Type(u16),
-    /// It does not carry our note.
+    /// The file has no Hermit note.
     #[error(
         "no Hermit image: the ABI note is missing; build it for x86_64-unknown-hermit, with `use hermit_sys as _;`"
     )]
     NoNote,
-    /// It was built for another version of the ABI.
+    /// The image was built for another ABI version.
     #[error("built for ABI version {0}, expected {ABI_VERSION}: rebuild it with this version of hermit-sys")]
     Abi(u32),
-    /// A part of the file that its headers announce is not there.
+    /// A part of the file to which its headers refer is missing.
     #[error("the file is truncated or its {0} damaged")]
     Truncated(&'static str),
-    /// A segment's addresses or sizes make no sense.
+    /// The addresses or sizes of a segment are invalid.
     #[error("a segment of the image is invalid: {0}")]
     Segment(&'static str),
-    /// It has a relocation that only a dynamic linker could process.
+    /// A relocation needs a dynamic linker.
     #[error("relocation {0} is not supported: the image must be linked statically")]
     Relocation(&'static str),
 }
 
-/// An image that passed [`check`].
+/// An image that has passed [`check`].
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     bytes: &'a [u8],
     /// Entry point, relative to the image's start.
     pub entry: u64,
-    /// Size in memory, in whole pages.
+    /// Size in memory in bytes, a multiple of the page size.
     pub size: u64,
-    /// Alignment that its start needs; a power of two, at least a page.
+    /// Alignment of the image's start: a power of two, at least the page size.
     pub align: u64,
     headers: ProgramHeaders<'a>,
     relocations: &'a [u8],
@@ -79,45 +78,45 @@ pub struct Image<'a> {
 type Sections<'a> = elf::section::SectionHeaderTable<'a, LittleEndian>;
 type ProgramHeaders<'a> = elf::segment::SegmentTable<'a, LittleEndian>;
 
-/// A part of the image with its rights.
+/// A loadable segment of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Where it starts, relative to the image's start.
+    /// Start, relative to the image's start.
     pub start: u64,
-    /// Its size in memory; what `data` does not fill is zero.
+    /// Size in memory in bytes; the part behind `data` is zero.
     pub size: u64,
-    /// Its initial bytes.
+    /// Initial contents.
     pub data: &'a [u8],
-    /// May be written.
+    /// The segment is writable.
     pub write: bool,
-    /// May be executed.
+    /// The segment is executable.
     pub execute: bool,
 }
 
-/// The names of the image's functions, as bytes of the file.
+/// The image's symbol table, as bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolTable<'a> {
     /// The symbol table: entries of [`SYMBOL_SIZE`] bytes (`Elf64_Sym`).
     pub table: &'a [u8],
-    /// The strings that it refers to.
+    /// The string table of the symbol table.
     pub strings: &'a [u8],
 }
 
 /// The template of thread-local variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlsTemplate {
-    /// Where it starts, relative to the image's start.
+    /// Start, relative to the image's start.
     pub start: u64,
-    /// Bytes with an initial value.
+    /// Size of the initial values in bytes.
     pub file_size: u64,
-    /// Bytes in all.
+    /// Size of a thread's block in bytes.
     pub memory_size: u64,
     /// Alignment, a power of two.
     pub align: u64,
 }
 
 impl<'a> Image<'a> {
-    /// The parts to be loaded, in ascending order, no two on the same page.
+    /// The loadable segments in ascending order. No two share a page.
     pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> + use<'a> {
         let bytes = self.bytes;
         self.headers.iter().filter(|header| header.p_type == abi::PT_LOAD).map(move |header| Segment {
@@ -129,13 +128,13 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The relocations: at `.0`, relative to the image's start, belongs the 64-bit sum of `.1` and that start.
+    /// The relative relocations: offset of a 64-bit word from the image's start, and addend. The relocated word is the image's start
+    /// plus the addend.
     pub fn relocations(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
         self.relocations.chunks_exact(RELA_SIZE).map(|entry| (word(entry, 0), word(entry, 16)))
     }
 
-    /// The whole pages that become read-only once the relocations are applied (`PT_GNU_RELRO`), as start and
-    /// end relative to the image's start.
+    /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the image's start.
     #[must_use]
     pub fn read_only_after_relocation(&self) -> Option<(u64, u64)> {
         let header = self.header(abi::PT_GNU_RELRO)?;
@@ -154,7 +153,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The symbol table, if there is one (ELF gABI, "Sections"). Nothing needs it to boot, so a broken one is none.
+    /// The symbol table (ELF gABI, "Sections"). An image boots without one, so an invalid symbol table counts as none.
     #[must_use]
     pub fn symbols(&self) -> Option<SymbolTable<'a>> {
         let sections = self.sections?;
@@ -177,11 +176,11 @@ fn word(entry: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Checks that `bytes` are an image that can be booted.
+/// Checks that `bytes` are a bootable image.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong, see [`ImageError`].
+/// The first error that is found.
 pub fn check(bytes: &[u8]) -> Result<Image<'_>, ImageError> {
     let file = parse(bytes)?;
     let headers = file.segments().ok_or(ImageError::Truncated("program headers"))?;
@@ -225,7 +224,7 @@ fn parse(bytes: &[u8]) -> Result<ElfBytes<'_, LittleEndian>, ImageError> {
     Ok(file)
 }
 
-/// The section headers are not needed to boot, but they come last: what cuts the file cuts them.
+/// Checks that the section headers are in the file. Booting does not need them, but they come last, so that a truncated file is detected.
 fn check_section_headers(bytes: &[u8], file: &ElfBytes<'_, LittleEndian>) -> Result<(), ImageError> {
     let size = u64::from(file.ehdr.e_shnum) * u64::from(file.ehdr.e_shentsize);
     match file.ehdr.e_shoff.checked_add(size) {
@@ -304,7 +303,7 @@ fn slice(bytes: &[u8], start: u64, size: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(start).ok()?..usize::try_from(start.checked_add(size)?).ok()?)
 }
 
-/// Finds the relocation table that the dynamic section names, within the file.
+/// Finds the relocation table of the dynamic section (`DT_RELA`) in the file.
 fn find_relocations<'a>(
     image: &Image<'a>,
     file: &ElfBytes<'a, LittleEndian>,

@@ -1,4 +1,4 @@
-//! A small valid image for tests, whose parts can be spoilt one by one.
+//! A small valid image for tests, whose parts can be changed one by one.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,21 +61,21 @@ pub struct SectionHeader {
     pub entsize: u64,
 }
 
-/// The parts of an image. As it is made it is valid: a page with headers, note and relocations, a page of code, a
-/// page of data of which half is in the file, the first page of data read-only after relocation; then two symbols.
+/// The parts of an image. The default is valid: a page with headers, note and relocations, a page of code, data of which a part is in
+/// the file and the first page is read-only after relocation, and two symbols.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The file header.
     pub header: FileHeader,
     /// The program headers, in this order: three segments, note, dynamic section, thread-local template, relro.
     pub segments: [ProgramHeader; 7],
-    /// The relocations: where, kind, addend.
+    /// The relocations: `r_offset`, `r_info`, `r_addend`.
     pub relocations: Vec<[u64; 3]>,
     /// The note's bytes.
     pub note: Vec<u8>,
     /// The dynamic section: tags and values.
     pub dynamic: Vec<[u64; 2]>,
-    /// The section headers, in this order: none, symbol table, its strings.
+    /// The section headers, in this order: null, symbol table, string table.
     pub sections: [SectionHeader; 3],
 }
 
@@ -87,9 +87,9 @@ pub const TLS: usize = 5;
 const NOTE_OFFSET: u64 = 0x400;
 const RELOCATIONS_OFFSET: u64 = 0x800;
 const DYNAMIC_OFFSET: u64 = 0x2000;
-/// Where the segments end in the file.
+/// End of the segments in the file.
 const SEGMENTS_END: usize = 0x3800;
-/// Bytes of the symbol table, and after it of its strings.
+/// Sizes in bytes of the symbol table and of the string table behind it.
 const SYMBOLS_SIZE: (usize, usize) = (48, 16);
 /// Size of the file without section headers.
 const FILE_SIZE: usize = SEGMENTS_END + SYMBOLS_SIZE.0 + SYMBOLS_SIZE.1;
@@ -170,7 +170,7 @@ fn symbol_sections() -> [SectionHeader; 3] {
 }
 
 impl Sample {
-    /// The file. Where nothing else lies, each byte is the low byte of its offset's page number plus one.
+    /// Builds the file. Unused bytes are filled with the page number of their offset plus one.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         let mut file: Vec<u8> = (0..FILE_SIZE).map(|offset| (offset >> 12).to_le_bytes()[0] + 1).collect();

@@ -1,4 +1,4 @@
-//! Each way in which an image can be wrong, and files that nobody thought of.
+//! Each error of the image check, and arbitrary bytes.
 
 use alloc::vec::Vec;
 
@@ -10,15 +10,15 @@ use proptest::proptest;
 use super::sample::{NOTE, Sample, TLS};
 use super::{ImageError, SymbolTable, check};
 
-/// The error of a sample that was changed.
-fn spoilt(change: impl FnOnce(&mut Sample)) -> ImageError {
+/// The error of a changed sample.
+fn error_of(change: impl FnOnce(&mut Sample)) -> ImageError {
     let mut sample = Sample::default();
     change(&mut sample);
-    check(&sample.build()).map(|_| ()).expect_err("a spoilt image passed")
+    check(&sample.build()).map(|_| ()).expect_err("an invalid image passed")
 }
 
 #[test]
-fn a_valid_image_is_understood() {
+fn valid_image_passes() {
     let file = Sample::default().build();
     let image = check(&file).unwrap();
     assert_eq!((image.entry, image.size, image.align), (0x1010, 0x6000, 0x1000));
@@ -32,7 +32,7 @@ fn a_valid_image_is_understood() {
     assert_eq!((tls.start, tls.file_size, tls.memory_size, tls.align), (0x2200, 0x10, 0x30, 8));
 }
 
-/// The sizes of the symbols of a sample that was changed and that boots nevertheless.
+/// Sizes of the symbol table and string table of a changed sample, which must pass.
 fn symbols_of(change: impl FnOnce(&mut Sample)) -> Option<(usize, usize)> {
     let mut sample = Sample::default();
     change(&mut sample);
@@ -42,7 +42,7 @@ fn symbols_of(change: impl FnOnce(&mut Sample)) -> Option<(usize, usize)> {
 }
 
 #[test]
-fn broken_symbols_are_none() {
+fn invalid_symbol_table_is_none() {
     assert_eq!(symbols_of(|_| ()), Some((48, 16)));
     let changes: [fn(&mut Sample); 12] = [
         |sample| (sample.header.shoff, sample.header.shnum) = (0, 0),
@@ -64,71 +64,71 @@ fn broken_symbols_are_none() {
 }
 
 #[test]
-fn foreign_files_are_named() {
+fn other_files_are_identified() {
     let error = |bytes: &[u8]| check(bytes).map(|_| ()).unwrap_err();
     assert_eq!(error(b""), ImageError::NotElf);
     assert_eq!(error(b"#!/bin/sh"), ImageError::NotElf);
     assert_eq!(error(b"\x7fELF\x01\x01"), ImageError::Class);
     assert_eq!(error(b"\x7fELF\x02\x01"), ImageError::Truncated("header"));
-    assert_eq!(spoilt(|sample| sample.header.machine = 183), ImageError::Machine(183));
-    assert_eq!(spoilt(|sample| sample.header.kind = 2), ImageError::Type(2));
+    assert_eq!(error_of(|sample| sample.header.machine = 183), ImageError::Machine(183));
+    assert_eq!(error_of(|sample| sample.header.kind = 2), ImageError::Type(2));
 }
 
 #[test]
-fn the_note_must_be_ours() {
-    assert_eq!(spoilt(|sample| sample.segments[NOTE].kind = 0), ImageError::NoNote);
-    assert_eq!(spoilt(|sample| sample.note[12] = b'X'), ImageError::NoNote);
-    assert_eq!(spoilt(|sample| sample.note[8] = 7), ImageError::NoNote);
-    assert_eq!(spoilt(|sample| sample.note[20] = 99), ImageError::Abi(99));
-    assert_eq!(spoilt(|sample| sample.note[4] = 2), ImageError::Truncated("ABI note"));
+fn note_is_checked() {
+    assert_eq!(error_of(|sample| sample.segments[NOTE].kind = 0), ImageError::NoNote);
+    assert_eq!(error_of(|sample| sample.note[12] = b'X'), ImageError::NoNote);
+    assert_eq!(error_of(|sample| sample.note[8] = 7), ImageError::NoNote);
+    assert_eq!(error_of(|sample| sample.note[20] = 99), ImageError::Abi(99));
+    assert_eq!(error_of(|sample| sample.note[4] = 2), ImageError::Truncated("ABI note"));
 }
 
 #[test]
-fn segments_must_make_sense() {
+fn invalid_segments_are_rejected() {
     let segment = |text| ImageError::Segment(text);
     let (too_large, overlap) = (segment("it is too large"), segment("it overlaps another"));
-    assert_eq!(spoilt(|sample| sample.segments[2].memsz = 1 << 31), too_large);
-    assert_eq!(spoilt(|sample| sample.segments[2].vaddr = u64::MAX - 10), too_large);
-    assert_eq!(spoilt(|sample| sample.segments[2].vaddr = 0x1900), overlap);
+    assert_eq!(error_of(|sample| sample.segments[2].memsz = 1 << 31), too_large);
+    assert_eq!(error_of(|sample| sample.segments[2].vaddr = u64::MAX - 10), too_large);
+    assert_eq!(error_of(|sample| sample.segments[2].vaddr = 0x1900), overlap);
     let larger = segment("it is larger in the file than in memory");
-    assert_eq!(spoilt(|sample| sample.segments[2].memsz = 0x100), larger);
+    assert_eq!(error_of(|sample| sample.segments[2].memsz = 0x100), larger);
     let both = segment("it is both writable and executable");
-    assert_eq!(spoilt(|sample| sample.segments[1].flags |= abi::PF_W), both);
+    assert_eq!(error_of(|sample| sample.segments[1].flags |= abi::PF_W), both);
     let align = segment("its alignment is no power of two");
-    assert_eq!(spoilt(|sample| sample.segments[0].align = 0x3000), align);
+    assert_eq!(error_of(|sample| sample.segments[0].align = 0x3000), align);
     let entry = segment("the entry point is outside the code");
-    assert_eq!(spoilt(|sample| sample.header.entry = 0x2000), entry);
-    assert_eq!(spoilt(|sample| sample.segments[1].kind = 0), entry);
+    assert_eq!(error_of(|sample| sample.header.entry = 0x2000), entry);
+    assert_eq!(error_of(|sample| sample.segments[1].kind = 0), entry);
     let tls = segment("the thread-local template does not fit");
-    assert_eq!(spoilt(|sample| sample.segments[TLS].vaddr = u64::MAX), tls);
-    assert_eq!(spoilt(|sample| sample.segments[TLS].align = 3), tls);
-    assert_eq!(spoilt(|sample| sample.segments[TLS].memsz = 8), tls);
-    assert_eq!(spoilt(|sample| sample.segments[0].offset = u64::MAX), ImageError::Truncated("segments"));
+    assert_eq!(error_of(|sample| sample.segments[TLS].vaddr = u64::MAX), tls);
+    assert_eq!(error_of(|sample| sample.segments[TLS].align = 3), tls);
+    assert_eq!(error_of(|sample| sample.segments[TLS].memsz = 8), tls);
+    assert_eq!(error_of(|sample| sample.segments[0].offset = u64::MAX), ImageError::Truncated("segments"));
 }
 
 #[test]
-fn relocations_must_be_relative_and_inside() {
+fn relocations_must_be_relative_and_in_the_image() {
     let relocation = |text| ImageError::Relocation(text);
-    assert_eq!(spoilt(|sample| sample.relocations[1][1] = 6), relocation("against a symbol"));
-    assert_eq!(spoilt(|sample| sample.relocations[1][0] = 0x5ffc), relocation("outside the image"));
-    assert_eq!(spoilt(|sample| sample.relocations[1][0] = u64::MAX), relocation("outside the image"));
-    assert_eq!(spoilt(|sample| sample.dynamic[2][1] = 16), relocation("entry size"));
-    assert_eq!(spoilt(|sample| sample.dynamic[3][0] = 1), relocation("against a shared library"));
-    assert_eq!(spoilt(|sample| sample.dynamic[3][0] = 23), relocation("table of another kind"));
-    assert_eq!(spoilt(|sample| sample.dynamic[1][1] = 47), ImageError::Truncated("relocations"));
-    assert_eq!(spoilt(|sample| sample.dynamic[0][1] = u64::MAX), ImageError::Truncated("relocations"));
-    assert_eq!(spoilt(|sample| sample.dynamic[1][1] = u64::MAX), ImageError::Truncated("relocations"));
+    assert_eq!(error_of(|sample| sample.relocations[1][1] = 6), relocation("against a symbol"));
+    assert_eq!(error_of(|sample| sample.relocations[1][0] = 0x5ffc), relocation("outside the image"));
+    assert_eq!(error_of(|sample| sample.relocations[1][0] = u64::MAX), relocation("outside the image"));
+    assert_eq!(error_of(|sample| sample.dynamic[2][1] = 16), relocation("entry size"));
+    assert_eq!(error_of(|sample| sample.dynamic[3][0] = 1), relocation("against a shared library"));
+    assert_eq!(error_of(|sample| sample.dynamic[3][0] = 23), relocation("table of another kind"));
+    assert_eq!(error_of(|sample| sample.dynamic[1][1] = 47), ImageError::Truncated("relocations"));
+    assert_eq!(error_of(|sample| sample.dynamic[0][1] = u64::MAX), ImageError::Truncated("relocations"));
+    assert_eq!(error_of(|sample| sample.dynamic[1][1] = u64::MAX), ImageError::Truncated("relocations"));
 }
 
 #[test]
-fn every_shorter_file_is_refused() {
+fn file_truncated_at_any_byte_is_rejected() {
     let file = Sample::default().build();
     for length in 0..file.len() {
         assert!(check(&file[..length]).is_err(), "{length} bytes of {} passed", file.len());
     }
 }
 
-/// Uses all that a checked image offers.
+/// Calls all methods of an image that passes.
 fn use_all(bytes: &[u8]) {
     if let Ok(image) = check(bytes) {
         assert!(image.segments().all(|segment| segment.start + segment.size <= image.size));
@@ -141,7 +141,7 @@ fn use_all(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..2000)) {
+    fn check_accepts_any_bytes_without_panic(bytes in vec(any::<u8>(), 0..2000)) {
         use_all(&bytes);
         let mut file = Sample::default().build();
         let length = bytes.len().min(file.len());
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_is_too_strange(damage in vec((0..0x3900_usize, any::<u8>()), 1..8), low in any::<bool>()) {
+    fn check_accepts_any_corruption_without_panic(damage in vec((0..0x3900_usize, any::<u8>()), 1..8), low in any::<bool>()) {
         let mut file = Sample::default().build();
         for (offset, byte) in damage {
             file[if low { offset % 0x900 } else { offset }] = byte;

@@ -1,4 +1,4 @@
-//! Compared with the crate that rustc itself uses, and with what no compiler would write.
+//! Demangling compared with the crate rustc-demangle, and of invalid names.
 
 extern crate std;
 
@@ -13,13 +13,13 @@ fn shown(name: &str) -> String {
     Demangled(name).to_string()
 }
 
-/// The same by the reference.
+/// The name demangled by rustc-demangle.
 fn reference(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
 
 #[test]
-fn both_kinds_are_understood() {
+fn legacy_and_v0_names_are_demangled() {
     let names = [
         ("_ZN6faults6faults4null17h0123456789abcdefE", "faults::faults::null"),
         ("_ZN4core3fmt5Write10write_char17h0123456789abcdefE.llvm.123", "core::fmt::Write::write_char"),
@@ -53,7 +53,7 @@ fn both_kinds_are_understood() {
 }
 
 #[test]
-fn generic_arguments_are_left_out() {
+fn generic_arguments_are_omitted() {
     let names = [
         ("_RINvNtCs1234_3std2rt10lang_startuEB2_", "std::rt::lang_start"),
         ("_RINvC1a1bKj1f_KpAhj3_TlmEFKCRhEuL_E", "a::b"),
@@ -68,7 +68,7 @@ fn generic_arguments_are_left_out() {
 }
 
 #[test]
-fn what_is_wrong_stays_as_it_is() {
+fn invalid_names_are_unchanged() {
     let deep = format!("_R{}C1a{}", "Nv".repeat(1000), "1b".repeat(1000));
     let names = [
         "_R",
@@ -90,21 +90,21 @@ fn what_is_wrong_stays_as_it_is() {
     for name in names {
         assert_eq!(shown(name), name);
     }
-    // Each reference doubles what is printed.
+    // Each back reference doubles the output.
     let bomb: String = (0..60).map(|_| "TB_B_E").collect();
     let _: String = shown(&format!("_RIC1a{bomb}E"));
 }
 
 proptest! {
     #[test]
-    fn older_names_are_as_the_reference_has_them(parts in vec("[a-z_][a-zA-Z0-9_]{0,10}", 1..6), hash in "[0-9a-f]{16}") {
+    fn legacy_names_agree_with_rustc_demangle(parts in vec("[a-z_][a-zA-Z0-9_]{0,10}", 1..6), hash in "[0-9a-f]{16}") {
         let path: Vec<String> = parts.iter().map(|part| format!("{}{part}", part.len())).collect();
         let name = format!("_ZN{}17h{hash}E", path.concat());
         prop_assert_eq!(shown(&name), reference(&name));
     }
 
     #[test]
-    fn paths_are_as_the_reference_has_them(parts in vec("[a-z_][a-zA-Z0-9_]{0,10}", 1..20), closure in 0..3) {
+    fn v0_paths_agree_with_rustc_demangle(parts in vec("[a-z_][a-zA-Z0-9_]{0,10}", 1..20), closure in 0..3) {
         let path: Vec<String> = parts.iter().map(|part| format!("{}_{part}", part.len())).collect();
         let end = ["", "0", "s_0"][usize::try_from(closure).unwrap()];
         let spaces = format!("{}{}", if end.is_empty() { "" } else { "NC" }, "Nt".repeat(parts.len()));
@@ -113,14 +113,14 @@ proptest! {
     }
 
     #[test]
-    fn no_name_is_too_strange(name in "(_R|_ZN)[a-zA-Z0-9_$.ü]{0,60}") {
+    fn any_name_is_accepted(name in "(_R|_ZN)[a-zA-Z0-9_$.ü]{0,60}") {
         let text = shown(&name);
         prop_assert!(!text.is_empty());
     }
 
-    /// Made of what names are made of, so that most of it is understood.
+    /// Combinations of valid elements, so that most of a name is parsed.
     #[test]
-    fn no_combination_is_too_strange(
+    fn any_combination_of_elements_is_accepted(
         parts in vec("Nv|NC|C1a|s_|M|X|Y|I|E|B_|B3_|1a|0|R|Q|S|T|F|Dp|L_|K|j1_|h|u|A", 0..40)
     ) {
         let text = shown(&format!("_R{}", parts.concat()));

@@ -1,16 +1,16 @@
-//! The names of RFC 2603, "v0": prefix notation, in which anything may refer back to what was there before.
+//! The v0 mangling (RFC 2603): prefix notation with back references.
 
 use core::fmt::Write;
 
 use super::number;
 
-/// How deep paths and types may lie in each other: the stack on which faults are reported is small.
+/// Maximum nesting depth of paths and types: faults are reported on a small stack.
 const MAX_DEPTH: usize = 32;
 
-/// How many paths and types a name may have in all. References back could make it endless.
+/// Maximum number of paths and types that are parsed: back references can make a name exponentially long.
 const MAX_STEPS: usize = 500;
 
-/// Writes the path without generic arguments; `None` if `name` is no such name.
+/// Writes the path without generic arguments; `None` if `name` is not mangled in this way.
 pub(super) fn write(name: &str, out: &mut dyn Write) -> Option<()> {
     let text =
         name.strip_prefix("_R").filter(|text| text.starts_with(|first: char| first.is_ascii_uppercase()))?;
@@ -19,11 +19,11 @@ pub(super) fn write(name: &str, out: &mut dyn Write) -> Option<()> {
 
 struct Printer<'a, 'o> {
     text: &'a str,
-    /// Where in the text the next sign is.
+    /// Index of the next byte of the text.
     at: usize,
     depth: usize,
     steps: usize,
-    /// Nothing is written while it is not zero.
+    /// Nesting depth of parts that are parsed without being printed.
     silent: usize,
     out: &'o mut dyn Write,
 }
@@ -34,19 +34,19 @@ impl<'a> Printer<'a, '_> {
     }
 
     fn next(&mut self) -> Option<u8> {
-        let sign = *self.text.as_bytes().get(self.at)?;
+        let byte = *self.text.as_bytes().get(self.at)?;
         self.at += 1;
-        Some(sign)
+        Some(byte)
     }
 
-    /// Takes a sign if it is the next.
-    fn takes(&mut self, sign: u8) -> bool {
-        let is_next = self.text.as_bytes().get(self.at) == Some(&sign);
+    /// Consumes a byte if it is the next; returns whether it is.
+    fn eat(&mut self, byte: u8) -> bool {
+        let is_next = self.text.as_bytes().get(self.at) == Some(&byte);
         self.at += usize::from(is_next);
         is_next
     }
 
-    /// Has `action` take something that may contain others of its kind.
+    /// Parses a path or type, which may be nested, with limits on depth and number.
     fn nested(&mut self, action: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.steps += 1;
         if self.depth == MAX_DEPTH || self.steps > MAX_STEPS {
@@ -65,11 +65,11 @@ impl<'a> Printer<'a, '_> {
         Some(())
     }
 
-    /// Has `action` take what stands where a reference points to, which is before the reference itself.
-    fn referred(&mut self, action: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+    /// Parses the target of a back reference, which must lie before the reference.
+    fn back_reference(&mut self, action: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let reference = self.at - 1;
         let target = usize::try_from(self.base_62()?).ok().filter(|&target| target < reference)?;
-        // Where nothing is written, nothing need be read again.
+        // Without printing, the target need not be parsed again.
         if self.silent > 0 {
             return Some(());
         }
@@ -79,9 +79,9 @@ impl<'a> Printer<'a, '_> {
         Some(())
     }
 
-    /// Takes items up to `E`.
+    /// Parses items up to `E`.
     fn list(&mut self, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
-        while !self.takes(b'E') {
+        while !self.eat(b'E') {
             item(self)?;
         }
         Some(())
@@ -95,13 +95,13 @@ impl<'a> Printer<'a, '_> {
         match self.next()? {
             b'C' => {
                 let (_, name) = self.identifier()?;
-                // No crate is without a name.
+                // A crate has a name.
                 if name.is_empty() { None } else { self.print(name) }
             }
-            b'N' => self.member(),
+            b'N' => self.nested_path(),
             b'M' => {
                 self.silently(Self::impl_path)?;
-                self.between("<", Self::kind, ">")
+                self.between("<", Self::parse_type, ">")
             }
             b'X' => {
                 self.silently(Self::impl_path)?;
@@ -112,7 +112,7 @@ impl<'a> Printer<'a, '_> {
                 self.path()?;
                 self.silently(|printer| printer.list(Self::argument))
             }
-            b'B' => self.referred(Self::path),
+            b'B' => self.back_reference(Self::path),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl<'a> Printer<'a, '_> {
     }
 
     fn as_trait(&mut self) -> Option<()> {
-        self.between("<", Self::kind, " as ")?;
+        self.between("<", Self::parse_type, " as ")?;
         self.between("", Self::path, ">")
     }
 
@@ -133,8 +133,8 @@ impl<'a> Printer<'a, '_> {
         self.path()
     }
 
-    /// A path's last part and what it is in.
-    fn member(&mut self) -> Option<()> {
+    /// A nested path: namespace, parent path, identifier.
+    fn nested_path(&mut self) -> Option<()> {
         let space = self.next()?;
         self.path()?;
         let (number, name) = self.identifier()?;
@@ -151,7 +151,7 @@ impl<'a> Printer<'a, '_> {
         }
     }
 
-    /// Something that the compiler made, with its number.
+    /// A compiler-generated item, such as a closure, with its disambiguator.
     fn numbered(&mut self, what: &str, name: &str, number: u64) -> Option<()> {
         if self.silent > 0 {
             return Some(());
@@ -161,39 +161,39 @@ impl<'a> Printer<'a, '_> {
     }
 
     /// A type.
-    fn kind(&mut self) -> Option<()> {
-        self.nested(Self::kind_inside)
+    fn parse_type(&mut self) -> Option<()> {
+        self.nested(Self::type_inside)
     }
 
-    fn kind_inside(&mut self) -> Option<()> {
-        let sign = self.next()?;
-        if let Some(name) = basic_type(sign) {
+    fn type_inside(&mut self) -> Option<()> {
+        let byte = self.next()?;
+        if let Some(name) = basic_type(byte) {
             return self.print(name);
         }
-        match sign {
+        match byte {
             b'A' => {
-                self.between("[", Self::kind, "; _]")?;
+                self.between("[", Self::parse_type, "; _]")?;
                 self.silently(Self::constant)
             }
-            b'S' => self.between("[", Self::kind, "]"),
+            b'S' => self.between("[", Self::parse_type, "]"),
             b'T' => {
                 self.print("(..)")?;
-                self.silently(|printer| printer.list(Self::kind))
+                self.silently(|printer| printer.list(Self::parse_type))
             }
             b'R' | b'Q' => {
-                if self.takes(b'L') {
+                if self.eat(b'L') {
                     self.base_62()?;
                 }
-                self.between(if sign == b'R' { "&" } else { "&mut " }, Self::kind, "")
+                self.between(if byte == b'R' { "&" } else { "&mut " }, Self::parse_type, "")
             }
-            b'P' => self.between("*const ", Self::kind, ""),
-            b'O' => self.between("*mut ", Self::kind, ""),
+            b'P' => self.between("*const ", Self::parse_type, ""),
+            b'O' => self.between("*mut ", Self::parse_type, ""),
             b'F' => {
                 self.print("fn(..)")?;
                 self.silently(Self::signature)
             }
             b'D' => self.bounds(),
-            b'B' => self.referred(Self::kind),
+            b'B' => self.back_reference(Self::parse_type),
             _ => {
                 self.at -= 1;
                 self.path()
@@ -203,15 +203,15 @@ impl<'a> Printer<'a, '_> {
 
     fn signature(&mut self) -> Option<()> {
         self.binder()?;
-        self.takes(b'U');
-        if self.takes(b'K') && !self.takes(b'C') {
+        self.eat(b'U');
+        if self.eat(b'K') && !self.eat(b'C') {
             self.identifier()?;
         }
-        self.list(Self::kind)?;
-        self.kind()
+        self.list(Self::parse_type)?;
+        self.parse_type()
     }
 
-    /// What a `dyn` type implements, with its associated types, and how long it lives.
+    /// The bounds of a `dyn` type: traits with associated types, and a lifetime.
     fn bounds(&mut self) -> Option<()> {
         self.binder()?;
         self.print("dyn ")?;
@@ -220,39 +220,39 @@ impl<'a> Printer<'a, '_> {
             printer.print(if is_first { "" } else { " + " })?;
             is_first = false;
             printer.path()?;
-            while printer.takes(b'p') {
+            while printer.eat(b'p') {
                 printer.identifier()?;
-                printer.silently(Self::kind)?;
+                printer.silently(Self::parse_type)?;
             }
             Some(())
         })?;
-        if !self.takes(b'L') {
+        if !self.eat(b'L') {
             return None;
         }
         self.base_62().map(drop)
     }
 
     fn binder(&mut self) -> Option<()> {
-        if self.takes(b'G') { self.base_62().map(drop) } else { Some(()) }
+        if self.eat(b'G') { self.base_62().map(drop) } else { Some(()) }
     }
 
     /// A generic argument.
     fn argument(&mut self) -> Option<()> {
-        if self.takes(b'L') {
+        if self.eat(b'L') {
             self.base_62().map(drop)
-        } else if self.takes(b'K') {
+        } else if self.eat(b'K') {
             self.constant()
         } else {
-            self.kind()
+            self.parse_type()
         }
     }
 
-    /// A number, a character or a truth value; constants of other types are given up.
+    /// A constant of integer, character or boolean type; other types are not supported.
     fn constant(&mut self) -> Option<()> {
         match self.next()? {
             b'p' => Some(()),
             b'B' => self.base_62().map(drop),
-            sign if basic_type(sign).is_some() => {
+            byte if basic_type(byte).is_some() => {
                 while self.next()? != b'_' {}
                 Some(())
             }
@@ -261,22 +261,22 @@ impl<'a> Printer<'a, '_> {
     }
 
     fn disambiguator(&mut self) -> Option<u64> {
-        if self.takes(b's') { self.base_62()?.checked_add(1) } else { Some(0) }
+        if self.eat(b's') { self.base_62()?.checked_add(1) } else { Some(0) }
     }
 
-    /// A number that tells equal names apart, and the name.
+    /// An identifier: its disambiguator and its name.
     fn identifier(&mut self) -> Option<(u64, &'a str)> {
         let disambiguator = self.disambiguator()?;
-        // Letters beyond ASCII are in Punycode and stay so.
-        self.takes(b'u');
+        // Non-ASCII names are in Punycode, and stay encoded.
+        self.eat(b'u');
         let (length, rest) = number(self.text.get(self.at..)?)?;
-        // An underscore keeps the length and a name that starts with a digit or an underscore apart.
+        // An underscore separates the length from a name that starts with a digit or an underscore.
         let (name, rest) = rest.strip_prefix('_').unwrap_or(rest).split_at_checked(length)?;
         self.at = self.text.len() - rest.len();
         Some((disambiguator, name))
     }
 
-    /// Digits up to an underscore, which alone is zero.
+    /// A base-62 number, terminated by an underscore; an underscore alone is 0.
     fn base_62(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         let mut digits = 0;
@@ -294,9 +294,9 @@ impl<'a> Printer<'a, '_> {
     }
 }
 
-/// The types that are single letters.
-fn basic_type(sign: u8) -> Option<&'static str> {
-    Some(match sign {
+/// Basic types, which are single letters.
+fn basic_type(byte: u8) -> Option<&'static str> {
+    Some(match byte {
         b'a' => "i8",
         b'b' => "bool",
         b'c' => "char",

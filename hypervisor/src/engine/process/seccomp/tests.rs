@@ -1,7 +1,7 @@
 //! Verdicts of the filter, computed by an interpreter for its BPF instructions.
 
 use hermit_interface::machine::LINES;
-use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, kick};
+use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, queue_eventfd};
 use libc::{c_int, c_long};
 use proptest::prelude::*;
 
@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn write_allows_only_eight_bytes_to_queue_events(descriptor in 0_u64..300, size in 7_u64..10) {
-        let is_kick = (1..u64::from(kick(LINES, 0))).contains(&descriptor);
+        let is_kick = (1..u64::from(queue_eventfd(LINES, 0))).contains(&descriptor);
         check(libc::SYS_write, &[descriptor, 0, size], is_kick && size == 8);
     }
 

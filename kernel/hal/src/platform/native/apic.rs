@@ -3,7 +3,7 @@
 //!
 //! Its registers are MSRs where the processor has x2APIC mode, else a page of memory, the same for all CPUs.
 
-use hermit_clock::{NANOSECONDS, Scale};
+use hermit_clock::{NANOSECONDS, TickScale};
 use hermit_virtio::transport::pci::MsiMessage;
 use spin::Once;
 use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags, Msr};
@@ -90,7 +90,7 @@ enum TimerMode {
     /// TSC-deadline: the timer expires at a value of the time-stamp counter.
     Deadline,
     /// One-shot: the timer counts down at a rate of its own.
-    OneShot(Scale),
+    OneShot(TickScale),
 }
 
 /// Whether the registers are MSRs. Only called once [`find`] has found a local APIC.
@@ -230,7 +230,7 @@ fn timer_mode() -> TimerMode {
         return TimerMode::Deadline;
     }
     let known = hypervisor_frequency();
-    TimerMode::OneShot(Scale::new(known.unwrap_or_else(measure)))
+    TimerMode::OneShot(TickScale::new(known.unwrap_or_else(measure)))
 }
 
 /// Ticks of the timer per second as a hypervisor states them: CPUID leaf 4000_0010h, ebx in kHz (VMware, KVM).

@@ -1,7 +1,7 @@
 //! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`), read once: it has the frequency of the time-stamp
 //! counter and the time of day.
 
-use hermit_clock::paravirtual::{PvClock, WallClock, stable};
+use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
 use spin::Once;
 use x86_64::registers::model_specific::Msr;
 
@@ -68,7 +68,8 @@ fn read() -> Option<HostClock> {
 fn repeat<T>(read: impl Fn() -> T, version: impl Fn(&T) -> u32) -> Option<T> {
     (0..MAX_ATTEMPTS).find_map(|_| {
         let (before, value, after) = (read(), read(), read());
-        let is_consistent = version(&before) == version(&value) && stable(version(&before), version(&after));
+        let is_consistent =
+            version(&before) == version(&value) && is_consistent(version(&before), version(&after));
         (is_consistent && version(&value) != 0).then_some(value)
     })
 }

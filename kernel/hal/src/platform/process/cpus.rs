@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use hermit_interface::MAX_CPUS;
-use hermit_interface::process::{BUSY, Cpu, Cpus, LOOKING, WAITING};
+use hermit_interface::process::{BUSY, Cpu, Cpus, POLLING, WAITING};
 use spin::Once;
 
 use super::linux::{self, Wait};
@@ -67,7 +67,7 @@ pub(super) fn raise(number: u32, line: u8) {
     }
     match cpu.idle.swap(BUSY, SeqCst) {
         BUSY => interrupt(cpu),
-        LOOKING => {}
+        POLLING => {}
         _ => linux::wake(&cpu.idle),
     }
 }
@@ -132,13 +132,13 @@ pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     let is_woken = || woken() || cpu.raised.load(SeqCst) != 0;
     let start = clock::monotonic();
     let end = deadline().load(Relaxed);
-    cpu.idle.store(LOOKING, SeqCst);
+    cpu.idle.store(POLLING, SeqCst);
     let interval = poll_interval();
     let poll_end = end.min(start.saturating_add(interval.load(Relaxed)));
     while !is_woken() && clock::monotonic() < poll_end {
         core::hint::spin_loop();
     }
-    let sleeps = cpu.idle.compare_exchange(LOOKING, WAITING, SeqCst, SeqCst).is_ok();
+    let sleeps = cpu.idle.compare_exchange(POLLING, WAITING, SeqCst, SeqCst).is_ok();
     let mut has_expired = false;
     if sleeps && !is_woken() {
         let timeout_ns = (end != NEVER).then(|| end.saturating_sub(clock::monotonic()));

@@ -20,7 +20,7 @@ use core::ptr::with_exposed_provenance;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::machine::{HOLE, TEXT_PORT};
-use hermit_interface::process::{Cpus, KICKED_QUEUES, OUT, OUT_SIZE, READ, WRITE, kick};
+use hermit_interface::process::{Cpus, MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, WRITE, queue_eventfd};
 use hermit_interface::to_usize;
 use hermit_paging::Access;
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
@@ -68,11 +68,11 @@ fn out(port: u16, bytes: &[u8]) {
 /// Notifies a device's queue by its eventfd; `false` if the register is another one or the queue has no eventfd.
 fn try_notify(address: u64, queue: u64) -> bool {
     let offset = address.wrapping_sub(HOLE.start);
-    let queue = u32::try_from(queue).unwrap_or(KICKED_QUEUES);
+    let queue = u32::try_from(queue).unwrap_or(MAX_EVENTFD_QUEUES);
     offset % REGISTERS_SIZE == QUEUE_NOTIFY
-        && queue < KICKED_QUEUES
+        && queue < MAX_EVENTFD_QUEUES
         && u32::try_from(offset / REGISTERS_SIZE)
-            .is_ok_and(|line| linux::signal_eventfd(kick(line, queue)).is_ok())
+            .is_ok_and(|line| linux::signal_eventfd(queue_eventfd(line, queue)).is_ok())
 }
 
 impl Platform for Process {}

@@ -1,4 +1,4 @@
-//! Nothing that memory can hold makes reading it panic or take long.
+//! Reading terminates and does not panic for any contents of memory.
 
 use std::vec::Vec;
 
@@ -9,38 +9,38 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 use super::sample::{self, HIGH, Memory, POINTER};
 use crate::platform_info;
 
-/// More than the worst tables can make anybody read, in bytes.
+/// Upper bound of the bytes that are read.
 const LIMIT: u64 = 16 << 20;
 
-/// Puts bytes at random places of both pieces.
+/// Overwrites bytes at random offsets of both parts of the memory.
 fn scatter(memory: &mut Memory, changes: &[(usize, u8)]) {
     let size = memory.high.len();
-    for &(place, byte) in changes {
+    for &(offset, byte) in changes {
         if size > 0 {
-            memory.high[place % size] = byte;
+            memory.high[offset % size] = byte;
         }
         // The 4 KiB around the pointers.
-        memory.low[0xf_5000 + place % 4096] = byte;
+        memory.low[0xf_5000 + offset % 4096] = byte;
     }
 }
 
-/// Gives everything that begins like a table the right checksum again, so that changes get past it.
-fn mend(memory: &mut Memory) {
+/// Fixes the checksums of everything with a table's signature, so that changes pass the check.
+fn fix_checksums(memory: &mut Memory) {
     let tables = [(&b"APIC"[..], 9), (b"XSDT", 9), (b"RSDT", 9), (b"FACP", 9), (b"HPET", 9)];
     for (signature, checksum) in tables {
-        mend_all(&mut memory.high, signature, checksum, |table| {
+        fix_checksum(&mut memory.high, signature, checksum, |table| {
             u32::from_le_bytes([table[4], table[5], table[6], table[7]]) as usize
         });
     }
-    mend_all(&mut memory.high, b"RSD PTR ", 8, |_| 20);
-    mend_all(&mut memory.high, b"RSD PTR ", 32, |_| 36);
+    fix_checksum(&mut memory.high, b"RSD PTR ", 8, |_| 20);
+    fix_checksum(&mut memory.high, b"RSD PTR ", 32, |_| 36);
     let low = &mut memory.low[0xf_5000..];
-    mend_all(low, b"RSD PTR ", 8, |_| 20);
-    mend_all(low, b"PCMP", 7, |table| usize::from(u16::from_le_bytes([table[4], table[5]])));
-    mend_all(low, b"_MP_", 10, |table| usize::from(table[8]) * 16);
+    fix_checksum(low, b"RSD PTR ", 8, |_| 20);
+    fix_checksum(low, b"PCMP", 7, |table| usize::from(u16::from_le_bytes([table[4], table[5]])));
+    fix_checksum(low, b"_MP_", 10, |table| usize::from(table[8]) * 16);
 }
 
-fn mend_all(piece: &mut [u8], signature: &[u8], checksum: usize, length: impl Fn(&[u8]) -> usize) {
+fn fix_checksum(piece: &mut [u8], signature: &[u8], checksum: usize, length: impl Fn(&[u8]) -> usize) {
     let starts: Vec<_> = (0..piece.len()).filter(|&start| piece[start..].starts_with(signature)).collect();
     for start in starts {
         let Some(header) = piece.get(start..start + 16) else { continue };
@@ -53,7 +53,7 @@ fn mend_all(piece: &mut [u8], signature: &[u8], checksum: usize, length: impl Fn
     }
 }
 
-/// A signature of some table, or rubbish.
+/// The signature of a table, or random bytes.
 fn word() -> impl Strategy<Value = [u8; 8]> {
     prop_oneof![
         Just(*b"RSD PTR "),
@@ -68,9 +68,9 @@ fn word() -> impl Strategy<Value = [u8; 8]> {
 }
 
 proptest! {
-    /// Rubbish with signatures and addresses in it.
+    /// Random bytes with signatures and addresses.
     #[test]
-    fn random_bytes(
+    fn random_memory_is_read_in_bounded_time(
         filler in any::<[u8; 16]>(),
         low in vec((0..512_usize, word()), 0..40),
         high in vec((0..512_usize, word()), 0..60),
@@ -86,34 +86,34 @@ proptest! {
         memory.high = page(&high);
         memory.write(0xf_5000, &page(&low));
         memory.write(0x40e, &segment.to_le_bytes());
-        mend(&mut memory);
+        fix_checksums(&mut memory);
         let _found = platform_info(&memory, rsdp);
         prop_assert!(memory.read.get() < LIMIT);
     }
 
-    /// Changes of valid tables, with the checksums mended or not.
+    /// Changes of valid tables, with and without valid checksums.
     #[test]
-    fn changed_tables(
+    fn corrupted_tables_are_read_in_bounded_time(
         changes in vec((any::<usize>(), any::<u8>()), 1..20),
         is_wide in any::<bool>(),
-        is_mended in any::<bool>(),
+        with_checksums in any::<bool>(),
         cut in 0..2000_usize,
     ) {
         let (mut memory, rsdp) = if is_wide { sample::acpi_2(8) } else { (sample::acpi(8), 0) };
         memory.write(0xf_5300, &sample::multiprocessor(4, 0xf_5300).low[0xf_5300..0xf_5800]);
         scatter(&mut memory, &changes);
         memory.high.truncate(cut.max(100));
-        if is_mended {
-            mend(&mut memory);
+        if with_checksums {
+            fix_checksums(&mut memory);
         }
         let found = platform_info(&memory, Some(rsdp));
         prop_assert!(found.is_none_or(|found| !found.cpus.is_empty()));
         prop_assert!(memory.read.get() < LIMIT);
     }
 
-    /// Every record of a MADT is read, however its length lies.
+    /// Random MADT structures agree with a model.
     #[test]
-    fn random_records(records in vec((0..12_u8, 0..20_u8, vec(any::<u8>(), 18)), 0..60)) {
+    fn random_madt_structures_agree_with_a_model(records in vec((0..12_u8, 0..20_u8, vec(any::<u8>(), 18)), 0..60)) {
         let encode = |(kind, length, body): &(u8, u8, Vec<u8>)| {
             let body = &body[..usize::from(*length).saturating_sub(2)];
             [&[*kind, *length][..], body].concat()
@@ -139,9 +139,9 @@ proptest! {
     }
 }
 
-/// The longest tables, as many as are looked at, all with right checksums and nothing in them.
+/// Tables of maximum size and number with valid checksums but no entries.
 #[test]
-fn the_worst_tables_are_read_once() {
+fn largest_tables_are_read_in_bounded_time() {
     let mut memory = Memory::new();
     let empty = memory.add(&sample::table(b"APIC", &std::vec![0; 65_500]));
     let xsdt = memory.add(&sample::table(b"XSDT", &empty.to_le_bytes().repeat(8000)));
