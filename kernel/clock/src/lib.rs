@@ -3,9 +3,9 @@
 //! ```
 //! use hermit_clock::{NANOSECONDS, TickScale};
 //!
-//! let scale = TickScale::new(2_500_000_000);
-//! assert_eq!(scale.nanoseconds(5_000_000_000), 2 * NANOSECONDS);
-//! assert_eq!(scale.ticks(1_000), 2_500);
+//! let scale = TickScale::new(2_000_000_000);
+//! assert_eq!(scale.nanoseconds(4_000_000_000), 2 * NANOSECONDS);
+//! assert_eq!(scale.ticks(1_000), 2_000);
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

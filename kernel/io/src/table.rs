@@ -132,7 +132,7 @@ impl Bitmap {
         let (first, below) = (min / WORD, (1 << (min % WORD)) - 1);
         let words = self.0.iter().enumerate().skip(first);
         let mut words = words.map(|(index, word)| (index, if index == first { word | below } else { *word }));
-        let (index, word) = words.find(|(_, word)| *word != u64::MAX_DESCRIPTORS)?;
+        let (index, word) = words.find(|(_, word)| *word != u64::MAX)?;
         Some(index * WORD + word.trailing_ones() as usize)
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     fn closed_descriptor_is_ebadf() {
         let mut table = DescriptorTable::new();
         assert_eq!(table.get(0).unwrap_err(), Errno::EBADF);
-        assert_eq!(table.remove(usize::MAX_DESCRIPTORS).unwrap_err(), Errno::EBADF);
+        assert_eq!(table.remove(usize::MAX).unwrap_err(), Errno::EBADF);
         table.insert(Arc::new(Nothing)).unwrap();
         table.remove(0).unwrap();
         assert_eq!(table.remove(0).unwrap_err(), Errno::EBADF);

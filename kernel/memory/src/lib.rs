@@ -1,11 +1,27 @@
 //! Arithmetic of memory allocation: which memory and which addresses are free, and how large a block is.
 //!
-//! | module | |
+//! | module | contents |
 //! | --- | --- |
 //! | [`ranges`] | a table of free ranges with a fixed capacity, for loader, hypervisor and kernel |
 //! | [`frames`] | the frame allocator: free physical memory as a tree that lies in the free memory itself |
 //! | [`size_classes`] | the block sizes of which the heap keeps free lists |
 //! | [`stack_slots`] | the addresses of thread stacks and of their guard pages |
+//!
+//! ```
+//! use hermit_interface::address::{AddressRange, PAGE_SIZE};
+//! use hermit_memory::ranges::FreeRanges;
+//! use hermit_memory::stack_slots::{StackSlot, size_for, stack_size};
+//!
+//! let mut free = FreeRanges::<16>::new();
+//! free.free(AddressRange { start: 0x1000, end: 0x9000 })?;
+//! assert_eq!(free.allocate(2 * PAGE_SIZE, 4 * PAGE_SIZE), Some(0x4000));
+//! assert_eq!(free.total(), 6 * PAGE_SIZE);
+//!
+//! let size = size_for(100_000).unwrap();
+//! let bounds = StackSlot { size, index: 3 }.bounds(1 << 47);
+//! assert_eq!(bounds.top - bounds.bottom, stack_size(size));
+//! # Ok::<(), hermit_memory::ranges::FreeError>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

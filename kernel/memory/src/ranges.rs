@@ -1,7 +1,7 @@
-//! Which ranges of physical memory, or of addresses, are free.
+//! A table of free ranges, of physical memory or of virtual addresses.
 //!
-//! A sorted table of disjoint, never adjacent ranges with room for `N`. Its cost depends on how many pieces the
-//! free space is in, not on how large it is, and it needs no heap, so loader, hypervisor and kernel share it.
+//! The table is a sorted array of at most `N` ranges that are disjoint and not adjacent. Its cost depends on the number of ranges, not on
+//! their size, and it needs no heap, so that loader, hypervisor and kernel can use it.
 
 use heapless::Vec;
 use hermit_interface::address::AddressRange;
@@ -9,22 +9,22 @@ use hermit_interface::address::AddressRange;
 /// Why a range cannot be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FreeError {
-    /// A part of it is free already.
+    /// A part of the range is free already.
     #[error("freed twice")]
     NotAllocated,
-    /// The free space is in too many pieces to be recorded; the range is lost.
+    /// The table is full: there are too many free ranges.
     #[error("too many free ranges")]
     TableFull,
 }
 
-/// The free ranges, at most `N` of them.
+/// A table of at most `N` free ranges.
 #[derive(Debug, Clone, Default)]
 pub struct FreeRanges<const N: usize> {
     free: Vec<AddressRange, N>,
 }
 
 impl<const N: usize> FreeRanges<N> {
-    /// Nothing is free.
+    /// Creates an empty table: nothing is free.
     #[must_use]
     pub const fn new() -> Self {
         Self { free: Vec::new() }
@@ -36,15 +36,15 @@ impl<const N: usize> FreeRanges<N> {
         &self.free
     }
 
-    /// How much is free in all.
+    /// Total size of the free ranges.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.free.iter().map(|range| range.size()).sum()
     }
 
-    /// Takes the lowest `size` numbers that are free in one piece and whose first is a multiple of `align`.
+    /// Allocates `size` contiguous addresses, aligned to `align`, at the lowest possible start (first fit).
     ///
-    /// Returns the first, or `None` if there are none or `size` is zero.
+    /// Returns the start; `None` if no free range fits or `size` is 0.
     ///
     /// # Panics
     ///
@@ -62,11 +62,11 @@ impl<const N: usize> FreeRanges<N> {
         Some(start)
     }
 
-    /// Makes sure that nothing of `taken` is free.
+    /// Removes `taken` from the free ranges, whether or not all of it is free.
     ///
     /// # Errors
     ///
-    /// [`FreeError::TableFull`] if the table is full; then nothing has changed.
+    /// [`FreeError::TableFull`] if the removal splits a range and the table is full; then nothing has changed.
     pub fn remove(&mut self, taken: AddressRange) -> Result<(), FreeError> {
         let mut index = 0;
         while let Some(&range) = self.free.get(index) {
@@ -89,7 +89,7 @@ impl<const N: usize> FreeRanges<N> {
         Ok(())
     }
 
-    /// Frees a range, joining it with its neighbours.
+    /// Frees a range, and merges it with adjacent free ranges.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_joined() {
+    fn free_merges_adjacent_ranges() {
         let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(0, 10)).unwrap();
         ranges.free(range(20, 30)).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn alignment_leaves_a_piece_in_front() {
+    fn aligned_allocation_splits_a_range() {
         let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(3, 30)).unwrap();
         assert_eq!(ranges.allocate(8, 8), Some(8));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_double_free_is_refused() {
+    fn double_free_is_rejected() {
         let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(0, 10)).unwrap();
         assert_eq!(ranges.free(range(5, 6)), Err(FreeError::NotAllocated));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_is_an_error_and_changes_nothing() {
+    fn full_table_is_an_error_and_changes_nothing() {
         let mut ranges = FreeRanges::<1>::new();
         ranges.free(range(0, 10)).unwrap();
         assert_eq!(ranges.free(range(20, 30)), Err(FreeError::TableFull));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_number_range_is_no_trap() {
+    fn allocation_near_u64_max_does_not_overflow() {
         let mut ranges = FreeRanges::<4>::new();
         ranges.free(range(u64::MAX - 10, u64::MAX)).unwrap();
         assert_eq!(ranges.allocate(8, 1 << 40), None);
@@ -173,9 +173,8 @@ mod tests {
     }
 
     proptest! {
-        /// A bitmap of 256 numbers says the same after any sequence of operations.
         #[test]
-        fn it_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_u64, 0..3_u8, 0..4_u32), 0..60)) {
+        fn free_ranges_agree_with_a_bitmap(steps in vec((any::<u8>(), 1..40_u64, 0..3_u8, 0..4_u32), 0..60)) {
             let mut ranges = FreeRanges::<200>::new();
             let mut bitmap = [false; 256];
             for (start, size, step, align) in steps {

@@ -1,32 +1,34 @@
-//! Size classes: a block of the heap is as large as the next class, so that a free one suits whoever asks for that class.
+//! Size classes of the heap: a request is rounded up to a class, and a free block satisfies any request of its class.
 //!
-//! Up to 1 KiB the classes are 16 bytes apart, above that there are four to each doubling: no more than a fifth of a
-//! large block is wasted.
+//! Up to 1 KiB the classes are 16 bytes apart; above that there are four per power of two, so that at most a fifth of a large block is
+//! internal fragmentation.
 
-/// Alignment of every class.
+/// Alignment of the blocks of every class in bytes.
 pub const ALIGN: usize = 16;
 
-/// How many classes [`small_class`] knows.
+/// Number of classes of [`small_class`].
 pub const SMALL: usize = LINEAR;
 
-/// The largest size that has a class.
+/// Maximum size of a class in bytes.
 pub const MAX_SIZE: usize = 32 << 10;
 
-/// Up to here the classes are [`ALIGN`] apart.
+/// Largest class of the linear part, whose classes are [`ALIGN`] apart.
 const LINEAR_END: usize = 1024;
+/// Number of classes of the linear part.
 const LINEAR: usize = LINEAR_END / ALIGN;
+/// Number of classes per power of two above the linear part.
 const PER_DOUBLING: usize = 4;
 
-/// How many classes there are.
+/// Number of classes.
 pub const COUNT: usize =
     LINEAR + PER_DOUBLING * (MAX_SIZE.trailing_zeros() - LINEAR_END.trailing_zeros()) as usize;
 
-/// The most bytes that a CPU takes from the heap, or gives back, at a time, in one class.
+/// Maximum number of bytes that a CPU's free list exchanges with the shared heap at a time.
 const BATCH_BYTES: usize = 16 << 10;
 const MAX_BATCH: usize = 128;
 const MIN_BATCH: usize = 2;
 
-/// The class for `size` bytes if that is little, from 1 to 1,024 bytes: for those in a hurry.
+/// The class of a size from 1 to 1,024 bytes, for the fast path; `None` for other sizes.
 #[inline]
 #[must_use]
 pub const fn small_class(size: usize) -> Option<usize> {
@@ -34,7 +36,7 @@ pub const fn small_class(size: usize) -> Option<usize> {
     if last < LINEAR_END { Some(last / ALIGN) } else { None }
 }
 
-/// The class for `size` bytes, from 1 to [`MAX_SIZE`]. Other sizes get a class that does not exist, or the first.
+/// The class of a size from 1 to [`MAX_SIZE`] bytes. For other sizes the result is not below [`COUNT`].
 #[inline]
 #[must_use]
 pub const fn class(size: usize) -> usize {
@@ -47,7 +49,7 @@ pub const fn class(size: usize) -> usize {
     LINEAR + (doubling - LINEAR_END.ilog2()) as usize * PER_DOUBLING + part
 }
 
-/// The size of a class's blocks in bytes.
+/// Size of the blocks of a class in bytes.
 #[must_use]
 pub const fn size(class: usize) -> usize {
     if class < LINEAR {
@@ -58,7 +60,7 @@ pub const fn size(class: usize) -> usize {
     base + base / PER_DOUBLING * (step % PER_DOUBLING + 1)
 }
 
-/// How many blocks of a class are at most taken from the heap, or given back, at a time.
+/// Maximum number of blocks of a class that a CPU's free list exchanges with the shared heap at a time.
 #[must_use]
 pub const fn batch(class: usize) -> usize {
     let fitting = BATCH_BYTES / size(class);
@@ -77,14 +79,14 @@ mod tests {
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
-    fn the_ends_fit() {
+    fn smallest_and_largest_size_have_a_class() {
         assert_eq!((class(1), size(0)), (0, 16));
         assert_eq!((class(MAX_SIZE), size(COUNT - 1)), (COUNT - 1, MAX_SIZE));
         assert!(class(0) >= COUNT && class(MAX_SIZE + 1) >= COUNT);
     }
 
     #[test]
-    fn classes_grow() {
+    fn sizes_increase_with_the_class() {
         for number in 1..COUNT {
             assert!(size(number) > size(number - 1));
             assert_eq!(class(size(number)), number);
@@ -95,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_block_is_large_enough_and_little_is_wasted(wanted in 1..=MAX_SIZE) {
+        fn block_is_large_enough_with_bounded_waste(wanted in 1..=MAX_SIZE) {
             let block = size(class(wanted));
             prop_assert!(block >= wanted && block.is_multiple_of(ALIGN));
             prop_assert!(block - wanted < ALIGN.max(wanted / 4 + 1));

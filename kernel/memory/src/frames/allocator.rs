@@ -1,89 +1,88 @@
-//! Single pages in front of the ranges.
+//! The frame allocator: a cache of single pages in front of the tree of extents.
 
 use heapless::Vec;
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
-use super::{ExtentAllocator, NotAllocated, Words, is_whole_pages};
+use super::{ExtentAllocator, NotAllocated, Words, is_page_aligned};
 
-/// How many pages are kept at hand.
-const KEPT: usize = 64;
+/// Capacity of the cache in pages.
+const CACHE_PAGES: usize = 64;
 
-/// How many pages go from or to the tree at once.
-const BATCH: usize = KEPT / 2;
+/// Number of pages that move between cache and tree at a time.
+const BATCH: usize = CACHE_PAGES / 2;
 
-/// All free memory, some single pages of it at hand.
+/// All free memory: the tree of extents, and a cache of single pages.
 ///
-/// The page that was freed last is given out first: it may still be in the processor's cache.
+/// The cache is a stack: the page that was freed last is allocated first, as it may still be in the processor's cache.
 #[derive(Debug, Default)]
 pub struct FrameAllocator {
     extents: ExtentAllocator,
-    kept: Vec<u64, KEPT>,
+    cache: Vec<u64, CACHE_PAGES>,
 }
 
 impl FrameAllocator {
-    /// Nothing is free.
+    /// Creates an allocator without free memory.
     #[must_use]
     pub const fn new() -> Self {
-        Self { extents: ExtentAllocator::new(), kept: Vec::new() }
+        Self { extents: ExtentAllocator::new(), cache: Vec::new() }
     }
 
-    /// How many bytes are free in all.
+    /// Total free memory in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.extents.total() + self.kept.len() as u64 * PAGE_SIZE
+        self.extents.total() + self.cache.len() as u64 * PAGE_SIZE
     }
 
-    /// How many bytes are free in one piece, apart from the pages at hand.
+    /// Size of the largest free extent in bytes, without cached pages.
     #[must_use]
     pub fn largest(&self, words: &impl Words) -> u64 {
         self.extents.largest(words)
     }
 
-    /// Takes a page; returns its address, or `None` if no memory is free.
+    /// Allocates a page; returns its address, or `None` if no memory is free.
     #[inline]
     pub fn allocate_frame(&mut self, words: &mut impl Words) -> Option<u64> {
-        self.kept.pop().or_else(|| self.refill(words))
+        self.cache.pop().or_else(|| self.refill(words))
     }
 
     /// Frees a page.
     ///
-    /// The caller makes sure that it is not free: a page that is freed twice is found out only when it reaches the tree.
+    /// The page must be allocated: a double free is detected only when the page moves from the cache to the tree.
     ///
     /// # Errors
     ///
-    /// [`NotAllocated`] if the address is not that of a page, or if a page turns out to have been freed twice before;
-    /// that one is forgotten.
+    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected; that page is dropped.
     #[inline]
     pub fn free_frame(&mut self, words: &mut impl Words, frame: u64) -> Result<(), NotAllocated> {
-        if !is_whole_pages(frame) {
+        if !is_page_aligned(frame) {
             return Err(NotAllocated);
         }
-        match self.kept.push(frame) {
+        match self.cache.push(frame) {
             Ok(()) => Ok(()),
-            Err(frame) => self.make_room_for(words, frame),
+            Err(frame) => self.evict_and_cache(words, frame),
         }
     }
 
-    /// As [`ExtentAllocator::allocate`]. If nothing fits, the pages at hand go into the tree first.
+    /// As [`ExtentAllocator::allocate`]. If nothing fits, the cached pages are moved to the tree first.
     pub fn allocate(&mut self, words: &mut impl Words, size: u64, align: u64) -> Option<u64> {
         let found = self.extents.allocate(words, size, align);
-        if found.is_some() || self.kept.is_empty() {
+        if found.is_some() || self.cache.is_empty() {
             return found;
         }
-        self.give_back_all(words);
+        self.flush_cache(words);
         self.extents.allocate(words, size, align)
     }
 
-    /// As [`ExtentAllocator::allocate_at`]. If not all of it is free, the pages at hand go into the tree first.
+    /// As [`ExtentAllocator::allocate_at`]. If not all of the range is free, the cached pages are moved to the tree first.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         if self.extents.allocate_at(words, start, size) {
             return true;
         }
         let wanted = AddressRange { start, end: start.saturating_add(size) };
-        if !self.keeps_any_of(wanted) {
+        if !self.caches_any_of(wanted) {
             return false;
         }
-        self.give_back_all(words);
+        self.flush_cache(words);
         self.extents.allocate_at(words, start, size)
     }
 
@@ -93,49 +92,49 @@ impl FrameAllocator {
     ///
     /// [`NotAllocated`]; then nothing has changed.
     pub fn free(&mut self, words: &mut impl Words, range: AddressRange) -> Result<(), NotAllocated> {
-        if self.keeps_any_of(range) {
+        if self.caches_any_of(range) {
             return Err(NotAllocated);
         }
         self.extents.free(words, range)
     }
 
-    fn keeps_any_of(&self, range: AddressRange) -> bool {
-        self.kept.iter().any(|&frame| range.start <= frame && frame < range.end)
+    fn caches_any_of(&self, range: AddressRange) -> bool {
+        self.cache.iter().any(|&frame| range.start <= frame && frame < range.end)
     }
 
-    /// Takes pages from the tree; all but the first, which it returns, are then at hand.
+    /// Moves a batch of pages from the tree to the cache; returns one of them.
     #[cold]
     fn refill(&mut self, words: &mut impl Words) -> Option<u64> {
         let range = self.extents.allocate_up_to(words, BATCH as u64 * PAGE_SIZE)?;
         let mut frame = range.end;
         loop {
             frame -= PAGE_SIZE;
-            // There is room: nothing was at hand, and a batch is smaller than that.
-            if frame == range.start || self.kept.push(frame).is_err() {
+            // The push succeeds: the cache was empty, and a batch is smaller than its capacity.
+            if frame == range.start || self.cache.push(frame).is_err() {
                 return Some(frame);
             }
         }
     }
 
-    /// Gives the pages that were freed longest ago back to the tree and keeps another one.
+    /// Moves the least recently freed pages from the cache to the tree, and caches another page.
     #[cold]
-    fn make_room_for(&mut self, words: &mut impl Words, frame: u64) -> Result<(), NotAllocated> {
+    fn evict_and_cache(&mut self, words: &mut impl Words, frame: u64) -> Result<(), NotAllocated> {
         let mut result = Ok(());
-        for &old in self.kept.iter().take(BATCH) {
+        for &old in self.cache.iter().take(BATCH) {
             result = result.and(self.extents.free(words, page(old)));
         }
-        self.kept.rotate_left(BATCH);
-        self.kept.truncate(KEPT - BATCH);
-        // There is room now; if there were none, the tree would have it.
-        match self.kept.push(frame) {
+        self.cache.rotate_left(BATCH);
+        self.cache.truncate(CACHE_PAGES - BATCH);
+        // The push succeeds after the truncation; without room the page would go to the tree.
+        match self.cache.push(frame) {
             Ok(()) => result,
             Err(frame) => self.extents.free(words, page(frame)),
         }
     }
 
-    fn give_back_all(&mut self, words: &mut impl Words) {
-        while let Some(frame) = self.kept.pop() {
-            // One that was freed twice is in the tree already and must not be given out twice.
+    fn flush_cache(&mut self, words: &mut impl Words) {
+        while let Some(frame) = self.cache.pop() {
+            // A page that was freed twice is in the tree already, and is dropped.
             let _: Result<(), NotAllocated> = self.extents.free(words, page(frame));
         }
     }

@@ -1,19 +1,18 @@
-//! Ranges of free memory of any size.
+//! The tree of free extents.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
 use super::node::{Node, Side};
 use super::tree::{Neighbours, Tree, first, next};
-use super::{NotAllocated, Words, is_whole_pages};
+use super::{NotAllocated, Words, is_page_aligned};
 
-/// How many ranges are tried in the order of their addresses before an aligned request takes one that fits wherever it
-/// starts.
-const TRIES: u32 = 64;
+/// Maximum number of extents that an aligned allocation tries, in the order of addresses, before it takes one that fits with any
+/// alignment.
+const MAX_TRIES: u32 = 64;
 
-/// All free memory, as a tree of ranges that never touch each other.
+/// All free memory, as a tree of extents that are not adjacent.
 ///
-/// Each call takes a time that grows with the logarithm of the number of ranges. Sizes and addresses are in bytes and
-/// multiples of [`PAGE_SIZE`].
+/// Operations take logarithmic time in the number of extents. Sizes and addresses are in bytes, multiples of [`PAGE_SIZE`].
 #[derive(Debug, Default)]
 pub struct ExtentAllocator {
     tree: Tree,
@@ -21,50 +20,48 @@ pub struct ExtentAllocator {
 }
 
 impl ExtentAllocator {
-    /// Nothing is free.
+    /// Creates an allocator without free memory.
     #[must_use]
     pub const fn new() -> Self {
         Self { tree: Tree::new(), total: 0 }
     }
 
-    /// How many bytes are free in all.
+    /// Total free memory in bytes.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many bytes are free in one piece.
+    /// Size of the largest free extent in bytes.
     #[must_use]
     pub fn largest(&self, words: &impl Words) -> u64 {
         self.tree.largest(words)
     }
 
-    /// Takes the lowest `size` bytes that are free in one piece and start at a multiple of `align`, a power of two.
+    /// Allocates `size` contiguous bytes, aligned to `align`, a power of two, at the lowest possible address (first fit).
     ///
-    /// With an alignment of more than a page, memory that is free but not aligned may stand in the way. After 64 such
-    /// ranges the lowest one that is large enough for any start is taken; only if there is none, all are tried.
+    /// With an alignment of more than a page, extents that are large enough may not fit. After 64 of them the lowest extent that fits with
+    /// any alignment is taken; only if there is none, all extents are tried.
     ///
-    /// Returns the start; `None` if nothing fits, `size` is zero or not whole pages, or `align` is no power of two.
+    /// Returns the start; `None` if no extent fits, `size` is 0 or not page-aligned, or `align` is not a power of two.
     pub fn allocate(&mut self, words: &mut impl Words, size: u64, align: u64) -> Option<u64> {
-        if size == 0 || !is_whole_pages(size) || !align.is_power_of_two() {
+        if size == 0 || !is_page_aligned(size) || !align.is_power_of_two() {
             return None;
         }
         let align = align.max(PAGE_SIZE);
         let certain = size.saturating_add(align - PAGE_SIZE);
         let (node, start) = self
-            .search(words, size, align, TRIES)
+            .search(words, size, align, MAX_TRIES)
             .or_else(|| fit(self.tree.first(words, certain)?, words, size, align))
             .or_else(|| self.search(words, size, align, u32::MAX))?;
         self.take(words, node, AddressRange { start, end: start + size });
         Some(start)
     }
 
-    /// Takes the `size` bytes at `start` if all of them are free; returns whether it did.
-    ///
-    /// Nothing is taken if `size` is zero, or one of the two is not whole pages.
+    /// Allocates the `size` bytes at `start`; `false` if not all of them are free, `size` is 0, or either is not page-aligned.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         let Some(end) = start.checked_add(size) else { return false };
-        if size == 0 || !is_whole_pages(start) || !is_whole_pages(size) {
+        if size == 0 || !is_page_aligned(start) || !is_page_aligned(size) {
             return false;
         }
         let found = self.tree.containing(words, start).filter(|node| end <= node.end(words));
@@ -74,7 +71,7 @@ impl ExtentAllocator {
         found.is_some()
     }
 
-    /// Takes the beginning of the lowest free range, at most `size` bytes of it.
+    /// Allocates the start of the lowest extent, at most `size` bytes.
     pub(crate) fn allocate_up_to(&mut self, words: &mut impl Words, size: u64) -> Option<AddressRange> {
         let node = self.tree.first(words, PAGE_SIZE)?;
         let range = AddressRange { start: node.0, end: node.0 + node.size(words).min(size) };
@@ -82,13 +79,13 @@ impl ExtentAllocator {
         Some(range)
     }
 
-    /// Frees a range, joining it with its neighbours. Its first words are overwritten.
+    /// Frees a range, and merges it with adjacent extents. Overwrites the first words of the range.
     ///
     /// # Errors
     ///
     /// [`NotAllocated`]; then nothing has changed.
     pub fn free(&mut self, words: &mut impl Words, range: AddressRange) -> Result<(), NotAllocated> {
-        if !is_whole_pages(range.start) || !is_whole_pages(range.end) {
+        if !is_page_aligned(range.start) || !is_page_aligned(range.end) {
             return Err(NotAllocated);
         }
         if range.size() == 0 {
@@ -114,7 +111,7 @@ impl ExtentAllocator {
         Ok(())
     }
 
-    /// The lowest range in which `size` bytes fit, among the first few that are large enough; and where in it.
+    /// The lowest of the first `tries` large enough extents in which `size` aligned bytes fit, and their start.
     fn search(&self, words: &impl Words, size: u64, align: u64, tries: u32) -> Option<(Node, u64)> {
         let mut node = self.tree.first(words, size)?;
         for _ in 0..tries {
@@ -126,7 +123,7 @@ impl ExtentAllocator {
         None
     }
 
-    /// Takes a part of a free range.
+    /// Removes a part from an extent.
     fn take(&mut self, words: &mut impl Words, node: Node, part: AddressRange) {
         let end = node.end(words);
         let rest = AddressRange { start: part.end, end };
@@ -143,14 +140,14 @@ impl ExtentAllocator {
         self.total -= part.size();
     }
 
-    /// How many nodes are on the longest way from the root of the tree.
+    /// Depth of the tree in nodes.
     #[cfg(test)]
     pub(crate) fn depth(&self, words: &impl Words) -> usize {
         self.tree.depth(words)
     }
 }
 
-/// Where in a free range `size` aligned bytes fit.
+/// The start of `size` aligned bytes in an extent, if they fit.
 fn fit(node: Node, words: &impl Words, size: u64, align: u64) -> Option<(Node, u64)> {
     let start = node.0.checked_next_multiple_of(align)?;
     (start.checked_add(size)? <= node.end(words)).then_some((node, start))

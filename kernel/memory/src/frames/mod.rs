@@ -1,11 +1,10 @@
-//! Free physical memory, recorded in the free memory itself.
+//! The frame allocator: free physical memory, with its metadata in the free memory itself.
 //!
-//! [`ExtentAllocator`] is a balanced tree of all free ranges. A range's node lies in its own first words, so the record has
-//! room for any number of ranges, nothing is ever lost to fragmentation, and neither time nor memory is spent in
-//! advance on a machine that has much of it. [`FrameAllocator`] puts a small stack of single pages in front of the tree.
+//! [`ExtentAllocator`] is a balanced tree of all free ranges (extents). The node of an extent lies in its own first words, so the tree can
+//! have any number of extents, and setting it up costs neither time nor memory in proportion to the size of memory.
+//! [`FrameAllocator`] adds a cache of single pages.
 //!
-//! How words in free memory are reached is the caller's matter: see [`Words`]. Whoever writes to memory that is free
-//! destroys the record.
+//! The caller implements access to words in free memory ([`Words`]). Writing to free memory in another way corrupts the tree.
 
 mod allocator;
 mod extents;
@@ -17,25 +16,25 @@ pub use extents::ExtentAllocator;
 
 use hermit_interface::address::PAGE_SIZE;
 
-/// Words in free physical memory.
+/// Access to words in free physical memory.
 ///
-/// Called only for addresses that are multiples of eight, at the start of a range that is free, that an ongoing call is
-/// taking, or that it is freeing. Memory that was written must read as it was written until the range has been taken.
+/// Addresses are multiples of eight, near the start of an extent that is free or that the current call allocates or frees. Written words
+/// must keep their values until the extent is allocated.
 pub trait Words {
-    /// The word at a physical address.
+    /// Reads the word at a physical address.
     fn read(&self, address: u64) -> u64;
 
-    /// Replaces the word at a physical address.
+    /// Writes the word at a physical address.
     fn write(&mut self, address: u64, value: u64);
 }
 
-/// A range cannot be freed: a part of it is free already, or its ends are not those of pages.
+/// A range cannot be freed: a part of it is free already, or it is not page-aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what is freed was not allocated")]
+#[error("the freed range is not allocated")]
 pub struct NotAllocated;
 
-/// Whether a number of bytes, or an address, is whole pages.
-const fn is_whole_pages(number: u64) -> bool {
+/// Whether a size or an address is a multiple of the page size.
+const fn is_page_aligned(number: u64) -> bool {
     number.is_multiple_of(PAGE_SIZE)
 }
 

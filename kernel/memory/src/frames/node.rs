@@ -1,8 +1,8 @@
-//! A node of the tree, in the first words of the range it stands for.
+//! A node of the tree, which lies in the first words of its extent.
 
 use super::Words;
 
-/// Where its parts lie; together less than a cache line.
+/// Offsets of the fields, which fit a cache line.
 const SIZE: u64 = 0;
 const LARGEST: u64 = 8;
 const PRIORITY: u64 = 16;
@@ -10,12 +10,12 @@ const PARENT: u64 = 24;
 const LEFT: u64 = 32;
 const RIGHT: u64 = 40;
 
-/// One of the two children.
+/// Side of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Everything below the node.
+    /// Lower addresses.
     Left,
-    /// Everything above it.
+    /// Higher addresses.
     Right,
 }
 
@@ -37,12 +37,12 @@ impl Side {
     }
 }
 
-/// A free range, known by the address at which it starts.
+/// A free extent, identified by its start address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(pub(crate) u64);
 
 impl Node {
-    /// How many bytes are free here.
+    /// Size of the extent in bytes.
     pub(crate) fn size(self, words: &impl Words) -> u64 {
         words.read(self.0 + SIZE)
     }
@@ -51,12 +51,12 @@ impl Node {
         words.write(self.0 + SIZE, size);
     }
 
-    /// The address after the range.
+    /// First address behind the extent.
     pub(crate) fn end(self, words: &impl Words) -> u64 {
         self.0 + self.size(words)
     }
 
-    /// The largest size in the subtree.
+    /// Largest size of an extent in the subtree.
     pub(crate) fn largest(self, words: &impl Words) -> u64 {
         words.read(self.0 + LARGEST)
     }
@@ -65,7 +65,7 @@ impl Node {
         words.write(self.0 + LARGEST, size);
     }
 
-    /// No child has a higher one than its parent.
+    /// Heap priority: not higher than that of the parent.
     pub(crate) fn priority(self, words: &impl Words) -> u64 {
         words.read(self.0 + PRIORITY)
     }
@@ -90,12 +90,12 @@ impl Node {
         words.write(self.0 + side.offset(), to_link(child));
     }
 
-    /// On which side of this node another one belongs.
+    /// The side of this node to which another one belongs.
     pub(crate) const fn side_of(self, other: Self) -> Side {
         if other.0 < self.0 { Side::Left } else { Side::Right }
     }
 
-    /// Corrects the largest size after something below has changed; returns whether that made a difference.
+    /// Updates the largest size of the subtree after a change below; returns whether it has changed.
     pub(crate) fn refresh(self, words: &mut impl Words) -> bool {
         let below = |side| largest(self.child(words, side), words);
         let new = self.size(words).max(below(Side::Left)).max(below(Side::Right));
@@ -107,12 +107,12 @@ impl Node {
     }
 }
 
-/// The largest size in a subtree, zero if there is none.
+/// Largest size in a subtree; 0 if it is empty.
 pub(crate) fn largest(subtree: Option<Node>, words: &impl Words) -> u64 {
     subtree.map_or(0, |node| node.largest(words))
 }
 
-/// Zero is "none"; one more than the address, which is even, is never zero.
+/// Encodes a link: 0 for none, else the address, which is even, with bit 0 set.
 fn to_link(node: Option<Node>) -> u64 {
     node.map_or(0, |node| node.0 | 1)
 }

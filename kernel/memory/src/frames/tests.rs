@@ -1,4 +1,4 @@
-//! Both allocators against a bitmap, in memory that knows which of its pages may be touched.
+//! Both allocators compared with a bitmap, in memory that panics on access to allocated pages.
 
 extern crate std;
 
@@ -11,10 +11,10 @@ use std::vec::Vec;
 
 use super::{ExtentAllocator, FrameAllocator, NotAllocated, Words};
 
-/// Words that a node may take of a page.
+/// Number of words of a page that a node may use.
 const WORDS: usize = 8;
 
-/// The nodes' words of each page, and which pages may be touched.
+/// The first words of each page, and whether the page is free and may be accessed.
 #[derive(Debug)]
 struct Memory {
     words: Vec<[u64; WORDS]>,
@@ -30,14 +30,14 @@ impl Memory {
         Self { words: vec![[0xaaaa; WORDS]; pages], free: vec![false; pages] }
     }
 
-    fn place(&self, address: u64) -> (usize, usize) {
+    fn locate(&self, address: u64) -> (usize, usize) {
         assert!(address.is_multiple_of(8));
         let page = index(address / PAGE_SIZE);
         assert!(self.free[page], "page {page} is not free");
         (page, index(address % PAGE_SIZE / 8))
     }
 
-    /// Marks pages; what is not free any more is filled with rubbish by its new owner.
+    /// Marks pages as free or allocated; the contents of allocated pages are overwritten.
     fn mark(&mut self, pages: std::ops::Range<usize>, free: bool) {
         if !free {
             self.words[pages.clone()].fill([0xdead; WORDS]);
@@ -58,7 +58,7 @@ impl Memory {
         runs.max().unwrap() as u64 * PAGE_SIZE
     }
 
-    /// The lowest pages that fit.
+    /// First fit.
     fn fit(&self, size: usize, align: usize) -> Option<usize> {
         let last = self.free.len().checked_sub(size)?;
         (0..=last).step_by(align).find(|&at| self.all(at..at + size, true))
@@ -67,12 +67,12 @@ impl Memory {
 
 impl Words for Memory {
     fn read(&self, address: u64) -> u64 {
-        let (page, word) = self.place(address);
+        let (page, word) = self.locate(address);
         self.words[page][word]
     }
 
     fn write(&mut self, address: u64, value: u64) {
-        let (page, word) = self.place(address);
+        let (page, word) = self.locate(address);
         self.words[page][word] = value;
     }
 }
@@ -81,14 +81,14 @@ fn range(pages: &std::ops::Range<usize>) -> AddressRange {
     AddressRange { start: pages.start as u64 * PAGE_SIZE, end: pages.end as u64 * PAGE_SIZE }
 }
 
-/// Frees pages that are allocated.
+/// Frees allocated pages.
 fn free(extents: &mut ExtentAllocator, memory: &mut Memory, pages: std::ops::Range<usize>) {
     memory.mark(pages.clone(), true);
     extents.free(memory, range(&pages)).unwrap();
 }
 
 #[test]
-fn page_zero_is_a_page() {
+fn page_at_address_0_can_be_allocated() {
     let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(8));
     free(&mut extents, &mut memory, 0..1);
     free(&mut extents, &mut memory, 2..4);
@@ -98,7 +98,7 @@ fn page_zero_is_a_page() {
 }
 
 #[test]
-fn what_is_no_page_is_refused() {
+fn invalid_ranges_are_rejected() {
     let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(8));
     free(&mut extents, &mut memory, 0..8);
     let refused = [(0, 4096), (1, 4096), (4097, 4096), (4096, 0), (4096, 3), (u64::MAX - 4095, 4096)];
@@ -116,9 +116,9 @@ fn what_is_no_page_is_refused() {
 }
 
 #[test]
-fn an_aligned_request_does_not_try_every_range() {
+fn aligned_allocation_does_not_try_every_extent() {
     let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(1024));
-    // A hundred pairs of pages, none aligned, then an aligned pair, and a long range.
+    // A hundred unaligned pairs of pages, then an aligned pair, and a long extent.
     for pair in 0..100 {
         free(&mut extents, &mut memory, pair * 4 + 1..pair * 4 + 3);
     }
@@ -127,16 +127,16 @@ fn an_aligned_request_does_not_try_every_range() {
     let mut take = || extents.allocate(&mut memory, 2 * PAGE_SIZE, 2 * PAGE_SIZE);
     assert_eq!(take(), Some(502 * PAGE_SIZE));
     assert!((0..7).all(|_| take().is_some()));
-    assert_eq!(take(), Some(402 * PAGE_SIZE), "nothing is large enough for any start");
+    assert_eq!(take(), Some(402 * PAGE_SIZE), "no extent fits with any alignment");
     assert_eq!(take(), Some(518 * PAGE_SIZE));
     assert_eq!(take(), None);
 }
 
 #[test]
-fn the_tree_stays_flat() {
+fn depth_of_the_tree_is_logarithmic() {
     const EXTENTS: usize = 10_000;
     type Order = fn(usize) -> usize;
-    // Up, down, and scattered: 7919 has no divisor in common with the number of ranges.
+    // Ascending, descending, scattered: 7919 is coprime to the number of extents.
     let orders: [Order; 3] = [|at| at, |at| EXTENTS - 1 - at, |at| at * 7919 % EXTENTS];
     for order in orders {
         let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(4 * EXTENTS));
@@ -144,7 +144,7 @@ fn the_tree_stays_flat() {
             free(&mut extents, &mut memory, 4 * at..4 * at + 3);
         }
         assert!(extents.depth(&memory) <= 46, "{} is more than 5 ln n", extents.depth(&memory));
-        // Every range starts elsewhere, every other one is gone.
+        // Moves the start of every other extent, and removes the rest.
         for at in 0..EXTENTS {
             let size = if at % 2 == 0 { 1 } else { 3 };
             assert!(extents.allocate_at(&mut memory, range(&(4 * at..4 * at + 1)).start, size * PAGE_SIZE));
@@ -155,7 +155,7 @@ fn the_tree_stays_flat() {
 }
 
 #[test]
-fn single_pages_come_back_in_reverse() {
+fn frames_are_reused_in_reverse_order() {
     let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(100));
     memory.mark(0..100, true);
     frames.free(&mut memory, range(&(0..100))).unwrap();
@@ -171,7 +171,7 @@ fn single_pages_come_back_in_reverse() {
 }
 
 #[test]
-fn pages_at_hand_do_not_stand_in_the_way() {
+fn cached_pages_can_be_allocated_in_extents() {
     let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(64));
     memory.mark(0..64, true);
     frames.free(&mut memory, range(&(0..64))).unwrap();
@@ -184,7 +184,7 @@ fn pages_at_hand_do_not_stand_in_the_way() {
 }
 
 #[test]
-fn a_page_freed_twice_is_reported_and_given_out_once() {
+fn double_free_of_a_page_is_reported_and_dropped() {
     let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(128));
     memory.mark(0..128, true);
     frames.free_frame(&mut memory, 0).unwrap();
@@ -193,7 +193,7 @@ fn a_page_freed_twice_is_reported_and_given_out_once() {
     assert_eq!(frames.total(), 100 * PAGE_SIZE);
 }
 
-/// A step: the page, how many pages, what to do, how much alignment.
+/// A step: first page, number of pages, operation, binary logarithm of the alignment in pages.
 type Step = (u8, usize, u8, u32);
 
 fn pages_of((start, size, ..): Step) -> std::ops::Range<usize> {
@@ -202,7 +202,7 @@ fn pages_of((start, size, ..): Step) -> std::ops::Range<usize> {
 
 proptest! {
     #[test]
-    fn extents_agree_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..4_u8, 0..4_u32), 0..200)) {
+    fn extent_allocator_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..4_u8, 0..4_u32), 0..200)) {
         let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(256));
         for step in steps {
             let pages = pages_of(step);
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_agree_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..8_u8, 0..4_u32), 0..300)) {
+    fn frame_allocator_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..8_u8, 0..4_u32), 0..300)) {
         let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(256));
         for step in steps {
             let pages = pages_of(step);
@@ -273,7 +273,7 @@ proptest! {
             }
             prop_assert_eq!(frames.total(), memory.total());
         }
-        // Nothing is lost: all that is free can be had page by page.
+        // All free memory can be allocated page by page.
         while let Some(frame) = frames.allocate_frame(&mut memory) {
             let page = index(frame / PAGE_SIZE);
             prop_assert!(memory.free[page]);

@@ -1,23 +1,23 @@
 //! The balanced tree: a treap, which is a search tree by address and a heap by random priority.
 //!
-//! Random priorities give the tree the shape that random insertion would have given it: the way from the root is
-//! expected to be 2 ln n nodes long and is, with all but certainty, shorter than 5 ln n. Nodes know their parents, so
-//! nothing here recurses. A node keeps its priority when its range starts elsewhere, so that it can stay in its place.
+//! Random priorities give the tree the shape of random insertion: its depth is expected to be 2 ln n nodes, and almost certainly less than
+//! 5 ln n. Nodes have parent links, so nothing recurses. A node keeps its priority when the start of its extent changes, so that it keeps
+//! its position in the tree.
 
 use hermit_interface::address::AddressRange;
 
 use super::node::{Node, Side, largest};
 use super::{NotAllocated, Words};
 
-/// All free ranges in the order of their addresses.
+/// All extents, ordered by address.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     root: Option<Node>,
-    /// How many priorities were given out.
+    /// Number of priorities generated so far.
     priorities: u64,
 }
 
-/// The free ranges below and above one that is not free.
+/// The next extents below and above an allocated range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Neighbours {
     pub(crate) below: Option<Node>,
@@ -29,17 +29,17 @@ impl Tree {
         Self { root: None, priorities: 0 }
     }
 
-    /// The size of the largest range.
+    /// Size of the largest extent.
     pub(crate) fn largest(&self, words: &impl Words) -> u64 {
         largest(self.root, words)
     }
 
-    /// The lowest range of at least `size` bytes.
+    /// The lowest extent of at least `size` bytes.
     pub(crate) fn first(&self, words: &impl Words, size: u64) -> Option<Node> {
         first(self.root, words, size)
     }
 
-    /// The range that contains an address.
+    /// The extent that contains an address.
     pub(crate) fn containing(&self, words: &impl Words, address: u64) -> Option<Node> {
         let mut next = self.root;
         while let Some(node) = next {
@@ -51,7 +51,7 @@ impl Tree {
         None
     }
 
-    /// What lies around `range`, of which nothing may be free.
+    /// The neighbours of `range`, no part of which may be free.
     pub(crate) fn neighbours(
         &self,
         words: &impl Words,
@@ -59,7 +59,7 @@ impl Tree {
     ) -> Result<Neighbours, NotAllocated> {
         let mut found = Neighbours { below: None, above: None };
         let mut next = self.root;
-        // Each node on the way is nearer than the one before it on the same side.
+        // Each node on the path is nearer than the previous one on the same side.
         while let Some(node) = next {
             if range.end <= node.0 {
                 found.above = Some(node);
@@ -74,9 +74,9 @@ impl Tree {
         Ok(found)
     }
 
-    /// Adds a range between its neighbours.
+    /// Inserts an extent between its neighbours.
     pub(crate) fn insert(&mut self, words: &mut impl Words, range: AddressRange, neighbours: Neighbours) {
-        // Of two neighbours one is below the other in the tree, so it has no child on the other's side.
+        // One of two neighbours is a descendant of the other, so it has no child on the other's side.
         let free_below = neighbours.below.filter(|node| node.child(words, Side::Right).is_none());
         let parent = free_below.or(neighbours.above);
         let node = Node(range.start);
@@ -99,7 +99,7 @@ impl Tree {
         refresh_from(words, node.parent(words));
     }
 
-    /// Takes a range out.
+    /// Removes an extent.
     pub(crate) fn remove(&mut self, words: &mut impl Words, node: Node) {
         while let (Some(left), Some(right)) = (node.child(words, Side::Left), node.child(words, Side::Right))
         {
@@ -112,13 +112,13 @@ impl Tree {
         refresh_from(words, parent);
     }
 
-    /// Gives a range another size.
+    /// Sets the size of an extent.
     pub(crate) fn resize(&self, words: &mut impl Words, node: Node, size: u64) {
         node.set_size(words, size);
         refresh_from(words, Some(node));
     }
 
-    /// Gives a range another start and size, between the same neighbours.
+    /// Moves an extent to another start and size, between the same neighbours.
     pub(crate) fn relocate(&mut self, words: &mut impl Words, node: Node, range: AddressRange) {
         let new = Node(range.start);
         new.set_size(words, range.size());
@@ -136,7 +136,7 @@ impl Tree {
         refresh_from(words, Some(new));
     }
 
-    /// Exchanges a node with its parent and keeps the order of addresses.
+    /// Rotates a node up: it becomes the parent of its parent.
     fn rotate_up(&mut self, words: &mut impl Words, node: Node, parent: Node) {
         let side = parent.side_of(node);
         let between = node.child(words, side.other());
@@ -151,7 +151,7 @@ impl Tree {
         node.refresh(words);
     }
 
-    /// Puts `new` where `old` is: below `parent`, or at the root.
+    /// Replaces the child `old` of `parent`, or the root, by `new`.
     fn replace(&mut self, words: &mut impl Words, old: Node, parent: Option<Node>, new: Option<Node>) {
         match parent {
             Some(parent) => parent.set_child(words, parent.side_of(old), new),
@@ -162,7 +162,7 @@ impl Tree {
         }
     }
 
-    /// Numbers in which no pattern of use can be found again: a count, its bits mixed.
+    /// Generates a pseudo-random priority: a mixed counter.
     fn next_priority(&mut self) -> u64 {
         self.priorities = self.priorities.wrapping_add(1);
         let mut mixed = self.priorities.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -170,7 +170,7 @@ impl Tree {
         mixed ^ (mixed >> 32)
     }
 
-    /// How many nodes are on the longest way from the root.
+    /// Depth of the tree in nodes.
     #[cfg(test)]
     pub(crate) fn depth(&self, words: &impl Words) -> usize {
         fn depth(node: Option<Node>, words: &impl Words) -> usize {
@@ -181,7 +181,7 @@ impl Tree {
     }
 }
 
-/// The lowest range of at least `size` bytes in a subtree.
+/// The lowest extent of at least `size` bytes in a subtree.
 pub(crate) fn first(subtree: Option<Node>, words: &impl Words, size: u64) -> Option<Node> {
     let mut node = subtree.filter(|node| node.largest(words) >= size)?;
     loop {
@@ -196,13 +196,13 @@ pub(crate) fn first(subtree: Option<Node>, words: &impl Words, size: u64) -> Opt
     }
 }
 
-/// The next range of at least `size` bytes above a node.
+/// The next extent of at least `size` bytes above a node.
 pub(crate) fn next(mut node: Node, words: &impl Words, size: u64) -> Option<Node> {
     loop {
         if let Some(found) = first(node.child(words, Side::Right), words, size) {
             return Some(found);
         }
-        // Up to the nearest node above, which is the first one that has this one on its left.
+        // Ascend to the first node that has this one on its left: the next one by address.
         loop {
             let child = node;
             node = node.parent(words)?;
@@ -216,7 +216,7 @@ pub(crate) fn next(mut node: Node, words: &impl Words, size: u64) -> Option<Node
     }
 }
 
-/// Corrects the largest sizes from a node up to where they are right.
+/// Updates the largest sizes of subtrees from a node upwards, until one does not change.
 fn refresh_from(words: &mut impl Words, start: Option<Node>) {
     let mut next = start;
     while let Some(node) = next
