@@ -22,7 +22,7 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub(super) struct Network {
     turn: Mutex,
-    begun: &'static Begun,
+    begun: &'static StackInstance,
 }
 
 // SAFETY: the stack is only used by who has the turn.
@@ -62,7 +62,7 @@ impl Network {
 /// The stack in the hands of who has the turn.
 #[derive(Debug)]
 pub(super) struct Stack {
-    begun: &'static Begun,
+    begun: &'static StackInstance,
     /// When the turn began.
     now: u64,
     /// The thread has waited for its turn.
