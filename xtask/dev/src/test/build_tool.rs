@@ -52,7 +52,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     tests.add(format!("{platform}: run with a time limit"), move || {
         time_limit(&platform.to_string(), &platform.images.image("stdin"))
     });
-    let machine = format!("--platform {platform} --timeout 60 --memory 32M");
+    let machine = format!("--platform {platform} --timeout 180 --memory 32M");
     let options = machine.clone();
     tests.add(format!("{platform}: cargo run in the workspace"), move || {
         let mut cargo = process::cargo();
@@ -118,7 +118,7 @@ fn outside_crate(platform: &str, machine: &str, (folder, target): (&Path, Option
     };
     process::run(&mut cargo(&["build"]))?;
     let name = folder.display().to_string();
-    let run = ["run", &name, "--platform", platform, "--timeout", "60", "--", "a b"];
+    let run = ["run", &name, "--platform", platform, "--timeout", "180", "--", "a b"];
     expect(&mut in_target(xtask(&run)?), 7, "from hermit [\"a b\"]")?;
     expect(cargo(&["run"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
     expect(&mut cargo(&["test"]), 0, "test result: ok. 1 passed").map(drop)
@@ -145,7 +145,7 @@ fn make_crate(folder: &Path) -> Result<()> {
 fn runs(platform: &str, image: &Path) -> Result<()> {
     let image = image.display().to_string();
     let run =
-        ["run", &image, "--platform", platform, "--env", "GREETING=hi", "--cpus", "2", "--timeout", "60"];
+        ["run", &image, "--platform", platform, "--env", "GREETING=hi", "--cpus", "2", "--timeout", "180"];
     let arguments = [&run, ["--", "one", "--exit-code", "42"].as_slice()].concat();
     let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi\nprocessors: 2\n")?;
     ensure!(output.stdout.starts_with(b"Hello, world!\n"), "standard output starts with something else");
@@ -160,7 +160,7 @@ fn disk(platform: &str, images: &Images) -> Result<()> {
     let image = images.image("disk").display().to_string();
     let run = |disk: &str| {
         let rest = ["--block", disk, "--", "check", "/dev/vda"];
-        xtask(&[&["run", &image, "--platform", platform, "--timeout", "60"], rest.as_slice()].concat())
+        xtask(&[&["run", &image, "--platform", platform, "--timeout", "180"], rest.as_slice()].concat())
     };
     expect(&mut run(&file)?, 0, "4096 bytes are as they were written")?;
     expect(&mut run(&format!("{file}:ro"))?, 1, "Permission denied").map(drop)

@@ -20,7 +20,7 @@ const SCHEDULER: &str = "hermit-sched";
 /// Workspaces of fuzz targets, which take a nightly compiler to run.
 const FUZZ_TARGETS: [&str; 2] = ["hypervisor/fuzz", "hermit-sys/net/fuzz"];
 
-/// Value of the variable by which libfuzzer-sys is told not to compile libFuzzer. Nothing is linked.
+/// The variable that makes libfuzzer-sys use a library instead of compiling libFuzzer. Nothing is linked, so the file may be missing.
 const NO_LIBFUZZER: (&str, &str) = ("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
 
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.

@@ -21,7 +21,7 @@ use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
 
 /// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy machine.
-pub(super) const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// The virtual machine monitor that runs guests.
 #[derive(Debug)]

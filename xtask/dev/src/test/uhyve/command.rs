@@ -11,7 +11,7 @@ use crate::test::child::{ChildProcess, Input, Outcome};
 use crate::test::platform::LIMIT;
 
 /// How much later uhyve is killed if it does not keep its time limit.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(60);
 
 /// uhyve with options, an image and the program's arguments.
 #[derive(Debug)]

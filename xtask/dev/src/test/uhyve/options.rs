@@ -59,8 +59,11 @@ fn chooses_engine(fixture: &Fixture<'_>) -> Result<()> {
         return machine.expect(125, &["uhyve: error: "]).map(drop);
     }
     let image = fixture.image("hello_world").display().to_string();
-    let run =
-        build_tool::expect(&mut build_tool::xtask(&["run", &image, "--timeout", "60"])?, 0, "Hello, world!")?;
+    let run = build_tool::expect(
+        &mut build_tool::xtask(&["run", &image, "--timeout", "180"])?,
+        0,
+        "Hello, world!",
+    )?;
     for errors in [machine.expect(0, &["Hello, world!"])?.errors, run.stderr] {
         let errors = String::from_utf8_lossy(&errors);
         let expected = usize::from(!uhyve.works(Engine::Kvm));

@@ -13,7 +13,7 @@ use crate::test::schedule::Tests;
 use xtask::process;
 
 /// Limit of the time until a process has ended.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     for signal in ["KILL", "TERM"] {

@@ -14,7 +14,7 @@ use crate::test::boot::of_another_abi;
 use crate::test::schedule::Tests;
 use xtask::uhyve::Engine;
 
-/// Runs a program as the user `nobody`.
+/// Runs a program as an unprivileged user.
 const UNPRIVILEGED: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// Runs a program with an empty `/dev`.

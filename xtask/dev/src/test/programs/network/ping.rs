@@ -30,7 +30,7 @@ const LAST_REQUESTS: usize = 1_000;
 const MIN_REQUESTS: usize = 1_500;
 
 /// How long a busy machine may take to send them.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Size of the receive buffer in bytes, for replies that arrive while this process does not run. The default takes some 250.
 const RECEIVE_BUFFER: usize = 8 << 20;
