@@ -1,6 +1,6 @@
 //! Waiting in a spin loop.
 
-use crate::ops::{self, CpuControl as _};
+use crate::ops;
 
 /// Delay between two looks at something that another CPU is to change.
 ///

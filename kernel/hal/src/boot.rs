@@ -8,7 +8,7 @@ use hermit_interface::to_usize;
 
 use crate::arch::processor::Processor;
 use crate::cpu_local::BOOT_CPU;
-use crate::ops::{self, Console as _, CpuControl as _, IrqChip as _, Smp as _};
+use crate::ops;
 use crate::{clock, interrupts, memory, platform, symbols};
 
 /// The proof that processor, memory and platform are initialised, with the boot information.
@@ -24,7 +24,7 @@ pub struct Boot {
 #[must_use]
 pub fn start(info: u64) -> Boot {
     let info = find(info);
-    ops::set(platform::find(info));
+    platform::choose(info);
     ops::cpu().enter(&Processor::first(BOOT_CPU.base()));
     init(info)
 }

@@ -12,7 +12,7 @@ use spin::Once;
 
 use crate::arch::counter::{self, BootCounter};
 use crate::interrupts::Masked;
-use crate::ops::{self, TimeSource as _, Timer as _};
+use crate::ops;
 
 /// Conversion of the counter into time.
 #[derive(Clone, Copy, Debug)]

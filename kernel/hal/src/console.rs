@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::ops::{self, Console as _};
+use crate::ops;
 
 /// Writes bytes as they are.
 pub fn write(bytes: &[u8]) {

@@ -13,7 +13,7 @@ use crate::arch::startup::{self, CpuResources};
 use crate::cpu_local::{self, CpuLocal};
 use crate::fallible::{OutOfMemory, leak};
 use crate::interrupts::Masked;
-use crate::ops::{self, CpuControl as _, Smp as _};
+use crate::ops;
 use crate::{clock, memory};
 
 static MAIN: Once<fn(u32) -> !> = Once::new();

@@ -1,6 +1,6 @@
 //! The end of the machine.
 
-use crate::ops::{self, Power as _};
+use crate::ops;
 
 /// Ends the machine with an exit status for the host.
 pub fn exit(status: u8) -> ! {

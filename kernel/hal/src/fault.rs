@@ -7,7 +7,7 @@ use spin::Once;
 
 use crate::arch::local;
 use crate::memory::stack;
-use crate::ops::{self, CpuControl as _, Power as _, Smp as _};
+use crate::ops;
 
 pub use crate::arch::trap::Frame;
 

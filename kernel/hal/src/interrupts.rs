@@ -17,7 +17,7 @@ use spin::Once;
 use crate::arch::trap::Frame;
 use crate::arch::{local, preempt};
 use crate::cpu_local;
-use crate::ops::{self, CpuControl as _, IrqChip as _};
+use crate::ops;
 
 /// Line of the CPU's timer. Lower numbers are the wired lines of devices.
 pub const TIMER: u8 = 16;

@@ -4,7 +4,7 @@ use crate::arch::trap::{Exception, FaultAccess, Frame, TrapHandler};
 use crate::fault::{self, Fault, Kind};
 use crate::interrupts::{self, RESCHEDULE, TIMER};
 use crate::memory::stack;
-use crate::ops::{self, IrqChip as _};
+use crate::ops;
 use crate::tlb;
 
 /// The kernel's [`TrapHandler`].

@@ -14,7 +14,7 @@ pub use mirror::MirroredPages;
 pub use pci::PciConfig;
 pub use registers::Window;
 
-use crate::ops::{self, DeviceAccess as _, IrqChip as _};
+use crate::ops;
 
 /// Mapper of device registers.
 #[derive(Clone, Copy, Debug, Default)]

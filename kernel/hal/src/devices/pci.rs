@@ -2,7 +2,7 @@
 
 use hermit_virtio::transport::pci::{ConfigSpace, PciAddress};
 
-use crate::ops::{self, DeviceAccess as _};
+use crate::ops;
 
 /// The configuration space of the first PCI host bridge.
 #[derive(Clone, Copy, Debug)]

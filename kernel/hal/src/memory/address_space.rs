@@ -3,7 +3,7 @@
 use hermit_paging::{Access, MappedPage, PageAttributes, PageTable, PagingError, TableMemory, Translation};
 
 use crate::fallible::OutOfMemory;
-use crate::ops::{self, Mmu as _};
+use crate::ops;
 
 impl From<OutOfMemory> for PagingError {
     fn from(OutOfMemory: OutOfMemory) -> Self {

@@ -9,7 +9,7 @@ use hermit_paging::{Access, MappedPage, MemoryType, PageAttributes, PagingError}
 use super::address_space::AddressSpace;
 use super::physical::{DeferredFrees, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack};
-use crate::ops::{self, Mmu as _};
+use crate::ops;
 use crate::sync::SpinLock;
 
 /// Number of pieces that free addresses may be in.

@@ -3,7 +3,7 @@
 use crate::arch::processor::Processor;
 
 /// Control of the CPU that calls. Whether it takes privileged instructions is the platform's matter.
-pub(crate) trait CpuControl {
+pub(crate) trait CpuControl: Sync {
     /// Prepares the CPU for kernel code: loads its CPU-local block, sets up exceptions and processor features. Precedes
     /// everything else on every CPU.
     fn enter(&self, processor: &Processor);

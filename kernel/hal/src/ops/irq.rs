@@ -3,7 +3,7 @@
 use hermit_virtio::transport::pci::MsiMessage;
 
 /// The interrupt controllers. Lines are those of [`crate::interrupts`].
-pub(crate) trait IrqChip {
+pub(crate) trait IrqChip: Sync {
     /// Initialises the interrupt controllers, with all device lines masked.
     fn init_irqs(&self);
 

@@ -6,7 +6,7 @@ use crate::fallible::OutOfMemory;
 
 /// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are only the
 /// kernel's record. All calls are made under the memory lock.
-pub(crate) trait Mmu {
+pub(crate) trait Mmu: Sync {
     /// The page tables map these addresses now. `access` does not apply to device registers.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! This is the seam between the layers above, which call it, and `crate::platform` further up, which implements it for each
 //! kind of machine (compare `smp_ops`, `pv_ops` and `irq_chip` of Linux). One platform is chosen when the kernel starts
-//! ([`set`]); a call of an operation is one load of the platform and one indirect call.
+//! ([`set`]); a call of an operation is one indirect call.
 
 mod console;
 mod cpu;
@@ -12,8 +12,6 @@ mod mmu;
 mod power;
 mod smp;
 mod time;
-
-use core::fmt::Debug;
 
 use spin::Once;
 
@@ -28,21 +26,44 @@ pub(crate) use time::{HostClock, TimeSource, Timer};
 
 /// A kind of machine.
 pub(crate) trait Platform:
-    Console + CpuControl + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + Timer + Sync + Debug
+    Console + CpuControl + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + Timer
 {
 }
 
-static PLATFORM: Once<&'static dyn Platform> = Once::new();
+/// The operations of the chosen platform.
+struct Operations {
+    console: &'static dyn Console,
+    cpu: &'static dyn CpuControl,
+    device_access: &'static dyn DeviceAccess,
+    irq_chip: &'static dyn IrqChip,
+    mmu: &'static dyn Mmu,
+    power: &'static dyn Power,
+    smp: &'static dyn Smp,
+    time_source: &'static dyn TimeSource,
+    timer: &'static dyn Timer,
+}
+
+static OPERATIONS: Once<Operations> = Once::new();
 
 /// Sets the platform; the first call counts.
-pub(crate) fn set(platform: &'static dyn Platform) {
-    PLATFORM.call_once(|| platform);
+pub(crate) fn set(platform: &'static impl Platform) {
+    OPERATIONS.call_once(|| Operations {
+        console: platform,
+        cpu: platform,
+        device_access: platform,
+        irq_chip: platform,
+        mmu: platform,
+        power: platform,
+        smp: platform,
+        time_source: platform,
+        timer: platform,
+    });
 }
 
 #[inline]
-fn platform() -> &'static dyn Platform {
-    match PLATFORM.get() {
-        Some(platform) => *platform,
+fn operations() -> &'static Operations {
+    match OPERATIONS.get() {
+        Some(operations) => operations,
         // Exceptions are handled, and the heap is there, only after `set`: this is not reached.
         None => crate::arch::cpu::stop(),
     }
@@ -53,8 +74,8 @@ macro_rules! accessors {
         $(
             $(#[$doc])*
             #[inline]
-            pub(crate) fn $name() -> &'static (impl $concern + ?Sized) {
-                platform()
+            pub(crate) fn $name() -> &'static dyn $concern {
+                operations().$name
             }
         )*
     };

@@ -3,7 +3,7 @@
 use hermit_interface::boot_info::BootInfo;
 
 /// The other CPUs.
-pub(crate) trait Smp {
+pub(crate) trait Smp: Sync {
     /// Notes what the boot information says about CPUs.
     fn init_topology(&self, info: &BootInfo);
 

@@ -1,7 +1,7 @@
 //! Timers and clocks.
 
 /// The timer of each CPU.
-pub(crate) trait Timer {
+pub(crate) trait Timer: Sync {
     /// Sets the timer of the CPU that calls: its line is raised in `timeout_ns`, or earlier. Interrupts are masked.
     fn set_timer(&self, timeout_ns: u64);
 }
@@ -21,7 +21,7 @@ pub(crate) struct HostClock {
 
 /// Sources of the time of day and of the counter's frequency, asked in the order of these functions when the boot information
 /// has neither.
-pub(crate) trait TimeSource {
+pub(crate) trait TimeSource: Sync {
     /// The hypervisor's clock, if there is one.
     fn host_clock(&self) -> Option<HostClock> {
         None

@@ -16,14 +16,14 @@ mod uhyve;
 use hermit_interface::boot_info::{self, BootInfo};
 use hermit_interface::exit::NOT_STARTED;
 
-use crate::ops::{Platform, Power as _};
+use crate::ops::{self, Power as _};
 
-/// The platform that the boot information names. It is not checked yet: an unknown platform counts as a PC.
-pub(crate) fn find(info: &BootInfo) -> &'static dyn Platform {
+/// Sets the platform that the boot information names. It is not checked yet: an unknown platform counts as a PC.
+pub(crate) fn choose(info: &BootInfo) {
     match boot_info::Platform::from_number(info.platform) {
-        Some(boot_info::Platform::Uhyve) => &uhyve::Uhyve,
-        Some(boot_info::Platform::Process) => process::find(info),
-        Some(boot_info::Platform::Pc) | None => &pc::Pc,
+        Some(boot_info::Platform::Uhyve) => ops::set(&uhyve::Uhyve),
+        Some(boot_info::Platform::Process) => ops::set(process::find(info)),
+        Some(boot_info::Platform::Pc) | None => ops::set(&pc::Pc),
     }
 }
 

@@ -6,8 +6,6 @@ mod pci_config;
 pub(super) mod register_page;
 pub(super) mod smp;
 
-use core::fmt::Debug;
-
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use hermit_virtio::transport::pci::ConfigSpace;
@@ -23,7 +21,7 @@ use apic::Ipi;
 use pci_config::PortConfig;
 
 /// A platform on which the kernel may use privileged instructions and has local APICs.
-pub(super) trait Native: Sync + Debug {}
+pub(super) trait Native: Sync {}
 
 impl<P: Native> CpuControl for P {
     fn enter(&self, processor: &Processor) {
