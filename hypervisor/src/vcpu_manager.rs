@@ -58,7 +58,7 @@ impl VcpuReply {
     }
 }
 
-/// A vCPU thread's end of the channel to its [`VcpuHandle`].
+/// A vCPU thread's end of the channel to the [`VcpuManager`].
 #[derive(Debug)]
 pub struct VcpuEndpoint {
     is_pause_requested: Arc<AtomicBool>,

@@ -73,10 +73,10 @@ fn memory_is_mapped_protected_and_unmapped() {
     works(&[], |guest| {
         guest.put(FREE, &[7, 0, 0, 0])?;
         for (access, flags) in [(0, MAP), (1, MAP), (5, MAP), (3, MAP | libc::MAP_POPULATE)] {
-            let place = i64::from(FREE).cast_unsigned();
+            let physical = i64::from(FREE).cast_unsigned();
             guest.call(
                 libc::SYS_mmap,
-                [ADDRESS.into(), 0x1000.into(), access.into(), flags.into(), 0.into(), place.into()],
+                [ADDRESS.into(), 0x1000.into(), access.into(), flags.into(), 0.into(), physical.into()],
             )?;
             guest.code.mov(rcx, ADDRESS)?;
             guest.code.sub(rax, rcx)?;
@@ -102,8 +102,8 @@ fn mapped_address_space_is_limited() {
         guest.code.mov(rbx, ADDRESS)?;
         guest.code.mov(r12, 200_u64)?;
         guest.code.set_label(&mut again)?;
-        let place = Value::Register(rbx);
-        guest.call(libc::SYS_mmap, [place, (16 << 20).into(), 3.into(), MAP.into(), 0.into(), 0.into()])?;
+        let address = Value::Register(rbx);
+        guest.call(libc::SYS_mmap, [address, (16 << 20).into(), 3.into(), MAP.into(), 0.into(), 0.into()])?;
         guest.code.add(rbx, 16 << 20)?;
         guest.code.dec(r12)?;
         guest.code.jne(again)?;
@@ -235,14 +235,14 @@ fn all_cpus_start_and_interrupt_each_other() {
         guest.sleep_while_unchanged()?;
         guest.code.set_label(&mut over)?;
         for number in 1..CPUS {
-            let place = |field: usize| i32::try_from(number * size_of::<Cpu>() + field).unwrap();
+            let offset = |field: usize| i32::try_from(number * size_of::<Cpu>() + field).unwrap();
             let own = FREE + 0x10000 + i32::try_from(number).unwrap() * 0x400;
             guest.code.lea(rax, qword_ptr(entry))?;
-            guest.code.mov(qword_ptr(r15 + place(offset_of!(Cpu, entry))), rax)?;
+            guest.code.mov(qword_ptr(r15 + offset(offset_of!(Cpu, entry))), rax)?;
             guest.code.lea(rax, qword_ptr(r15 + own))?;
-            guest.code.mov(qword_ptr(r15 + place(offset_of!(Cpu, stack))), rax)?;
-            guest.code.mov(qword_ptr(r15 + place(offset_of!(Cpu, argument))), rax)?;
-            let started = place(offset_of!(Cpu, started));
+            guest.code.mov(qword_ptr(r15 + offset(offset_of!(Cpu, stack))), rax)?;
+            guest.code.mov(qword_ptr(r15 + offset(offset_of!(Cpu, argument))), rax)?;
+            let started = offset(offset_of!(Cpu, started));
             guest.put(started, &[1])?;
             let wake = libc::FUTEX_WAKE.into();
             guest.call(libc::SYS_futex, [Value::Physical(started), wake, 1.into()])?;

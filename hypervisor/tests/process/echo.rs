@@ -99,10 +99,10 @@ fn set_up(guest: &mut Guest, features: i32) -> Assembled {
     for (index, rings) in [(0, RECEIVE), (1, TRANSMIT)] {
         set(0x30, index)?;
         set(0x38, 8)?;
-        for (register, place) in
+        for (register, address) in
             [(0x80, rings.descriptors()), (0x90, rings.available()), (0xa0, rings.used())]
         {
-            set(register, place)?;
+            set(register, address)?;
         }
         set(0x44, 1)?;
     }

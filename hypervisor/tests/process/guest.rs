@@ -121,8 +121,8 @@ impl Guest {
 
     /// Stores bytes to physical memory.
     pub(crate) fn put(&mut self, physical: i32, bytes: &[u8]) -> Assembled {
-        for (place, byte) in (physical..).zip(bytes) {
-            self.code.mov(byte_ptr(r15 + place), i32::from(*byte))?;
+        for (address, byte) in (physical..).zip(bytes) {
+            self.code.mov(byte_ptr(r15 + address), i32::from(*byte))?;
         }
         Ok(())
     }
