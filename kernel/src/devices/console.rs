@@ -15,7 +15,7 @@ use spin::Once;
 use super::{Pages, Transport, find, install};
 use crate::interrupts::Handler;
 use crate::sync::WaitQueue;
-use crate::threads::schedule;
+use crate::threads::deferred_block;
 use crate::threads::wait::block_on;
 
 /// Limit on waiting for the host to take all output when the machine ends, in nanoseconds.
@@ -101,7 +101,7 @@ impl VirtioConsole {
         let deadline = clock::monotonic() + FLUSH_TIMEOUT;
         // The driver arms no interrupt for the last output buffer, so this polls.
         while !self.driver.lock().is_flushed().unwrap_or(true) && clock::monotonic() < deadline {
-            schedule::yield_now();
+            deferred_block::yield_now();
         }
     }
 }

@@ -10,8 +10,8 @@ use hermit_io::WaitQueue as _;
 use super::stack::{Network, Stack};
 use super::{act, leader};
 use crate::sync::WaitQueue;
-use crate::threads::schedule;
 use crate::threads::wait::block_until;
+use crate::threads::{deferred_block, schedule};
 
 /// After so many rounds without an end others have their turn, and time limits are looked at: what arrives may keep the device
 /// from ever having nothing, though nothing of it is for who waits.
@@ -54,7 +54,7 @@ fn poll<R>(
             result => return Poll::Ready(result),
         }
     }
-    schedule::yield_now();
+    deferred_block::yield_now();
     // It is to be tried again at once.
     context.waker().wake_by_ref();
     Poll::Pending

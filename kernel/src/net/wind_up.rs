@@ -8,7 +8,7 @@ use spin::Once;
 use super::stack::Network;
 use super::{NETWORK, poll};
 use crate::devices;
-use crate::threads::schedule;
+use crate::threads::deferred_block;
 
 /// How long hosts that do not answer are waited for, in nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
@@ -34,10 +34,10 @@ fn say_farewell(network: &Network) {
     stack.wind_up();
     while !stack.is_delivered() && stack.tick() < deadline {
         poll(&mut stack);
-        schedule::yield_now();
+        deferred_block::yield_now();
     }
     let Some(device) = devices::network() else { return };
     while !device.has_sent() && clock::monotonic() < deadline {
-        schedule::yield_now();
+        deferred_block::yield_now();
     }
 }

@@ -67,7 +67,8 @@ pub(crate) fn wake(thread: &'static Thread) {
     schedule::wake(thread);
 }
 
-/// Yields to other ready threads, or blocks if the thread has called [`block`].
+/// Yields to other ready threads, or blocks if the thread has called [`block`]. Yields of the kernel itself take this
+/// path, too: with a second caller the scheduler's part would not be inlined into `sys_yield`.
 #[inline]
 pub(crate) fn yield_now() {
     let masked = Masked::new();

@@ -22,14 +22,8 @@ pub(crate) fn try_current() -> Option<&'static Thread> {
     cpu::try_here(&masked).map(|cpu| cpu.sched.current())
 }
 
-/// Yields to other ready threads.
-pub(crate) fn yield_now() {
-    let masked = Masked::new();
-    let cpu = cpu::here(&masked);
-    yield_masked(&masked, cpu, cpu.sched.current());
-}
-
-/// [`yield_now`] on `cpu`, which is this CPU and runs `thread`.
+/// Yields to other ready threads: switches from `thread`, which this CPU, `cpu`, runs. Its only caller is
+/// `deferred_block::yield_now`, so that the compiler inlines the whole path into `sys_yield`.
 #[inline]
 pub(super) fn yield_masked(masked: &Masked, cpu: &'static Cpu, thread: &'static Thread) {
     if let Some(next) = cpu.sched.yield_now(thread, clock::monotonic) {
