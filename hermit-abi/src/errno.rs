@@ -1,8 +1,8 @@
-//! Error numbers: what a call means by a negative result, without the minus sign.
+//! Error numbers. A call that fails returns one of them, negated.
 //!
-//! The numbers and the wording are those of Linux, so a message reads the same wherever the program runs.
+//! Numbers and descriptions are those of Linux.
 
-/// Declares each number as a constant with its description, and [`error_string`] over all of them.
+/// Declares the constants, and [`error_string`].
 macro_rules! error_numbers {
     ($($name:ident = $number:literal, $text:literal;)*) => {
         $(
@@ -10,9 +10,7 @@ macro_rules! error_numbers {
             pub const $name: i32 = $number;
         )*
 
-        /// The description of an error number, `"Success"` for 0 and `"Unknown error"` for a number not listed here.
-        ///
-        /// Takes the positive number; a call's result has to be negated first.
+        /// Description of a positive error number; `"Success"` for 0, `"Unknown error"` for an unknown number.
         pub const fn error_string(errno: i32) -> &'static str {
             match errno {
                 0 => "Success",
@@ -157,7 +155,7 @@ error_numbers! {
     EHWPOISON = 133, "Memory page has hardware error";
 }
 
-/// The call would have to wait, on a descriptor that must not: another name for [`EAGAIN`].
+/// The call would block: another name for [`EAGAIN`].
 pub const EWOULDBLOCK: i32 = EAGAIN;
-/// Waiting would never end: another name for [`EDEADLK`].
+/// Resource deadlock: another name for [`EDEADLK`].
 pub const EDEADLOCK: i32 = EDEADLK;

@@ -1,14 +1,23 @@
-//! What the kernel and the programs on it agree on: functions, types and numbers.
+//! The ABI between programs and kernel: functions, types and constants, in C's calling convention and layout.
 //!
-//! std is built on this crate, which takes the place of the published `hermit-abi`: every name, type and value of
-//! that one's version 0.5.2 is here, so an unmodified std and every crate that names `hermit_abi` compile against it.
-//! The documentation says what this kernel does; it is the contract that the kernel is written to.
+//! std is built on this crate, which replaces the published `hermit-abi`: it has every name, type and value of that
+//! crate's version 0.5.2, so an unmodified std and all crates that use `hermit_abi` compile against it. The
+//! documentation is the contract that the kernel implements.
 //!
-//! - [`errno`](mod@errno) has the error numbers; a function that fails returns one of them, negated.
-//! - The functions are in groups: memory, files by name, descriptors, sockets, threads, waiting for threads, time,
-//!   and the program as a whole. All of them link to a kernel symbol, listed in [`SYMBOLS`]. What a kernel does not
-//!   offer is there all the same and fails, mostly with `-ENOSYS`.
-//! - The structures have the C layout, which is pinned at compile time.
+//! - Functions are declarations of kernel symbols ([`SYMBOLS`]): memory, files by path, descriptors, sockets, threads,
+//!   synchronisation, time, process. They exist only in an image; on other targets they can be named but not linked.
+//!   Functions that this kernel does not support fail with an error.
+//! - A function that fails returns an error number ([`errno`](mod@errno)), negated:
+//!
+//!   ```
+//!   use hermit_abi::{ENOENT, error_string};
+//!
+//!   let result = -2; // as `open` returns it
+//!   assert_eq!(-result, ENOENT);
+//!   assert_eq!(error_string(-result), "No such file or directory");
+//!   ```
+//!
+//! - Sizes and offsets of structures are asserted at compile time.
 
 #![no_std]
 
@@ -93,7 +102,7 @@ pub use types::scalar::{
 };
 pub use types::time::{timespec, timeval};
 
-/// Whether the descriptor is a terminal's: never, since what a program writes may go anywhere.
+/// Whether a descriptor is that of a terminal: never, since the console may be connected to anything.
 pub fn isatty(_fd: c_int) -> bool {
     false
 }

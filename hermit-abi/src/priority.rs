@@ -5,17 +5,17 @@
 use crate::calls::thread::{sys_get_priority, sys_set_priority};
 use crate::types::scalar::Tid;
 
-/// How many priorities there are.
+/// Number of priorities.
 pub const NO_PRIORITIES: usize = 31;
 
-/// The priority of threads that may wait.
+/// Priority of background threads.
 pub const LOW_PRIO: Priority = Priority::from(1);
-/// The priority of threads unless said otherwise.
+/// Default priority.
 pub const NORMAL_PRIO: Priority = Priority::from(2);
-/// The priority of threads that should not wait.
+/// Priority of threads that run before others.
 pub const HIGH_PRIO: Priority = Priority::from(3);
 
-/// A thread's priority: a thread of a higher one that is ready runs before the others.
+/// Priority of a thread: ready threads of a higher priority run first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Priority(u8);
 
@@ -35,21 +35,21 @@ impl Priority {
 ///
 /// # Safety
 ///
-/// Only within the kernel's own image: the function must be there.
+/// The program must be an image with the kernel in it, else the symbol does not exist.
 #[inline]
 pub unsafe fn get_priority() -> Priority {
-    // SAFETY: it takes nothing and only reads; the caller has the kernel in its image.
+    // SAFETY: the function takes nothing and only reads; by the contract of this function it exists.
     Priority::from(unsafe { sys_get_priority() })
 }
 
-/// Gives thread `id` the priority `priority`; nothing happens if there is no such thread.
+/// Sets the priority of thread `id`; ignored if there is no such thread.
 ///
 /// # Safety
 ///
-/// Only within the kernel's own image: the function must be there.
+/// The program must be an image with the kernel in it, else the symbol does not exist.
 #[inline]
 pub unsafe fn set_priority(id: Tid, priority: Priority) {
-    // SAFETY: plain numbers, which the kernel checks; the caller has the kernel in its image.
+    // SAFETY: the kernel checks both numbers; by the contract of this function the symbol exists.
     unsafe { sys_set_priority(id, priority.into()) }
 }
 

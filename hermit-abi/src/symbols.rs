@@ -1,8 +1,7 @@
-//! The names of the kernel functions that this crate declares.
+//! The symbols that this crate declares.
 
-/// Every kernel symbol that a program can refer to through this crate, in alphabetical order.
-///
-/// A check of the kernel's exports compares them with this list.
+/// Symbols of all functions that this crate declares, in alphabetical order. `hermit-sys` keeps exactly these global in
+/// the kernel's object, beside its entry point.
 pub const SYMBOLS: &[&str] = &[
     "sys_abort",
     "sys_accept",

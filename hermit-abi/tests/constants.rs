@@ -1,4 +1,4 @@
-//! The value and type of every constant, written out a second time so that no slip of the hand changes one.
+//! Value and type of every constant, written out a second time: no change of one goes unnoticed.
 
 /// Checks at compile time the type and the value of constants.
 macro_rules! constants {

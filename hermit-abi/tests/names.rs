@@ -1,7 +1,7 @@
-//! Every function of the published crate's version 0.5.2 is here with its exact type, and so is every type's shape;
-//! and so are our own functions.
+//! Names and types of all functions, and fields of all structures, of the published crate's version 0.5.2, and our own
+//! functions.
 //!
-//! The kernel is not there on the development machine, so the functions are only named, in constants, never called.
+//! There is no kernel to link on the host, so the functions are only named, in constants, and never called.
 
 use core::ffi::{c_char, c_void};
 

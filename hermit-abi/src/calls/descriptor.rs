@@ -1,7 +1,6 @@
-//! What can be done with a descriptor, be it a file's, a socket's or an event counter's.
+//! Operations on descriptors of files, sockets and event counters.
 //!
-//! All fail with `-EBADF` if the descriptor is not open, and with `-EAGAIN` if they had to wait and the descriptor
-//! must not.
+//! All fail with `-EBADF` if the descriptor is not open, and with `-EAGAIN` instead of blocking if it is non-blocking.
 
 use core::ffi::c_void;
 
@@ -9,11 +8,11 @@ use crate::types::file::{dirent64, iovec, pollfd, stat};
 use crate::types::scalar::nfds_t;
 
 unsafe extern "C" {
-    /// Closes a descriptor. Its number may come back from the next open.
+    /// Closes a descriptor. Its number may be used again by the next one opened.
     #[link_name = "sys_close"]
     pub fn close(fd: i32) -> i32;
 
-    /// Reads at most `len` bytes into `buf` and returns how many it read: 0 at the end.
+    /// Reads at most `len` bytes into `buf` and returns their number: 0 at the end of the file.
     ///
     /// # Safety
     ///
@@ -21,7 +20,7 @@ unsafe extern "C" {
     #[link_name = "sys_read"]
     pub fn read(fd: i32, buf: *mut u8, len: usize) -> isize;
 
-    /// Reads into `iovcnt` buffers, filling each before the next, and returns how many bytes it read in all.
+    /// Reads into `iovcnt` buffers, filling each before the next, and returns the number of bytes.
     /// Fails with `-EINVAL` for more than [`IOV_MAX`](crate::IOV_MAX) buffers.
     ///
     /// # Safety
@@ -30,7 +29,7 @@ unsafe extern "C" {
     #[link_name = "sys_readv"]
     pub fn readv(fd: i32, iov: *const iovec, iovcnt: usize) -> isize;
 
-    /// Writes at most `len` bytes from `buf` and returns how many it wrote.
+    /// Writes at most `len` bytes from `buf` and returns their number.
     ///
     /// # Safety
     ///
@@ -38,7 +37,7 @@ unsafe extern "C" {
     #[link_name = "sys_write"]
     pub fn write(fd: i32, buf: *const u8, len: usize) -> isize;
 
-    /// Writes from `iovcnt` buffers, emptying each before the next, and returns how many bytes it wrote in all.
+    /// Writes from `iovcnt` buffers, one after the other, and returns the number of bytes.
     /// Fails with `-EINVAL` for more than [`IOV_MAX`](crate::IOV_MAX) buffers.
     ///
     /// # Safety
@@ -47,17 +46,16 @@ unsafe extern "C" {
     #[link_name = "sys_writev"]
     pub fn writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize;
 
-    /// Moves the position by `offset` bytes from where `whence` says, one of the `SEEK_` numbers, and returns it.
-    /// Fails with `-ESPIPE` if there is no position and with `-EINVAL` if it would be negative.
+    /// Sets the position to `offset` bytes from the origin `whence`, one of the `SEEK_` numbers, and returns it.
+    /// Fails with `-ESPIPE` if the object has no position and with `-EINVAL` if it would be negative.
     #[link_name = "sys_lseek"]
     pub fn lseek(fd: i32, offset: isize, whence: i32) -> isize;
 
-    /// Waits until what was written is where it survives a crash. Fails with `-EINVAL` if nothing of the kind can
-    /// be said of the descriptor.
+    /// Waits until written data are on stable storage. Fails with `-EINVAL` if the object has none.
     #[link_name = "sys_fsync"]
     pub fn fsync(fd: i32) -> i32;
 
-    /// Tells in `stat` about an open file.
+    /// Stores the properties of an open file in `stat`.
     ///
     /// # Safety
     ///
@@ -65,8 +63,8 @@ unsafe extern "C" {
     #[link_name = "sys_fstat"]
     pub fn fstat(fd: i32, stat: *mut stat) -> i32;
 
-    /// Writes a directory's entries into the `count` bytes at `dirp`, one behind the other, and returns how many
-    /// bytes it wrote; 0 when there are no more. Fails with `-EINVAL` if the buffer is too small.
+    /// Stores directory entries in the `count` bytes at `dirp`, one after the other, and returns the number of bytes;
+    /// 0 after the last entry. Fails with `-EINVAL` if the buffer is too small.
     ///
     /// # Safety
     ///
@@ -74,34 +72,33 @@ unsafe extern "C" {
     #[link_name = "sys_getdents64"]
     pub fn getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64;
 
-    /// Returns a second descriptor of what `fd` stands for. Fails with `-EMFILE` if none is free.
+    /// Duplicates a descriptor: returns the lowest free one, for the same object. Fails with `-EMFILE` if none is free.
     #[link_name = "sys_dup"]
     pub fn dup(fd: i32) -> i32;
 
-    /// Does what `cmd` says, with what `argp` points to: [`FIONBIO`](crate::FIONBIO). Fails with `-ENOTTY` for
-    /// another.
+    /// Executes the command `cmd`, of which there is one: [`FIONBIO`](crate::FIONBIO). Fails with `-ENOTTY` for others.
     ///
     /// # Safety
     ///
-    /// `argp` must point to what `cmd` takes.
+    /// `argp` must be valid for reading the argument of the command.
     #[link_name = "sys_ioctl"]
     pub fn ioctl(fd: i32, cmd: i32, argp: *mut c_void) -> i32;
 
-    /// Does what `cmd` says, one of the `F_` numbers, with `arg`. Fails with `-EINVAL` for another.
+    /// Executes the command `cmd`, one of the `F_` numbers. Fails with `-EINVAL` for others.
     #[link_name = "sys_fcntl"]
     pub fn fcntl(fd: i32, cmd: i32, arg: i32) -> i32;
 
-    /// Creates a counter that begins at `initval` and returns its descriptor; `flags` are `EFD_` bits.
+    /// Creates an event counter with the value `initval` and returns its descriptor; `flags` are `EFD_` bits.
     ///
-    /// A write adds the eight bytes written to the counter; a read waits until it is not 0, gives it as eight bytes
-    /// and sets it to 0.
+    /// A write adds an 8-byte number to the counter; a read waits until it is not 0, returns it as 8 bytes and sets it
+    /// to 0.
     #[link_name = "sys_eventfd"]
     pub fn eventfd(initval: u64, flags: i16) -> i32;
 
-    /// Waits until an event holds for one of `nfds` descriptors, or for `timeout` milliseconds: not at all if 0, for
-    /// ever if negative. Returns for how many descriptors one holds, 0 after the timeout.
+    /// Waits until one of `nfds` descriptors has a requested event, for at most `timeout` milliseconds: not at all if
+    /// it is 0, without limit if it is negative. Returns the number of descriptors with events, 0 after the timeout.
     ///
-    /// Unlike the others it fails with exactly -1; [`get_errno`](crate::get_errno) tells why.
+    /// Returns -1 on failure, unlike the other functions; [`get_errno`](crate::get_errno) returns the error.
     ///
     /// # Safety
     ///

@@ -1,17 +1,17 @@
-//! Files and directories by name.
+//! Files and directories by path.
 //!
-//! A `name` that does not begin with a slash is looked up in the working directory.
+//! This kernel has no file system: only device files exist, `/dev/vda` to `/dev/vdz` and `/dev/hwrng`.
 
 use core::ffi::c_char;
 
 use crate::types::file::stat;
 
 unsafe extern "C" {
-    /// Opens the file `name` as the `O_` bits of `flags` say and returns a descriptor. If that creates the file, the
-    /// permission bits are those of `mode`.
+    /// Opens the file `name` with the `O_` flags `flags`, and returns a descriptor. A file that is created gets the
+    /// permission bits `mode`.
     ///
-    /// Fails among others with `-ENOENT` (no such file), `-EEXIST` (there is one, and [`O_EXCL`](crate::O_EXCL) was
-    /// given), `-EISDIR`, `-ENOTDIR`, `-EACCES`, `-EROFS` and `-EMFILE` (no free descriptor).
+    /// Fails among others with `-ENOENT` (no such file), `-EEXIST` (the file exists, with
+    /// [`O_EXCL`](crate::O_EXCL)), `-EISDIR`, `-ENOTDIR`, `-EACCES`, `-EROFS` and `-EMFILE` (no free descriptor).
     ///
     /// # Safety
     ///
@@ -28,7 +28,7 @@ unsafe extern "C" {
     #[link_name = "sys_opendir"]
     pub fn opendir(name: *const c_char) -> i32;
 
-    /// Tells in `stat` about the file `name`, following symbolic links. Fails with `-ENOENT` if there is none.
+    /// Stores the properties of the file `name` in `stat`. Fails with `-ENOENT` if it does not exist.
     ///
     /// # Safety
     ///
@@ -36,7 +36,7 @@ unsafe extern "C" {
     #[link_name = "sys_stat"]
     pub fn stat(name: *const c_char, stat: *mut stat) -> i32;
 
-    /// As [`stat`](stat()), but tells about a symbolic link itself.
+    /// As [`stat`](stat()), but does not follow a symbolic link.
     ///
     /// # Safety
     ///
@@ -44,7 +44,7 @@ unsafe extern "C" {
     #[link_name = "sys_lstat"]
     pub fn lstat(name: *const c_char, stat: *mut stat) -> i32;
 
-    /// Removes the file `name`. Fails with `-ENOENT` if there is none and with `-EISDIR` for a directory.
+    /// Removes the file `name`. Fails with `-ENOENT` if it does not exist and with `-EISDIR` for a directory.
     ///
     /// # Safety
     ///
@@ -60,8 +60,8 @@ unsafe extern "C" {
     #[link_name = "sys_rmdir"]
     pub fn rmdir(name: *const c_char) -> i32;
 
-    /// Creates the directory `name` with the permission bits of `mode`. Fails with `-EEXIST` if the name is taken and
-    /// with `-ENOENT` if the directory to hold it is missing.
+    /// Creates the directory `name` with the permission bits of `mode`. Fails with `-EEXIST` if the name exists, with
+    /// `-ENOENT` if its parent directory does not, and with `-EROFS`.
     ///
     /// # Safety
     ///

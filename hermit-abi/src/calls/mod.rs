@@ -1,11 +1,11 @@
 //! The functions that the kernel exports, by family.
 //!
-//! Each is declared under its short name and linked as `sys_` and that name. A function whose documentation says
-//! nothing else returns 0 or a count on success and a negative error number on failure, so `-ENOENT` for a file that
-//! is not there. It takes no pointer longer than the call lasts.
+//! Each is declared under its short name and linked as `sys_` and that name. Unless documented otherwise, a function
+//! returns 0 or a count on success, and a negated error number on failure. The kernel uses pointers only until the call
+//! returns.
 //!
-//! All of them are unsafe to call for one common reason: the declarations are true only in an image that has the
-//! kernel in it. What else a caller must see to stands under each function's "Safety".
+//! All are unsafe to call for one common reason: the symbols exist only in an image, which has the kernel in it. What
+//! else the caller must ensure is in the section `Safety`.
 
 #![expect(unsafe_code, reason = "declarations of foreign functions")]
 

@@ -1,21 +1,21 @@
-//! The program as a whole: its end, its errors and its randomness.
+//! The process: exit, process ID, errors, random bytes.
 
 use crate::types::scalar::pid_t;
 
 unsafe extern "C" {
-    /// Ends the program, and with it the machine; `status` becomes the machine's result, 0 for success.
+    /// Ends the program and the machine. The low eight bits of `status` are the exit status: 0 for success.
     #[link_name = "sys_exit"]
     pub fn exit(status: i32) -> !;
 
-    /// Ends the program, and with it the machine, as one that failed.
+    /// Ends the program and the machine with the exit status 134, as after SIGABRT.
     #[link_name = "sys_abort"]
     pub fn abort() -> !;
 
-    /// The number of the program, always the same.
+    /// Process ID, always the same.
     #[link_name = "sys_getpid"]
     pub fn getpid() -> pid_t;
 
-    /// The positive error number of the calling thread's last failure.
+    /// Error number of the calling thread's last failure; positive.
     #[link_name = "sys_get_errno"]
     pub fn get_errno() -> i32;
 
@@ -23,11 +23,11 @@ unsafe extern "C" {
     #[link_name = "sys_errno"]
     pub fn errno() -> i32;
 
-    /// Writes random bytes fit for cryptography to `buf` and returns how many, at most `len` and at least one unless
-    /// `len` is 0. `flags` must be 0.
+    /// Fills `buf` with random bytes fit for cryptography and returns their number, at most `len` and at least one
+    /// unless `len` is 0. `flags` must be 0.
     ///
-    /// Fails with exactly -1, for flags or if the machine offers no randomness: std takes no other number for a failure.
-    /// [`get_errno`] tells why.
+    /// Returns -1 on failure, unlike other functions: for other flags, or on a machine without a source of entropy.
+    /// [`get_errno`] returns the error.
     ///
     /// # Safety
     ///

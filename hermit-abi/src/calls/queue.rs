@@ -1,6 +1,6 @@
-//! Wait queues by number: an older interface, kept so that everything that linked still links.
+//! Wait queues of early versions of the ABI, kept so that old programs link.
 //!
-//! `id` is the address of the object that is waited for, used as a number only.
+//! `id` is the address of an object, used only as a number.
 
 unsafe extern "C" {
     /// Prepares a queue for `id`.
@@ -13,17 +13,18 @@ unsafe extern "C" {
     #[link_name = "sys_destroy_queue"]
     pub fn destroy_queue(id: usize) -> i32;
 
-    /// Puts the calling thread on the queue of `id`, for at most `timeout_ns` nanoseconds if that is positive.
+    /// Adds the calling thread to the queue of `id`, for at most `timeout_ns` nanoseconds if that is positive.
     #[doc(hidden)]
     #[link_name = "sys_add_queue"]
     pub fn add_queue(id: usize, timeout_ns: i64) -> i32;
 
-    /// Sleeps until the queue of `id`, which the thread was put on, lets it go.
+    /// Waits until a [`notify`] of the queue of `id` since the thread was added to it.
     #[doc(hidden)]
     #[link_name = "sys_wait"]
     pub fn wait(id: usize) -> i32;
 
-    /// Wakes `count` threads of the queue of `id`, or all of them if `count` is negative.
+    /// Wakes the threads of the queue of `id`: at least `count` of them, or all if `count` is negative. This kernel
+    /// wakes all.
     #[link_name = "sys_notify"]
     pub fn notify(id: usize, count: i32) -> i32;
 }

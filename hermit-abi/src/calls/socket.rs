@@ -1,8 +1,8 @@
-//! Sockets and name lookups.
+//! Sockets and name resolution.
 //!
-//! All take and give the descriptors of [`socket`] and fail with `-EBADF` if one is not open and with `-ENOTSOCK` if
-//! it is no socket's. Where an address is given back, its length is in `addrlen` or `namelen`: on entry the room there
-//! is, on return what was needed.
+//! Calls fail with `-EBADF` if the descriptor is not open and with `-ENOTSOCK` if it is not that of a socket. The
+//! length of a returned address is a value-result argument: before the call the size of the buffer, afterwards the
+//! length of the whole address.
 
 use core::ffi::{c_char, c_void};
 
@@ -10,20 +10,20 @@ use crate::types::net::{addrinfo, sockaddr};
 use crate::types::scalar::socklen_t;
 
 unsafe extern "C" {
-    /// Starts the network. Programs need not call it: the kernel does before `main`.
+    /// Does nothing: the network starts with the first socket.
     #[link_name = "sys_network_init"]
     pub fn network_init() -> i32;
 
-    /// Creates a socket of the family `domain`, the kind `type_` and the protocol `protocol` (0 for the usual one) and
-    /// returns its descriptor.
+    /// Creates a socket of the address family `domain`, the socket type `type_` and the protocol `protocol` (0 for the
+    /// default) and returns its descriptor.
     ///
-    /// Fails with `-EAFNOSUPPORT`, `-ESOCKTNOSUPPORT` or `-EPROTONOSUPPORT` for one there is not, and with `-EMFILE`
-    /// if no descriptor is free.
+    /// Fails with `-EAFNOSUPPORT`, `-EINVAL` or `-EPROTONOSUPPORT` if family, type or protocol is not supported, and
+    /// with `-EMFILE` if no descriptor is free.
     #[link_name = "sys_socket"]
     pub fn socket(domain: i32, type_: i32, protocol: i32) -> i32;
 
-    /// Gives a socket the local address `name`. Fails with `-EADDRINUSE` if it is taken and with `-EADDRNOTAVAIL` if
-    /// it is not an address of this machine.
+    /// Binds a socket to the local address `name`. Fails with `-EADDRINUSE` if it is in use and with `-EADDRNOTAVAIL`
+    /// if it is not an address of this machine.
     ///
     /// # Safety
     ///
@@ -31,22 +31,24 @@ unsafe extern "C" {
     #[link_name = "sys_bind"]
     pub fn bind(s: i32, name: *const sockaddr, namelen: socklen_t) -> i32;
 
-    /// Lets a socket take connections, `backlog` of which may wait to be accepted.
+    /// Makes a socket listen for connections, with a queue of `backlog` connections that are not accepted yet.
     #[link_name = "sys_listen"]
     pub fn listen(s: i32, backlog: i32) -> i32;
 
-    /// Waits for a connection to a listening socket, and returns a descriptor for it and the other side's address.
+    /// Waits for a connection to a listening socket; returns its descriptor and the peer's address.
     ///
     /// # Safety
     ///
-    /// `addr` and `addrlen` must be null, or valid for writing the length given and the length itself.
+    /// `addrlen` must be null, or valid for reading and writing; `addr` must be null, or valid for writing `*addrlen`
+    /// bytes.
     #[link_name = "sys_accept"]
     pub fn accept(s: i32, addr: *mut sockaddr, addrlen: *mut socklen_t) -> i32;
 
     /// Connects to `name`, or sets the peer of a datagram socket.
     ///
-    /// Fails among others with `-ECONNREFUSED`, `-ETIMEDOUT`, `-ENETUNREACH`, `-EISCONN`, and with `-EINPROGRESS` if it
-    /// must not wait: then [`poll`](crate::poll) tells when it is done and [`SO_ERROR`](crate::SO_ERROR) how it went.
+    /// Fails among others with `-ECONNREFUSED`, `-ETIMEDOUT`, `-ENETUNREACH`, `-EISCONN`, and with `-EINPROGRESS` if
+    /// the socket is non-blocking: then [`POLLOUT`](crate::POLLOUT) is the end of the attempt, and
+    /// [`SO_ERROR`](crate::SO_ERROR) its result.
     ///
     /// # Safety
     ///
@@ -54,8 +56,8 @@ unsafe extern "C" {
     #[link_name = "sys_connect"]
     pub fn connect(s: i32, name: *const sockaddr, namelen: socklen_t) -> i32;
 
-    /// Sends `len` bytes to the peer and returns how many were taken; `flags` are `MSG_` bits. Fails with `-ENOTCONN`
-    /// without a peer and with `-EPIPE` if the connection is shut down.
+    /// Sends `len` bytes to the peer and returns the number of bytes queued; `flags` are `MSG_` bits. Fails with
+    /// `-ENOTCONN` without a peer and with `-EPIPE` if the connection is shut down.
     ///
     /// # Safety
     ///
@@ -63,12 +65,12 @@ unsafe extern "C" {
     #[link_name = "sys_send"]
     pub fn send(s: i32, mem: *const c_void, len: usize, flags: i32) -> isize;
 
-    /// Sends `len` bytes to the address `to` and returns how many were taken; `flags` are `MSG_` bits. Fails with
-    /// `-EMSGSIZE` if they are too many for one message.
+    /// Sends `len` bytes to the address `to` and returns the number of bytes queued; `flags` are `MSG_` bits. Fails
+    /// with `-EMSGSIZE` if they do not fit in a datagram.
     ///
     /// # Safety
     ///
-    /// `mem` must be valid for reading `len` bytes, and `to` for reading `tolen`.
+    /// `mem` must be valid for reading `len` bytes; `to` must be null, or valid for reading `tolen` bytes.
     #[link_name = "sys_sendto"]
     pub fn sendto(
         s: i32,
@@ -79,7 +81,7 @@ unsafe extern "C" {
         tolen: socklen_t,
     ) -> isize;
 
-    /// Receives at most `len` bytes into `buf` and returns how many: 0 if the other side will send no more. `flags`
+    /// Receives at most `len` bytes into `buf` and returns their number: 0 if the peer has shut down sending. `flags`
     /// are `MSG_` bits.
     ///
     /// # Safety
@@ -88,7 +90,7 @@ unsafe extern "C" {
     #[link_name = "sys_recv"]
     pub fn recv(socket: i32, buf: *mut u8, len: usize, flags: i32) -> isize;
 
-    /// As [`recv`], and gives the sender's address.
+    /// As [`recv`], and stores the sender's address.
     ///
     /// # Safety
     ///
@@ -103,7 +105,7 @@ unsafe extern "C" {
         addrlen: *mut socklen_t,
     ) -> isize;
 
-    /// Gives the peer's address. Fails with `-ENOTCONN` without a peer.
+    /// Stores the peer's address. Fails with `-ENOTCONN` without a peer.
     ///
     /// # Safety
     ///
@@ -111,7 +113,7 @@ unsafe extern "C" {
     #[link_name = "sys_getpeername"]
     pub fn getpeername(s: i32, name: *mut sockaddr, namelen: *mut socklen_t) -> i32;
 
-    /// Gives the socket's own address.
+    /// Stores the socket's local address.
     ///
     /// # Safety
     ///
@@ -119,7 +121,7 @@ unsafe extern "C" {
     #[link_name = "sys_getsockname"]
     pub fn getsockname(s: i32, name: *mut sockaddr, namelen: *mut socklen_t) -> i32;
 
-    /// Gives the option `optname` of the level `level`. Fails with `-ENOPROTOOPT` for one there is not.
+    /// Stores the value of the option `optname` of the level `level`. Fails with `-ENOPROTOOPT` for an unknown option.
     ///
     /// # Safety
     ///
@@ -127,8 +129,8 @@ unsafe extern "C" {
     #[link_name = "sys_getsockopt"]
     pub fn getsockopt(s: i32, level: i32, optname: i32, optval: *mut c_void, optlen: *mut socklen_t) -> i32;
 
-    /// Sets the option `optname` of the level `level`. Fails with `-ENOPROTOOPT` for one there is not and with
-    /// `-EINVAL` for a value of the wrong length.
+    /// Sets the option `optname` of the level `level`. Fails with `-ENOPROTOOPT` for an unknown option and
+    /// with `-EINVAL` for a value that is too short.
     ///
     /// # Safety
     ///
@@ -136,7 +138,8 @@ unsafe extern "C" {
     #[link_name = "sys_setsockopt"]
     pub fn setsockopt(s: i32, level: i32, optname: i32, optval: *const c_void, optlen: socklen_t) -> i32;
 
-    /// Ends one direction of a connection or both, as `how` says, one of the `SHUT_` numbers. The descriptor stays.
+    /// Shuts down one direction of a connection or both: `how` is one of the `SHUT_` numbers. The descriptor stays
+    /// open.
     #[link_name = "sys_shutdown"]
     pub fn shutdown(sockfd: i32, how: i32) -> i32;
 
@@ -145,13 +148,14 @@ unsafe extern "C" {
     #[link_name = "sys_shutdown_socket"]
     pub fn shutdown_socket(s: i32, how: i32) -> i32;
 
-    /// Looks up the addresses of the host `nodename` and the port of the service `servname`, either of which may be
-    /// null, within the limits of `hints`, which may be null too. Stores a chain of answers in `res`, to be given to
-    /// [`freeaddrinfo`]. Unlike the others it fails with one of the positive `EAI_` numbers.
+    /// Resolves the host name `nodename` and the service `servname`, of which one may be null; `hints` restrict the
+    /// results, unless they are null. Stores a linked list of results in `res`, to be freed by [`freeaddrinfo`].
+    /// Returns one of the positive `EAI_` numbers on failure, unlike the other functions.
     ///
     /// # Safety
     ///
-    /// The names must end with a zero byte, and `res` must be valid for writing.
+    /// The names must be null or end with a zero byte; `hints` must be null or valid for reading; `res` must be valid
+    /// for writing.
     #[link_name = "sys_getaddrinfo"]
     pub fn getaddrinfo(
         nodename: *const c_char,
@@ -160,16 +164,16 @@ unsafe extern "C" {
         res: *mut *mut addrinfo,
     ) -> i32;
 
-    /// Gives back a chain of answers.
+    /// Frees a list of results.
     ///
     /// # Safety
     ///
-    /// `ai` must come from [`getaddrinfo`], and nothing of the chain may be used again.
+    /// `ai` must come from [`getaddrinfo`] and must not be freed yet; the list must not be used any more.
     #[link_name = "sys_freeaddrinfo"]
     pub fn freeaddrinfo(ai: *mut addrinfo);
 
-    /// Looks up one address of the host `name` and stores it in the `len` bytes at `inaddr`: an
-    /// [`in_addr`](crate::in_addr) if they are 4, an [`in6_addr`](crate::in6_addr) if they are 16.
+    /// Resolves the host name `name` to one address, which it stores in the `len` bytes at `inaddr`: an
+    /// [`in_addr`](crate::in_addr) if `len` is 4, an [`in6_addr`](crate::in6_addr) if it is 16.
     ///
     /// # Safety
     ///

@@ -1,15 +1,14 @@
-//! Threads: starting, joining and scheduling them.
+//! Threads: creating, joining and scheduling them.
 
 use core::ffi::c_char;
 
 use crate::types::scalar::Tid;
 
 unsafe extern "C" {
-    /// Starts a thread that calls `func(arg)`, and stores its number in `id`.
+    /// Creates a thread that calls `func(arg)`, and stores its number in `id`.
     ///
-    /// `prio` is a [`Priority`](crate::Priority) as a number; `core_id` is the processor to run on, or -1 for the
-    /// kernel's choice. Fails with `-ENOMEM` if there is no room for a stack and with `-EINVAL` for a priority or a
-    /// processor there is not.
+    /// `prio` is a [`Priority`](crate::Priority) as a number; `core_id` is the CPU to which the thread is pinned, or -1
+    /// for none. Fails with `-ENOMEM` without memory and with `-EINVAL` for a priority or a CPU that does not exist.
     ///
     /// # Safety
     ///
@@ -17,8 +16,7 @@ unsafe extern "C" {
     #[link_name = "sys_spawn"]
     pub fn spawn(id: *mut Tid, func: extern "C" fn(usize), arg: usize, prio: u8, core_id: isize) -> i32;
 
-    /// As [`spawn`], with a stack of at least `stack_size` bytes. Returns the thread's number, or 0 if it could not be
-    /// started, never a negative number.
+    /// As [`spawn`], with a stack of at least `stack_size` bytes. Returns the thread's number, or 0 on failure.
     ///
     /// # Safety
     ///
@@ -32,13 +30,12 @@ unsafe extern "C" {
     #[link_name = "sys_join"]
     pub fn join(id: Tid) -> i32;
 
-    /// Lets the other threads that are ready run before the calling one goes on.
+    /// Yields to other ready threads.
     #[link_name = "sys_yield"]
     pub fn yield_now();
 
-    /// Gives the calling thread a name, which the kernel's messages show; null or an empty text takes it away.
-    ///
-    /// Of a longer name than 31 bytes only as many whole characters stay as fit into that.
+    /// Sets the name of the calling thread, which fault reports show; null or an empty text removes it. A name is
+    /// truncated to 31 bytes, at a character boundary.
     ///
     /// # Safety
     ///
@@ -46,31 +43,30 @@ unsafe extern "C" {
     #[link_name = "sys_set_thread_name"]
     pub fn set_thread_name(name: *const c_char);
 
-    /// How many threads can run at the same time, at least 1.
+    /// Number of CPUs, at least 1.
     #[link_name = "sys_available_parallelism"]
     pub fn available_parallelism() -> usize;
 
-    /// How many processors are running.
+    /// Number of CPUs.
     #[deprecated(since = "0.4.0", note = "use `available_parallelism`")]
     #[link_name = "sys_get_processor_count"]
     pub fn get_processor_count() -> usize;
 
-    /// Marks the calling thread as waiting: after the next [`yield_now`] it runs again only when
-    /// [`wakeup_task`] wakes it.
+    /// Makes the next [`yield_now`] of the calling thread block until [`wakeup_task`] (a deferred block).
     #[link_name = "sys_block_current_task"]
     pub fn block_current_task();
 
-    /// As [`block_current_task`], but the thread wakes by itself after `timeout` milliseconds.
+    /// As [`block_current_task`], for at most `timeout` milliseconds.
     #[link_name = "sys_block_current_task_with_timeout"]
     pub fn block_current_task_with_timeout(timeout: u64);
 
-    /// Wakes thread `tid` if it waits as [`block_current_task`] says; else its next such wait ends at once.
+    /// Wakes thread `tid` from a deferred block ([`block_current_task`]), or prevents its next one.
     #[link_name = "sys_wakeup_taskt"]
     pub fn wakeup_task(tid: Tid);
 
-    /// What [`get_priority`](crate::get_priority) calls.
+    /// Implements [`get_priority`](crate::get_priority).
     pub(crate) fn sys_get_priority() -> u8;
 
-    /// What [`set_priority`](crate::set_priority) calls.
+    /// Implements [`set_priority`](crate::set_priority).
     pub(crate) fn sys_set_priority(tid: Tid, prio: u8);
 }

@@ -4,7 +4,7 @@ use crate::types::scalar::clockid_t;
 use crate::types::time::timespec;
 
 unsafe extern "C" {
-    /// Stores the time of a clock in `tp`. Fails with `-EINVAL` for a clock there is not.
+    /// Stores the time of a clock in `tp`. Fails with `-EINVAL` for an unknown clock.
     ///
     /// # Safety
     ///
@@ -12,11 +12,12 @@ unsafe extern "C" {
     #[link_name = "sys_clock_gettime"]
     pub fn clock_gettime(clockid: clockid_t, tp: *mut timespec) -> i32;
 
-    /// Sleeps for at least `usecs` microseconds. `u64::MAX` is as good as for ever.
+    /// Sleeps for at least `usecs` microseconds.
     #[link_name = "sys_usleep"]
     pub fn usleep(usecs: u64);
 
-    /// Sleeps for at least the span `req`. Fails with `-EINVAL` if it is negative or has too many nanoseconds.
+    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if it is negative or `tv_nsec` is not below a
+    /// second.
     ///
     /// # Safety
     ///

@@ -1,12 +1,12 @@
-//! Descriptors, ways to open files, and kinds of files.
+//! Descriptors, flags of `open`, file types.
 
 use core::ffi::c_int;
 
-/// The descriptor of the standard input.
+/// Descriptor of standard input.
 pub const STDIN_FILENO: c_int = 0;
-/// The descriptor of the standard output.
+/// Descriptor of standard output.
 pub const STDOUT_FILENO: c_int = 1;
-/// The descriptor of the standard error stream.
+/// Descriptor of standard error.
 pub const STDERR_FILENO: c_int = 2;
 
 /// Open for reading only.
@@ -15,46 +15,46 @@ pub const O_RDONLY: i32 = 0o0;
 pub const O_WRONLY: i32 = 0o1;
 /// Open for reading and writing.
 pub const O_RDWR: i32 = 0o2;
-/// Create the file if there is none.
+/// Create the file if it does not exist.
 pub const O_CREAT: i32 = 0o100;
-/// With [`O_CREAT`]: fail if there is one already.
+/// With [`O_CREAT`]: fail if the file exists.
 pub const O_EXCL: i32 = 0o200;
-/// Cut the file to no bytes.
+/// Truncate the file to length 0.
 pub const O_TRUNC: i32 = 0o1000;
-/// Write at the end, wherever the position is.
+/// Write at the end of the file.
 pub const O_APPEND: i32 = 0o2000;
 /// Fail with [`EAGAIN`](crate::EAGAIN) rather than wait.
 pub const O_NONBLOCK: i32 = 0o4000;
-/// Fail unless the name is a directory's.
+/// Fail if the file is not a directory.
 pub const O_DIRECTORY: i32 = 0o200000;
 
-/// [`fcntl`](crate::fcntl): duplicate the descriptor, to the number given or the next free one.
+/// [`fcntl`](crate::fcntl): duplicate the descriptor, to the lowest free one that is at least the argument.
 pub const F_DUPFD: i32 = 0;
-/// [`fcntl`](crate::fcntl): get the descriptor's own flags.
+/// [`fcntl`](crate::fcntl): get the descriptor flags.
 pub const F_GETFD: i32 = 1;
-/// [`fcntl`](crate::fcntl): set the descriptor's own flags.
+/// [`fcntl`](crate::fcntl): set the descriptor flags.
 pub const F_SETFD: i32 = 2;
-/// [`fcntl`](crate::fcntl): get the `O_` flags of what is open.
+/// [`fcntl`](crate::fcntl): get the `O_` flags of the open file.
 pub const F_GETFL: i32 = 3;
-/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can change.
+/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can be changed: [`O_NONBLOCK`].
 pub const F_SETFL: i32 = 4;
-/// A descriptor's own flag: close it when another program is executed, which never happens here.
+/// Descriptor flag: close on exec. It has no effect: there is no exec.
 pub const FD_CLOEXEC: i32 = 1;
 
-/// [`ioctl`](crate::ioctl): make a descriptor wait (the `i32` pointed to is 0) or not (it is anything else).
+/// [`ioctl`](crate::ioctl): make a descriptor blocking (if the `i32` pointed to is 0) or non-blocking.
 pub const FIONBIO: i32 = 0x8008_667e_u32.cast_signed();
 
-/// The most buffers that one [`readv`](crate::readv) or [`writev`](crate::writev) takes.
+/// Maximum number of buffers of a [`readv`](crate::readv) or [`writev`](crate::writev).
 pub const IOV_MAX: usize = 1024;
 
-/// [`lseek`](crate::lseek): the offset counts from the beginning.
+/// [`lseek`](crate::lseek): the offset is relative to the start.
 pub const SEEK_SET: i32 = 0;
-/// [`lseek`](crate::lseek): the offset counts from the present position.
+/// [`lseek`](crate::lseek): the offset is relative to the current position.
 pub const SEEK_CUR: i32 = 1;
-/// [`lseek`](crate::lseek): the offset counts from the end.
+/// [`lseek`](crate::lseek): the offset is relative to the end.
 pub const SEEK_END: i32 = 2;
 
-/// A directory entry of unknown kind.
+/// A directory entry of unknown type.
 pub const DT_UNKNOWN: u8 = 0;
 /// A directory entry that is a named pipe.
 pub const DT_FIFO: u8 = 1;
@@ -64,13 +64,13 @@ pub const DT_CHR: u8 = 2;
 pub const DT_DIR: u8 = 4;
 /// A directory entry that is a block device.
 pub const DT_BLK: u8 = 6;
-/// A directory entry that is an ordinary file.
+/// A directory entry that is a regular file.
 pub const DT_REG: u8 = 8;
 /// A directory entry that is a symbolic link.
 pub const DT_LNK: u8 = 10;
-/// A directory entry that is a local socket.
+/// A directory entry that is a Unix socket.
 pub const DT_SOCK: u8 = 12;
-/// A directory entry that hides one of the same name in a lower layer.
+/// A directory entry that is a whiteout.
 pub const DT_WHT: u8 = 14;
 
 /// The file is a named pipe.
@@ -81,11 +81,11 @@ pub const S_IFCHR: u32 = 0o2_0000;
 pub const S_IFDIR: u32 = 0o4_0000;
 /// The file is a block device.
 pub const S_IFBLK: u32 = 0o6_0000;
-/// The file is an ordinary one.
+/// The file is a regular file.
 pub const S_IFREG: u32 = 0o10_0000;
 /// The file is a symbolic link.
 pub const S_IFLNK: u32 = 0o12_0000;
-/// The file is a local socket.
+/// The file is a Unix socket.
 pub const S_IFSOCK: u32 = 0o14_0000;
-/// The bits of a mode that tell the kind of file.
+/// Mask of the file type in a mode.
 pub const S_IFMT: u32 = 0o17_0000;

@@ -1,4 +1,4 @@
-//! The numbers that calls take and give, by topic; the error numbers have a module of their own.
+//! Constants of the calls, by topic; error numbers are in [`crate::errno`](mod@crate::errno).
 
 pub(crate) mod file;
 pub(crate) mod net;

@@ -1,39 +1,39 @@
-//! What is told about files, directories and open descriptors.
+//! Structures of files, directories and descriptors.
 
 use core::ffi::{c_char, c_void};
 
 use super::assert_layout;
 use super::time::timespec;
 
-/// What [`stat`](crate::stat()) and its relatives tell about a file.
+/// Properties of a file, for [`stat`](crate::stat()), [`lstat`](crate::lstat) and [`fstat`](crate::fstat).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct stat {
-    /// The file system that holds the file.
+    /// Device ID of the file system that holds the file.
     pub st_dev: u64,
-    /// The file's number within that file system.
+    /// Inode number.
     pub st_ino: u64,
-    /// How many names the file has.
+    /// Number of hard links.
     pub st_nlink: u64,
-    /// The kind of file (one of the `S_IF` numbers under [`S_IFMT`](crate::S_IFMT)) and its permission bits.
+    /// File type (one of the `S_IF` numbers under [`S_IFMT`](crate::S_IFMT)) and its permission bits.
     pub st_mode: u32,
-    /// The owning user.
+    /// User ID of the owner.
     pub st_uid: u32,
-    /// The owning group.
+    /// Group ID of the owner.
     pub st_gid: u32,
-    /// For a device file, which device it stands for.
+    /// Device ID of a device file.
     pub st_rdev: u64,
-    /// The length in bytes.
+    /// Size in bytes; 0 for devices.
     pub st_size: i64,
-    /// The size in bytes of reads and writes that suit the file best.
+    /// Preferred size of reads and writes, in bytes.
     pub st_blksize: i64,
-    /// The space taken, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub st_blocks: i64,
-    /// When the contents were last read, since the Unix epoch.
+    /// Time of the last read, since the Unix epoch.
     pub st_atim: timespec,
-    /// When the contents were last changed, since the Unix epoch.
+    /// Time of the last change of the contents, since the Unix epoch.
     pub st_mtim: timespec,
-    /// When the contents or what is told here last changed, since the Unix epoch.
+    /// Time of the last change of contents or properties, since the Unix epoch.
     pub st_ctim: timespec,
 }
 assert_layout!(
@@ -42,46 +42,46 @@ assert_layout!(
     st_size @ 48, st_blksize @ 56, st_blocks @ 64, st_atim @ 72, st_mtim @ 88, st_ctim @ 104,
 );
 
-/// One entry of a directory as [`getdents64`](crate::getdents64) writes it.
+/// A directory entry as [`getdents64`](crate::getdents64) writes it.
 ///
-/// Entries in a buffer are only [`d_reclen`](Self::d_reclen) bytes long, so most are shorter than this type: read
-/// their fields one by one and never form a reference to the whole.
+/// An entry in a buffer is [`d_reclen`](Self::d_reclen) bytes long, which is usually less than the size of this type:
+/// read its fields one by one, and never form a reference to the whole.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dirent64 {
-    /// The file's number.
+    /// Inode number.
     pub d_ino: u64,
-    /// Where the next entry stands in the directory, a value for [`lseek`](crate::lseek).
+    /// Position of the next entry in the directory, for [`lseek`](crate::lseek).
     pub d_off: i64,
-    /// The length in bytes of this entry, so the distance to the next one in the buffer.
+    /// Length of this entry in bytes: the distance to the next one in the buffer.
     pub d_reclen: u16,
-    /// The kind of file, one of the `DT_` numbers.
+    /// File type, one of the `DT_` numbers.
     pub d_type: u8,
-    /// The name, ended by a zero byte.
+    /// Name, which ends with a zero byte.
     pub d_name: [c_char; 256],
 }
 assert_layout!(dirent64, size 280, d_ino @ 0, d_off @ 8, d_reclen @ 16, d_type @ 18, d_name @ 19);
 
-/// One buffer among those of a [`readv`](crate::readv) or [`writev`](crate::writev).
+/// A buffer of a [`readv`](crate::readv) or [`writev`](crate::writev).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct iovec {
-    /// Where the buffer begins.
+    /// Start of the buffer.
     pub iov_base: *mut c_void,
-    /// Its length in bytes.
+    /// Length of the buffer in bytes.
     pub iov_len: usize,
 }
 assert_layout!(iovec, size 16, iov_base @ 0, iov_len @ 8);
 
-/// One descriptor to wait for with [`poll`](crate::poll).
+/// A descriptor to [`poll`](crate::poll).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct pollfd {
-    /// The descriptor; the entry is passed over if it is negative.
+    /// The descriptor; the entry is ignored if it is negative.
     pub fd: i32,
-    /// The events asked for, `POLL` bits.
+    /// Requested events, `POLL` bits.
     pub events: i16,
-    /// The events that hold, filled in by the kernel: of those asked for, or an error, hang-up or bad descriptor.
+    /// Events that occurred, set by the kernel: requested ones, and `POLLERR`, `POLLHUP` and `POLLNVAL`.
     pub revents: i16,
 }
 assert_layout!(pollfd, size 8, fd @ 0, events @ 4, revents @ 6);

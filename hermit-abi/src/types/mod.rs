@@ -1,7 +1,7 @@
-//! The C types that cross the boundary, by topic, with their layouts pinned at compile time.
+//! The C types of the ABI, by topic.
 //!
-//! Two kernels of the same ABI version may differ in everything but this: a field that moved would be read wrongly
-//! without a word, so each `#[repr(C)]` structure is followed by assertions of its size and offsets.
+//! No linker or type checker notices a field that has moved, so the size and the offsets of each `#[repr(C)]` structure
+//! are asserted at compile time.
 
 pub(crate) mod file;
 pub(crate) mod net;

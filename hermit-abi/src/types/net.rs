@@ -1,4 +1,4 @@
-//! Socket addresses, address lookups and the structures that socket options take.
+//! Socket addresses, name resolution, and structures of socket options.
 
 use core::ffi::c_char;
 
@@ -18,21 +18,21 @@ assert_layout!(in_addr, size 4, s_addr @ 0);
 #[repr(C, align(4))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct in6_addr {
-    /// The sixteen bytes, in the order they are written.
+    /// The address in network byte order.
     pub s6_addr: [u8; 16],
 }
 assert_layout!(in6_addr, size 16, s6_addr @ 0);
 const _: () = assert!(align_of::<in6_addr>() == 4);
 
-/// A socket address of any family: what every address begins with.
+/// A socket address of any family: the fields with which all begin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct sockaddr {
-    /// The length in bytes of the whole address.
+    /// Length of the address in bytes.
     pub sa_len: u8,
-    /// The family, which says how to read the rest.
+    /// Address family, which determines the type of the rest.
     pub sa_family: sa_family_t,
-    /// The rest.
+    /// The rest of the address.
     pub sa_data: [c_char; 14],
 }
 assert_layout!(sockaddr, size 16, sa_len @ 0, sa_family @ 1, sa_data @ 2);
@@ -41,15 +41,15 @@ assert_layout!(sockaddr, size 16, sa_len @ 0, sa_family @ 1, sa_data @ 2);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct sockaddr_vm {
-    /// The length in bytes of this structure.
+    /// Length of this structure in bytes.
     pub svm_len: u8,
     /// [`AF_VSOCK`](crate::AF_VSOCK).
     pub svm_family: sa_family_t,
     /// Zero.
     pub svm_reserved1: u16,
-    /// The port, in the machine's own byte order.
+    /// Port, in native byte order.
     pub svm_port: u32,
-    /// The machine, a number or one of the `VMADDR_CID_` names.
+    /// Context ID of the machine, or one of the `VMADDR_CID_` numbers.
     pub svm_cid: u32,
     /// Zeros.
     pub svm_zero: [u8; 4],
@@ -63,11 +63,11 @@ assert_layout!(
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct sockaddr_in {
-    /// The length in bytes of this structure.
+    /// Length of this structure in bytes.
     pub sin_len: u8,
     /// [`AF_INET`](crate::AF_INET).
     pub sin_family: sa_family_t,
-    /// The port in network byte order.
+    /// Port in network byte order.
     pub sin_port: in_port_t,
     /// The address.
     pub sin_addr: in_addr,
@@ -83,17 +83,17 @@ assert_layout!(
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct sockaddr_in6 {
-    /// The length in bytes of this structure.
+    /// Length of this structure in bytes.
     pub sin6_len: u8,
     /// [`AF_INET6`](crate::AF_INET6).
     pub sin6_family: sa_family_t,
-    /// The port in network byte order.
+    /// Port in network byte order.
     pub sin6_port: in_port_t,
-    /// The flow that packets belong to, 0 for none.
+    /// Flow label of packets, or 0.
     pub sin6_flowinfo: u32,
     /// The address.
     pub sin6_addr: in6_addr,
-    /// For an address that is only valid on one link, the interface of that link.
+    /// Index of the interface of a link-local address.
     pub sin6_scope_id: u32,
 }
 assert_layout!(
@@ -105,9 +105,9 @@ assert_layout!(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct sockaddr_storage {
-    /// The length in bytes of the address within.
+    /// Length of the stored address in bytes.
     pub s2_len: u8,
-    /// Its family.
+    /// Address family.
     pub ss_family: sa_family_t,
     __ss_pad1: [u8; 6],
     __ss_align: i64,
@@ -115,25 +115,25 @@ pub struct sockaddr_storage {
 }
 assert_layout!(sockaddr_storage, size 128, s2_len @ 0, ss_family @ 1, __ss_align @ 8, __ss_pad2 @ 16);
 
-/// One answer of [`getaddrinfo`](crate::getaddrinfo), and its question's limits.
+/// A result of [`getaddrinfo`](crate::getaddrinfo), and its hints.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct addrinfo {
-    /// How to look up; 0 asks for nothing special.
+    /// `AI_` flags; ignored by this kernel.
     pub ai_flags: i32,
-    /// The address family, [`AF_UNSPEC`](crate::AF_UNSPEC) in a question for any.
+    /// Address family; [`AF_UNSPEC`](crate::AF_UNSPEC) in hints for any.
     pub ai_family: i32,
-    /// The kind of socket, 0 in a question for any.
+    /// Socket type; 0 in hints for any.
     pub ai_socktype: i32,
-    /// The protocol, 0 in a question for any.
+    /// Protocol; 0 in hints for any.
     pub ai_protocol: i32,
-    /// The length in bytes of what [`ai_addr`](Self::ai_addr) points to.
+    /// Length in bytes of the address that [`ai_addr`](Self::ai_addr) points to.
     pub ai_addrlen: socklen_t,
-    /// The host's official name, or null.
+    /// Canonical name of the host, or null.
     pub ai_canonname: *mut c_char,
     /// The address.
     pub ai_addr: *mut sockaddr,
-    /// The next answer, or null after the last.
+    /// The next result, or null.
     pub ai_next: *mut addrinfo,
 }
 assert_layout!(
@@ -148,7 +148,7 @@ assert_layout!(
 pub struct ip_mreq {
     /// The group.
     pub imr_multiaddr: in_addr,
-    /// An address of the interface, or zero for the kernel's choice.
+    /// An address of the interface, or 0 for the default interface.
     pub imr_interface: in_addr,
 }
 assert_layout!(ip_mreq, size 8, imr_multiaddr @ 0, imr_interface @ 4);
@@ -159,18 +159,18 @@ assert_layout!(ip_mreq, size 8, imr_multiaddr @ 0, imr_interface @ 4);
 pub struct ipv6_mreq {
     /// The group.
     pub ipv6mr_multiaddr: in6_addr,
-    /// The interface's number, or zero for the kernel's choice.
+    /// Index of the interface, or 0 for the default interface.
     pub ipv6mr_interface: u32,
 }
 assert_layout!(ipv6_mreq, size 20, ipv6mr_multiaddr @ 0, ipv6mr_interface @ 16);
 
-/// Whether [`close`](crate::close) waits for unsent data: the value of [`SO_LINGER`](crate::SO_LINGER).
+/// Value of [`SO_LINGER`](crate::SO_LINGER): whether [`close`](crate::close) waits until sent data are delivered.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct linger {
-    /// Not zero: wait.
+    /// Not 0: [`close`](crate::close) waits.
     pub l_onoff: i32,
-    /// The longest wait in seconds.
+    /// Limit on the wait in seconds; 0 drops data that are not delivered, and resets the connection.
     pub l_linger: i32,
 }
 assert_layout!(linger, size 8, l_onoff @ 0, l_linger @ 4);

@@ -1,9 +1,9 @@
-//! Points in time and spans of it.
+//! Times and durations.
 
 use super::assert_layout;
 use super::scalar::{suseconds_t, time_t};
 
-/// A time or a span in seconds and nanoseconds.
+/// A time or a duration in seconds and nanoseconds.
 ///
 /// The nanoseconds are 32 bits wide, unlike those of most C libraries; four bytes of padding follow them.
 #[repr(C)]
@@ -16,7 +16,7 @@ pub struct timespec {
 }
 assert_layout!(timespec, size 16, tv_sec @ 0, tv_nsec @ 8);
 
-/// A span in seconds and microseconds, as the socket timeouts take it.
+/// A duration in seconds and microseconds, the value of socket timeouts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct timeval {
