@@ -14,13 +14,13 @@ use anyhow::{Context, Result};
 use hermit_interface::command_line::Encoder;
 use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_interface::memory_size::MemorySize;
 use tempfile::TempDir;
 
 use crate::process;
 use crate::setup::packages;
-use hermit_interface::memory_size::MemorySize;
 
-/// QEMU's program.
+/// Name of QEMU's executable.
 pub const QEMU: &str = packages::QEMU.program;
 
 /// Interval at which a running guest is polled.
