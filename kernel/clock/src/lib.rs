@@ -11,11 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod date;
-mod least_squares;
 pub mod paravirtual;
+mod regression;
 
 pub use date::Date;
-pub use least_squares::LeastSquares;
+pub use regression::LeastSquares;
 
 /// Nanoseconds per second.
 pub const NANOSECONDS: u64 = 1_000_000_000;

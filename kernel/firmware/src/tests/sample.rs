@@ -151,7 +151,7 @@ pub(super) fn fadt_body() -> Vec<u8> {
     body
 }
 
-/// The tables of QEMU's PC as `SeaBIOS` leaves them: a pointer of ACPI 1.0 below 1 MiB, the rest at the end of memory.
+/// The tables of QEMU's PC with `SeaBIOS`: an RSDP of ACPI 1.0 below 1 MiB, the tables at the end of memory.
 pub(super) fn acpi(cpus: u8) -> Memory {
     let mut memory = Memory::new();
     let tables =
@@ -162,22 +162,22 @@ pub(super) fn acpi(cpus: u8) -> Memory {
     memory
 }
 
-/// The same tables behind a pointer of ACPI 2.0, which nobody finds without being told: returns where it is.
+/// The same tables with an RSDP of ACPI 2.0 outside of the search areas; returns its address with the memory.
 pub(super) fn acpi_2(cpus: u8) -> (Memory, u64) {
     let mut memory = Memory::new();
     let addresses = [table(b"FACP", &fadt_body()), hpet(0, 0xfed0_0000), qemu_madt(cpus)];
     let addresses = addresses.map(|table| memory.add(&table));
     let xsdt = memory.add(&table(b"XSDT", &addresses.map(u64::to_le_bytes).concat()));
-    let place = memory.add(&pointer(0, Some(xsdt)));
-    (memory, place)
+    let rsdp = memory.add(&pointer(0, Some(xsdt)));
+    (memory, rsdp)
 }
 
-/// A floating pointer to a configuration table.
+/// An MP floating pointer structure for a configuration table.
 pub(super) fn floating_pointer(table: u32) -> Vec<u8> {
     with_checksum([b"_MP_".to_vec(), bytes![table, 1_u8, 4_u8, 0_u8, 0_u32, 0_u8]].concat(), 10)
 }
 
-/// A configuration table with these entries.
+/// An MP configuration table with these entries.
 pub(super) fn configuration(entries: &[Vec<u8>]) -> Vec<u8> {
     let all = entries.concat();
     let length: u16 = 44 + u16::try_from(all.len()).unwrap();
