@@ -39,8 +39,8 @@ pub struct Loaded {
 
 /// Copies `image` to `free` memory, relocates it and maps it.
 ///
-/// Physical addresses below `identity` are identity-mapped with all access rights, for a loader that runs there when it switches to the
-/// new page tables.
+/// Physical addresses below `identity` are identity-mapped with all access rights, for a loader that runs there when
+/// it switches to the new page tables.
 ///
 /// # Errors
 ///
@@ -89,8 +89,8 @@ pub fn load(
 }
 
 impl Loaded {
-    /// Passes the image's symbol table to the kernel: adds it to boot information and maps it in the direct map. Its pages must not be
-    /// free memory.
+    /// Passes the image's symbol table to the kernel: adds it to boot information and maps it in the direct map. Its
+    /// pages must not be free memory.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Measurement of a counter's frequency against a reference counter, by linear regression.
 //!
-//! A single pair of readings is uncertain by a tick of the reference and by the duration of the reading. The least-squares line through
-//! a thousand pairs averages both out.
+//! A single pair of readings is uncertain by a tick of the reference and by the duration of the reading. The
+//! least-squares line through a thousand pairs averages both out.
 
 /// Maximum number of ticks since the first reading, of either counter: sums of products fit into 128 bits.
 const MAX_TICKS: u64 = 1 << 40;

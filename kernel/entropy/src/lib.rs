@@ -1,7 +1,7 @@
 //! The random number generator: ChaCha20 with fast key erasure, seeded with hardware entropy.
 //!
-//! The generator replaces its key with the first bytes of each output ("fast key erasure"), so that a later compromise of its state does
-//! not reveal earlier output.
+//! The generator replaces its key with the first bytes of each output ("fast key erasure"), so that a later
+//! compromise of its state does not reveal earlier output.
 //!
 //! ```
 //! let mut generator = hermit_entropy::Generator::new([7; hermit_entropy::SEED_SIZE]);

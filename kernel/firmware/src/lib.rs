@@ -1,10 +1,12 @@
-//! Firmware tables: processors, interrupt controllers, timers and power registers, as ACPI or MultiProcessor tables describe them.
+//! Firmware tables: processors, interrupt controllers, timers and power registers, as ACPI or MultiProcessor tables
+//! describe them.
 //!
 //! [`platform_info`] reads the ACPI tables or, without them, those of Intel's older MultiProcessor Specification.
 //!
-//! The tables are untrusted: lengths may be wrong, and tables may overlap, be truncated or contain themselves. So memory is read only by
-//! copy, through [`PhysicalMemory`]; a table is used only if its checksum is valid; and every loop is bounded, so that reading costs at
-//! most some ten megabytes of copying. The caller still has to validate the result, above all addresses.
+//! The tables are untrusted: lengths may be wrong, and tables may overlap, be truncated or contain themselves. So
+//! memory is read only by copy, through [`PhysicalMemory`]; a table is used only if its checksum is valid; and every
+//! loop is bounded, so that reading costs at most some ten megabytes of copying. The caller still has to validate the
+//! result, above all addresses.
 //!
 //! ```
 //! use hermit_firmware::{PhysicalMemory, platform_info};
@@ -126,7 +128,8 @@ pub struct IoApic {
     pub address: u64,
     /// Global system interrupt base: the number of the first input.
     ///
-    /// The MultiProcessor Specification has no global numbers. There each I/O APIC is assumed to have 24 inputs, as the 82093AA.
+    /// The MultiProcessor Specification has no global numbers. There each I/O APIC is assumed to have 24 inputs, as
+    /// the 82093AA.
     pub gsi_base: u32,
 }
 
@@ -156,8 +159,8 @@ impl InterruptLine {
         Self { gsi, polarity: Polarity::High, trigger: Trigger::Edge }
     }
 
-    /// An input with the MPS INTI flags that both kinds of tables have (ACPI 6.5, table 5.26; MultiProcessor Specification 1.4,
-    /// table 4-10). Reserved values mean the defaults of the ISA bus.
+    /// An input with the MPS INTI flags that both kinds of tables have (ACPI 6.5, table 5.26; MultiProcessor
+    /// Specification 1.4, table 4-10). Reserved values mean the defaults of the ISA bus.
     const fn with_flags(gsi: u32, flags: u16) -> Self {
         let polarity = if flags & 3 == 3 { Polarity::Low } else { Polarity::High };
         let trigger = if (flags >> 2) & 3 == 3 { Trigger::Level } else { Trigger::Edge };
@@ -194,8 +197,9 @@ pub struct Reset {
 
 /// Reads the firmware tables in `memory`; `None` if there are no valid ones.
 ///
-/// `rsdp` is the physical address of the root system description pointer, if the boot protocol provides it. Without it, or if it is
-/// invalid, memory is searched as in ACPI 6.5, section 5.2.5.1. ACPI tables without a processor count as none.
+/// `rsdp` is the physical address of the root system description pointer, if the boot protocol provides it. Without
+/// it, or if it is invalid, memory is searched as in ACPI 6.5, section 5.2.5.1. ACPI tables without a processor count
+/// as none.
 #[must_use]
 pub fn platform_info(memory: &impl PhysicalMemory, rsdp: Option<u64>) -> Option<PlatformInfo> {
     acpi::platform_info(memory, rsdp).or_else(|| multiprocessor::platform_info(memory))

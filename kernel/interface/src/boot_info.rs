@@ -1,20 +1,21 @@
 //! Boot information: what a loader or hypervisor passes to the kernel.
 //!
-//! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address of a [`BootInfo`] in the
-//! first argument register (`rdi`):
+//! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address of a
+//! [`BootInfo`] in the first argument register (`rdi`):
 //!
 //! - paging is enabled with the page tables at [`BootInfo::page_table_root`], which the kernel owns from now on;
-//! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none both writable and
-//!   executable, and is relocated;
+//! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none both
+//!   writable and executable, and is relocated;
 //! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable and writable at
 //!   `direct_map.start + a`;
 //! - so are the pages of [`BootInfo::symbols`], at any physical address; they are not free memory;
-//! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the kernel unmaps them;
+//! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the kernel
+//!   unmaps them;
 //! - the GDT is the loader's; the kernel loads its own before it uses free memory;
 //! - the stack pointer is undefined.
 //!
-//! The fixed part is followed by the free regions of physical memory, the virtio-mmio devices that no bus can enumerate, and the command
-//! line. All numbers are little-endian, addresses and sizes in bytes.
+//! The fixed part is followed by the free regions of physical memory, the virtio-mmio devices that no bus can
+//! enumerate, and the command line. All numbers are little-endian, addresses and sizes in bytes.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -97,8 +98,8 @@ pub struct Device {
     pub registers: Region,
     /// Interrupt line of the device.
     pub line: u32,
-    /// Device ID (virtio 1.2, section 5); 0 if unknown. If known, the interrupt line is edge-triggered and not shared, and the device
-    /// does not need its interrupts acknowledged.
+    /// Device ID (virtio 1.2, section 5); 0 if unknown. If known, the interrupt line is edge-triggered and not
+    /// shared, and the device does not need its interrupts acknowledged.
     pub kind: u32,
 }
 

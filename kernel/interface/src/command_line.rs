@@ -1,9 +1,9 @@
 //! The kernel command line, which has the program's arguments and environment.
 //!
-//! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it are the program's
-//! arguments. [`NetworkOptions`] are parsed separately from the other options. A backslash escapes the next byte, and double quotes
-//! enclose white space (an empty argument is `""`). Boot loaders prepend words (GRUB and QEMU the kernel's file name), so words
-//! that are not known options are ignored.
+//! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it are the
+//! program's arguments. [`NetworkOptions`] are parsed separately from the other options. A backslash escapes the next
+//! byte, and double quotes enclose white space (an empty argument is `""`). Boot loaders prepend words (GRUB and QEMU
+//! the kernel's file name), so words that are not known options are ignored.
 //!
 //! ```
 //! use hermit_interface::command_line::CommandLine;
@@ -86,7 +86,8 @@ pub struct CommandLine {
     pub env: Vec<Vec<u8>>,
     /// Program arguments, without `argv[0]`.
     pub args: Vec<Vec<u8>>,
-    /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm and Firecracker append.
+    /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm and
+    /// Firecracker append.
     pub devices: Vec<Device>,
     /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in Linux).
     pub virtio_console: bool,

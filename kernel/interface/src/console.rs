@@ -1,8 +1,9 @@
 //! Control bytes of console input, which signal end of file over a serial line.
 //!
-//! A serial line carries bytes only. As on a terminal (termios, `VEOF` and `VLNEXT`), one byte signals end of file and one quotes the
-//! next byte; a carriage return, which the Enter key of a raw terminal sends, reads as a newline (`ICRNL`). A host that relays a file
-//! or a pipe to the guest quotes these three bytes, so that all bytes can be sent.
+//! A serial line carries bytes only. As on a terminal (termios, `VEOF` and `VLNEXT`), one byte signals end of file
+//! and one quotes the next byte; a carriage return, which the Enter key of a raw terminal sends, reads as a newline
+//! (`ICRNL`). A host that relays a file or a pipe to the guest quotes these three bytes, so that all bytes can be
+//! sent.
 
 /// End of file (Ctrl-D). Unlike on a terminal it is final: all further reads return end of file.
 pub const END_OF_FILE: u8 = 0x04;

@@ -10,10 +10,12 @@ pub const STATUS_PORT: u16 = 0xf8;
 /// I/O port that ends the virtual machine on any write.
 pub const QUIT_PORT: u16 = 0xf4;
 
-/// Status if the guest could not be started: the image or the machine configuration is invalid. The same status as `docker run`.
+/// Status if the guest could not be started: the image or the machine configuration is invalid. The same status as
+/// `docker run`.
 pub const NOT_STARTED: u8 = 125;
 
-/// Status after an abort, such as a panic, a stack overflow or a failed allocation: as of a process that ends by SIGABRT.
+/// Status after an abort, such as a panic, a stack overflow or a failed allocation: as of a process that ends by
+/// SIGABRT.
 pub const ABORTED: u8 = 128 + 6;
 
 /// Status after an illegal instruction (SIGILL).

@@ -1,9 +1,10 @@
 //! The machine that uhyve emulates: ports, address map and interrupts.
 //!
-//! Memory starts at address 0, with a hole below 4 GiB ([`HOLE`]). Each CPU has a local APIC, whose ID is the CPU's number.
-//! Virtio-mmio devices lie in the hole, listed in boot information. Interrupt line `n` is edge-triggered, with vector
-//! [`FIRST_VECTOR`]` + n`, and delivered to CPU 0; it needs an EOI to the local APIC only. [`crate::exit`] describes the exit ports.
-//! There is no serial port, no 8259A, I/O APIC, 8254 or RTC, no PCI and no firmware.
+//! Memory starts at address 0, with a hole below 4 GiB ([`HOLE`]). Each CPU has a local APIC, whose ID is the CPU's
+//! number. Virtio-mmio devices lie in the hole, listed in boot information. Interrupt line `n` is edge-triggered,
+//! with vector [`FIRST_VECTOR`]` + n`, and delivered to CPU 0; it needs an EOI to the local APIC only.
+//! [`crate::exit`] describes the exit ports. There is no serial port, no 8259A, I/O APIC, 8254 or RTC, no PCI and no
+//! firmware.
 
 use crate::boot_info::Region;
 

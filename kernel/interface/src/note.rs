@@ -8,8 +8,8 @@ pub const OWNER: &str = "HERMIT";
 /// Type of the note (`n_type`), whose descriptor is the ABI version as a little-endian `u32`.
 pub const TYPE_ABI: u32 = 1;
 
-/// Version of the ABI between kernel, loader and hypervisor: the layout of [`crate::boot_info`] and the state at the image's entry.
-/// Incremented with every incompatible change.
+/// Version of the ABI between kernel, loader and hypervisor: the layout of [`crate::boot_info`] and the state at the
+/// image's entry. Incremented with every incompatible change.
 pub const ABI_VERSION: u32 = 4;
 
 /// The note in its layout in the image (ELF gABI, "Note Section").

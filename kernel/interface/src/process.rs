@@ -1,12 +1,13 @@
-//! The platform `process`: the kernel in a Linux process that uhyve sets up, without hardware virtualisation. Its environment, and the
-//! system calls that it may use.
+//! The platform `process`: the kernel in a Linux process that uhyve sets up, without hardware virtualisation. Its
+//! environment, and the system calls that it may use.
 //!
 //! The machine is that of [`crate::machine`], except for what needs privilege. Memory is an open file ([`MEMORY`],
-//! [`memory_offset`]), mapped as the page tables of boot information specify before the first instruction. No hardware reads those
-//! tables: the kernel changes the mappings together with the tables. Device registers and ports are accessed by [`CALL`]. CPUs are
-//! threads, which all exist from the start: CPU 0 is the main thread of the process, the others wait for [`Cpu::started`]. Each enters
-//! the kernel with FS base and GS base 0, and with all signals blocked except those of exceptions and of terminal stops; on CPUs other
-//! than the first [`DEVICE`] stays blocked. Page faults and other exceptions are Linux's signals.
+//! [`memory_offset`]), mapped as the page tables of boot information specify before the first instruction. No
+//! hardware reads those tables: the kernel changes the mappings together with the tables. Device registers and ports
+//! are accessed by [`CALL`]. CPUs are threads, which all exist from the start: CPU 0 is the main thread of the
+//! process, the others wait for [`Cpu::started`]. Each enters the kernel with FS base and GS base 0, and with all
+//! signals blocked except those of exceptions and of terminal stops; on CPUs other than the first [`DEVICE`] stays
+//! blocked. Page faults and other exceptions are Linux's signals.
 //!
 //! seccomp allows the kernel these system calls, and kills it for any other:
 //!
@@ -65,8 +66,8 @@ pub const DEVICE: u32 = 12;
 /// SIGALRM: [`Cpu::timer`] has expired.
 pub const TIMER: u32 = 14;
 
-/// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first argument selects the
-/// operation: [`READ`], [`WRITE`] or [`OUT`].
+/// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first argument
+/// selects the operation: [`READ`], [`WRITE`] or [`OUT`].
 pub const CALL: u64 = 0x6865;
 
 /// Reads a device register: address, size (1, 2, 4 or 8 bytes). Returns its value.
@@ -75,8 +76,8 @@ pub const READ: u64 = 0;
 /// Writes a device register: address, size (1, 2, 4 or 8 bytes), value.
 pub const WRITE: u64 = 1;
 
-/// Writes a string of bytes to a port: the port, with the number of bytes in bits 16 and above; then up to [`OUT_SIZE`] bytes in four
-/// registers.
+/// Writes a string of bytes to a port: the port, with the number of bytes in bits 16 and above; then up to
+/// [`OUT_SIZE`] bytes in four registers.
 pub const OUT: u64 = 2;
 
 /// Maximum number of bytes of one [`OUT`].
@@ -96,8 +97,8 @@ pub type Cpus = [Cpu; MAX_CPUS];
 
 /// State of a CPU that its kernel, other CPUs and the hypervisor share.
 ///
-/// The first four fields are the `struct sigevent` that `timer_create` reads, so that setting up the process needs no memory besides
-/// this page.
+/// The first four fields are the `struct sigevent` that `timer_create` reads, so that setting up the process needs no
+/// memory besides this page.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Cpu {
@@ -111,11 +112,13 @@ pub struct Cpu {
     pub thread: AtomicU32,
     /// ID of the timer (`timer_create`, `CLOCK_MONOTONIC`) that sends [`TIMER`] to this thread.
     pub timer: AtomicU32,
-    /// Pending interrupt lines, a bit each. A writer that finds all bits clear also notifies the CPU, in the way that `idle` selects.
+    /// Pending interrupt lines, a bit each. A writer that finds all bits clear also notifies the CPU, in the way that
+    /// `idle` selects.
     pub raised: AtomicU32,
     /// Idle state: [`BUSY`], [`WAITING`] or [`POLLING`]. A writer that notifies the CPU sets it to [`BUSY`].
     pub idle: AtomicU32,
-    /// Set to a nonzero value to start the CPU, which waits for that (`FUTEX_WAIT`). The last three fields are set before.
+    /// Set to a nonzero value to start the CPU, which waits for that (`FUTEX_WAIT`). The last three fields are set
+    /// before.
     pub started: AtomicU32,
     /// Zero.
     pub reserved: AtomicU32,

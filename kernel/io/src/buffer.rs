@@ -33,7 +33,8 @@ impl<'a> ReadBuffer<'a> {
         self.bytes.len() - self.filled
     }
 
-    /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and returns their number.
+    /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and returns
+    /// their number.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! File descriptors and the objects behind them: console, eventfd, block devices.
 //!
-//! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface ([`Object`]): an
-//! operation that an object does not support fails with the error of Linux. Operations that may block are polled
-//! ([`core::task::Poll`]), so that the caller chooses how to wait.
+//! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface
+//! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that may
+//! block are polled ([`core::task::Poll`]), so that the caller chooses how to wait.
 //!
 //! ```
 //! use std::mem::MaybeUninit;

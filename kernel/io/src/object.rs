@@ -70,8 +70,8 @@ pub trait Object: Any + Debug + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// Readiness of the object (`poll`). Registers the waker for changes. The default, for objects that never block, is ready for
-    /// reads and writes, as for a regular file.
+    /// Readiness of the object (`poll`). Registers the waker for changes. The default, for objects that never block,
+    /// is ready for reads and writes, as for a regular file.
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let _ = context;
         Readiness { read: true, write: true, ..Readiness::default() }

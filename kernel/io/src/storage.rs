@@ -70,7 +70,8 @@ impl<S: Storage> BlockFile<S> {
         Self { storage, access, position: AtomicU64::new(0) }
     }
 
-    /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls get disjoint ranges.
+    /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls get
+    /// disjoint ranges.
     fn advance(&self, size: usize) -> (u64, usize) {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
         let end = self.storage.size();
@@ -111,8 +112,8 @@ impl<S: Storage> BlockFile<S> {
         result
     }
 
-    /// Moves the position back to behind the `done` bytes that were transferred of a range of `size` bytes, unless another thread has
-    /// moved the position since.
+    /// Moves the position back to behind the `done` bytes that were transferred of a range of `size` bytes, unless
+    /// another thread has moved the position since.
     fn rewind(&self, start: u64, size: usize, done: usize) {
         let position_after = |bytes: usize| start.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         // Fails if another thread has moved the position, which then stays.

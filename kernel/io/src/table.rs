@@ -43,8 +43,8 @@ impl DescriptorTable {
         Ok(descriptor)
     }
 
-    /// Reserves the lowest free descriptor, for an object that is created later. The descriptor is allocated but not open until
-    /// [`Self::fill`] opens it or [`Self::release`] frees it.
+    /// Reserves the lowest free descriptor, for an object that is created later. The descriptor is allocated but not
+    /// open until [`Self::fill`] opens it or [`Self::release`] frees it.
     ///
     /// # Errors
     ///

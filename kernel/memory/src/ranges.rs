@@ -1,7 +1,7 @@
 //! A table of free ranges, of physical memory or of virtual addresses.
 //!
-//! The table is a sorted array of at most `N` ranges that are disjoint and not adjacent. Its cost depends on the number of ranges, not on
-//! their size, and it needs no heap, so that loader, hypervisor and kernel can use it.
+//! The table is a sorted array of at most `N` ranges that are disjoint and not adjacent. Its cost depends on the
+//! number of ranges, not on their size, and it needs no heap, so that loader, hypervisor and kernel can use it.
 
 use heapless::Vec;
 use hermit_interface::address::AddressRange;

@@ -1,7 +1,8 @@
 //! Virtual addresses of thread stacks.
 //!
-//! Each slot size, a power of two, has a region of 512 GiB of virtual addresses, divided into slots of that size. So the slot of an
-//! address follows from the address alone. The first page of a slot is never mapped: it is the guard page below the stack.
+//! Each slot size, a power of two, has a region of 512 GiB of virtual addresses, divided into slots of that size. So
+//! the slot of an address follows from the address alone. The first page of a slot is never mapped: it is the guard
+//! page below the stack.
 
 use hermit_interface::address::PAGE_SIZE;
 

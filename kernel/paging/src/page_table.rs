@@ -54,8 +54,8 @@ impl PageTable {
     ///
     /// # Errors
     ///
-    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error that says why a range is invalid; then nothing is
-    /// mapped and no table has been added.
+    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error that says why a range is invalid;
+    /// then nothing is mapped and no table has been added.
     pub fn map(
         &mut self,
         tables: &mut impl TableMemory,
@@ -88,7 +88,8 @@ impl PageTable {
         result
     }
 
-    /// Unmaps the pages of the `size` bytes at `address`, some of which may not be mapped, and calls `found` with each page.
+    /// Unmaps the pages of the `size` bytes at `address`, some of which may not be mapped, and calls `found` with
+    /// each page.
     ///
     /// A large page that is only partly in the range is split first. Tables that become empty are freed.
     ///
@@ -113,8 +114,8 @@ impl PageTable {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NotMapped`] if a part is not mapped, [`PagingError::OutOfMemory`] if a large page cannot be split,
-    /// or an error that says why the range is invalid; then no access has changed.
+    /// [`PagingError::NotMapped`] if a part is not mapped, [`PagingError::OutOfMemory`] if a large page cannot be
+    /// split, or an error that says why the range is invalid; then no access has changed.
     pub fn protect(
         &mut self,
         tables: &mut impl TableMemory,
@@ -142,8 +143,8 @@ impl PageTable {
         })
     }
 
-    /// Calls `found` with each page of the lower half of the address space and its attributes, in ascending order. `read` reads the
-    /// entry at a physical address.
+    /// Calls `found` with each page of the lower half of the address space and its attributes, in ascending order.
+    /// `read` reads the entry at a physical address.
     pub fn for_each_page(
         &self,
         read: &impl Fn(u64) -> u64,
@@ -178,12 +179,13 @@ impl PageTable {
         Ok(is_mapped(tables, self.top(), Span::new(address, size)?))
     }
 
-    /// Splits the large pages that are only partly in the `size` bytes at `address`. Then [`Self::unmap`] and [`Self::protect`] of
-    /// the range allocate no tables.
+    /// Splits the large pages that are only partly in the `size` bytes at `address`. Then [`Self::unmap`] and
+    /// [`Self::protect`] of the range allocate no tables.
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`], or an error that says why the range is invalid. Translations do not change in any case.
+    /// [`PagingError::OutOfMemory`], or an error that says why the range is invalid. Translations do not change in
+    /// any case.
     pub fn split_boundaries(
         &self,
         tables: &mut impl TableMemory,

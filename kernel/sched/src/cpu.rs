@@ -1,7 +1,7 @@
 //! The run queue of each CPU, and load balancing between CPUs: placement of woken threads, work stealing, idle CPUs.
 //!
-//! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again. The caller sends it
-//! a reschedule IPI, or acts at once if it is the CPU that runs.
+//! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again. The
+//! caller sends it a reschedule IPI, or acts at once if it is the CPU that runs.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -81,8 +81,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.ready_count.load(Relaxed)
     }
 
-    /// Updates the number of threads in the run queue. Called only with the run queue locked, so load and store need not be one
-    /// operation.
+    /// Updates the number of threads in the run queue. Called only with the run queue locked, so load and store need
+    /// not be one operation.
     fn update_count(&self, change: impl FnOnce(u32) -> u32) {
         self.ready_count.store(change(self.ready_count.load(Relaxed)), Relaxed);
     }
@@ -104,8 +104,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns the thread to switch
-    /// to, or `None` if `current` keeps the CPU.
+    /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns the
+    /// thread to switch to, or `None` if `current` keeps the CPU.
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         if self.ready_count() == 0 {
@@ -118,8 +118,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(self.set_current(next))
     }
 
-    /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a thread that preempts
-    /// it may be ready. Returns the thread to switch to, or `None` if the current thread keeps the CPU.
+    /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a thread
+    /// that preempts it may be ready. Returns the thread to switch to, or `None` if the current thread keeps the CPU.
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
         let next = self.run_queue.with(|policy| {
@@ -132,7 +132,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(self.set_current(next))
     }
 
-    /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run queue is empty.
+    /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run
+    /// queue is empty.
     #[inline]
     pub fn pick_next(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
         if self.ready_count() == 0 && !P::ACCOUNTS {
@@ -164,8 +165,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.has_slice.store(running, Relaxed);
     }
 
-    /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current one, or a slice
-    /// must be started.
+    /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
+    /// one, or a slice must be started.
     #[inline]
     fn enqueue(&self, thread: &'static T) -> bool {
         self.run_queue.with(|policy| {
@@ -254,13 +255,15 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         }
     }
 
-    /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its own CPU.
+    /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its
+    /// own CPU.
     #[inline]
     pub fn make_ready(&self, thread: &'static T) -> Reschedule {
         let entity = thread.entity();
         let (home, pinned) = (entity.cpu(), entity.is_pinned());
         if self.count() == 1 {
-            // If this CPU is idle, it is inside the interrupt that wakes the thread, and looks at its run queue afterwards.
+            // If this CPU is idle, it is inside the interrupt that wakes the thread, and looks at its run queue
+            // afterwards.
             let must_reschedule = self.get(home).is_some_and(|cpu| cpu.enqueue(thread));
             return if must_reschedule { Reschedule::Cpu(home) } else { Reschedule::None };
         }
@@ -288,8 +291,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         if thread.entity().unpark() { self.make_ready(thread) } else { Reschedule::None }
     }
 
-    /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be claimed again until it has
-    /// looked at the run queues.
+    /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be claimed again
+    /// until it has looked at the run queues.
     #[inline]
     fn claim_idle(&self, home: u32) -> Option<u32> {
         let mut idle = self.idle.load(Relaxed);
@@ -312,8 +315,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 
     /// Claims an idle CPU for a thread that was enqueued on CPU `home` while that was busy.
     ///
-    /// `home` or another CPU may have become idle at the same time without having seen the thread; and if the thread still uses
-    /// its stack, its CPU may be about to switch to another thread.
+    /// `home` or another CPU may have become idle at the same time without having seen the thread; and if the thread
+    /// still uses its stack, its CPU may be about to switch to another thread.
     #[inline]
     fn reschedule_idle(&self, home: u32, pinned: bool) -> Reschedule {
         if self.count() > 1 {
@@ -332,8 +335,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.reschedule_idle(cpu.number, false)
     }
 
-    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another CPU. With `None` the
-    /// CPU is marked idle, and the next thread that it could run reschedules it.
+    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another CPU.
+    /// With `None` the CPU is marked idle, and the next thread that it could run reschedules it.
     pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
         loop {
             let stolen = || self.others(cpu).find_map(Cpu::steal).map(|thread| cpu.set_current(thread));

@@ -33,8 +33,8 @@ impl<L> FutexTable<L> {
         &self.buckets[usize::from(hash)]
     }
 
-    /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and enqueue are one atomic
-    /// step with respect to [`Self::wake`]. Returns whether the thread was enqueued.
+    /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and enqueue
+    /// are one atomic step with respect to [`Self::wake`]. Returns whether the thread was enqueued.
     #[inline]
     pub fn wait<T: Thread>(&self, address: u64, thread: &'static T, must_wait: impl FnOnce() -> bool) -> bool
     where
@@ -65,7 +65,8 @@ impl<L> FutexTable<L> {
         })
     }
 
-    /// Removes at most `count` waiters for `address`, first come, first served, and calls `wake` with each. Returns their number.
+    /// Removes at most `count` waiters for `address`, first come, first served, and calls `wake` with each. Returns
+    /// their number.
     #[inline]
     pub fn wake<T: Thread>(&self, address: u64, count: usize, wake: impl FnMut(&'static T)) -> usize
     where

@@ -17,7 +17,8 @@ pub trait Thread: Sync + Sized + 'static {
     /// The scheduler's part of the thread.
     fn entity(&self) -> &Entity<Self>;
 
-    /// Whether the thread uses its stack: true from the moment when a CPU switches to it until that CPU has switched away from it.
+    /// Whether the thread uses its stack: true from the moment when a CPU switches to it until that CPU has switched
+    /// away from it.
     fn is_running(&self) -> bool;
 }
 
@@ -151,7 +152,8 @@ impl<T> Entity<T> {
         self.runtime.store(0, Relaxed);
     }
 
-    /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and the token is consumed.
+    /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and the
+    /// token is consumed.
     #[inline]
     #[must_use]
     pub fn park(&self) -> bool {
@@ -162,14 +164,16 @@ impl<T> Entity<T> {
         false
     }
 
-    /// Unparks the thread. `true` if it was parked: then the caller must make it ready. Else its next park returns at once.
+    /// Unparks the thread. `true` if it was parked: then the caller must make it ready. Else its next park returns at
+    /// once.
     #[inline]
     #[must_use]
     pub fn unpark(&self) -> bool {
         let mut token = self.token.load(Relaxed);
         loop {
             let next = if token == PARKED { EMPTY } else { NOTIFIED };
-            // Written even if the token keeps its value: the release makes what the waker did before visible to the thread.
+            // Written even if the token keeps its value: the release makes what the waker did before visible to the
+            // thread.
             match self.token.compare_exchange(token, next, AcqRel, Relaxed) {
                 Ok(_) => return token == PARKED,
                 Err(now) => token = now,

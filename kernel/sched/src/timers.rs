@@ -1,7 +1,7 @@
 //! Timers of sleeping threads: an intrusive pairing heap, whose nodes are fields of the threads.
 //!
-//! Insertion takes constant time, removal amortised logarithmic time in the number of timers (Fredman, Sedgewick, Sleator,
-//! Tarjan: The pairing heap, 1986).
+//! Insertion takes constant time, removal amortised logarithmic time in the number of timers (Fredman, Sedgewick,
+//! Sleator, Tarjan: The pairing heap, 1986).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

@@ -1,7 +1,8 @@
-//! Symbolisation of addresses for backtraces: the function that contains an address of the image, and its demangled name.
+//! Symbolisation of addresses for backtraces: the function that contains an address of the image, and its demangled
+//! name.
 //!
-//! The symbol table is the image's, as the linker wrote it (ELF gABI, "Symbol Table"). Lookups run after a fault or panic, so they do not
-//! allocate or sort, and tolerate any bytes: an invalid table yields a wrong name or none.
+//! The symbol table is the image's, as the linker wrote it (ELF gABI, "Symbol Table"). Lookups run after a fault or
+//! panic, so they do not allocate or sort, and tolerate any bytes: an invalid table yields a wrong name or none.
 //!
 //! ```
 //! use hermit_symbols::SymbolTable;
@@ -92,8 +93,8 @@ impl<'a> SymbolTable<'a> {
 
     /// Finds the named function that contains `offset`, relative to the image's start.
     ///
-    /// Of several functions it is the one with the highest start. If none contains the offset, it is the last function before it whose
-    /// size is unknown.
+    /// Of several functions it is the one with the highest start. If none contains the offset, it is the last
+    /// function before it whose size is unknown.
     #[must_use]
     pub fn find(&self, offset: u64) -> Option<SymbolOffset<'a>> {
         let (entries, _) = self.table.as_chunks::<ENTRY_SIZE>();

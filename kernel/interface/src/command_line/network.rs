@@ -17,8 +17,8 @@ use core::str;
 
 use super::{Encoder, Words};
 
-/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the first label and the
-/// root label).
+/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the first
+/// label and the root label).
 const MAX_HOSTNAME: usize = 253;
 
 /// Maximum length of a label in bytes (RFC 1035, section 2.3.4).
@@ -151,7 +151,8 @@ pub fn host_address(text: &str) -> Option<IpAddr> {
     (!address.is_unspecified() && !address.is_multicast() && !is_broadcast).then_some(address)
 }
 
-/// Whether a text is a valid host name (RFC 1123, section 2.1): labels of letters, digits and inner hyphens, separated by dots.
+/// Whether a text is a valid host name (RFC 1123, section 2.1): labels of letters, digits and inner hyphens,
+/// separated by dots.
 #[must_use]
 pub fn is_hostname(name: &str) -> bool {
     let is_label = |label: &str| {

@@ -1,8 +1,9 @@
 //! The format of bootable images, and the check before an image is booted.
 //!
-//! An image is a statically linked, position-independent ELF64 file (`ET_DYN`) for x86-64 with the note of [`crate::note`], without
-//! segments that are both writable and executable, and with relative relocations (`R_X86_64_RELATIVE`) only. The file is untrusted:
-//! [`check`] validates every offset and size, and an image that passes is loaded without further checks.
+//! An image is a statically linked, position-independent ELF64 file (`ET_DYN`) for x86-64 with the note of
+//! [`crate::note`], without segments that are both writable and executable, and with relative relocations
+//! (`R_X86_64_RELATIVE`) only. The file is untrusted: [`check`] validates every offset and size, and an image that
+//! passes is loaded without further checks.
 
 #[cfg(any(feature = "sample", test))]
 pub mod sample;
@@ -128,13 +129,14 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The relative relocations: offset of a 64-bit word from the image's start, and addend. The relocated word is the image's start
-    /// plus the addend.
+    /// The relative relocations: offset of a 64-bit word from the image's start, and addend. The relocated word is
+    /// the image's start plus the addend.
     pub fn relocations(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
         self.relocations.chunks_exact(RELA_SIZE).map(|entry| (word(entry, 0), word(entry, 16)))
     }
 
-    /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the image's start.
+    /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the image's
+    /// start.
     #[must_use]
     pub fn read_only_after_relocation(&self) -> Option<(u64, u64)> {
         let header = self.header(abi::PT_GNU_RELRO)?;
@@ -224,7 +226,8 @@ fn parse(bytes: &[u8]) -> Result<ElfBytes<'_, LittleEndian>, ImageError> {
     Ok(file)
 }
 
-/// Checks that the section headers are in the file. Booting does not need them, but they come last, so that a truncated file is detected.
+/// Checks that the section headers are in the file. Booting does not need them, but they come last, so that a
+/// truncated file is detected.
 fn check_section_headers(bytes: &[u8], file: &ElfBytes<'_, LittleEndian>) -> Result<(), ImageError> {
     let size = u64::from(file.ehdr.e_shnum) * u64::from(file.ehdr.e_shentsize);
     match file.ehdr.e_shoff.checked_add(size) {

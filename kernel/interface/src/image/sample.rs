@@ -61,8 +61,8 @@ pub struct SectionHeader {
     pub entsize: u64,
 }
 
-/// The parts of an image. The default is valid: a page with headers, note and relocations, a page of code, data of which a part is in
-/// the file and the first page is read-only after relocation, and two symbols.
+/// The parts of an image. The default is valid: a page with headers, note and relocations, a page of code, data of
+/// which a part is in the file and the first page is read-only after relocation, and two symbols.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The file header.

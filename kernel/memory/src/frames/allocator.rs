@@ -51,7 +51,8 @@ impl FrameAllocator {
     ///
     /// # Errors
     ///
-    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected; that page is dropped.
+    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected; that page is
+    /// dropped.
     #[inline]
     pub fn free_frame(&mut self, words: &mut impl Words, frame: u64) -> Result<(), NotAllocated> {
         if !is_page_aligned(frame) {
@@ -73,7 +74,8 @@ impl FrameAllocator {
         self.extents.allocate(words, size, align)
     }
 
-    /// As [`ExtentAllocator::allocate_at`]. If not all of the range is free, the cached pages are moved to the tree first.
+    /// As [`ExtentAllocator::allocate_at`]. If not all of the range is free, the cached pages are moved to the tree
+    /// first.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         if self.extents.allocate_at(words, start, size) {
             return true;

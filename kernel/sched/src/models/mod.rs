@@ -3,9 +3,9 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --profile loom --target-dir target/loom`
 //!
-//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not track
-//! [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which other CPUs use
-//! only as a guess.
+//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not
+//! track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which
+//! other CPUs use only as a guess.
 
 extern crate std;
 

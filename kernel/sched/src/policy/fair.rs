@@ -1,8 +1,8 @@
 //! Fair scheduling: each thread gets CPU time in proportion to its weight, which its priority sets.
 //!
-//! A thread's virtual runtime is its run time divided by its weight; the thread with the least virtual runtime is next. The
-//! order is exact to a quantum: the run queue is a calendar queue, a ring of lists, in which a thread's list is its virtual
-//! runtime in quanta, modulo the size of the ring.
+//! A thread's virtual runtime is its run time divided by its weight; the thread with the least virtual runtime is
+//! next. The order is exact to a quantum: the run queue is a calendar queue, a ring of lists, in which a thread's
+//! list is its virtual runtime in quanta, modulo the size of the ring.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -53,8 +53,8 @@ fn virtual_runtime(nanoseconds: u64, priority: u8) -> u64 {
 impl<T: Thread> Fair<T> {
     fn insert(&mut self, thread: &'static T) {
         let runtime = &thread.entity().runtime;
-        // The minimum keeps a thread from saving up time while it is blocked. The maximum bounds a thread's debt, and keeps the
-        // ring from overlapping itself.
+        // The minimum keeps a thread from saving up time while it is blocked. The maximum bounds a thread's debt, and
+        // keeps the ring from overlapping itself.
         let latest = self.now + (LISTS as u64 - 2) * QUANTUM;
         let time = runtime.load(Relaxed).clamp(self.now, latest);
         runtime.store(time, Relaxed);

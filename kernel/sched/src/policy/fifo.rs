@@ -1,4 +1,5 @@
-//! First in, first out, by priority, as `SCHED_FIFO`: a thread runs until it blocks, yields, or a thread of higher priority is ready.
+//! First in, first out, by priority, as `SCHED_FIFO`: a thread runs until it blocks, yields, or a thread of higher
+//! priority is ready.
 
 use super::Policy;
 use crate::queue_array::QueueArray;
@@ -26,7 +27,8 @@ fn index<T: Thread>(thread: &'static T) -> usize {
 }
 
 impl<T: Thread> Fifo<T> {
-    /// Takes a thread of the first list after `index`, cyclically, that is not empty; returns that list's index with it.
+    /// Takes a thread of the first list after `index`, cyclically, that is not empty; returns that list's index with
+    /// it.
     pub(super) fn pop_after(&mut self, index: usize) -> Option<(usize, &'static T)> {
         let index = self.queues.first((index + 1) % LISTS)?;
         Some((index, self.queues.pop(index)?))

@@ -1,4 +1,5 @@
-//! Round-robin within each priority, as `SCHED_RR`, with a guard against starvation: now and then a slice goes to a lower priority.
+//! Round-robin within each priority, as `SCHED_RR`, with a guard against starvation: now and then a slice goes to a
+//! lower priority.
 
 use super::{Fifo, Policy};
 use crate::thread::Thread;
