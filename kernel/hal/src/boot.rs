@@ -18,8 +18,8 @@ pub struct Boot {
     pub info: Parsed<'static>,
 }
 
-/// Called by the entry point ([`crate::entry!`]) with the address of the boot information: initialises the first CPU, then
-/// everything else.
+/// Called by the entry point ([`crate::entry!`]) with the address of the boot information: initialises the first
+/// CPU, then everything else.
 #[doc(hidden)]
 #[must_use]
 pub fn start(info: u64) -> Boot {
@@ -32,16 +32,17 @@ pub fn start(info: u64) -> Boot {
 /// The boot information at `address`, which is not checked yet.
 fn find(address: u64) -> &'static BootInfo {
     let start = with_exposed_provenance::<BootInfo>(to_usize(address));
-    // SAFETY: by its contract (`hermit_interface::boot_info`) the loader leaves the boot information at this address, aligned
-    // and initialised, in memory that is not free; so nothing writes to it.
+    // SAFETY: by its contract (`hermit_interface::boot_info`) the loader leaves the boot information at this
+    // address, aligned and initialised, in memory that is not free; so nothing writes to it.
     unsafe { &*start }
 }
 
 fn init(fixed: &'static BootInfo) -> Boot {
     let start = (&raw const *fixed).expose_provenance();
     let start = with_exposed_provenance::<u8>(start);
-    // SAFETY: the loader writes the variable parts right behind the fixed one, in the same memory, as long as the fixed part
-    // says. The provenance is that of the loader's address, which covers all of it, and nothing writes to it.
+    // SAFETY: the loader writes the variable parts right behind the fixed one, in the same memory, as long as the
+    // fixed part says. The provenance is that of the loader's address, which covers all of it, and nothing writes
+    // to it.
     let bytes = unsafe { slice::from_raw_parts(start, fixed.size()) };
     let Ok(info) = BootInfo::parse(bytes) else { platform::exit_without_boot_info() };
     ops::smp().init_topology(info.fixed);

@@ -1,7 +1,7 @@
 //! Monotonic and wall-clock time, in nanoseconds, from the processor's counter ([`crate::arch::counter`]).
 //!
-//! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that reads no clock
-//! does not wait for it.
+//! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that reads
+//! no clock does not wait for it.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -36,8 +36,8 @@ static CLOCK: Once<Clock> = Once::new();
 /// Nanoseconds since 1970 (UTC) at the monotonic clock's zero.
 static WALL_CLOCK: Once<u64> = Once::new();
 
-/// The multiplier of [`CLOCK`]'s scale, for the fast path of [`monotonic`]; 0 before the first reading, and always if the
-/// counters of the CPUs are not synchronized.
+/// The multiplier of [`CLOCK`]'s scale, for the fast path of [`monotonic`]; 0 before the first reading, and always
+/// if the counters of the CPUs are not synchronized.
 static MULTIPLIER: AtomicU64 = AtomicU64::new(0);
 /// The start of [`CLOCK`], for the fast path.
 static BASE: AtomicU64 = AtomicU64::new(0);

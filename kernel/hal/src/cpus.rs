@@ -24,8 +24,8 @@ pub fn count() -> u32 {
     ops::smp().cpu_count()
 }
 
-/// Starts all CPUs but the first. Each calls `main` with its number, some time later, with interrupts masked once. To be
-/// called once. CPUs for which there is no memory are not started.
+/// Starts all CPUs but the first. Each calls `main` with its number, some time later, with interrupts masked once.
+/// To be called once. CPUs for which there is no memory are not started.
 pub fn start_others(main: fn(u32) -> !) {
     let count = count();
     if count > 1 {
@@ -117,8 +117,8 @@ impl<T: Sync> PerCpu<T> {
         if local.value_owner.load(Relaxed) != self.identity() {
             return None;
         }
-        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, stored the pointer; and `T` is
-        // `Sync`, so that any thread on this CPU may use the reference.
+        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, stored the pointer;
+        // and `T` is `Sync`, so that any thread on this CPU may use the reference.
         unsafe { local.value.load(Relaxed).cast::<T>().as_ref() }
     }
 }

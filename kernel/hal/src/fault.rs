@@ -73,8 +73,8 @@ pub(crate) fn report(fault: &Fault) -> ! {
     }
 }
 
-/// Stops all other CPUs until the machine ends, so that one can report a fault. `false` if this CPU has done so already. If
-/// another CPU has, this one stops here.
+/// Stops all other CPUs until the machine ends, so that one can report a fault. `false` if this CPU has done so
+/// already. If another CPU has, this one stops here.
 pub fn stop_others() -> bool {
     let here = local::number();
     match STOPPING_CPU.compare_exchange(NONE, here, Ordering::AcqRel, Ordering::Acquire) {

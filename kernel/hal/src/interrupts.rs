@@ -1,11 +1,12 @@
 //! Interrupt lines, and the software interrupt mask.
 //!
-//! The processor accepts interrupts while programs and the kernel run. Masking adds one to a number of the CPU, its mask
-//! depth; the line of an interrupt that arrives meanwhile becomes pending, and is handled when the depth is back at zero. That
-//! costs no privileged instruction, and works where the kernel has no privilege.
+//! The processor accepts interrupts while programs and the kernel run. Masking adds one to a number of the CPU, its
+//! mask depth; the line of an interrupt that arrives meanwhile becomes pending, and is handled when the depth is
+//! back at zero. That costs no privileged instruction, and works where the kernel has no privilege.
 //!
-//! An interrupt after which another thread should run does not switch by itself: it sends the interrupted thread into
-//! [`crate::arch::preempt`], which saves all registers and calls [`Hooks::preempted`]; that switches like any other code.
+//! An interrupt after which another thread should run does not switch by itself: it sends the interrupted thread
+//! into [`crate::arch::preempt`], which saves all registers and calls [`Hooks::preempted`]; that switches like any
+//! other code.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -28,8 +29,8 @@ pub const RESCHEDULE: u8 = 17;
 /// A bit of the pending lines that is no line: makes the last unmask check whether another thread is to run.
 const PREEMPT: u8 = 18;
 
-/// A bit of the pending lines that is no line: makes the platform do work before a thread runs that would be superfluous if
-/// the CPU stayed idle ([`ops::CpuControl::run_deferred`]).
+/// A bit of the pending lines that is no line: makes the platform do work before a thread runs that would be
+/// superfluous if the CPU stayed idle ([`ops::CpuControl::run_deferred`]).
 const DEFERRED: u8 = 27;
 
 /// The mask of that bit.
@@ -227,8 +228,8 @@ pub(crate) fn raised(line: u8, frame: &mut Frame) {
     raised_lines(1 << line, frame);
 }
 
-/// Called on an interrupt that raised lines, one bit each, and has been acknowledged. The processor accepts no other interrupt
-/// meanwhile.
+/// Called on an interrupt that raised lines, one bit each, and has been acknowledged. The processor accepts no
+/// other interrupt meanwhile.
 pub(crate) fn raised_lines(lines: u32, frame: &mut Frame) {
     let header = &cpu_local::current().header;
     header.pending.fetch_or(lines, Relaxed);
@@ -258,8 +259,8 @@ pub(crate) fn leave_exception(frame: &mut Frame) {
     }
 }
 
-/// Handles the pending lines and unmasks, or redirects the interrupted thread to the preemption code. Interrupts are masked
-/// once, and the processor accepts none until the interrupted code continues.
+/// Handles the pending lines and unmasks, or redirects the interrupted thread to the preemption code. Interrupts
+/// are masked once, and the processor accepts none until the interrupted code continues.
 fn leave(frame: &mut Frame) {
     handle_pending();
     let local = cpu_local::current();
@@ -277,8 +278,8 @@ pub(crate) fn enable() {
     unmask();
 }
 
-/// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked once; they are
-/// unmasked meanwhile.
+/// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked once;
+/// they are unmasked meanwhile.
 pub fn wait(masked: &Masked) {
     let _ = masked;
     assert_depth();

@@ -8,8 +8,8 @@ use crate::backoff::Backoff;
 use crate::interrupts::{self, Masked};
 use crate::tlb;
 
-/// A spinlock that masks interrupts from before it is taken until after it is released, so that an interrupt handler may
-/// take it too.
+/// A spinlock that masks interrupts from before it is taken until after it is released, so that an interrupt
+/// handler may take it too.
 pub type SpinLock<T> = lock_api::Mutex<RawSpinLock, T>;
 
 /// A spinlock that is only taken where interrupts are masked already.
@@ -29,8 +29,9 @@ impl<T> MaskedLock<T> {
         action(&mut self.0.lock())
     }
 
-    /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked but have no
-    /// [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same CPU spins for ever.
+    /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked but
+    /// have no [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same CPU spins
+    /// for ever.
     #[inline]
     pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         interrupts::debug_assert_masked();
@@ -60,8 +61,9 @@ impl RawMaskedLock {
     }
 }
 
-// SAFETY: a CPU holds the lock after it has changed `locked` from false to true, which the atomic swap lets one CPU do at a
-// time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order the accesses to the value.
+// SAFETY: a CPU holds the lock after it has changed `locked` from false to true, which the atomic swap lets one CPU
+// do at a time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order the accesses
+// to the value.
 unsafe impl RawMutex for RawMaskedLock {
     const INIT: Self = Self { locked: AtomicBool::new(false) };
 
@@ -85,8 +87,8 @@ unsafe impl RawMutex for RawMaskedLock {
     }
 }
 
-// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands; masking interrupts around it does
-// not change that.
+// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands; masking interrupts
+// around it does not change that.
 unsafe impl RawMutex for RawSpinLock {
     const INIT: Self = Self(RawMaskedLock::INIT);
 
@@ -110,8 +112,8 @@ unsafe impl RawMutex for RawSpinLock {
 
     #[inline]
     unsafe fn unlock(&self) {
-        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one, which `lock` and
-        // `try_lock` have taken.
+        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one, which
+        // `lock` and `try_lock` have taken.
         unsafe { self.0.unlock() };
         interrupts::unmask();
     }

@@ -58,8 +58,8 @@ impl Thread {
         self.resources.lock().as_ref().map_or(0, |(stack, _)| stack.size())
     }
 
-    /// Prepares the thread so that it starts with `function` when it is first switched to, with interrupts masked once.
-    /// It keeps the stack of an earlier use if that has the right size.
+    /// Prepares the thread so that it starts with `function` when it is first switched to, with interrupts masked
+    /// once. It keeps the stack of an earlier use if that has the right size.
     ///
     /// # Errors
     ///
@@ -83,8 +83,9 @@ impl Thread {
             }
             None => (Stack::new(stack_size)?, ThreadLocals::new()?),
         };
-        // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack is owned by this
-        // thread. The context is empty (asserted), so no CPU runs on the stack; the lock excludes a second `prepare`.
+        // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack is
+        // owned by this thread. The context is empty (asserted), so no CPU runs on the stack; the lock excludes a
+        // second `prepare`.
         unsafe { self.context.prepare(stack.top(), locals.pointer(), function) };
         *resources = Some((stack, locals));
         Ok(())
@@ -128,10 +129,10 @@ fn leave(masked: &Masked, to: &'static Thread, ended: bool) {
     let local = cpu_local::current();
     let from = local.current.load(Relaxed);
     local.current.store((&raw const to.context).cast_mut(), Relaxed);
-    // SAFETY: the pointer is null or, stored by `adopt_cpu` or an earlier call of this function, that of a context in a
-    // `&'static Thread`.
+    // SAFETY: the pointer is null or, stored by `adopt_cpu` or an earlier call of this function, that of a context
+    // in a `&'static Thread`.
     let from = unsafe { from.as_ref() }.expect("the CPU has a thread");
-    // SAFETY: `adopt_cpu` and this function, which alone switch threads, keep `current` at the context of the thread that runs
-    // on this CPU. Interrupts are masked once (asserted).
+    // SAFETY: `adopt_cpu` and this function, which alone switch threads, keep `current` at the context of the
+    // thread that runs on this CPU. Interrupts are masked once (asserted).
     unsafe { from.switch(&to.context, ended) };
 }

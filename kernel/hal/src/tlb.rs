@@ -1,8 +1,8 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
-//! One CPU at a time requests a flush: it holds the memory lock. The others flush in the handler of an IPI, which the software
-//! interrupt mask does not hold back, or while they spin for a lock; so no CPU that holds a lock waits for one that waits
-//! for this lock.
+//! One CPU at a time requests a flush: it holds the memory lock. The others flush in the handler of an IPI, which
+//! the software interrupt mask does not hold back, or while they spin for a lock; so no CPU that holds a lock waits
+//! for one that waits for this lock.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -44,8 +44,8 @@ pub(crate) fn flush_if_requested() {
     }
 }
 
-/// Flushes the TLBs of all CPUs; `send_ipi` interrupts the others so that they call [`flush_if_requested`]. Returns when all
-/// have flushed. The memory lock is held.
+/// Flushes the TLBs of all CPUs; `send_ipi` interrupts the others so that they call [`flush_if_requested`]. Returns
+/// when all have flushed. The memory lock is held.
 pub(crate) fn flush_all_cpus(send_ipi: impl FnOnce()) {
     tlb::flush();
     let others = ACTIVE.load(Acquire) & !this_cpu();

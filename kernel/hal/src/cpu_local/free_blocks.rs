@@ -1,7 +1,7 @@
 //! Free blocks of the heap that a CPU keeps for itself: one list for each size class.
 //!
-//! Taking and freeing a block touches no shared data. Only when a list is empty or full, a batch of blocks comes from the
-//! heap or goes back to it. A block may be freed on another CPU than the one that allocated it.
+//! Taking and freeing a block touches no shared data. Only when a list is empty or full, a batch of blocks comes
+//! from the heap or goes back to it. A block may be freed on another CPU than the one that allocated it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,8 +19,8 @@ pub(crate) struct List {
     first: AtomicPtr<u8>,
     /// Number of blocks that fit before a batch goes back to the heap.
     room: AtomicU32,
-    /// Number of blocks that the next refill takes from the heap. It doubles each time, so that a program with few blocks
-    /// takes little memory.
+    /// Number of blocks that the next refill takes from the heap. It doubles each time, so that a program with few
+    /// blocks takes little memory.
     batch: AtomicU32,
 }
 
@@ -65,8 +65,8 @@ impl List {
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<u8>> {
         let first = NonNull::new(self.first.load(Relaxed))?;
-        // SAFETY: `push`, which alone adds blocks, has written the first word of the block. Free blocks have no other user, and
-        // the CPU's interrupts are masked, so nothing has changed it since.
+        // SAFETY: `push`, which alone adds blocks, has written the first word of the block. Free blocks have no
+        // other user, and the CPU's interrupts are masked, so nothing has changed it since.
         let next = unsafe { first.cast::<*mut u8>().read() };
         self.first.store(next, Relaxed);
         self.room.store(self.room.load(Relaxed).wrapping_add(1), Relaxed);
@@ -80,8 +80,8 @@ impl List {
     /// The block must be one of the list's size class, and exclusively the caller's, who gives it up.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>) -> bool {
-        // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16, so the
-        // word fits.
+        // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16,
+        // so the word fits.
         unsafe { block.cast::<*mut u8>().write(self.first.load(Relaxed)) };
         self.first.store(block.as_ptr(), Relaxed);
         let room = self.room.load(Relaxed).wrapping_sub(1);

@@ -9,8 +9,8 @@ use crate::arch::context::Context;
 use crate::arch::local::{self, Base, Header};
 use free_blocks::FreeBlocks;
 
-/// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on the same CPU
-/// reads and writes it too.
+/// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on the
+/// same CPU reads and writes it too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CpuLocal {
@@ -52,11 +52,11 @@ impl CpuLocal {
 /// The block of the first CPU.
 pub(crate) static BOOT_CPU: CpuLocal = CpuLocal::new(0);
 
-/// The block of the CPU that runs this. The thread must not move to another CPU while it uses the block: interrupts are
-/// masked.
+/// The block of the CPU that runs this. The thread must not move to another CPU while it uses the block: interrupts
+/// are masked.
 #[inline]
 pub(crate) fn current() -> &'static CpuLocal {
-    // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is static or leaked, and
-    // only shared references to it exist.
+    // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is static or
+    // leaked, and only shared references to it exist.
     unsafe { &*local::block().cast::<CpuLocal>() }
 }

@@ -23,15 +23,15 @@ impl DmaAllocator for Allocator {
         let (address, physical) = memory::allocate_pages(size).ok()?;
         let start = NonNull::new(with_exposed_provenance_mut::<u8>(to_usize(address)))?;
         let pages = Pages { start, physical, size: to_usize(size) };
-        // SAFETY: `allocate_pages` returns mapped pages of this size that have no other user; the device does not know of them
-        // yet.
+        // SAFETY: `allocate_pages` returns mapped pages of this size that have no other user; the device does not
+        // know of them yet.
         unsafe { start.write_bytes(0, pages.size) };
         Some(pages)
     }
 }
 
-/// Physically contiguous pages that are shared with a device. Their bytes are only ever copied; no Rust reference to them
-/// exists, except as atomics.
+/// Physically contiguous pages that are shared with a device. Their bytes are only ever copied; no Rust reference
+/// to them exists, except as atomics.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -60,8 +60,9 @@ impl Pages {
     fn word(&self, offset: usize) -> &AtomicU16 {
         let word = self.bytes(offset, 2).cast::<AtomicU16>();
         assert!(word.is_aligned(), "words are aligned");
-        // SAFETY: the word is inside of the pages (`bytes`), aligned (asserted) and initialised (`allocate` fills with zero). The
-        // pages live as long as `self`, and all other accesses are atomics or copies that the compiler does not see.
+        // SAFETY: the word is inside of the pages (`bytes`), aligned (asserted) and initialised (`allocate` fills
+        // with zero). The pages live as long as `self`, and all other accesses are atomics or copies that the
+        // compiler does not see.
         unsafe { word.as_ref() }
     }
 }
@@ -83,8 +84,8 @@ impl DmaMemory for Pages {
 
     fn write(&self, offset: usize, bytes: &[u8]) {
         let to = self.bytes(offset, bytes.len());
-        // SAFETY: the target is inside of the pages (`bytes`), whose other accesses are atomics and copies; the source is a slice
-        // of the same length.
+        // SAFETY: the target is inside of the pages (`bytes`), whose other accesses are atomics and copies; the
+        // source is a slice of the same length.
         unsafe { copy(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
     }
 

@@ -11,7 +11,8 @@ impl From<OutOfMemory> for PagingError {
     }
 }
 
-/// The kernel's address space. The methods are those of [`PageTable`], which also make the platform's mappings follow.
+/// The kernel's address space. The methods are those of [`PageTable`], which also make the platform's mappings
+/// follow.
 #[derive(Debug)]
 pub(super) struct AddressSpace(PageTable);
 

@@ -1,5 +1,5 @@
-//! The heap: free blocks of each CPU ([`crate::cpu_local::free_blocks`]) above a shared allocator (talc), which claims physical
-//! memory as it needs more and frees it again.
+//! The heap: free blocks of each CPU ([`crate::cpu_local::free_blocks`]) above a shared allocator (talc), which
+//! claims physical memory as it needs more and frees it again.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull, with_exposed_provenance_mut};
@@ -63,22 +63,22 @@ static ALLOCATOR: KernelHeap = KernelHeap;
 #[derive(Debug)]
 struct KernelHeap;
 
-// SAFETY: `allocate` returns null or memory of the layout's size and alignment that no other allocation has until it is passed to
-// `deallocate`; `reallocate` keeps the contents. None of them panics or unwinds.
+// SAFETY: `allocate` returns null or memory of the layout's size and alignment that no other allocation has until
+// it is passed to `deallocate`; `reallocate` keeps the contents. None of them panics or unwinds.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocate(layout.size(), layout.align())
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with this layout, and
-        // is not used again.
+        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with
+        // this layout, and is not used again.
         unsafe { deallocate(pointer, layout.size(), layout.align()) };
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with this layout, and
-        // is used no more if the result is not null.
+        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with
+        // this layout, and is used no more if the result is not null.
         unsafe { reallocate(pointer, layout.size(), layout.align(), size) }
     }
 }
@@ -87,8 +87,8 @@ unsafe impl GlobalAlloc for KernelHeap {
 #[derive(Debug)]
 struct Frames;
 
-// SAFETY: `acquire` claims memory that the frame allocator has just handed out, and allocates nothing from the heap meanwhile.
-// `resize` returns an end inside of the block, and frees only what lies beyond it.
+// SAFETY: `acquire` claims memory that the frame allocator has just handed out, and allocates nothing from the heap
+// meanwhile. `resize` returns an end inside of the block, and frees only what lies beyond it.
 unsafe impl Source for Frames {
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let needed =
@@ -99,7 +99,8 @@ unsafe impl Source for Frames {
         // If memory is short, the heap grows by what is needed.
         let (start, size) = claim(size).or_else(|_| claim(needed.next_multiple_of(PAGE))).map_err(|_| ())?;
         let start = with_exposed_provenance_mut(to_usize(start));
-        // SAFETY: the memory was free and is mapped and writable. It belongs to talc from now on, until `resize` frees it.
+        // SAFETY: the memory was free and is mapped and writable. It belongs to talc from now on, until `resize`
+        // frees it.
         unsafe { talc.claim(start, size) }.map(|_| ()).ok_or(())
     }
 
@@ -123,7 +124,8 @@ unsafe impl Source for Frames {
     }
 }
 
-/// Whether a block comes straight from the frame allocator: talc searches long for such sizes, and cannot serve the largest.
+/// Whether a block comes straight from the frame allocator: talc searches long for such sizes, and cannot serve the
+/// largest.
 #[inline]
 const fn is_large(size: usize) -> bool {
     size >= large::MIN_SIZE
@@ -135,8 +137,8 @@ const fn is_cached(size: usize, align: usize) -> bool {
     align <= size_classes::ALIGN && size <= size_classes::MAX_SIZE
 }
 
-/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of zero gives a
-/// dangling pointer.
+/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of
+/// zero gives a dangling pointer.
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
@@ -190,8 +192,8 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     block.map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call counts. It is called
-/// when an allocation would fail, with no lock held.
+/// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call counts.
+/// It is called when an allocation would fail, with no lock held.
 pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
@@ -228,7 +230,8 @@ fn drain(masked: &Masked, list: &List, class: usize, count: usize) {
     shared(masked, |heap| {
         for _ in 0..count {
             let Some(block) = list.pop() else { break };
-            // SAFETY: blocks in the list of a class were allocated with this layout, and only the list refers to them.
+            // SAFETY: blocks in the list of a class were allocated with this layout, and only the list refers to
+            // them.
             unsafe { heap.deallocate(block.as_ptr(), layout) };
         }
     });
@@ -258,7 +261,8 @@ fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
 pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
     let pointer = allocate(size, align);
     if !pointer.is_null() {
-        // SAFETY: the block was just allocated with this size, so it has no other user. (With size 0 nothing is written.)
+        // SAFETY: the block was just allocated with this size, so it has no other user. (With size 0 nothing is
+        // written.)
         unsafe { pointer.write_bytes(0, size) };
     }
     pointer
@@ -278,7 +282,8 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
         let list = cpu_local::current().free_blocks.small_list(class);
         // SAFETY: the pointer comes from this heap (contract), whose blocks are not null.
         let block = unsafe { NonNull::new_unchecked(pointer) };
-        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again (contract).
+        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used
+        // again (contract).
         let has_room = unsafe { list.push(block) };
         if has_room {
             return;
@@ -303,7 +308,8 @@ unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
         let masked = Masked::new();
         // A size of zero has no list.
         let Some(list) = cpu_local::current().free_blocks.list(class) else { return };
-        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again (contract).
+        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used
+        // again (contract).
         if !unsafe { list.push(block) } {
             drain(&masked, list, class, size_classes::batch(class));
         }
@@ -327,7 +333,8 @@ unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
     }
     if size != 0 {
         let masked = Masked::new();
-        // SAFETY: a block of this size and alignment was allocated by talc with its own layout, and is not used again (contract).
+        // SAFETY: a block of this size and alignment was allocated by talc with its own layout, and is not used
+        // again (contract).
         shared(&masked, |heap| unsafe { heap.deallocate(pointer, layout) });
     }
 }
@@ -336,7 +343,8 @@ unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
 ///
 /// # Safety
 ///
-/// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless the result is null.
+/// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless the
+/// result is null.
 pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let cached = [old, size].map(|size| is_cached(size, align));
     if cached == [true, true] && size_classes::class(old) == size_classes::class(size) {
@@ -349,8 +357,8 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
         && is_large(old) == is_large(size)
     {
         if is_large(old) {
-            // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size are not used
-            // again (contract).
+            // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size
+            // are not used again (contract).
             if unsafe { large::resize(pointer, old, size) } {
                 return pointer;
             }
@@ -375,10 +383,11 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
 unsafe fn move_to(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let moved = allocate(size, align);
     if !moved.is_null() {
-        // SAFETY: both blocks have at least the smaller of the two sizes, and a new block does not overlap another one.
+        // SAFETY: both blocks have at least the smaller of the two sizes, and a new block does not overlap another
+        // one.
         unsafe { ptr::copy_nonoverlapping(pointer, moved, old.min(size)) };
-        // SAFETY: the block comes from this heap with this size and alignment, and is not used again, as the result is not null
-        // (contract).
+        // SAFETY: the block comes from this heap with this size and alignment, and is not used again, as the result
+        // is not null (contract).
         unsafe { deallocate(pointer, old, align) };
     }
     moved

@@ -103,7 +103,8 @@ fn give_back(start: u64, size: u64) {
     }
 }
 
-/// Calls `action` under the memory lock with the size in whole pages, if the range is inside of the addresses for mappings.
+/// Calls `action` under the memory lock with the size in whole pages, if the range is inside of the addresses for
+/// mappings.
 fn checked<R>(
     start: u64,
     size: u64,

@@ -1,7 +1,7 @@
 //! Memory: frames, address space, the heap, stacks, thread-local storage.
 //!
-//! Physical memory is allocated in ranges of frames. The part that the loader has not mapped is mapped when it is first
-//! used, so nothing here costs more on a machine with more memory.
+//! Physical memory is allocated in ranges of frames. The part that the loader has not mapped is mapped when it is
+//! first used, so nothing here costs more on a machine with more memory.
 
 mod address_space;
 mod heap;
@@ -70,9 +70,10 @@ pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemor
     paging::with(|memory| memory.map_region(address, size, Access::Write))
 }
 
-/// Allocates the trampoline of secondary CPUs: a page below [`TRAMPOLINE_LIMIT`](crate::arch::startup::TRAMPOLINE_LIMIT) that is
-/// executable at its physical address. `code` makes its contents of that address and of the one of the page tables' root.
-/// Returns the physical address, or `None` if there is no such page.
+/// Allocates the trampoline of secondary CPUs: a page below
+/// [`TRAMPOLINE_LIMIT`](crate::arch::startup::TRAMPOLINE_LIMIT) that is executable at its physical address. `code`
+/// makes its contents of that address and of the one of the page tables' root. Returns the physical address, or
+/// `None` if there is no such page.
 pub(crate) fn trampoline_page(code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>) -> Option<u64> {
     paging::with(|memory| memory.map_trampoline(code))
 }

@@ -45,15 +45,16 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
     *MEMORY.lock() = Some(Memory { table, physical: PhysicalFrames::new(info), addresses });
 }
 
-/// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes this lock.
+/// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes
+/// this lock.
 pub(super) fn with<R>(action: impl FnOnce(&mut Memory) -> R) -> R {
     stack::touch(stack::STACK_NEEDED);
     let mut memory = MEMORY.lock();
     action(memory.as_mut().expect("memory is ready before it is used"))
 }
 
-/// Whether an address is mapped; `false` if the lock is held. For reports of faults, where a CPU that holds the lock may have been
-/// stopped.
+/// Whether an address is mapped; `false` if the lock is held. For reports of faults, where a CPU that holds the
+/// lock may have been stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
     let Some(memory) = MEMORY.try_lock() else { return false };
     memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
@@ -80,7 +81,8 @@ impl Memory {
         Ok(self.physical.direct_map.address(physical))
     }
 
-    /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if that is not free.
+    /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if that
+    /// is not free.
     pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
         self.check_reserve(size).is_ok()
             && self.physical.take_at(self.physical.direct_map.physical(end), size)
@@ -212,7 +214,8 @@ impl Memory {
     pub(super) fn unmap_and_free(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
         let mut deferred = DeferredFrees::new(self.physical.direct_map);
         for (address, size) in ranges {
-            // Fails only if there is no memory to split a large page: then all of the range stays mapped and allocated.
+            // Fails only if there is no memory to split a large page: then all of the range stays mapped and
+            // allocated.
             let _: Result<(), PagingError> =
                 self.table.unmap(&mut self.physical, address, size, &mut |page: MappedPage| {
                     deferred.add(page.physical, page.size);
@@ -259,7 +262,8 @@ impl Memory {
         mapped.is_ok().then_some(physical)
     }
 
-    /// Copies from physical memory, which is added to the direct map if it is not there yet; `false` if that is impossible.
+    /// Copies from physical memory, which is added to the direct map if it is not there yet; `false` if that is
+    /// impossible.
     pub(super) fn read_physical(&mut self, physical: u64, bytes: &mut [u8]) -> bool {
         let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE_END) else {
             return false;

@@ -1,5 +1,5 @@
-//! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page gets memory when
-//! it is first touched.
+//! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page gets
+//! memory when it is first touched.
 
 use alloc::vec::Vec;
 use core::ptr::with_exposed_provenance;
@@ -14,8 +14,8 @@ use super::{OutOfMemory, paging};
 use crate::arch::stacks;
 use crate::sync::SpinLock;
 
-/// Bytes of stack that code may use while it holds a lock that [`extend`] takes as well. If the stack had to grow then, the
-/// page fault handler would wait for the lock for ever.
+/// Bytes of stack that code may use while it holds a lock that [`extend`] takes as well. If the stack had to grow
+/// then, the page fault handler would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
 /// Most bytes by which a stack grows at once.
@@ -27,8 +27,8 @@ static START: AtomicU64 = AtomicU64::new(0);
 /// Number of slots of each size that have been used so far.
 static USED: [AtomicU64; SIZES] = [const { AtomicU64::new(0) }; SIZES];
 
-/// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes the TLBs of all
-/// CPUs.
+/// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes the TLBs
+/// of all CPUs.
 const MAX_DIRTY: usize = 64;
 
 /// Slots that were used and are free again.
@@ -184,8 +184,8 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
     }
 }
 
-/// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used above it, within
-/// limits. So a stack that is used twice as much has had one fault more.
+/// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used above it,
+/// within limits. So a stack that is used twice as much has had one fault more.
 fn growth(bounds: StackBounds, page: u64) -> u64 {
     let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
     let room = page + PAGE_SIZE - bounds.bottom;
@@ -203,15 +203,15 @@ pub(crate) fn touch(size: usize) {
     }
     for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
         let below = with_exposed_provenance::<u8>(here - offset);
-        // SAFETY: the address is at most `size` bytes below the current frame: in this stack, where the page fault handler maps memory
-        // if there is none yet, or in its guard page, where the access is reported as a stack overflow and does not return. The
-        // value is not used.
+        // SAFETY: the address is at most `size` bytes below the current frame: in this stack, where the page fault
+        // handler maps memory if there is none yet, or in its guard page, where the access is reported as a stack
+        // overflow and does not return. The value is not used.
         let _: u8 = unsafe { below.read_volatile() };
     }
 }
 
-/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the mapped part of a
-/// thread's stack or in a stack of the kernel.
+/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the
+/// mapped part of a thread's stack or in a stack of the kernel.
 pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
     if !frame.is_multiple_of(8) {
         return None;
@@ -224,8 +224,9 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
         return None;
     }
     let record = with_exposed_provenance::<[u64; 2]>(to_usize(frame));
-    // SAFETY: the record lies in a stack, and its first byte is mapped (checked); so is the rest, if it crosses into the next
-    // page, since stacks are mapped from the top downwards. It is aligned (checked), and any bits are integers.
+    // SAFETY: the record lies in a stack, and its first byte is mapped (checked); so is the rest, if it crosses
+    // into the next page, since stacks are mapped from the top downwards. It is aligned (checked), and any bits are
+    // integers.
     let [next, return_address] = unsafe { record.read_volatile() };
     Some((next, return_address))
 }

@@ -4,8 +4,8 @@ use crate::arch::processor::Processor;
 
 /// Control of the CPU that calls. Whether it takes privileged instructions is the platform's matter.
 pub(crate) trait CpuControl: Sync {
-    /// Prepares the CPU for kernel code: loads its CPU-local block, sets up exceptions and processor features. Precedes
-    /// everything else on every CPU.
+    /// Prepares the CPU for kernel code: loads its CPU-local block, sets up exceptions and processor features.
+    /// Precedes everything else on every CPU.
     fn enter(&self, processor: &Processor);
 
     /// Lets interrupts interrupt this CPU, for the first time.
@@ -15,8 +15,8 @@ pub(crate) trait CpuControl: Sync {
     /// return early.
     fn wait_unless(&self, woken: &dyn Fn() -> bool);
 
-    /// Does the work that was deferred by setting [`crate::interrupts::DEFERRED_BIT`]. Called with interrupts masked, before
-    /// a thread runs.
+    /// Does the work that was deferred by setting [`crate::interrupts::DEFERRED_BIT`]. Called with interrupts
+    /// masked, before a thread runs.
     fn run_deferred(&self) {}
 
     /// A hint in a spin loop: the CPU that is waited for may need this one's time.

@@ -19,8 +19,8 @@ pub(crate) struct HostClock {
     pub(crate) is_synchronized: bool,
 }
 
-/// Sources of the time of day and of the counter's frequency, asked in the order of these functions when the boot information
-/// has neither.
+/// Sources of the time of day and of the counter's frequency, asked in the order of these functions when the boot
+/// information has neither.
 pub(crate) trait TimeSource: Sync {
     /// The hypervisor's clock, if there is one.
     fn host_clock(&self) -> Option<HostClock> {

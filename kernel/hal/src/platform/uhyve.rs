@@ -1,4 +1,5 @@
-//! The machine that uhyve makes on KVM ([`hermit_interface::machine`]): local APICs, and ports for text and for the end.
+//! The machine that uhyve makes on KVM ([`hermit_interface::machine`]): local APICs, and ports for text and for the
+//! end.
 
 use core::arch::asm;
 
@@ -21,8 +22,8 @@ impl Native for Uhyve {}
 
 impl Console for Uhyve {
     fn write(&self, bytes: &[u8]) {
-        // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction flag clear; the
-        // hypervisor only prints what is written to the port.
+        // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction flag
+        // clear; the hypervisor only prints what is written to the port.
         unsafe {
             asm!(
                 "rep outsb",

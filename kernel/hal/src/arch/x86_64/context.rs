@@ -75,29 +75,29 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// The 4 KiB below `top` must be mapped, aligned to 16 bytes, and exclusively the caller's. The context must be empty, and
-    /// no other CPU may prepare it meanwhile.
+    /// The 4 KiB below `top` must be mapped, aligned to 16 bytes, and exclusively the caller's. The context must be
+    /// empty, and no other CPU may prepare it meanwhile.
     pub(crate) unsafe fn prepare(&self, top: u64, thread_pointer: u64, function: extern "C" fn() -> !) {
         // The function is entered by a return instruction, and must find its stack as if it had been called.
         let start = top - size_of::<u64>() as u64 - size_of_val(&FRAME) as u64;
         let mut frame = FRAME;
         frame[FRAME.len() - 1] = (function as *const ()).addr() as u64;
         let place = with_exposed_provenance_mut::<[u64; FRAME.len()]>(to_usize(start));
-        // SAFETY: the frame ends 8 bytes below `top`, so it lies in the 4 KiB that are exclusively the caller's (contract), and
-        // is aligned to eight bytes as `top` is.
+        // SAFETY: the frame ends 8 bytes below `top`, so it lies in the 4 KiB that are exclusively the caller's
+        // (contract), and is aligned to eight bytes as `top` is.
         unsafe { place.write(frame) };
         // SAFETY: the end of the frame is the last word below `top`, which lies in the same 4 KiB.
         let returns_to = unsafe { place.add(1) };
-        // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of the function: null,
-        // as the function never returns; this also ends a backtrace.
+        // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of the
+        // function: null, as the function never returns; this also ends a backtrace.
         unsafe { returns_to.cast::<u64>().write(0) };
         self.stack_pointer.store(start, Relaxed);
         self.thread_pointer.store(thread_pointer, Relaxed);
         self.state.store(SUSPENDED, Release);
     }
 
-    /// Switches from the running thread, whose context this is, to another one. Returns when a CPU switches back: never, if
-    /// the thread has `ended`.
+    /// Switches from the running thread, whose context this is, to another one. Returns when a CPU switches back:
+    /// never, if the thread has `ended`.
     ///
     /// # Safety
     ///
@@ -112,8 +112,9 @@ impl Context {
         assert!(before == SUSPENDED, "switch to a thread that is not suspended");
         write_thread_pointer(to.thread_pointer.load(Relaxed));
         let state = if ended { EMPTY } else { SUSPENDED };
-        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. The swap made this CPU the only one that
-        // runs it. `self` is the context of this thread (contract), so its fields are free to be written.
+        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. The swap made this CPU the
+        // only one that runs it. `self` is the context of this thread (contract), so its fields are free to be
+        // written.
         unsafe { switch(self, to, state) };
     }
 }
@@ -121,16 +122,16 @@ impl Context {
 #[inline]
 fn write_thread_pointer(address: u64) {
     if FSGSBASE.load(Relaxed) {
-        // SAFETY: FSGSBASE is enabled (contract of `use_fsgsbase`). The base is that of the thread that runs next; kernel code
-        // between here and there has no thread-local variables.
+        // SAFETY: FSGSBASE is enabled (contract of `use_fsgsbase`). The base is that of the thread that runs next;
+        // kernel code between here and there has no thread-local variables.
         unsafe { asm!("wrfsbase {}", in(reg) address, options(nostack, preserves_flags, nomem)) };
     } else {
         FsBase::write(VirtAddr::new(address));
     }
 }
 
-/// Instructions of `switch` that save and restore the floating-point control words (rounding, exception masks), which the
-/// System V ABI makes callee-saved.
+/// Instructions of `switch` that save and restore the floating-point control words (rounding, exception masks),
+/// which the System V ABI makes callee-saved.
 #[cfg(not(feature = "soft-float"))]
 macro_rules! float_control {
     (save) => {
@@ -149,8 +150,8 @@ macro_rules! float_control {
     };
 }
 
-/// Saves the callee-saved registers and changes stacks. The vector registers need no saving: they are caller-saved in the
-/// System V ABI, and this is a function.
+/// Saves the callee-saved registers and changes stacks. The vector registers need no saving: they are caller-saved
+/// in the System V ABI, and this is a function.
 #[unsafe(naked)]
 unsafe extern "C" fn switch(from: *const Context, to: *const Context, state: u32) {
     naked_asm!(
@@ -164,7 +165,8 @@ unsafe extern "C" fn switch(from: *const Context, to: *const Context, state: u32
         float_control!(save),
         "mov [rdi + {stack_pointer}], rsp",
         "mov rsp, [rsi + {stack_pointer}]",
-        // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered with earlier ones.
+        // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered with
+        // earlier ones.
         "mov [rdi + {state}], edx",
         float_control!(restore),
         "add rsp, 8",

@@ -7,8 +7,8 @@ use core::arch::asm;
 ///
 /// # Safety
 ///
-/// `size` bytes must be mapped at both addresses. Those at `to` must be either exclusively the caller's or, like the memory
-/// that is shared with devices, accessed in no other way than by this function and by atomics.
+/// `size` bytes must be mapped at both addresses. Those at `to` must be either exclusively the caller's or, like
+/// the memory that is shared with devices, accessed in no other way than by this function and by atomics.
 #[inline]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
     match size {

@@ -11,7 +11,8 @@ use super::{context, preempt};
 /// emulation) may report XSAVE in CPUID although its instruction emulator lacks it.
 const XSAVE: bool = !cfg!(feature = "soft-float");
 
-/// AMX tile state in XCR0. Linux enables it for a process only on request (`arch_prctl`), which the kernel may not make.
+/// AMX tile state in XCR0. Linux enables it for a process only on request (`arch_prctl`), which the kernel may not
+/// make.
 const TILES: u64 = 0b11 << 17;
 
 /// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
@@ -38,8 +39,8 @@ pub(super) fn init() {
     for (_, flag) in protections.iter().filter(|(present, _)| *present) {
         flags |= *flag;
     }
-    // SAFETY: CPUID reports every feature that is enabled. SMEP, SMAP and UMIP only concern user pages and user mode, which
-    // this kernel does not have.
+    // SAFETY: CPUID reports every feature that is enabled. SMEP, SMAP and UMIP only concern user pages and user
+    // mode, which this kernel does not have.
     unsafe { Cr4::write(flags) };
     let cr0 = Cr0::read() - Cr0Flags::EMULATE_COPROCESSOR - Cr0Flags::TASK_SWITCHED;
     // SAFETY: write protection makes the kernel respect read-only pages, which it never writes to; the other bits let
@@ -75,8 +76,8 @@ fn enable_vectors() {
     if supported.contains(wide | XCr0Flags::AVX) {
         flags |= wide;
     }
-    // SAFETY: CR4.OSXSAVE is set, so XSETBV executes; CPUID leaf 0Dh reports every component that is enabled, and AVX-512 is
-    // enabled with all its components or not at all, as XSETBV demands.
+    // SAFETY: CR4.OSXSAVE is set, so XSETBV executes; CPUID leaf 0Dh reports every component that is enabled, and
+    // AVX-512 is enabled with all its components or not at all, as XSETBV demands.
     unsafe { XCr0::write(flags) };
     save_by_xsave(flags.bits());
 }
@@ -132,8 +133,8 @@ pub(crate) fn enable_interrupts() {
     x86_64::instructions::interrupts::enable();
 }
 
-/// Halts until an interrupt, unless `woken` is true already. `woken` is evaluated with the interrupt flag clear, and HLT
-/// directly follows STI, so no interrupt between the two is lost.
+/// Halts until an interrupt, unless `woken` is true already. `woken` is evaluated with the interrupt flag clear,
+/// and HLT directly follows STI, so no interrupt between the two is lost.
 pub(crate) fn wait_unless(woken: &dyn Fn() -> bool) {
     x86_64::instructions::interrupts::disable();
     if woken() {

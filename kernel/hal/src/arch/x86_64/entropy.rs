@@ -2,8 +2,8 @@
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _rdrand64_step, _rdseed64_step};
 
-/// Attempts per word before the generator counts as broken. Intel recommends ten for RDRAND; RDSEED may have no bits for
-/// longer.
+/// Attempts per word before the generator counts as broken. Intel recommends ten for RDRAND; RDSEED may have no
+/// bits for longer.
 const MAX_ATTEMPTS: usize = 100;
 
 /// 64 random bits from RDSEED, else from RDRAND; `None` if the processor has neither or both fail.

@@ -1,6 +1,7 @@
 //! The CPU-local block, found through the GS base, and the software interrupt mask that it counts.
 //!
-//! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which assembly reads.
+//! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which assembly
+//! reads.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -13,8 +14,8 @@ use x86_64::registers::model_specific::GsBase;
 
 use super::preempt::{self, PreemptHooks};
 
-/// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it well-defined that an
-/// interrupt on the same CPU does so too.
+/// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it well-defined
+/// that an interrupt on the same CPU does so too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -94,13 +95,13 @@ impl Base {
     }
 }
 
-/// The CPU-local block of the CPU that runs this: the address that was given to [`Base::new`]. The thread must not move to
-/// another CPU while it uses the block: interrupts are masked.
+/// The CPU-local block of the CPU that runs this: the address that was given to [`Base::new`]. The thread must not
+/// move to another CPU while it uses the block: interrupts are masked.
 #[inline]
 pub(crate) fn block() -> *const () {
     let this: *const ();
-    // SAFETY: every CPU installs a `Base` before any other code runs on it, and nothing changes the GS base afterwards. So
-    // the load reads `Header::this`, the first field of the block.
+    // SAFETY: every CPU installs a `Base` before any other code runs on it, and nothing changes the GS base
+    // afterwards. So the load reads `Header::this`, the first field of the block.
     unsafe { asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly, preserves_flags)) };
     this
 }
@@ -130,8 +131,9 @@ pub(crate) fn mask_depth() -> u32 {
 /// Adds one to the mask depth of this CPU.
 #[inline]
 pub(crate) fn mask() {
-    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose depth is an atomic that only
-    // this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU halfway.
+    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose depth is an atomic
+    // that only this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU
+    // halfway.
     unsafe { asm!("inc dword ptr gs:[{depth}]", depth = const DEPTH, options(nostack)) };
 }
 
@@ -139,9 +141,9 @@ pub(crate) fn mask() {
 /// [`PreemptHooks::handle_pending`].
 #[inline]
 pub(crate) fn unmask<H: PreemptHooks>() {
-    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose fields are atomics that only
-    // this CPU uses. If an interrupt moves the thread to another CPU between the first and the third instruction, the third
-    // reads the new CPU's lines: at worst the hook finds nothing to do.
+    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose fields are atomics
+    // that only this CPU uses. If an interrupt moves the thread to another CPU between the first and the third
+    // instruction, the third reads the new CPU's lines: at worst the hook finds nothing to do.
     unsafe {
         asm!(
             "dec dword ptr gs:[{depth}]",

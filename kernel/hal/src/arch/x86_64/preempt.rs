@@ -1,8 +1,8 @@
 //! Preemption: where an interrupt sends a thread that is to make way for another one.
 //!
-//! The thread gets here as if it had called [`entry`] between two of its instructions, with interrupts masked. All its
-//! registers are live; what lies below its stack pointer may be too (the red zone of the System V ABI). If its stack
-//! pointer is wrong, the first push faults and is reported like any other access.
+//! The thread gets here as if it had called [`entry`] between two of its instructions, with interrupts masked. All
+//! its registers are live; what lies below its stack pointer may be too (the red zone of the System V ABI). If its
+//! stack pointer is wrong, the first push faults and is reported like any other access.
 
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU32;
@@ -10,11 +10,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::local::{DEPTH, PENDING, RESUME};
 
-/// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a parameter, so that
-/// the assembly below calls the functions directly.
+/// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a parameter,
+/// so that the assembly below calls the functions directly.
 pub(crate) trait PreemptHooks {
-    /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own stack with
-    /// interrupts masked once, and returns so.
+    /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own stack
+    /// with interrupts masked once, and returns so.
     extern "C" fn preempted();
 
     /// Handles the pending lines after the last unmask. Called with interrupts unmasked, and returns so.
@@ -39,8 +39,8 @@ pub(super) fn use_xsave(components: u32, size: u32) {
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
-/// The address at which a preempted thread continues, after [`Header::resume`](super::local::Header::resume) of its CPU was
-/// set to where it was.
+/// The address at which a preempted thread continues, after [`Header::resume`](super::local::Header::resume) of its
+/// CPU was set to where it was.
 pub(crate) fn entry<H: PreemptHooks>() -> u64 {
     (preempt::<H> as *const ()).addr() as u64
 }
@@ -79,7 +79,8 @@ macro_rules! restore {
     };
 }
 
-/// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the thread was.
+/// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the thread
+/// was.
 #[unsafe(naked)]
 unsafe extern "C" fn preempt<H: PreemptHooks>() {
     naked_asm!(
@@ -151,10 +152,11 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no register.
+/// Calls [`PreemptHooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no
+/// register.
 #[inline]
 pub(super) fn call_handle_pending<H: PreemptHooks>() {
-    // SAFETY: `keep_registers` preserves every register and aligns the stack itself. The compiler assumes that `asm!` without
-    // `nostack` may push, so nothing of the caller lies below the stack pointer.
+    // SAFETY: `keep_registers` preserves every register and aligns the stack itself. The compiler assumes that
+    // `asm!` without `nostack` may push, so nothing of the caller lies below the stack pointer.
     unsafe { asm!("call {handle}", handle = sym keep_registers::<H>) };
 }

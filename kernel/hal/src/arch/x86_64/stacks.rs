@@ -30,8 +30,8 @@ pub struct KernelStack<const SIZE: usize> {
     stack: UnsafeCell<[u8; SIZE]>,
 }
 
-// SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its stack pointer;
-// no Rust code forms a reference to what is in it.
+// SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its stack
+// pointer; no Rust code forms a reference to what is in it.
 unsafe impl<const SIZE: usize> Sync for KernelStack<SIZE> {}
 
 impl<const SIZE: usize> KernelStack<SIZE> {

@@ -45,8 +45,8 @@ static STARTS: [AtomicPtr<StartBlock>; MAX_CPUS] = [const { AtomicPtr::new(ptr::
 /// The next CPU's number: CPUs take their numbers in the order in which they get here.
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-// The trampoline: a page that is copied to below 1 MiB and entered at its start, in real mode, with the code segment at the
-// page. The words from `hermit_start_table` on are filled in after copying.
+// The trampoline: a page that is copied to below 1 MiB and entered at its start, in real mode, with the code
+// segment at the page. The words from `hermit_start_table` on are filled in after copying.
 global_asm!(
     ".pushsection .rodata.hermit_start, \"a\", @progbits",
     ".balign 16",
@@ -121,14 +121,14 @@ fn offset(label: *const u8) -> usize {
     label.addr() - (&raw const hermit_start).addr()
 }
 
-/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables whose root is at another.
-/// `None` if real mode cannot load that root, which has more than 32 bits.
+/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables whose root is at
+/// another. `None` if real mode cannot load that root, which has more than 32 bits.
 pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     let root = u32::try_from(root).ok()?;
     let mut page = [0; 4096];
     let size = offset(&raw const hermit_start_end);
-    // SAFETY: the labels are the start and the end of the code above, which is initialised, never written, and shorter
-    // than a page.
+    // SAFETY: the labels are the start and the end of the code above, which is initialised, never written, and
+    // shorter than a page.
     let code = unsafe { core::slice::from_raw_parts(&raw const hermit_start, size) };
     page[..size].copy_from_slice(code);
     let mut put = |at: usize, value: &[u8]| page[at..at + value.len()].copy_from_slice(value);
@@ -142,8 +142,8 @@ pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     Some(page)
 }
 
-/// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was memory, the first
-/// one included.
+/// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was memory,
+/// the first one included.
 pub(crate) fn prepare<R: CpuResources>(count: u32, entry: Entry) -> u32 {
     let numbers = (1..count).zip(STARTS.iter().skip(1));
     let prepared = numbers.map_while(|(number, slot)| {

@@ -48,8 +48,8 @@ const FETCH: u64 = 1 << 4;
 /// Trap flag of RFLAGS: a debug exception after each instruction (SDM volume 3, section 2.3).
 const TRAP_FLAG: u64 = 1 << 8;
 
-/// What the kernel does about exceptions and interrupts. The type is a parameter of [`load`], so that the entry stubs call the
-/// functions directly. All of them run on an interrupt stack with the interrupt flag clear.
+/// What the kernel does about exceptions and interrupts. The type is a parameter of [`load`], so that the entry
+/// stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag clear.
 pub(crate) trait TrapHandler {
     /// A device raised an interrupt line.
     fn device(line: u8, frame: &mut Frame);
@@ -149,11 +149,12 @@ fn set(table: &mut InterruptDescriptorTable, vector: u8, stub: VirtAddr) {
 }
 
 fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
-    // SAFETY: the address is that of the vector's stub, which leaves the stack as IRETQ needs it: it pops the error code, which it
-    // has pushed itself where the processor pushes none.
+    // SAFETY: the address is that of the vector's stub, which leaves the stack as IRETQ needs it: it pops the error
+    // code, which it has pushed itself where the processor pushes none.
     let options = unsafe { entry.set_handler_addr(stub) };
-    // SAFETY: the TSS of every CPU has a mapped stack at each index of `InterruptStack`. Interrupts run with the interrupt flag
-    // clear; the exceptions, double faults and non-maskable interrupts that can still interrupt them have stacks of their own.
+    // SAFETY: the TSS of every CPU has a mapped stack at each index of `InterruptStack`. Interrupts run with the
+    // interrupt flag clear; the exceptions, double faults and non-maskable interrupts that can still interrupt them
+    // have stacks of their own.
     unsafe { options.set_stack_index(stack as u16) };
 }
 
@@ -178,8 +179,9 @@ pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut Frame) {
 pub(crate) fn decode(frame: &mut Frame, address: u64) -> Exception {
     match frame.vector {
         DEBUG if frame.rflags & TRAP_FLAG != 0 => {
-            // A debugger outside of the machine steps by this flag, which is in the frame too if the step came to an interrupt
-            // or to a stack that grows. The debugger may be gone by the time that the frame is restored.
+            // A debugger outside of the machine steps by this flag, which is in the frame too if the step came to
+            // an interrupt or to a stack that grows. The debugger may be gone by the time that the frame is
+            // restored.
             frame.rflags &= !TRAP_FLAG;
             Exception::SingleStep
         }

@@ -7,7 +7,8 @@ use core::arch::naked_asm;
 
 use super::trap::{self, TrapHandler};
 
-/// The registers of interrupted code, as they lie on the stack while [`trap::handle`] runs, from the lowest address on.
+/// The registers of interrupted code, as they lie on the stack while [`trap::handle`] runs, from the lowest address
+/// on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
@@ -146,8 +147,8 @@ macro_rules! stubs {
     };
 }
 
-/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the timer and the
-/// inter-processor interrupts, and the spurious interrupt.
+/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the timer
+/// and the inter-processor interrupts, and the spurious interrupt.
 pub(super) fn stubs<H: TrapHandler>() -> [(u8, unsafe extern "C" fn()); 51] {
     stubs! {
         stub: 0 1 2 3 4 5 6 7 9 16 18 19 20;

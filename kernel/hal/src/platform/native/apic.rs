@@ -98,7 +98,8 @@ fn uses_msrs() -> bool {
     !PAGE.is_mapped()
 }
 
-/// The x2APIC register of this number. Reading one, or writing one of those that are written here, does not affect memory.
+/// The x2APIC register of this number. Reading one, or writing one of those that are written here, does not affect
+/// memory.
 const fn msr(register: u32) -> Msr {
     Msr::new(X2APIC + register)
 }
@@ -107,8 +108,8 @@ fn read(register: u32) -> u32 {
     if !uses_msrs() {
         return PAGE.read(register as usize * WORDS);
     }
-    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled it on this
-    // CPU; reading them does not affect memory.
+    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled
+    // it on this CPU; reading them does not affect memory.
     let value = unsafe { msr(register).read() };
     // The registers that are read have 32 bits.
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
@@ -118,8 +119,8 @@ fn write(register: u32, value: u32) {
     if !uses_msrs() {
         return PAGE.write(register as usize * WORDS, value);
     }
-    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled it on this
-    // CPU. Those that are written configure interrupts, all of whose vectors have handlers.
+    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled
+    // it on this CPU. Those that are written configure interrupts, all of whose vectors have handlers.
     unsafe { msr(register).write(value.into()) };
 }
 
@@ -144,7 +145,8 @@ fn find_registers() -> bool {
 pub(in crate::platform) fn init(takes_external: bool) {
     if uses_msrs() {
         let (frame, flags) = ApicBase::read();
-        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` had mapped the page; the page, which vanishes, is not used.
+        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` had mapped the page; the page, which vanishes,
+        // is not used.
         unsafe { ApicBase::write(frame, flags | ApicBaseFlags::LAPIC_ENABLE | ApicBaseFlags::X2APIC_ENABLE) };
     }
     write(SPURIOUS, ENABLE | u32::from(SPURIOUS_VECTOR));
@@ -182,13 +184,13 @@ pub(in crate::platform) fn msi_message(line: u8) -> MsiMessage {
 fn send_raw(destination: u32, bits: u32) {
     if uses_msrs() {
         let value = u64::from(destination) << 32 | u64::from(bits);
-        // WRMSR to an x2APIC register is not serializing: MFENCE and LFENCE make earlier stores visible to the receiver first
-        // (SDM volume 3, 12.12.3).
+        // WRMSR to an x2APIC register is not serializing: MFENCE and LFENCE make earlier stores visible to the
+        // receiver first (SDM volume 3, 12.12.3).
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
         // SAFETY: LFENCE is part of every 64-bit processor, and has no effect but to wait for earlier loads.
         unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) };
-        // SAFETY: x2APIC mode is enabled (see `write`). The vectors of IPIs have handlers; a CPU that a STARTUP IPI starts executes
-        // the trampoline.
+        // SAFETY: x2APIC mode is enabled (see `write`). The vectors of IPIs have handlers; a CPU that a STARTUP IPI
+        // starts executes the trampoline.
         unsafe { msr(COMMAND).write(value) };
     } else {
         while read(COMMAND) & DELIVERY_PENDING != 0 {
@@ -199,8 +201,8 @@ fn send_raw(destination: u32, bits: u32) {
     }
 }
 
-/// Sends an IPI to the CPU whose local APIC has this identifier. Interrupts must be masked, so that no other code of this CPU
-/// writes the command register between its two halves.
+/// Sends an IPI to the CPU whose local APIC has this identifier. Interrupts must be masked, so that no other code
+/// of this CPU writes the command register between its two halves.
 pub(in crate::platform) fn send(id: u32, ipi: Ipi) {
     send_raw(id, ipi.bits());
 }
@@ -215,7 +217,8 @@ pub(in crate::platform) fn set_timer(timeout_ns: u64) {
     match *TIMER_MODE.call_once(timer_mode) {
         TimerMode::Deadline => {
             let ticks = clock::ticks(timeout_ns);
-            // SAFETY: CPUID reports TSC-deadline mode, and the only effect is an interrupt whose vector has a handler.
+            // SAFETY: CPUID reports TSC-deadline mode, and the only effect is an interrupt whose vector has a
+            // handler.
             unsafe { Msr::new(TSC_DEADLINE).write(counter::now().saturating_add(ticks)) };
         }
         TimerMode::OneShot(scale) => {

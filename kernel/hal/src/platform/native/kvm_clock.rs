@@ -1,5 +1,5 @@
-//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`), read once: it has the frequency of the time-stamp
-//! counter and the time of day.
+//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`), read once: it has the frequency of the
+//! time-stamp counter and the time of day.
 
 use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
 use spin::Once;
@@ -45,11 +45,11 @@ fn is_offered() -> bool {
 fn read() -> Option<HostClock> {
     let page = HostPage::new().ok()?;
     let (time, wall_clock) = (page.physical(), page.physical() + WALL_CLOCK_OFFSET as u64);
-    // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of a page that is
-    // only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed.
+    // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of a
+    // page that is only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed.
     unsafe { Msr::new(SYSTEM_TIME).write(time | 1) };
-    // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment, and inside of the
-    // same page.
+    // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment, and
+    // inside of the same page.
     unsafe { Msr::new(WALL_CLOCK).write(wall_clock) };
     let clock = repeat(|| PvClock::parse(&page.read(0)), |clock| clock.version);
     let start = repeat(|| WallClock::parse(&page.read(WALL_CLOCK_OFFSET)), |clock| clock.version);

@@ -13,8 +13,8 @@ const CONFIG_ADDRESS: Register<u32> = {
 
 /// `CONFIG_DATA`: the selected register.
 const CONFIG_DATA: Register<u32> = {
-    // SAFETY: what is written here are values of `PortConfig::write`, which its callers, the drivers of `hermit_virtio`, only
-    // write to functions of theirs, and with which they map no device over memory.
+    // SAFETY: what is written here are values of `PortConfig::write`, which its callers, the drivers of
+    // `hermit_virtio`, only write to functions of theirs, and with which they map no device over memory.
     unsafe { Register::new(0xcfc) }
 };
 

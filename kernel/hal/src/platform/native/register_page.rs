@@ -27,7 +27,8 @@ impl RegisterPage {
     ///
     /// # Safety
     ///
-    /// The page must be one of device registers, and no access to them may make the device change memory that is in use.
+    /// The page must be one of device registers, and no access to them may make the device change memory that is in
+    /// use.
     pub(in crate::platform) unsafe fn map(&self, physical: u64) -> Result<(), OutOfMemory> {
         self.0.store(map_device_page(physical)?.as_ptr(), Relaxed);
         Ok(())
@@ -51,15 +52,15 @@ impl RegisterPage {
 
     /// Reads a register.
     pub(in crate::platform) fn read(&self, number: usize) -> u32 {
-        // SAFETY: the register is inside of the page, which stays mapped, and aligned as words of a page are; reading it does not
-        // affect memory (contract of `map`).
+        // SAFETY: the register is inside of the page, which stays mapped, and aligned as words of a page are;
+        // reading it does not affect memory (contract of `map`).
         unsafe { self.register(number).read_volatile() }
     }
 
     /// Writes a register.
     pub(in crate::platform) fn write(&self, number: usize, value: u32) {
-        // SAFETY: the register is inside of the page, which stays mapped, and aligned as words of a page are; writing it does not
-        // affect memory (contract of `map`).
+        // SAFETY: the register is inside of the page, which stays mapped, and aligned as words of a page are;
+        // writing it does not affect memory (contract of `map`).
         unsafe { self.register(number).write_volatile(value) };
     }
 }

@@ -52,8 +52,8 @@ pub(super) fn enable(line: u8) {
     write_mask();
 }
 
-/// Acknowledges an interrupt and masks its line until [`enable`]: a device may keep the line raised until its driver has run,
-/// which may be late. `false` if the interrupt was spurious.
+/// Acknowledges an interrupt and masks its line until [`enable`]: a device may keep the line raised until its
+/// driver has run, which may be late. `false` if the interrupt was spurious.
 pub(super) fn acknowledge(line: u8) -> bool {
     let is_slave = line >= 8;
     if line & 7 == SPURIOUS && !is_in_service(is_slave) {
@@ -83,8 +83,8 @@ fn is_in_service(is_slave: bool) -> bool {
     command.read() & 1 << SPURIOUS != 0
 }
 
-/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write masks too in between, so the value is compared
-/// afterwards.
+/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write masks too in between, so the value
+/// is compared afterwards.
 fn write_mask() {
     loop {
         let enabled = ENABLED.load(Relaxed);

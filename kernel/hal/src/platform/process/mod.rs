@@ -47,8 +47,8 @@ pub(super) struct Process;
 /// The platform, with the CPUs that uhyve has prepared.
 pub(super) fn find(info: &BootInfo) -> &'static Process {
     let page = with_exposed_provenance::<Cpus>(to_usize(info.direct_map.start));
-    // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is not free memory
-    // (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share it.
+    // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is not
+    // free memory (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share it.
     cpus::init(unsafe { &*page });
     &Process
 }
@@ -85,7 +85,8 @@ impl Console for Process {
 
 impl CpuControl for Process {
     fn enter(&self, processor: &Processor) {
-        // SAFETY: uhyve makes a process of an image only where Linux has enabled FSGSBASE (`hermit_interface::process`).
+        // SAFETY: uhyve makes a process of an image only where Linux has enabled FSGSBASE
+        // (`hermit_interface::process`).
         unsafe { processor.local.install_unprivileged() };
         let is_ready = signals::use_stack(processor.stacks)
             && (processor.local.number() != 0 || signals::handle())
@@ -124,14 +125,15 @@ impl CpuControl for Process {
 
 impl Mmu for Process {
     fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        // SAFETY: the page tables, which decide what addresses are used for, have mapped these addresses to this memory just now,
-        // and they change only under the memory lock, which is held.
+        // SAFETY: the page tables, which decide what addresses are used for, have mapped these addresses to this
+        // memory just now, and they change only under the memory lock, which is held.
         let map = || unsafe { linux::map(address, physical, size, access) };
         spare_mappings::change(map).map_err(|_| OutOfMemory)
     }
 
     fn unmap(&self, address: u64, size: u64) -> Result<(), OutOfMemory> {
-        // SAFETY: the page tables are about to unmap these addresses, which are used no more; the memory lock is held.
+        // SAFETY: the page tables are about to unmap these addresses, which are used no more; the memory lock is
+        // held.
         let unmap = || unsafe { linux::unmap(address, size) };
         // Fails if the hole makes one mapping more than Linux allows.
         spare_mappings::change(unmap).map_err(|_| OutOfMemory)

@@ -1,7 +1,7 @@
 //! Signals, which exceptions and interrupts are in a process.
 //!
-//! Each thread handles them on an alternate stack, which is the exception stack of its CPU. Linux saves all registers there and
-//! restores them, floating point included.
+//! Each thread handles them on an alternate stack, which is the exception stack of its CPU. Linux saves all
+//! registers there and restores them, floating point included.
 
 use core::arch::naked_asm;
 
@@ -23,8 +23,8 @@ const EXCEPTIONS: [u32; 5] = [4, 5, SIGBUS, 8, 11];
 /// Signals of interrupts.
 const INTERRUPTS: [u32; 3] = [INTERRUPT, DEVICE, TIMER];
 
-/// `SA_SIGINFO`, `SA_ONSTACK`, `SA_RESTORER`: handlers take three arguments, run on the alternate stack, and return to
-/// [`restore`].
+/// `SA_SIGINFO`, `SA_ONSTACK`, `SA_RESTORER`: handlers take three arguments, run on the alternate stack, and return
+/// to [`restore`].
 const FLAGS: u64 = 0x4 | 0x0800_0000 | 0x0400_0000;
 
 /// `SA_NODEFER`: the signal is not blocked in its handler, so that an exception of a handler is reported.
@@ -33,8 +33,8 @@ const NO_DEFER: u64 = 0x4000_0000;
 /// Largest `si_code` of a signal that a process has sent (`SI_USER`).
 const MAX_SENT_CODE: i32 = 0;
 
-/// Added to the number of a signal that another process has sent to get the vector by which it is reported: no processor has
-/// such a vector.
+/// Added to the number of a signal that another process has sent to get the vector by which it is reported: no
+/// processor has such a vector.
 const SENT_SIGNAL: u64 = 256;
 
 /// With a page fault: the host has no memory for the address.
@@ -155,8 +155,9 @@ pub(super) fn handle() -> bool {
     let interrupt = action(interrupt, FLAGS);
     let actions = EXCEPTIONS.map(|signal| (signal, &exception));
     actions.into_iter().chain(INTERRUPTS.map(|signal| (signal, &interrupt))).all(|(signal, action)| {
-        // SAFETY: a handler runs on the alternate stack and Linux restores the interrupted registers, so it may run between any two
-        // instructions. What it shares with the code that it interrupts are the CPU-local atomics, as with an interrupt.
+        // SAFETY: a handler runs on the alternate stack and Linux restores the interrupted registers, so it may run
+        // between any two instructions. What it shares with the code that it interrupts are the CPU-local atomics,
+        // as with an interrupt.
         unsafe { linux::set_action(signal, action) }.is_ok()
     })
 }
@@ -165,7 +166,8 @@ pub(super) fn handle() -> bool {
 pub(super) fn use_stack(stacks: StackTops) -> bool {
     let top = stacks[InterruptStack::Fault as usize];
     let stack = SignalStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };
-    // SAFETY: the stack belongs to the CPU, which is this thread; and since no IDT refers to it here, nothing else uses it.
+    // SAFETY: the stack belongs to the CPU, which is this thread; and since no IDT refers to it here, nothing else
+    // uses it.
     unsafe { linux::set_stack(&stack) }.is_ok()
 }
 
