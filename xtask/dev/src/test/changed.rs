@@ -154,7 +154,7 @@ fn rings(package: &Package) -> &'static [Ring] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, Selection, affected};
+    use super::{Package, Selection, affected, packages};
     use crate::test::Ring;
 
     fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
@@ -174,6 +174,16 @@ mod tests {
 
     fn rings(selection: &Selection) -> Vec<Ring> {
         selection.rings.keys().copied().collect()
+    }
+
+    #[test]
+    fn metadata_of_the_workspace_are_parsed() {
+        let packages = packages().unwrap();
+        let kernel = packages.iter().find(|package| package.name == "hermit-kernel").unwrap();
+        assert_eq!(kernel.folder, "kernel/");
+        assert!(kernel.dependencies.iter().any(|folder| folder == "kernel/sched/"));
+        let files = ["kernel/sched/src/lib.rs".to_owned()].into();
+        assert!(affected(&files, &packages).rings.contains_key(&Ring::Qemu));
     }
 
     #[test]

@@ -186,15 +186,15 @@ impl Builds {
         let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
         let mut tests = Tests::default();
         if runs_uhyve || has(Ring::Qemu) {
-            tests.add("build: images", || images.build(Images::build));
+            add_announced(&mut tests, "build: images", || images.build(Images::build));
         }
         match plan.lints {
             Lints::None => {}
-            Lints::Text => tests.add("lint: text", lint::check_text),
-            Lints::All => tests.add("lint", lint::check),
+            Lints::Text => add_announced(&mut tests, "lint: text", lint::check_text),
+            Lints::All => add_announced(&mut tests, "lint", lint::check),
         }
         if slow_kvm || has(Ring::Qemu) {
-            tests.add("build: images without floating-point instructions", || {
+            add_announced(&mut tests, "build: images without floating-point instructions", || {
                 soft_images.build(Images::build_soft)
             });
         }
@@ -208,6 +208,18 @@ impl Builds {
         report.run(tests);
         Ok(Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() })
     }
+}
+
+/// Adds a test that takes minutes: its start is printed, too.
+fn add_announced<'a>(
+    tests: &mut Tests<'a>,
+    name: &'static str,
+    test: impl FnOnce() -> Result<()> + Send + 'a,
+) {
+    tests.add(name, move || {
+        println!("start   {name}");
+        test()
+    });
 }
 
 /// Runs a ring. One whose parts could not be built is skipped: the failed build is in the report.
