@@ -36,7 +36,7 @@ impl DescriptorTable {
         self.insert_from(0, object)
     }
 
-    /// Opens the lowest free descriptor of at min `min`.
+    /// Opens the lowest free descriptor of at least `min`.
     fn insert_from(&mut self, min: Descriptor, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
         let descriptor = self.reserve_from(min)?;
         self.fill(descriptor, object);
@@ -83,7 +83,7 @@ impl DescriptorTable {
         self.slots.get(descriptor).and_then(Clone::clone).ok_or(Errno::EBADF)
     }
 
-    /// Opens another descriptor for the same object: the lowest free one of at min `min`.
+    /// Opens another descriptor for the same object: the lowest free one of at least `min`.
     ///
     /// # Errors
     ///
