@@ -15,7 +15,7 @@ const EXCEPTED: [&str; 4] =
 /// A word or phrase that is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Banned {
-    /// In lower case. With `_` at its end it is the beginning of an identifier.
+    /// Matches any case if it is in lower case. With `_` at its end it is the beginning of an identifier.
     word: String,
     /// What to write instead.
     instead: String,
@@ -45,7 +45,7 @@ pub(super) fn banned(glossary: &str) -> Vec<Banned> {
     rows.filter_map(|row| {
         let mut cells = row.trim_matches('|').split('|').map(str::trim);
         let (word, instead) = (cells.next()?, cells.next()?);
-        Some(Banned { word: word.to_lowercase(), instead: instead.to_owned() })
+        Some(Banned { word: word.to_owned(), instead: instead.to_owned() })
     })
     .collect()
 }
@@ -58,8 +58,12 @@ pub(super) fn check(file: &str, text: &str, banned: &[Banned]) -> Vec<Violation>
     let lines = (1..).zip(text.lines());
     lines
         .flat_map(|(number, line)| {
-            let line = line.to_lowercase();
-            banned.iter().filter(move |banned| contains(&line, &banned.word)).map(move |banned| Violation {
+            let lower_case = line.to_lowercase();
+            let matches = move |banned: &&Banned| {
+                let is_any_case = banned.word.chars().all(|letter| !letter.is_uppercase());
+                contains(if is_any_case { &lower_case } else { line }, &banned.word)
+            };
+            banned.iter().filter(matches).map(move |banned| Violation {
                 file: file.to_owned(),
                 line: number,
                 word: banned.word.clone(),
@@ -84,13 +88,13 @@ mod tests {
     use super::{Banned, banned, check, contains};
 
     const SAMPLE: &str = "# G\n\n| a | b |\n| --- | --- |\n| term | meaning |\n\n## Words not used\n\ntext\n\n\
-                          | word | instead |\n| --- | --- |\n| Nobody | no thread |\n| most_ | MAX_ |\n";
+                          | word | instead |\n| --- | --- |\n| nobody | no thread |\n| MOST_ | MAX_ |\n";
 
     #[test]
     fn glossary_table_behind_the_heading_is_the_list() {
         let list = banned(SAMPLE);
         let row = |word: &str, instead: &str| Banned { word: word.into(), instead: instead.into() };
-        assert_eq!(list, [row("nobody", "no thread"), row("most_", "MAX_")]);
+        assert_eq!(list, [row("nobody", "no thread"), row("MOST_", "MAX_")]);
     }
 
     #[test]
@@ -105,8 +109,8 @@ mod tests {
             ("nobody waits", "nobody", true),
             ("const nobody_left: u8", "nobody", true),
             ("nobodyelse", "nobody", false),
-            ("almost_done", "most_", false),
-            ("const most_rounds: u32", "most_", true),
+            ("const ALMOST_DONE: u8", "MOST_", false),
+            ("const MOST_ROUNDS: u32", "MOST_", true),
             ("it makes no sense.", "makes no sense", true),
         ] {
             assert_eq!(contains(line, word), expected, "{line} / {word}");
@@ -120,5 +124,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].to_string().starts_with("a/src/b.rs:2: \"nobody\""), "{}", found[0]);
         assert!(check("kernel/src/net/a.rs", "// nobody", &list).is_empty());
+        assert!(check("a/src/b.rs", "mod most_recent;", &list).is_empty());
+        assert_eq!(check("a/src/b.rs", "const MOST_RECENT: u8 = 0;", &list).len(), 1);
     }
 }
