@@ -38,12 +38,14 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod error;
 mod layout;
 mod load;
 mod page_table;
 
+pub use error::LoadError;
 pub use layout::Randomness;
-pub use load::{LoadError, Loaded, load};
+pub use load::{Loaded, load};
 
 /// Maximum number of free memory regions; a PC's firmware reports about ten.
 pub const MAX_REGIONS: usize = 64;

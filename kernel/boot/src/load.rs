@@ -7,26 +7,13 @@ use hermit_interface::{note, to_usize};
 use hermit_paging::Access;
 use zerocopy::FromZeros;
 
+use crate::error::LoadError;
 use crate::layout::{self, Randomness};
 use crate::page_table::{PageTable, access};
 use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
 
 /// Maximum size of physical memory that is mapped before the kernel runs, in bytes. The kernel maps more on demand.
 const DIRECT_MAP_SIZE: u64 = 1 << 30;
-
-/// Why an image cannot be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LoadError {
-    /// The machine has too little memory.
-    #[error("the machine has too little memory for the image")]
-    OutOfMemory,
-    /// The command line is longer than 4 GiB.
-    #[error("the command line is too long")]
-    CommandLine,
-    /// Addresses of the image are invalid or overlap. Does not happen for an image that was checked.
-    #[error("the image's addresses are not valid")]
-    Addresses,
-}
 
 /// A loaded image.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::ranges::FreeError;
 use hermit_paging::{Access, PagingError, TableMemory};
 
-use crate::load::LoadError;
+use crate::error::LoadError;
 use crate::{FreeMemory, PhysicalMemory};
 
 /// Page tables under construction.
@@ -60,15 +60,6 @@ impl<M: PhysicalMemory> PageTable<'_, M> {
         match self.tree.map(&mut self.tables, address, physical, LARGE_PAGE_SIZE, Access::Write.into()) {
             Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),
             Err(error) => Err(error.into()),
-        }
-    }
-}
-
-impl From<PagingError> for LoadError {
-    fn from(error: PagingError) -> Self {
-        match error {
-            PagingError::OutOfMemory => Self::OutOfMemory,
-            _ => Self::Addresses,
         }
     }
 }

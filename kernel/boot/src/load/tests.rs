@@ -11,7 +11,8 @@ use std::vec;
 use std::vec::Vec;
 use zerocopy::FromBytes;
 
-use super::{LoadError, Loaded, load};
+use super::{Loaded, load};
+use crate::error::LoadError;
 use crate::page_table::access;
 use crate::page_table::tests::translate;
 use crate::{FreeMemory, PhysicalMemory, Randomness};
