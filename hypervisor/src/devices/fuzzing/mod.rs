@@ -45,7 +45,8 @@ const _: () = assert!(AVAILABLE + 6 + 2 * QUEUE_SIZE <= DESCRIPTORS && DESCRIPTO
 /// Size of the disk in bytes.
 const DISK_SIZE: u64 = 0x4000;
 
-/// Registers of a console: `data` is a sequence of register accesses, writes to guest memory, and calls that process a queue.
+/// Registers of a console: `data` is a sequence of register accesses, writes to guest memory, and calls that process a
+/// queue.
 ///
 /// # Panics
 ///

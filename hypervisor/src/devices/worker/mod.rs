@@ -59,8 +59,8 @@ struct WorkerQueue {
 
 /// Event loop over the queues of several devices.
 ///
-/// Each event leads to a bounded amount of work. A queue with work left is kicked again and so served after the others:
-/// no device starves another.
+/// Each event leads to a bounded amount of work. A queue with work left is kicked again, and so processed after the
+/// queues with pending events: no device starves another.
 #[derive(Debug)]
 pub struct Worker {
     devices: Vec<Arc<MmioTransport>>,
