@@ -202,8 +202,9 @@ impl Builds {
             // The rings of uhyve run its integration tests.
             let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
             let host_tests = &host_tests;
-            tests
-                .add("build: host tests", move || host_tests.build(|| HostTests::build(packages, plan.long)));
+            add_announced(&mut tests, "build: host tests", move || {
+                host_tests.build(|| HostTests::build(packages, plan.long))
+            });
         }
         report.run(tests);
         Ok(Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() })
