@@ -1,7 +1,7 @@
 //! Models for [loom](https://docs.rs/loom), which tries every order in which CPUs can do their steps, and every value
 //! that weakly ordered memory lets them see.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --profile loom --target-dir target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --lib --profile loom --target-dir target/loom`
 //!
 //! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not
 //! track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which

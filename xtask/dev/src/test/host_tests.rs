@@ -129,6 +129,7 @@ fn models() -> Result<()> {
     succeed(cargo.args([
         "test",
         "--quiet",
+        "--lib",
         "--profile",
         "loom",
         "--package",
