@@ -28,7 +28,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "a time limit", move || {
         let machine =
             fixture.command("stdin", &[]).reads(Input::Open(Vec::new())).limit(Duration::from_millis(500));
-        machine.expect(124, &["more than 0.5 s and was ended"]).map(drop)
+        machine.expect(124, &["more than 0.5 s and was killed"]).map(drop)
     });
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         for (name, arguments) in [("stdin", [].as_slice()), ("threads", &["tick"])] {
