@@ -84,7 +84,7 @@ fn cpus() {
             let found = found.clone();
             let core = isize::try_from(number).expect("there are few CPUs");
             let thread = start(second, NORMAL_PRIORITY, core, move || {
-                found.store(check_stays_on_cpu(), Ordering::SeqCst)
+                found.store(check_stays_on_cpu(), Ordering::SeqCst);
             });
             assert_eq!(calls::join(thread.expect("no thread was started")), Ok(0));
         }
