@@ -63,6 +63,15 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
+    /// Returns the value of QEMU's option `-cpu`: all that the accelerator offers. QEMU 7.2 aborts where KVM refuses the register
+    /// IA32_ARCH_CAPABILITIES that it has offered.
+    fn cpu_model(self) -> &'static str {
+        match self {
+            Self::Tcg => "max",
+            Self::Kvm => "max,-arch-capabilities",
+        }
+    }
+
     /// Returns the value of QEMU's option `-accel`.
     fn option(self) -> &'static str {
         match self {
@@ -215,7 +224,7 @@ impl Guest {
             "-accel",
             self.accelerator.option(),
             "-cpu",
-            "max",
+            self.accelerator.cpu_model(),
             "-nodefaults",
             "-no-user-config",
             "-display",

@@ -119,9 +119,11 @@ impl Bench {
         let mut runs = Vec::new();
         for _ in 0..RUNS {
             for vmm in VMMS {
-                let [firmware, entry] = [Boot::Firmware, Boot::Entry].map(|boot| self.first_byte(vmm, boot));
-                let (greeting, end) = self.greeting(vmm)?;
-                runs.push([firmware?, entry?, greeting, end]);
+                let first_byte =
+                    |boot| self.first_byte(vmm, boot).with_context(|| format!("{vmm:?}, {boot:?}"));
+                let (firmware, entry) = (first_byte(Boot::Firmware)?, first_byte(Boot::Entry)?);
+                let (greeting, end) = self.greeting(vmm).with_context(|| format!("{vmm:?}, greeting"))?;
+                runs.push([firmware, entry, greeting, end]);
             }
         }
         let names = [

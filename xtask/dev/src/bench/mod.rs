@@ -107,27 +107,30 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         setup::ensure_with_qemu()?;
     }
     let conditions = arguments.record.then(Conditions::detect).transpose()?;
+    // A suite that fails does not lose what the suites before it have measured.
+    let record = |name: &str, figures: &Value| match &conditions {
+        Some(conditions) => Record::update(name, figures, conditions),
+        None => Ok(()),
+    };
     let mut figures = Map::new();
     for (suite, platform, name, measure) in SUITES {
         if arguments.selects(suite, platform) {
-            figures.insert(name.to_owned(), measure()?);
+            let measured = measure().with_context(|| format!("suite {name}"))?;
+            record(name, &measured)?;
+            figures.insert(name.to_owned(), measured);
         }
     }
     if arguments.suites.is_empty() || arguments.suites.contains(&Suite::Net) {
-        figures.insert("net".to_owned(), net(arguments)?);
+        let measured = net(arguments)?;
+        record("net", &measured)?;
+        figures.insert("net".to_owned(), measured);
     }
     ensure!(!figures.is_empty(), "these suites measure nothing on this platform");
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    if let Some(conditions) = conditions {
-        let mut record = Record::read()?;
-        figures.iter().for_each(|(suite, figures)| record.set(suite, figures, &conditions));
-        record.write()?;
-        figures::main()?;
-    }
-    Ok(())
+    if arguments.record { figures::main() } else { Ok(()) }
 }
 
 /// Measures the suite `net`. It needs privileges; without them it is skipped, unless it was named.

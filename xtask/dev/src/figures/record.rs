@@ -37,8 +37,19 @@ impl Record {
         Ok(Self { suites })
     }
 
+    /// Sets the figures of a suite in the committed record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or written.
+    pub(crate) fn update(suite: &str, figures: &Value, conditions: &Conditions) -> Result<()> {
+        let mut record = Self::read()?;
+        record.set(suite, figures, conditions);
+        record.write()
+    }
+
     /// Sets the figures of a suite, in place of older ones. A suite that measured nothing leaves the older ones.
-    pub(crate) fn set(&mut self, suite: &str, figures: &Value, conditions: &Conditions) {
+    pub(super) fn set(&mut self, suite: &str, figures: &Value, conditions: &Conditions) {
         if figures.is_null() {
             return;
         }
@@ -48,7 +59,7 @@ impl Record {
     }
 
     /// Writes the record to its file.
-    pub(crate) fn write(&self) -> Result<()> {
+    fn write(&self) -> Result<()> {
         self.write_to(&path())
     }
 
