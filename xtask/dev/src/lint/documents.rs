@@ -1,10 +1,10 @@
-//! Rules of Markdown files: lines fit a terminal, and the paths and anchors that they name exist.
+//! Rules of Markdown files: lines fit a terminal, and the files that they name or link exist.
 
 use std::path::Path;
 
 use super::rules::Violation;
 
-/// Maximum length of a line in characters; rows of tables, code and lines with a long link are excepted.
+/// Maximum length of a line in characters, except of rows of tables and of code.
 const MAX_LINE: usize = 120;
 
 /// Folders of the repository with which a path in code quotes starts.
