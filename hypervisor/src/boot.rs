@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hermit_boot::{FreeMemory, LoadError, Loaded, Randomness};
+use hermit_boot::{FreeMemory, LoadError, LoadedImage, Randomness};
 use hermit_interface::address::PAGE_SIZE;
-use hermit_interface::boot_info::{Device, Platform, Region, Symbols};
+use hermit_interface::boot_info::{MmioDevice, Platform, Region, Symbols};
 use hermit_interface::image::Image;
 
 use crate::memory::Memory;
@@ -40,7 +40,7 @@ pub struct BootParams<'a> {
     /// Number of CPUs.
     pub cpus: u32,
     /// Devices with virtio-mmio registers.
-    pub devices: &'a [Device],
+    pub devices: &'a [MmioDevice],
     /// Encoded command line ([`hermit_interface::command_line`]).
     pub command_line: &'a [u8],
     /// The guest's time-stamp counter.
@@ -108,7 +108,7 @@ pub fn load(
 
 /// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory. Without it the
 /// kernel's backtraces have addresses only.
-fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, loaded: &mut Loaded) {
+fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, loaded: &mut LoadedImage) {
     let Some(symbols) = image.symbols() else { return };
     let size = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_SIZE);
     if size(symbols.table) + size(symbols.strings) > free.total() / SYMBOLS_DIVISOR {

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hermit_interface::boot_info::{Device, Region};
+use hermit_interface::boot_info::{MmioDevice, Region};
 use hermit_interface::machine::{HOLE, LINES};
 
 use crate::config::{Config, DiskConfig};
@@ -69,7 +69,7 @@ pub struct DeviceManager {
     /// Program behind the network device that is still starting, if it has one.
     pub starting: Option<PasstStartup>,
     /// Devices for the boot information.
-    pub descriptions: Vec<Device>,
+    pub descriptions: Vec<MmioDevice>,
     /// Output of the text port.
     pub text: TextPort,
 }
@@ -119,11 +119,12 @@ impl DeviceManager {
 }
 
 /// Registers and interrupt line of the device with number `line`.
-fn describe(line: u32, device: &dyn VirtioDevice) -> Result<Device, DeviceManagerError> {
+fn describe(line: u32, device: &dyn VirtioDevice) -> Result<MmioDevice, DeviceManagerError> {
     let registers =
         Region { start: HOLE.start + u64::from(line) * MmioTransport::SIZE, size: MmioTransport::SIZE };
     let fits = line < LINES;
-    fits.then(|| Device { registers, line, kind: device.device_type() }).ok_or(DeviceManagerError::TooMany)
+    fits.then(|| MmioDevice { registers, line, kind: device.device_type() })
+        .ok_or(DeviceManagerError::TooMany)
 }
 
 /// Puts the device's registers on the bus, and registers its queue notifications.

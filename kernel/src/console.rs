@@ -7,7 +7,7 @@ use hermit_hal::sync::SpinLock;
 use hermit_io::{Terminal, WaitQueue as _};
 
 use crate::devices::{self, VirtioConsole};
-use crate::interrupts::{self, Handler};
+use crate::interrupts::{self, InterruptHandler};
 use crate::sync::WaitQueue;
 
 /// Readers of the platform's console.
@@ -38,7 +38,7 @@ impl MachineConsole {
 #[derive(Debug)]
 struct PlatformInput;
 
-impl Handler for PlatformInput {
+impl InterruptHandler for PlatformInput {
     fn interrupt(&self) {
         READERS.wake();
     }

@@ -6,7 +6,7 @@ use core::mem;
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Descriptor, DescriptorTable, Object};
+use hermit_io::{DescriptorTable, FileDescriptor, Object};
 
 static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
 
@@ -27,7 +27,7 @@ pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
 
 /// A descriptor that is allocated and not open yet; dropping it frees the descriptor.
 #[derive(Debug)]
-pub(crate) struct Reserved(Descriptor);
+pub(crate) struct Reserved(FileDescriptor);
 
 impl Reserved {
     /// Opens the descriptor for an object.

@@ -13,17 +13,17 @@ use spin::Once;
 use crate::threads::cpu;
 
 /// Handler of an interrupt line.
-pub(crate) trait Handler: Sync {
+pub(crate) trait InterruptHandler: Sync {
     /// Handles an interrupt of the line, with interrupts masked. Devices share lines, so another device may have raised
     /// it.
     fn interrupt(&self);
 }
 
 /// Registered handlers with their lines; several handlers may share a line.
-static HANDLERS: SpinLock<Vec<(u8, &'static dyn Handler)>> = SpinLock::new(Vec::new());
+static HANDLERS: SpinLock<Vec<(u8, &'static dyn InterruptHandler)>> = SpinLock::new(Vec::new());
 
 /// Handler of lines for which none is registered.
-static DEFAULT: Once<&'static dyn Handler> = Once::new();
+static DEFAULT: Once<&'static dyn InterruptHandler> = Once::new();
 
 /// Starts dispatching. The calling CPU must be known to the scheduler ([`cpu::adopt`]).
 pub(crate) fn init() {
@@ -31,7 +31,7 @@ pub(crate) fn init() {
 }
 
 /// Registers the handler of a line, and unmasks the line at the interrupt controller.
-pub(crate) fn register(line: u8, handler: &'static dyn Handler) -> Result<(), OutOfMemory> {
+pub(crate) fn register(line: u8, handler: &'static dyn InterruptHandler) -> Result<(), OutOfMemory> {
     let mut handlers = HANDLERS.lock();
     handlers.try_reserve(1).map_err(|_| OutOfMemory)?;
     handlers.push((line, handler));
@@ -44,7 +44,7 @@ pub(crate) fn register(line: u8, handler: &'static dyn Handler) -> Result<(), Ou
 }
 
 /// Registers the handler of lines for which none is registered; the first call counts.
-pub(crate) fn register_default(handler: &'static dyn Handler) {
+pub(crate) fn register_default(handler: &'static dyn InterruptHandler) {
     DEFAULT.call_once(|| handler);
 }
 

@@ -2,9 +2,9 @@
 
 use core::fmt::{self, Write};
 
-use hermit_hal::console::Console;
+use hermit_hal::console::ConsoleWriter;
 use hermit_hal::exit::exit;
-use hermit_hal::fault::{self, Fault, Kind};
+use hermit_hal::fault::{self, Fault, FaultKind};
 use hermit_hal::interrupts::Masked;
 use hermit_hal::symbols;
 use hermit_interface::exit::{
@@ -29,14 +29,14 @@ pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
     core::mem::forget(Masked::new());
     fault::stop_others();
     // Writing to the console cannot fail.
-    let _: fmt::Result = writeln!(Console, "hermit: fatal error: {reason}");
+    let _: fmt::Result = writeln!(ConsoleWriter, "hermit: fatal error: {reason}");
     exit(ABORTED)
 }
 
 /// Prints a warning.
 pub(crate) fn warn(what: fmt::Arguments<'_>) {
     // Writing to the console cannot fail.
-    let _: fmt::Result = writeln!(Console, "hermit: warning: {what}");
+    let _: fmt::Result = writeln!(ConsoleWriter, "hermit: warning: {what}");
 }
 
 /// The fault handler: prints the fault, and ends the machine.
@@ -48,7 +48,7 @@ fn report_fault(fault: &Fault) -> ! {
 
 fn print(fault: &Fault) -> fmt::Result {
     let frame = &fault.frame;
-    let out = &mut Console;
+    let out = &mut ConsoleWriter;
     writeln!(out, "\nthread '{}' {}", ThreadName, Reason(fault.kind))?;
     let cpu = Masked::new().cpu();
     writeln!(
@@ -76,7 +76,7 @@ fn print(fault: &Fault) -> fmt::Result {
 fn print_frame(number: usize, address: u64) -> fmt::Result {
     let image = hermit_hal::memory::image();
     let Some(offset) = address.checked_sub(image.start).filter(|&offset| offset < image.size) else {
-        return writeln!(Console, "  {number:>4}: {address:#x} (outside the image)");
+        return writeln!(ConsoleWriter, "  {number:>4}: {address:#x} (outside the image)");
     };
     // A return address may be the start of another function: a call that never returns can be the last instruction of
     // its own. So the lookup takes the byte before it.
@@ -84,9 +84,13 @@ fn print_frame(number: usize, address: u64) -> fmt::Result {
     let (table, strings) = symbols::tables().unwrap_or_default();
     match SymbolTable::new(table, strings).find(offset - back) {
         Some(SymbolOffset { name, offset: inside }) => {
-            writeln!(Console, "  {number:>4}: {offset:#x} {}", SymbolOffset { name, offset: inside + back })
+            writeln!(
+                ConsoleWriter,
+                "  {number:>4}: {offset:#x} {}",
+                SymbolOffset { name, offset: inside + back }
+            )
         }
-        None => writeln!(Console, "  {number:>4}: {offset:#x}"),
+        None => writeln!(ConsoleWriter, "  {number:>4}: {offset:#x}"),
     }
 }
 
@@ -106,37 +110,43 @@ impl fmt::Display for ThreadName {
 }
 
 /// What the thread has done to cause a fault.
-struct Reason(Kind);
+struct Reason(FaultKind);
 
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Kind::StackOverflow => out.write_str("has overflowed its stack\nfatal error: stack overflow"),
-            Kind::NoMemoryForStack => out.write_str("needs more stack, and there is no memory for it"),
-            Kind::NoHostMemory(address) => {
+            FaultKind::StackOverflow => {
+                out.write_str("has overflowed its stack\nfatal error: stack overflow")
+            }
+            FaultKind::NoMemoryForStack => out.write_str("needs more stack, and there is no memory for it"),
+            FaultKind::NoHostMemory(address) => {
                 write!(out, "used memory at {address:#x} that the host cannot provide")
             }
-            Kind::Read(address) => write!(out, "read from {address:#x}, which is not mapped"),
-            Kind::Write(address) => write!(out, "wrote to {address:#x}, which is not mapped or read-only"),
-            Kind::Execute(address) => write!(out, "jumped to {address:#x}, which is no code"),
-            Kind::IllegalInstruction => out.write_str("executed an illegal instruction"),
-            Kind::Arithmetic => out.write_str("divided by zero, or the quotient does not fit"),
-            Kind::Protection => out.write_str("used an invalid address or a forbidden instruction"),
-            Kind::Alignment => out.write_str("made a misaligned access"),
-            Kind::Trap => out.write_str("reached a breakpoint"),
-            Kind::Other(vector) => write!(out, "raised exception {vector}"),
+            FaultKind::Read(address) => write!(out, "read from {address:#x}, which is not mapped"),
+            FaultKind::Write(address) => {
+                write!(out, "wrote to {address:#x}, which is not mapped or read-only")
+            }
+            FaultKind::Execute(address) => write!(out, "jumped to {address:#x}, which is no code"),
+            FaultKind::IllegalInstruction => out.write_str("executed an illegal instruction"),
+            FaultKind::Arithmetic => out.write_str("divided by zero, or the quotient does not fit"),
+            FaultKind::Protection => out.write_str("used an invalid address or a forbidden instruction"),
+            FaultKind::Alignment => out.write_str("made a misaligned access"),
+            FaultKind::Trap => out.write_str("reached a breakpoint"),
+            FaultKind::Other(vector) => write!(out, "raised exception {vector}"),
         }
     }
 }
 
 /// Exit status of a fault: as a Linux shell shows the signal, 128 + its number.
-fn status(kind: Kind) -> u8 {
+fn status(kind: FaultKind) -> u8 {
     match kind {
-        Kind::Read(_) | Kind::Write(_) | Kind::Execute(_) | Kind::Protection => INVALID_ACCESS,
-        Kind::IllegalInstruction => ILLEGAL_INSTRUCTION,
-        Kind::Arithmetic => ARITHMETIC_TRAP,
-        Kind::Alignment | Kind::NoHostMemory(_) => BUS_ERROR,
-        Kind::Trap => TRAPPED,
-        Kind::StackOverflow | Kind::NoMemoryForStack | Kind::Other(_) => ABORTED,
+        FaultKind::Read(_) | FaultKind::Write(_) | FaultKind::Execute(_) | FaultKind::Protection => {
+            INVALID_ACCESS
+        }
+        FaultKind::IllegalInstruction => ILLEGAL_INSTRUCTION,
+        FaultKind::Arithmetic => ARITHMETIC_TRAP,
+        FaultKind::Alignment | FaultKind::NoHostMemory(_) => BUS_ERROR,
+        FaultKind::Trap => TRAPPED,
+        FaultKind::StackOverflow | FaultKind::NoMemoryForStack | FaultKind::Other(_) => ABORTED,
     }
 }

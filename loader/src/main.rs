@@ -30,7 +30,7 @@ mod random;
 mod report;
 mod symbols;
 
-use hermit_boot::{LoadError, Loaded};
+use hermit_boot::{LoadError, LoadedImage};
 use hermit_interface::address::AddressRange;
 use hermit_interface::image;
 
@@ -93,7 +93,7 @@ fn place(
         free.remove(range).map_err(|_| LoadError::OutOfMemory)?;
     }
     let random = random::randomness();
-    let mut loaded: Loaded = hermit_boot::load(&mut memory, &mut free, image, random, loader.end)?;
+    let mut loaded: LoadedImage = hermit_boot::load(&mut memory, &mut free, image, random, loader.end)?;
     loaded.info.rsdp = parameters.rsdp;
     let enter = (loaded.entry, loaded.info.page_table_root);
     for range in in_use {

@@ -1,6 +1,6 @@
 //! The image's symbol table, which the kernel uses for backtraces.
 
-use hermit_boot::{FreeMemory, Loaded};
+use hermit_boot::{FreeMemory, LoadedImage};
 use hermit_interface::boot_info::{Region, Symbols};
 use hermit_interface::image::Image;
 
@@ -14,7 +14,7 @@ const MEMORY_SHARE: u64 = 8;
 /// only.
 pub(crate) fn keep(
     image: &Image<'_>,
-    loaded: &mut Loaded,
+    loaded: &mut LoadedImage,
     memory: &mut IdentityMapped,
     free: &mut FreeMemory,
     later: &mut FreeMemory,

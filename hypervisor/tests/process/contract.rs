@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use hermit_interface::exit::STATUS_PORT;
 use hermit_interface::machine::{HOLE, TEXT_PORT};
-use hermit_interface::process::{Cpu, DEVICE, INTERRUPT, OUT, READ, TIMER, WRITE, queue_eventfd};
+use hermit_interface::process::{DEVICE, INTERRUPT, OUT, READ, SharedCpu, TIMER, WRITE, queue_eventfd};
 use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r12, r15, rax, rbx, rcx, rdi, rsp};
 
 use crate::guest::{Assembled, FREE, Guest, Value};
@@ -162,7 +162,7 @@ fn request_entropy(guest: &mut Guest) -> Assembled {
 
 /// Waits until the device has raised its line and written to the buffer.
 fn check_entropy(guest: &mut Guest) -> Assembled {
-    let raised = i32::try_from(offset_of!(Cpu, raised)).unwrap();
+    let raised = i32::try_from(offset_of!(SharedCpu, raised)).unwrap();
     guest.wait_for(raised)?;
     guest.code.mov(eax, dword_ptr(r15 + raised))?;
     guest.expect(2, 1)?;
@@ -171,7 +171,7 @@ fn check_entropy(guest: &mut Guest) -> Assembled {
 
 #[test]
 fn device_interrupt_wakes_sleeping_cpu() {
-    let idle = i32::try_from(offset_of!(Cpu, idle)).unwrap();
+    let idle = i32::try_from(offset_of!(SharedCpu, idle)).unwrap();
     works(&[], |guest| {
         guest.put(idle, &[1])?;
         request_entropy(guest)?;
@@ -205,7 +205,7 @@ fn a_queue_without_a_descriptor_is_notified_by_a_register() {
 
 #[test]
 fn timers_expire() {
-    let timer = i32::try_from(offset_of!(Cpu, timer)).unwrap();
+    let timer = i32::try_from(offset_of!(SharedCpu, timer)).unwrap();
     let image = Guest::image(1, |guest| {
         handle(guest, TIMER, DONE)?;
         // `struct itimerspec`: once, after a millisecond.
@@ -235,25 +235,26 @@ fn all_cpus_start_and_interrupt_each_other() {
         guest.sleep_while_unchanged()?;
         guest.code.set_label(&mut over)?;
         for number in 1..CPUS {
-            let offset = |field: usize| i32::try_from(number * size_of::<Cpu>() + field).unwrap();
+            let offset = |field: usize| i32::try_from(number * size_of::<SharedCpu>() + field).unwrap();
             let own = FREE + 0x10000 + i32::try_from(number).unwrap() * 0x400;
             guest.code.lea(rax, qword_ptr(entry))?;
-            guest.code.mov(qword_ptr(r15 + offset(offset_of!(Cpu, entry))), rax)?;
+            guest.code.mov(qword_ptr(r15 + offset(offset_of!(SharedCpu, entry))), rax)?;
             guest.code.lea(rax, qword_ptr(r15 + own))?;
-            guest.code.mov(qword_ptr(r15 + offset(offset_of!(Cpu, stack))), rax)?;
-            guest.code.mov(qword_ptr(r15 + offset(offset_of!(Cpu, argument))), rax)?;
-            let started = offset(offset_of!(Cpu, started));
+            guest.code.mov(qword_ptr(r15 + offset(offset_of!(SharedCpu, stack))), rax)?;
+            guest.code.mov(qword_ptr(r15 + offset(offset_of!(SharedCpu, argument))), rax)?;
+            let started = offset(offset_of!(SharedCpu, started));
             guest.put(started, &[1])?;
             let wake = libc::FUTEX_WAKE.into();
             guest.call(libc::SYS_futex, [Value::Physical(started), wake, 1.into()])?;
             guest.wait_for(own)?;
         }
         // The interrupt is blocked: the test checks that tgkill succeeds.
-        guest.code.mov(eax, dword_ptr(r15 + i32::try_from(offset_of!(Cpu, thread)).unwrap()))?;
+        guest.code.mov(eax, dword_ptr(r15 + i32::try_from(offset_of!(SharedCpu, thread)).unwrap()))?;
         guest.code.push(rax)?;
-        guest
-            .code
-            .mov(eax, dword_ptr(r15 + i32::try_from(size_of::<Cpu>() + offset_of!(Cpu, thread)).unwrap()))?;
+        guest.code.mov(
+            eax,
+            dword_ptr(r15 + i32::try_from(size_of::<SharedCpu>() + offset_of!(SharedCpu, thread)).unwrap()),
+        )?;
         guest.code.mov(rcx, rax)?;
         guest.code.pop(rax)?;
         guest.code.mov(rbx, rcx)?;

@@ -45,7 +45,7 @@ mod page_table;
 
 pub use error::LoadError;
 pub use layout::Randomness;
-pub use load::{Loaded, load};
+pub use load::{LoadedImage, load};
 
 /// Maximum number of free memory regions; a PC's firmware reports about ten.
 pub const MAX_REGIONS: usize = 64;

@@ -1,7 +1,7 @@
 //! Placement and relocation of an image, and its boot information.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
-use hermit_interface::boot_info::{self, BootInfo, Device, Platform, Region, Symbols, Tls};
+use hermit_interface::boot_info::{self, BootInfo, MmioDevice, Platform, Region, Symbols, Tls};
 use hermit_interface::image::{Image, Segment};
 use hermit_interface::{note, to_usize};
 use hermit_paging::Access;
@@ -9,7 +9,7 @@ use zerocopy::FromZeros;
 
 use crate::error::LoadError;
 use crate::layout::{self, Randomness};
-use crate::page_table::{PageTable, access};
+use crate::page_table::{PageTableBuilder, access};
 use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
 
 /// Maximum size of physical memory that is mapped before the kernel runs, in bytes. The kernel maps more on demand.
@@ -17,7 +17,7 @@ const DIRECT_MAP_SIZE: u64 = 1 << 30;
 
 /// A loaded image.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedImage {
     /// Virtual address of the entry point.
     pub entry: u64,
     /// Boot information about the image; the caller fills in the fields about the machine.
@@ -38,7 +38,7 @@ pub fn load(
     image: &Image<'_>,
     random: Randomness,
     identity: u64,
-) -> Result<Loaded, LoadError> {
+) -> Result<LoadedImage, LoadError> {
     let last = free.as_slice().last().map_or(0, |range| range.end);
     let start = layout::image_start(random.image, image.align);
     let physical = free.allocate(image.size, PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
@@ -52,7 +52,7 @@ pub fn load(
         Region { start: layout::direct_map_start(random.direct_map), size: last.min(DIRECT_MAP_SIZE) };
     let direct_map = Region { size: direct_map.size.next_multiple_of(LARGE_PAGE_SIZE), ..direct_map };
 
-    let mut table = PageTable::new(memory, free)?;
+    let mut table = PageTableBuilder::new(memory, free)?;
     map_image(&mut table, image, start, physical)?;
     table.map_large(direct_map.start, 0, direct_map.size, Access::Write)?;
     table.map_large(0, 0, identity, Access::WriteExecute)?;
@@ -72,10 +72,10 @@ pub fn load(
         page_table_root: table.root(),
         ..BootInfo::new_zeroed()
     };
-    Ok(Loaded { entry: start + image.entry, info })
+    Ok(LoadedImage { entry: start + image.entry, info })
 }
 
-impl Loaded {
+impl LoadedImage {
     /// Passes the image's symbol table to the kernel: adds it to boot information and maps it in the direct map. Its
     /// pages must not be free memory.
     ///
@@ -88,7 +88,7 @@ impl Loaded {
         free: &mut FreeMemory,
         symbols: Symbols,
     ) -> Result<(), LoadError> {
-        let mut table = PageTable::at(memory, free, self.info.page_table_root);
+        let mut table = PageTableBuilder::at(memory, free, self.info.page_table_root);
         for range in [symbols.table, symbols.strings] {
             // Memory below `direct_map.size` is mapped already.
             let first = (range.start & !(LARGE_PAGE_SIZE - 1)).max(self.info.direct_map.size);
@@ -112,7 +112,7 @@ impl Loaded {
         memory: &mut impl PhysicalMemory,
         free: &mut FreeMemory,
         reclaim: &[AddressRange],
-        devices: &[Device],
+        devices: &[MmioDevice],
         command_line: &[u8],
     ) -> Result<u64, LoadError> {
         let size = BootInfo::total_size(MAX_REGIONS, devices.len(), command_line.len()) as u64;
@@ -148,7 +148,7 @@ fn copy(memory: &mut impl PhysicalMemory, physical: u64, segment: &Segment<'_>) 
 }
 
 fn map_image<M: PhysicalMemory>(
-    table: &mut PageTable<'_, M>,
+    table: &mut PageTableBuilder<'_, M>,
     image: &Image<'_>,
     start: u64,
     physical: u64,

@@ -9,12 +9,12 @@ use crate::{FreeMemory, PhysicalMemory};
 
 /// Page tables under construction.
 #[derive(Debug)]
-pub(crate) struct PageTable<'a, M> {
+pub(crate) struct PageTableBuilder<'a, M> {
     tables: FreePages<'a, M>,
     tree: hermit_paging::PageTable,
 }
 
-impl<'a, M: PhysicalMemory> PageTable<'a, M> {
+impl<'a, M: PhysicalMemory> PageTableBuilder<'a, M> {
     pub(crate) fn new(memory: &'a mut M, free: &'a mut FreeMemory) -> Result<Self, LoadError> {
         let mut tables = FreePages { memory, free };
         let tree = hermit_paging::PageTable::new(&mut tables)?;
@@ -54,7 +54,7 @@ impl<'a, M: PhysicalMemory> PageTable<'a, M> {
     }
 }
 
-impl<M: PhysicalMemory> PageTable<'_, M> {
+impl<M: PhysicalMemory> PageTableBuilder<'_, M> {
     /// Maps a writable large page, unless it is mapped already.
     pub(crate) fn map_large_if_unmapped(&mut self, address: u64, physical: u64) -> Result<(), LoadError> {
         match self.tree.map(&mut self.tables, address, physical, LARGE_PAGE_SIZE, Access::Write.into()) {

@@ -150,20 +150,20 @@ pub struct InterruptLine {
     /// Polarity of the input.
     pub polarity: Polarity,
     /// Trigger mode of the input.
-    pub trigger: Trigger,
+    pub trigger: TriggerMode,
 }
 
 impl InterruptLine {
     /// An input with the defaults of the ISA bus: active high, edge-triggered.
     const fn isa(gsi: u32) -> Self {
-        Self { gsi, polarity: Polarity::High, trigger: Trigger::Edge }
+        Self { gsi, polarity: Polarity::High, trigger: TriggerMode::Edge }
     }
 
     /// An input with the MPS INTI flags that both kinds of tables have (ACPI 6.5, table 5.26; MultiProcessor
     /// Specification 1.4, table 4-10). Reserved values mean the defaults of the ISA bus.
     const fn with_flags(gsi: u32, flags: u16) -> Self {
         let polarity = if flags & 3 == 3 { Polarity::Low } else { Polarity::High };
-        let trigger = if (flags >> 2) & 3 == 3 { Trigger::Level } else { Trigger::Edge };
+        let trigger = if (flags >> 2) & 3 == 3 { TriggerMode::Level } else { TriggerMode::Edge };
         Self { gsi, polarity, trigger }
     }
 }
@@ -179,7 +179,7 @@ pub enum Polarity {
 
 /// Trigger mode of an interrupt input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
+pub enum TriggerMode {
     /// Edge-triggered.
     Edge,
     /// Level-triggered.

@@ -6,7 +6,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::reader::{Table, extended_bios_data, read, search};
+use crate::reader::{FirmwareTable, extended_bios_data, read, search};
 use crate::{InterruptLine, IoApic, PhysicalMemory, PlatformInfo};
 
 /// Signature of the MP floating pointer structure.
@@ -38,7 +38,7 @@ struct Pointer {
 /// MP configuration table header (section 4.2).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct Header {
+struct ConfigTableHeader {
     signature: [u8; 4],
     /// Size of the base table with all entries, in bytes (`BASE TABLE LENGTH`).
     length: U16,
@@ -61,7 +61,7 @@ const ENTRIES: u32 = 44;
 /// Processor entry (section 4.3.1).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct Processor {
+struct ProcessorEntry {
     _kind: u8,
     local_apic_id: u8,
     _version: u8,
@@ -75,7 +75,7 @@ const ENABLED: u8 = 1 << 0;
 /// Bus entry (section 4.3.2).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct Bus {
+struct BusEntry {
     _kind: u8,
     id: u8,
     name: [u8; 6],
@@ -135,19 +135,19 @@ fn search_areas(memory: &dyn PhysicalMemory) -> [core::ops::Range<u64>; 4] {
 /// The address of the configuration table, if there is a valid floating pointer structure at `address`.
 fn configuration_address(memory: &dyn PhysicalMemory, address: u64) -> Option<u64> {
     let pointer: Pointer = read(memory, address)?;
-    Table::open(memory, address, u32::from(pointer.length) * 16)?;
+    FirmwareTable::open(memory, address, u32::from(pointer.length) * 16)?;
     let table = pointer.table.get();
     (table != 0).then_some(u64::from(table))
 }
 
 /// Reads the configuration table at `address`, if it is valid.
 fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<PlatformInfo> {
-    let header: Header = read(memory, address)?;
+    let header: ConfigTableHeader = read(memory, address)?;
     let length = u32::from(header.length.get());
     if header.signature != TABLE_SIGNATURE || length < ENTRIES {
         return None;
     }
-    let table = Table::open(memory, address, length)?;
+    let table = FirmwareTable::open(memory, address, length)?;
     let mut info = PlatformInfo::new(u64::from(header.local_apic_address.get()));
     let mut isa_bus = None;
     let mut offset = ENTRIES;
@@ -161,10 +161,15 @@ fn configuration(memory: &dyn PhysicalMemory, address: u64) -> Option<PlatformIn
 /// Adds an entry. Returns its size in bytes; `None` if it is truncated or of an unknown type.
 ///
 /// Entries are sorted by type, so bus and I/O APIC entries precede the interrupt entries that refer to them.
-fn add(info: &mut PlatformInfo, isa_bus: &mut Option<u8>, table: Table<'_>, offset: u32) -> Option<u32> {
+fn add(
+    info: &mut PlatformInfo,
+    isa_bus: &mut Option<u8>,
+    table: FirmwareTable<'_>,
+    offset: u32,
+) -> Option<u32> {
     match table.get::<u8>(offset)? {
         0 => {
-            let cpu: Processor = table.get(offset)?;
+            let cpu: ProcessorEntry = table.get(offset)?;
             // 0xff is the broadcast ID.
             if cpu.flags & ENABLED != 0 && cpu.local_apic_id != u8::MAX {
                 info.add_cpu(u32::from(cpu.local_apic_id));
@@ -172,7 +177,7 @@ fn add(info: &mut PlatformInfo, isa_bus: &mut Option<u8>, table: Table<'_>, offs
             return Some(20);
         }
         1 => {
-            let bus: Bus = table.get(offset)?;
+            let bus: BusEntry = table.get(offset)?;
             if bus.name == *b"ISA   " {
                 isa_bus.get_or_insert(bus.id);
             }

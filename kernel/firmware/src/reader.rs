@@ -24,13 +24,13 @@ pub(crate) fn read<T: FromBytes + IntoBytes>(memory: &dyn PhysicalMemory, addres
 
 /// A table in memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Table<'memory> {
+pub(crate) struct FirmwareTable<'memory> {
     memory: &'memory dyn PhysicalMemory,
     address: u64,
     length: u32,
 }
 
-impl<'memory> Table<'memory> {
+impl<'memory> FirmwareTable<'memory> {
     /// Opens the table of `length` bytes at `address`; `None` if it is too long, not readable, or its checksum is
     /// wrong.
     pub(crate) fn open(memory: &'memory dyn PhysicalMemory, address: u64, length: u32) -> Option<Self> {

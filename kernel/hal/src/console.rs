@@ -28,9 +28,9 @@ pub fn listen() {
 
 /// Writer of formatted text to the console.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Console;
+pub struct ConsoleWriter;
 
-impl fmt::Write for Console {
+impl fmt::Write for ConsoleWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         write(text.as_bytes());
         Ok(())

@@ -9,11 +9,11 @@ use crate::arch::local;
 use crate::memory::stack;
 use crate::ops;
 
-pub use crate::arch::trap::Frame;
+pub use crate::arch::trap::TrapFrame;
 
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// A read of this address, which is not mapped.
     Read(u64),
     /// A write to this address, which is not mapped or read-only.
@@ -44,15 +44,15 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// The kind of fault.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// The registers.
-    pub frame: Frame,
+    pub frame: TrapFrame,
 }
 
 /// The kernel's response to a fault: reports it and ends the machine.
-pub type Handler = fn(&Fault) -> !;
+pub type FaultHandler = fn(&Fault) -> !;
 
-static HANDLER: Once<Handler> = Once::new();
+static HANDLER: Once<FaultHandler> = Once::new();
 
 /// Value of [`STOPPING_CPU`] while all CPUs run.
 const NONE: u32 = u32::MAX;
@@ -61,7 +61,7 @@ const NONE: u32 = u32::MAX;
 static STOPPING_CPU: AtomicU32 = AtomicU32::new(NONE);
 
 /// Sets the handler of faults; the first call counts.
-pub fn set_handler(handler: Handler) {
+pub fn set_handler(handler: FaultHandler) {
     HANDLER.call_once(|| handler);
 }
 

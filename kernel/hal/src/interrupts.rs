@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use spin::Once;
 
-use crate::arch::trap::Frame;
+use crate::arch::trap::TrapFrame;
 use crate::arch::{local, preempt};
 use crate::cpu_local;
 use crate::ops;
@@ -221,7 +221,7 @@ pub fn reschedule(_masked: &Masked) {
 }
 
 /// Called on an interrupt, before it is acknowledged. The processor accepts no other interrupt meanwhile.
-pub(crate) fn raised(line: u8, frame: &mut Frame) {
+pub(crate) fn raised(line: u8, frame: &mut TrapFrame) {
     if !ops::irq_chip().acknowledge(line) {
         return;
     }
@@ -230,7 +230,7 @@ pub(crate) fn raised(line: u8, frame: &mut Frame) {
 
 /// Called on an interrupt that raised lines, one bit each, and has been acknowledged. The processor accepts no
 /// other interrupt meanwhile.
-pub(crate) fn raised_lines(lines: u32, frame: &mut Frame) {
+pub(crate) fn raised_lines(lines: u32, frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
     header.pending.fetch_or(lines, Relaxed);
     if header.mask_depth.load(Relaxed) == 0 {
@@ -250,7 +250,7 @@ pub(crate) fn enter_exception() {
 }
 
 /// Takes back the mask of [`enter_exception`] before the return to the interrupted code.
-pub(crate) fn leave_exception(frame: &mut Frame) {
+pub(crate) fn leave_exception(frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
     if header.mask_depth.load(Relaxed) == 1 {
         leave(frame);
@@ -261,7 +261,7 @@ pub(crate) fn leave_exception(frame: &mut Frame) {
 
 /// Handles the pending lines and unmasks, or redirects the interrupted thread to the preemption code. Interrupts
 /// are masked once, and the processor accepts none until the interrupted code continues.
-fn leave(frame: &mut Frame) {
+fn leave(frame: &mut TrapFrame) {
     handle_pending();
     let local = cpu_local::current();
     if local.reschedule.load(Relaxed) {

@@ -1,7 +1,7 @@
 //! Dispatch of exceptions and interrupts: page faults of stacks, faults of programs, interrupt lines.
 
-use crate::arch::trap::{Exception, FaultAccess, Frame, TrapHandler};
-use crate::fault::{self, Fault, Kind};
+use crate::arch::trap::{Exception, FaultAccess, TrapFrame, TrapHandler};
+use crate::fault::{self, Fault, FaultKind};
 use crate::interrupts::{self, RESCHEDULE, TIMER};
 use crate::memory::stack;
 use crate::ops;
@@ -12,15 +12,15 @@ use crate::tlb;
 pub(crate) enum Traps {}
 
 impl TrapHandler for Traps {
-    fn device(line: u8, frame: &mut Frame) {
+    fn device(line: u8, frame: &mut TrapFrame) {
         interrupts::raised(line, frame);
     }
 
-    fn timer(frame: &mut Frame) {
+    fn timer(frame: &mut TrapFrame) {
         interrupts::raised(TIMER, frame);
     }
 
-    fn reschedule(frame: &mut Frame) {
+    fn reschedule(frame: &mut TrapFrame) {
         interrupts::raised(RESCHEDULE, frame);
     }
 
@@ -33,7 +33,7 @@ impl TrapHandler for Traps {
         fault::is_stopped()
     }
 
-    fn exception(exception: Exception, frame: &mut Frame) {
+    fn exception(exception: Exception, frame: &mut TrapFrame) {
         interrupts::enter_exception();
         handle(exception, frame);
         interrupts::leave_exception(frame);
@@ -41,7 +41,7 @@ impl TrapHandler for Traps {
 }
 
 /// Handles an exception, in which interrupts are masked. Returns if the interrupted code can continue.
-fn handle(exception: Exception, frame: &Frame) {
+fn handle(exception: Exception, frame: &TrapFrame) {
     let is_handled = match exception {
         Exception::SingleStep => true,
         Exception::Page { address, access, is_present: false } if access != FaultAccess::Execute => {
@@ -54,30 +54,30 @@ fn handle(exception: Exception, frame: &Frame) {
     }
 }
 
-fn kind(exception: Exception, frame: &Frame) -> Kind {
+fn kind(exception: Exception, frame: &TrapFrame) -> FaultKind {
     match exception {
         Exception::Page { address, access, is_present } => page_fault(address, access, is_present),
-        Exception::Double if stack::is_guard(frame.stack_pointer()) => Kind::StackOverflow,
-        Exception::Arithmetic => Kind::Arithmetic,
-        Exception::IllegalInstruction => Kind::IllegalInstruction,
-        Exception::Protection => Kind::Protection,
-        Exception::Alignment => Kind::Alignment,
-        Exception::Breakpoint | Exception::SingleStep => Kind::Trap,
-        Exception::Double => Kind::Other(frame.vector()),
-        Exception::Other(vector) => Kind::Other(vector),
+        Exception::Double if stack::is_guard(frame.stack_pointer()) => FaultKind::StackOverflow,
+        Exception::Arithmetic => FaultKind::Arithmetic,
+        Exception::IllegalInstruction => FaultKind::IllegalInstruction,
+        Exception::Protection => FaultKind::Protection,
+        Exception::Alignment => FaultKind::Alignment,
+        Exception::Breakpoint | Exception::SingleStep => FaultKind::Trap,
+        Exception::Double => FaultKind::Other(frame.vector()),
+        Exception::Other(vector) => FaultKind::Other(vector),
     }
 }
 
-fn page_fault(address: u64, access: FaultAccess, is_present: bool) -> Kind {
+fn page_fault(address: u64, access: FaultAccess, is_present: bool) -> FaultKind {
     if stack::is_guard(address) {
-        return Kind::StackOverflow;
+        return FaultKind::StackOverflow;
     }
     if stack::contains(address) && !is_present {
-        return Kind::NoMemoryForStack;
+        return FaultKind::NoMemoryForStack;
     }
     match access {
-        FaultAccess::Execute => Kind::Execute(address),
-        FaultAccess::Write => Kind::Write(address),
-        FaultAccess::Read => Kind::Read(address),
+        FaultAccess::Execute => FaultKind::Execute(address),
+        FaultAccess::Write => FaultKind::Write(address),
+        FaultAccess::Read => FaultKind::Read(address),
     }
 }

@@ -93,7 +93,7 @@ pub struct Symbols {
 /// A virtio-mmio device (virtio 1.2, section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Device {
+pub struct MmioDevice {
     /// Physical addresses of the registers.
     pub registers: Region,
     /// Interrupt line of the device.
@@ -166,7 +166,7 @@ pub struct BootInfo {
     pub cpus: u32,
     /// Number of [`Region`]s of free physical memory that follow.
     pub region_count: u32,
-    /// Number of [`Device`]s that follow the regions.
+    /// Number of [`MmioDevice`]s that follow the regions.
     pub device_count: u32,
     /// Length of the command line, which follows the devices, in bytes.
     pub command_line_size: u32,
@@ -201,7 +201,7 @@ pub struct Parsed<'a> {
     /// Free physical memory: whole pages, in ascending order.
     pub regions: &'a [Region],
     /// Virtio-mmio devices.
-    pub devices: &'a [Device],
+    pub devices: &'a [MmioDevice],
     /// The command line, see [`crate::command_line`].
     pub command_line: &'a [u8],
 }
@@ -210,7 +210,7 @@ impl BootInfo {
     /// Total size in bytes, from the numbers of regions and devices and the length of the command line.
     #[must_use]
     pub const fn total_size(regions: usize, devices: usize, command_line: usize) -> usize {
-        size_of::<Self>() + regions * size_of::<Region>() + devices * size_of::<Device>() + command_line
+        size_of::<Self>() + regions * size_of::<Region>() + devices * size_of::<MmioDevice>() + command_line
     }
 
     /// Total size in bytes.
@@ -231,7 +231,7 @@ impl BootInfo {
     pub fn write(
         mut self,
         regions: &[Region],
-        devices: &[Device],
+        devices: &[MmioDevice],
         command_line: &[u8],
         mut sink: impl FnMut(&[u8]),
     ) -> Result<(), BootInfoError> {
@@ -262,7 +262,7 @@ impl BootInfo {
             Platform::from_number(fixed.platform).ok_or(BootInfoError::Platform(fixed.platform))?;
         let (regions, rest) = <[Region]>::ref_from_prefix_with_elems(rest, fixed.region_count as usize)
             .map_err(|_| BootInfoError::Truncated)?;
-        let (devices, rest) = <[Device]>::ref_from_prefix_with_elems(rest, fixed.device_count as usize)
+        let (devices, rest) = <[MmioDevice]>::ref_from_prefix_with_elems(rest, fixed.device_count as usize)
             .map_err(|_| BootInfoError::Truncated)?;
         let command_line = rest.get(..fixed.command_line_size as usize).ok_or(BootInfoError::Truncated)?;
         Ok(Parsed { fixed, platform, regions, devices, command_line })
@@ -271,13 +271,13 @@ impl BootInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::{BootInfo, BootInfoError, Device, MAGIC, Platform, Region, Symbols};
+    use super::{BootInfo, BootInfoError, MAGIC, MmioDevice, Platform, Region, Symbols};
     use zerocopy::FromZeros;
 
     #[repr(align(8))]
     struct Aligned([u8; 512]);
 
-    fn written(fixed: BootInfo, regions: &[Region], devices: &[Device], line: &[u8]) -> Aligned {
+    fn written(fixed: BootInfo, regions: &[Region], devices: &[MmioDevice], line: &[u8]) -> Aligned {
         let mut out = Aligned([0; 512]);
         let mut length = 0;
         let sink = |part: &[u8]| {
@@ -301,7 +301,7 @@ mod tests {
     fn parse_reads_what_write_wrote() {
         let regions = [Region { start: 0x1000, size: 0x2000 }, Region { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
-        let devices = [Device { registers: Region { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
+        let devices = [MmioDevice { registers: Region { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
         let bytes = written(BootInfo { symbols, ..valid() }, &regions, &devices, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
         assert_eq!(parsed.fixed.symbols, symbols);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn parse_rejects_truncated_bytes() {
-        let bytes = written(valid(), &[Region::default()], &[Device::default()], b"-- one two");
+        let bytes = written(valid(), &[Region::default()], &[MmioDevice::default()], b"-- one two");
         let total = BootInfo::total_size(1, 1, 10);
         assert!(BootInfo::parse(&bytes.0[..total]).is_ok());
         for length in 0..total {

@@ -18,7 +18,7 @@ mod network;
 
 use alloc::vec::Vec;
 
-use crate::boot_info::{Device, Region};
+use crate::boot_info::{MmioDevice, Region};
 
 pub use network::{Cidr, Ip, NetworkOptions, host_address, is_hostname};
 
@@ -88,18 +88,18 @@ pub struct CommandLine {
     pub args: Vec<Vec<u8>>,
     /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm and
     /// Firecracker append.
-    pub devices: Vec<Device>,
+    pub devices: Vec<MmioDevice>,
     /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in Linux).
     pub virtio_console: bool,
 }
 
 /// Parses `SIZE@ADDRESS:LINE`, with an optional `:ID` that is ignored.
-fn device(text: &[u8]) -> Option<Device> {
+fn device(text: &[u8]) -> Option<MmioDevice> {
     let (size, rest) = core::str::from_utf8(text).ok()?.split_once('@')?;
     let mut numbers = rest.split(':');
     let registers = Region { start: number(numbers.next()?)?, size: number(size)? };
     let line = u32::try_from(number(numbers.next()?)?).ok()?;
-    Some(Device { registers, line, kind: 0 })
+    Some(MmioDevice { registers, line, kind: 0 })
 }
 
 /// Parses a number as Linux does (`memparse`): decimal or hexadecimal, with an optional suffix K, M or G.

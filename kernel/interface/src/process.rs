@@ -5,7 +5,7 @@
 //! [`memory_offset`]), mapped as the page tables of boot information specify before the first instruction. No
 //! hardware reads those tables: the kernel changes the mappings together with the tables. Device registers and ports
 //! are accessed by [`CALL`]. CPUs are threads, which all exist from the start: CPU 0 is the main thread of the
-//! process, the others wait for [`Cpu::started`]. Each enters the kernel with FS base and GS base 0, and with all
+//! process, the others wait for [`SharedCpu::started`]. Each enters the kernel with FS base and GS base 0, and with all
 //! signals blocked except those of exceptions and of terminal stops; on CPUs other than the first [`DEVICE`] stays
 //! blocked. Page faults and other exceptions are Linux's signals.
 //!
@@ -16,7 +16,8 @@
 //! | [`CALL`] | anything |
 //! | `futex` | `FUTEX_WAIT`, `FUTEX_WAKE`, not private |
 //! | `tgkill` | this process, [`INTERRUPT`] |
-//! | `mmap` | an address in [`ADDRESSES`]; no access, or reading with or without writing or executing; `MAP_SHARED` and `MAP_FIXED`, perhaps `MAP_POPULATE`; [`MEMORY`] |
+//! | `mmap` | an address in [`ADDRESSES`]; no access, or reading with or without writing or executing; `MAP_SHARED` and
+//! `MAP_FIXED`, perhaps `MAP_POPULATE`; [`MEMORY`] |
 //! | `mprotect` | an address and an access as for `mmap` |
 //! | `munmap` | an address in [`ADDRESSES`] |
 //! | `rt_sigaction`, `rt_sigprocmask`, `sigaltstack`, `rt_sigreturn` | anything |
@@ -57,13 +58,13 @@ pub const fn memory_offset(physical: u64) -> u64 {
     if physical < HOLE.start { physical } else { physical - HOLE.size }
 }
 
-/// SIGUSR1: another CPU has set a bit of [`Cpu::raised`]. Stands for an IPI.
+/// SIGUSR1: another CPU has set a bit of [`SharedCpu::raised`]. Stands for an IPI.
 pub const INTERRUPT: u32 = 10;
 
-/// SIGUSR2: the hypervisor has set a bit of [`Cpu::raised`] of CPU 0. Stands for a device interrupt.
+/// SIGUSR2: the hypervisor has set a bit of [`SharedCpu::raised`] of CPU 0. Stands for a device interrupt.
 pub const DEVICE: u32 = 12;
 
-/// SIGALRM: [`Cpu::timer`] has expired.
+/// SIGALRM: [`SharedCpu::timer`] has expired.
 pub const TIMER: u32 = 14;
 
 /// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first argument
@@ -83,17 +84,17 @@ pub const OUT: u64 = 2;
 /// Maximum number of bytes of one [`OUT`].
 pub const OUT_SIZE: usize = 32;
 
-/// The CPU runs code: it checks [`Cpu::raised`] only on a signal.
+/// The CPU runs code: it checks [`SharedCpu::raised`] only on a signal.
 pub const BUSY: u32 = 0;
 
-/// The CPU is idle: it waits, or is about to wait, for [`Cpu::idle`] to change (`FUTEX_WAIT`).
+/// The CPU is idle: it waits, or is about to wait, for [`SharedCpu::idle`] to change (`FUTEX_WAIT`).
 pub const WAITING: u32 = 1;
 
-/// The CPU is idle and polls [`Cpu::raised`] (halt polling): it needs no wake-up.
+/// The CPU is idle and polls [`SharedCpu::raised`] (halt polling): it needs no wake-up.
 pub const POLLING: u32 = 2;
 
 /// Shared state of all CPUs, at physical address 0: one page.
-pub type Cpus = [Cpu; MAX_CPUS];
+pub type SharedCpus = [SharedCpu; MAX_CPUS];
 
 /// State of a CPU that its kernel, other CPUs and the hypervisor share.
 ///
@@ -101,7 +102,7 @@ pub type Cpus = [Cpu; MAX_CPUS];
 /// memory besides this page.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Cpu {
+pub struct SharedCpu {
     /// Zero (`sigev_value`).
     pub value: AtomicU64,
     /// [`TIMER`] (`sigev_signo`).
@@ -130,7 +131,7 @@ pub struct Cpu {
     pub argument: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Cpus>() == 4096, "the CPUs fit a page");
+const _: () = assert!(size_of::<SharedCpus>() == 4096, "the CPUs fit a page");
 
 #[cfg(test)]
 mod tests {

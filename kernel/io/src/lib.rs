@@ -46,4 +46,4 @@ pub use eventfd::{EventFd, WaitQueue};
 pub use hermit_interface::Readiness;
 pub use object::{Object, Stat};
 pub use storage::{AccessMode, BlockFile, Storage};
-pub use table::{Descriptor, DescriptorTable};
+pub use table::{DescriptorTable, FileDescriptor};

@@ -8,7 +8,7 @@ use hermit_interface::Errno;
 use crate::Object;
 
 /// A file descriptor.
-pub type Descriptor = usize;
+pub type FileDescriptor = usize;
 
 /// Maximum number of open descriptors, as Linux's default `RLIMIT_NOFILE`.
 const MAX_DESCRIPTORS: usize = 1024;
@@ -32,12 +32,12 @@ impl DescriptorTable {
     /// # Errors
     ///
     /// `EMFILE` if all descriptors are open, `ENOMEM`.
-    pub fn insert(&mut self, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
+    pub fn insert(&mut self, object: Arc<dyn Object>) -> Result<FileDescriptor, Errno> {
         self.insert_from(0, object)
     }
 
     /// Opens the lowest free descriptor of at least `min`.
-    fn insert_from(&mut self, min: Descriptor, object: Arc<dyn Object>) -> Result<Descriptor, Errno> {
+    fn insert_from(&mut self, min: FileDescriptor, object: Arc<dyn Object>) -> Result<FileDescriptor, Errno> {
         let descriptor = self.reserve_from(min)?;
         self.fill(descriptor, object);
         Ok(descriptor)
@@ -49,11 +49,11 @@ impl DescriptorTable {
     /// # Errors
     ///
     /// As for [`Self::insert`].
-    pub fn reserve(&mut self) -> Result<Descriptor, Errno> {
+    pub fn reserve(&mut self) -> Result<FileDescriptor, Errno> {
         self.reserve_from(0)
     }
 
-    fn reserve_from(&mut self, min: Descriptor) -> Result<Descriptor, Errno> {
+    fn reserve_from(&mut self, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
         let free = self.allocated.lowest_free(min).ok_or(Errno::EMFILE)?;
         let missing = (free + 1).saturating_sub(self.slots.len());
         self.slots.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
@@ -63,14 +63,14 @@ impl DescriptorTable {
     }
 
     /// Opens a reserved descriptor.
-    pub fn fill(&mut self, descriptor: Descriptor, object: Arc<dyn Object>) {
+    pub fn fill(&mut self, descriptor: FileDescriptor, object: Arc<dyn Object>) {
         if let Some(slot) = self.slots.get_mut(descriptor) {
             *slot = Some(object);
         }
     }
 
     /// Frees a reserved descriptor.
-    pub fn release(&mut self, descriptor: Descriptor) {
+    pub fn release(&mut self, descriptor: FileDescriptor) {
         self.allocated.set(descriptor, false);
     }
 
@@ -79,7 +79,7 @@ impl DescriptorTable {
     /// # Errors
     ///
     /// `EBADF` if it is not open.
-    pub fn get(&self, descriptor: Descriptor) -> Result<Arc<dyn Object>, Errno> {
+    pub fn get(&self, descriptor: FileDescriptor) -> Result<Arc<dyn Object>, Errno> {
         self.slots.get(descriptor).and_then(Clone::clone).ok_or(Errno::EBADF)
     }
 
@@ -88,7 +88,11 @@ impl DescriptorTable {
     /// # Errors
     ///
     /// As [`Self::get`] and [`Self::insert`], and `EINVAL` if `min` is not below the limit.
-    pub fn duplicate(&mut self, descriptor: Descriptor, min: Descriptor) -> Result<Descriptor, Errno> {
+    pub fn duplicate(
+        &mut self,
+        descriptor: FileDescriptor,
+        min: FileDescriptor,
+    ) -> Result<FileDescriptor, Errno> {
         let object = self.get(descriptor)?;
         if min >= MAX_DESCRIPTORS {
             return Err(Errno::EINVAL);
@@ -101,7 +105,7 @@ impl DescriptorTable {
     /// # Errors
     ///
     /// `EBADF` if it is not open.
-    pub fn remove(&mut self, descriptor: Descriptor) -> Result<Arc<dyn Object>, Errno> {
+    pub fn remove(&mut self, descriptor: FileDescriptor) -> Result<Arc<dyn Object>, Errno> {
         let object = self.slots.get_mut(descriptor).and_then(Option::take).ok_or(Errno::EBADF)?;
         self.allocated.set(descriptor, false);
         Ok(object)

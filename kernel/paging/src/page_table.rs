@@ -3,7 +3,9 @@
 use hermit_interface::address::PAGE_SIZE;
 
 use crate::entry::Entry;
-use crate::table::{Part, Span, TOP, Table, canonical, entry_size, translated_bits};
+use crate::table::{
+    EntryPart, PagingStructure, TOP, TranslatedRange, canonical, entry_size, translated_bits,
+};
 use crate::{Access, MappedPage, PageAttributes, PagingError, TableMemory, Translation};
 
 /// End of the physical addresses: MAXPHYADDR is at most 52.
@@ -64,7 +66,7 @@ impl PageTable {
         size: u64,
         attributes: PageAttributes,
     ) -> Result<(), PagingError> {
-        let span = Span::new(address, size)?;
+        let span = TranslatedRange::new(address, size)?;
         check_physical(physical, size)?;
         if size == PAGE_SIZE
             && let found = self.find(tables, span.start)
@@ -74,7 +76,7 @@ impl PageTable {
             tables.write(found.entry_address, Entry::of_page(physical, 0, attributes).0);
             return Ok(());
         }
-        let mut job = Mapping {
+        let mut job = MapRequest {
             start: span.start,
             physical,
             attributes,
@@ -83,7 +85,7 @@ impl PageTable {
         };
         let result = job.map(tables, self.top(), span);
         if result.is_err() {
-            clear(tables, self.top(), Span { end: job.done, ..span }, &mut |_| {});
+            clear(tables, self.top(), TranslatedRange { end: job.done, ..span }, &mut |_| {});
         }
         result
     }
@@ -105,7 +107,7 @@ impl PageTable {
         found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
         self.split_boundaries(tables, address, size)?;
-        let span = Span::new(address, size)?;
+        let span = TranslatedRange::new(address, size)?;
         clear(tables, self.top(), span, found);
         Ok(())
     }
@@ -127,7 +129,7 @@ impl PageTable {
             return Err(PagingError::NotMapped);
         }
         self.split_boundaries(tables, address, size)?;
-        let span = Span::new(address, size)?;
+        let span = TranslatedRange::new(address, size)?;
         set_access(tables, self.top(), span, access);
         Ok(())
     }
@@ -150,11 +152,11 @@ impl PageTable {
         read: &impl Fn(u64) -> u64,
         found: &mut impl FnMut(MappedPage, PageAttributes),
     ) {
-        for_each_page(read, self.top(), Span { start: 0, end: LOWER_HALF_END }, found);
+        for_each_page(read, self.top(), TranslatedRange { start: 0, end: LOWER_HALF_END }, found);
     }
 
-    const fn top(&self) -> Table {
-        Table { address: self.root, level: TOP }
+    const fn top(&self) -> PagingStructure {
+        PagingStructure { address: self.root, level: TOP }
     }
 
     /// Walks the tree to the entry for an address that references no table.
@@ -176,7 +178,7 @@ impl PageTable {
     ///
     /// An error that says why the range is invalid.
     pub fn is_mapped(&self, tables: &impl TableMemory, address: u64, size: u64) -> Result<bool, PagingError> {
-        Ok(is_mapped(tables, self.top(), Span::new(address, size)?))
+        Ok(is_mapped(tables, self.top(), TranslatedRange::new(address, size)?))
     }
 
     /// Splits the large pages that are only partly in the `size` bytes at `address`. Then [`Self::unmap`] and
@@ -192,7 +194,7 @@ impl PageTable {
         address: u64,
         size: u64,
     ) -> Result<(), PagingError> {
-        let span = Span::new(address, size)?;
+        let span = TranslatedRange::new(address, size)?;
         self.split_at(tables, span.start)?;
         self.split_at(tables, span.end)
     }
@@ -223,7 +225,7 @@ struct Found {
 
 /// A mapping in progress.
 #[derive(Debug)]
-struct Mapping {
+struct MapRequest {
     start: u64,
     physical: u64,
     attributes: PageAttributes,
@@ -233,9 +235,14 @@ struct Mapping {
     done: u64,
 }
 
-impl Mapping {
+impl MapRequest {
     /// Maps the part of the range that a table covers.
-    fn map(&mut self, tables: &mut impl TableMemory, table: Table, span: Span) -> Result<(), PagingError> {
+    fn map(
+        &mut self,
+        tables: &mut impl TableMemory,
+        table: PagingStructure,
+        span: TranslatedRange,
+    ) -> Result<(), PagingError> {
         for part in table.parts(span) {
             let entry = Entry(tables.read(part.entry_address));
             if let Some(below) = table.below(entry) {
@@ -253,7 +260,7 @@ impl Mapping {
     }
 
     /// The entry that maps all that the table entry covers to one page, if size and alignment allow that.
-    fn page(&self, level: u32, part: Part) -> Option<Entry> {
+    fn page(&self, level: u32, part: EntryPart) -> Option<Entry> {
         let physical = self.physical + (part.span.start - self.start);
         let is_page =
             part.is_whole && level <= self.max_page_level && physical.is_multiple_of(entry_size(level));
@@ -265,11 +272,11 @@ impl Mapping {
         &mut self,
         tables: &mut impl TableMemory,
         level: u32,
-        part: Part,
+        part: EntryPart,
     ) -> Result<(), PagingError> {
         let address = tables.allocate().ok_or(PagingError::OutOfMemory)?;
         tables.write(part.entry_address, Entry::of_table(address).0);
-        let table = Table { address, level };
+        let table = PagingStructure { address, level };
         let result = self.map(tables, table, part.span);
         // A table that is not empty is freed when `clear` undoes the mapping.
         if result.is_err() && table.is_empty(tables) {
@@ -281,7 +288,12 @@ impl Mapping {
 }
 
 /// Clears the entries of a range that splits no page, and frees tables that become empty.
-fn clear(tables: &mut impl TableMemory, table: Table, span: Span, found: &mut impl FnMut(MappedPage)) {
+fn clear(
+    tables: &mut impl TableMemory,
+    table: PagingStructure,
+    span: TranslatedRange,
+    found: &mut impl FnMut(MappedPage),
+) {
     for part in table.parts(span) {
         let entry = Entry(tables.read(part.entry_address));
         if let Some(below) = table.below(entry) {
@@ -304,8 +316,8 @@ fn clear(tables: &mut impl TableMemory, table: Table, span: Span, found: &mut im
 /// Calls `found` with each page of a range.
 fn for_each_page(
     read: &impl Fn(u64) -> u64,
-    table: Table,
-    span: Span,
+    table: PagingStructure,
+    span: TranslatedRange,
     found: &mut impl FnMut(MappedPage, PageAttributes),
 ) {
     for part in table.parts(span) {
@@ -322,7 +334,7 @@ fn for_each_page(
 }
 
 /// Whether all of a range is mapped.
-fn is_mapped(tables: &impl TableMemory, table: Table, span: Span) -> bool {
+fn is_mapped(tables: &impl TableMemory, table: PagingStructure, span: TranslatedRange) -> bool {
     table.parts(span).all(|part| {
         let entry = Entry(tables.read(part.entry_address));
         match table.below(entry) {
@@ -333,7 +345,7 @@ fn is_mapped(tables: &impl TableMemory, table: Table, span: Span) -> bool {
 }
 
 /// Sets the access of a range that is mapped and splits no page.
-fn set_access(tables: &mut impl TableMemory, table: Table, span: Span, access: Access) {
+fn set_access(tables: &mut impl TableMemory, table: PagingStructure, span: TranslatedRange, access: Access) {
     for part in table.parts(span) {
         let entry = Entry(tables.read(part.entry_address));
         match table.below(entry) {

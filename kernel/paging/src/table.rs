@@ -17,12 +17,12 @@ const ENTRIES: u64 = 512;
 
 /// A range of the translated bits (47:0) of addresses, within one half of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TranslatedRange {
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
-impl Span {
+impl TranslatedRange {
     /// Checks that a range consists of whole pages, all in one half of the address space.
     pub(crate) fn new(address: u64, size: u64) -> Result<Self, PagingError> {
         if !address.is_multiple_of(PAGE_SIZE) || !size.is_multiple_of(PAGE_SIZE) {
@@ -53,30 +53,30 @@ pub(crate) const fn entry_size(level: u32) -> u64 {
 
 /// A paging structure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table {
+pub(crate) struct PagingStructure {
     pub(crate) address: u64,
     pub(crate) level: u32,
 }
 
 /// The part of a range that one entry covers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct EntryPart {
     /// Physical address of the entry.
     pub(crate) entry_address: u64,
     /// The part of the range.
-    pub(crate) span: Span,
+    pub(crate) span: TranslatedRange,
     /// Whether the part is all that the entry covers.
     pub(crate) is_whole: bool,
 }
 
-impl Table {
+impl PagingStructure {
     /// Physical address of the entry for an address.
     pub(crate) const fn entry_address(self, bits: u64) -> u64 {
         self.address + bits / entry_size(self.level) % ENTRIES * 8
     }
 
     /// Splits a range, which this table must cover, by entries.
-    pub(crate) fn parts(self, span: Span) -> impl Iterator<Item = Part> {
+    pub(crate) fn parts(self, span: TranslatedRange) -> impl Iterator<Item = EntryPart> {
         let size = entry_size(self.level);
         let mut next = span.start;
         core::iter::from_fn(move || {
@@ -87,7 +87,11 @@ impl Table {
             let entry = start & !(size - 1);
             next = span.end.min(entry + size);
             let is_whole = next - start == size;
-            Some(Part { entry_address: self.entry_address(start), span: Span { start, end: next }, is_whole })
+            Some(EntryPart {
+                entry_address: self.entry_address(start),
+                span: TranslatedRange { start, end: next },
+                is_whole,
+            })
         })
     }
 

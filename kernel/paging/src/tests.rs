@@ -22,14 +22,14 @@ const HUGE: u64 = 1 << 30;
 
 /// Table memory that checks allocation and freeing, and may run out.
 #[derive(Debug, Default)]
-struct Memory {
+struct TestMemory {
     tables: BTreeMap<u64, Vec<u64>>,
     allocated: u64,
     /// Number of tables that can still be allocated; `None` for no limit.
     left: Option<u32>,
 }
 
-impl TableMemory for Memory {
+impl TableMemory for TestMemory {
     fn read(&self, address: u64) -> u64 {
         self.tables[&(address & !4095)][usize::try_from(address % 4096 / 8).unwrap()]
     }
@@ -56,7 +56,7 @@ impl TableMemory for Memory {
     }
 }
 
-impl Memory {
+impl TestMemory {
     /// Walks the tables as the processor does (SDM volume 3, tables 4-15 to 4-20): physical address, (writable,
     /// executable).
     fn walk(&self, root: u64, address: u64) -> Option<(u64, (bool, bool))> {
@@ -81,8 +81,8 @@ impl Memory {
     }
 }
 
-fn tree() -> (Memory, PageTable) {
-    let mut memory = Memory::default();
+fn tree() -> (TestMemory, PageTable) {
+    let mut memory = TestMemory::default();
     let table = PageTable::new(&mut memory).unwrap();
     (memory, table)
 }
@@ -174,7 +174,7 @@ fn existing_tree_can_be_taken_over() {
 
 /// A step of the property test.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum RandomAction {
     /// Maps; the number selects the alignment of the physical address.
     Map(usize, Access),
     Unmap,
@@ -183,7 +183,7 @@ enum Action {
 
 /// The action, the indices of the [`points`] at which its range starts and ends, and the number of tables that can be
 /// allocated.
-type Step = (Action, usize, usize, Option<u32>);
+type Step = (RandomAction, usize, usize, Option<u32>);
 
 /// Model of the range between one point and the next: physical address and access if it is mapped.
 type Cell = Option<(u64, Access)>;
@@ -204,9 +204,9 @@ fn access() -> impl Strategy<Value = Access> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let action = prop_oneof![
-        (0..4_usize, access()).prop_map(|(align, access)| Action::Map(align, access)),
-        Just(Action::Unmap),
-        access().prop_map(Action::Protect),
+        (0..4_usize, access()).prop_map(|(align, access)| RandomAction::Map(align, access)),
+        Just(RandomAction::Unmap),
+        access().prop_map(RandomAction::Protect),
     ];
     let count = points().len();
     vec((action, 0..count - 1, 1..count, option::of(0..6_u32)), 1..40)
@@ -214,7 +214,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A tree and its model.
 struct Checked {
-    memory: Memory,
+    memory: TestMemory,
     table: PageTable,
     start: u64,
     points: Vec<u64>,
@@ -239,7 +239,7 @@ impl Checked {
         let (address, size) = (self.address(from), self.points[to] - self.points[from]);
         self.memory.left = left;
         match action {
-            Action::Map(align, access) => {
+            RandomAction::Map(align, access) => {
                 // Aligned as the address is, or less so; small pages only where they are not too many.
                 let shift = if size > 16 * LARGE { [0, 0, LARGE, LARGE] } else { [0, 0, LARGE, PAGE_SIZE] };
                 let physical = 7 * HUGE + self.points[from] + shift[align];
@@ -260,8 +260,8 @@ impl Checked {
                     self.model[cell] = Some((physical + offset, access));
                 }
             }
-            Action::Unmap => self.unmap(from, to)?,
-            Action::Protect(access) => {
+            RandomAction::Unmap => self.unmap(from, to)?,
+            RandomAction::Protect(access) => {
                 let result = self.table.protect(&mut self.memory, address, size, access);
                 let is_mapped = self.model[from..to].iter().all(Option::is_some);
                 assert_eq!(result == Err(PagingError::NotMapped), !is_mapped);

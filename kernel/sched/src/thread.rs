@@ -31,7 +31,7 @@ pub(crate) struct Links<T: 'static> {
 
 /// The node in a [`TimerHeap`](crate::timers::TimerHeap).
 #[derive(Debug)]
-pub(crate) struct Timer<T: 'static> {
+pub(crate) struct TimerNode<T: 'static> {
     /// When the timer expires, in nanoseconds of the caller's clock.
     pub(crate) deadline: AtomicU64,
     pub(crate) child: Link<T>,
@@ -47,7 +47,7 @@ pub(crate) struct Timer<T: 'static> {
 pub struct Entity<T: 'static> {
     pub(crate) ready: Links<T>,
     pub(crate) waiting: Links<T>,
-    pub(crate) timer: Timer<T>,
+    pub(crate) timer: TimerNode<T>,
     /// The futex address that the thread waits for; 0 if it waits for none.
     pub(crate) address: AtomicU64,
     /// The park token: [`EMPTY`], [`PARKED`] or [`NOTIFIED`].
@@ -88,7 +88,7 @@ impl<T> Entity<T> {
         Self {
             ready: Links::new(),
             waiting: Links::new(),
-            timer: Timer {
+            timer: TimerNode {
                 deadline: AtomicU64::new(0),
                 child: AtomicCell::new(None),
                 next: AtomicCell::new(None),

@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::list::same;
-use crate::thread::{Thread, Timer};
+use crate::thread::{Thread, TimerNode};
 
 /// A heap of threads by deadline.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl<T> TimerHeap<T> {
     }
 }
 
-fn timer<T: Thread>(thread: &'static T) -> &'static Timer<T> {
+fn timer<T: Thread>(thread: &'static T) -> &'static TimerNode<T> {
     &thread.entity().timer
 }
 

@@ -11,12 +11,12 @@ use hermit_interface::Errno;
 use hermit_io::{AccessMode, BlockFile, Object, Storage, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError};
-use hermit_virtio::block::{Block, BlockError, Completion, SECTOR_SIZE};
+use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, SECTOR_SIZE};
 use hermit_virtio::virtqueue::Token;
 
 use super::{Pages, Transport, find, install};
 use crate::fallible;
-use crate::interrupts::Handler;
+use crate::interrupts::InterruptHandler;
 use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
 
@@ -29,7 +29,7 @@ const MAX_REQUESTS: u16 = 1;
 /// A disk in use.
 #[derive(Debug)]
 struct Disk {
-    driver: SpinLock<Block<Transport, Pages>>,
+    driver: SpinLock<BlockDriver<Transport, Pages>>,
     /// Serialises requests.
     mutex: Mutex,
     /// Threads that wait for the completion of a request.
@@ -59,8 +59,9 @@ fn disk(index: usize) -> Option<&'static Disk> {
         }
         let device = find(Id::Block, index).filter(|_| index < MAX_DISKS)?;
         let (transport, line) = device.transport()?;
-        let driver =
-            Block::new(transport, &Allocator, MAX_REQUESTS).inspect_err(|error| device.warn(error)).ok()?;
+        let driver = BlockDriver::new(transport, &Allocator, MAX_REQUESTS)
+            .inspect_err(|error| device.warn(error))
+            .ok()?;
         let driver = SpinLock::new(driver);
         let disk = install(Disk { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)?;
         let mut disks = DISKS.lock();
@@ -87,7 +88,7 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
     Ok(file)
 }
 
-impl Handler for Disk {
+impl InterruptHandler for Disk {
     fn interrupt(&self) {
         // The waiters are woken also if the device is broken: completing their requests then fails.
         let _: Result<_, _> = self.driver.lock().interrupt();
@@ -100,8 +101,8 @@ impl Disk {
     /// caller holds the mutex, so the completion is that of the request.
     fn request<R>(
         &self,
-        submit: impl FnOnce(&mut Block<Transport, Pages>) -> Result<Token, BlockError>,
-        finish: impl FnOnce(&Completion<Pages>) -> R,
+        submit: impl FnOnce(&mut BlockDriver<Transport, Pages>) -> Result<Token, BlockError>,
+        finish: impl FnOnce(&CompletedRequest<Pages>) -> R,
     ) -> Result<R, Errno> {
         submit(&mut self.driver.lock()).map_err(|_| Errno::EIO)?;
         let completion = block_on(|context| {
@@ -190,7 +191,7 @@ impl Storage for &'static Disk {
             if !self.driver.lock().has_flush() {
                 return Ok(());
             }
-            self.request(Block::submit_flush, |_| ())
+            self.request(BlockDriver::submit_flush, |_| ())
         })
     }
 }

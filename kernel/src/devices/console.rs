@@ -8,12 +8,12 @@ use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
 use hermit_io::WaitQueue as _;
 use hermit_virtio::Id;
-use hermit_virtio::console::Console;
+use hermit_virtio::console::ConsoleDriver;
 use hermit_virtio::device::DeviceError;
 use spin::Once;
 
 use super::{Pages, Transport, find, install};
-use crate::interrupts::Handler;
+use crate::interrupts::InterruptHandler;
 use crate::sync::WaitQueue;
 use crate::threads::deferred_block;
 use crate::threads::wait::block_on;
@@ -24,7 +24,7 @@ const FLUSH_TIMEOUT: u64 = 1_000_000_000;
 /// A console device in use.
 #[derive(Debug)]
 pub(crate) struct VirtioConsole {
-    driver: SpinLock<Console<Transport, Pages>>,
+    driver: SpinLock<ConsoleDriver<Transport, Pages>>,
     readers: WaitQueue,
     writers: WaitQueue,
 }
@@ -36,7 +36,8 @@ pub(super) fn init() {
     CONSOLE.call_once(|| {
         let device = find(Id::Console, 0)?;
         let (transport, line) = device.transport()?;
-        let driver = Console::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
+        let driver =
+            ConsoleDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
         install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
     });
@@ -47,7 +48,7 @@ pub(crate) fn console() -> Option<&'static VirtioConsole> {
     CONSOLE.get().copied().flatten()
 }
 
-impl Handler for VirtioConsole {
+impl InterruptHandler for VirtioConsole {
     fn interrupt(&self) {
         // The waiters are woken also if the device is broken: reads and writes then do not wait.
         let _: Result<_, DeviceError> = self.driver.lock().interrupt();

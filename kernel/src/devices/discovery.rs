@@ -28,7 +28,7 @@ pub(super) struct DiscoveredDevice {
 /// Where the registers of a device are.
 #[derive(Clone, Copy, Debug)]
 enum Location {
-    Mmio(boot_info::Device),
+    Mmio(boot_info::MmioDevice),
     Pci(PciAddress),
 }
 
@@ -36,7 +36,7 @@ enum Location {
 static NEXT_MSI_LINE: AtomicU8 = AtomicU8::new(MSI_LINES.start);
 
 /// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
-pub(super) fn discover(mmio_devices: &[boot_info::Device]) -> Vec<DiscoveredDevice> {
+pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Vec<DiscoveredDevice> {
     let mut devices: Vec<_> = mmio_devices.iter().filter_map(probe_mmio).collect();
     if let Some(config) = PciConfig::find() {
         devices.extend(functions(&config).map(|function| DiscoveredDevice {
@@ -47,7 +47,7 @@ pub(super) fn discover(mmio_devices: &[boot_info::Device]) -> Vec<DiscoveredDevi
     devices
 }
 
-fn probe_mmio(device: &boot_info::Device) -> Option<DiscoveredDevice> {
+fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
     let id = match device.kind {
         // The command line does not say what a device is: its registers do.
         0 => hermit_virtio::transport::Transport::id(&mmio_transport(device)?),
@@ -56,7 +56,7 @@ fn probe_mmio(device: &boot_info::Device) -> Option<DiscoveredDevice> {
     Some(DiscoveredDevice { id, location: Location::Mmio(*device) })
 }
 
-fn mmio_transport(device: &boot_info::Device) -> Option<Mmio<Window>> {
+fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
     let registers = Mapper.map(device.registers.start, device.registers.size)?;
     let mmio = Mmio::new(registers).ok()?;
     // Boot information with device IDs is uhyve's, which gives each device a line that it shares with no other.

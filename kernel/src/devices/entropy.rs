@@ -10,12 +10,12 @@ use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer, Stat, WaitQueue as _};
 use hermit_virtio::Id;
-use hermit_virtio::entropy::{Entropy, EntropyError};
+use hermit_virtio::entropy::{EntropyDriver, EntropyError};
 use spin::Once;
 
 use super::{Pages, Transport, find, install};
 use crate::fallible;
-use crate::interrupts::Handler;
+use crate::interrupts::InterruptHandler;
 use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
 
@@ -31,7 +31,7 @@ const CHARACTER_DEVICE: u32 = 0o02_0400;
 /// The device in use.
 #[derive(Debug)]
 struct EntropyDevice {
-    driver: SpinLock<Entropy<Transport, Pages>>,
+    driver: SpinLock<EntropyDriver<Transport, Pages>>,
     /// Serialises requests.
     mutex: Mutex,
     /// Threads that wait for the completion of a request.
@@ -45,13 +45,14 @@ fn device() -> Option<&'static EntropyDevice> {
     *DEVICE.call_once(|| {
         let device = find(Id::Rng, 0)?;
         let (transport, line) = device.transport()?;
-        let driver = Entropy::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
+        let driver =
+            EntropyDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
         let driver = SpinLock::new(driver);
         install(EntropyDevice { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)
     })
 }
 
-impl Handler for EntropyDevice {
+impl InterruptHandler for EntropyDevice {
     fn interrupt(&self) {
         // The waiters are woken also if the device is broken: completing their requests then fails.
         let _: Result<_, _> = self.driver.lock().interrupt();

@@ -25,13 +25,13 @@ use discovery::{DiscoveredDevice, Transport};
 pub(crate) use entropy::seed;
 pub(crate) use network::{init as init_network, network};
 
-use crate::interrupts::{self, Handler};
+use crate::interrupts::{self, InterruptHandler};
 
 /// Directory of the device files.
 const DIRECTORY: &[u8] = b"/dev/";
 
 /// Virtio-mmio devices of the boot information and the command line.
-static MMIO_DEVICES: Once<Vec<boot_info::Device>> = Once::new();
+static MMIO_DEVICES: Once<Vec<boot_info::MmioDevice>> = Once::new();
 
 static DISCOVERED: Once<Vec<DiscoveredDevice>> = Once::new();
 
@@ -53,7 +53,7 @@ fn find(id: Id, index: usize) -> Option<&'static DiscoveredDevice> {
 }
 
 /// Moves a driver to where it stays for ever, and registers it as the handler of its device's interrupt line.
-fn install<D: Handler>(driver: D, line: u8) -> Option<&'static D> {
+fn install<D: InterruptHandler>(driver: D, line: u8) -> Option<&'static D> {
     let driver = hermit_hal::memory::leak(driver)?;
     interrupts::register(line, driver).ok()?;
     Some(driver)

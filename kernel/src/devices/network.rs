@@ -8,13 +8,13 @@ use hermit_hal::sync::SpinLock;
 use hermit_interface::net::{self, DeviceInfo};
 use hermit_virtio::Id;
 use hermit_virtio::net::{
-    BufferSizes, ChecksumOffload, IpVersion, MAX_FRAME, Net, SegmentationOffload, TxOffload,
+    BufferSizes, ChecksumOffload, IpVersion, MAX_FRAME, NetDriver, SegmentationOffload, TxOffload,
 };
 use spin::Once;
 
 use super::{Pages, Transport, find, install};
 use crate::entropy;
-use crate::interrupts::Handler;
+use crate::interrupts::InterruptHandler;
 
 /// Bits of the first byte of a MAC address: group address, locally administered address.
 const GROUP_BIT: u8 = 1;
@@ -24,7 +24,7 @@ const LOCAL_BIT: u8 = 2;
 /// must not call methods of the device.
 #[derive(Debug)]
 pub(crate) struct NetworkDevice {
-    driver: SpinLock<Net<Transport, Pages, MirroredPages>>,
+    driver: SpinLock<NetDriver<Transport, Pages, MirroredPages>>,
     /// Buffers were made available since the device was last notified.
     notify_pending: AtomicBool,
     /// MAC address, if the device has none of its own.
@@ -40,7 +40,7 @@ pub(crate) fn init(on_interrupt: fn()) {
     NETWORK.call_once(|| {
         let device = find(Id::Net, 0)?;
         let (transport, line) = device.transport()?;
-        let driver = Net::new(transport, &Allocator, BufferSizes::default())
+        let driver = NetDriver::new(transport, &Allocator, BufferSizes::default())
             .inspect_err(|error| device.warn(error))
             .ok()?;
         let driver = SpinLock::new(driver);
@@ -64,7 +64,7 @@ fn random_mac() -> [u8; 6] {
     address
 }
 
-impl Handler for NetworkDevice {
+impl InterruptHandler for NetworkDevice {
     fn interrupt(&self) {
         // A broken device receives and sends no more frames, like one without a link.
         let _: Result<_, _> = self.driver.lock().interrupt();

@@ -12,7 +12,7 @@ use hermit_sched::list::{List, Ready};
 use hermit_sched::thread::{MAX_PRIORITY, Thread as _};
 
 use super::cpu::{self, SYSTEM};
-use super::thread::{Function, Thread, find, register};
+use super::thread::{Thread, ThreadFunction, find, register};
 use super::{futex, schedule, waker};
 
 /// Minimum stack size in bytes.
@@ -42,7 +42,7 @@ struct Ended {
 /// Properties of a new thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpawnArgs {
-    pub(crate) function: Function,
+    pub(crate) function: ThreadFunction,
     pub(crate) priority: u8,
     /// Stack size in bytes.
     pub(crate) stack_size: usize,

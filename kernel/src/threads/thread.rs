@@ -18,7 +18,7 @@ use spin::Once;
 use super::name::Name;
 
 /// Function of a thread, and the argument with which it is called.
-pub(crate) type Function = (extern "C" fn(usize), usize);
+pub(crate) type ThreadFunction = (extern "C" fn(usize), usize);
 
 /// Maximum number of threads at a time.
 const MAX_THREADS: usize = 0xffff;
@@ -55,7 +55,7 @@ pub(crate) struct Thread {
     pub(super) timer_cpu: AtomicU32,
     pub(super) deferred_block: DeferredBlock,
     /// What the thread runs, until it begins.
-    pub(super) function: SpinLock<Option<Function>>,
+    pub(super) function: SpinLock<Option<ThreadFunction>>,
     /// Waker of the thread; an idle thread, which never sleeps, has none.
     waker: Once<Waker>,
 }

@@ -16,10 +16,10 @@ pub(crate) struct Demangled<'a>(pub(crate) &'a str);
 impl fmt::Display for Demangled<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The first pass validates the name, as written text cannot be taken back.
-        if v0::write(self.0, &mut Sink).is_some() {
+        if v0::write(self.0, &mut Discard).is_some() {
             return v0::write(self.0, out).ok_or(fmt::Error);
         }
-        if legacy::write(self.0, &mut Sink).is_some() {
+        if legacy::write(self.0, &mut Discard).is_some() {
             return legacy::write(self.0, out).ok_or(fmt::Error);
         }
         out.write_str(self.0)
@@ -27,9 +27,9 @@ impl fmt::Display for Demangled<'_> {
 }
 
 /// Discards what is written.
-struct Sink;
+struct Discard;
 
-impl fmt::Write for Sink {
+impl fmt::Write for Discard {
     fn write_str(&mut self, _: &str) -> fmt::Result {
         Ok(())
     }

@@ -55,14 +55,14 @@ impl fmt::Display for SymbolOffset<'_> {
 
 /// The used fields of a symbol table entry.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SymbolEntry {
     name: u32,
     kind: u8,
     start: u64,
     size: u64,
 }
 
-impl Entry {
+impl SymbolEntry {
     fn read(bytes: &[u8; ENTRY_SIZE]) -> Self {
         let [n0, n1, n2, n3, info, _, _, _, rest @ ..] = *bytes;
         let [s0, s1, s2, s3, s4, s5, s6, s7, size @ ..] = rest;
@@ -98,7 +98,7 @@ impl<'a> SymbolTable<'a> {
     #[must_use]
     pub fn find(&self, offset: u64) -> Option<SymbolOffset<'a>> {
         let (entries, _) = self.table.as_chunks::<ENTRY_SIZE>();
-        let functions = || entries.iter().map(Entry::read).filter(|entry| entry.kind == FUNCTION);
+        let functions = || entries.iter().map(SymbolEntry::read).filter(|entry| entry.kind == FUNCTION);
         let containing = functions().filter(|entry| entry.contains(offset)).max_by_key(|entry| entry.start);
         let nearest = || functions().filter(|entry| entry.may_reach(offset)).max_by_key(|entry| entry.start);
         let entry = containing.or_else(nearest)?;

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 
 use hermit_interface::boot_info::BootInfo;
-use hermit_interface::process::Cpu;
+use hermit_interface::process::SharedCpu;
 use vm_memory::{Bytes, GuestAddress};
 
 use self::syscalls::BootstrapConfig;
@@ -83,9 +83,9 @@ impl Bootstrap {
     }
 }
 
-/// Reads the thread ID of a CPU from the [`Cpu`] array. It is only meaningful before the guest runs, which can
+/// Reads the thread ID of a CPU from the [`SharedCpu`] array. It is only meaningful before the guest runs, which can
 /// overwrite it.
 pub(super) fn thread_id(memory: &Memory, cpu: u32) -> Result<i32, ProcessError> {
-    let field = u64::from(cpu) * size_of::<Cpu>() as u64 + offset_of!(Cpu, thread) as u64;
+    let field = u64::from(cpu) * size_of::<SharedCpu>() as u64 + offset_of!(SharedCpu, thread) as u64;
     memory.guest().read_obj(GuestAddress(field)).map_err(io::Error::other).map_err(syscall_failed("read"))
 }

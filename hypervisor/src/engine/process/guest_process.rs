@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use hermit_interface::process::{Cpu, MEMORY, TIMER};
+use hermit_interface::process::{MEMORY, SharedCpu, TIMER};
 use libc::seccomp_notif;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -209,11 +209,11 @@ fn program_file(file: &[u8]) -> io::Result<OwnedFd> {
 fn write_timer_events(memory: &Memory, cpu_count: u32) -> io::Result<()> {
     for cpu in 0..u64::from(cpu_count) {
         let write = |field: usize, value: u32| {
-            let address = cpu * size_of::<Cpu>() as u64 + field as u64;
+            let address = cpu * size_of::<SharedCpu>() as u64 + field as u64;
             memory.guest().write_obj(value, GuestAddress(address)).map_err(io::Error::other)
         };
-        write(offset_of!(Cpu, signal), TIMER)?;
-        write(offset_of!(Cpu, notify), libc::SIGEV_THREAD_ID.cast_unsigned())?;
+        write(offset_of!(SharedCpu, signal), TIMER)?;
+        write(offset_of!(SharedCpu, notify), libc::SIGEV_THREAD_ID.cast_unsigned())?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hermit_interface::machine::LINES;
-use hermit_interface::process::{BUSY, Cpu, WAITING};
+use hermit_interface::process::{BUSY, SharedCpu, WAITING};
 use rustix::process::{Signal, pidfd_send_signal};
 use rustix::thread::futex;
 use vm_memory::{GuestAddress, GuestMemoryBackend, VolatileMemory};
@@ -13,11 +13,11 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, VolatileMemory};
 use super::Shared;
 use crate::devices::virtio::Interrupt;
 
-/// Interrupt line to the boot CPU: a bit in [`Cpu::raised`], and a futex wake-up or a signal.
+/// Interrupt line to the boot CPU: a bit in [`SharedCpu::raised`], and a futex wake-up or a signal.
 #[derive(Debug)]
 pub(super) struct IrqLine {
     shared: Arc<Shared>,
-    /// Bit of the line in [`Cpu::raised`].
+    /// Bit of the line in [`SharedCpu::raised`].
     bit: u32,
 }
 
@@ -26,7 +26,7 @@ impl IrqLine {
         Self { shared, bit: if line < LINES { 1 << line } else { 0 } }
     }
 
-    /// Calls `work` with a 32-bit field of the boot CPU's [`Cpu`], which is at physical address 0.
+    /// Calls `work` with a 32-bit field of the boot CPU's [`SharedCpu`], which is at physical address 0.
     fn with<T>(&self, field: usize, work: impl FnOnce(&AtomicU32) -> T) -> Option<T> {
         let word = self.shared.memory.guest().get_slice(GuestAddress(field as u64), size_of::<u32>()).ok()?;
         word.get_atomic_ref::<AtomicU32>(0).ok().map(work)
@@ -42,13 +42,14 @@ impl IrqLine {
             }
             before != BUSY
         };
-        self.with(offset_of!(Cpu, idle), wake) == Some(true)
+        self.with(offset_of!(SharedCpu, idle), wake) == Some(true)
     }
 }
 
 impl Interrupt for IrqLine {
     fn raise(&self) {
-        let before = self.with(offset_of!(Cpu, raised), |raised| raised.fetch_or(self.bit, Ordering::SeqCst));
+        let before =
+            self.with(offset_of!(SharedCpu, raised), |raised| raised.fetch_or(self.bit, Ordering::SeqCst));
         if before != Some(0) || self.wake() {
             return;
         }
@@ -65,7 +66,7 @@ mod tests {
     use crate::devices::virtio::Interrupt;
     use crate::engine::process::Shared;
     use crate::memory::Memory;
-    use hermit_interface::process::Cpu;
+    use hermit_interface::process::SharedCpu;
     use std::mem::offset_of;
     use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex, OnceLock};
@@ -75,7 +76,7 @@ mod tests {
         let memory = Memory::shared("8M".parse().unwrap()).unwrap();
         let shared = Arc::new(Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() });
         let [first, last, none] = [0, 15, 16].map(|line| IrqLine::new(Arc::clone(&shared), line));
-        let (idle, raised) = (offset_of!(Cpu, idle), offset_of!(Cpu, raised));
+        let (idle, raised) = (offset_of!(SharedCpu, idle), offset_of!(SharedCpu, raised));
         first.with(idle, |idle| idle.store(1, Ordering::SeqCst)).unwrap();
         last.raise();
         assert_eq!(first.with(idle, |idle| idle.load(Ordering::SeqCst)), Some(0));

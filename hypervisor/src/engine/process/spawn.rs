@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use hermit_interface::process::Cpu;
+use hermit_interface::process::SharedCpu;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use vm_memory::{GuestAddress, GuestMemoryBackend};
 use vmm_sys_util::eventfd::EventFd;
@@ -43,7 +43,7 @@ struct ChildArgument<'a> {
 /// its pidfd. It stays in this process's group, so that a terminal stops both.
 pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let mut stack = vec![0_u128; STACK_SIZE / 16];
-    let thread_id = GuestAddress(offset_of!(Cpu, thread) as u64);
+    let thread_id = GuestAddress(offset_of!(SharedCpu, thread) as u64);
     let thread_id = config.memory.guest().get_host_address(thread_id);
     let thread_id = thread_id.map_err(io::Error::other).map_err(syscall_failed("clone"))?;
     let mut argument = ChildArgument { config, failure: None };

@@ -11,7 +11,7 @@ use std::vec;
 use std::vec::Vec;
 use zerocopy::FromBytes;
 
-use super::{Loaded, load};
+use super::{LoadedImage, load};
 use crate::error::LoadError;
 use crate::page_table::access;
 use crate::page_table::tests::translate;
@@ -22,16 +22,16 @@ const RANDOM: Randomness = Randomness { image: 0x1234_5678_9abc_def0, direct_map
 
 /// Memory at [`START`], filled with 0xaa. Accesses elsewhere panic.
 #[derive(Debug)]
-struct Memory(Vec<u8>);
+struct TestMemory(Vec<u8>);
 
-impl Memory {
+impl TestMemory {
     fn bytes(&mut self, address: u64, size: usize) -> &mut [u8] {
         let start = usize::try_from(address - START).unwrap();
         &mut self.0[start..start + size]
     }
 }
 
-impl PhysicalMemory for Memory {
+impl PhysicalMemory for TestMemory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
         self.bytes(address, bytes.len()).copy_from_slice(bytes);
     }
@@ -46,13 +46,13 @@ impl PhysicalMemory for Memory {
     }
 }
 
-fn memory(size: u64) -> (Memory, FreeMemory) {
+fn memory(size: u64) -> (TestMemory, FreeMemory) {
     let mut free = FreeMemory::new();
     free.free(AddressRange { start: START, end: START + size }).unwrap();
-    (Memory(vec![0xaa; usize::try_from(size).unwrap()]), free)
+    (TestMemory(vec![0xaa; usize::try_from(size).unwrap()]), free)
 }
 
-fn loaded(size: u64, image: &Image<'_>) -> Result<(Memory, FreeMemory, Loaded), LoadError> {
+fn loaded(size: u64, image: &Image<'_>) -> Result<(TestMemory, FreeMemory, LoadedImage), LoadError> {
     let (mut memory, mut free) = memory(size);
     let loaded = load(&mut memory, &mut free, image, RANDOM, 0)?;
     Ok((memory, free, loaded))

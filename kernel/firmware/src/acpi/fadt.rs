@@ -4,7 +4,7 @@ use zerocopy::little_endian::U32;
 
 use super::GenericAddress;
 use crate::Reset;
-use crate::reader::Table;
+use crate::reader::FirmwareTable;
 
 /// Signature of the table.
 pub(super) const SIGNATURE: [u8; 4] = *b"FACP";
@@ -31,7 +31,7 @@ const RESET_REG_SUP: u32 = 1 << 10;
 const HW_REDUCED_ACPI: u32 = 1 << 20;
 
 /// I/O port of the PM1a control register, if it is in I/O space.
-pub(super) fn pm1a_control(table: Table<'_>) -> Option<u16> {
+pub(super) fn pm1a_control(table: FirmwareTable<'_>) -> Option<u16> {
     if flags(table) & HW_REDUCED_ACPI != 0 {
         return None;
     }
@@ -44,7 +44,7 @@ pub(super) fn pm1a_control(table: Table<'_>) -> Option<u16> {
 }
 
 /// The reset register, if it is in I/O space.
-pub(super) fn reset(table: Table<'_>) -> Option<Reset> {
+pub(super) fn reset(table: FirmwareTable<'_>) -> Option<Reset> {
     if flags(table) & RESET_REG_SUP == 0 {
         return None;
     }
@@ -52,6 +52,6 @@ pub(super) fn reset(table: Table<'_>) -> Option<Reset> {
     Some(Reset { port, value: table.get(RESET_VALUE)? })
 }
 
-fn flags(table: Table<'_>) -> u32 {
+fn flags(table: FirmwareTable<'_>) -> u32 {
     table.get(FLAGS).map_or(0, U32::get)
 }

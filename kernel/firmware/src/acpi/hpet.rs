@@ -2,7 +2,7 @@
 
 use super::GenericAddress;
 use super::root::HEADER_SIZE;
-use crate::reader::Table;
+use crate::reader::FirmwareTable;
 
 /// Signature of the table.
 pub(super) const SIGNATURE: [u8; 4] = *b"HPET";
@@ -11,6 +11,6 @@ pub(super) const SIGNATURE: [u8; 4] = *b"HPET";
 const BASE_ADDRESS: u32 = HEADER_SIZE + 4;
 
 /// Physical address of the timer's registers.
-pub(super) fn address(table: Table<'_>) -> Option<u64> {
+pub(super) fn address(table: FirmwareTable<'_>) -> Option<u64> {
     table.get::<GenericAddress>(BASE_ADDRESS)?.memory()
 }

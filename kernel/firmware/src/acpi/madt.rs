@@ -4,7 +4,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::root::HEADER_SIZE;
-use crate::reader::Table;
+use crate::reader::FirmwareTable;
 use crate::{InterruptLine, IoApic, PlatformInfo};
 
 /// Signature of the table.
@@ -95,7 +95,7 @@ struct LocalApicAddressOverride {
 }
 
 /// Reads the table; `None` without an enabled processor.
-pub(super) fn platform_info(table: Table<'_>) -> Option<PlatformInfo> {
+pub(super) fn platform_info(table: FirmwareTable<'_>) -> Option<PlatformInfo> {
     let fixed: FixedFields = table.get(HEADER_SIZE)?;
     let mut info = PlatformInfo::new(u64::from(fixed.local_apic_address.get()));
     let mut offset = STRUCTURES;
@@ -111,7 +111,7 @@ pub(super) fn platform_info(table: Table<'_>) -> Option<PlatformInfo> {
 }
 
 /// Adds an interrupt controller structure; `None` if it is too short for its type.
-fn add(info: &mut PlatformInfo, kind: u8, structure: Table<'_>) -> Option<()> {
+fn add(info: &mut PlatformInfo, kind: u8, structure: FirmwareTable<'_>) -> Option<()> {
     match kind {
         0 => {
             let cpu: LocalApic = structure.get(0)?;

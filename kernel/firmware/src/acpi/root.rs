@@ -6,7 +6,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::PhysicalMemory;
-use crate::reader::{Table, extended_bios_data, read, search};
+use crate::reader::{FirmwareTable, extended_bios_data, read, search};
 
 /// Signature of the RSDP.
 const POINTER_SIGNATURE: [u8; 8] = *b"RSD PTR ";
@@ -51,7 +51,7 @@ struct Extension {
 /// Header of every table (section 5.2.6).
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-struct Header {
+struct SdtHeader {
     signature: [u8; 4],
     /// Size of the table in bytes.
     length: U32,
@@ -63,13 +63,13 @@ struct Header {
     _creator: [u8; 8],
 }
 
-/// Size of a [`Header`] in bytes.
+/// Size of a [`SdtHeader`] in bytes.
 pub(super) const HEADER_SIZE: u32 = 36;
 
 /// The root table, RSDT or XSDT, which lists the other tables.
 pub(super) struct Root<'memory> {
     memory: &'memory dyn PhysicalMemory,
-    table: Table<'memory>,
+    table: FirmwareTable<'memory>,
     /// Whether it is an XSDT, with addresses of 64 bits.
     is_xsdt: bool,
 }
@@ -88,7 +88,7 @@ impl<'memory> Root<'memory> {
     }
 
     /// The first valid table with a signature.
-    pub(super) fn table(&self, signature: [u8; 4]) -> Option<Table<'memory>> {
+    pub(super) fn table(&self, signature: [u8; 4]) -> Option<FirmwareTable<'memory>> {
         let open = |address| table(self.memory, address, signature);
         if self.is_xsdt {
             self.table.array(HEADER_SIZE, MAX_TABLES).map(U64::get).find_map(open)
@@ -107,7 +107,7 @@ fn pointer(memory: &dyn PhysicalMemory, address: u64) -> Option<(Option<u64>, u6
     if pointer.signature != POINTER_SIGNATURE {
         return None;
     }
-    Table::open(memory, address, RSDP_1_SIZE)?;
+    FirmwareTable::open(memory, address, RSDP_1_SIZE)?;
     let xsdt = if pointer.revision >= 2 { xsdt(memory, address) } else { None };
     Some((xsdt, u64::from(pointer.rsdt.get())))
 }
@@ -115,16 +115,16 @@ fn pointer(memory: &dyn PhysicalMemory, address: u64) -> Option<(Option<u64>, u6
 /// The address of the XSDT, if the extended RSDP is valid.
 fn xsdt(memory: &dyn PhysicalMemory, address: u64) -> Option<u64> {
     let extension: Extension = read(memory, address.checked_add(u64::from(RSDP_1_SIZE))?)?;
-    let whole = Table::open(memory, address, extension.length.get())?;
+    let whole = FirmwareTable::open(memory, address, extension.length.get())?;
     let extension: Extension = whole.get(RSDP_1_SIZE)?;
     Some(extension.xsdt.get())
 }
 
 /// The table at `address`, if it has this signature and is valid.
-fn table(memory: &dyn PhysicalMemory, address: u64, signature: [u8; 4]) -> Option<Table<'_>> {
-    let header: Header = read(memory, address)?;
+fn table(memory: &dyn PhysicalMemory, address: u64, signature: [u8; 4]) -> Option<FirmwareTable<'_>> {
+    let header: SdtHeader = read(memory, address)?;
     if header.signature != signature || header.length.get() < HEADER_SIZE {
         return None;
     }
-    Table::open(memory, address, header.length.get())
+    FirmwareTable::open(memory, address, header.length.get())
 }

@@ -5,14 +5,14 @@ use std::vec::Vec;
 
 use super::isa_interrupt;
 use super::sample::{
-    self, HIGH, Memory, POINTER, acpi, acpi_2, bytes, fadt_body, hpet, io_apic, local_apic, local_x2apic,
+    self, HIGH, POINTER, TestMemory, acpi, acpi_2, bytes, fadt_body, hpet, io_apic, local_apic, local_x2apic,
     madt, pointer, qemu_madt, source_override, table,
 };
-use crate::{InterruptLine, IoApic, MAX_IO_APICS, PlatformInfo, Polarity, Reset, Trigger, platform_info};
+use crate::{InterruptLine, IoApic, MAX_IO_APICS, PlatformInfo, Polarity, Reset, TriggerMode, platform_info};
 
 /// The description by tables that an RSDT lists.
 fn with_tables(tables: &[Vec<u8>]) -> Option<PlatformInfo> {
-    let mut memory = Memory::new();
+    let mut memory = TestMemory::new();
     let addresses: Vec<_> = tables.iter().map(|table| memory.add(table)).collect();
     let rsdt = memory.add(&sample::rsdt(&addresses));
     memory.write(POINTER, &pointer(rsdt, None));
@@ -29,13 +29,13 @@ fn tables_of_a_qemu_pc_are_read() {
     assert_eq!(info.cpus, [0, 1, 2, 3]);
     assert_eq!(info.local_apic_address, 0xfee0_0000);
     assert_eq!(info.io_apics, [IoApic { id: 0, address: 0xfec0_0000, gsi_base: 0 }]);
-    let level = |isa: u8| isa_interrupt(isa, u32::from(isa), Polarity::High, Trigger::Level);
-    let timer = isa_interrupt(0, 2, Polarity::High, Trigger::Edge);
+    let level = |isa: u8| isa_interrupt(isa, u32::from(isa), Polarity::High, TriggerMode::Level);
+    let timer = isa_interrupt(0, 2, Polarity::High, TriggerMode::Edge);
     assert_eq!(info.isa_interrupts, [timer, level(5), level(9), level(10), level(11)]);
     assert_eq!(info.isa_interrupt(0), timer.line);
     assert_eq!(
         info.isa_interrupt(4),
-        InterruptLine { gsi: 4, polarity: Polarity::High, trigger: Trigger::Edge }
+        InterruptLine { gsi: 4, polarity: Polarity::High, trigger: TriggerMode::Edge }
     );
     assert_eq!(info.hpet, Some(0xfed0_0000));
     assert_eq!(info.pm1a_control, Some(0x604));
@@ -94,7 +94,7 @@ fn rsdt_replaces_an_invalid_xsdt() {
 fn invalid_checksum_rejects_each_table() {
     let (memory, place) = acpi_2(1);
     let starts =
-        |memory: &Memory, signature: &[u8]| memory.high.windows(4).position(|window| window == signature);
+        |memory: &TestMemory, signature: &[u8]| memory.high.windows(4).position(|window| window == signature);
     for (signature, is_needed) in [(b"APIC", true), (b"XSDT", true), (b"HPET", false), (b"FACP", false)] {
         let mut broken = memory.clone();
         let start = starts(&memory, signature).unwrap();
@@ -179,12 +179,12 @@ fn io_apics_are_recorded_without_duplicates_and_address_0() {
 #[test]
 fn inti_flags_give_polarity_and_trigger_mode() {
     for (flags, polarity, trigger) in [
-        (0x0, Polarity::High, Trigger::Edge),
-        (0x5, Polarity::High, Trigger::Edge),
-        (0x7, Polarity::Low, Trigger::Edge),
-        (0xd, Polarity::High, Trigger::Level),
-        (0xf, Polarity::Low, Trigger::Level),
-        (0xfffa, Polarity::High, Trigger::Edge),
+        (0x0, Polarity::High, TriggerMode::Edge),
+        (0x5, Polarity::High, TriggerMode::Edge),
+        (0x7, Polarity::Low, TriggerMode::Edge),
+        (0xd, Polarity::High, TriggerMode::Level),
+        (0xf, Polarity::Low, TriggerMode::Level),
+        (0xfffa, Polarity::High, TriggerMode::Edge),
     ] {
         let structures = [local_apic(0, 1), source_override(9, 20, flags), source_override(9, 21, 0)];
         let lines = with_structures(&structures).unwrap().isa_interrupts;
@@ -243,7 +243,7 @@ fn invalid_table_lengths_are_rejected() {
 
 #[test]
 fn root_table_that_lists_itself_terminates() {
-    let mut memory = Memory::new();
+    let mut memory = TestMemory::new();
     let address = memory.add(&sample::rsdt(&[HIGH; 1000]));
     memory.write(POINTER, &pointer(address, None));
     assert_eq!(platform_info(&memory, Some(POINTER)), None);

@@ -4,14 +4,14 @@ use std::vec;
 use std::vec::Vec;
 
 use super::isa_interrupt;
-use super::sample::{Memory, configuration, floating_pointer, multiprocessor, processor};
-use crate::{IoApic, PlatformInfo, Polarity, Trigger, platform_info};
+use super::sample::{TestMemory, configuration, floating_pointer, multiprocessor, processor};
+use crate::{IoApic, PlatformInfo, Polarity, TriggerMode, platform_info};
 
 /// Address of the floating pointer structure.
 const POINTER: u64 = 0xf_5300;
 
 fn with_entries(entries: &[Vec<u8>]) -> Option<PlatformInfo> {
-    let mut memory = Memory::new();
+    let mut memory = TestMemory::new();
     memory.write(0x8000, &configuration(entries));
     memory.write(POINTER, &floating_pointer(0x8000));
     platform_info(&memory, None)
@@ -80,7 +80,7 @@ fn entry_count_is_ignored() {
     for count in [0, 1, 3, u16::MAX] {
         let mut table = configuration(&[processor(0, 1), processor(1, 1), vec![0; 50]]);
         table[34..36].copy_from_slice(&count.to_le_bytes());
-        let mut memory = Memory::new();
+        let mut memory = TestMemory::new();
         memory.write(0x8000, &super::sample::with_checksum(table, 7));
         memory.write(POINTER, &floating_pointer(0x8000));
         assert_eq!(platform_info(&memory, None).unwrap().cpus, [0, 1], "{count}");
@@ -112,8 +112,8 @@ fn isa_interrupts_are_recorded() {
     let info = with_entries(&entries).unwrap();
     assert_eq!(info.io_apics.iter().map(|one| one.gsi_base).collect::<Vec<_>>(), [0, 24]);
     let expected = [
-        isa_interrupt(9, 25, Polarity::Low, Trigger::Level),
-        isa_interrupt(1, 1, Polarity::High, Trigger::Edge),
+        isa_interrupt(9, 25, Polarity::Low, TriggerMode::Level),
+        isa_interrupt(1, 1, Polarity::High, TriggerMode::Edge),
     ];
     assert_eq!(info.isa_interrupts, expected);
 }

@@ -6,14 +6,14 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use super::sample::{self, HIGH, Memory, POINTER};
+use super::sample::{self, HIGH, POINTER, TestMemory};
 use crate::platform_info;
 
 /// Upper bound of the bytes that are read.
 const LIMIT: u64 = 16 << 20;
 
 /// Overwrites bytes at random offsets of both parts of the memory.
-fn scatter(memory: &mut Memory, changes: &[(usize, u8)]) {
+fn scatter(memory: &mut TestMemory, changes: &[(usize, u8)]) {
     let size = memory.high.len();
     for &(offset, byte) in changes {
         if size > 0 {
@@ -25,7 +25,7 @@ fn scatter(memory: &mut Memory, changes: &[(usize, u8)]) {
 }
 
 /// Fixes the checksums of everything with a table's signature, so that changes pass the check.
-fn fix_checksums(memory: &mut Memory) {
+fn fix_checksums(memory: &mut TestMemory) {
     let tables = [(&b"APIC"[..], 9), (b"XSDT", 9), (b"RSDT", 9), (b"FACP", 9), (b"HPET", 9)];
     for (signature, checksum) in tables {
         fix_checksum(&mut memory.high, signature, checksum, |table| {
@@ -82,7 +82,7 @@ proptest! {
             words.iter().for_each(|(slot, word)| page[slot * 8..][..8].copy_from_slice(word));
             page
         };
-        let mut memory = Memory::new();
+        let mut memory = TestMemory::new();
         memory.high = page(&high);
         memory.write(0xf_5000, &page(&low));
         memory.write(0x40e, &segment.to_le_bytes());
@@ -118,7 +118,7 @@ proptest! {
             let body = &body[..usize::from(*length).saturating_sub(2)];
             [&[*kind, *length][..], body].concat()
         };
-        let mut memory = Memory::new();
+        let mut memory = TestMemory::new();
         let madt = memory.add(&sample::madt(&records.iter().map(encode).collect::<Vec<_>>()));
         let xsdt = memory.add(&sample::table(b"XSDT", &madt.to_le_bytes()));
         let pointer = memory.add(&sample::pointer(0, Some(xsdt)));
@@ -142,7 +142,7 @@ proptest! {
 /// Tables of maximum size and number with valid checksums but no entries.
 #[test]
 fn largest_tables_are_read_in_bounded_time() {
-    let mut memory = Memory::new();
+    let mut memory = TestMemory::new();
     let empty = memory.add(&sample::table(b"APIC", &std::vec![0; 65_500]));
     let xsdt = memory.add(&sample::table(b"XSDT", &empty.to_le_bytes().repeat(8000)));
     let pointer = memory.add(&sample::pointer(0, Some(xsdt)));

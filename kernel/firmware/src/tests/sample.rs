@@ -14,13 +14,13 @@ pub(super) const POINTER: u64 = 0xf_52e0;
 
 /// Memory in two parts, the first MiB and one at [`HIGH`], which counts the bytes that are read.
 #[derive(Clone)]
-pub(super) struct Memory {
+pub(super) struct TestMemory {
     pub(super) low: Vec<u8>,
     pub(super) high: Vec<u8>,
     pub(super) read: Cell<u64>,
 }
 
-impl Memory {
+impl TestMemory {
     pub(super) fn new() -> Self {
         Self { low: vec![0; 1 << 20], high: Vec::new(), read: Cell::new(0) }
     }
@@ -41,7 +41,7 @@ impl Memory {
     }
 }
 
-impl PhysicalMemory for Memory {
+impl PhysicalMemory for TestMemory {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
         assert!(address.checked_add(bytes.len() as u64).is_some(), "beyond the address space");
         self.read.set(self.read.get() + bytes.len() as u64);
@@ -152,8 +152,8 @@ pub(super) fn fadt_body() -> Vec<u8> {
 }
 
 /// The tables of QEMU's PC with `SeaBIOS`: an RSDP of ACPI 1.0 below 1 MiB, the tables at the end of memory.
-pub(super) fn acpi(cpus: u8) -> Memory {
-    let mut memory = Memory::new();
+pub(super) fn acpi(cpus: u8) -> TestMemory {
+    let mut memory = TestMemory::new();
     let tables =
         [table(b"FACP", &fadt_body()), qemu_madt(cpus), hpet(0, 0xfed0_0000), table(b"WAET", &[0; 4])];
     let addresses = tables.map(|table| memory.add(&table));
@@ -163,8 +163,8 @@ pub(super) fn acpi(cpus: u8) -> Memory {
 }
 
 /// The same tables with an RSDP of ACPI 2.0 outside of the search areas; returns its address with the memory.
-pub(super) fn acpi_2(cpus: u8) -> (Memory, u64) {
-    let mut memory = Memory::new();
+pub(super) fn acpi_2(cpus: u8) -> (TestMemory, u64) {
+    let mut memory = TestMemory::new();
     let addresses = [table(b"FACP", &fadt_body()), hpet(0, 0xfed0_0000), qemu_madt(cpus)];
     let addresses = addresses.map(|table| memory.add(&table));
     let xsdt = memory.add(&table(b"XSDT", &addresses.map(u64::to_le_bytes).concat()));
@@ -194,8 +194,8 @@ pub(super) fn processor(id: u8, flags: u8) -> Vec<u8> {
 }
 
 /// The configuration table of QEMU's PC, with the floating pointer at `place`.
-pub(super) fn multiprocessor(cpus: u8, place: u64) -> Memory {
-    let mut memory = Memory::new();
+pub(super) fn multiprocessor(cpus: u8, place: u64) -> TestMemory {
+    let mut memory = TestMemory::new();
     let mut entries: Vec<_> = (0..cpus).map(|id| processor(id, if id == 0 { 3 } else { 1 })).collect();
     entries.push([vec![1, 0], b"PCI   ".to_vec()].concat());
     entries.push([vec![1, 1], b"ISA   ".to_vec()].concat());

@@ -11,11 +11,11 @@ use hermit_memory::size_classes;
 
 /// The lists of one CPU. Only that CPU uses them, with interrupts masked.
 #[derive(Debug)]
-pub(crate) struct FreeBlocks([List; size_classes::COUNT]);
+pub(crate) struct FreeBlocks([FreeList; size_classes::COUNT]);
 
 /// Free blocks of one size class, linked through their first words.
 #[derive(Debug)]
-pub(crate) struct List {
+pub(crate) struct FreeList {
     first: AtomicPtr<u8>,
     /// Number of blocks that fit before a batch goes back to the heap.
     room: AtomicU32,
@@ -27,10 +27,10 @@ pub(crate) struct List {
 impl FreeBlocks {
     /// Empty lists.
     pub(crate) const fn new() -> Self {
-        let mut lists = [const { List::new(0) }; size_classes::COUNT];
+        let mut lists = [const { FreeList::new(0) }; size_classes::COUNT];
         let mut class = 0;
         while class < size_classes::COUNT {
-            lists[class] = List::new(class);
+            lists[class] = FreeList::new(class);
             class += 1;
         }
         Self(lists)
@@ -38,23 +38,23 @@ impl FreeBlocks {
 
     /// The list of a small class. The index wraps around, so that no bounds check is needed.
     #[inline]
-    pub(crate) const fn small_list(&self, class: usize) -> &List {
+    pub(crate) const fn small_list(&self, class: usize) -> &FreeList {
         &self.0[class % size_classes::SMALL]
     }
 
     /// The list of a class; `None` if there is no such class.
     #[inline]
-    pub(crate) fn list(&self, class: usize) -> Option<&List> {
+    pub(crate) fn list(&self, class: usize) -> Option<&FreeList> {
         self.0.get(class)
     }
 
     /// All lists, with their classes.
-    pub(crate) fn lists(&self) -> impl Iterator<Item = (usize, &List)> {
+    pub(crate) fn lists(&self) -> impl Iterator<Item = (usize, &FreeList)> {
         self.0.iter().enumerate()
     }
 }
 
-impl List {
+impl FreeList {
     const fn new(class: usize) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "a batch has at most 128 blocks")]
         let room = 2 * size_classes::batch(class) as u32;

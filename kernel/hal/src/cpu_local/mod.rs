@@ -6,7 +6,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 use crate::arch::context::Context;
-use crate::arch::local::{self, Base, Header};
+use crate::arch::local::{self, Base, LocalHeader};
 use free_blocks::FreeBlocks;
 
 /// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on the
@@ -14,7 +14,7 @@ use free_blocks::FreeBlocks;
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CpuLocal {
-    pub(crate) header: Header,
+    pub(crate) header: LocalHeader,
     /// An interrupt was handled since the last [`crate::interrupts::wait`].
     pub(crate) woken: AtomicBool,
     /// Another thread is to run.
@@ -33,7 +33,7 @@ impl CpuLocal {
     /// The block for the CPU of this number. Interrupts are masked once, until the CPU is ready for them.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
-            header: Header::new(number),
+            header: LocalHeader::new(number),
             woken: AtomicBool::new(false),
             reschedule: AtomicBool::new(false),
             current: AtomicPtr::new(ptr::null_mut()),

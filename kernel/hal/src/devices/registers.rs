@@ -17,7 +17,7 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 /// Value of a register.
-trait Value: Copy {
+trait RegisterValue: Copy {
     /// Makes a value of the low bytes of a word.
     fn from_word(word: u64) -> Self;
     /// Zero-extends the value to a word.
@@ -26,7 +26,7 @@ trait Value: Copy {
 
 macro_rules! value {
     ($($number:ty: $($byte:ident)+;)+) => {
-        $(impl Value for $number {
+        $(impl RegisterValue for $number {
             fn from_word(word: u64) -> Self {
                 let [$($byte,)+ ..] = word.to_le_bytes();
                 Self::from_le_bytes([$($byte),+])
@@ -61,7 +61,7 @@ impl Window {
         assert!(end.is_some_and(|end| end <= self.size), "a register of the window");
     }
 
-    fn read<T: Value>(&self, offset: usize) -> T {
+    fn read<T: RegisterValue>(&self, offset: usize) -> T {
         self.check::<T>(offset);
         match self.access {
             RegisterAccess::Mapped(start) => {
@@ -78,7 +78,7 @@ impl Window {
         }
     }
 
-    fn write<T: Value>(&self, offset: usize, value: T) {
+    fn write<T: RegisterValue>(&self, offset: usize, value: T) {
         self.check::<T>(offset);
         match self.access {
             RegisterAccess::Mapped(start) => {

@@ -16,7 +16,7 @@ use talc::source::Source;
 
 use super::{large, paging};
 use crate::cpu_local;
-use crate::cpu_local::free_blocks::List;
+use crate::cpu_local::free_blocks::FreeList;
 use crate::interrupts::Masked;
 use crate::sync::MaskedLock;
 
@@ -225,7 +225,7 @@ fn refill(class: usize) -> Option<NonNull<u8>> {
 
 /// Moves up to `count` blocks of a list to the shared heap.
 #[cold]
-fn drain(masked: &Masked, list: &List, class: usize, count: usize) {
+fn drain(masked: &Masked, list: &FreeList, class: usize, count: usize) {
     let Some(layout) = layout_of(class) else { return };
     shared(masked, |heap| {
         for _ in 0..count {

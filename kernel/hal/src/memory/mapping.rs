@@ -7,7 +7,7 @@ use hermit_paging::PagingError;
 
 pub use hermit_paging::Access;
 
-use super::paging::{self, Memory};
+use super::paging::{self, MemoryState};
 use super::{OutOfMemory, reserve_addresses};
 use crate::sync::SpinLock;
 
@@ -108,7 +108,7 @@ fn give_back(start: u64, size: u64) {
 fn checked<R>(
     start: u64,
     size: u64,
-    action: impl FnOnce(&mut Memory, u64) -> Result<R, MappingError>,
+    action: impl FnOnce(&mut MemoryState, u64) -> Result<R, MappingError>,
 ) -> Result<R, MappingError> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(MappingError::NotMapped)?;
     let end = start.checked_add(size).ok_or(MappingError::NotMapped)?;

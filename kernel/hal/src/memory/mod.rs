@@ -28,7 +28,7 @@ pub use thread_locals::ThreadLocals;
 pub use crate::fallible::{OutOfMemory, leak};
 
 use crate::arch::stacks;
-use paging::Memory;
+use paging::MemoryState;
 
 static TLS: Once<Tls> = Once::new();
 static IMAGE: Once<Image> = Once::new();
@@ -90,7 +90,7 @@ impl PhysicalMemory for PhysicalReader {
 
 /// Maps a page of device registers, which stays mapped.
 pub(crate) fn map_device_page(physical: u64) -> Result<NonNull<u32>, OutOfMemory> {
-    let address = paging::with(|memory: &mut Memory| memory.map_device(physical, PAGE_SIZE))?;
+    let address = paging::with(|memory: &mut MemoryState| memory.map_device(physical, PAGE_SIZE))?;
     NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct HostPage(u64);
 impl HostPage {
     /// Allocates a page, filled with zero.
     pub(crate) fn new() -> Result<Self, OutOfMemory> {
-        paging::with(Memory::take_page).map(Self)
+        paging::with(MemoryState::take_page).map(Self)
     }
 
     /// Physical address of the page.

@@ -21,11 +21,11 @@ const RESERVE: u64 = 128 << 10;
 /// Physical addresses of the firmware's tables are below this.
 const READABLE_END: u64 = 512 << 30;
 
-static MEMORY: SpinLock<Option<Memory>> = SpinLock::new(None);
+static MEMORY: SpinLock<Option<MemoryState>> = SpinLock::new(None);
 
 /// Physical memory, page tables and free addresses.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MemoryState {
     table: AddressSpace,
     physical: PhysicalFrames,
     addresses: FreeRanges<MAX_PIECES>,
@@ -42,12 +42,12 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
     let free = info.fixed.free_addresses;
     // An empty table has room for one range.
     let _: Result<(), FreeError> = addresses.free(AddressRange { start: free.start, end: free.end() });
-    *MEMORY.lock() = Some(Memory { table, physical: PhysicalFrames::new(info), addresses });
+    *MEMORY.lock() = Some(MemoryState { table, physical: PhysicalFrames::new(info), addresses });
 }
 
 /// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes
 /// this lock.
-pub(super) fn with<R>(action: impl FnOnce(&mut Memory) -> R) -> R {
+pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
     stack::touch(stack::STACK_NEEDED);
     let mut memory = MEMORY.lock();
     action(memory.as_mut().expect("memory is ready before it is used"))
@@ -60,7 +60,7 @@ pub(super) fn is_mapped(address: u64) -> bool {
     memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }
 
-impl Memory {
+impl MemoryState {
     /// Free physical memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.physical.available()

@@ -1,7 +1,7 @@
 //! Console operations.
 
 /// Text output and input without a driver: a serial port, or a port of the hypervisor.
-pub(crate) trait Console: Sync {
+pub(crate) trait PlatformConsole: Sync {
     /// Initialises the console. There is no heap yet.
     fn init(&self) {}
 

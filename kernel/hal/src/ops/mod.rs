@@ -15,24 +15,24 @@ mod time;
 
 use spin::Once;
 
-pub(crate) use console::Console;
+pub(crate) use console::PlatformConsole;
 pub(crate) use cpu::CpuControl;
 pub(crate) use device::{DeviceAccess, RegisterAccess, RegisterIo};
 pub(crate) use irq::IrqChip;
 pub(crate) use mmu::Mmu;
 pub(crate) use power::Power;
 pub(crate) use smp::Smp;
-pub(crate) use time::{HostClock, TimeSource, Timer};
+pub(crate) use time::{CpuTimer, HostClock, TimeSource};
 
 /// A kind of machine.
 pub(crate) trait Platform:
-    Console + CpuControl + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + Timer
+    PlatformConsole + CpuControl + DeviceAccess + IrqChip + Mmu + Power + Smp + TimeSource + CpuTimer
 {
 }
 
 /// The operations of the chosen platform.
 struct Operations {
-    console: &'static dyn Console,
+    console: &'static dyn PlatformConsole,
     cpu: &'static dyn CpuControl,
     device_access: &'static dyn DeviceAccess,
     irq_chip: &'static dyn IrqChip,
@@ -40,7 +40,7 @@ struct Operations {
     power: &'static dyn Power,
     smp: &'static dyn Smp,
     time_source: &'static dyn TimeSource,
-    timer: &'static dyn Timer,
+    timer: &'static dyn CpuTimer,
 }
 
 static OPERATIONS: Once<Operations> = Once::new();
@@ -83,7 +83,7 @@ macro_rules! accessors {
 
 accessors! {
     /// The platform's console.
-    console: Console;
+    console: PlatformConsole;
     /// Control of the CPU that calls.
     cpu: CpuControl;
     /// The platform's ways to reach devices.
@@ -99,5 +99,5 @@ accessors! {
     /// Sources of the time of day and of the counter's frequency.
     time_source: TimeSource;
     /// The timer of the CPU that calls.
-    timer: Timer;
+    timer: CpuTimer;
 }

@@ -1,7 +1,7 @@
 //! Timers and clocks.
 
 /// The timer of each CPU.
-pub(crate) trait Timer: Sync {
+pub(crate) trait CpuTimer: Sync {
     /// Sets the timer of the CPU that calls: its line is raised in `timeout_ns`, or earlier. Interrupts are masked.
     fn set_timer(&self, timeout_ns: u64);
 }

@@ -21,7 +21,7 @@ use crate::ops::{self, Power as _};
 /// Sets the platform that the boot information names. It is not checked yet: an unknown platform counts as a PC.
 pub(crate) fn choose(info: &BootInfo) {
     match boot_info::Platform::from_number(info.platform) {
-        Some(boot_info::Platform::Uhyve) => ops::set(&uhyve::Uhyve),
+        Some(boot_info::Platform::Uhyve) => ops::set(&uhyve::UhyveKvm),
         Some(boot_info::Platform::Process) => ops::set(process::find(info)),
         Some(boot_info::Platform::Pc) | None => ops::set(&pc::Pc),
     }

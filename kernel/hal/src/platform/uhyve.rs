@@ -10,17 +10,17 @@ use hermit_virtio::transport::pci::MsiMessage;
 use super::native::apic;
 use super::native::{self, Native, kvm_clock};
 use crate::arch::cpu;
-use crate::ops::{Console, HostClock, IrqChip, Platform, Power, TimeSource};
+use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
 
 /// The machine that uhyve makes on KVM.
 #[derive(Debug)]
-pub(super) struct Uhyve;
+pub(super) struct UhyveKvm;
 
-impl Platform for Uhyve {}
+impl Platform for UhyveKvm {}
 
-impl Native for Uhyve {}
+impl Native for UhyveKvm {}
 
-impl Console for Uhyve {
+impl PlatformConsole for UhyveKvm {
     fn write(&self, bytes: &[u8]) {
         // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction flag
         // clear; the hypervisor only prints what is written to the port.
@@ -36,7 +36,7 @@ impl Console for Uhyve {
     }
 }
 
-impl IrqChip for Uhyve {
+impl IrqChip for UhyveKvm {
     fn init_irqs(&self) {
         if apic::find() {
             apic::init(false);
@@ -53,7 +53,7 @@ impl IrqChip for Uhyve {
     }
 }
 
-impl TimeSource for Uhyve {
+impl TimeSource for UhyveKvm {
     fn host_clock(&self) -> Option<HostClock> {
         kvm_clock::reading()
     }
@@ -64,7 +64,7 @@ impl TimeSource for Uhyve {
     }
 }
 
-impl Power for Uhyve {
+impl Power for UhyveKvm {
     fn exit(&self, status: u8) -> ! {
         native::exit(status);
         cpu::stop()

@@ -16,7 +16,7 @@ const WORDS: usize = 8;
 
 /// The first words of each page, and whether the page is free and may be accessed.
 #[derive(Debug)]
-struct Memory {
+struct TestMemory {
     words: Vec<[u64; WORDS]>,
     free: Vec<bool>,
 }
@@ -25,7 +25,7 @@ fn index(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-impl Memory {
+impl TestMemory {
     fn new(pages: usize) -> Self {
         Self { words: vec![[0xaaaa; WORDS]; pages], free: vec![false; pages] }
     }
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-impl Words for Memory {
+impl Words for TestMemory {
     fn read(&self, address: u64) -> u64 {
         let (page, word) = self.locate(address);
         self.words[page][word]
@@ -82,14 +82,14 @@ fn range(pages: &std::ops::Range<usize>) -> AddressRange {
 }
 
 /// Frees allocated pages.
-fn free(extents: &mut ExtentAllocator, memory: &mut Memory, pages: std::ops::Range<usize>) {
+fn free(extents: &mut ExtentAllocator, memory: &mut TestMemory, pages: std::ops::Range<usize>) {
     memory.mark(pages.clone(), true);
     extents.free(memory, range(&pages)).unwrap();
 }
 
 #[test]
 fn page_at_address_0_can_be_allocated() {
-    let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(8));
+    let (mut extents, mut memory) = (ExtentAllocator::new(), TestMemory::new(8));
     free(&mut extents, &mut memory, 0..1);
     free(&mut extents, &mut memory, 2..4);
     assert_eq!(extents.allocate(&mut memory, PAGE_SIZE, PAGE_SIZE), Some(0));
@@ -99,7 +99,7 @@ fn page_at_address_0_can_be_allocated() {
 
 #[test]
 fn invalid_ranges_are_rejected() {
-    let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(8));
+    let (mut extents, mut memory) = (ExtentAllocator::new(), TestMemory::new(8));
     free(&mut extents, &mut memory, 0..8);
     let refused = [(0, 4096), (1, 4096), (4097, 4096), (4096, 0), (4096, 3), (u64::MAX - 4095, 4096)];
     for (size, align) in refused {
@@ -117,7 +117,7 @@ fn invalid_ranges_are_rejected() {
 
 #[test]
 fn aligned_allocation_does_not_try_every_extent() {
-    let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(1024));
+    let (mut extents, mut memory) = (ExtentAllocator::new(), TestMemory::new(1024));
     // A hundred unaligned pairs of pages, then an aligned pair, and a long extent.
     for pair in 0..100 {
         free(&mut extents, &mut memory, pair * 4 + 1..pair * 4 + 3);
@@ -139,7 +139,7 @@ fn depth_of_the_tree_is_logarithmic() {
     // Ascending, descending, scattered: 7919 is coprime to the number of extents.
     let orders: [Order; 3] = [|at| at, |at| EXTENTS - 1 - at, |at| at * 7919 % EXTENTS];
     for order in orders {
-        let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(4 * EXTENTS));
+        let (mut extents, mut memory) = (ExtentAllocator::new(), TestMemory::new(4 * EXTENTS));
         for at in (0..EXTENTS).map(order) {
             free(&mut extents, &mut memory, 4 * at..4 * at + 3);
         }
@@ -156,7 +156,7 @@ fn depth_of_the_tree_is_logarithmic() {
 
 #[test]
 fn frames_are_reused_in_reverse_order() {
-    let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(100));
+    let (mut frames, mut memory) = (FrameAllocator::new(), TestMemory::new(100));
     memory.mark(0..100, true);
     frames.free(&mut memory, range(&(0..100))).unwrap();
     let taken: Vec<u64> = (0..100).map(|_| frames.allocate_frame(&mut memory).unwrap()).collect();
@@ -172,7 +172,7 @@ fn frames_are_reused_in_reverse_order() {
 
 #[test]
 fn cached_pages_can_be_allocated_in_extents() {
-    let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(64));
+    let (mut frames, mut memory) = (FrameAllocator::new(), TestMemory::new(64));
     memory.mark(0..64, true);
     frames.free(&mut memory, range(&(0..64))).unwrap();
     let frame = frames.allocate_frame(&mut memory).unwrap();
@@ -185,7 +185,7 @@ fn cached_pages_can_be_allocated_in_extents() {
 
 #[test]
 fn double_free_of_a_page_is_reported_and_dropped() {
-    let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(128));
+    let (mut frames, mut memory) = (FrameAllocator::new(), TestMemory::new(128));
     memory.mark(0..128, true);
     frames.free_frame(&mut memory, 0).unwrap();
     let results: Vec<_> = (0..100).map(|page| frames.free_frame(&mut memory, page * PAGE_SIZE)).collect();
@@ -203,7 +203,7 @@ fn pages_of((start, size, ..): Step) -> std::ops::Range<usize> {
 proptest! {
     #[test]
     fn extent_allocator_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..4_u8, 0..4_u32), 0..200)) {
-        let (mut extents, mut memory) = (ExtentAllocator::new(), Memory::new(256));
+        let (mut extents, mut memory) = (ExtentAllocator::new(), TestMemory::new(256));
         for step in steps {
             let pages = pages_of(step);
             let part = range(&pages);
@@ -232,7 +232,7 @@ proptest! {
 
     #[test]
     fn frame_allocator_agrees_with_a_bitmap(steps in vec((any::<u8>(), 1..40_usize, 0..8_u8, 0..4_u32), 0..300)) {
-        let (mut frames, mut memory) = (FrameAllocator::new(), Memory::new(256));
+        let (mut frames, mut memory) = (FrameAllocator::new(), TestMemory::new(256));
         for step in steps {
             let pages = pages_of(step);
             let part = range(&pages);

@@ -13,22 +13,22 @@ const ADDRESS: u64 = 8;
 
 /// One lock for all buckets: there is only one address.
 #[derive(Clone, Copy)]
-struct Shared(&'static Mutex<Bucket<ModelThread>>);
+struct SharedBucket(&'static Mutex<Bucket<ModelThread>>);
 
-impl Lock<Bucket<ModelThread>> for Shared {
+impl Lock<Bucket<ModelThread>> for SharedBucket {
     fn with<R>(&self, action: impl FnOnce(&mut Bucket<ModelThread>) -> R) -> R {
         self.0.with(action)
     }
 }
 
 struct Futex {
-    table: FutexTable<Shared>,
+    table: FutexTable<SharedBucket>,
     value: AtomicU32,
 }
 
 impl Futex {
     fn new() -> &'static Self {
-        let lock = Shared(leak(Mutex::new(Bucket::new())));
+        let lock = SharedBucket(leak(Mutex::new(Bucket::new())));
         leak(Self { table: FutexTable::new([lock; BUCKETS]), value: AtomicU32::new(0) })
     }
 

@@ -38,12 +38,12 @@ fn leak<T>(value: T) -> &'static T {
 
 /// An event that an idle CPU or a parked thread waits for.
 #[derive(Debug, Default)]
-struct Event {
+struct WakeEvent {
     signalled: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Event {
+impl WakeEvent {
     /// Signals the event. Returns whether it was signalled already, without a wait since then.
     fn signal(&self) -> bool {
         let mut signalled = self.signalled.lock().unwrap();
@@ -66,7 +66,7 @@ struct ModelThread {
     number: usize,
     entity: Entity<Self>,
     running: AtomicBool,
-    event: Event,
+    event: WakeEvent,
     /// Stand-in for the contents of the stack: the number of uses, incremented without an atomic read-modify-write.
     stack: AtomicU32,
     /// Number of uses of the stack, incremented atomically.

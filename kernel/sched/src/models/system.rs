@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use loom::sync::Mutex;
 
-use super::{Event, ModelThread, leak};
+use super::{ModelThread, WakeEvent, leak};
 use crate::cpu::{Cpu, Cpus, Reschedule};
 use crate::policy::Fifo;
 
@@ -16,7 +16,7 @@ type Ready = Mutex<Policy>;
 struct ModelCpu {
     cpu: &'static Cpu<ModelThread, Policy, Ready>,
     idle: &'static ModelThread,
-    event: Event,
+    event: WakeEvent,
 }
 
 /// The scheduler, with an event per CPU that stands for its reschedule IPI.
@@ -36,7 +36,7 @@ impl System {
         let all = (0..count).map(|number| {
             let cpu = leak(Cpu::new(number, ModelThread::new(usize::MAX), Mutex::default()));
             cpus.add_cpu(cpu);
-            ModelCpu { cpu, idle: ModelThread::new(usize::MAX), event: Event::default() }
+            ModelCpu { cpu, idle: ModelThread::new(usize::MAX), event: WakeEvent::default() }
         });
         let all = all.collect();
         leak(Self { cpus, all })

@@ -6,8 +6,8 @@ mod tests;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
-/// A device that transfers whole sectors. The kernel implements it over [`Block`](crate::block::Block); its calls
-/// block.
+/// A device that transfers whole sectors. The kernel implements it over [`BlockDriver`](crate::block::BlockDriver); its
+/// calls block.
 pub trait SectorDevice: Debug {
     /// Error of a transfer.
     type Error;

@@ -19,7 +19,7 @@ const HEADER_AND_STATUS: u16 = 2;
 
 /// Limits of the device's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct DeviceLimits {
     /// Number of sectors of 512 bytes.
     pub(super) capacity: u64,
     pub(super) is_read_only: bool,
@@ -34,7 +34,7 @@ pub(super) struct Limits {
     max_transfer: usize,
 }
 
-impl Limits {
+impl DeviceLimits {
     /// Reads the configuration; fields are valid only with their feature.
     pub(super) fn read<T: Transport>(device: &Device<T>) -> Result<Self, InitError> {
         let features = F::from(device.features());

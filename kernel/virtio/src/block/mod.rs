@@ -1,8 +1,8 @@
 //! The block device (virtio 1.2, section 5.2): reads, writes and flushes, several requests at a time.
 //!
-//! Submitting a request returns a [`Token`]; [`Block::complete`] later returns a [`Completion`] with that token. It
-//! owns the data of a read, which can be copied out without the driver's lock, and is returned with
-//! [`Block::release`], since later requests use its buffers.
+//! Submitting a request returns a [`Token`]; [`BlockDriver::complete`] later returns a [`CompletedRequest`] with that
+//! token. It owns the data of a read, which can be copied out without the driver's lock, and is returned with
+//! [`BlockDriver::release`], since later requests use its buffers.
 
 pub mod byte_access;
 mod config;
@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 use virtio_spec::blk::T as RequestType;
 use virtio_spec::{F, Id, blk};
 
-use self::config::Limits;
-pub use self::request::{Completion, RequestError};
+use self::config::DeviceLimits;
+pub use self::request::{CompletedRequest, RequestError};
 use self::request::{Request, RequestBuffers};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::{DmaAllocator, DmaMemory};
@@ -27,7 +27,7 @@ use crate::virtqueue::{SubmitError, Virtqueue};
 /// Size of a sector in bytes: the unit of the protocol, whatever the device's block size.
 pub const SECTOR_SIZE: usize = 512;
 
-/// Maximum size of a request's data, in bytes. The device's limit may be lower: see [`Block::max_transfer`].
+/// Maximum size of a request's data, in bytes. The device's limit may be lower: see [`BlockDriver::max_transfer`].
 pub const MAX_TRANSFER: usize = 64 << 10;
 
 /// Index of the virtqueue in use (section 5.2.2).
@@ -42,7 +42,7 @@ pub enum BlockError {
     /// The request exceeds the end of the device.
     #[error("beyond the end of the device")]
     OutOfRange,
-    /// The size is no multiple of the block size, or exceeds [`Block::max_transfer`].
+    /// The size is no multiple of the block size, or exceeds [`BlockDriver::max_transfer`].
     #[error("invalid size of a transfer")]
     Size,
     /// The device is read-only.
@@ -58,15 +58,15 @@ pub enum BlockError {
 
 /// Driver of a block device.
 #[derive(Debug)]
-pub struct Block<T: Transport, M> {
+pub struct BlockDriver<T: Transport, M> {
     device: Device<T>,
     queue: Virtqueue<M, Request<M>>,
-    limits: Limits,
+    limits: DeviceLimits,
     /// Buffers that no request owns.
     free: Vec<RequestBuffers<M>>,
 }
 
-impl<T: Transport, M: DmaMemory> Block<T, M> {
+impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     /// Initializes the device, with buffers for `requests` requests of up to [`MAX_TRANSFER`] bytes, or the
     /// device's limit if that is lower.
     ///
@@ -76,7 +76,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>, requests: u16) -> Result<Self, InitError> {
         let wanted = blk::F::SIZE_MAX | blk::F::SEG_MAX | blk::F::RO | blk::F::BLK_SIZE | blk::F::FLUSH;
         let mut device = Device::start(transport, Id::Block, F::from(wanted))?;
-        let limits = Limits::read(&device)?;
+        let limits = DeviceLimits::read(&device)?;
         let size = limits.descriptors().saturating_mul(requests.max(1)).checked_next_power_of_two();
         let queue: Virtqueue<M, Request<M>> = device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
         let limits = limits.for_queue(queue.size())?;
@@ -86,7 +86,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         Ok(block)
     }
 
-    /// Number of sectors of [`SECTOR_SIZE`] bytes. It may change: see [`Block::interrupt`].
+    /// Number of sectors of [`SECTOR_SIZE`] bytes. It may change: see [`BlockDriver::interrupt`].
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.limits.capacity
@@ -98,7 +98,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         self.limits.is_read_only
     }
 
-    /// Whether the device has a write-back cache that [`Block::submit_flush`] flushes; without one, completed
+    /// Whether the device has a write-back cache that [`BlockDriver::submit_flush`] flushes; without one, completed
     /// writes are durable.
     #[must_use]
     pub const fn has_flush(&self) -> bool {
@@ -145,7 +145,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     ///
     /// # Errors
     ///
-    /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache ([`Block::has_flush`]).
+    /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache ([`BlockDriver::has_flush`]).
     pub fn submit_flush(&mut self) -> Result<Token, BlockError> {
         if !self.has_flush() {
             return Err(BlockError::Unsupported);
@@ -158,7 +158,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     /// # Errors
     ///
     /// The device has failed: no request completes any more.
-    pub fn complete(&mut self) -> Result<Option<Completion<M>>, DeviceError> {
+    pub fn complete(&mut self) -> Result<Option<CompletedRequest<M>>, DeviceError> {
         self.device.ensure_usable()?;
         let used = self.queue.complete_or_arm();
         let used = self.device.checked(used)?;
@@ -166,7 +166,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
     }
 
     /// Returns the completion's buffers for later requests.
-    pub fn release(&mut self, completion: Completion<M>) {
+    pub fn release(&mut self, completion: CompletedRequest<M>) {
         // Does not allocate: the vector's capacity is the number of buffers.
         self.free.push(completion.into_buffers());
     }
@@ -180,7 +180,7 @@ impl<T: Transport, M: DmaMemory> Block<T, M> {
         let queue = &self.queue;
         let cause = self.device.interrupt(|| queue.has_used())?;
         // A configuration that never stops changing is read again at the next interrupt.
-        if let (true, Ok(capacity)) = (cause.config, Limits::read_capacity(&self.device)) {
+        if let (true, Ok(capacity)) = (cause.config, DeviceLimits::read_capacity(&self.device)) {
             self.limits.capacity = capacity;
         }
         Ok(cause)

@@ -102,7 +102,7 @@ impl<M: DmaMemory> Request<M> {
     }
 
     /// Validates the answer of the device, which reports `written` bytes.
-    pub(super) fn finish(self, token: Token, written: u32) -> Completion<M> {
+    pub(super) fn finish(self, token: Token, written: u32) -> CompletedRequest<M> {
         let mut status = [NO_STATUS];
         self.buffers.header_and_status.read(STATUS, &mut status);
         let read = if self.request_type == RequestType::In { self.length } else { 0 };
@@ -113,7 +113,7 @@ impl<M: DmaMemory> Request<M> {
             Ok(Status::Unsupp) => Err(RequestError::Unsupported),
             _ => Err(RequestError::InputOutput),
         };
-        Completion { token, result, buffers: self.buffers }
+        CompletedRequest { token, result, buffers: self.buffers }
     }
 }
 
@@ -132,13 +132,13 @@ impl<M: DmaMemory> DescriptorChain for Request<M> {
 /// A request that the device has served, and its buffers.
 #[derive(Debug)]
 #[must_use = "its buffers are lost unless they are released"]
-pub struct Completion<M> {
+pub struct CompletedRequest<M> {
     token: Token,
     result: Result<usize, RequestError>,
     buffers: RequestBuffers<M>,
 }
 
-impl<M: DmaMemory> Completion<M> {
+impl<M: DmaMemory> CompletedRequest<M> {
     /// The token of the request.
     #[must_use]
     pub const fn token(&self) -> Token {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::vec;
 use std::vec::Vec;
 
-use super::{Block, BlockError, Completion, MAX_TRANSFER, RequestError, Token};
+use super::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSFER, RequestError, Token};
 use crate::device::{DeviceError, InitError};
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice, TakenChain};
 use crate::virtqueue::QueueError;
@@ -16,16 +16,16 @@ const READ_ONLY: u64 = 1 << 5;
 const BLK_SIZE: u64 = 1 << 6;
 const FLUSH: u64 = 1 << 9;
 
-type Driver = Block<FakeTransport, FakeMemory>;
+type Driver = BlockDriver<FakeTransport, FakeMemory>;
 
 /// A device model with a disk; it serves requests when the test says so.
-struct Disk {
+struct TestDisk {
     model: SharedDevice,
     bytes: Vec<u8>,
     flushes: usize,
 }
 
-impl Disk {
+impl TestDisk {
     /// Creates a disk of `sectors` sectors, with these fields in its configuration.
     fn new(features: u64, sectors: u64, [size_max, seg_max, block_size]: [u32; 3]) -> Self {
         let model = DeviceModel::new(2, features, &[64]);
@@ -40,7 +40,7 @@ impl Disk {
 
     fn open(&self, requests: u16) -> Result<Driver, InitError> {
         let dma = FakeDma::new(&self.model.lock().unwrap().memory, 200);
-        Block::new(FakeTransport::new(&self.model, true), &dma, requests)
+        BlockDriver::new(FakeTransport::new(&self.model, true), &dma, requests)
     }
 
     fn take(&self) -> Option<TakenChain> {
@@ -75,8 +75,8 @@ impl Disk {
     }
 }
 
-fn disk_with_flush(sectors: u64) -> Disk {
-    Disk::new(FLUSH, sectors, [0; 3])
+fn disk_with_flush(sectors: u64) -> TestDisk {
+    TestDisk::new(FLUSH, sectors, [0; 3])
 }
 
 /// Completes a request; returns its token, and the data of a read.
@@ -186,7 +186,7 @@ fn invalid_ranges_are_refused_before_submission() {
 
 #[test]
 fn read_only_device_refuses_writes() {
-    let mut disk = Disk::new(READ_ONLY, 10, [0; 3]);
+    let mut disk = TestDisk::new(READ_ONLY, 10, [0; 3]);
     let mut block = disk.open(2).unwrap();
     assert!(block.is_read_only() && !block.has_flush());
     assert_eq!(block.submit_write(0, &[0; 512]), Err(BlockError::ReadOnly));
@@ -198,7 +198,7 @@ fn read_only_device_refuses_writes() {
 
 #[test]
 fn requests_respect_size_max_and_seg_max() {
-    let mut disk = Disk::new(SIZE_MAX | SEG_MAX, 100, [1000, 7, 0]);
+    let mut disk = TestDisk::new(SIZE_MAX | SEG_MAX, 100, [1000, 7, 0]);
     let mut block = disk.open(2).unwrap();
     assert_eq!(block.max_transfer(), 6656);
     assert_eq!(block.submit_read(0, 14), Err(BlockError::Size));
@@ -213,20 +213,21 @@ fn requests_respect_size_max_and_seg_max() {
 
 #[test]
 fn requests_respect_block_size() {
-    let disk = Disk::new(BLK_SIZE, 100, [0, 0, 4096]);
+    let disk = TestDisk::new(BLK_SIZE, 100, [0, 0, 4096]);
     let mut block = disk.open(2).unwrap();
     assert_eq!((block.block_size(), block.capacity()), (4096, 100));
     assert_eq!(block.submit_read(4, 8), Err(BlockError::Size));
     assert_eq!(block.submit_read(8, 4), Err(BlockError::Size));
     assert!(block.submit_read(8, 8).is_ok());
-    let mut block = Disk::new(BLK_SIZE, 1000, [0, 0, 1 << 16]).open(1).unwrap();
+    let mut block = TestDisk::new(BLK_SIZE, 1000, [0, 0, 1 << 16]).open(1).unwrap();
     assert_eq!(block.submit_read(64, 128), Err(BlockError::Size));
     assert!(block.submit_read(128, 128).is_ok());
 }
 
 #[test]
 fn invalid_configurations_are_refused() {
-    let open = |features, fields| Disk::new(features, 100, fields).open(2).map(|block| block.max_transfer());
+    let open =
+        |features, fields| TestDisk::new(features, 100, fields).open(2).map(|block| block.max_transfer());
     for block_size in [0, 1, 256, 513, 1 << 17, 1 << 31] {
         assert_eq!(open(BLK_SIZE, [0, 0, block_size]), Err(InitError::InvalidConfig), "{block_size}");
     }
@@ -259,7 +260,10 @@ fn capacity_is_read_again_on_config_change() {
 }
 
 /// Result of a read of one sector if the device answers with this status and length.
-fn completion_of(status: Option<u8>, written: u32) -> Result<Option<Completion<FakeMemory>>, DeviceError> {
+fn completion_of(
+    status: Option<u8>,
+    written: u32,
+) -> Result<Option<CompletedRequest<FakeMemory>>, DeviceError> {
     let disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
     block.submit_read(0, 1).unwrap();
@@ -313,7 +317,7 @@ fn invalid_answers_break_device() {
 
 #[test]
 fn requests_continue_after_ring_index_wrap() {
-    let mut disk = Disk::new(0, 64, [0; 3]);
+    let mut disk = TestDisk::new(0, 64, [0; 3]);
     let mut block = disk.open(2).unwrap();
     for round in 0..66_000_u64 {
         let token = block.submit_read(round % 64, 1).unwrap();
@@ -324,7 +328,7 @@ fn requests_continue_after_ring_index_wrap() {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum RandomAction {
     Read(u64, usize),
     Write(u64, usize, u8),
     /// The device serves one of the requests that it has taken.
@@ -332,28 +336,29 @@ enum Action {
     Complete,
 }
 
-fn action() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = RandomAction> {
     prop_oneof![
-        (0_u64..40, 0_usize..6).prop_map(|(sector, count)| Action::Read(sector, count)),
-        (0_u64..40, 0_usize..6, 1_u8..).prop_map(|(sector, count, byte)| Action::Write(sector, count, byte)),
-        (0_usize..8).prop_map(Action::Serve),
-        Just(Action::Complete),
+        (0_u64..40, 0_usize..6).prop_map(|(sector, count)| RandomAction::Read(sector, count)),
+        (0_u64..40, 0_usize..6, 1_u8..)
+            .prop_map(|(sector, count, byte)| RandomAction::Write(sector, count, byte)),
+        (0_usize..8).prop_map(RandomAction::Serve),
+        Just(RandomAction::Complete),
     ]
 }
 
 proptest! {
     #[test]
     fn every_request_completes_with_its_own_data(actions in prop::collection::vec(action(), 0..150)) {
-        let mut disk = Disk::new(SIZE_MAX, 32, [700, 0, 0]);
+        let mut disk = TestDisk::new(SIZE_MAX, 32, [700, 0, 0]);
         let mut block = disk.open(4).unwrap();
         let mut device = Vec::new();
         let mut expected: HashMap<Token, (u16, Option<Vec<u8>>)> = HashMap::new();
         let mut heads = HashMap::new();
         for action in actions {
             let submitted = match action {
-                Action::Read(sector, count) => block.submit_read(sector, count),
-                Action::Write(sector, count, byte) => block.submit_write(sector, &vec![byte; count * 512]),
-                Action::Serve(index) if !device.is_empty() => {
+                RandomAction::Read(sector, count) => block.submit_read(sector, count),
+                RandomAction::Write(sector, count, byte) => block.submit_write(sector, &vec![byte; count * 512]),
+                RandomAction::Serve(index) if !device.is_empty() => {
                     let chain: TakenChain = device.swap_remove(index % device.len());
                     disk.serve(&chain);
                     let room: u32 = chain.parts.iter().filter(|part| part.2).map(|part| part.1).sum();
@@ -364,8 +369,8 @@ proptest! {
                     expected.insert(token.unwrap(), (chain.head, Some(data)));
                     continue;
                 }
-                Action::Serve(_) => continue,
-                Action::Complete => {
+                RandomAction::Serve(_) => continue,
+                RandomAction::Complete => {
                     if let Some((token, data)) = complete(&mut block) {
                         let (_, wanted) = expected.remove(&token).unwrap();
                         prop_assert_eq!(Some(data.unwrap()), wanted);

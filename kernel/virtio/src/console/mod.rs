@@ -21,13 +21,13 @@ use crate::transport::{InterruptCause, Transport};
 
 /// Driver of a console device.
 #[derive(Debug)]
-pub struct Console<T: Transport, M> {
+pub struct ConsoleDriver<T: Transport, M> {
     device: Device<T>,
     rx: Rx<M>,
     tx: Tx<M>,
 }
 
-impl<T: Transport, M: DmaMemory> Console<T, M> {
+impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
     /// Initializes the device.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl<T: Transport, M: DmaMemory> Console<T, M> {
         Ok(console)
     }
 
-    /// Writes as many bytes as fit into free buffers; returns the number of bytes. If that is 0 for non-empty `bytes`, an
-    /// interrupt follows once a buffer is free.
+    /// Writes as many bytes as fit into free buffers; returns the number of bytes. If that is 0 for non-empty `bytes`,
+    /// an interrupt follows once a buffer is free.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<T: Transport, M: DmaMemory> Console<T, M> {
         Ok(self.tx.is_empty())
     }
 
-    /// Reads the next byte, if one has arrived; see [`Console::read`].
+    /// Reads the next byte, if one has arrived; see [`ConsoleDriver::read`].
     ///
     /// # Errors
     ///

@@ -4,17 +4,17 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-use super::Console;
+use super::ConsoleDriver;
 use super::rx::{RX_BUFFER_SIZE, RX_BUFFERS};
 use super::tx::{TX_BUFFER_SIZE, TX_BUFFERS};
 use crate::device::DeviceError;
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 use crate::virtqueue::QueueError;
 
-fn console() -> (Console<FakeTransport, FakeMemory>, SharedDevice) {
+fn console() -> (ConsoleDriver<FakeTransport, FakeMemory>, SharedDevice) {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
-    (Console::new(FakeTransport::new(&model, true), &dma).unwrap(), model)
+    (ConsoleDriver::new(FakeTransport::new(&model, true), &dma).unwrap(), model)
 }
 
 /// Numbers of notifications and interrupts of a virtqueue.
@@ -24,7 +24,7 @@ fn counts(model: &SharedDevice, queue: usize) -> (usize, usize) {
 }
 
 /// Reads all input, `step` bytes at a time.
-fn read_all(console: &mut Console<FakeTransport, FakeMemory>, step: usize) -> Vec<u8> {
+fn read_all(console: &mut ConsoleDriver<FakeTransport, FakeMemory>, step: usize) -> Vec<u8> {
     let (mut all, mut part) = (Vec::new(), vec![0; step]);
     loop {
         let count = console.read(&mut part).unwrap();
@@ -109,7 +109,7 @@ fn full_tx_queue_raises_interrupts_without_event_index() {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     model.lock().unwrap().offered = 1 << 32;
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
-    let mut console = Console::new(FakeTransport::new(&model, true), &dma).unwrap();
+    let mut console = ConsoleDriver::new(FakeTransport::new(&model, true), &dma).unwrap();
     let room = TX_BUFFER_SIZE * usize::from(TX_BUFFERS);
     for round in 1..3 {
         assert_eq!(console.write(&vec![b'a'; room]), Ok(room));
@@ -198,7 +198,7 @@ fn broken_queue_breaks_device() {
 fn small_queues_work() {
     let model = DeviceModel::new(3, 0, &[1, 2]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
-    let mut console = Console::new(FakeTransport::new(&model, false), &dma).unwrap();
+    let mut console = ConsoleDriver::new(FakeTransport::new(&model, false), &dma).unwrap();
     assert_eq!(console.write(&[1; 5000]), Ok(2 * TX_BUFFER_SIZE));
     assert!(model.lock().unwrap().answer(0, b"a"));
     assert!(!model.lock().unwrap().answer(0, b"b"));
@@ -208,7 +208,7 @@ fn small_queues_work() {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum RandomAction {
     Write(Vec<u8>),
     Read(usize),
     /// The device takes all output.
@@ -217,12 +217,12 @@ enum Action {
     Type(Vec<u8>),
 }
 
-fn action() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = RandomAction> {
     prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..2000).prop_map(Action::Write),
-        (0_usize..600).prop_map(Action::Read),
-        Just(Action::Drain),
-        prop::collection::vec(any::<u8>(), 0..RX_BUFFER_SIZE).prop_map(Action::Type),
+        prop::collection::vec(any::<u8>(), 0..2000).prop_map(RandomAction::Write),
+        (0_usize..600).prop_map(RandomAction::Read),
+        Just(RandomAction::Drain),
+        prop::collection::vec(any::<u8>(), 0..RX_BUFFER_SIZE).prop_map(RandomAction::Type),
     ]
 }
 
@@ -233,18 +233,18 @@ proptest! {
         let [mut written, mut drained, mut typed, mut read] = [const { Vec::new() }; 4];
         for action in actions {
             match action {
-                Action::Write(bytes) => {
+                RandomAction::Write(bytes) => {
                     let count = console.write(&bytes).unwrap();
                     written.extend(&bytes[..count]);
                 }
-                Action::Read(size) => {
+                RandomAction::Read(size) => {
                     let mut bytes = vec![0; size];
                     let count = console.read(&mut bytes).unwrap();
                     read.extend(&bytes[..count]);
                 }
-                Action::Drain => drained.extend(model.lock().unwrap().drain(1)),
-                Action::Type(bytes) if model.lock().unwrap().answer(0, &bytes) => typed.extend(bytes),
-                Action::Type(_) => {}
+                RandomAction::Drain => drained.extend(model.lock().unwrap().drain(1)),
+                RandomAction::Type(bytes) if model.lock().unwrap().answer(0, &bytes) => typed.extend(bytes),
+                RandomAction::Type(_) => {}
             }
         }
         drained.extend(model.lock().unwrap().drain(1));

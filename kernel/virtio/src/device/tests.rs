@@ -3,8 +3,8 @@
 use virtio_spec::{DeviceStatus, F, Id};
 
 use super::{Device, DeviceError, InitError};
-use crate::console::Console;
-use crate::testing::{DeviceModel, Event, FakeDma, FakeTransport, SharedDevice};
+use crate::console::ConsoleDriver;
+use crate::testing::{DeviceEvent, DeviceModel, FakeDma, FakeTransport, SharedDevice};
 use crate::transport::{InterruptCause, TransportError};
 
 const ALL_STATUS_BITS: u8 = 15;
@@ -20,9 +20,9 @@ fn start(model: &SharedDevice) -> Result<Device<FakeTransport>, InitError> {
 fn open(
     model: &SharedDevice,
     pages: usize,
-) -> Result<Console<FakeTransport, crate::testing::FakeMemory>, InitError> {
+) -> Result<ConsoleDriver<FakeTransport, crate::testing::FakeMemory>, InitError> {
     let dma = FakeDma::new(&model.lock().unwrap().memory, pages);
-    Console::new(FakeTransport::new(model, true), &dma)
+    ConsoleDriver::new(FakeTransport::new(model, true), &dma)
 }
 
 #[test]
@@ -30,12 +30,21 @@ fn device_status_is_set_in_order_and_reset_on_drop() {
     let model = console();
     let console = open(&model, 100).unwrap();
     let mut events = model.lock().unwrap().memory.events();
-    events.retain(|event| matches!(event, Event::Status(_)));
-    assert_eq!(events, [0, 1, 3, 11, ALL_STATUS_BITS].map(Event::Status));
+    events.retain(|event| matches!(event, DeviceEvent::Status(_)));
+    assert_eq!(events, [0, 1, 3, 11, ALL_STATUS_BITS].map(DeviceEvent::Status));
     drop(console);
     let events = model.lock().unwrap().memory.events();
     // The device is reset before its memory is freed: two virtqueues, two sets of buffers.
-    assert_eq!(events, [Event::Status(0), Event::Freed, Event::Freed, Event::Freed, Event::Freed]);
+    assert_eq!(
+        events,
+        [
+            DeviceEvent::Status(0),
+            DeviceEvent::Freed,
+            DeviceEvent::Freed,
+            DeviceEvent::Freed,
+            DeviceEvent::Freed
+        ]
+    );
 }
 
 #[test]

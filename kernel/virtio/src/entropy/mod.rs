@@ -40,7 +40,7 @@ pub enum EntropyError {
 
 /// Driver of an entropy device.
 #[derive(Debug)]
-pub struct Entropy<T: Transport, M> {
+pub struct EntropyDriver<T: Transport, M> {
     device: Device<T>,
     queue: Virtqueue<M, EntropyRequest<M>>,
     /// The buffer, unless the device owns it.
@@ -49,7 +49,7 @@ pub struct Entropy<T: Transport, M> {
     empty_answers: u8,
 }
 
-impl<T: Transport, M: DmaMemory> Entropy<T, M> {
+impl<T: Transport, M: DmaMemory> EntropyDriver<T, M> {
     /// Initializes the device.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl<T: Transport, M: DmaMemory> Entropy<T, M> {
         Ok(entropy)
     }
 
-    /// Requests `length` random bytes, which [`Entropy::complete`] returns.
+    /// Requests `length` random bytes, which [`EntropyDriver::complete`] returns.
     ///
     /// # Errors
     ///
@@ -83,9 +83,9 @@ impl<T: Transport, M: DmaMemory> Entropy<T, M> {
         Ok(())
     }
 
-    /// Copies the random bytes of the pending request into `bytes`; returns their number, which may be less than requested,
-    /// even 0. `None` if the device has not answered yet, or no request is pending; an interrupt follows with the answer.
-    /// Random bytes that do not fit into `bytes` are discarded.
+    /// Copies the random bytes of the pending request into `bytes`; returns their number, which may be less than
+    /// requested, even 0. `None` if the device has not answered yet, or no request is pending; an interrupt follows
+    /// with the answer. Random bytes that do not fit into `bytes` are discarded.
     ///
     /// # Errors
     ///

@@ -1,14 +1,14 @@
 //! The entropy driver with a device model that returns all, some or none of the bytes.
 
-use super::{Entropy, EntropyError, MAX_REQUEST};
+use super::{EntropyDriver, EntropyError, MAX_REQUEST};
 use crate::device::DeviceError;
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 use crate::virtqueue::QueueError;
 
-fn entropy() -> (Entropy<FakeTransport, FakeMemory>, SharedDevice) {
+fn entropy() -> (EntropyDriver<FakeTransport, FakeMemory>, SharedDevice) {
     let model = DeviceModel::new(4, 0, &[8]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 10);
-    (Entropy::new(FakeTransport::new(&model, false), &dma).unwrap(), model)
+    (EntropyDriver::new(FakeTransport::new(&model, false), &dma).unwrap(), model)
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn is_inside_frame(start: u16, offset: u16, size: usize) -> bool {
 
 /// Header of a received frame, as written by the device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+pub(super) struct NetHeader {
     flags: HdrF,
     gso_type: u8,
     start: u16,
@@ -105,7 +105,7 @@ pub(super) struct Header {
     pub(super) buffers: u16,
 }
 
-impl Header {
+impl NetHeader {
     /// Decodes the header; `None` if it is truncated.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let [flags, gso_type, _, _, _, _, a, b, c, d, e, f] = *bytes.first_chunk::<HEADER_SIZE>()?;

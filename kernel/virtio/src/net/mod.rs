@@ -11,10 +11,10 @@
 //!
 //! # Calls
 //!
-//! [`Net::receive`] and [`Net::transmit`] do not notify the device; [`Net::notify`] does, after a batch of calls.
-//! Interrupts are disarmed until [`Net::set_rx_interrupt`] enables them or [`Net::can_transmit`] returns `false`.
-//! To wait for frames, a thread calls `receive` until there is none, then `notify`, then `set_rx_interrupt(true)`,
-//! and blocks if that returns `false`.
+//! [`NetDriver::receive`] and [`NetDriver::transmit`] do not notify the device; [`NetDriver::notify`] does, after a
+//! batch of calls. Interrupts are disarmed until [`NetDriver::set_rx_interrupt`] enables them or
+//! [`NetDriver::can_transmit`] returns `false`. To wait for frames, a thread calls `receive` until there is none, then
+//! `notify`, then `set_rx_interrupt(true)`, and blocks if that returns `false`.
 
 mod buffer_sizes;
 mod config;
@@ -52,13 +52,13 @@ const TRANSMITQ: u16 = 1;
 /// Why a frame was not transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
-    /// The TX ring is full; see [`Net::can_transmit`].
+    /// The TX ring is full; see [`NetDriver::can_transmit`].
     #[error("the transmit ring is full")]
     Full,
     /// The size is less than an Ethernet header, or more than [`MAX_FRAME`].
     #[error("invalid size of a frame")]
     Size,
-    /// The device does not support the offload ([`Net::info`]), or its offsets lie outside the frame.
+    /// The device does not support the offload ([`NetDriver::info`]), or its offsets lie outside the frame.
     #[error("the offload is not supported or invalid")]
     Offload,
     /// The device has failed.
@@ -68,7 +68,7 @@ pub enum NetError {
 
 /// Driver of a network device.
 #[derive(Debug)]
-pub struct Net<T: Transport, M, A> {
+pub struct NetDriver<T: Transport, M, A> {
     device: Device<T>,
     rx: Rx<M, A>,
     tx: Tx<M, A>,
@@ -77,7 +77,7 @@ pub struct Net<T: Transport, M, A> {
     has_completed: bool,
 }
 
-impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
+impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
     /// Initializes the device. It receives from now on, with interrupts disarmed.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
         Ok(Self { device, rx, tx, info, has_completed: false })
     }
 
-    /// Capabilities of the device and state of its link. `link_up` may change: see [`Net::interrupt`].
+    /// Capabilities of the device and state of its link. `link_up` may change: see [`NetDriver::interrupt`].
     #[must_use]
     pub const fn info(&self) -> NetInfo {
         self.info
@@ -107,7 +107,7 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
 
     /// Calls `take` with the next received frame, then posts its buffers again; `None` if there is no frame.
     ///
-    /// Invalid frames are dropped ([`Net::rx_dropped`]).
+    /// Invalid frames are dropped ([`NetDriver::rx_dropped`]).
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> Net<T, M, A> {
     /// Whether a frame of `size` bytes can be transmitted now. If not, the device is notified, and an interrupt
     /// follows once there is more room; never if the device has failed.
     ///
-    /// If this returns `true`, a call of [`Net::transmit`] for such a frame fails only for its [`TxOffload`], until
-    /// the next call of another method.
+    /// If this returns `true`, a call of [`NetDriver::transmit`] for such a frame fails only for its [`TxOffload`],
+    /// until the next call of another method.
     pub fn can_transmit(&mut self, size: usize) -> bool {
         self.device.ensure_usable().is_ok() && self.tx.make_room(&mut self.device, size).unwrap_or(false)
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use virtio_spec::net::F;
 
 use super::RECEIVEQ;
-use super::header::{HEADER_SIZE, Header, RxInfo};
+use super::header::{HEADER_SIZE, NetHeader, RxInfo};
 use super::reorder::ReorderBuffer;
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::mirrored::{MirroredMemory, Span};
@@ -28,7 +28,7 @@ impl<A: MirroredMemory> DescriptorChain for RxBuffer<A> {
 
 /// A validated frame in the buffers of [`Rx::frame`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct RxFrame {
     /// Size in bytes, with the virtio header.
     length: usize,
     info: RxInfo,
@@ -102,14 +102,14 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
     pub(super) fn next<T: Transport>(
         &mut self,
         device: &mut Device<T>,
-    ) -> Result<Option<Frame>, DeviceError> {
+    ) -> Result<Option<RxFrame>, DeviceError> {
         // Bounded: a device could send invalid frames as fast as buffers are posted.
         for _ in 0..self.free.size() {
             let Some((length, header)) = self.gather(device)? else { return Ok(None) };
             let size = length.saturating_sub(HEADER_SIZE);
             let info = header.and_then(|header| header.check(self.features, size));
             match info.filter(|_| self.is_contiguous(length)) {
-                Some(info) => return Ok(Some(Frame { length, info })),
+                Some(info) => return Ok(Some(RxFrame { length, info })),
                 None => self.drop_frame(device),
             }
         }
@@ -121,9 +121,9 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
     fn gather<T: Transport>(
         &mut self,
         device: &mut Device<T>,
-    ) -> Result<Option<(usize, Option<Header>)>, DeviceError> {
+    ) -> Result<Option<(usize, Option<NetHeader>)>, DeviceError> {
         let Some(mut last) = self.next_used_buffer(device)? else { return Ok(None) };
-        let parse = |bytes: &mut [u8]| bytes.get(..last).and_then(Header::parse);
+        let parse = |bytes: &mut [u8]| bytes.get(..last).and_then(NetHeader::parse);
         let header = self.frame.first_mut().and_then(|first| first.with_bytes(parse));
         let merged = header.filter(|_| self.features.contains(F::MRG_RXBUF));
         let buffers = merged.map_or(1, |header| header.buffers);
@@ -164,7 +164,7 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
     /// Calls `take` with the frame.
     pub(super) fn with_frame<R>(
         &mut self,
-        Frame { length, info }: Frame,
+        RxFrame { length, info }: RxFrame,
         take: impl FnOnce(&[u8], RxInfo) -> R,
     ) -> Option<R> {
         Span::with_joined(&mut self.frame, |bytes| {

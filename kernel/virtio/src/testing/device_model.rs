@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use virtio_spec::{DeviceStatus, F};
 
-use super::dma::{Event, GuestMemory};
+use super::dma::{DeviceEvent, GuestMemory};
 use crate::transport::{QueueAddresses, TransportError};
 
 /// A device model that a transport and a test share.
@@ -82,7 +82,7 @@ impl DeviceModel {
     }
 
     pub(crate) fn set_status(&mut self, status: u8) {
-        self.memory.log(Event::Status(status));
+        self.memory.log(DeviceEvent::Status(status));
         self.status = status & !self.stuck_clear | self.stuck_set;
         if status == 0 {
             self.accepted = 0;
@@ -113,7 +113,7 @@ impl DeviceModel {
 
     pub(crate) fn notify(&mut self, queue: u16) {
         assert!(self.status & DeviceStatus::DRIVER_OK.bits() != 0, "notified too early");
-        self.memory.log(Event::Notified(queue));
+        self.memory.log(DeviceEvent::Notified(queue));
         self.queues[usize::from(queue)].notified += 1;
     }
 

@@ -14,7 +14,7 @@ const PAGE: usize = 4096;
 
 /// Recorded events, for tests of their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum DeviceEvent {
     Status(u8),
     Freed,
     Fence,
@@ -35,7 +35,7 @@ impl Debug for AtFence {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GuestMemory {
     bytes: Arc<Mutex<Vec<u8>>>,
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<DeviceEvent>>>,
     at_fence: Arc<Mutex<AtFence>>,
 }
 
@@ -44,12 +44,12 @@ impl GuestMemory {
         self.bytes.lock().unwrap()
     }
 
-    pub(crate) fn log(&self, event: Event) {
+    pub(crate) fn log(&self, event: DeviceEvent) {
         self.events.lock().unwrap().push(event);
     }
 
     /// Events since the last call.
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<DeviceEvent> {
         core::mem::take(&mut self.events.lock().unwrap())
     }
 
@@ -163,7 +163,7 @@ impl DmaMemory for FakeMemory {
     }
 
     fn fence(&self) {
-        self.memory.log(Event::Fence);
+        self.memory.log(DeviceEvent::Fence);
         let action = self.memory.at_fence.lock().unwrap().0.take();
         if let Some(action) = action {
             action();
@@ -174,6 +174,6 @@ impl DmaMemory for FakeMemory {
 impl Drop for FakeMemory {
     fn drop(&mut self) {
         *self.free_pages.lock().unwrap() += self.size / PAGE;
-        self.memory.log(Event::Freed);
+        self.memory.log(DeviceEvent::Freed);
     }
 }

@@ -11,7 +11,7 @@ mod registers;
 mod transport;
 
 pub(crate) use device_model::{DeviceModel, SharedDevice, TakenChain};
-pub(crate) use dma::{Event, FakeDma, FakeMemory};
+pub(crate) use dma::{DeviceEvent, FakeDma, FakeMemory};
 pub(crate) use mirrored::{FakeMirrored, STALE_BYTE};
 pub(crate) use mmio::mmio_registers;
 pub(crate) use pci::{CONFIG_VECTOR, FakePci, MSIX_ENTRY, typical_capabilities, virtio_capability};

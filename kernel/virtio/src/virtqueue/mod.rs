@@ -96,7 +96,7 @@ pub enum SubmitError {
 
 /// Driver-private state of a descriptor.
 #[derive(Debug)]
-struct Descriptor<C> {
+struct DescriptorState<C> {
     /// Index of the next descriptor in the free list, or in the chain.
     next: u16,
     /// In the head of a chain in flight, the state of that chain.
@@ -123,7 +123,7 @@ pub struct Virtqueue<M, C> {
     has_event_index: bool,
     /// One per descriptor of the queue, whose size is a power of two; every index into it was created by the
     /// driver.
-    descriptors: Vec<Descriptor<C>>,
+    descriptors: Vec<DescriptorState<C>>,
     first_free: u16,
     free: u16,
     /// Number of chains in flight: submitted and not completed.
@@ -151,7 +151,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         let size = 1 << size.min(MAX_SIZE).checked_ilog2()?;
         let mut descriptors = Vec::new();
         descriptors.try_reserve_exact(usize::from(size)).ok()?;
-        descriptors.extend((1..=size).map(|next| Descriptor { next, in_flight: None }));
+        descriptors.extend((1..=size).map(|next| DescriptorState { next, in_flight: None }));
         let ring = Vring::allocate(dma, size)?;
         let mut queue = Self {
             ring,

@@ -12,7 +12,7 @@ use std::vec::Vec;
 use super::{DescriptorChain, SubmitError, Token, Virtqueue};
 use crate::device::Device;
 use crate::dma::{DmaBuffer, DmaSegment};
-use crate::testing::{DeviceModel, Event, FakeDma, FakeMemory, FakeTransport, SharedDevice};
+use crate::testing::{DeviceEvent, DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 
 /// A chain whose first descriptor is device-readable, and the others device-writable parts of the same buffer.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ fn notify_stores_index_before_loading_avail_event() {
     harness.submit(0, 1);
     harness.model.lock().unwrap().memory.events();
     harness.notify();
-    assert_eq!(harness.model.lock().unwrap().memory.events(), [Event::Fence, Event::Notified(0)]);
+    assert_eq!(harness.model.lock().unwrap().memory.events(), [DeviceEvent::Fence, DeviceEvent::Notified(0)]);
     // Without new chains there is no barrier and no notification.
     harness.notify();
     assert_eq!(harness.model.lock().unwrap().memory.events(), []);

@@ -8,7 +8,7 @@ use std::arch::global_asm;
 use std::mem::offset_of;
 use std::slice;
 
-use hermit_interface::process::Cpu;
+use hermit_interface::process::SharedCpu;
 
 use crate::engine::process::fds::CONTROL_FD;
 
@@ -94,11 +94,11 @@ global_asm!(
     "uhyve_guest_code_end:",
     ".popsection",
     entry_size = const ENTRY_SIZE,
-    thread = const offset_of!(Cpu, thread),
-    started = const offset_of!(Cpu, started),
-    stack = const offset_of!(Cpu, stack),
-    argument = const offset_of!(Cpu, argument),
-    entry = const offset_of!(Cpu, entry),
+    thread = const offset_of!(SharedCpu, thread),
+    started = const offset_of!(SharedCpu, started),
+    stack = const offset_of!(SharedCpu, stack),
+    argument = const offset_of!(SharedCpu, argument),
+    entry = const offset_of!(SharedCpu, entry),
     control = const CONTROL_FD,
     clone = const libc::SYS_clone,
     futex = const libc::SYS_futex,

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::offset_of;
 
-use hermit_interface::process::{Cpu, MEMORY};
+use hermit_interface::process::{MEMORY, SharedCpu};
 use rustix::process::{Resource, getrlimit};
 
 use super::elf::{BASE, BootstrapElf, file_offset};
@@ -47,7 +47,7 @@ const WITH_LISTENER: libc::c_ulong =
 #[derive(Debug)]
 pub(in super::super) struct BootstrapConfig {
     pub(in super::super) mappings: Vec<Mapping>,
-    /// Virtual address of the array of [`Cpu`].
+    /// Virtual address of the array of [`SharedCpu`].
     pub(in super::super) cpu_array: u64,
     pub(in super::super) cpu_count: u32,
     /// Size of the VM's memory in bytes.
@@ -147,13 +147,13 @@ fn map(elf: &mut BootstrapElf, mapping: &Mapping) {
 
 /// Starts a thread for each CPU but the boot CPU, and creates a timer for each CPU.
 fn start_threads(elf: &mut BootstrapElf, config: &BootstrapConfig) {
-    let cpu = |number: u32| config.cpu_array + u64::from(number) * size_of::<Cpu>() as u64;
+    let cpu = |number: u32| config.cpu_array + u64::from(number) * size_of::<SharedCpu>() as u64;
     for number in 1..config.cpu_count {
-        let thread = cpu(number) + offset_of!(Cpu, thread) as u64;
+        let thread = cpu(number) + offset_of!(SharedCpu, thread) as u64;
         elf.call(libc::SYS_clone, [flag(CLONE_FLAGS), 0, thread]);
     }
     for number in 0..config.cpu_count {
-        let timer = cpu(number) + offset_of!(Cpu, timer) as u64;
+        let timer = cpu(number) + offset_of!(SharedCpu, timer) as u64;
         elf.call(libc::SYS_timer_create, [flag(libc::CLOCK_MONOTONIC), cpu(number), timer]);
     }
 }

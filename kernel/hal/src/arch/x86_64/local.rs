@@ -18,7 +18,7 @@ use super::preempt::{self, PreemptHooks};
 /// that an interrupt on the same CPU does so too.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Header {
+pub(crate) struct LocalHeader {
     /// The block's own address, so that one load through the GS base finds it.
     this: AtomicPtr<()>,
     /// How many times interrupts are masked.
@@ -31,15 +31,15 @@ pub(crate) struct Header {
     pub(crate) resume: AtomicU64,
 }
 
-/// Offset of [`Header::mask_depth`], for assembly.
-pub(super) const DEPTH: usize = offset_of!(Header, mask_depth);
-const NUMBER: usize = offset_of!(Header, number);
-/// Offset of [`Header::pending`], for assembly.
-pub(super) const PENDING: usize = offset_of!(Header, pending);
-/// Offset of [`Header::resume`], for assembly.
-pub(super) const RESUME: usize = offset_of!(Header, resume);
+/// Offset of [`LocalHeader::mask_depth`], for assembly.
+pub(super) const DEPTH: usize = offset_of!(LocalHeader, mask_depth);
+const NUMBER: usize = offset_of!(LocalHeader, number);
+/// Offset of [`LocalHeader::pending`], for assembly.
+pub(super) const PENDING: usize = offset_of!(LocalHeader, pending);
+/// Offset of [`LocalHeader::resume`], for assembly.
+pub(super) const RESUME: usize = offset_of!(LocalHeader, resume);
 
-impl Header {
+impl LocalHeader {
     /// The header for the CPU of this number. Interrupts are masked once, until the CPU is ready for them.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Header {
 /// A CPU-local block that a CPU can install.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {
-    header: &'static Header,
+    header: &'static LocalHeader,
     address: u64,
 }
 
@@ -65,7 +65,7 @@ impl Base {
     /// # Panics
     ///
     /// If the header is not at the start of the block.
-    pub(crate) fn new<T: Sync>(block: &'static T, header: fn(&'static T) -> &'static Header) -> Self {
+    pub(crate) fn new<T: Sync>(block: &'static T, header: fn(&'static T) -> &'static LocalHeader) -> Self {
         let header = header(block);
         let this = ptr::from_ref(block).cast_mut().cast::<()>();
         assert!(ptr::addr_eq(header, this), "a CPU-local block starts with its header");

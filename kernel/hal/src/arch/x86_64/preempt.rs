@@ -39,8 +39,8 @@ pub(super) fn use_xsave(components: u32, size: u32) {
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
-/// The address at which a preempted thread continues, after [`Header::resume`](super::local::Header::resume) of its
-/// CPU was set to where it was.
+/// The address at which a preempted thread continues, after [`LocalHeader::resume`](super::local::LocalHeader::resume)
+/// of its CPU was set to where it was.
 pub(crate) fn entry<H: PreemptHooks>() -> u64 {
     (preempt::<H> as *const ()).addr() as u64
 }

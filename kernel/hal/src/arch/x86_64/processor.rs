@@ -2,7 +2,7 @@
 
 use super::local::Base;
 pub(crate) use super::segments::StackTops;
-use super::segments::{self, Table};
+use super::segments::{self, Gdt};
 use super::stacks::INTERRUPT_STACKS;
 use super::{cpu, trap};
 
@@ -14,7 +14,7 @@ pub(crate) struct Processor {
     /// The interrupt stacks.
     pub(crate) stacks: StackTops,
     /// The segment descriptors, which refer to the interrupt stacks.
-    pub(super) table: &'static Table,
+    pub(super) table: &'static Gdt,
 }
 
 impl Processor {

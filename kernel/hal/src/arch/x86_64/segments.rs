@@ -12,11 +12,11 @@ use super::stacks::InterruptStack;
 use crate::fallible::{OutOfMemory, leak};
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
-static BOOT_TABLE: Once<Table> = Once::new();
+static BOOT_TABLE: Once<Gdt> = Once::new();
 
 /// A GDT with the selectors of its code segment and its TSS.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct Gdt {
     table: GlobalDescriptorTable,
     code: SegmentSelector,
     state: SegmentSelector,
@@ -34,7 +34,7 @@ fn task_state(stacks: StackTops) -> TaskStateSegment {
     task_state
 }
 
-impl Table {
+impl Gdt {
     fn new(task_state: &'static TaskStateSegment) -> Self {
         let mut table = GlobalDescriptorTable::new();
         let code = table.append(Descriptor::kernel_code_segment());
@@ -66,7 +66,7 @@ impl Table {
 }
 
 /// The GDT of the first CPU, in static memory.
-pub(super) fn of_first(stacks: StackTops) -> &'static Table {
+pub(super) fn of_first(stacks: StackTops) -> &'static Gdt {
     let task_state = BOOT_TASK_STATE.call_once(|| task_state(stacks));
-    BOOT_TABLE.call_once(|| Table::new(task_state))
+    BOOT_TABLE.call_once(|| Gdt::new(task_state))
 }

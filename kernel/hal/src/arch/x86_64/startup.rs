@@ -10,7 +10,7 @@ use hermit_interface::MAX_CPUS;
 
 use super::local::Base;
 use super::processor::Processor;
-use super::segments::Table;
+use super::segments::Gdt;
 use super::stacks::Stacks;
 use crate::fallible::{OutOfMemory, leak};
 
@@ -27,7 +27,7 @@ pub(crate) trait CpuResources {
 }
 
 /// The function that each secondary CPU calls on its own stack.
-pub(crate) type Entry = fn(&'static Processor) -> !;
+pub(crate) type CpuEntry = fn(&'static Processor) -> !;
 
 /// What a secondary CPU finds when it starts.
 #[repr(C)]
@@ -36,7 +36,7 @@ struct StartBlock {
     /// The stack pointer.
     stack: u64,
     processor: Processor,
-    entry: Entry,
+    entry: CpuEntry,
 }
 
 /// What has been prepared, by CPU number; null where there is nothing.
@@ -144,7 +144,7 @@ pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
 
 /// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was memory,
 /// the first one included.
-pub(crate) fn prepare<R: CpuResources>(count: u32, entry: Entry) -> u32 {
+pub(crate) fn prepare<R: CpuResources>(count: u32, entry: CpuEntry) -> u32 {
     let numbers = (1..count).zip(STARTS.iter().skip(1));
     let prepared = numbers.map_while(|(number, slot)| {
         let start = prepare_one::<R>(number, entry).ok()?;
@@ -154,9 +154,9 @@ pub(crate) fn prepare<R: CpuResources>(count: u32, entry: Entry) -> u32 {
     1 + u32::try_from(prepared.count()).unwrap_or_default()
 }
 
-fn prepare_one<R: CpuResources>(number: u32, entry: Entry) -> Result<&'static StartBlock, OutOfMemory> {
+fn prepare_one<R: CpuResources>(number: u32, entry: CpuEntry) -> Result<&'static StartBlock, OutOfMemory> {
     let stacks = Stacks::new::<R>(number)?;
-    let table = Table::with_stacks(stacks.interrupts)?;
+    let table = Gdt::with_stacks(stacks.interrupts)?;
     let processor = Processor { local: R::local(number)?, stacks: stacks.interrupts, table };
     leak(StartBlock { stack: stacks.own, processor, entry }).ok_or(OutOfMemory)
 }

@@ -9,7 +9,7 @@ use super::cpu;
 use super::stacks::InterruptStack;
 use super::trap_entry;
 
-pub use super::trap_entry::Frame;
+pub use super::trap_entry::TrapFrame;
 
 const DIVIDE_ERROR: u64 = 0;
 const DEBUG: u64 = 1;
@@ -52,13 +52,13 @@ const TRAP_FLAG: u64 = 1 << 8;
 /// stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag clear.
 pub(crate) trait TrapHandler {
     /// A device raised an interrupt line.
-    fn device(line: u8, frame: &mut Frame);
+    fn device(line: u8, frame: &mut TrapFrame);
 
     /// The timer of this CPU expired.
-    fn timer(frame: &mut Frame);
+    fn timer(frame: &mut TrapFrame);
 
     /// Another CPU sent the reschedule IPI.
-    fn reschedule(frame: &mut Frame);
+    fn reschedule(frame: &mut TrapFrame);
 
     /// Another CPU sent the TLB shootdown IPI.
     fn flush_tlb();
@@ -67,7 +67,7 @@ pub(crate) trait TrapHandler {
     fn is_stopped() -> bool;
 
     /// An exception was raised. Returns if the interrupted code can continue.
-    fn exception(exception: Exception, frame: &mut Frame);
+    fn exception(exception: Exception, frame: &mut TrapFrame);
 }
 
 /// The access that caused a page fault.
@@ -159,7 +159,7 @@ fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
 }
 
 /// Called by the entry stubs with the interrupted code's registers.
-pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut Frame) {
+pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut TrapFrame) {
     let vector = frame.vector.to_le_bytes()[0];
     match vector {
         SPURIOUS_VECTOR => {}
@@ -176,7 +176,7 @@ pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut Frame) {
 }
 
 /// What the exception in `frame` means; `address` is the one that a page fault is about (CR2).
-pub(crate) fn decode(frame: &mut Frame, address: u64) -> Exception {
+pub(crate) fn decode(frame: &mut TrapFrame, address: u64) -> Exception {
     match frame.vector {
         DEBUG if frame.rflags & TRAP_FLAG != 0 => {
             // A debugger outside of the machine steps by this flag, which is in the frame too if the step came to

@@ -11,7 +11,7 @@ use super::trap::{self, TrapHandler};
 /// on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct TrapFrame {
     pub(crate) r15: u64,
     pub(crate) r14: u64,
     pub(crate) r13: u64,
@@ -36,7 +36,7 @@ pub struct Frame {
     pub(crate) ss: u64,
 }
 
-impl Frame {
+impl TrapFrame {
     /// Address of the instruction at which the code was interrupted.
     #[must_use]
     pub const fn instruction_pointer(&self) -> u64 {

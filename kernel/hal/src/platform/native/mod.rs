@@ -14,7 +14,7 @@ use crate::arch::cpu;
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::port::Register;
 use crate::arch::x86_64::trap::{RESCHEDULE_VECTOR, TLB_VECTOR};
-use crate::ops::{CpuControl, DeviceAccess, Mmu, RegisterAccess, Smp, Timer};
+use crate::ops::{CpuControl, CpuTimer, DeviceAccess, Mmu, RegisterAccess, Smp};
 use crate::traps::Traps;
 use crate::{memory, tlb};
 use apic::Ipi;
@@ -57,7 +57,7 @@ impl<P: Native> DeviceAccess for P {
     }
 }
 
-impl<P: Native> Timer for P {
+impl<P: Native> CpuTimer for P {
     fn set_timer(&self, timeout_ns: u64) {
         apic::set_timer(timeout_ns);
     }

@@ -13,7 +13,7 @@ use super::native::{self, Native, apic, kvm_clock};
 use crate::arch::cpu;
 use crate::arch::x86_64::port::Register;
 use crate::interrupts;
-use crate::ops::{Console, HostClock, IrqChip, Platform, Power, TimeSource};
+use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
 
 const SERIAL_LINE: u8 = 4;
 
@@ -34,7 +34,7 @@ impl Platform for Pc {}
 
 impl Native for Pc {}
 
-impl Console for Pc {
+impl PlatformConsole for Pc {
     fn init(&self) {
         serial::init();
     }

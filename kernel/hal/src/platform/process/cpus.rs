@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use hermit_interface::MAX_CPUS;
-use hermit_interface::process::{BUSY, Cpu, Cpus, POLLING, WAITING};
+use hermit_interface::process::{BUSY, POLLING, SharedCpu, SharedCpus, WAITING};
 use spin::Once;
 
 use super::linux::{self, Wait};
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::interrupts::{self, DEFERRED_BIT, TIMER};
 
 /// The page of the CPUs.
-static CPUS: Once<&'static Cpus> = Once::new();
+static CPUS: Once<&'static SharedCpus> = Once::new();
 
 static COUNT: Once<u32> = Once::new();
 
@@ -33,7 +33,7 @@ const MIN_POLL_NS: u64 = 5_000;
 const MAX_POLL_NS: u64 = 40_000;
 
 /// Sets the page of the CPUs.
-pub(super) fn init(cpus: &'static Cpus) {
+pub(super) fn init(cpus: &'static SharedCpus) {
     CPUS.call_once(|| cpus);
 }
 
@@ -47,7 +47,7 @@ pub(super) fn count() -> u32 {
     COUNT.get().copied().unwrap_or(1)
 }
 
-fn cpu(number: u32) -> Option<&'static Cpu> {
+fn cpu(number: u32) -> Option<&'static SharedCpu> {
     CPUS.get()?.get(number as usize)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn raise(number: u32, line: u8) {
     }
 }
 
-fn interrupt(cpu: &Cpu) {
+fn interrupt(cpu: &SharedCpu) {
     // The process has the identifier of its first thread.
     let process = self::cpu(0).map_or(0, |first| first.thread.load(Relaxed));
     linux::interrupt(process, cpu.thread.load(Relaxed));
@@ -81,7 +81,7 @@ fn interrupt(cpu: &Cpu) {
 
 /// Interrupts all other CPUs that have been started, whether or not they mask interrupts.
 pub(super) fn interrupt_others() {
-    let others = |(number, cpu): &(u32, &Cpu)| {
+    let others = |(number, cpu): &(u32, &SharedCpu)| {
         *number != local::number() && (*number == 0 || cpu.started.load(Relaxed) != 0)
     };
     let all = (0..).zip(CPUS.get().into_iter().flat_map(|cpus| cpus.iter()));

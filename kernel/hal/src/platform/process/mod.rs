@@ -20,7 +20,7 @@ use core::ptr::with_exposed_provenance;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::machine::{HOLE, TEXT_PORT};
-use hermit_interface::process::{Cpus, MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, WRITE, queue_eventfd};
+use hermit_interface::process::{MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, queue_eventfd};
 use hermit_interface::to_usize;
 use hermit_paging::Access;
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
@@ -30,8 +30,8 @@ use crate::arch::x86_64::{context, cpu};
 use crate::fallible::OutOfMemory;
 use crate::interrupts::RESCHEDULE;
 use crate::ops::{
-    Console, CpuControl, DeviceAccess, IrqChip, Mmu, Platform, Power, RegisterAccess, RegisterIo, Smp,
-    TimeSource, Timer,
+    CpuControl, CpuTimer, DeviceAccess, IrqChip, Mmu, Platform, PlatformConsole, Power, RegisterAccess,
+    RegisterIo, Smp, TimeSource,
 };
 
 /// Bytes of a device's registers.
@@ -46,7 +46,7 @@ pub(super) struct Process;
 
 /// The platform, with the CPUs that uhyve has prepared.
 pub(super) fn find(info: &BootInfo) -> &'static Process {
-    let page = with_exposed_provenance::<Cpus>(to_usize(info.direct_map.start));
+    let page = with_exposed_provenance::<SharedCpus>(to_usize(info.direct_map.start));
     // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is not
     // free memory (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share it.
     cpus::init(unsafe { &*page });
@@ -77,7 +77,7 @@ fn try_notify(address: u64, queue: u64) -> bool {
 
 impl Platform for Process {}
 
-impl Console for Process {
+impl PlatformConsole for Process {
     fn write(&self, bytes: &[u8]) {
         out(TEXT_PORT, bytes);
     }
@@ -155,9 +155,9 @@ impl Mmu for Process {
 
 /// Register accesses by calls of uhyve.
 #[derive(Debug)]
-struct Calls;
+struct HypercallIo;
 
-impl RegisterIo for Calls {
+impl RegisterIo for HypercallIo {
     fn read(&self, address: u64, size: usize) -> u64 {
         linux::call_uhyve([READ, address, size as u64, 0, 0, 0])
     }
@@ -173,7 +173,7 @@ impl DeviceAccess for Process {
     fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess> {
         let end = physical.checked_add(size)?;
         let is_in_hole = physical >= HOLE.start && end <= HOLE.end();
-        is_in_hole.then_some(RegisterAccess::Called { io: &Calls, start: physical })
+        is_in_hole.then_some(RegisterAccess::Called { io: &HypercallIo, start: physical })
     }
 
     fn pci_config(&self) -> Option<&'static dyn ConfigSpace> {
@@ -193,7 +193,7 @@ impl IrqChip for Process {
     }
 }
 
-impl Timer for Process {
+impl CpuTimer for Process {
     fn set_timer(&self, timeout_ns: u64) {
         cpus::set_timer(timeout_ns);
     }

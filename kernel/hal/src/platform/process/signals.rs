@@ -11,8 +11,8 @@ use super::{Process, cpus, linux};
 use crate::arch::local;
 use crate::arch::processor::StackTops;
 use crate::arch::stacks::{INTERRUPT_SIZE, InterruptStack};
-use crate::arch::trap::{self, Exception, Frame, TrapHandler as _};
-use crate::fault::{self, Fault, Kind};
+use crate::arch::trap::{self, Exception, TrapFrame, TrapHandler as _};
+use crate::fault::{self, Fault, FaultKind};
 use crate::interrupts;
 use crate::ops::CpuControl as _;
 use crate::traps::Traps;
@@ -105,9 +105,9 @@ type SignalHandler = extern "C" fn(u32, &Siginfo, &mut Ucontext);
 
 impl Ucontext {
     /// The interrupted registers.
-    fn frame(&self) -> Frame {
+    fn frame(&self) -> TrapFrame {
         let [cs, _, _, ss] = self.segments;
-        Frame {
+        TrapFrame {
             r15: self.r15,
             r14: self.r14,
             r13: self.r13,
@@ -186,7 +186,7 @@ extern "C" fn exception(signal: u32, info: &Siginfo, context: &mut Ucontext) {
     match trap::decode(&mut frame, context.address) {
         Exception::Page { address, .. } if signal == SIGBUS => {
             interrupts::enter_exception();
-            fault::report(&Fault { kind: Kind::NoHostMemory(address), frame });
+            fault::report(&Fault { kind: FaultKind::NoHostMemory(address), frame });
         }
         exception => Traps::exception(exception, &mut frame),
     }

@@ -11,7 +11,7 @@ use super::{ByteAccess, SectorDevice, WriteError};
 struct BadSector(u64);
 
 #[derive(Debug)]
-struct Disk {
+struct TestDisk {
     bytes: Vec<u8>,
     sector_size: usize,
     max_transfer: usize,
@@ -20,7 +20,7 @@ struct Disk {
     calls: Vec<(char, u64, usize)>,
 }
 
-impl Disk {
+impl TestDisk {
     fn new(sectors: usize, sector_size: usize, max_transfer: usize) -> Self {
         let bytes = (0..sectors * sector_size).map(|range| u8::try_from(range % 251).unwrap()).collect();
         Self { bytes, sector_size, max_transfer, bad_sector: None, calls: Vec::new() }
@@ -44,7 +44,7 @@ impl Disk {
     }
 }
 
-impl SectorDevice for Disk {
+impl SectorDevice for TestDisk {
     type Error = BadSector;
 
     fn sector_size(&self) -> usize {
@@ -72,14 +72,14 @@ impl SectorDevice for Disk {
     }
 }
 
-fn disk() -> ByteAccess<Disk> {
-    ByteAccess::new(Disk::new(10, 512, 1536)).unwrap()
+fn disk() -> ByteAccess<TestDisk> {
+    ByteAccess::new(TestDisk::new(10, 512, 1536)).unwrap()
 }
 
 #[test]
 fn invalid_sizes_are_refused() {
-    assert!(ByteAccess::new(Disk::new(10, 0, 512)).is_none());
-    assert!(ByteAccess::new(Disk::new(10, 512, 511)).is_none());
+    assert!(ByteAccess::new(TestDisk::new(10, 0, 512)).is_none());
+    assert!(ByteAccess::new(TestDisk::new(10, 512, 511)).is_none());
     assert_eq!(disk().size(), 5120);
 }
 
@@ -130,7 +130,7 @@ proptest! {
         max_sectors in 1_usize..4,
         writes in prop::collection::vec((0_u64..9000, 0_usize..5000, any::<u8>()), 1..12),
     ) {
-        let mut disk = ByteAccess::new(Disk::new(8192 / sector_size, sector_size, max_sectors * sector_size)).unwrap();
+        let mut disk = ByteAccess::new(TestDisk::new(8192 / sector_size, sector_size, max_sectors * sector_size)).unwrap();
         let mut model = disk.device().bytes.clone();
         for (offset, length, byte) in writes {
             let range = usize::try_from(offset).unwrap();

@@ -43,9 +43,9 @@ fn assert_broken(net: &mut Driver, error: DeviceError) {
 }
 
 /// A protocol violation in a virtqueue, given the head of a chain that the device has taken.
-type Violation = Box<dyn Fn(&DeviceModel, u16, u16)>;
+type ProtocolViolation = Box<dyn Fn(&DeviceModel, u16, u16)>;
 
-fn violations() -> [(QueueError, Violation); 6] {
+fn violations() -> [(QueueError, ProtocolViolation); 6] {
     [
         (QueueError::IndexJump, Box::new(|model, queue, _| model.set_used_index(queue, 200))),
         (QueueError::IndexJump, Box::new(|model, queue, _| model.set_used_index(queue, 0xffff))),
@@ -284,7 +284,7 @@ fn checksum_is_valid_only_if_offload_is_negotiated() {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum RandomAction {
     /// Writes bytes into a buffer, and marks it as used with a length.
     Answer(Vec<u8>, u32),
     /// Writes an element of a used ring: virtqueue, distance from the next element, `id`, `len`.
@@ -297,7 +297,7 @@ enum Action {
     Flush,
 }
 
-fn action() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = RandomAction> {
     let header = (prop::collection::vec(any::<u8>(), 10), 0_u8..6);
     let bytes = header.prop_map(|(mut bytes, buffers)| {
         bytes.extend([buffers, 0]);
@@ -305,14 +305,14 @@ fn action() -> impl Strategy<Value = Action> {
     });
     let length = prop_oneof![Just(2048_u32), 0_u32..2049, 0_u32..30];
     prop_oneof![
-        8 => (bytes, length).prop_map(|(bytes, length)| Action::Answer(bytes, length)),
+        8 => (bytes, length).prop_map(|(bytes, length)| RandomAction::Answer(bytes, length)),
         1 => (0_u16..2, 0_u16..4, 0_u32..260, prop_oneof![0_u32..2100, any::<u32>()])
-            .prop_map(|(queue, ahead, id, length)| Action::Element(queue, ahead, id, length)),
-        1 => (0_u16..2, prop_oneof![0_u16..20, any::<u16>()]).prop_map(|(queue, index)| Action::Index(queue, index)),
-        8 => Just(Action::Receive),
-        3 => (0_usize..70_000).prop_map(Action::Transmit),
-        1 => (0_u8..4).prop_map(Action::Interrupt),
-        1 => Just(Action::Flush),
+            .prop_map(|(queue, ahead, id, length)| RandomAction::Element(queue, ahead, id, length)),
+        1 => (0_u16..2, prop_oneof![0_u16..20, any::<u16>()]).prop_map(|(queue, index)| RandomAction::Index(queue, index)),
+        8 => Just(RandomAction::Receive),
+        3 => (0_usize..70_000).prop_map(RandomAction::Transmit),
+        1 => (0_u8..4).prop_map(RandomAction::Interrupt),
+        1 => Just(RandomAction::Flush),
     ]
 }
 
@@ -327,32 +327,32 @@ proptest! {
         let mut net = nic.open(MIN_SIZES).unwrap();
         for action in actions {
             match action {
-                Action::Answer(bytes, length) => {
+                RandomAction::Answer(bytes, length) => {
                     let mut model = nic.model.lock().unwrap();
                     if let Some(chain) = model.take(0) {
                         model.scatter(&chain, &bytes);
                         model.use_chain(0, chain.head, length);
                     }
                 }
-                Action::Element(queue, ahead, id, length) => {
+                RandomAction::Element(queue, ahead, id, length) => {
                     nic.model.lock().unwrap().set_used_element(queue, ahead, id, length);
                 }
-                Action::Index(queue, index) => nic.model.lock().unwrap().set_used_index(queue, index),
-                Action::Receive => {
+                RandomAction::Index(queue, index) => nic.model.lock().unwrap().set_used_index(queue, index),
+                RandomAction::Receive => {
                     let length = net.receive(|frame, _| frame.len()).ok().flatten();
                     prop_assert!(length.is_none_or(|length| (14..=MAX_FRAME).contains(&length)));
                 }
-                Action::Transmit(size) => {
+                RandomAction::Transmit(size) => {
                     if net.can_transmit(size) && size >= 14 {
                         prop_assert_eq!(transmit(&mut net, &vec![1; size]), Ok(()));
                     }
                 }
-                Action::Interrupt(bits) => {
+                RandomAction::Interrupt(bits) => {
                     nic.model.lock().unwrap().interrupt_status = bits;
                     let _ = net.interrupt();
                     let _ = net.set_rx_interrupt(bits & 1 != 0);
                 }
-                Action::Flush => net.notify(),
+                RandomAction::Flush => net.notify(),
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{
     MTU, Nic, STATUS,
 };
 use crate::device::InitError;
-use crate::net::{BufferSizes, MAX_FRAME, Net, NetInfo, TsoSupport};
+use crate::net::{BufferSizes, MAX_FRAME, NetDriver, NetInfo, TsoSupport};
 use crate::testing::{FakeDma, FakeTransport};
 use crate::transport::TransportError;
 
@@ -123,7 +123,7 @@ fn link_is_read_again_on_config_change() {
 fn interrupt_without_cause_is_attributed_to_used_queues() {
     let nic = Nic::new(ALL_FEATURES, 256);
     let dma = FakeDma::new(&nic.model.lock().unwrap().memory, 1000);
-    let mut net = Net::new(FakeTransport::new(&nic.model, false), &dma, MIN_SIZES).unwrap();
+    let mut net = NetDriver::new(FakeTransport::new(&nic.model, false), &dma, MIN_SIZES).unwrap();
     let interrupt = |net: &mut super::Driver| net.interrupt().map(|cause| (cause.queues, cause.config));
     assert_eq!(interrupt(&mut net), Ok((false, true)));
     assert!(nic.deliver(&super::frame(60, 1)));
@@ -181,7 +181,7 @@ fn buffers_shrink_until_allocation_succeeds() {
     let open = |pages| {
         let nic = Nic::new(ALL_FEATURES, 256);
         let dma = FakeDma::new(&nic.model.lock().unwrap().memory, pages);
-        Net::new(FakeTransport::new(&nic.model, true), &dma, BufferSizes::default()).map(|_| ())
+        NetDriver::new(FakeTransport::new(&nic.model, true), &dma, BufferSizes::default()).map(|_| ())
     };
     // Two pieces of 64 pages, two virtqueues of 2.
     let min_pages = (0..200).find(|pages| open(*pages).is_ok()).unwrap();

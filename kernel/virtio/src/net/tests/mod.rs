@@ -11,7 +11,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::header::HEADER_SIZE;
-use super::{BufferSizes, MAX_FRAME, Net, NetError, RxInfo, TxOffload};
+use super::{BufferSizes, MAX_FRAME, NetDriver, NetError, RxInfo, TxOffload};
 use crate::device::InitError;
 use crate::testing::{
     DeviceModel, FakeDma, FakeMemory, FakeMirrored, FakeTransport, SharedDevice, TakenChain,
@@ -35,7 +35,7 @@ const ALL_FEATURES: u64 =
 /// Minimum sizes of the buffers.
 const MIN_SIZES: BufferSizes = BufferSizes { rx: 0, tx: 0 };
 
-type Driver = Net<FakeTransport, FakeMemory, FakeMirrored>;
+type Driver = NetDriver<FakeTransport, FakeMemory, FakeMirrored>;
 
 /// A device model of a network device; frames arrive and leave when the test says so.
 struct Nic {
@@ -53,7 +53,7 @@ impl Nic {
 
     fn open(&self, sizes: BufferSizes) -> Result<Driver, InitError> {
         let dma = FakeDma::new(&self.model.lock().unwrap().memory, 2000);
-        Net::new(FakeTransport::new(&self.model, true), &dma, sizes)
+        NetDriver::new(FakeTransport::new(&self.model, true), &dma, sizes)
     }
 
     /// Delivers a frame to the driver, with this header but for `num_buffers`; `false` without enough buffers.

@@ -8,7 +8,7 @@ use super::{ALL_FEATURES, MIN_SIZES, MRG_RXBUF, Nic, frame, receive, transmit};
 use crate::testing::TakenChain;
 
 #[derive(Clone, Debug)]
-enum Action {
+enum RandomAction {
     /// The device receives a frame.
     Deliver(usize),
     Receive,
@@ -22,16 +22,16 @@ enum Action {
     Use(prop::sample::Index),
 }
 
-fn action(max_size: usize) -> impl Strategy<Value = Action> {
+fn action(max_size: usize) -> impl Strategy<Value = RandomAction> {
     let size = prop_oneof![14..1515_usize, 14..=max_size];
     prop_oneof![
-        3 => size.clone().prop_map(Action::Deliver),
-        3 => Just(Action::Receive),
-        1 => any::<bool>().prop_map(Action::SetRxInterrupt),
-        3 => size.prop_map(Action::Transmit),
-        1 => Just(Action::Notify),
-        3 => Just(Action::Take),
-        3 => any::<prop::sample::Index>().prop_map(Action::Use),
+        3 => size.clone().prop_map(RandomAction::Deliver),
+        3 => Just(RandomAction::Receive),
+        1 => any::<bool>().prop_map(RandomAction::SetRxInterrupt),
+        3 => size.prop_map(RandomAction::Transmit),
+        1 => Just(RandomAction::Notify),
+        3 => Just(RandomAction::Take),
+        3 => any::<prop::sample::Index>().prop_map(RandomAction::Use),
     ]
 }
 
@@ -51,7 +51,7 @@ struct Expected {
     tx_interrupts_before: Option<usize>,
 }
 
-fn check_actions(features: u64, actions: Vec<Action>) -> Result<(), TestCaseError> {
+fn check_actions(features: u64, actions: Vec<RandomAction>) -> Result<(), TestCaseError> {
     let nic = Nic::new(features, 64);
     if features == 0 {
         nic.model.lock().unwrap().offered = 1 << 32;
@@ -61,22 +61,22 @@ fn check_actions(features: u64, actions: Vec<Action>) -> Result<(), TestCaseErro
     for action in actions {
         expected.mark += 1;
         match action {
-            Action::Deliver(size) => {
+            RandomAction::Deliver(size) => {
                 if nic.deliver(&frame(size, expected.mark)) {
                     expected.rx_frames.push_back((size, expected.mark));
                 }
             }
-            Action::Receive => {
+            RandomAction::Receive => {
                 let expected_frame = expected.rx_frames.pop_front().map(|(size, mark)| frame(size, mark));
                 prop_assert_eq!(receive(&mut net).map(|found| found.0), expected_frame);
                 expected.rx_interrupts_before = None;
             }
-            Action::SetRxInterrupt(on) => {
+            RandomAction::SetRxInterrupt(on) => {
                 let has_some = net.set_rx_interrupt(on).unwrap();
                 prop_assert_eq!(has_some, !expected.rx_frames.is_empty());
                 expected.rx_interrupts_before = (on && !has_some).then(|| nic.counts(0).1);
             }
-            Action::Transmit(size) => {
+            RandomAction::Transmit(size) => {
                 let fits = net.can_transmit(size);
                 let result = transmit(&mut net, &frame(size, expected.mark));
                 prop_assert_eq!(result.is_ok(), fits);
@@ -85,19 +85,19 @@ fn check_actions(features: u64, actions: Vec<Action>) -> Result<(), TestCaseErro
                     expected.tx_frames.push_back((size, expected.mark));
                 }
             }
-            Action::Notify => net.notify(),
-            Action::Take => {
+            RandomAction::Notify => net.notify(),
+            RandomAction::Take => {
                 let chain = nic.take();
                 prop_assert_eq!(chain.is_some(), !expected.tx_frames.is_empty());
                 if let Some((chain, (size, mark))) = chain.zip(expected.tx_frames.pop_front()) {
                     expected.taken.push((chain, size, mark));
                 }
             }
-            Action::Use(index) if !expected.taken.is_empty() => {
+            RandomAction::Use(index) if !expected.taken.is_empty() => {
                 let (chain, size, mark) = expected.taken.swap_remove(index.index(expected.taken.len()));
                 prop_assert_eq!(nic.finish(&chain).1, frame(size, mark));
             }
-            Action::Use(_) => {}
+            RandomAction::Use(_) => {}
         }
         // The first frame raises the RX interrupt.
         if let Some(before) = expected.rx_interrupts_before {

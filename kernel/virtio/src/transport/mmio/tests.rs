@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::{Mmio, MmioError};
-use crate::block::Block;
-use crate::console::Console;
+use crate::block::BlockDriver;
+use crate::console::ConsoleDriver;
 use crate::device::InitError;
-use crate::entropy::Entropy;
+use crate::entropy::EntropyDriver;
 use crate::testing::{DeviceModel, FakeDma, ModelRegisters, mmio_registers, random_registers};
 use crate::transport::{InterruptCause, TransportError};
 
@@ -31,7 +31,7 @@ fn probe_refuses_unusable_windows() {
 fn console_works_over_mmio() {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
-    let mut console = Console::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma).unwrap();
+    let mut console = ConsoleDriver::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma).unwrap();
     assert_eq!(console.write(b"hello"), Ok(5));
     assert_eq!(model.lock().unwrap().drain(1), b"hello");
     assert_eq!(console.has_input(), Ok(false));
@@ -47,7 +47,7 @@ fn exclusive_line_is_acknowledged_without_device_access() {
     let model = DeviceModel::new(3, 0, &[64, 64]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
     let transport = Mmio::new(mmio_registers(&model)).unwrap().with_exclusive_line();
-    let mut console = Console::new(transport, &dma).unwrap();
+    let mut console = ConsoleDriver::new(transport, &dma).unwrap();
     assert!(model.lock().unwrap().answer(0, b"x"));
     assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
@@ -60,7 +60,7 @@ fn block_capacity_is_read_from_config() {
     let model = DeviceModel::new(2, 0, &[64]);
     model.lock().unwrap().config = 0x12_3456_789a_u64.to_le_bytes().to_vec();
     let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
-    let block = Block::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma, 2).unwrap();
+    let block = BlockDriver::new(Mmio::new(mmio_registers(&model)).unwrap(), &dma, 2).unwrap();
     assert_eq!(block.capacity(), 0x12_3456_789a);
 }
 
@@ -75,7 +75,7 @@ fn enabled_queue_is_refused() {
     });
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 10);
-    let error = Entropy::new(Mmio::new(registers).unwrap(), &dma).unwrap_err();
+    let error = EntropyDriver::new(Mmio::new(registers).unwrap(), &dma).unwrap_err();
     assert_eq!(error, InitError::Transport(TransportError::QueueInUse));
 }
 
@@ -102,16 +102,16 @@ proptest! {
         });
         let model = DeviceModel::new(4, 0, &[]);
         let dma = FakeDma::new(&model.lock().unwrap().memory, 2000);
-        if let Ok(mut block) = Block::new(block, &dma, 3) {
+        if let Ok(mut block) = BlockDriver::new(block, &dma, 3) {
             prop_assert!(block.max_transfer().is_multiple_of(block.block_size()));
             let _token = block.submit_read(0, block.max_transfer() / 512);
             let _cause = block.interrupt();
         }
-        if let Ok(mut console) = Console::new(console, &dma) {
+        if let Ok(mut console) = ConsoleDriver::new(console, &dma) {
             let _written = console.write(b"hello");
             let _cause = console.interrupt();
         }
-        if let Ok(mut entropy) = Entropy::new(entropy, &dma) {
+        if let Ok(mut entropy) = EntropyDriver::new(entropy, &dma) {
             prop_assert_eq!(entropy.request(16), Ok(()));
             let _cause = entropy.interrupt();
         }

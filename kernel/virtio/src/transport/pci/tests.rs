@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::capability::{Capabilities, StructureLocation};
 use super::{ConfigSpace, Function, MapRegisters, MsiMessage, Pci, PciAddress, PciError, functions};
-use crate::console::Console;
+use crate::console::ConsoleDriver;
 use crate::device::InitError;
 use crate::testing::{
     CONFIG_VECTOR, DeviceModel, FakeDma, FakePci, MSIX_ENTRY, ModelRegisters, SharedDevice, random_registers,
@@ -107,7 +107,7 @@ fn console_works_with_msix() {
     // Memory Space Enable, Bus Master Enable, Interrupt Disable; the status half is written as zero.
     assert_eq!(bus.register(4), 0xf910_0000 | 1 << 1 | 1 << 2 | 1 << 10);
     let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
-    let mut console = Console::new(pci, &dma).unwrap();
+    let mut console = ConsoleDriver::new(pci, &dma).unwrap();
     assert_eq!(bus.written(CONFIG_VECTOR), Some(0));
     assert_eq!(bus.written(CONFIG_VECTOR + 0xa), Some(0));
     assert_eq!(console.write(b"hello"), Ok(5));
@@ -142,7 +142,7 @@ fn console_works_with_intx() {
     assert!(!pci.uses_msix());
     assert_eq!(functions(&bus).next().unwrap().interrupt_line(), Some(11));
     let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
-    let mut console = Console::new(pci, &dma).unwrap();
+    let mut console = ConsoleDriver::new(pci, &dma).unwrap();
     assert_eq!(console.has_input(), Ok(false));
     assert_eq!(console.interrupt(), Ok(InterruptCause::default()));
     assert!(bus.model.lock().unwrap().answer(0, b"x"));
@@ -156,9 +156,9 @@ fn refused_vector_fails_initialization() {
     let mut bus = bus(&typical_capabilities());
     bus.accepts_vectors = false;
     let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
-    let error = Console::new(open(&bus, Some(MESSAGE)).unwrap(), &dma).unwrap_err();
+    let error = ConsoleDriver::new(open(&bus, Some(MESSAGE)).unwrap(), &dma).unwrap_err();
     assert_eq!(error, InitError::Transport(TransportError::NoVector));
-    assert!(Console::new(open(&bus, None).unwrap(), &dma).is_ok());
+    assert!(ConsoleDriver::new(open(&bus, None).unwrap(), &dma).is_ok());
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn doorbell_outside_notify_structure_is_refused() {
     let start = |length| {
         let bus = bus(&capabilities(length));
         let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
-        Console::new(open(&bus, None).unwrap(), &dma).map(|_| ())
+        ConsoleDriver::new(open(&bus, None).unwrap(), &dma).map(|_| ())
     };
     assert_eq!(start(14), Ok(()));
     assert_eq!(start(13), Err(InitError::Transport(TransportError::NoDoorbell)));
@@ -279,7 +279,7 @@ proptest! {
         let Ok(pci) = Pci::new(&function, &bus, Some(MESSAGE)) else { return Ok(()) };
         let model = console();
         let dma = FakeDma::new(&model.lock().unwrap().memory, 100);
-        if let Ok(mut console) = Console::new(pci, &dma) {
+        if let Ok(mut console) = ConsoleDriver::new(pci, &dma) {
             let _written = console.write(b"hello");
             let _cause = console.interrupt();
         }

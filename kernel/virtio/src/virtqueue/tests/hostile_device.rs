@@ -9,7 +9,7 @@ use super::{Harness, TestChain};
 use crate::testing::DeviceModel;
 
 /// The expected error, and how the device causes it, given the head of a chain.
-type Violation = (QueueError, Box<dyn Fn(&DeviceModel, u16)>);
+type ProtocolViolation = (QueueError, Box<dyn Fn(&DeviceModel, u16)>);
 
 /// Submits two chains of two descriptors; the device takes them.
 fn submit_two_chains() -> (Harness, u16, u16) {
@@ -24,7 +24,7 @@ fn submit_two_chains() -> (Harness, u16, u16) {
 
 #[test]
 fn invalid_used_entry_breaks_queue_permanently() {
-    let cases: [Violation; 8] = [
+    let cases: [ProtocolViolation; 8] = [
         (QueueError::IndexJump, Box::new(|model, _| model.set_used_index(0, 3))),
         (QueueError::IndexJump, Box::new(|model, _| model.set_used_index(0, 0xffff))),
         (QueueError::NoDescriptor, Box::new(|model, _| model.set_used_element(0, 0, 8, 0))),

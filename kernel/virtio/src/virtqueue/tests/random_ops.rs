@@ -15,7 +15,7 @@ fn needs_event_by_definition(event: u16, before: u16, after: u16) -> bool {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum RandomAction {
     Submit(usize),
     Notify,
     Take,
@@ -24,13 +24,13 @@ enum Action {
     Complete,
 }
 
-fn action() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = RandomAction> {
     prop_oneof![
-        (1_usize..5).prop_map(Action::Submit),
-        Just(Action::Notify),
-        Just(Action::Take),
-        any::<prop::sample::Index>().prop_map(|index| Action::Put(index.index(64))),
-        Just(Action::Complete),
+        (1_usize..5).prop_map(RandomAction::Submit),
+        Just(RandomAction::Notify),
+        Just(RandomAction::Take),
+        any::<prop::sample::Index>().prop_map(|index| RandomAction::Put(index.index(64))),
+        Just(RandomAction::Complete),
     ]
 }
 
@@ -53,16 +53,16 @@ proptest! {
         let mut used = 0;
         for action in actions {
             match action {
-                Action::Submit(descriptors) => submitted += u32::from(harness.submit(submitted, descriptors).is_some()),
-                Action::Notify => harness.notify(),
-                Action::Take => device.extend(harness.model.lock().unwrap().take(0)),
-                Action::Put(index) if !device.is_empty() => {
+                RandomAction::Submit(descriptors) => submitted += u32::from(harness.submit(submitted, descriptors).is_some()),
+                RandomAction::Notify => harness.notify(),
+                RandomAction::Take => device.extend(harness.model.lock().unwrap().take(0)),
+                RandomAction::Put(index) if !device.is_empty() => {
                     let chain = device.swap_remove(index % device.len());
                     harness.model.lock().unwrap().use_chain(0, chain.head, 0);
                     used += 1;
                 }
-                Action::Put(_) => {}
-                Action::Complete => returned.extend(harness.complete().map(|used| used.1)),
+                RandomAction::Put(_) => {}
+                RandomAction::Complete => returned.extend(harness.complete().map(|used| used.1)),
             }
         }
         returned.extend(iter::from_fn(|| harness.complete()).map(|used| used.1));
