@@ -164,7 +164,7 @@ impl Script<'_> {
 /// # Panics
 ///
 /// Only if the stack has a bug.
-pub fn frames(data: &[u8]) {
+pub fn stack(data: &[u8]) {
     let mut nodes = nodes();
     let mut third = unconfigured_node();
     let wires = nodes.each_mut().map(|node| Rc::clone(&node.stack.hardware().expect("a device").outgoing));
@@ -256,13 +256,13 @@ fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
             }
         }
         2 => drop(stack.send(socket, &[7; 3000][..usize::from(script.byte()) * 10], None)),
-        3 => drop(stack.receive(socket, script.byte() % 4 == 0, &mut |bytes| bytes.len())),
+        3 => drop(stack.receive(socket, script.byte().is_multiple_of(4), &mut |bytes| bytes.len())),
         4 => {
-            let how = if script.byte() % 2 == 0 { Shutdown::Write } else { Shutdown::Both };
+            let how = if script.byte().is_multiple_of(2) { Shutdown::Write } else { Shutdown::Both };
             let _ = stack.shutdown(socket, how);
         }
         5 => {
-            if script.byte() % 2 == 0 {
+            if script.byte().is_multiple_of(2) {
                 let _ = stack.finish(socket);
             }
             let _ = stack.close(socket);
@@ -278,7 +278,7 @@ fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
 
 #[cfg(test)]
 mod tests {
-    use super::frames;
+    use super::stack;
 
     /// Random scripts for the third host. Router advertisements that reach smoltcp unfiltered make it panic here.
     #[test]
@@ -292,7 +292,7 @@ mod tests {
                 data.push(0xa0 | bytes[0] & 3);
                 data.extend(&bytes[1..]);
             }
-            frames(&data);
+            stack(&data);
         }
     }
 }

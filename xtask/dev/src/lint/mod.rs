@@ -8,6 +8,7 @@ mod unsafe_code;
 mod words;
 
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -15,53 +16,37 @@ use crate::figures;
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::{process, setup, workspace};
 
-/// Packages that build only for a target of their own, and the arguments that select them. Kernel and loader are checked
-/// separately: in one command cargo would unify their features.
-const ON_TARGETS: [(&str, &[&str]); 4] = [
-    (BARE_TARGET, &["--package", "hermit-kernel", "--package", "hermit-hal"]),
-    (
-        BARE_TARGET,
-        &["--package", "hermit-kernel", "--package", "hermit-hal", "--features", "hermit-kernel/soft-float"],
-    ),
-    (BARE_TARGET, &["--package", "hermit-loader"]),
-    (
-        GUEST_TARGET,
-        &[
-            "--package",
-            "hermit-sys",
-            "--package",
-            "hermit-net",
-            "--package",
-            "abi_calls",
-            "--package",
-            "hello_world",
-            "--package",
-            "faults",
-            "--package",
-            "core_bench",
-            "--package",
-            "heap_scaling",
-            "--package",
-            "http_client",
-            "--package",
-            "httpd",
-            "--package",
-            "net_bench",
-            "--package",
-            "net_calls",
-            "--package",
-            "poll_server",
-            "--package",
-            "third_party",
-            "--package",
-            "threads",
-            "--package",
-            "udp_echo",
-            "--package",
-            "web",
-        ],
-    ),
+/// Packages that one run of clippy checks.
+#[derive(Debug)]
+struct Selection {
+    /// The target; none for the development machine.
+    target: Option<&'static str>,
+    /// The packages; none for the workspace's default members with their tests.
+    packages: &'static [&'static str],
+    features: Option<&'static str>,
+}
+
+/// What clippy checks. Kernel and loader are checked separately: in one command cargo would unify their features.
+const SELECTIONS: [Selection; 6] = [
+    Selection { target: None, packages: &[], features: None },
+    Selection { target: None, packages: &["uhyve-fuzz", "net-fuzz"], features: None },
+    Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
+    Selection {
+        target: Some(BARE_TARGET),
+        packages: &["hermit-kernel", "hermit-hal"],
+        features: Some("hermit-kernel/soft-float"),
+    },
+    Selection { target: Some(BARE_TARGET), packages: &["hermit-loader"], features: None },
+    // Those with code for this target only. All other code of programs is checked for the development machine.
+    Selection {
+        target: Some(GUEST_TARGET),
+        packages: &["hermit-sys", "hermit-net", "abi_calls", "heap_scaling", "net_calls", "threads"],
+        features: None,
+    },
 ];
+
+/// The variable that makes libfuzzer-sys use a library instead of compiling libFuzzer. Nothing is linked, so the file may be missing.
+const NO_LIBFUZZER: (&str, &str) = ("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -95,13 +80,22 @@ pub(crate) fn check() -> Result<()> {
         cargo
     };
     process::run(cargo().args(["fmt", "--all", "--check"])).context("`cargo fmt --all` mends this")?;
-    process::run(cargo().args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))?;
-    for (target, packages) in ON_TARGETS {
-        let mut clippy = cargo();
-        clippy.args(["clippy", "--quiet", "--target", target]).args(packages);
-        process::run(clippy.args(["--", "-D", "warnings"]))?;
+    for selection in &SELECTIONS {
+        process::run(clippy(&mut cargo(), selection))?;
     }
     Ok(())
+}
+
+/// Makes cargo run clippy. Warnings are errors.
+fn clippy<'a>(cargo: &'a mut Command, selection: &Selection) -> &'a mut Command {
+    cargo.args(["clippy", "--quiet"]).envs([NO_LIBFUZZER]);
+    if selection.packages.is_empty() {
+        cargo.arg("--all-targets");
+    }
+    cargo.args(selection.packages.iter().flat_map(|package| ["--package", package]));
+    cargo.args(selection.target.iter().flat_map(|target| ["--target", target]));
+    cargo.args(selection.features.iter().flat_map(|features| ["--features", features]));
+    cargo.args(["--", "-D", "warnings"])
 }
 
 /// Checks every Rust file, document and manifest against the project's rules and its list of words.
@@ -148,7 +142,7 @@ fn text_files(pattern: &str) -> Result<Vec<(String, String)>> {
 
 /// Lists the files of a pattern that git tracks, and untracked ones that it does not ignore.
 fn list(pattern: &str) -> Result<Vec<String>> {
-    let mut git = std::process::Command::new("git");
+    let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])
         .current_dir(workspace::root());
     Ok(process::output(&mut git)?.lines().map(str::to_owned).collect())

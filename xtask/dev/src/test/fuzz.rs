@@ -1,7 +1,7 @@
-//! The ring `fuzz`: runs the fuzz targets of uhyve's parsers of bytes from guests, files and users.
+//! The ring `fuzz`: runs the fuzz targets of what parses bytes from guests, hosts, networks, files and users.
 //!
-//! The targets are the programs of `hypervisor/fuzz`. They are built with the flags of cargo-fuzz, without cargo-fuzz itself:
-//! coverage counters and AddressSanitizer. Both take a nightly compiler.
+//! They are built with the flags of cargo-fuzz, without cargo-fuzz itself: coverage counters and AddressSanitizer. Both take
+//! a nightly compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,9 @@ use anyhow::{Context, Result, bail};
 use super::report::Report;
 use super::schedule::Tests;
 use xtask::{process, workspace};
+
+/// The folders of the packages of fuzz targets.
+const FOLDERS: [&str; 2] = ["hypervisor/fuzz", "hermit-sys/net/fuzz"];
 
 /// Named explicitly: otherwise cargo would pass the sanitizer flags to build scripts, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -25,24 +28,30 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Time limit of one input, in seconds: a guest must not stop the host for longer.
 const INPUT_TIMEOUT: u32 = 10;
 
+/// A program that fuzzes.
+#[derive(Debug)]
+struct FuzzTarget {
+    name: String,
+    /// The folder of its seeds.
+    seeds: PathBuf,
+}
+
 /// Runs every target for so many seconds.
 pub(super) fn test(report: &mut Report, seconds: u32) -> Result<()> {
-    let folder = workspace::root().join("hypervisor/fuzz");
-    let output = workspace::root().join("target/fuzz");
-    build(&folder, &output)?;
+    let output = &workspace::root().join("target/fuzz");
+    build(output)?;
     let mut tests = Tests::default();
-    let (folder, output) = (&folder, &output);
-    for name in targets(folder)? {
-        tests.add(format!("fuzz {name}"), move || run(folder, output, &name, seconds));
+    for target in targets()? {
+        tests.add(format!("fuzz {}", target.name), move || run(&target, output, seconds));
     }
     report.run(tests);
     Ok(())
 }
 
-fn build(folder: &Path, output: &Path) -> Result<()> {
+fn build(output: &Path) -> Result<()> {
     let nightly = |words: &[&str]| {
         let mut command = Command::new("rustup");
-        command.args(["run", "nightly"]).args(words).current_dir(folder);
+        command.args(["run", "nightly"]).args(words).current_dir(workspace::root());
         // `cargo xtask` sets these to the toolchain of the workspace.
         command.env_remove("CARGO").env_remove("RUSTC");
         command
@@ -50,32 +59,38 @@ fn build(folder: &Path, output: &Path) -> Result<()> {
     process::output(&mut nightly(&["rustc", "--version"])).context(
         "fuzzing takes a nightly compiler, and there is none: `rustup toolchain install nightly --profile minimal`",
     )?;
-    let mut cargo = nightly(&["cargo", "build", "--release", "--target", TARGET]);
+    let mut cargo = nightly(&["cargo", "build", "--profile", "fuzz", "--target", TARGET]);
+    cargo.args(["--package", "uhyve-fuzz", "--package", "net-fuzz"]);
     process::run(cargo.arg("--target-dir").arg(output).env("RUSTFLAGS", FLAGS))
 }
 
-/// The names of the programs, in order.
-fn targets(folder: &Path) -> Result<Vec<String>> {
-    let name = |file: PathBuf| Some(file.file_stem()?.to_str()?.to_owned());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder.join("fuzz_targets"))? {
-        names.extend(name(entry?.path()));
+/// All targets, in order of their names.
+fn targets() -> Result<Vec<FuzzTarget>> {
+    let mut targets = Vec::new();
+    for folder in FOLDERS.map(|folder| workspace::root().join(folder)) {
+        for entry in fs::read_dir(folder.join("fuzz_targets"))? {
+            let path = entry?.path();
+            let name = path.file_stem().and_then(|name| name.to_str());
+            let name = name.with_context(|| format!("{} is no name of a target", path.display()))?.to_owned();
+            targets.push(FuzzTarget { seeds: folder.join("seeds").join(&name), name });
+        }
     }
-    names.sort();
-    Ok(names)
+    targets.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(targets)
 }
 
 /// Runs a target. It starts from the seeds and from the corpus of earlier runs.
-fn run(folder: &Path, output: &Path, name: &str, seconds: u32) -> Result<()> {
+fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
+    let FuzzTarget { name, seeds } = target;
     let (corpus, artifacts) = (output.join("corpus").join(name), output.join("artifacts").join(name));
     fs::create_dir_all(&corpus)?;
     fs::create_dir_all(&artifacts)?;
     let log = output.join(format!("{name}.log"));
     let file = fs::File::create(&log)?;
-    let mut fuzzer = Command::new(output.join(TARGET).join("release").join(name));
+    let mut fuzzer = Command::new(output.join(TARGET).join("fuzz").join(name));
     fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_TIMEOUT}"));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    fuzzer.arg(&corpus).arg(folder.join("seeds").join(name));
+    fuzzer.arg(&corpus).arg(seeds);
     let status = fuzzer.stdout(file.try_clone()?).stderr(file).status()?;
     if !status.success() {
         bail!("{}\nsee {}; the input is in {}", last_lines(&log), log.display(), artifacts.display());
@@ -94,16 +109,15 @@ fn last_lines(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::{last_lines, targets};
-    use xtask::workspace;
+    use std::collections::BTreeSet;
 
     #[test]
-    fn every_target_has_seeds() {
-        let folder = workspace::root().join("hypervisor/fuzz");
-        let names = targets(&folder).unwrap();
-        assert!(names.iter().any(|name| name == "block"));
-        for name in names {
-            assert!(folder.join("seeds").join(&name).is_dir(), "{name}");
-        }
+    fn every_target_has_seeds_and_a_name_of_its_own() {
+        let targets = targets().unwrap();
+        let names: BTreeSet<_> = targets.iter().map(|target| target.name.as_str()).collect();
+        assert!(names.contains("block") && names.contains("stack"));
+        assert_eq!(names.len(), targets.len());
+        assert!(targets.iter().all(|target| target.seeds.is_dir()), "{targets:?}");
     }
 
     #[test]

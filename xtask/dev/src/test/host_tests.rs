@@ -17,12 +17,6 @@ const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 /// The package of the scheduler, which loom models.
 const SCHEDULER: &str = "hermit-sched";
 
-/// Workspaces of fuzz targets, which take a nightly compiler to run.
-const FUZZ_TARGETS: [&str; 2] = ["hypervisor/fuzz", "hermit-sys/net/fuzz"];
-
-/// The variable that makes libfuzzer-sys use a library instead of compiling libFuzzer. Nothing is linked, so the file may be missing.
-const NO_LIBFUZZER: (&str, &str) = ("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
-
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
 struct TestProgram {
@@ -62,7 +56,7 @@ impl HostTests {
         Ok(Self { programs: programs.collect(), long })
     }
 
-    /// Adds all tests. If only some packages are tested, documentation and fuzz targets are left out, and models of others.
+    /// Adds all tests. If only some packages are tested, documentation is left out, and models of others.
     pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>, packages: Option<&BTreeSet<String>>) {
         if packages.is_none_or(|packages| packages.contains(SCHEDULER)) {
             tests.add("host: loom models of the scheduler", models);
@@ -75,9 +69,6 @@ impl HostTests {
                 let mut cargo = process::cargo();
                 succeed(cargo.current_dir(workspace::root()).args(["test", "--quiet", "--doc"]))
             });
-            for folder in FUZZ_TARGETS {
-                tests.add(format!("host: fuzz targets in {folder} compile"), || check_fuzz_targets(folder));
-            }
         }
     }
 
@@ -113,13 +104,6 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     let members = all.iter().filter(|package| ids.contains(&package["id"]));
     let names = members.filter_map(|package| package["name"].as_str().map(str::to_owned));
     Ok(names.filter(|name| packages.contains(name)).collect())
-}
-
-/// Checks that fuzz targets compile with this compiler. They share the folder of the host's other builds.
-fn check_fuzz_targets(folder: &str) -> Result<()> {
-    let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root().join(folder)).envs([NO_LIBFUZZER]);
-    succeed(cargo.args(["check", "--quiet", "--target-dir"]).arg(workspace::target_dir()))
 }
 
 /// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`.

@@ -6,7 +6,7 @@
 //! | `process` | programs under uhyve's process engine, and uhyve's tests that need images |
 //! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `kvm` | as `process`, with uhyve's KVM engine |
-//! | `fuzz` | uhyve's fuzz targets; only if it is named or with `--long` |
+//! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
 //!
 //! Without a ring: the lints and all other rings in this order, as CI runs them. A ring whose engine the host lacks is then
 //! skipped.

@@ -1,4 +1,0 @@
-//! See [`net_fuzz::frames`].
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| net_fuzz::frames(data));
