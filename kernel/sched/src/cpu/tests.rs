@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::vec::Vec;
 
 type Policy = RoundRobin<TestThread>;
-type System = Cpus<TestThread, Policy, Mutex<Policy>>;
+type TestCpus = Cpus<TestThread, Policy, Mutex<Policy>>;
 type OneCpu = &'static Cpu<TestThread, Policy, Mutex<Policy>>;
 
 fn no_time() -> u64 {
@@ -19,8 +19,8 @@ fn no_time() -> u64 {
 }
 
 /// `cpus` CPUs, each with an idle thread of its own, and six threads that are not ready yet.
-fn system(cpus: u32) -> (System, Vec<OneCpu>, Vec<&'static TestThread>) {
-    let system = System::new();
+fn system(cpus: u32) -> (TestCpus, Vec<OneCpu>, Vec<&'static TestThread>) {
+    let system = TestCpus::new();
     let cpus: Vec<_> = (0..cpus)
         .map(|number| {
             let idle = threads(1)[0];

@@ -2,12 +2,12 @@
 
 use loom::thread::spawn;
 
-use super::system::System;
+use super::system::ModelScheduler;
 use super::{ModelThread, explore};
 
 /// A thread that has parked on this CPU, which still uses its stack.
 fn parked(number: usize, cpu: u32, pinned: bool) -> &'static ModelThread {
-    let thread = System::thread(number, cpu, pinned);
+    let thread = ModelScheduler::thread(number, cpu, pinned);
     thread.enter();
     assert!(thread.entity.park());
     thread
@@ -17,8 +17,8 @@ fn parked(number: usize, cpu: u32, pinned: bool) -> &'static ModelThread {
 #[test]
 fn cpu_that_becomes_idle_steals() {
     explore(3, || {
-        let system = System::new(2);
-        let thread = System::thread(0, 0, false);
+        let system = ModelScheduler::new(2);
+        let thread = ModelScheduler::thread(0, 0, false);
         let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
         system.make_ready(thread);
         assert_eq!(idle.join().unwrap(), 0);
@@ -28,11 +28,11 @@ fn cpu_that_becomes_idle_steals() {
 #[test]
 fn two_idle_cpus_steal_a_thread_each() {
     explore(2, || {
-        let system = System::new(3);
+        let system = ModelScheduler::new(3);
         let find = |number| spawn(move || system.schedule(number, system.cpu(number).current()).number);
         let found = [1, 2].map(find);
         for number in 0..2 {
-            system.make_ready(System::thread(number, 0, false));
+            system.make_ready(ModelScheduler::thread(number, 0, false));
         }
         let found = found.map(|found| found.join().unwrap());
         assert_ne!(found[0], found[1]);
@@ -51,7 +51,7 @@ fn thread_is_woken_while_its_cpu_becomes_idle() {
 }
 
 fn wake_while_idling(pinned: bool) {
-    let system = System::new(2);
+    let system = ModelScheduler::new(2);
     let thread = parked(7, 1, pinned);
     let home = spawn(move || system.schedule(1, thread).number);
     system.wake(thread);
@@ -62,8 +62,8 @@ fn wake_while_idling(pinned: bool) {
 #[test]
 fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
     explore(3, || {
-        let system = System::new(2);
-        let thread = System::thread(7, 1, true);
+        let system = ModelScheduler::new(2);
+        let thread = ModelScheduler::thread(7, 1, true);
         thread.entity.set_priority(1);
         let home = spawn(move || system.schedule(1, system.cpu(1).current()).number);
         system.make_ready(thread);
@@ -75,9 +75,9 @@ fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
 #[test]
 fn thread_is_woken_while_its_cpu_switches_to_another() {
     explore(2, || {
-        let system = System::new(3);
+        let system = ModelScheduler::new(3);
         let thread = parked(7, 0, false);
-        system.make_ready(System::thread(8, 0, true));
+        system.make_ready(ModelScheduler::thread(8, 0, true));
         let busy = spawn(move || system.schedule(0, thread).number);
         let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
         system.wake(thread);
@@ -90,7 +90,7 @@ fn thread_is_woken_while_its_cpu_switches_to_another() {
 #[test]
 fn cpus_do_not_wait_for_each_other() {
     explore(2, || {
-        let system = System::new(3);
+        let system = ModelScheduler::new(3);
         let threads = [0, 1].map(|number| parked(number, if number == 0 { 0 } else { 1 }, false));
         let found = [0, 1].map(|number| spawn(move || system.schedule(number, threads[number]).number));
         for thread in threads {

@@ -5,14 +5,14 @@ use core::sync::atomic::Ordering::Relaxed;
 use loom::thread::spawn;
 
 use super::explore;
-use super::system::{System, no_time};
+use super::system::{ModelScheduler, no_time};
 
 /// Both CPUs take threads from the run queue of CPU 0 until it is empty.
 #[test]
 fn each_thread_is_picked_once() {
     explore(3, || {
-        let system = System::new(2);
-        let threads = [0, 1].map(|number| System::thread(number, 0, false));
+        let system = ModelScheduler::new(2);
+        let threads = [0, 1].map(|number| ModelScheduler::thread(number, 0, false));
         for thread in threads {
             system.make_ready(thread);
         }
@@ -34,8 +34,8 @@ fn each_thread_is_picked_once() {
 #[test]
 fn running_thread_is_not_stolen() {
     explore(3, || {
-        let system = System::new(2);
-        let threads = [0, 1].map(|number| System::thread(number, 0, false));
+        let system = ModelScheduler::new(2);
+        let threads = [0, 1].map(|number| ModelScheduler::thread(number, 0, false));
         system.make_ready(threads[0]);
         let current = system.cpu(0).pick_next(no_time).unwrap();
         current.enter();
@@ -46,7 +46,7 @@ fn running_thread_is_not_stolen() {
             }
         });
         if let Some(next) = system.cpu(0).yield_now(system.cpu(0).current(), no_time) {
-            System::switch(current, next);
+            ModelScheduler::switch(current, next);
         }
         thief.join().unwrap();
         // The thief has either of them, and CPU 0 the other.

@@ -20,7 +20,7 @@ struct ModelCpu {
 }
 
 /// The scheduler, with an event per CPU that stands for its reschedule IPI.
-pub(super) struct System {
+pub(super) struct ModelScheduler {
     pub(super) cpus: Cpus<ModelThread, Policy, Ready>,
     all: Vec<ModelCpu>,
 }
@@ -29,7 +29,7 @@ pub(super) fn no_time() -> u64 {
     0
 }
 
-impl System {
+impl ModelScheduler {
     /// Creates `count` CPUs, each of which runs a thread of its own.
     pub(super) fn new(count: u32) -> &'static Self {
         let cpus = Cpus::default();

@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 use super::explore;
-use super::system::{System, no_time};
+use super::system::{ModelScheduler, no_time};
 
 #[test]
 fn yield_agrees_with_a_remote_wake_up() {
     explore(3, || {
-        let system = System::new(2);
-        let [first, second, third] = [0, 1, 2].map(|number| System::thread(number, 0, true));
+        let system = ModelScheduler::new(2);
+        let [first, second, third] = [0, 1, 2].map(|number| ModelScheduler::thread(number, 0, true));
         system.make_ready(first);
         let cpu = system.cpu(0);
         let mut current = cpu.pick_next(no_time).unwrap();
@@ -21,7 +21,7 @@ fn yield_agrees_with_a_remote_wake_up() {
         let waker = thread::spawn(move || system.make_ready(third));
         let mut yield_now = || {
             if let Some(next) = cpu.yield_now(cpu.current(), no_time) {
-                System::switch(current, next);
+                ModelScheduler::switch(current, next);
                 current = next;
             }
         };

@@ -16,8 +16,8 @@ use virtio_spec::blk::T as RequestType;
 use virtio_spec::{F, Id, blk};
 
 use self::config::DeviceLimits;
-pub use self::request::{CompletedRequest, RequestError};
-use self::request::{Request, RequestBuffers};
+use self::request::{BlockRequest, RequestBuffers};
+pub use self::request::{BlockRequestError, CompletedRequest};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::{DmaAllocator, DmaMemory};
 use crate::transport::{InterruptCause, Transport};
@@ -60,7 +60,7 @@ pub enum BlockError {
 #[derive(Debug)]
 pub struct BlockDriver<T: Transport, M> {
     device: Device<T>,
-    queue: Virtqueue<M, Request<M>>,
+    queue: Virtqueue<M, BlockRequest<M>>,
     limits: DeviceLimits,
     /// Buffers that no request owns.
     free: Vec<RequestBuffers<M>>,
@@ -78,7 +78,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         let mut device = Device::start(transport, Id::Block, F::from(wanted))?;
         let limits = DeviceLimits::read(&device)?;
         let size = limits.descriptors().saturating_mul(requests.max(1)).checked_next_power_of_two();
-        let queue: Virtqueue<M, Request<M>> = device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
+        let queue: Virtqueue<M, BlockRequest<M>> =
+            device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
         let limits = limits.for_queue(queue.size())?;
         let free = RequestBuffers::allocate(dma, requests.max(1), limits.max_transfer())?;
         let mut block = Self { device, queue, limits, free };
@@ -206,7 +207,7 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.device.ensure_usable()?;
         let slot = self.free.pop().ok_or(BlockError::Busy)?;
         let request =
-            Request::new(slot, request_type, sector, length, self.limits.segment_size).with_data(bytes);
+            BlockRequest::new(slot, request_type, sector, length, self.limits.segment_size).with_data(bytes);
         let token = self.queue.submit(request).map_err(|refused| {
             self.free.push(refused.chain.into_buffers());
             match refused.error {

@@ -24,7 +24,7 @@ const NO_STATUS: u8 = 0xff;
 
 /// Why the device failed a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
+pub enum BlockRequestError {
     /// An error of the device or the medium, or an invalid answer.
     #[error("input/output error")]
     InputOutput,
@@ -63,7 +63,7 @@ impl<M: DmaMemory> RequestBuffers<M> {
 
 /// A request and its buffers.
 #[derive(Debug)]
-pub(super) struct Request<M> {
+pub(super) struct BlockRequest<M> {
     buffers: RequestBuffers<M>,
     request_type: RequestType,
     /// Size of the data in bytes.
@@ -72,7 +72,7 @@ pub(super) struct Request<M> {
     segment_size: usize,
 }
 
-impl<M: DmaMemory> Request<M> {
+impl<M: DmaMemory> BlockRequest<M> {
     /// Creates a request with `length` bytes of data, whose contents are arbitrary.
     pub(super) fn new(
         buffers: RequestBuffers<M>,
@@ -110,14 +110,14 @@ impl<M: DmaMemory> Request<M> {
         let is_whole = usize::try_from(written).is_ok_and(|written| written > read);
         let result = match Status::try_from(status[0]) {
             Ok(Status::Ok) if is_whole => Ok(read),
-            Ok(Status::Unsupp) => Err(RequestError::Unsupported),
-            _ => Err(RequestError::InputOutput),
+            Ok(Status::Unsupp) => Err(BlockRequestError::Unsupported),
+            _ => Err(BlockRequestError::InputOutput),
         };
         CompletedRequest { token, result, buffers: self.buffers }
     }
 }
 
-impl<M: DmaMemory> DescriptorChain for Request<M> {
+impl<M: DmaMemory> DescriptorChain for BlockRequest<M> {
     fn segments(&self) -> impl Iterator<Item = DmaSegment> {
         let RequestBuffers { header_and_status, data } = &self.buffers;
         let parts = (0..self.length).step_by(self.segment_size.max(1)).map(|start| {
@@ -134,7 +134,7 @@ impl<M: DmaMemory> DescriptorChain for Request<M> {
 #[must_use = "its buffers are lost unless they are released"]
 pub struct CompletedRequest<M> {
     token: Token,
-    result: Result<usize, RequestError>,
+    result: Result<usize, BlockRequestError>,
     buffers: RequestBuffers<M>,
 }
 
@@ -150,7 +150,7 @@ impl<M: DmaMemory> CompletedRequest<M> {
     /// # Errors
     ///
     /// The device failed the request.
-    pub const fn result(&self) -> Result<usize, RequestError> {
+    pub const fn result(&self) -> Result<usize, BlockRequestError> {
         self.result
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::vec;
 use std::vec::Vec;
 
-use super::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSFER, RequestError, Token};
+use super::{BlockDriver, BlockError, BlockRequestError, CompletedRequest, MAX_TRANSFER, Token};
 use crate::device::{DeviceError, InitError};
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice, TakenChain};
 use crate::virtqueue::QueueError;
@@ -80,7 +80,7 @@ fn disk_with_flush(sectors: u64) -> TestDisk {
 }
 
 /// Completes a request; returns its token, and the data of a read.
-fn complete(block: &mut Driver) -> Option<(Token, Result<Vec<u8>, RequestError>)> {
+fn complete(block: &mut Driver) -> Option<(Token, Result<Vec<u8>, BlockRequestError>)> {
     let completion = block.complete().unwrap()?;
     let data = completion.result().map(|length| {
         let mut bytes = vec![0; length];
@@ -282,14 +282,14 @@ fn completion_of(
 fn status_maps_to_request_error() {
     let result = |status, written| completion_of(status, written).unwrap().unwrap().result();
     assert_eq!(result(Some(0), 513), Ok(512));
-    assert_eq!(result(Some(1), 513), Err(RequestError::InputOutput));
-    assert_eq!(result(Some(2), 513), Err(RequestError::Unsupported));
-    assert_eq!(result(Some(3), 513), Err(RequestError::InputOutput));
-    assert_eq!(result(Some(0xff), 513), Err(RequestError::InputOutput));
+    assert_eq!(result(Some(1), 513), Err(BlockRequestError::InputOutput));
+    assert_eq!(result(Some(2), 513), Err(BlockRequestError::Unsupported));
+    assert_eq!(result(Some(3), 513), Err(BlockRequestError::InputOutput));
+    assert_eq!(result(Some(0xff), 513), Err(BlockRequestError::InputOutput));
     // No status, or too few bytes written.
-    assert_eq!(result(None, 513), Err(RequestError::InputOutput));
-    assert_eq!(result(Some(0), 512), Err(RequestError::InputOutput));
-    assert_eq!(result(Some(0), 0), Err(RequestError::InputOutput));
+    assert_eq!(result(None, 513), Err(BlockRequestError::InputOutput));
+    assert_eq!(result(Some(0), 512), Err(BlockRequestError::InputOutput));
+    assert_eq!(result(Some(0), 0), Err(BlockRequestError::InputOutput));
 }
 
 #[test]
