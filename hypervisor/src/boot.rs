@@ -88,8 +88,8 @@ pub fn load(
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
     info.platform = params.platform as u32;
-    info.tsc_frequency = params.tsc.frequency_hz;
-    info.wall_clock_tsc = params.tsc.value;
+    info.counter_frequency = params.tsc.frequency_hz;
+    info.wall_clock_counter = params.tsc.value;
     info.wall_clock = params.wall_clock_ns;
     info.cpus = params.cpus;
     getrandom::fill(&mut info.seed).map_err(BootError::Random)?;

@@ -14,8 +14,8 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::Region;
 use hermit_interface::image::MAX_SIZE;
 
-/// Size of the range of a PML4 entry in bytes.
-const PML4_ENTRY_SIZE: u64 = 1 << 39;
+/// Size of the range of an entry of the top-level page table (PML4), in bytes.
+const TOP_ENTRY_SIZE: u64 = 1 << 39;
 
 /// Random numbers for the randomised addresses, one for each.
 #[derive(Clone, Copy, Debug)]
@@ -30,46 +30,46 @@ pub struct Randomness {
 
 /// Virtual address of the image.
 pub(crate) fn image_start(random: u64, align: u64) -> u64 {
-    let start = PML4_ENTRY_SIZE + random % (62 * PML4_ENTRY_SIZE - MAX_SIZE);
+    let start = TOP_ENTRY_SIZE + random % (62 * TOP_ENTRY_SIZE - MAX_SIZE);
     start & !(align - 1)
 }
 
 /// Virtual address of the direct map.
 pub(crate) fn direct_map_start(random: u64) -> u64 {
-    (64 + random % 32) * PML4_ENTRY_SIZE
+    (64 + random % 32) * TOP_ENTRY_SIZE
 }
 
 /// Virtual addresses for the kernel's own mappings.
 pub(crate) fn free_addresses(random: u64) -> Region {
-    let start = 128 * PML4_ENTRY_SIZE + ((random % (63 * PML4_ENTRY_SIZE)) & !(PAGE_SIZE - 1));
-    Region { start, size: 255 * PML4_ENTRY_SIZE - start }
+    let start = 128 * TOP_ENTRY_SIZE + ((random % (63 * TOP_ENTRY_SIZE)) & !(PAGE_SIZE - 1));
+    Region { start, size: 255 * TOP_ENTRY_SIZE - start }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PML4_ENTRY_SIZE, direct_map_start, free_addresses, image_start};
+    use super::{TOP_ENTRY_SIZE, direct_map_start, free_addresses, image_start};
     use hermit_interface::image::MAX_SIZE;
 
     #[test]
-    fn layout_stays_in_its_pml4_entries() {
-        for random in [0, 1, u64::MAX, u64::MAX / 3, 1 << 45, (62 * PML4_ENTRY_SIZE - MAX_SIZE) - 1] {
+    fn layout_stays_in_its_top_level_entries() {
+        for random in [0, 1, u64::MAX, u64::MAX / 3, 1 << 45, (62 * TOP_ENTRY_SIZE - MAX_SIZE) - 1] {
             for align in [4096, 1 << 21, 1 << 30] {
                 let start = image_start(random, align);
                 assert!(
-                    start >= PML4_ENTRY_SIZE
-                        && start + MAX_SIZE <= 63 * PML4_ENTRY_SIZE
+                    start >= TOP_ENTRY_SIZE
+                        && start + MAX_SIZE <= 63 * TOP_ENTRY_SIZE
                         && start.is_multiple_of(align)
                 );
             }
             let start = direct_map_start(random);
             assert!(
-                (64 * PML4_ENTRY_SIZE..128 * PML4_ENTRY_SIZE).contains(&start)
-                    && start.is_multiple_of(PML4_ENTRY_SIZE)
+                (64 * TOP_ENTRY_SIZE..128 * TOP_ENTRY_SIZE).contains(&start)
+                    && start.is_multiple_of(TOP_ENTRY_SIZE)
             );
             let free = free_addresses(random);
             assert!(
-                free.start >= 128 * PML4_ENTRY_SIZE
-                    && free.end() == 255 * PML4_ENTRY_SIZE
+                free.start >= 128 * TOP_ENTRY_SIZE
+                    && free.end() == 255 * TOP_ENTRY_SIZE
                     && free.start.is_multiple_of(4096)
             );
         }

@@ -146,14 +146,14 @@ pub struct BootInfo {
     pub direct_map: Region,
     /// Virtual addresses for the kernel's own mappings.
     pub free_addresses: Region,
-    /// Physical address of the PML4 table.
+    /// Physical address of the top-level page table.
     pub page_table_root: u64,
     /// Frequency of the time-stamp counter in Hz; 0 if unknown.
-    pub tsc_frequency: u64,
-    /// Wall clock in nanoseconds since 1970 (UTC) at the counter value [`Self::wall_clock_tsc`]; 0 if unknown.
+    pub counter_frequency: u64,
+    /// Wall clock in nanoseconds since 1970 (UTC) at the counter value [`Self::wall_clock_counter`]; 0 if unknown.
     pub wall_clock: u64,
     /// Value of the time-stamp counter at [`Self::wall_clock`].
-    pub wall_clock_tsc: u64,
+    pub wall_clock_counter: u64,
     /// Physical address of the ACPI root system description pointer (RSDP); 0 if unknown.
     pub rsdp: u64,
     /// The image's symbol table.

@@ -76,7 +76,7 @@ impl Bootstrap {
     pub(super) fn finish_calibration(&mut self) -> Result<(), ProcessError> {
         let Some(calibration) = self.calibration.take() else { return Ok(()) };
         let boot_info = self.entry.boot_info.wrapping_sub(self.entry.direct_map);
-        let field = boot_info.wrapping_add(offset_of!(BootInfo, tsc_frequency) as u64);
+        let field = boot_info.wrapping_add(offset_of!(BootInfo, counter_frequency) as u64);
         let frequency = calibration.frequency_hz();
         let written = self.shared.memory.guest().write_obj(frequency, GuestAddress(field));
         written.map_err(io::Error::other).map_err(syscall_failed("write"))

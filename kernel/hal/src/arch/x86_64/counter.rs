@@ -42,6 +42,6 @@ pub(crate) struct BootCounter {
 
 /// The counter's part of the boot information.
 pub(crate) fn from_boot(info: &BootInfo) -> BootCounter {
-    let frequency = Some(info.tsc_frequency).filter(|&frequency| frequency != 0);
-    BootCounter { frequency, at_wall_clock: info.wall_clock_tsc }
+    let frequency = Some(info.counter_frequency).filter(|&frequency| frequency != 0);
+    BootCounter { frequency, at_wall_clock: info.wall_clock_counter }
 }
