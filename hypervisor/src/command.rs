@@ -11,7 +11,7 @@ use hermit_interface::exit::NOT_STARTED;
 use crate::cli::Arguments;
 use crate::config::Config;
 use crate::log::say;
-use crate::signals::{Event, Signals};
+use crate::signals::{MainEvent, Signals};
 use crate::vm::Vm;
 use crate::vm_handle::ShutdownCause;
 use crate::{check, log, sandbox, stats};
@@ -60,7 +60,7 @@ fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Inst
     ::log::info!("the guest runs after {:?}", started.elapsed());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let event = signals.wait(handle.shutdown_event(), deadline)?;
-    if event != Event::Shutdown {
+    if event != MainEvent::Shutdown {
         handle.shut_down(ShutdownCause::Requested);
     }
     let cause = vm.wait(deadline)?;
@@ -68,9 +68,9 @@ fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Inst
         say(format_args!("{}", status.report(&exits, &memory, started)));
     }
     Ok(match event {
-        Event::Shutdown => report(&cause),
-        Event::Signal(number) => SIGNAL_BASE.saturating_add(number),
-        Event::Timeout => {
+        MainEvent::Shutdown => report(&cause),
+        MainEvent::Signal(number) => SIGNAL_BASE.saturating_add(number),
+        MainEvent::Timeout => {
             let limit = timeout.unwrap_or_default().as_secs_f64();
             say(format_args!("error: the guest ran for more than {limit} s and was killed"));
             TIMED_OUT

@@ -13,13 +13,13 @@ use hermit_interface::machine::{HOLE, LINES};
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
-use crate::devices::console::{Console, Input, Output, TextPort};
+use crate::devices::console::{ConsoleDevice, ConsoleInput, Output, TextPort};
 use crate::devices::entropy::{Entropy, HostRandom};
 use crate::devices::net::backend::passt::PasstStartup;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
-use crate::network::{self, NetworkDevice, NetworkError};
+use crate::network::{self, NetworkError, PreparedNetwork};
 
 /// Why the devices of a VM cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ impl DeviceManager {
         };
         let input = standard(io::stdin().as_fd().try_clone_to_owned())?;
         let output = Output::new(Box::new(standard(io::stdout().as_fd().try_clone_to_owned())?));
-        let console = Console::new(output.clone(), Some(Input::quoted(input)));
+        let console = ConsoleDevice::new(output.clone(), Some(ConsoleInput::quoted(input)));
         let mut devices: Vec<Box<dyn VirtioDevice>> =
             vec![Box::new(console), Box::new(Entropy::<HostRandom>::default())];
         for disk in &config.disks {
@@ -95,7 +95,7 @@ impl DeviceManager {
         // The network device comes last, so that the lines of the disks do not depend on it.
         let connection = config.network.as_ref().map(network::create_device).transpose()?;
         let (tap, starting) = match connection {
-            Some(NetworkDevice { device, tap, starting }) => {
+            Some(PreparedNetwork { device, tap, starting }) => {
                 devices.push(Box::new(device));
                 (tap, starting)
             }

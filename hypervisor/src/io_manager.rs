@@ -65,13 +65,13 @@ mod tests {
 
     use super::{IoManager, ShutdownCause, VmHandle};
     use crate::devices::bus::Bus;
-    use crate::devices::console::{Console, Output, TextPort};
+    use crate::devices::console::{ConsoleDevice, Output, TextPort};
     use crate::devices::virtio::MmioTransport;
 
     /// I/O manager without devices on its bus, whose text is discarded.
     fn io_manager() -> (IoManager, Arc<VmHandle>) {
         let output = Output::new(Box::new(std::io::sink()));
-        let console = Box::new(Console::new(output.clone(), None));
+        let console = Box::new(ConsoleDevice::new(output.clone(), None));
         let line = Box::new(EventFd::new(0).unwrap());
         let console = MmioTransport::new(console, GuestMemoryMmap::new(), line).unwrap();
         let vm = Arc::new(VmHandle::new().unwrap());

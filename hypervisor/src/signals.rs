@@ -32,7 +32,7 @@ const SHUTDOWN: u64 = u64::MAX;
 
 /// Event of the main thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum MainEvent {
     /// The VM has shut down.
     Shutdown,
     /// The process has received the signal of this number.
@@ -87,7 +87,7 @@ impl Signals {
     /// # Errors
     ///
     /// epoll failed.
-    pub fn wait(&self, shutdown: &EventFd, deadline: Option<Instant>) -> io::Result<Event> {
+    pub fn wait(&self, shutdown: &EventFd, deadline: Option<Instant>) -> io::Result<MainEvent> {
         self.watch(shutdown.as_raw_fd(), SHUTDOWN)?;
         self.exits_at_once.store(false, Ordering::Relaxed);
         let event = self.wait_until(deadline);
@@ -95,11 +95,11 @@ impl Signals {
         event
     }
 
-    fn wait_until(&self, deadline: Option<Instant>) -> io::Result<Event> {
+    fn wait_until(&self, deadline: Option<Instant>) -> io::Result<MainEvent> {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Ok(Event::Timeout);
+                return Ok(MainEvent::Timeout);
             }
             if let Some(event) = self.wait_once(milliseconds(left))? {
                 return Ok(event);
@@ -107,7 +107,7 @@ impl Signals {
         }
     }
 
-    fn wait_once(&self, milliseconds: i32) -> io::Result<Option<Event>> {
+    fn wait_once(&self, milliseconds: i32) -> io::Result<Option<MainEvent>> {
         let mut event = [EpollEvent::default()];
         match self.epoll.wait(milliseconds, &mut event) {
             Ok(0) => Ok(None),
@@ -117,13 +117,13 @@ impl Signals {
         }
     }
 
-    fn event(&self, data: u64) -> Option<Event> {
+    fn event(&self, data: u64) -> Option<MainEvent> {
         if data == SHUTDOWN {
-            return Some(Event::Shutdown);
+            return Some(MainEvent::Shutdown);
         }
         let index = usize::try_from(data).ok()?;
         self.pipes.get(index)?.read_exact(&mut [0]).ok()?;
-        u8::try_from(*SIGNALS.get(index)?).ok().map(Event::Signal)
+        u8::try_from(*SIGNALS.get(index)?).ok().map(MainEvent::Signal)
     }
 }
 
@@ -134,7 +134,7 @@ fn milliseconds(left: Option<Duration>) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Signals};
+    use super::{MainEvent, Signals};
     use signal_hook::low_level::raise;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -153,7 +153,7 @@ mod tests {
         let signals = Signals::new().unwrap();
         let wait = |shutdown: &EventFd, time| signals.wait(shutdown, Some(Instant::now() + time)).unwrap();
         let begin = Instant::now();
-        assert_eq!(wait(&EventFd::new(0).unwrap(), SHORT), Event::Timeout);
+        assert_eq!(wait(&EventFd::new(0).unwrap(), SHORT), MainEvent::Timeout);
         assert!(begin.elapsed() >= SHORT);
         let exits_at_once = Arc::clone(&signals.exits_at_once);
         let later = thread::spawn(move || {
@@ -165,10 +165,10 @@ mod tests {
             }
             raise(signal_hook::consts::SIGTERM).unwrap();
         });
-        assert_eq!(wait(&EventFd::new(0).unwrap(), LONG), Event::Signal(15));
+        assert_eq!(wait(&EventFd::new(0).unwrap(), LONG), MainEvent::Signal(15));
         later.join().unwrap();
         let shutdown = EventFd::new(0).unwrap();
         shutdown.write(1).unwrap();
-        assert_eq!(wait(&shutdown, LONG), Event::Shutdown);
+        assert_eq!(wait(&shutdown, LONG), MainEvent::Shutdown);
     }
 }

@@ -15,9 +15,9 @@ use crate::boot::{self, BootError, BootParams};
 use crate::config::Config;
 use crate::device_manager::{DeviceManager, DeviceManagerError};
 use crate::devices::worker::{Worker, WorkerError};
-use crate::engine::selection::{Selection, SelectionError};
+use crate::engine::selection::{SelectedEngine, SelectionError};
 use crate::engine::{Engine, EngineError, Vcpu, VcpuExit};
-use crate::gdb::{Debugger, Server};
+use crate::gdb::{Debugger, GdbServer};
 use crate::image::{FileError, ImageFile};
 use crate::io_manager::IoManager;
 use crate::memory::Memory;
@@ -41,7 +41,7 @@ pub enum VmError {
     File(#[from] FileError),
     /// See [`SelectionError`].
     #[error(transparent)]
-    Selection(#[from] SelectionError),
+    SelectedEngine(#[from] SelectionError),
     /// See [`EngineError`].
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -78,7 +78,7 @@ pub struct Loaded {
     network: Option<Worker>,
     stop_workers: EventFd,
     sandbox: Sandbox,
-    gdb: Option<Server>,
+    gdb: Option<GdbServer>,
 }
 
 /// State of a VM whose threads run.
@@ -132,7 +132,7 @@ impl Vm<Configured> {
         let config = self.0.0;
         let file = ImageFile::open(&config.image)?;
         let image = file.check()?;
-        let mut selection = Selection::new(&config)?;
+        let mut selection = SelectedEngine::new(&config)?;
         let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
         let params = BootParams {
             platform: selection.platform,
@@ -144,8 +144,8 @@ impl Vm<Configured> {
         };
         let entry = boot::load(&mut selection.memory, &image, &params)?;
         selection.boot_vcpu()?.set_entry(&entry)?;
-        let Selection { platform, memory, engine, vcpus } = selection;
-        let listen = |port| Server::listen(port, &config.image, &image, &entry, memory.clone());
+        let SelectedEngine { platform, memory, engine, vcpus } = selection;
+        let listen = |port| GdbServer::listen(port, &config.image, &image, &entry, memory.clone());
         let gdb = config.gdb.map(listen).transpose()?;
         let handle = Arc::new(VmHandle::new()?);
         let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text);

@@ -32,7 +32,7 @@ pub enum BusError {
 
 /// A device, and the size of its range in bytes.
 #[derive(Debug)]
-struct Entry {
+struct MappedDevice {
     size: u64,
     device: Arc<dyn BusDevice>,
 }
@@ -40,7 +40,7 @@ struct Entry {
 /// Devices by address. Accesses outside all ranges read as all ones and drop what is written, as on PCI.
 #[derive(Debug, Default)]
 pub struct Bus {
-    devices: BTreeMap<u64, Entry>,
+    devices: BTreeMap<u64, MappedDevice>,
     unclaimed_reads: AtomicU64,
     unclaimed_writes: AtomicU64,
 }
@@ -64,7 +64,7 @@ impl Bus {
         if before.is_some_and(|(&start, entry)| range.start < start.saturating_add(entry.size)) {
             return Err(BusError::Overlap);
         }
-        self.devices.insert(range.start, Entry { size: range.size, device });
+        self.devices.insert(range.start, MappedDevice { size: range.size, device });
         Ok(())
     }
 

@@ -87,9 +87,9 @@ fn dr7_bits(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
         WatchLength::Quad => 0b10,
     };
     let access = match breakpoint.access {
-        Access::Execute => 0b00,
-        Access::Write => 0b01,
-        Access::ReadWrite => 0b11,
+        BreakpointAccess::Execute => 0b00,
+        BreakpointAccess::Write => 0b01,
+        BreakpointAccess::ReadWrite => 0b11,
     };
     // The global enable bit: a task switch does not clear it.
     0b10 << (2 * number) | (length << 2 | access) << (16 + 4 * number)
@@ -108,13 +108,13 @@ pub struct HardwareBreakpoint {
     /// Number of bytes.
     pub length: WatchLength,
     /// Access that triggers it.
-    pub access: Access,
+    pub access: BreakpointAccess,
 }
 
 /// Number of bytes that a debug register watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchLength {
-    /// 1 byte; the only length for [`Access::Execute`].
+    /// 1 byte; the only length for [`BreakpointAccess::Execute`].
     Byte,
     /// 2 bytes.
     Word,
@@ -142,7 +142,7 @@ impl WatchLength {
 
 /// Access that triggers a hardware breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum BreakpointAccess {
     /// Execution: the CPU stops before the instruction.
     Execute,
     /// Write: the CPU stops after it.

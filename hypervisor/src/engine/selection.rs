@@ -25,14 +25,14 @@ pub enum SelectionError {
 
 /// Selected engine, with memory of the kind that it needs and the vCPUs.
 #[derive(Debug)]
-pub(crate) struct Selection {
+pub(crate) struct SelectedEngine {
     pub(crate) platform: Platform,
     pub(crate) memory: Memory,
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) vcpus: Vec<Box<dyn Vcpu>>,
 }
 
-impl Selection {
+impl SelectedEngine {
     /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed, otherwise
     /// the process engine.
     pub(crate) fn new(config: &Config) -> Result<Self, SelectionError> {

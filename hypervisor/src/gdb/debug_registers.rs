@@ -2,7 +2,7 @@
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 
-use crate::engine::debug::{Access, HARDWARE_BREAKPOINTS, HardwareBreakpoint, WatchLength};
+use crate::engine::debug::{BreakpointAccess, HARDWARE_BREAKPOINTS, HardwareBreakpoint, WatchLength};
 
 /// Hardware breakpoint or watchpoint of gdb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,24 +12,24 @@ pub(super) struct WatchRequest {
     /// Length in bytes.
     pub(super) length: u64,
     /// Access that triggers it.
-    pub(super) trigger: Trigger,
+    pub(super) trigger: BreakpointTrigger,
 }
 
 /// Access that triggers a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trigger {
+pub(super) enum BreakpointTrigger {
     /// Execution: a hardware breakpoint.
     Execute,
     /// Read or write: a watchpoint. The CPU cannot watch reads only, so a read watchpoint triggers at writes too.
     Watch(WatchKind),
 }
 
-impl Trigger {
-    const fn access(self) -> Access {
+impl BreakpointTrigger {
+    const fn access(self) -> BreakpointAccess {
         match self {
-            Self::Execute => Access::Execute,
-            Self::Watch(WatchKind::Write) => Access::Write,
-            Self::Watch(WatchKind::Read | WatchKind::ReadWrite) => Access::ReadWrite,
+            Self::Execute => BreakpointAccess::Execute,
+            Self::Watch(WatchKind::Write) => BreakpointAccess::Write,
+            Self::Watch(WatchKind::Read | WatchKind::ReadWrite) => BreakpointAccess::ReadWrite,
         }
     }
 }
@@ -83,7 +83,7 @@ impl DebugRegisters {
     }
 
     /// Address and trigger of the first register that `hits` names, a bit for each register, and that is in use.
-    pub(super) fn first_hit(&self, hits: u8) -> Option<(u64, Trigger)> {
+    pub(super) fn first_hit(&self, hits: u8) -> Option<(u64, BreakpointTrigger)> {
         let is_hit = |number: &u32| hits >> number & 1 != 0;
         let registers = (0..).zip(&self.0).filter(|(number, _)| is_hit(number));
         registers
@@ -101,11 +101,11 @@ fn longest(address: u64, max: u64) -> WatchLength {
 
 #[cfg(test)]
 mod tests {
-    use super::{DebugRegisters, Trigger, WatchKind, WatchRequest};
+    use super::{BreakpointTrigger, DebugRegisters, WatchKind, WatchRequest};
     use proptest::prelude::any;
     use proptest::proptest;
 
-    const WRITE: Trigger = Trigger::Watch(WatchKind::Write);
+    const WRITE: BreakpointTrigger = BreakpointTrigger::Watch(WatchKind::Write);
 
     fn used(registers: &DebugRegisters) -> Vec<(u64, u64)> {
         registers.values().iter().flatten().map(|used| (used.address, used.length.bytes())).collect()
@@ -130,7 +130,7 @@ mod tests {
         let mut registers = DebugRegisters::default();
         let request = WatchRequest { address: 0x1000, length: 8, trigger: WRITE };
         registers.insert(request).unwrap();
-        assert_eq!(registers.remove(WatchRequest { trigger: Trigger::Execute, ..request }), None);
+        assert_eq!(registers.remove(WatchRequest { trigger: BreakpointTrigger::Execute, ..request }), None);
         registers.remove(request).unwrap();
         assert_eq!(registers.remove(request), None);
     }
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn first_hit_finds_allocated_register() {
         let mut registers = DebugRegisters::default();
-        for (address, trigger) in [(0x1000, Trigger::Execute), (0x2000, WRITE)] {
+        for (address, trigger) in [(0x1000, BreakpointTrigger::Execute), (0x2000, WRITE)] {
             registers.insert(WatchRequest { address, length: 1, trigger }).unwrap();
         }
         assert_eq!(registers.first_hit(0b10), Some((0x2000, WRITE)));
-        assert_eq!(registers.first_hit(0b11), Some((0x1000, Trigger::Execute)));
+        assert_eq!(registers.first_hit(0b11), Some((0x1000, BreakpointTrigger::Execute)));
         assert_eq!(registers.first_hit(0b1100), None);
         registers.clear();
         assert_eq!(registers.first_hit(0b11), None);

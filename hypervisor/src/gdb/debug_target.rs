@@ -7,7 +7,7 @@ use gdbstub::target::ext::breakpoints::WatchKind;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::breakpoints::Breakpoints;
-use super::debug_registers::{DebugRegisters, Trigger, WatchRequest};
+use super::debug_registers::{BreakpointTrigger, DebugRegisters, WatchRequest};
 use super::memory;
 use super::registers::PacketRegisters;
 use crate::engine::EngineError;
@@ -200,8 +200,8 @@ impl DebugTarget {
     /// Decodes the debug registers that were hit.
     fn hit(&self, hits: u8) -> Option<StopReason> {
         self.debug_registers.first_hit(hits).map(|(address, trigger)| match trigger {
-            Trigger::Execute => StopReason::HardwareBreakpoint,
-            Trigger::Watch(kind) => StopReason::Watch(kind, address),
+            BreakpointTrigger::Execute => StopReason::HardwareBreakpoint,
+            BreakpointTrigger::Watch(kind) => StopReason::Watch(kind, address),
         })
     }
 

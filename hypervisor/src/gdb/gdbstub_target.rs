@@ -17,7 +17,7 @@ use gdbstub::target::ext::section_offsets::{Offsets, SectionOffsets, SectionOffs
 use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
 use gdbstub::target::{Target, TargetError, TargetResult};
 
-use super::debug_registers::{Trigger, WatchRequest};
+use super::debug_registers::{BreakpointTrigger, WatchRequest};
 use super::debug_target::{DebugTarget, StopReason};
 use super::registers::{PacketRegisters, X86_64};
 use crate::engine::EngineError;
@@ -214,7 +214,7 @@ impl SwBreakpoint for DebugTarget {
 
 /// Request for a hardware breakpoint.
 const fn execution_at(address: u64) -> WatchRequest {
-    WatchRequest { address, length: 1, trigger: Trigger::Execute }
+    WatchRequest { address, length: 1, trigger: BreakpointTrigger::Execute }
 }
 
 impl HwBreakpoint for DebugTarget {
@@ -229,7 +229,7 @@ impl HwBreakpoint for DebugTarget {
 
 impl HwWatchpoint for DebugTarget {
     fn add_hw_watchpoint(&mut self, address: u64, length: u64, kind: WatchKind) -> TargetResult<bool, Self> {
-        let request = WatchRequest { address, length, trigger: Trigger::Watch(kind) };
+        let request = WatchRequest { address, length, trigger: BreakpointTrigger::Watch(kind) };
         Ok(self.watch(request).is_some())
     }
 
@@ -239,7 +239,7 @@ impl HwWatchpoint for DebugTarget {
         length: u64,
         kind: WatchKind,
     ) -> TargetResult<bool, Self> {
-        let request = WatchRequest { address, length, trigger: Trigger::Watch(kind) };
+        let request = WatchRequest { address, length, trigger: BreakpointTrigger::Watch(kind) };
         Ok(self.unwatch(request).is_some())
     }
 }

@@ -45,7 +45,7 @@ use hermit_interface::image::Image;
 
 use self::debug_target::DebugTarget;
 use self::epoll::PollSet;
-use self::session::Outcome;
+use self::session::SessionEnd;
 use crate::boot::KernelEntry;
 use crate::log::say;
 use crate::memory::Memory;
@@ -54,7 +54,7 @@ use crate::vm_handle::{ShutdownCause, VmHandle};
 
 /// Listening socket for gdb, and facts of the guest that gdb needs.
 #[derive(Debug)]
-pub struct Server {
+pub struct GdbServer {
     listener: TcpListener,
     image: PathBuf,
     location: ImageLocation,
@@ -70,7 +70,7 @@ struct ImageLocation {
     first_segment: u64,
 }
 
-impl Server {
+impl GdbServer {
     /// Listens on a port of the loopback interface; with 0, on any free port.
     ///
     /// # Errors
@@ -156,8 +156,8 @@ fn serve_all(listener: &TcpListener, connections: &PollSet, mut target: DebugTar
     while let Some(stream) = accept(listener, connections, target.vm()) {
         target.pause();
         match session::run(stream, &mut target) {
-            Ok(Outcome::Detached) => {}
-            Ok(Outcome::Killed) => target.vm().shut_down(ShutdownCause::Requested),
+            Ok(SessionEnd::Detached) => {}
+            Ok(SessionEnd::Killed) => target.vm().shut_down(ShutdownCause::Requested),
             Err(error) => say(format_args!("the connection to gdb has failed, the guest continues: {error}")),
         }
         target.detach();

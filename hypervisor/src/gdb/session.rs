@@ -24,7 +24,7 @@ const STOP_EVENT: u64 = 1;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum SessionEnd {
     /// gdb has detached, or the VM has shut down.
     Detached,
     /// gdb has killed the guest.
@@ -47,13 +47,13 @@ pub(super) enum SessionError {
 
 /// Input of a session: bytes from gdb, and events of the VM.
 #[derive(Debug)]
-struct Input {
+struct SessionInput {
     stream: TcpStream,
     bytes: VecDeque<u8>,
     poll_set: PollSet,
 }
 
-impl Input {
+impl SessionInput {
     /// Waits for bytes from gdb or an event of the VM.
     fn wait(&mut self, target: &DebugTarget) -> Result<(), SessionError> {
         match self.poll_set.wait()? {
@@ -74,11 +74,11 @@ impl Input {
 }
 
 /// Serves a gdb that has connected. The target is paused.
-pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<Outcome, SessionError> {
+pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<SessionEnd, SessionError> {
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let reader = stream.try_clone()?;
     let poll_set = PollSet::new(&[&reader, target.stop_event(), target.vm().shutdown_event()])?;
-    let mut input = Input { stream: reader, bytes: VecDeque::new(), poll_set };
+    let mut input = SessionInput { stream: reader, bytes: VecDeque::new(), poll_set };
     let mut state = GdbStub::new(stream).run_state_machine(target)?;
     loop {
         state = match state {
@@ -86,7 +86,7 @@ pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<Outcome
                 if let Some(byte) = input.bytes.pop_front() {
                     gdb.incoming_data(target, byte)?
                 } else if target.vm().shutdown_cause().is_some() {
-                    return Ok(Outcome::Detached);
+                    return Ok(SessionEnd::Detached);
                 } else {
                     input.wait(target)?;
                     gdb.into()
@@ -111,9 +111,9 @@ pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<Outcome
                     DisconnectReason::Kill => {
                         // gdbstub does not reply to `vKill`, but gdb waits for a reply.
                         let _: io::Result<()> = gdb.borrow_conn().write_all(OK_PACKET);
-                        Outcome::Killed
+                        SessionEnd::Killed
                     }
-                    _ => Outcome::Detached,
+                    _ => SessionEnd::Detached,
                 });
             }
         };

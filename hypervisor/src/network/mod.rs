@@ -47,7 +47,7 @@ pub enum NetworkError {
 
 /// A network device with its backend.
 #[derive(Debug)]
-pub struct NetworkDevice {
+pub struct PreparedNetwork {
     /// The device.
     pub device: Net,
     /// File descriptor of the TAP interface, if that is the backend.
@@ -61,32 +61,32 @@ pub struct NetworkDevice {
 /// # Errors
 ///
 /// See [`NetworkError`].
-pub fn create_device(network: &NetworkConfig) -> Result<NetworkDevice, NetworkError> {
+pub fn create_device(network: &NetworkConfig) -> Result<PreparedNetwork, NetworkError> {
     match &network.backend {
         BackendConfig::Tap(name) => create_tap_device(network, name),
         BackendConfig::Passt(forwards) => create_passt_device(network, forwards),
     }
 }
 
-fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<NetworkDevice, NetworkError> {
+fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<PreparedNetwork, NetworkError> {
     let tap = Tap::open(name.as_str(), network.mtu)?;
     let (mtu, min, fd) = (tap.mtu(), network.min_mtu(), tap.input());
     if mtu < min {
         return Err(NetworkError::SmallMtu { name: name.as_str().to_owned(), mtu, min });
     }
     let device = device(network, Box::new(tap), mtu)?;
-    Ok(NetworkDevice { device, tap: Some(fd), starting: None })
+    Ok(PreparedNetwork { device, tap: Some(fd), starting: None })
 }
 
 fn create_passt_device(
     network: &NetworkConfig,
     forwards: &[PortForward],
-) -> Result<NetworkDevice, NetworkError> {
+) -> Result<PreparedNetwork, NetworkError> {
     let mtu = network.mtu.unwrap_or(MAX_MTU);
     ports::check(forwards)?;
     let (passt, starting) = Passt::start(&passt_arguments(network, forwards, mtu))?;
     let device = device(network, Box::new(passt), mtu)?;
-    Ok(NetworkDevice { device, tap: None, starting: Some(starting) })
+    Ok(PreparedNetwork { device, tap: None, starting: Some(starting) })
 }
 
 fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Result<Net, NetworkError> {

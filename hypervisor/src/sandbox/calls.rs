@@ -26,7 +26,7 @@ use crate::devices::net::backend::tap::ioctl;
 
 /// Condition on an argument.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Check {
+pub(super) enum ArgumentCheck {
     /// The argument of this index equals the value.
     Is(u8, c_int),
     /// The argument of this index is this request of ioctl(2).
@@ -45,11 +45,11 @@ pub(super) enum Check {
     Tap(u8),
 }
 
-use Check::{Is, IsBut, OwnProcess, Ptrace, Request, Tap, VcpuSignal, Within};
+use ArgumentCheck::{Is, IsBut, OwnProcess, Ptrace, Request, Tap, VcpuSignal, Within};
 
 /// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists
 /// the call is always allowed.
-pub(super) type Call = (libc::c_long, &'static [&'static [Check]]);
+pub(super) type CallRule = (libc::c_long, &'static [&'static [ArgumentCheck]]);
 
 /// Protection of memory: readable or writable, not executable.
 const DATA: c_int = libc::PROT_READ | libc::PROT_WRITE;
@@ -60,7 +60,7 @@ const ANONYMOUS: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 /// Flags of futex(2) that are ignored: whether the futex is shared, and its clock.
 const FUTEX_FLAGS: c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
-const fn futex(operation: c_int) -> Check {
+const fn futex(operation: c_int) -> ArgumentCheck {
     IsBut { argument: 1, value: operation, free: FUTEX_FLAGS }
 }
 
@@ -89,7 +89,7 @@ const FIONBIO: Opcode = 0x5421;
 
 /// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the
 /// handler of stack overflows.
-const COMMON: &[Call] = &[
+const COMMON: &[CallRule] = &[
     (SYS_write, &[]),
     (SYS_close, &[]),
     // send(2), which has no address: the handlers of SIGINT and SIGTERM, in any thread, wake the main thread by it.
@@ -134,7 +134,7 @@ const COMMON: &[Call] = &[
 ];
 
 /// Main thread.
-const MAIN: &[Call] = &[
+const MAIN: &[CallRule] = &[
     (SYS_read, &[]),
     (SYS_recvfrom, &[]),
     (SYS_epoll_create1, &[]),
@@ -145,7 +145,7 @@ const MAIN: &[Call] = &[
 ];
 
 /// vCPU thread on KVM.
-const KVM_VCPU: &[Call] = &[(
+const KVM_VCPU: &[CallRule] = &[(
     SYS_ioctl,
     &[
         &[Request(1, KVM_RUN)],
@@ -156,7 +156,7 @@ const KVM_VCPU: &[Call] = &[(
 )];
 
 /// vCPU thread on KVM with a debugger.
-const KVM_VCPU_DEBUG: &[Call] = &[(
+const KVM_VCPU_DEBUG: &[CallRule] = &[(
     SYS_ioctl,
     &[
         &[Request(1, KVM_SET_REGS)],
@@ -173,10 +173,10 @@ const KVM_VCPU_DEBUG: &[Call] = &[(
 )];
 
 /// Main thread with the process engine: fstat(2) of the memory's file, for statistics.
-const PROCESS_MAIN: &[Call] = &[(SYS_fstat, &[])];
+const PROCESS_MAIN: &[CallRule] = &[(SYS_fstat, &[])];
 
 /// vCPU thread with the process engine: responds to hypercalls, and kills the guest.
-const PROCESS_VCPU: &[Call] = &[
+const PROCESS_VCPU: &[CallRule] = &[
     (SYS_ioctl, &[&[Request(1, SECCOMP_IOCTL_NOTIF_RECV)], &[Request(1, SECCOMP_IOCTL_NOTIF_SEND)]]),
     (SYS_poll, &[]),
     (SYS_ppoll, &[]),
@@ -186,7 +186,7 @@ const PROCESS_VCPU: &[Call] = &[
 
 /// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process trace only
 /// those that are confined at least as far as itself.
-const PROCESS_VCPU_DEBUG: &[Call] = &[
+const PROCESS_VCPU_DEBUG: &[CallRule] = &[
     (
         SYS_ptrace,
         &[
@@ -211,10 +211,10 @@ const PROCESS_VCPU_DEBUG: &[Call] = &[
 ];
 
 /// Interrupts to the guest with the process engine.
-const PROCESS_INTERRUPT: &[Call] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
+const PROCESS_INTERRUPT: &[CallRule] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
 
 /// Device thread.
-const DEVICES: &[Call] = &[
+const DEVICES: &[CallRule] = &[
     (SYS_read, &[]),
     (SYS_readv, &[]),
     (SYS_writev, &[]),
@@ -230,18 +230,18 @@ const DEVICES: &[Call] = &[
 ];
 
 /// Network thread.
-const NETWORK: &[Call] =
+const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
-const TAP_NETWORK: &[Call] = &[
+const TAP_NETWORK: &[CallRule] = &[
     (SYS_readv, &[&[Tap(0)]]),
     (SYS_writev, &[&[Tap(0)]]),
     (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
 /// gdb thread.
-const GDB: &[Call] = &[
+const GDB: &[CallRule] = &[
     (SYS_epoll_create1, &[]),
     (SYS_fcntl, &[&[Is(1, libc::F_DUPFD_CLOEXEC)]]),
     (SYS_read, &[]),
@@ -264,8 +264,8 @@ const GDB: &[Call] = &[
 ];
 
 /// Returns the system calls of a role. A call that is returned several times is allowed under the conditions of each.
-pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = Call> {
-    let [own, more, debugging]: [&[Call]; 3] = match role {
+pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
+    let [own, more, debugging]: [&[CallRule]; 3] = match role {
         Role::Main if rules.process => [MAIN, PROCESS_MAIN, &[]],
         Role::Main => [MAIN, &[], &[]],
         Role::Vcpu if rules.process => [PROCESS_VCPU, PROCESS_INTERRUPT, PROCESS_VCPU_DEBUG],

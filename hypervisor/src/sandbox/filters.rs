@@ -9,7 +9,7 @@ use seccompiler::{
 };
 use vmm_sys_util::signal::SIGRTMIN;
 
-use super::calls::{self, Check};
+use super::calls::{self, ArgumentCheck};
 use super::{Role, Rules, SandboxError, denial};
 
 /// Compiled filters of all roles.
@@ -63,21 +63,21 @@ fn compile(role: Role, rules: &Rules) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(allowed, SeccompAction::Trap, SeccompAction::Allow, ARCH.try_into()?)?.try_into()
 }
 
-fn condition(check: Check, rules: &Rules) -> Result<SeccompCondition, BackendError> {
+fn condition(check: ArgumentCheck, rules: &Rules) -> Result<SeccompCondition, BackendError> {
     let (argument, operator, value) = match check {
-        Check::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.cast_unsigned()),
-        Check::Ptrace(request) => (0, SeccompCmpOp::Eq, request),
-        Check::Request(argument, request) => (argument, SeccompCmpOp::Eq, request),
-        Check::Within(argument, bits) => {
+        ArgumentCheck::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.cast_unsigned()),
+        ArgumentCheck::Ptrace(request) => (0, SeccompCmpOp::Eq, request),
+        ArgumentCheck::Request(argument, request) => (argument, SeccompCmpOp::Eq, request),
+        ArgumentCheck::Within(argument, bits) => {
             (argument, SeccompCmpOp::MaskedEq((!bits).cast_unsigned().into()), 0)
         }
-        Check::IsBut { argument, value, free } => {
+        ArgumentCheck::IsBut { argument, value, free } => {
             (argument, SeccompCmpOp::MaskedEq((!free).cast_unsigned().into()), value.cast_unsigned())
         }
-        Check::OwnProcess(argument) => (argument, SeccompCmpOp::Eq, std::process::id()),
+        ArgumentCheck::OwnProcess(argument) => (argument, SeccompCmpOp::Eq, std::process::id()),
         // Without a tap no descriptor matches.
-        Check::Tap(argument) => (argument, SeccompCmpOp::Eq, rules.tap.unwrap_or(-1).cast_unsigned()),
-        Check::VcpuSignal(argument) => (argument, SeccompCmpOp::Eq, SIGRTMIN().cast_unsigned()),
+        ArgumentCheck::Tap(argument) => (argument, SeccompCmpOp::Eq, rules.tap.unwrap_or(-1).cast_unsigned()),
+        ArgumentCheck::VcpuSignal(argument) => (argument, SeccompCmpOp::Eq, SIGRTMIN().cast_unsigned()),
     };
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
 }

@@ -63,14 +63,14 @@ impl Host {
     }
 
     /// Starts a VM that waits for gdb.
-    pub(crate) fn start(&self, image: &str, cpus: &str, arguments: &[&str]) -> Guest {
+    pub(crate) fn start(&self, image: &str, cpus: &str, arguments: &[&str]) -> RunningGuest {
         println!("engine {}", self.engine);
-        Guest::start(self, &["--gdb", "0", "--cpus", cpus], image, arguments)
+        RunningGuest::start(self, &["--gdb", "0", "--cpus", cpus], image, arguments)
     }
 
     /// Starts a VM without a GDB server, which logs its process ID.
-    pub(crate) fn start_alone(&self, image: &str, cpus: &str, arguments: &[&str]) -> Guest {
-        Guest::start(self, &["--verbose", "--cpus", cpus], image, arguments)
+    pub(crate) fn start_alone(&self, image: &str, cpus: &str, arguments: &[&str]) -> RunningGuest {
+        RunningGuest::start(self, &["--verbose", "--cpus", cpus], image, arguments)
     }
 }
 
@@ -100,7 +100,7 @@ fn output_of(program: Child) -> String {
 }
 
 /// VM that runs, or waits for gdb.
-pub(crate) struct Guest {
+pub(crate) struct RunningGuest {
     process: Child,
     stderr: BufReader<ChildStderr>,
     image: PathBuf,
@@ -108,7 +108,7 @@ pub(crate) struct Guest {
     line: String,
 }
 
-impl Guest {
+impl RunningGuest {
     fn start(host: &Host, options: &[&str], image: &str, arguments: &[&str]) -> Self {
         let image = host.image(image);
         let mut command = limited(env!("CARGO_BIN_EXE_uhyve"));
@@ -163,7 +163,7 @@ impl Guest {
 }
 
 /// A failed test prints the messages of uhyve: gdb only reports that the connection is lost.
-impl Drop for Guest {
+impl Drop for RunningGuest {
     fn drop(&mut self) {
         if thread::panicking() {
             // timeout(1) passes SIGTERM on.

@@ -6,7 +6,7 @@ use std::process::{ChildStdout, Command};
 use std::thread;
 use std::time::Duration;
 
-use crate::guest::{Guest, assert_has, hosts};
+use crate::guest::{RunningGuest, assert_has, hosts};
 
 /// Run time in seconds of a guest that is killed before its end.
 const LONG_RUN: &str = "280";
@@ -224,7 +224,7 @@ const INVALID_PACKETS: [&[u8]; 24] = [
 ];
 
 /// Connects, sends a packet, requests the registers, interrupts the guest, and disconnects.
-fn send_packet(guest: &Guest, packet: &[u8]) {
+fn send_packet(guest: &RunningGuest, packet: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", guest.port().parse::<u16>().unwrap())).unwrap();
     let sum = packet.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     let framed = [b"$", packet, format!("#{sum:02x}").as_bytes()].concat();
@@ -236,7 +236,7 @@ fn send_packet(guest: &Guest, packet: &[u8]) {
 }
 
 /// Asserts that a gdb can still debug the guest, and kills it.
-fn check_alive(guest: Guest) {
+fn check_alive(guest: RunningGuest) {
     assert_has(&guest.debug(&["info threads", "kill"]), &["CPU 0", "CPU 1", "killed"]);
     let (_, stderr, status) = guest.end();
     assert_eq!(status.code(), Some(143));

@@ -6,22 +6,22 @@ use iced_x86::code_asm::{
     al, ax, byte_ptr, dword_ptr, dx, eax, ecx, edx, qword_ptr, r13, rax, rbx, rcx, rdi, rsi, word_ptr,
 };
 
-use crate::guest::{Assembled, BUFFERS, CODE, Guest};
+use crate::guest::{Assembled, BUFFERS, CODE, GuestBuilder};
 use crate::host::Host;
 
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
 
-fn run(assemble: impl FnOnce(&mut Guest) -> Assembled) -> Option<i32> {
+fn run(assemble: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Option<i32> {
     let mut host = Host::new()?;
     let disk = host.disk("disk", 8);
     host.option("--block");
     host.option(&disk.name());
-    Some(host.run(&Guest::image(DONE, assemble)))
+    Some(host.run(&GuestBuilder::image(DONE, assemble)))
 }
 
 /// Reads and writes 1, 2, 4 and 8 bytes at the address in rbx.
-fn access(guest: &mut Guest) -> Assembled {
+fn access(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     code.mov(al, byte_ptr(rbx))?;
     code.mov(ax, word_ptr(rbx))?;
@@ -35,7 +35,7 @@ fn access(guest: &mut Guest) -> Assembled {
 }
 
 /// Accesses random addresses: `base` plus random bits of `mask`.
-fn access_random(guest: &mut Guest, times: u32, base: u64, mask: u64) -> Assembled {
+fn access_random(guest: &mut GuestBuilder, times: u32, base: u64, mask: u64) -> Assembled {
     guest.repeat(times, |guest| {
         guest.random()?;
         guest.code.mov(rbx, mask)?;
@@ -56,7 +56,7 @@ fn guest_survives_random_accesses_to_device_registers() {
 
 #[test]
 fn guest_survives_random_accesses_outside_memory() {
-    let access_all = |guest: &mut Guest| {
+    let access_all = |guest: &mut GuestBuilder| {
         access_random(guest, 3000, HOLE.start, 0x1fff_ffff)?;
         // Below the interrupt controllers.
         access_random(guest, 2000, HOLE.start + 0x2000_0000, 0x0dff_ffff)?;
@@ -72,7 +72,7 @@ fn guest_survives_random_accesses_outside_memory() {
 /// Accesses that start in memory or in a device and end behind it.
 #[test]
 fn guest_survives_accesses_across_boundaries() {
-    let access_boundaries = |guest: &mut Guest| {
+    let access_boundaries = |guest: &mut GuestBuilder| {
         for boundary in [32u64 << 20, HOLE.start, HOLE.start + 0x1000, HOLE.start + 0x3000, HOLE.end()] {
             guest.code.mov(rbx, boundary - 9)?;
             guest.repeat(10, |guest| {
@@ -89,7 +89,7 @@ fn guest_survives_accesses_across_boundaries() {
 
 #[test]
 fn guest_survives_string_moves_to_device_registers() {
-    let copy = |guest: &mut Guest| {
+    let copy = |guest: &mut GuestBuilder| {
         for (from, to) in [(CODE.into(), HOLE.start), (HOLE.start, BUFFERS), (HOLE.start, HOLE.start + 0x800)]
         {
             for times in [1u32, 255, 0x3000] {
@@ -108,7 +108,7 @@ fn guest_survives_string_moves_to_device_registers() {
 
 #[test]
 fn guest_survives_accesses_to_all_ports() {
-    let use_ports = |guest: &mut Guest| {
+    let use_ports = |guest: &mut GuestBuilder| {
         let (mut next, mut end) = (guest.code.create_label(), guest.code.create_label());
         let code = &mut guest.code;
         code.xor(edx, edx)?;
@@ -137,7 +137,7 @@ fn guest_survives_accesses_to_all_ports() {
 
 #[test]
 fn guest_survives_string_io_to_ports() {
-    let use_ports = |guest: &mut Guest| {
+    let use_ports = |guest: &mut GuestBuilder| {
         for port in [TEXT_PORT, QUIT_PORT - 1, 0x3f8, 0xffff] {
             guest.code.mov(edx, u32::from(port))?;
             for times in [0u64, 1, 0x8000] {

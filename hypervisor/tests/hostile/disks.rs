@@ -3,7 +3,7 @@
 use iced_x86::code_asm::{al, byte_ptr, rbx, rcx};
 
 use crate::driver::{NEXT, Queue, Rings, WRITE};
-use crate::guest::{Assembled, BUFFERS, Guest};
+use crate::guest::{Assembled, BUFFERS, GuestBuilder};
 use crate::host::Host;
 
 const SECTORS: u8 = 8;
@@ -20,7 +20,7 @@ const IO_ERROR: u8 = 1;
 const NO_STATUS: u8 = 0xee;
 
 /// Sends a request of this type with `length` bytes at [`DATA`] for `sector`; leaves the status in al.
-fn request(guest: &mut Guest, request_type: u32, sector: u64, length: u32) -> Assembled {
+fn request(guest: &mut GuestBuilder, request_type: u32, sector: u64, length: u32) -> Assembled {
     guest.clear(BUFFERS, 0x600)?;
     guest.write64(HEADER, request_type.into())?;
     guest.write64(HEADER + 8, sector)?;
@@ -35,7 +35,7 @@ fn request(guest: &mut Guest, request_type: u32, sector: u64, length: u32) -> As
 }
 
 /// Exits with 100 plus the status in al, unless that is `expected`.
-fn expect(guest: &mut Guest, expected: u8) -> Assembled {
+fn expect(guest: &mut GuestBuilder, expected: u8) -> Assembled {
     let mut equal = guest.code.create_label();
     guest.code.cmp(al, u32::from(expected))?;
     guest.code.je(equal)?;
@@ -53,12 +53,12 @@ fn write_changes_its_sector_only() {
     let Some(mut host) = Host::new() else { return };
     let (disk, sibling) = (host.disk("disk", SECTORS), host.disk("sibling", SECTORS));
     host.option(&format!("--block={}", disk.name()));
-    let write = |guest: &mut Guest| {
+    let write = |guest: &mut GuestBuilder| {
         guest.write64(DATA, u64::MAX)?;
         request(guest, OUT, 3, 512)?;
         expect(guest, OK)
     };
-    assert_eq!(host.run(&Guest::image(DONE, write)), DONE.into());
+    assert_eq!(host.run(&GuestBuilder::image(DONE, write)), DONE.into());
     let mut expected = disk.original().to_vec();
     expected[3 * 512..4 * 512].fill(0);
     expected[3 * 512..][..8].fill(0xff);
@@ -71,13 +71,13 @@ fn assert_writes_fail(access: &str, requests: &[(u64, u32)]) {
     let Some(mut host) = Host::new() else { return };
     let (disk, sibling) = (host.disk("disk", SECTORS), host.disk("sibling", SECTORS));
     host.option(&format!("--block={}{access}", disk.name()));
-    let write = |guest: &mut Guest| {
+    let write = |guest: &mut GuestBuilder| {
         requests.iter().try_for_each(|&(sector, length)| {
             request(guest, OUT, sector, length)?;
             expect(guest, IO_ERROR)
         })
     };
-    assert_eq!(host.run(&Guest::image(DONE, write)), DONE.into());
+    assert_eq!(host.run(&GuestBuilder::image(DONE, write)), DONE.into());
     assert!(disk.is_unchanged() && sibling.is_unchanged());
 }
 
@@ -100,7 +100,7 @@ fn unsupported_requests_fail_and_change_nothing() {
     let Some(mut host) = Host::new() else { return };
     let disk = host.disk("disk", SECTORS);
     host.option(&format!("--block={}", disk.name()));
-    let write = |guest: &mut Guest| {
+    let write = |guest: &mut GuestBuilder| {
         for request_type in [2, 3, 11, 13, 14, 15, 16, 24, 0x8000_0000, u32::MAX] {
             let mut refused = guest.code.create_label();
             request(guest, request_type, 0, 512)?;
@@ -111,6 +111,6 @@ fn unsupported_requests_fail_and_change_nothing() {
         }
         Ok(())
     };
-    assert_eq!(host.run(&Guest::image(DONE, write)), DONE.into());
+    assert_eq!(host.run(&GuestBuilder::image(DONE, write)), DONE.into());
     assert!(disk.is_unchanged());
 }

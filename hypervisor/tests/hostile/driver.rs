@@ -3,7 +3,7 @@
 use hermit_interface::machine::HOLE;
 use iced_x86::code_asm::{dword_ptr, eax, rax, rbx, rdx, rsi, word_ptr};
 
-use crate::guest::{Assembled, Guest};
+use crate::guest::{Assembled, GuestBuilder};
 
 /// Flags of a descriptor (virtio 1.2 §2.7.5).
 pub(crate) const NEXT: u16 = 1;
@@ -64,7 +64,7 @@ impl Rings {
     }
 }
 
-impl Guest {
+impl GuestBuilder {
     /// Resets a device and initialises it with one queue.
     pub(crate) fn set_up(&mut self, queue: Queue, rings: Rings) -> Assembled {
         for status in [0, 1, 3] {

@@ -36,12 +36,12 @@ const IN_IMAGE: u16 = 0x8000;
 pub(crate) type Assembled = Result<(), IcedError>;
 
 /// A guest under construction. r12 is the counter of [`Self::repeat`], r13 and r14 are the state of [`Self::random`].
-pub(crate) struct Guest {
+pub(crate) struct GuestBuilder {
     /// Assembler, for instructions without a method of this type.
     pub(crate) code: CodeAssembler,
 }
 
-impl Guest {
+impl GuestBuilder {
     /// Image of a guest that executes what `assemble` emits, and then exits with `status`.
     pub(crate) fn image(status: u8, assemble: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
         let mut guest = Self { code: CodeAssembler::new(64).expect("a processor with 64 bits") };

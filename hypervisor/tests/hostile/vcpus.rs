@@ -2,7 +2,7 @@
 
 use iced_x86::code_asm::{dword_ptr, eax, rax, rbx, rdi};
 
-use crate::guest::{Assembled, CODE, Guest, ZEROS};
+use crate::guest::{Assembled, CODE, GuestBuilder, ZEROS};
 use crate::host::{Host, NO_STATUS, TIMED_OUT};
 
 /// Exit status of a guest that has executed all its instructions.
@@ -11,8 +11,8 @@ const DONE: u8 = 42;
 /// Interrupt command register of the local APIC.
 const ICR: u64 = 0xfee0_0300;
 
-fn run(assemble: impl FnOnce(&mut Guest) -> Assembled) -> Option<i32> {
-    Host::new().map(|host| host.run(&Guest::image(DONE, assemble)))
+fn run(assemble: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Option<i32> {
+    Host::new().map(|host| host.run(&GuestBuilder::image(DONE, assemble)))
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn triple_fault_by_an_undefined_instruction_ends_the_guest() {
 }
 
 fn assert_jump_ends_the_guest(address: u64) {
-    let jump = |guest: &mut Guest| {
+    let jump = |guest: &mut GuestBuilder| {
         guest.code.mov(rax, address)?;
         guest.code.jmp(rax)
     };
@@ -52,7 +52,7 @@ fn jump_to_device_registers_ends_the_guest() {
 
 #[test]
 fn page_table_root_outside_memory_ends_the_guest() {
-    let load_cr3 = |guest: &mut Guest| {
+    let load_cr3 = |guest: &mut GuestBuilder| {
         guest.code.mov(rax, 0x7fff_f000u64)?;
         guest.code.mov(iced_x86::code_asm::cr3, rax)
     };
@@ -65,27 +65,27 @@ fn page_table_root_outside_memory_ends_the_guest() {
 fn guest_halted_with_interrupts_disabled_times_out() {
     let Some(mut host) = Host::new() else { return };
     host.timeout(1);
-    let halt = |guest: &mut Guest| {
+    let halt = |guest: &mut GuestBuilder| {
         guest.code.cli()?;
         guest.code.hlt()
     };
-    assert_eq!(host.run(&Guest::image(DONE, halt)), TIMED_OUT);
+    assert_eq!(host.run(&GuestBuilder::image(DONE, halt)), TIMED_OUT);
 }
 
 #[test]
 fn guest_in_an_endless_loop_times_out() {
     let Some(mut host) = Host::new() else { return };
     host.timeout(1);
-    let spin = |guest: &mut Guest| {
+    let spin = |guest: &mut GuestBuilder| {
         let mut here = guest.code.create_label();
         guest.code.set_label(&mut here)?;
         guest.code.jmp(here)
     };
-    assert_eq!(host.run(&Guest::image(DONE, spin)), TIMED_OUT);
+    assert_eq!(host.run(&GuestBuilder::image(DONE, spin)), TIMED_OUT);
 }
 
 /// Starts the second vCPU at a page by INIT and two SIPIs (SDM 3A §9.4.4.1); the first one then waits.
-fn start_second_vcpu(guest: &mut Guest, page: u32) -> Assembled {
+fn start_second_vcpu(guest: &mut GuestBuilder, page: u32) -> Assembled {
     guest.write32(ICR + 0x10, 1 << 24)?;
     for command in [0x4500, 0x4600 | page >> 12, 0x4600 | page >> 12] {
         guest.write32(ICR, command)?;
@@ -100,7 +100,7 @@ fn second_vcpu_started_in_garbage_ends_or_leaves_the_first_running() {
     for page in [ZEROS, CODE, 0x2000, 0xf_f000] {
         let Some(mut host) = Host::new() else { return };
         host.option("--cpus=2");
-        let image = Guest::image(DONE, |guest| start_second_vcpu(guest, page));
+        let image = GuestBuilder::image(DONE, |guest| start_second_vcpu(guest, page));
         let code = host.run(&image);
         // The second vCPU may cause a triple fault.
         assert!([DONE.into(), NO_STATUS].contains(&code), "{page:#x}: {code}");
@@ -113,14 +113,14 @@ fn init_to_all_vcpus_ends_or_times_out() {
     host.option("--cpus=4");
     host.timeout(2);
     // INIT to all vCPUs, including the sender.
-    let image = Guest::image(DONE, |guest| guest.write32(ICR, 0x8_4500));
+    let image = GuestBuilder::image(DONE, |guest| guest.write32(ICR, 0x8_4500));
     let code = host.run(&image);
     assert!([DONE.into(), NO_STATUS, TIMED_OUT].contains(&code), "{code}");
 }
 
 #[test]
 fn guest_that_overwrites_all_memory_runs_on() {
-    let overwrite = |guest: &mut Guest| {
+    let overwrite = |guest: &mut GuestBuilder| {
         // From 1 MiB to 32 MiB: the image, its page tables, the boot information.
         guest.code.mov(rdi, 1u64 << 20)?;
         guest.repeat((31 << 20) / 256, |guest| {
@@ -141,7 +141,7 @@ fn random_writes_to_the_local_apic_end_or_time_out() {
     let Some(mut host) = Host::new() else { return };
     host.option("--cpus=2");
     host.timeout(5);
-    let write_random = |guest: &mut Guest| {
+    let write_random = |guest: &mut GuestBuilder| {
         guest.repeat(5000, |guest| {
             guest.random()?;
             guest.code.mov(rbx, 0xffcu64)?;
@@ -152,6 +152,6 @@ fn random_writes_to_the_local_apic_end_or_time_out() {
             guest.code.mov(eax, dword_ptr(rbx))
         })
     };
-    let code = host.run(&Guest::image(DONE, write_random));
+    let code = host.run(&GuestBuilder::image(DONE, write_random));
     assert!([DONE.into(), NO_STATUS, TIMED_OUT].contains(&code), "{code}");
 }

@@ -3,7 +3,7 @@
 use iced_x86::code_asm::{al, byte_ptr, dword_ptr, eax, rax, rbx};
 
 use crate::driver::{DRIVER_OK, Descriptor, INDIRECT, NEXT, NOTIFY, Queue, Rings, STATUS, WRITE};
-use crate::guest::{Assembled, BUFFERS, Guest};
+use crate::guest::{Assembled, BUFFERS, GuestBuilder};
 use crate::host::Host;
 
 /// Exit status of a guest whose entropy device still works at its end.
@@ -25,13 +25,13 @@ const QUEUES: [Queue; 6] =
     [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK, Queue::RECEIVEQ, Queue::TRANSMITQ];
 
 /// Runs a guest, after which the entropy device must still work and the disk must be unchanged.
-fn run(assemble: impl FnOnce(&mut Guest) -> Assembled) {
+fn run(assemble: impl FnOnce(&mut GuestBuilder) -> Assembled) {
     let Some(mut host) = Host::new() else { return };
     let disk = host.disk("disk", 16);
     host.option("--block");
     host.option(&disk.name());
     host.network();
-    let image = Guest::image(WORKED, |guest| {
+    let image = GuestBuilder::image(WORKED, |guest| {
         assemble(guest)?;
         fetch_random_numbers(guest)
     });
@@ -40,7 +40,7 @@ fn run(assemble: impl FnOnce(&mut Guest) -> Assembled) {
 }
 
 /// Reads random bytes from the entropy device. Exits with status 1 or 2 unless they arrive.
-fn fetch_random_numbers(guest: &mut Guest) -> Assembled {
+fn fetch_random_numbers(guest: &mut GuestBuilder) -> Assembled {
     let mut arrived = guest.code.create_label();
     guest.clear(VALID.descriptors, 0x600)?;
     guest.write64(RANDOM, 0)?;
@@ -58,7 +58,7 @@ fn fetch_random_numbers(guest: &mut Guest) -> Assembled {
 }
 
 /// Initialises a device with these rings, and makes a chain of these descriptors available.
-fn try_rings(guest: &mut Guest, queue: Queue, rings: Rings, descriptors: &[Descriptor]) -> Assembled {
+fn try_rings(guest: &mut GuestBuilder, queue: Queue, rings: Rings, descriptors: &[Descriptor]) -> Assembled {
     guest.describe(RINGS.descriptors, descriptors)?;
     guest.write16(RINGS.available + 2, 0)?;
     guest.set_up(queue, rings)?;
@@ -192,7 +192,7 @@ fn invalid_status_writes_leave_other_devices_working() {
 }
 
 /// Writes these queue numbers to `QueueNotify` of all devices, `times` times.
-fn notify_all(guest: &mut Guest, times: u32, queues: [u32; 2]) -> Assembled {
+fn notify_all(guest: &mut GuestBuilder, times: u32, queues: [u32; 2]) -> Assembled {
     guest.repeat(times, |guest| {
         for device in 0..4 {
             guest.code.mov(rbx, Queue { device, index: 0 }.register(NOTIFY))?;

@@ -7,7 +7,7 @@ use hermit_interface::machine::{HOLE, TEXT_PORT};
 use hermit_interface::process::{DEVICE, INTERRUPT, OUT, READ, SharedCpu, TIMER, WRITE, queue_eventfd};
 use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r12, r15, rax, rbx, rcx, rdi, rsp};
 
-use crate::guest::{Assembled, FREE, Guest, Value};
+use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
 use crate::host::{Outcome, run};
 
 /// Exit status of a guest that has reached its end.
@@ -22,8 +22,8 @@ const ADDRESS: u64 = 250 << 39;
 const MAP: i32 = libc::MAP_SHARED | libc::MAP_FIXED;
 
 #[track_caller]
-fn works(options: &[&'static str], write: impl FnOnce(&mut Guest) -> Assembled) -> Outcome {
-    let outcome = run(&Guest::image(DONE, write), options);
+fn works(options: &[&'static str], write: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Outcome {
+    let outcome = run(&GuestBuilder::image(DONE, write), options);
     assert_eq!((outcome.code, &*outcome.errors), (Some(DONE.into()), ""));
     outcome
 }
@@ -102,7 +102,7 @@ fn mapped_address_space_is_limited() {
         guest.code.mov(rbx, ADDRESS)?;
         guest.code.mov(r12, 200_u64)?;
         guest.code.set_label(&mut again)?;
-        let address = Value::Register(rbx);
+        let address = Operand::Register(rbx);
         guest.call(libc::SYS_mmap, [address, (16 << 20).into(), 3.into(), MAP.into(), 0.into(), 0.into()])?;
         guest.code.add(rbx, 16 << 20)?;
         guest.code.dec(r12)?;
@@ -113,7 +113,7 @@ fn mapped_address_space_is_limited() {
 
 /// Installs a handler that exits with `status`, and unblocks the signal. The handler works on the boot CPU only, whose
 /// r15 is set.
-fn handle(guest: &mut Guest, signal: u32, status: u8) -> Assembled {
+fn handle(guest: &mut GuestBuilder, signal: u32, status: u8) -> Assembled {
     let (mut handler, mut over) = (guest.code.create_label(), guest.code.create_label());
     guest.code.jmp(over)?;
     guest.code.set_label(&mut handler)?;
@@ -126,17 +126,17 @@ fn handle(guest: &mut Guest, signal: u32, status: u8) -> Assembled {
     guest.code.mov(qword_ptr(r15 + FREE + 16), rax)?;
     guest.call(
         libc::SYS_rt_sigaction,
-        [u64::from(signal).into(), Value::Physical(FREE), 0.into(), 8.into()],
+        [u64::from(signal).into(), Operand::Physical(FREE), 0.into(), 8.into()],
     )?;
     guest.expect(0, 101)?;
     guest.put(FREE + 32, &(1_u64 << (signal - 1)).to_le_bytes())?;
     let unblock = libc::SIG_UNBLOCK.into();
-    guest.call(libc::SYS_rt_sigprocmask, [unblock, Value::Physical(FREE + 32), 0.into(), 8.into()])?;
+    guest.call(libc::SYS_rt_sigprocmask, [unblock, Operand::Physical(FREE + 32), 0.into(), 8.into()])?;
     guest.expect(0, 102)
 }
 
 /// Initialises the entropy device, makes a buffer available, and writes to the event of its queue.
-fn request_entropy(guest: &mut Guest) -> Assembled {
+fn request_entropy(guest: &mut GuestBuilder) -> Assembled {
     const DESCRIPTORS: i32 = FREE + 0x1000;
     const AVAILABLE: i32 = FREE + 0x2000;
     const USED: i32 = FREE + 0x3000;
@@ -156,12 +156,12 @@ fn request_entropy(guest: &mut Guest) -> Assembled {
     guest.put(AVAILABLE + 2, &[1, 0, 0, 0])?;
     guest.put(FREE + 0x5000, &1_u64.to_le_bytes())?;
     let event = u64::from(queue_eventfd(1, 0)).into();
-    guest.call(libc::SYS_write, [event, Value::Physical(FREE + 0x5000), 8.into()])?;
+    guest.call(libc::SYS_write, [event, Operand::Physical(FREE + 0x5000), 8.into()])?;
     guest.expect(8, 103)
 }
 
 /// Waits until the device has raised its line and written to the buffer.
-fn check_entropy(guest: &mut Guest) -> Assembled {
+fn check_entropy(guest: &mut GuestBuilder) -> Assembled {
     let raised = i32::try_from(offset_of!(SharedCpu, raised)).unwrap();
     guest.wait_for(raised)?;
     guest.code.mov(eax, dword_ptr(r15 + raised))?;
@@ -176,7 +176,7 @@ fn device_interrupt_wakes_sleeping_cpu() {
         guest.put(idle, &[1])?;
         request_entropy(guest)?;
         let wait = libc::FUTEX_WAIT.into();
-        guest.call(libc::SYS_futex, [Value::Physical(idle), wait, 1.into(), 0.into()])?;
+        guest.call(libc::SYS_futex, [Operand::Physical(idle), wait, 1.into(), 0.into()])?;
         check_entropy(guest)?;
         guest.code.mov(eax, dword_ptr(r15 + idle))?;
         guest.expect(0, 2)
@@ -185,7 +185,7 @@ fn device_interrupt_wakes_sleeping_cpu() {
 
 #[test]
 fn device_interrupt_signals_running_cpu() {
-    let image = Guest::image(1, |guest| {
+    let image = GuestBuilder::image(1, |guest| {
         handle(guest, DEVICE, DONE)?;
         request_entropy(guest)?;
         guest.spin()
@@ -206,14 +206,14 @@ fn a_queue_without_a_descriptor_is_notified_by_a_register() {
 #[test]
 fn timers_expire() {
     let timer = i32::try_from(offset_of!(SharedCpu, timer)).unwrap();
-    let image = Guest::image(1, |guest| {
+    let image = GuestBuilder::image(1, |guest| {
         handle(guest, TIMER, DONE)?;
         // `struct itimerspec`: once, after a millisecond.
         guest.put(FREE + 0x118, &1_000_000_u64.to_le_bytes())?;
         guest.code.mov(eax, dword_ptr(r15 + timer))?;
         guest.call(
             libc::SYS_timer_settime,
-            [Value::Register(rax), 0.into(), Value::Physical(FREE + 0x100), 0.into()],
+            [Operand::Register(rax), 0.into(), Operand::Physical(FREE + 0x100), 0.into()],
         )?;
         guest.spin()
     });
@@ -245,7 +245,7 @@ fn all_cpus_start_and_interrupt_each_other() {
             let started = offset(offset_of!(SharedCpu, started));
             guest.put(started, &[1])?;
             let wake = libc::FUTEX_WAKE.into();
-            guest.call(libc::SYS_futex, [Value::Physical(started), wake, 1.into()])?;
+            guest.call(libc::SYS_futex, [Operand::Physical(started), wake, 1.into()])?;
             guest.wait_for(own)?;
         }
         // The interrupt is blocked: the test checks that tgkill succeeds.
@@ -258,7 +258,7 @@ fn all_cpus_start_and_interrupt_each_other() {
         guest.code.mov(rcx, rax)?;
         guest.code.pop(rax)?;
         guest.code.mov(rbx, rcx)?;
-        let (own, other) = (Value::Register(rax), Value::Register(rbx));
+        let (own, other) = (Operand::Register(rax), Operand::Register(rbx));
         guest.call(libc::SYS_tgkill, [own, other, u64::from(INTERRUPT).into()])?;
         guest.expect(0, 4)?;
         guest.code.lea(rsp, qword_ptr(r15 + FREE))

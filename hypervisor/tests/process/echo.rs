@@ -7,7 +7,7 @@ use iced_x86::code_asm::{
     rsi, word_ptr,
 };
 
-use crate::guest::{Assembled, FREE, Guest, Value};
+use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
 
 /// Exit status of a guest that has reached its end.
 pub(crate) const DONE: u8 = 42;
@@ -62,7 +62,7 @@ impl Rings {
 ///
 /// Registers count received frames (rbx), sent frames (r12) and available RX buffers (r13).
 pub(crate) fn echo(features: i32) -> Vec<u8> {
-    Guest::image(DONE, |guest| {
+    GuestBuilder::image(DONE, |guest| {
         set_up(guest, features)?;
         let [mut again, mut offer] = [(); 2].map(|()| guest.code.create_label());
         guest.code.set_label(&mut again)?;
@@ -89,7 +89,7 @@ pub(crate) fn echo(features: i32) -> Vec<u8> {
 }
 
 /// Initialises the device (virtio 1.2, sections 3.1.1 and 4.2.2), and makes a buffer available for each RX descriptor.
-fn set_up(guest: &mut Guest, features: i32) -> Assembled {
+fn set_up(guest: &mut GuestBuilder, features: i32) -> Assembled {
     let mut set = |register: u64, value: i32| {
         guest.hypercall([WRITE.into(), (REGISTERS + register).into(), 4.into(), value.into()])
     };
@@ -122,13 +122,13 @@ fn set_up(guest: &mut Guest, features: i32) -> Assembled {
     notify(guest, 0)
 }
 
-fn notify(guest: &mut Guest, queue: u32) -> Assembled {
+fn notify(guest: &mut GuestBuilder, queue: u32) -> Assembled {
     let event = u64::from(queue_eventfd(LINE, queue)).into();
-    guest.call(libc::SYS_write, [event, Value::Physical(ONE), 8.into()])
+    guest.call(libc::SYS_write, [event, Operand::Physical(ONE), 8.into()])
 }
 
 /// Waits for a frame; returns its buffer's index in rbp, its address in rsi, and its length with the header in rdx.
-fn receive(guest: &mut Guest) -> Assembled {
+fn receive(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     let mut wait = code.create_label();
     code.set_label(&mut wait)?;
@@ -148,7 +148,7 @@ fn receive(guest: &mut Guest) -> Assembled {
 }
 
 /// Swaps the addresses and ports of the frame, which does not change its checksums.
-fn swap_addresses(guest: &mut Guest) -> Assembled {
+fn swap_addresses(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     for (first, second) in [(FRAME, FRAME + 6), (ADDRESSES, ADDRESSES + 4)] {
         code.mov(eax, dword_ptr(rsi + first))?;
@@ -164,7 +164,7 @@ fn swap_addresses(guest: &mut Guest) -> Assembled {
 }
 
 /// Sends the frame from its buffer, and waits until it is used.
-fn send(guest: &mut Guest) -> Assembled {
+fn send(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     code.mov(ecx, 7)?;
     code.and(rcx, r12)?;
@@ -189,7 +189,7 @@ fn send(guest: &mut Guest) -> Assembled {
 }
 
 /// Makes the frame's buffer available again.
-fn recycle(guest: &mut Guest) -> Assembled {
+fn recycle(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     code.mov(ecx, 7)?;
     code.and(rcx, r13)?;

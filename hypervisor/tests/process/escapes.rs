@@ -6,7 +6,7 @@ use std::process::{Command, Stdio, id};
 use hermit_interface::process::{INTERRUPT, queue_eventfd};
 use iced_x86::code_asm::{eax, r15, rax};
 
-use crate::guest::{Assembled, FREE, Guest, Value};
+use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
 use crate::host::{Outcome, run};
 
 /// Exit status of uhyve for a killed guest, and of the guest if it is not killed.
@@ -18,13 +18,13 @@ const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const EVERYTHING: i32 = READ_WRITE | libc::PROT_EXEC;
 const MAP: i32 = libc::MAP_SHARED | libc::MAP_FIXED;
 
-fn run_guest(write: impl FnOnce(&mut Guest) -> Assembled) -> Outcome {
-    run(&Guest::image(NOT_KILLED, write), &[])
+fn run_guest(write: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Outcome {
+    run(&GuestBuilder::image(NOT_KILLED, write), &[])
 }
 
 /// Asserts that a guest that makes this system call is killed, and that uhyve names the call.
 #[track_caller]
-fn denied<const N: usize>(name: &str, number: i64, arguments: [Value; N]) {
+fn denied<const N: usize>(name: &str, number: i64, arguments: [Operand; N]) {
     let outcome = run_guest(|guest| {
         guest.put(FREE, b"/proc/self/maps\0")?;
         guest.call(number, arguments)
@@ -34,8 +34,8 @@ fn denied<const N: usize>(name: &str, number: i64, arguments: [Value; N]) {
     assert_eq!(outcome.code, Some(KILLED), "{name}");
 }
 
-fn path() -> Value {
-    Value::Physical(FREE)
+fn path() -> Operand {
+    Operand::Physical(FREE)
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn tgkill_with_other_signals_is_denied() {
     let outcome = run_guest(|guest| {
         guest.code.mov(eax, iced_x86::code_asm::dword_ptr(r15 + 16))?;
         guest.code.mov(iced_x86::code_asm::rbx, rax)?;
-        let own = Value::Register(iced_x86::code_asm::rbx);
+        let own = Operand::Register(iced_x86::code_asm::rbx);
         guest.call(libc::SYS_tgkill, [own, own, libc::SIGUSR2.into()])
     });
     assert!(outcome.errors.contains("killed by the sandbox: tgkill"), "{outcome:?}");

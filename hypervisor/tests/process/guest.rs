@@ -26,7 +26,7 @@ pub(crate) type Assembled = Result<(), IcedError>;
 
 /// Value for a register.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value {
+pub(crate) enum Operand {
     /// Immediate value.
     Number(u64),
     /// Value of a register, which must not be an argument register of system calls.
@@ -35,31 +35,31 @@ pub(crate) enum Value {
     Physical(i32),
 }
 
-impl From<u64> for Value {
+impl From<u64> for Operand {
     fn from(number: u64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<i32> for Value {
+impl From<i32> for Operand {
     fn from(number: i32) -> Self {
         Self::Number(i64::from(number).cast_unsigned())
     }
 }
 
-impl From<AsmRegister64> for Value {
+impl From<AsmRegister64> for Operand {
     fn from(register: AsmRegister64) -> Self {
         Self::Register(register)
     }
 }
 
 /// Builder of a guest. r15 holds the start of the direct map, r14 the address of the boot information.
-pub(crate) struct Guest {
+pub(crate) struct GuestBuilder {
     /// Assembler, for instructions without a method of this type.
     pub(crate) code: CodeAssembler,
 }
 
-impl Guest {
+impl GuestBuilder {
     /// Builds the image of a guest that executes the code of `write`, and then exits with `status`.
     pub(crate) fn image(status: u8, write: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
         let mut guest = Self { code: CodeAssembler::new(64).expect("64-bit mode") };
@@ -76,16 +76,16 @@ impl Guest {
     }
 
     /// Loads a value into a register.
-    pub(crate) fn set(&mut self, register: AsmRegister64, value: Value) -> Assembled {
+    pub(crate) fn set(&mut self, register: AsmRegister64, value: Operand) -> Assembled {
         match value {
-            Value::Number(number) => self.code.mov(register, number),
-            Value::Register(from) => self.code.mov(register, from),
-            Value::Physical(address) => self.code.lea(register, qword_ptr(r15 + address)),
+            Operand::Number(number) => self.code.mov(register, number),
+            Operand::Register(from) => self.code.mov(register, from),
+            Operand::Physical(address) => self.code.lea(register, qword_ptr(r15 + address)),
         }
     }
 
     /// Makes a system call; the result is in rax.
-    pub(crate) fn call<const N: usize>(&mut self, number: i64, arguments: [Value; N]) -> Assembled {
+    pub(crate) fn call<const N: usize>(&mut self, number: i64, arguments: [Operand; N]) -> Assembled {
         for (register, argument) in [rdi, rsi, rdx, r10, r8, r9].into_iter().zip(arguments) {
             self.set(register, argument)?;
         }
@@ -94,17 +94,17 @@ impl Guest {
     }
 
     /// Makes a hypercall; the result is in rax.
-    pub(crate) fn hypercall<const N: usize>(&mut self, arguments: [Value; N]) -> Assembled {
+    pub(crate) fn hypercall<const N: usize>(&mut self, arguments: [Operand; N]) -> Assembled {
         self.call(CALL.cast_signed(), arguments)
     }
 
     /// Writes `size` bytes of a value to a port.
-    pub(crate) fn out(&mut self, port: u16, value: Value, size: u64) -> Assembled {
+    pub(crate) fn out(&mut self, port: u16, value: Operand, size: u64) -> Assembled {
         self.hypercall([OUT.into(), (u64::from(port) | size << 16).into(), value])
     }
 
     /// Exits with a status.
-    pub(crate) fn exit(&mut self, status: impl Into<Value>) -> Assembled {
+    pub(crate) fn exit(&mut self, status: impl Into<Operand>) -> Assembled {
         self.out(STATUS_PORT, status.into(), 1)?;
         self.out(QUIT_PORT, 0.into(), 1)
     }

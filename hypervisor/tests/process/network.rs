@@ -120,9 +120,9 @@ fn wait(mut condition: impl FnMut() -> bool) {
 }
 
 /// Running uhyve, which is killed at the end of the test.
-struct Running(Option<Child>, #[expect(dead_code, reason = "the image's folder is to stay")] Host);
+struct RunningUhyve(Option<Child>, #[expect(dead_code, reason = "the image's folder is to stay")] Host);
 
-impl Running {
+impl RunningUhyve {
     fn new(host: Host, options: &[&str]) -> Self {
         let child = host.command().args(options).spawn().unwrap();
         Self(Some(child), host)
@@ -147,7 +147,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningUhyve {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             child.kill().unwrap();
@@ -160,7 +160,7 @@ impl Drop for Running {
 fn tap_carries_datagrams_both_ways() {
     for (number, features) in [(0, 0), (1, CHECKSUMS), (2, CHECKSUMS | 1 << 15)] {
         let Some(tap) = Tap::new(number) else { return };
-        let machine = Running::new(Host::new(&echo(features), &[]), &["--net", &tap.option()]);
+        let machine = RunningUhyve::new(Host::new(&echo(features), &[]), &["--net", &tap.option()]);
         tap.configure();
         tap.exchange();
         machine.finish();
@@ -175,7 +175,7 @@ fn existing_tap_is_exclusive_and_persists() {
     ip(&format!("tuntap add {} mode tap", tap.name)).unwrap();
     ip(&format!("link set {} up mtu 1600", tap.name)).unwrap();
     tap.configure();
-    let machine = Running::new(Host::new(&echo(0), &[]), &["--net", &tap.option()]);
+    let machine = RunningUhyve::new(Host::new(&echo(0), &[]), &["--net", &tap.option()]);
     wait(|| fs::read_to_string(tap.folder().join("carrier")).is_ok_and(|carrier| carrier.trim() == "1"));
     for (options, text) in [("", "in use by another program"), (",mtu=1601", "in use")] {
         let other = Host::new(&echo(0), &[]);
@@ -197,7 +197,7 @@ fn multi_queue_tap_is_accepted() {
     ip(&format!("tuntap add {} mode tap multi_queue", tap.name)).unwrap();
     ip(&format!("link set {} up", tap.name)).unwrap();
     tap.configure();
-    let machine = Running::new(Host::new(&echo(0), &[]), &["--net", &tap.option()]);
+    let machine = RunningUhyve::new(Host::new(&echo(0), &[]), &["--net", &tap.option()]);
     tap.exchange();
     machine.finish();
 }
@@ -229,10 +229,10 @@ fn passt(port: u16) -> Option<PathBuf> {
 
 /// Starts uhyve with passt, and returns the forwarded port of the host. A port that was free may be taken meanwhile:
 /// then it tries another one.
-fn behind_passt() -> (Running, u16) {
+fn behind_passt() -> (RunningUhyve, u16) {
     for _ in 0..10 {
         let port = free_port();
-        let mut machine = Running::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
+        let mut machine = RunningUhyve::new(Host::new(&echo(0), &[]), &["-p", &format!("{port}:7/udp")]);
         wait(|| passt(port).is_some() || machine.has_ended());
         if !machine.has_ended() {
             return (machine, port);

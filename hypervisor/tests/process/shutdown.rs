@@ -11,7 +11,7 @@ use iced_x86::code_asm::{dword_ptr, eax};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::debugger::resume;
-use crate::guest::{Assembled, Guest};
+use crate::guest::{Assembled, GuestBuilder};
 use crate::host::{Host, Outcome, run};
 
 /// Options of a VM that is debugged.
@@ -19,7 +19,7 @@ const DEBUGGED: &[&str] = &["--cpus", "3", "--gdb", "0"];
 
 /// Guest that prints a character and then spins.
 pub(crate) fn spinning_guest() -> Vec<u8> {
-    Guest::image(0, |guest| {
+    GuestBuilder::image(0, |guest| {
         guest.out(TEXT_PORT, u64::from(b'!').into(), 1)?;
         guest.spin()
     })
@@ -54,8 +54,8 @@ fn wait_for_end(process: Pid) {
 }
 
 #[track_caller]
-fn fails(write: impl FnOnce(&mut Guest) -> Assembled, message: &str) {
-    let outcome = run(&Guest::image(1, write), &[]);
+fn fails(write: impl FnOnce(&mut GuestBuilder) -> Assembled, message: &str) {
+    let outcome = run(&GuestBuilder::image(1, write), &[]);
     assert!(outcome.errors.contains(message), "{outcome:?}");
     assert_eq!(outcome.code, Some(125));
 }
@@ -63,7 +63,7 @@ fn fails(write: impl FnOnce(&mut Guest) -> Assembled, message: &str) {
 #[test]
 fn unhandled_fault_ends_the_guest() {
     fails(|guest| guest.code.ud2(), "the guest's process has ended: SIGILL");
-    let nowhere = |guest: &mut Guest| {
+    let nowhere = |guest: &mut GuestBuilder| {
         guest.code.xor(eax, eax)?;
         guest.code.mov(dword_ptr(iced_x86::code_asm::rax), eax)
     };
@@ -95,7 +95,7 @@ fn guest_ignores_signals_to_the_process_group() {
 
 #[test]
 fn inherited_ignored_sigchld_has_no_effect() {
-    let image = Guest::image(1, |guest| guest.code.ud2());
+    let image = GuestBuilder::image(1, |guest| guest.code.ud2());
     let host = Host::new(&image, &[]);
     let uhyve = host.command();
     let mut shell = std::process::Command::new("sh");
@@ -107,7 +107,7 @@ fn inherited_ignored_sigchld_has_no_effect() {
 #[test]
 fn vm_starts_with_0_to_13_disks() {
     let disks = tempfile::TempDir::new().unwrap();
-    let image = Guest::image(1, |guest| guest.code.ud2());
+    let image = GuestBuilder::image(1, |guest| guest.code.ud2());
     for count in 0..=13 {
         let host = Host::new(&image, &[]);
         let mut uhyve = host.command();

@@ -42,7 +42,7 @@ const EXECUTABLE: c_long = (libc::PROT_READ | libc::PROT_EXEC) as c_long;
 const READABLE: c_long = libc::PROT_READ as c_long;
 
 /// A system call, and the roles that may make it.
-struct Call {
+struct ProbedCall {
     /// Name of the system call, followed by a description of its arguments.
     name: &'static str,
     number: c_long,
@@ -51,26 +51,26 @@ struct Call {
     allowed: &'static [Role],
 }
 
-const fn call<const N: usize>(name: &'static str, number: c_long, given: [c_long; N]) -> Call {
+const fn call<const N: usize>(name: &'static str, number: c_long, given: [c_long; N]) -> ProbedCall {
     let mut arguments = [0; 6];
     let mut index = 0;
     while index < N {
         arguments[index] = given[index];
         index += 1;
     }
-    Call { name, number, arguments, allowed: &[] }
+    ProbedCall { name, number, arguments, allowed: &[] }
 }
 
 /// The call, allowed for these roles only.
-const fn only(allowed: &'static [Role], call: Call) -> Call {
-    Call { allowed, ..call }
+const fn only(allowed: &'static [Role], call: ProbedCall) -> ProbedCall {
+    ProbedCall { allowed, ..call }
 }
 
-fn calls() -> Vec<Call> {
+fn calls() -> Vec<ProbedCall> {
     [files(), processes(), memory(), requests(), rest()].into_iter().flatten().collect()
 }
 
-fn files() -> Vec<Call> {
+fn files() -> Vec<ProbedCall> {
     vec![
         call("open", libc::SYS_open, []),
         call("openat", libc::SYS_openat, [libc::AT_FDCWD.into()]),
@@ -101,7 +101,7 @@ fn files() -> Vec<Call> {
     ]
 }
 
-fn processes() -> Vec<Call> {
+fn processes() -> Vec<ProbedCall> {
     let own = c_long::from(process::id());
     let parent = c_long::from(parent_id());
     let abort = c_long::from(libc::SIGABRT);
@@ -131,7 +131,7 @@ fn processes() -> Vec<Call> {
     ]
 }
 
-fn memory() -> Vec<Call> {
+fn memory() -> Vec<ProbedCall> {
     let fixed = PRIVATE | c_long::from(libc::MAP_FIXED);
     vec![
         only(&ROLES, call("mmap", libc::SYS_mmap, [0, 4096, READABLE, PRIVATE, -1])),
@@ -146,7 +146,7 @@ fn memory() -> Vec<Call> {
     ]
 }
 
-fn requests() -> Vec<Call> {
+fn requests() -> Vec<ProbedCall> {
     let ioctl = |name, request| call(name, libc::SYS_ioctl, [-1, request]);
     vec![
         ioctl("ioctl with TIOCSTI", TIOCSTI),
@@ -167,7 +167,7 @@ fn requests() -> Vec<Call> {
     ]
 }
 
-fn rest() -> Vec<Call> {
+fn rest() -> Vec<ProbedCall> {
     vec![
         call("futex with priorities", libc::SYS_futex, [0, libc::FUTEX_LOCK_PI.into()]),
         call("prctl", libc::SYS_prctl, []),
@@ -187,7 +187,7 @@ pub(crate) fn act(action: &str) {
     let words: Vec<_> = action.split(' ').collect();
     let role = ROLES.into_iter().find(|role| role.name() == words[0]).unwrap();
     let calls = calls();
-    let Call { number, arguments: [a, b, c, d, e, f], .. } = calls[words[1].parse::<usize>().unwrap()];
+    let ProbedCall { number, arguments: [a, b, c, d, e, f], .. } = calls[words[1].parse::<usize>().unwrap()];
     register_signal_handler(SIGRTMIN(), ignore).unwrap();
     let wants = |word| words.get(2) == Some(&word);
     let tap = wants("tap").then_some(-1);

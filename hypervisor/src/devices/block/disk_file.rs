@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom};
 
 use vm_memory::{GuestMemoryError, GuestMemoryMmap, Permissions, ReadVolatile, WriteVolatile};
 
-use super::RequestError;
+use super::BlockRequestError;
 use super::config::SECTOR_SIZE;
 use crate::devices::virtio::DeviceError;
 use crate::devices::virtio::chain::Buffers;
@@ -31,8 +31,8 @@ impl DiskFile {
     }
 
     /// Offset in the file of `length` bytes from `sector` on, if all of them are on the disk.
-    pub(super) fn offset(&self, sector: u64, length: usize) -> Result<u64, RequestError> {
-        let beyond = RequestError::Invalid("request beyond the end of the disk");
+    pub(super) fn offset(&self, sector: u64, length: usize) -> Result<u64, BlockRequestError> {
+        let beyond = BlockRequestError::Invalid("request beyond the end of the disk");
         let count = (length as u64).div_ceil(SECTOR_SIZE.into());
         let is_inside = sector.checked_add(count).is_some_and(|end| end <= self.sectors);
         sector.checked_mul(SECTOR_SIZE.into()).filter(|_| is_inside).ok_or(beyond)

@@ -17,7 +17,7 @@ use vm_memory::GuestMemoryMmap;
 pub use self::config::SECTOR_SIZE;
 use self::config::{DEVICE_ID, QUEUE_SIZES};
 use self::disk_file::DiskFile;
-use self::request::{Operation, Request};
+use self::request::{BlockOperation, BlockRequest};
 use super::virtio::chain::{Chain, Completion, serve_chains};
 use super::virtio::{DeviceError, Progress, VirtioDevice, read_window};
 use super::warn_once::WarnOnce;
@@ -36,7 +36,7 @@ pub struct Block {
 
 /// Reason for which a request fails.
 #[derive(Debug, thiserror::Error)]
-enum RequestError {
+enum BlockRequestError {
     /// The request is invalid.
     #[error("{0}")]
     Invalid(&'static str),
@@ -67,7 +67,7 @@ impl Block {
 
     /// Executes the request in `chain` and writes its status byte. Returns the number of bytes written to the chain.
     fn handle(&mut self, chain: Chain, memory: &GuestMemoryMmap) -> Result<u32, DeviceError> {
-        let mut request = Request::parse(chain, memory)?;
+        let mut request = BlockRequest::parse(chain, memory)?;
         let (status, written) = match self.execute(&request.operation, memory) {
             Ok(written) => (VIRTIO_BLK_S_OK, written),
             Err(error) => (self.fail(&error), 0),
@@ -78,17 +78,21 @@ impl Block {
     }
 
     /// Executes an operation. Returns the number of bytes written to its data buffers.
-    fn execute(&self, operation: &Operation, memory: &GuestMemoryMmap) -> Result<u32, RequestError> {
+    fn execute(
+        &self,
+        operation: &BlockOperation,
+        memory: &GuestMemoryMmap,
+    ) -> Result<u32, BlockRequestError> {
         match operation {
-            Operation::Read { sector, data } => {
+            BlockOperation::Read { sector, data } => {
                 let offset = self.disk.offset(*sector, data.length())?;
                 self.disk.read(offset, data, memory)?;
                 Ok(u32::try_from(data.length()).unwrap_or(u32::MAX))
             }
-            Operation::Write { .. } if self.is_read_only => {
-                Err(RequestError::Invalid("write to a read-only disk"))
+            BlockOperation::Write { .. } if self.is_read_only => {
+                Err(BlockRequestError::Invalid("write to a read-only disk"))
             }
-            Operation::Write { sector, data } => {
+            BlockOperation::Write { sector, data } => {
                 let offset = self.disk.offset(*sector, data.length())?;
                 self.disk.write(offset, data, memory)?;
                 if self.is_write_through {
@@ -96,22 +100,24 @@ impl Block {
                 }
                 Ok(0)
             }
-            Operation::Flush => Ok(self.disk.flush().map(|()| 0)?),
-            Operation::GetId { data } => {
+            BlockOperation::Flush => Ok(self.disk.flush().map(|()| 0)?),
+            BlockOperation::GetId { data } => {
                 let written = data.clone().write(memory, &DEVICE_ID)?;
                 Ok(u32::try_from(written).unwrap_or(u32::MAX))
             }
-            Operation::Unsupported { request_type } => Err(RequestError::Unsupported(*request_type)),
-            Operation::Invalid(reason) => Err(RequestError::Invalid(reason)),
+            BlockOperation::Unsupported { request_type } => {
+                Err(BlockRequestError::Unsupported(*request_type))
+            }
+            BlockOperation::Invalid(reason) => Err(BlockRequestError::Invalid(reason)),
         }
     }
 
     /// Warns of a failed request and returns its status.
-    fn fail(&mut self, error: &RequestError) -> u32 {
+    fn fail(&mut self, error: &BlockRequestError) -> u32 {
         let (warning, status) = match error {
-            RequestError::Invalid(_) => (&mut self.invalid_request, VIRTIO_BLK_S_IOERR),
-            RequestError::Unsupported(_) => (&mut self.invalid_request, VIRTIO_BLK_S_UNSUPP),
-            RequestError::Host(_) => (&mut self.host_failure, VIRTIO_BLK_S_IOERR),
+            BlockRequestError::Invalid(_) => (&mut self.invalid_request, VIRTIO_BLK_S_IOERR),
+            BlockRequestError::Unsupported(_) => (&mut self.invalid_request, VIRTIO_BLK_S_UNSUPP),
+            BlockRequestError::Host(_) => (&mut self.host_failure, VIRTIO_BLK_S_IOERR),
         };
         warning.warn(format_args!("disk: {error}"));
         status

@@ -11,14 +11,14 @@ use crate::devices::virtio::chain::{Buffers, Chain};
 
 /// A parsed request and its status byte.
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) operation: Operation,
+pub(super) struct BlockRequest {
+    pub(super) operation: BlockOperation,
     pub(super) status: Buffers,
 }
 
 /// Operation of a request.
 #[derive(Debug)]
-pub(super) enum Operation {
+pub(super) enum BlockOperation {
     /// `VIRTIO_BLK_T_IN`: read from `sector` on into `data`.
     Read { sector: u64, data: Buffers },
     /// `VIRTIO_BLK_T_OUT`: write `data` from `sector` on.
@@ -36,7 +36,7 @@ pub(super) enum Operation {
 /// Size in bytes of the request header: type, reserved, sector.
 const HEADER_SIZE: usize = 16;
 
-impl Request {
+impl BlockRequest {
     /// Parses the header at the start of the device-readable part, and splits off the status: the last device-writable
     /// byte. The boundaries of the buffers carry no meaning (virtio 1.2 §2.7.4).
     ///
@@ -51,25 +51,31 @@ impl Request {
         let operation = if chain.readable.read(memory, &mut header)? == HEADER_SIZE {
             operation(header, chain.readable, to_guest)
         } else {
-            Operation::Invalid("request without a header")
+            BlockOperation::Invalid("request without a header")
         };
         Ok(Self { operation, status })
     }
 }
 
-fn operation(header: [u8; HEADER_SIZE], from_guest: Buffers, to_guest: Buffers) -> Operation {
+fn operation(header: [u8; HEADER_SIZE], from_guest: Buffers, to_guest: Buffers) -> BlockOperation {
     let [a, b, c, d, _, _, _, _, sector @ ..] = header;
     let sector = u64::from_le_bytes(sector);
     match u32::from_le_bytes([a, b, c, d]) {
-        VIRTIO_BLK_T_IN if !from_guest.is_empty() => Operation::Invalid("read with device-readable data"),
-        VIRTIO_BLK_T_IN if !is_valid_size(&to_guest) => Operation::Invalid("read of an invalid size"),
-        VIRTIO_BLK_T_IN => Operation::Read { sector, data: to_guest },
-        VIRTIO_BLK_T_OUT if !to_guest.is_empty() => Operation::Invalid("write with device-writable data"),
-        VIRTIO_BLK_T_OUT if !is_valid_size(&from_guest) => Operation::Invalid("write of an invalid size"),
-        VIRTIO_BLK_T_OUT => Operation::Write { sector, data: from_guest },
-        VIRTIO_BLK_T_FLUSH => Operation::Flush,
-        VIRTIO_BLK_T_GET_ID => Operation::GetId { data: to_guest },
-        request_type => Operation::Unsupported { request_type },
+        VIRTIO_BLK_T_IN if !from_guest.is_empty() => {
+            BlockOperation::Invalid("read with device-readable data")
+        }
+        VIRTIO_BLK_T_IN if !is_valid_size(&to_guest) => BlockOperation::Invalid("read of an invalid size"),
+        VIRTIO_BLK_T_IN => BlockOperation::Read { sector, data: to_guest },
+        VIRTIO_BLK_T_OUT if !to_guest.is_empty() => {
+            BlockOperation::Invalid("write with device-writable data")
+        }
+        VIRTIO_BLK_T_OUT if !is_valid_size(&from_guest) => {
+            BlockOperation::Invalid("write of an invalid size")
+        }
+        VIRTIO_BLK_T_OUT => BlockOperation::Write { sector, data: from_guest },
+        VIRTIO_BLK_T_FLUSH => BlockOperation::Flush,
+        VIRTIO_BLK_T_GET_ID => BlockOperation::GetId { data: to_guest },
+        request_type => BlockOperation::Unsupported { request_type },
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
 
-use crate::devices::virtio::Readiness;
+use crate::devices::virtio::EventValidity;
 
 /// Maximum number of bytes of one read(2) of the host's input.
 const CHUNK: usize = 4096;
@@ -16,17 +16,17 @@ const CHUNK: usize = 4096;
 /// It is read only while it is known not to block, and at most one chunk ahead of the guest: what the guest does not
 /// read stays with the host.
 #[derive(Debug)]
-pub struct Input {
+pub struct ConsoleInput {
     source: File,
     is_quoted: bool,
-    readiness: Option<Readiness>,
+    readiness: Option<EventValidity>,
     has_ended: bool,
     /// Framed bytes. Those from [`Self::consumed`] on are not yet in the guest's buffers.
     framed: Vec<u8>,
     consumed: usize,
 }
 
-impl Input {
+impl ConsoleInput {
     /// Input from a pipe or a file: control characters are quoted, so that the guest reads every byte unchanged, and
     /// the end of the input becomes an end-of-file character.
     #[must_use]
@@ -50,8 +50,8 @@ impl Input {
     }
 
     /// Records that the input can be read without blocking.
-    pub(super) fn set_ready(&mut self, readiness: Readiness) {
-        if self.readiness != Some(Readiness::Always) {
+    pub(super) fn set_ready(&mut self, readiness: EventValidity) {
+        if self.readiness != Some(EventValidity::Always) {
             self.readiness = Some(readiness);
         }
     }
@@ -75,7 +75,7 @@ impl Input {
     }
 
     fn read(&mut self) {
-        if self.readiness == Some(Readiness::Once) {
+        if self.readiness == Some(EventValidity::Once) {
             self.readiness = None;
         }
         (self.consumed, self.framed) = (0, Vec::new());

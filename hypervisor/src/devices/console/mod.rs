@@ -12,27 +12,27 @@ use virtio_queue::Queue;
 use vm_memory::GuestMemoryMmap;
 
 use self::config::{QUEUE_SIZES, RECEIVEQ, TRANSMITQ};
-pub use self::input::Input;
+pub use self::input::ConsoleInput;
 pub use self::output::Output;
 pub use self::text_port::TextPort;
-use super::virtio::{DeviceError, HostEvent, Interest, Progress, Readiness, VirtioDevice};
+use super::virtio::{DeviceError, EventValidity, HostEvent, Interest, Progress, VirtioDevice};
 
 /// A virtio console.
 #[derive(Debug)]
-pub struct Console {
-    input: Option<Input>,
+pub struct ConsoleDevice {
+    input: Option<ConsoleInput>,
     output: Output,
 }
 
-impl Console {
+impl ConsoleDevice {
     /// Console that writes to `output` and reads from `input`, if there is any.
     #[must_use]
-    pub fn new(output: Output, input: Option<Input>) -> Self {
+    pub fn new(output: Output, input: Option<ConsoleInput>) -> Self {
         Self { input, output }
     }
 }
 
-impl VirtioDevice for Console {
+impl VirtioDevice for ConsoleDevice {
     fn device_type(&self) -> u32 {
         VIRTIO_ID_CONSOLE
     }
@@ -63,7 +63,7 @@ impl VirtioDevice for Console {
         Some(HostEvent { fd: input.fd()?, interest: Interest::Readable })
     }
 
-    fn host_ready(&mut self, index: usize, readiness: Readiness) {
+    fn host_ready(&mut self, index: usize, readiness: EventValidity) {
         if let Some(input) = self.input.as_mut().filter(|_| index == RECEIVEQ) {
             input.set_ready(readiness);
         }

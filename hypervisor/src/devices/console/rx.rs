@@ -3,7 +3,7 @@
 use virtio_queue::{Queue, QueueT};
 use vm_memory::GuestMemoryMmap;
 
-use super::Input;
+use super::ConsoleInput;
 use crate::devices::virtio::chain::{Chain, has_available};
 use crate::devices::virtio::{DeviceError, Progress};
 
@@ -13,7 +13,7 @@ use crate::devices::virtio::{DeviceError, Progress};
 ///
 /// The driver violates the specification.
 pub(super) fn receive(
-    mut input: Option<&mut Input>,
+    mut input: Option<&mut ConsoleInput>,
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
 ) -> Result<Progress, DeviceError> {

@@ -11,15 +11,15 @@ use proptest::prelude::*;
 use virtio_queue::Queue;
 
 use super::config::{MAX_TX_CHAIN, RECEIVEQ, TRANSMITQ, TX_CHUNK};
-use super::{Console, Input, Output, TextPort};
+use super::{ConsoleDevice, ConsoleInput, Output, TextPort};
 use crate::devices::virtio::test_utils::{
     BUFFERS, InterruptCounter, MEMORY, TestDriver, assert_rejects_malformed_queues, start,
 };
-use crate::devices::virtio::{DeviceError, Interest, MmioTransport, Progress, Readiness, VirtioDevice};
+use crate::devices::virtio::{DeviceError, EventValidity, Interest, MmioTransport, Progress, VirtioDevice};
 
 /// Stream that records each write.
 #[derive(Clone, Debug, Default)]
-struct Stream {
+struct TestStream {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,
     /// Number of writes that succeed before all others fail.
     fails_after: Option<usize>,
@@ -28,7 +28,7 @@ struct Stream {
     attempts: usize,
 }
 
-impl Write for Stream {
+impl Write for TestStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut writes = self.writes.lock().unwrap();
         if self.fails_after.is_some_and(|count| writes.len() >= count) {
@@ -51,7 +51,7 @@ impl Write for Stream {
     }
 }
 
-impl Stream {
+impl TestStream {
     fn writes(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.writes.lock().unwrap())
     }
@@ -67,19 +67,19 @@ fn pipe() -> (File, PipeWriter) {
 }
 
 /// Console without output.
-fn silent(input: Option<Input>) -> Console {
-    Console::new(Output::new(Box::new(io::sink())), input)
+fn silent(input: Option<ConsoleInput>) -> ConsoleDevice {
+    ConsoleDevice::new(Output::new(Box::new(io::sink())), input)
 }
 
 /// A console and the driver of one of its queues.
 struct Harness {
-    console: Console,
+    console: ConsoleDevice,
     driver: TestDriver,
     queue: Queue,
 }
 
 impl Harness {
-    fn new(console: Console) -> Self {
+    fn new(console: ConsoleDevice) -> Self {
         let driver = TestDriver::new(16);
         let queue = driver.queue();
         Self { console, driver, queue }
@@ -102,8 +102,8 @@ impl Harness {
 
 #[test]
 fn each_chain_of_output_is_one_write() {
-    let stream = Stream::default();
-    let mut harness = Harness::new(Console::new(stream.output(), None));
+    let stream = TestStream::default();
+    let mut harness = Harness::new(ConsoleDevice::new(stream.output(), None));
     assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
     let first = harness.driver.send_bytes(BUFFERS, b"hello ");
     harness.driver.send_bytes(BUFFERS + 64, b"world\n");
@@ -116,8 +116,8 @@ fn each_chain_of_output_is_one_write() {
 
 #[test]
 fn long_output_is_written_in_chunks() {
-    let stream = Stream::default();
-    let mut harness = Harness::new(Console::new(stream.output(), None));
+    let stream = TestStream::default();
+    let mut harness = Harness::new(ConsoleDevice::new(stream.output(), None));
     harness.driver.send(&[(BUFFERS, u32::try_from(TX_CHUNK + 1).unwrap(), false)]);
     harness.process(TRANSMITQ).unwrap();
     assert_eq!(stream.writes().iter().map(Vec::len).collect::<Vec<_>>(), [TX_CHUNK, 1]);
@@ -148,8 +148,8 @@ fn transmitq_yields_at_the_work_limit() {
 fn buffers_of_the_wrong_direction_are_rejected() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let mut harness = Harness::new(silent(Some(Input::raw(source))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::raw(source))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(BUFFERS, 4, false), (BUFFERS, 4, true)]);
     assert!(matches!(harness.process(RECEIVEQ), Err(DeviceError::Direction)));
     let mut harness = Harness::new(silent(None));
@@ -161,24 +161,24 @@ fn buffers_of_the_wrong_direction_are_rejected() {
 fn malformed_queues_are_rejected() {
     assert_rejects_malformed_queues(TRANSMITQ, || silent(None));
     assert_rejects_malformed_queues(RECEIVEQ, || {
-        let mut console = silent(Some(Input::raw(File::open("/dev/zero").unwrap())));
-        console.host_ready(RECEIVEQ, Readiness::Always);
+        let mut console = silent(Some(ConsoleInput::raw(File::open("/dev/zero").unwrap())));
+        console.host_ready(RECEIVEQ, EventValidity::Always);
         console
     });
 }
 
 #[test]
 fn output_retries_interrupted_and_partial_writes() {
-    let stream = Stream { is_slow: true, ..Stream::default() };
+    let stream = TestStream { is_slow: true, ..TestStream::default() };
     stream.output().write(b"0123456789");
     assert_eq!(stream.writes().concat(), b"0123456789");
 }
 
 #[test]
 fn output_after_an_error_is_dropped() {
-    let stream = Stream { fails_after: Some(1), ..Stream::default() };
+    let stream = TestStream { fails_after: Some(1), ..TestStream::default() };
     let output = stream.output();
-    let mut harness = Harness::new(Console::new(output.clone(), None));
+    let mut harness = Harness::new(ConsoleDevice::new(output.clone(), None));
     for bytes in [b"one", b"two"] {
         harness.driver.send_bytes(BUFFERS, bytes);
         assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
@@ -193,8 +193,8 @@ fn output_after_an_error_is_dropped() {
 
 #[test]
 fn text_port_drains_the_transmitq_first() {
-    let (stream, mut driver) = (Stream::default(), TestDriver::new(256));
-    let console = Box::new(Console::new(stream.output(), None));
+    let (stream, mut driver) = (TestStream::default(), TestDriver::new(256));
+    let console = Box::new(ConsoleDevice::new(stream.output(), None));
     let transport = Arc::new(
         MmioTransport::new(console, driver.memory.clone(), Box::<InterruptCounter>::default()).unwrap(),
     );
@@ -221,11 +221,11 @@ fn buffers_without_input_are_not_used() {
 #[test]
 fn input_is_read_when_ready_and_a_buffer_is_available() {
     let (source, mut writer) = pipe();
-    let mut harness = Harness::new(silent(Some(Input::quoted(source))));
+    let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(source))));
     assert_eq!(harness.console.host_event(RECEIVEQ).map(|event| event.interest), Some(Interest::Readable));
     writer.write_all(b"hello").unwrap();
     // No buffer: nothing is read.
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     assert_eq!(harness.receive(), Progress::Done);
     for _ in 0..3 {
         harness.driver.send(&[(BUFFERS, 3, true)]);
@@ -235,7 +235,7 @@ fn input_is_read_when_ready_and_a_buffer_is_available() {
     // Not ready: a read might block.
     writer.write_all(b"!").unwrap();
     assert_eq!(harness.receive(), Progress::Blocked);
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     assert_eq!(harness.receive(), Progress::Done);
     assert_eq!(harness.received(), [b"!"]);
 }
@@ -244,14 +244,14 @@ fn input_is_read_when_ready_and_a_buffer_is_available() {
 fn end_of_input_is_delivered_once() {
     let (source, writer) = pipe();
     drop(writer);
-    let mut harness = Harness::new(silent(Some(Input::quoted(source))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(source))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(harness.receive(), Progress::Done);
     assert_eq!(harness.received(), [[END_OF_FILE]]);
     assert_eq!(harness.console.host_event(RECEIVEQ), None);
     harness.driver.send(&[(BUFFERS, 16, true)]);
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     assert_eq!(harness.receive(), Progress::Blocked);
 }
 
@@ -259,8 +259,8 @@ fn end_of_input_is_delivered_once() {
 fn end_of_raw_input_is_not_delivered() {
     let (source, writer) = pipe();
     drop(writer);
-    let mut harness = Harness::new(silent(Some(Input::raw(source))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::raw(source))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(harness.receive(), Progress::Blocked);
     assert_eq!(harness.console.host_event(RECEIVEQ), None);
@@ -269,8 +269,8 @@ fn end_of_raw_input_is_not_delivered() {
 #[test]
 fn read_error_ends_the_input() {
     // A directory can be opened, but not read.
-    let mut harness = Harness::new(silent(Some(Input::quoted(File::open("/").unwrap()))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Always);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(File::open("/").unwrap()))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Always);
     harness.driver.send(&[(BUFFERS, 16, true)]);
     assert_eq!(harness.receive(), Progress::Done);
     assert_eq!(harness.received(), [[END_OF_FILE]]);
@@ -280,13 +280,16 @@ fn read_error_ends_the_input() {
 fn control_characters_are_quoted_unless_raw() {
     let input = b"a\x04b\x16c\rd";
     for (make, expected) in [
-        (Input::raw as fn(File) -> Input, &input[..]),
-        (Input::quoted, &[b'a', LITERAL_NEXT, 4, b'b', LITERAL_NEXT, 0x16, b'c', LITERAL_NEXT, b'\r', b'd']),
+        (ConsoleInput::raw as fn(File) -> ConsoleInput, &input[..]),
+        (
+            ConsoleInput::quoted,
+            &[b'a', LITERAL_NEXT, 4, b'b', LITERAL_NEXT, 0x16, b'c', LITERAL_NEXT, b'\r', b'd'],
+        ),
     ] {
         let (source, mut writer) = pipe();
         writer.write_all(input).unwrap();
         let mut harness = Harness::new(silent(Some(make(source))));
-        harness.console.host_ready(RECEIVEQ, Readiness::Once);
+        harness.console.host_ready(RECEIVEQ, EventValidity::Once);
         harness.driver.send(&[(BUFFERS, 64, true)]);
         harness.receive();
         assert_eq!(harness.received(), [expected]);
@@ -299,8 +302,8 @@ fn regular_file_is_read_to_its_end() {
     let content: Vec<u8> = (0..20_000_u32).map(|number| b"0123456789"[number as usize % 10]).collect();
     file.write_all(&content).unwrap();
     io::Seek::rewind(&mut file).unwrap();
-    let mut harness = Harness::new(silent(Some(Input::quoted(file))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Always);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(file))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Always);
     let mut received = Vec::new();
     while harness.console.host_event(RECEIVEQ).is_some() {
         harness.driver.send(&[(BUFFERS, 700, true)]);
@@ -315,8 +318,8 @@ fn regular_file_is_read_to_its_end() {
 fn empty_buffer_is_used_without_input() {
     let (source, mut writer) = pipe();
     writer.write_all(b"x").unwrap();
-    let mut harness = Harness::new(silent(Some(Input::raw(source))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::raw(source))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(MEMORY, 0, true)]);
     harness.driver.send(&[(BUFFERS, 1, true)]);
     assert_eq!(harness.receive(), Progress::Done);
@@ -327,8 +330,8 @@ fn empty_buffer_is_used_without_input() {
 fn reset_keeps_pending_input() {
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let mut harness = Harness::new(silent(Some(Input::raw(source))));
-    harness.console.host_ready(RECEIVEQ, Readiness::Once);
+    let mut harness = Harness::new(silent(Some(ConsoleInput::raw(source))));
+    harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(BUFFERS, 2, true)]);
     harness.receive();
     assert_eq!(harness.received(), [b"in"]);
@@ -346,10 +349,10 @@ proptest! {
         let (source, mut writer) = pipe();
         writer.write_all(&input).unwrap();
         drop(writer);
-        let mut harness = Harness::new(silent(Some(Input::quoted(source))));
+        let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(source))));
         let mut framed = Vec::new();
         while harness.console.host_event(RECEIVEQ).is_some() {
-            harness.console.host_ready(RECEIVEQ, Readiness::Once);
+            harness.console.host_ready(RECEIVEQ, EventValidity::Once);
             for _ in 0..16 {
                 harness.driver.send(&[(BUFFERS, size, true)]);
                 harness.receive();

@@ -17,12 +17,12 @@ use vmm_sys_util::tempfile::TempFile;
 
 use self::net_backend::FuzzBackend;
 use super::block::Block;
-use super::console::{Console, Input, Output};
+use super::console::{ConsoleDevice, ConsoleInput, Output};
 use super::entropy::Entropy;
 use super::net::backend::stream::FrameReader;
 use super::net::{MAX_FRAME, MIN_FRAME, Net, NetConfig};
 use super::virtio::mmio::MmioRegisters;
-use super::virtio::{Readiness, VirtioDevice};
+use super::virtio::{EventValidity, VirtioDevice};
 
 /// Size of guest memory in bytes.
 const MEMORY: u64 = 0x1_0000;
@@ -123,8 +123,8 @@ pub fn frames(data: &[u8]) {
 }
 
 fn console_device() -> Box<dyn VirtioDevice> {
-    let input = File::open("/dev/zero").ok().map(Input::quoted);
-    Box::new(Console::new(Output::new(Box::new(io::sink())), input))
+    let input = File::open("/dev/zero").ok().map(ConsoleInput::quoted);
+    Box::new(ConsoleDevice::new(Output::new(Box::new(io::sink())), input))
 }
 
 /// Registers of a device, and guest memory. Host events of all queues are reported as always ready.
@@ -132,7 +132,7 @@ fn set_up(device: Box<dyn VirtioDevice>) -> Option<(MmioRegisters, GuestMemoryMm
     let memory =
         GuestMemoryMmap::from_ranges(&[(GuestAddress(0), hermit_interface::to_usize(MEMORY))]).ok()?;
     let mut registers = MmioRegisters::new(device, memory.clone()).ok()?;
-    (0..registers.queue_count()).for_each(|index| registers.host_ready(index, Readiness::Always));
+    (0..registers.queue_count()).for_each(|index| registers.host_ready(index, EventValidity::Always));
     Some((registers, memory))
 }
 

@@ -22,7 +22,7 @@ use virtio_bindings::virtio_net::VIRTIO_NET_F_MRG_RXBUF;
 use virtio_queue::Queue;
 use vm_memory::GuestMemoryMmap;
 
-use self::backend::{Backend, QueueError};
+use self::backend::{Backend, ServeError};
 pub use self::config::{MAX_FRAME, MIN_FRAME, NetConfig};
 use self::config::{QUEUE_SIZES, RECEIVEQ, TAGGED_ETHERNET_HEADER, TRANSMITQ};
 use self::header::Offloads;
@@ -65,7 +65,7 @@ impl Net {
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, QueueError> {
+    ) -> Result<Progress, ServeError> {
         if let Some(offloads) = self.pending_offloads.take().filter(|_| self.is_link_up) {
             self.backend.set_offloads(offloads).map_err(DeviceError::from)?;
         }
@@ -123,8 +123,8 @@ impl VirtioDevice for Net {
     ) -> Result<Progress, DeviceError> {
         match self.serve(index, queue, memory) {
             Ok(progress) => Ok(progress),
-            Err(QueueError::Device(error)) => Err(error),
-            Err(QueueError::Disconnected(error)) => {
+            Err(ServeError::Device(error)) => Err(error),
+            Err(ServeError::Disconnected(error)) => {
                 log::warn!("the guest has no network any more: {error}");
                 self.is_link_up = false;
                 self.has_config_changed = true;

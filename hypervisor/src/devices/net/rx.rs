@@ -5,7 +5,7 @@ use vm_memory::{GuestMemoryMmap, VolatileSlice};
 
 use super::MAX_FRAME;
 use super::backend::iovec::{MAX_IOVECS, scatter};
-use super::backend::{Backend, QueueError, ReceivedFrame};
+use super::backend::{Backend, ReceivedFrame, ServeError};
 use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::rx_buffers::RxBuffers;
 use crate::devices::virtio::{DeviceError, Progress, WORK_LIMIT};
@@ -46,7 +46,7 @@ pub(super) struct Receiver {
 
 /// Result of one attempt to receive a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RxStep {
     /// A frame of this many bytes was received, and delivered or dropped.
     Frame(usize),
     /// The guest must make more buffers available.
@@ -72,13 +72,13 @@ impl Receiver {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, QueueError> {
+    ) -> Result<Progress, ServeError> {
         let mut work = 0;
         for _ in 0..queue.size() {
             match self.step(backend, queue, memory)? {
-                Step::Frame(bytes) => work += bytes as u64,
-                Step::NoBuffers => return Ok(Progress::Done),
-                Step::NoFrame => return Ok(Progress::Blocked),
+                RxStep::Frame(bytes) => work += bytes as u64,
+                RxStep::NoBuffers => return Ok(Progress::Done),
+                RxStep::NoFrame => return Ok(Progress::Blocked),
             }
             if work >= WORK_LIMIT {
                 break;
@@ -92,19 +92,19 @@ impl Receiver {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Step, QueueError> {
+    ) -> Result<RxStep, ServeError> {
         // One byte more than the longest valid frame: a frame that fills it all is known to be too long.
         let size = self.features.max_frame() + 1;
         self.buffers.refill(size + VNET_HEADER_SIZE, queue, memory)?;
         if self.bounced.is_none() {
             if self.buffers.is_empty() {
-                return Ok(Step::NoBuffers);
+                return Ok(RxStep::NoBuffers);
             }
             let Some(slices) = self.direct_slices(size, memory)? else {
                 self.bounced = backend.receive(&[self.bounce_slice()])?;
                 return Ok(self.deliver_bounced(queue, memory)?);
             };
-            let Some(frame) = backend.receive(&slices)? else { return Ok(Step::NoFrame) };
+            let Some(frame) = backend.receive(&slices)? else { return Ok(RxStep::NoFrame) };
             return Ok(self.complete_direct(frame, queue, memory)?);
         }
         Ok(self.deliver_bounced(queue, memory)?)
@@ -137,18 +137,22 @@ impl Receiver {
         frame: ReceivedFrame,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Step, DeviceError> {
+    ) -> Result<RxStep, DeviceError> {
         if let Some(header) = self.validate(frame) {
             self.buffers.complete(header, frame.length, queue, memory)?;
         }
-        Ok(Step::Frame(frame.length))
+        Ok(RxStep::Frame(frame.length))
     }
 
     /// Copies the frame in the bounce buffer to the guest's buffers and completes it, as soon as they hold it.
-    fn deliver_bounced(&mut self, queue: &mut Queue, memory: &GuestMemoryMmap) -> Result<Step, DeviceError> {
-        let Some(frame) = self.bounced.take() else { return Ok(Step::NoFrame) };
+    fn deliver_bounced(
+        &mut self,
+        queue: &mut Queue,
+        memory: &GuestMemoryMmap,
+    ) -> Result<RxStep, DeviceError> {
+        let Some(frame) = self.bounced.take() else { return Ok(RxStep::NoFrame) };
         let ReceivedFrame { length, .. } = frame;
-        let Some(header) = self.validate(frame) else { return Ok(Step::Frame(length)) };
+        let Some(header) = self.validate(frame) else { return Ok(RxStep::Frame(length)) };
         let is_mergeable = self.features.has_mergeable_buffers;
         if self.buffers.capacity(is_mergeable) < length + VNET_HEADER_SIZE {
             // More buffers cannot help: the queue is full, or the frame must fit the first chain.
@@ -156,15 +160,15 @@ impl Receiver {
                 self.dropped_frame.warn(format_args!(
                     "network: the guest's buffers are too small for a frame of {length} bytes"
                 ));
-                return Ok(Step::Frame(length));
+                return Ok(RxStep::Frame(length));
             }
             self.bounced = Some(frame);
-            return Ok(Step::NoBuffers);
+            return Ok(RxStep::NoBuffers);
         }
         let bytes = self.bounce_buffer.get(..length).unwrap_or_default();
         scatter(bytes, &self.buffers.slices(length, memory)?);
         self.buffers.complete(header, length, queue, memory)?;
-        Ok(Step::Frame(length))
+        Ok(RxStep::Frame(length))
     }
 
     /// The header as the guest receives it; `None` if the frame must be dropped.

@@ -4,7 +4,7 @@ use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestMemoryMmap, Permissions};
 
 use super::backend::iovec::MAX_IOVECS;
-use super::backend::{Backend, QueueError, TxStatus};
+use super::backend::{Backend, ServeError, TxStatus};
 use super::header::{HeaderError, Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::{MAX_FRAME, MIN_FRAME};
 use crate::devices::virtio::chain::{Buffers, Chain};
@@ -41,7 +41,7 @@ impl Transmitter {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, QueueError> {
+    ) -> Result<Progress, ServeError> {
         let progress = self.send_available(backend, queue, memory)?;
         // What the backend cannot write now is flushed when its output is writable: the queue waits for that, too.
         Ok(if backend.flush()? == TxStatus::Accepted { progress } else { Progress::Blocked })
@@ -52,7 +52,7 @@ impl Transmitter {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, QueueError> {
+    ) -> Result<Progress, ServeError> {
         let mut work = 0;
         for _ in 0..queue.size() {
             let Some(chain) = Chain::next(queue, memory)? else { return Ok(Progress::Done) };
@@ -84,7 +84,7 @@ impl Transmitter {
         mut buffers: Buffers,
         backend: &mut dyn Backend,
         memory: &GuestMemoryMmap,
-    ) -> Result<TxStatus, QueueError> {
+    ) -> Result<TxStatus, ServeError> {
         let mut header = [0; VNET_HEADER_SIZE];
         let length = buffers.length();
         if buffers.read(memory, &mut header)? < VNET_HEADER_SIZE {

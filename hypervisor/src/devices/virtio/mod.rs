@@ -80,7 +80,7 @@ pub enum Interest {
 
 /// Validity of a reported [`HostEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub enum EventValidity {
     /// The next read or write does not block.
     Once,
     /// No read or write ever blocks: the descriptor is that of a regular file.
@@ -151,8 +151,8 @@ pub trait VirtioDevice: Debug + Send {
     }
 
     /// Reports that the queue's [`HostEvent`] has occurred.
-    fn host_ready(&mut self, index: usize, readiness: Readiness) {
-        let _: (usize, Readiness) = (index, readiness);
+    fn host_ready(&mut self, index: usize, readiness: EventValidity) {
+        let _: (usize, EventValidity) = (index, readiness);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::virtio::{HostEvent, Interest, MmioTransport, Progress, Readiness};
+use super::virtio::{EventValidity, HostEvent, Interest, MmioTransport, Progress};
 
 /// Maximum number of events of one epoll_wait(2).
 const MAX_EVENTS: usize = 64;
@@ -131,7 +131,7 @@ impl Worker {
     /// Reports the host event to the device and processes the queue.
     fn handle_host(&mut self, number: usize) -> Result<(), WorkerError> {
         if let Some(queue) = self.queues.get(number) {
-            queue.device.host_ready(queue.index, Readiness::Once);
+            queue.device.host_ready(queue.index, EventValidity::Once);
         }
         self.serve(number)
     }
@@ -169,7 +169,7 @@ impl Worker {
             Ok(()) => queue.watched = event,
             // epoll(7) refuses regular files and devices that never block (EPERM).
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                queue.device.host_ready(queue.index, Readiness::Always);
+                queue.device.host_ready(queue.index, EventValidity::Always);
                 queue.device.kick(queue.index);
             }
             Err(error) => return Err(error.into()),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{Worker, WorkerError};
-use crate::devices::console::{Console, Input, Output};
+use crate::devices::console::{ConsoleDevice, ConsoleInput, Output};
 use crate::devices::virtio::test_utils::{BUFFERS, EchoDevice, InterruptCounter, TestDriver, start, write};
 use crate::devices::virtio::{Interrupt, MmioTransport};
 
@@ -20,9 +20,9 @@ const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interrupt line that sends a message for each interrupt.
 #[derive(Debug)]
-struct Line(Mutex<Sender<()>>);
+struct TestInterrupt(Mutex<Sender<()>>);
 
-impl Interrupt for Line {
+impl Interrupt for TestInterrupt {
     fn raise(&self) {
         // Fails once the test has dropped the receiver.
         let _: Result<(), _> = self.0.lock().unwrap().send(());
@@ -55,11 +55,11 @@ impl Drop for WorkerThread {
 }
 
 /// A console, and the driver of its `receiveq`.
-fn console(input: Input) -> (Arc<MmioTransport>, TestDriver, Receiver<()>) {
+fn console(input: ConsoleInput) -> (Arc<MmioTransport>, TestDriver, Receiver<()>) {
     let (sender, interrupts) = channel();
     let driver = TestDriver::new(256);
-    let device = Console::new(Output::new(Box::new(io::sink())), Some(input));
-    let line = Box::new(Line(Mutex::new(sender)));
+    let device = ConsoleDevice::new(Output::new(Box::new(io::sink())), Some(input));
+    let line = Box::new(TestInterrupt(Mutex::new(sender)));
     let device = Arc::new(MmioTransport::new(Box::new(device), driver.memory.clone(), line).unwrap());
     start(&device, 1);
     (device, driver, interrupts)
@@ -101,7 +101,7 @@ fn cpu_time() -> Duration {
 fn notification_is_processed_in_rounds_to_the_end() {
     let (sender, interrupts) = channel();
     let mut driver = TestDriver::new(16);
-    let line = Box::new(Line(Mutex::new(sender)));
+    let line = Box::new(TestInterrupt(Mutex::new(sender)));
     let device =
         Arc::new(MmioTransport::new(Box::<EchoDevice>::default(), driver.memory.clone(), line).unwrap());
     let worker = WorkerThread::new(vec![device.clone()]);
@@ -138,7 +138,7 @@ fn stop_drains_output_without_a_notification() {
 #[test]
 fn input_of_a_pipe_arrives_as_it_is_written() {
     let (source, mut writer) = pipe();
-    let (device, mut driver, interrupts) = console(Input::quoted(source));
+    let (device, mut driver, interrupts) = console(ConsoleInput::quoted(source));
     let worker = WorkerThread::new(vec![device.clone()]);
     for text in ["one", "two", "three"] {
         driver.send(&[(BUFFERS, 1000, true)]);
@@ -159,7 +159,7 @@ fn input_of_a_file_arrives_whole_with_its_end() {
     let content = [7; 50_000];
     file.write_all(&content).unwrap();
     io::Seek::rewind(&mut file).unwrap();
-    let (device, mut driver, interrupts) = console(Input::quoted(file));
+    let (device, mut driver, interrupts) = console(ConsoleInput::quoted(file));
     let worker = WorkerThread::new(vec![device.clone()]);
     let input = receive(&device, &mut driver, &interrupts, content.len() + 1);
     assert_eq!(input, [&content[..], &[4]].concat());
@@ -168,7 +168,7 @@ fn input_of_a_file_arrives_whole_with_its_end() {
 
 #[test]
 fn empty_input_ends_immediately() {
-    let (device, mut driver, interrupts) = console(Input::quoted(File::open("/dev/null").unwrap()));
+    let (device, mut driver, interrupts) = console(ConsoleInput::quoted(File::open("/dev/null").unwrap()));
     let worker = WorkerThread::new(vec![device.clone()]);
     assert_eq!(receive(&device, &mut driver, &interrupts, 1), [4]);
     worker.stop();
@@ -196,7 +196,7 @@ fn idle_worker_consumes_no_cpu_time() {
     // Input at its end, with buffers available.
     let (source, writer) = pipe();
     drop(writer);
-    let (device, mut driver, _interrupts) = console(Input::quoted(source));
+    let (device, mut driver, _interrupts) = console(ConsoleInput::quoted(source));
     for _ in 0..4 {
         driver.send(&[(BUFFERS, 10, true)]);
     }
@@ -205,10 +205,10 @@ fn idle_worker_consumes_no_cpu_time() {
     // Input, but no buffer.
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
-    let (device, _driver, _interrupts) = console(Input::quoted(source));
+    let (device, _driver, _interrupts) = console(ConsoleInput::quoted(source));
     assert!(cpu_time_of_worker(&device) < max);
     // A file without an end, and one small buffer.
-    let (device, mut driver, _interrupts) = console(Input::quoted(File::open("/dev/zero").unwrap()));
+    let (device, mut driver, _interrupts) = console(ConsoleInput::quoted(File::open("/dev/zero").unwrap()));
     driver.send(&[(BUFFERS, 10, true)]);
     assert!(cpu_time_of_worker(&device) < max);
     assert_eq!(driver.used().len(), 1);

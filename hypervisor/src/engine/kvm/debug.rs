@@ -80,7 +80,7 @@ fn set_dr6(vcpu: &VcpuFd, step: bool, hits: u8) -> Result<(), KvmError> {
 #[cfg(test)]
 mod tests {
     use super::{event, request};
-    use crate::engine::debug::{Access, DebugControl, DebugEvent, HardwareBreakpoint, WatchLength};
+    use crate::engine::debug::{BreakpointAccess, DebugControl, DebugEvent, HardwareBreakpoint, WatchLength};
     use kvm_bindings::kvm_debug_exit_arch;
 
     #[test]
@@ -97,11 +97,21 @@ mod tests {
 
     #[test]
     fn hardware_breakpoints_map_to_debug_registers() {
-        let execute =
-            HardwareBreakpoint { address: 0x1001, length: WatchLength::Byte, access: Access::Execute };
-        let write = HardwareBreakpoint { address: 0x2000, length: WatchLength::Quad, access: Access::Write };
-        let both =
-            HardwareBreakpoint { address: 0x3000, length: WatchLength::Double, access: Access::ReadWrite };
+        let execute = HardwareBreakpoint {
+            address: 0x1001,
+            length: WatchLength::Byte,
+            access: BreakpointAccess::Execute,
+        };
+        let write = HardwareBreakpoint {
+            address: 0x2000,
+            length: WatchLength::Quad,
+            access: BreakpointAccess::Write,
+        };
+        let both = HardwareBreakpoint {
+            address: 0x3000,
+            length: WatchLength::Double,
+            access: BreakpointAccess::ReadWrite,
+        };
         let control = DebugControl {
             hardware: [Some(execute), None, Some(write), Some(both)],
             ..DebugControl::default()

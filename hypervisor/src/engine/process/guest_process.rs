@@ -20,7 +20,7 @@ use super::bootstrap::syscalls::{self as bootstrap, BootstrapConfig, BootstrapPr
 use super::error::{ProcessError, syscall_failed};
 use super::fds::{CONTROL_FD, MIN_COPY_FD, RULESET_FD};
 use super::owned_process::{ExitStatus, OwnedProcess};
-use super::seccomp_notify::{self, Response};
+use super::seccomp_notify::{self, CallResponse};
 use super::spawn::{SpawnConfig, spawn};
 use super::{QueueEvent, hypercall};
 use crate::memory::Memory;
@@ -58,7 +58,7 @@ impl GuestProcess {
         let mut guest = Self { process, listener };
         // Bootstrap closes the listener, then the control socket.
         let first = guest.next_close()?;
-        guest.respond(first, Response::Continue).map_err(syscall_failed("close"))?;
+        guest.respond(first, CallResponse::Continue).map_err(syscall_failed("close"))?;
         let last = guest.next_close()?;
         Ok((guest, last))
     }
@@ -93,7 +93,7 @@ impl GuestProcess {
     }
 
     /// Completes the system call `id`.
-    pub(super) fn respond(&self, id: u64, response: Response) -> rustix::io::Result<()> {
+    pub(super) fn respond(&self, id: u64, response: CallResponse) -> rustix::io::Result<()> {
         match seccomp_notify::send(&self.listener, id, response) {
             // The process has exited meanwhile.
             Err(Errno::NOENT) => Ok(()),

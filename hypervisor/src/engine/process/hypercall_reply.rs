@@ -3,7 +3,7 @@
 use hermit_interface::process::OUT_SIZE;
 
 use super::hypercall::Hypercall;
-use super::seccomp_notify::Response;
+use super::seccomp_notify::CallResponse;
 use crate::engine::VcpuExit;
 
 /// Result of a hypercall, while a vCPU exit computes it.
@@ -18,14 +18,14 @@ pub(super) struct HypercallReply {
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     /// The response is known.
-    Ready(Response),
+    Ready(CallResponse),
     /// The response is this number of bytes in [`HypercallReply::bytes`], which the vCPU exit fills in.
     Bytes(usize),
 }
 
 impl HypercallReply {
     /// Creates a reply whose response is known.
-    pub(super) const fn ready(response: Response) -> Self {
+    pub(super) const fn ready(response: CallResponse) -> Self {
         Self { pending: Some(Pending::Ready(response)), bytes: [0; OUT_SIZE] }
     }
 
@@ -33,8 +33,10 @@ impl HypercallReply {
     pub(super) fn begin(&mut self, hypercall: &Hypercall) -> VcpuExit<'_> {
         self.pending = Some(match *hypercall {
             Hypercall::MmioRead { size, .. } => Pending::Bytes(size),
-            Hypercall::MmioWrite { .. } | Hypercall::PioWrite { .. } => Pending::Ready(Response::Value(0)),
-            Hypercall::Invalid => Pending::Ready(Response::Error(libc::EINVAL)),
+            Hypercall::MmioWrite { .. } | Hypercall::PioWrite { .. } => {
+                Pending::Ready(CallResponse::Value(0))
+            }
+            Hypercall::Invalid => Pending::Ready(CallResponse::Error(libc::EINVAL)),
         });
         match *hypercall {
             Hypercall::MmioRead { address, size } => VcpuExit::MmioRead(address, self.fill(&[], size)),
@@ -48,7 +50,7 @@ impl HypercallReply {
     }
 
     /// Takes the response, if a hypercall waits for one.
-    pub(super) fn take(&mut self) -> Option<Response> {
+    pub(super) fn take(&mut self) -> Option<CallResponse> {
         self.pending.take().map(|pending| match pending {
             Pending::Ready(response) => response,
             Pending::Bytes(size) => {
@@ -56,7 +58,7 @@ impl HypercallReply {
                 for (to, from) in value.iter_mut().zip(self.bytes.iter().take(size)) {
                     *to = *from;
                 }
-                Response::Value(i64::from_le_bytes(value))
+                CallResponse::Value(i64::from_le_bytes(value))
             }
         })
     }
@@ -72,7 +74,7 @@ impl HypercallReply {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hypercall, HypercallReply, Response};
+    use super::{CallResponse, Hypercall, HypercallReply};
     use crate::engine::VcpuExit;
 
     #[test]
@@ -82,7 +84,7 @@ mod tests {
             panic!("no read")
         };
         bytes.copy_from_slice(&[0x34, 0x12]);
-        assert_eq!(reply.take(), Some(Response::Value(0x1234)));
+        assert_eq!(reply.take(), Some(CallResponse::Value(0x1234)));
         assert_eq!(reply.take(), None);
     }
 
@@ -91,9 +93,9 @@ mod tests {
         let mut reply = HypercallReply::default();
         let write = Hypercall::MmioWrite { address: 8, size: 2, bytes: [1, 2, 3, 4, 5, 6, 7, 8] };
         assert!(matches!(reply.begin(&write), VcpuExit::MmioWrite(8, &[1, 2])));
-        assert_eq!(reply.take(), Some(Response::Value(0)));
+        assert_eq!(reply.take(), Some(CallResponse::Value(0)));
         assert!(matches!(reply.begin(&Hypercall::Invalid), VcpuExit::Interrupted));
-        assert_eq!(reply.take(), Some(Response::Error(libc::EINVAL)));
-        assert_eq!(HypercallReply::ready(Response::Continue).take(), Some(Response::Continue));
+        assert_eq!(reply.take(), Some(CallResponse::Error(libc::EINVAL)));
+        assert_eq!(HypercallReply::ready(CallResponse::Continue).take(), Some(CallResponse::Continue));
     }
 }

@@ -76,9 +76,9 @@ mod tests {
     use hermit_boot::PhysicalMemory;
     use hermit_paging::{Access, PageTable, TableMemory};
 
-    struct Tree(Memory, u64);
+    struct TestTables(Memory, u64);
 
-    impl TableMemory for Tree {
+    impl TableMemory for TestTables {
         fn read(&self, slot: u64) -> u64 {
             self.0.read_word(slot)
         }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn adjacent_pages_are_merged_and_cut_to_memory() {
         const START: u64 = 1 << 40;
-        let mut tree = Tree(Memory::new("9M".parse().unwrap()).unwrap(), 0x10_0000);
+        let mut tree = TestTables(Memory::new("9M".parse().unwrap()).unwrap(), 0x10_0000);
         let mut table = PageTable::new(&mut tree).unwrap();
         let mut map = |address, physical, size, access: Access| {
             table.map(&mut tree, START + address, physical, size, access.into()).unwrap();

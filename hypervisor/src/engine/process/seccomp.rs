@@ -36,7 +36,7 @@ const PROTECTIONS: [(SeccompCmpOp, c_int); 3] = [
 ];
 
 /// Condition on an argument: its index, the number of bits compared, the comparison, and the value.
-type Check = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+type ArgumentCondition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Filter in the format of seccomp(2).
 #[derive(Debug)]
@@ -114,7 +114,7 @@ fn rules(message: Option<u64>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Bac
 
 /// System calls with conditions on their arguments; a call that appears several times is allowed in each of these
 /// forms.
-fn checks(message: Option<u64>) -> Vec<(c_long, Vec<Check>)> {
+fn checks(message: Option<u64>) -> Vec<(c_long, Vec<ArgumentCondition>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAIT))]),
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAKE))]),
@@ -146,7 +146,7 @@ fn checks(message: Option<u64>) -> Vec<(c_long, Vec<Check>)> {
 }
 
 /// The first argument is in the address range of the kernel.
-fn address() -> Vec<Check> {
+fn address() -> Vec<ArgumentCondition> {
     vec![(0, Qword, Ge, ADDRESSES.start), (0, Qword, Lt, ADDRESSES.end())]
 }
 

@@ -20,14 +20,14 @@ const INVARIANT_TSC: u32 = 1 << 8;
 
 /// Values of the time-stamp counter and of `CLOCK_MONOTONIC` at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct TscSample {
     ticks: u64,
     instant: Instant,
 }
 
 /// Calibration of the time-stamp counter against `CLOCK_MONOTONIC` that has started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TscCalibration(Sample);
+pub(super) struct TscCalibration(TscSample);
 
 impl TscCalibration {
     pub(super) fn start() -> Self {
@@ -57,12 +57,12 @@ pub(super) fn ticks() -> u64 {
 }
 
 /// Takes [`SAMPLES`] samples, and returns the one whose reads were closest together.
-fn sample() -> Sample {
+fn sample() -> TscSample {
     let one = || {
         let before = ticks();
         let instant = Instant::now();
         let length = ticks().wrapping_sub(before);
-        (length, Sample { ticks: before.wrapping_add(length / 2), instant })
+        (length, TscSample { ticks: before.wrapping_add(length / 2), instant })
     };
     let first = one();
     let best =
@@ -70,7 +70,7 @@ fn sample() -> Sample {
     best.1
 }
 
-fn frequency_hz(start: Sample, end: Sample) -> u64 {
+fn frequency_hz(start: TscSample, end: TscSample) -> u64 {
     let elapsed_ns = end.instant.duration_since(start.instant).as_nanos().max(1);
     let ticks = u128::from(end.ticks.wrapping_sub(start.ticks));
     u64::try_from(ticks * Duration::from_secs(1).as_nanos() / elapsed_ns).unwrap_or(u64::MAX)
@@ -78,14 +78,14 @@ fn frequency_hz(start: Sample, end: Sample) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{MIN_DURATION, Sample, TscCalibration, frequency_hz};
+    use super::{MIN_DURATION, TscCalibration, TscSample, frequency_hz};
     use std::time::{Duration, Instant};
 
     #[test]
     fn frequency_is_ticks_per_second_across_wrap_around() {
         let instant = Instant::now();
-        let start = Sample { ticks: u64::MAX - 1, instant };
-        let end = Sample { ticks: 2_999_998, instant: instant + Duration::from_millis(2) };
+        let start = TscSample { ticks: u64::MAX - 1, instant };
+        let end = TscSample { ticks: 2_999_998, instant: instant + Duration::from_millis(2) };
         assert_eq!(frequency_hz(start, end), 1_500_000_000);
         assert_eq!(frequency_hz(start, start), 0);
     }

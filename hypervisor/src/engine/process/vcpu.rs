@@ -10,7 +10,7 @@ use super::guest_process::{GuestEvent, GuestProcess};
 use super::hypercall::{Hypercall, describe};
 use super::hypercall_reply::HypercallReply;
 use super::owned_process::{ExitStatus, denied};
-use super::seccomp_notify::Response;
+use super::seccomp_notify::CallResponse;
 use super::tsc::{self, TscCalibration};
 use crate::boot::{KernelEntry, Tsc};
 use crate::engine::{EngineError, Vcpu, VcpuExit};
@@ -73,7 +73,7 @@ impl Vcpu for ProcessVcpu {
     fn start_processes(&mut self) -> Result<(), EngineError> {
         let (guest, last_call) = self.bootstrap.start(GuestProcess::start, |(guest, _)| guest.process())?;
         self.guest = Some(guest);
-        (self.pending_call, self.reply) = (last_call, HypercallReply::ready(Response::Continue));
+        (self.pending_call, self.reply) = (last_call, HypercallReply::ready(CallResponse::Continue));
         Ok(())
     }
 

@@ -8,13 +8,13 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::{DebugTarget, ResumeActions, StopReason};
 use crate::engine::debug::DebugEvent;
-use crate::gdb::debug_registers::{Trigger, WatchRequest};
+use crate::gdb::debug_registers::{BreakpointTrigger, WatchRequest};
 use crate::memory::Memory;
 use crate::vcpu_manager::tests::start_sleeping;
 use crate::vm_handle::VmHandle;
 
 const WATCH: WatchRequest =
-    WatchRequest { address: 0x2000, length: 8, trigger: Trigger::Watch(WatchKind::Write) };
+    WatchRequest { address: 0x2000, length: 8, trigger: BreakpointTrigger::Watch(WatchKind::Write) };
 
 /// Timeout of each wait, with room for a loaded host.
 const TIMEOUT: Duration = Duration::from_secs(60);

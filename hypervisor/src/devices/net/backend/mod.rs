@@ -88,7 +88,7 @@ pub trait Backend: Debug + Send {
 
 /// Reason for which a queue cannot be served any further.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum QueueError {
+pub(super) enum ServeError {
     /// The device fails.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -11,7 +11,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::{Interrupt, InterruptStatus, MmioRegisters, ServeOutcome};
 use crate::devices::bus::BusDevice;
-use crate::devices::virtio::{DeviceError, HostEvent, Progress, Readiness, VirtioDevice};
+use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, Progress, VirtioDevice};
 
 /// Offset of `InterruptStatus`.
 const INTERRUPT_STATUS: u64 = VIRTIO_MMIO_INTERRUPT_STATUS as u64;
@@ -110,7 +110,7 @@ impl MmioTransport {
     }
 
     /// See [`VirtioDevice::host_ready`].
-    pub fn host_ready(&self, index: usize, readiness: Readiness) {
+    pub fn host_ready(&self, index: usize, readiness: EventValidity) {
         self.lock().host_ready(index, readiness);
     }
 

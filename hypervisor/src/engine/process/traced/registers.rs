@@ -8,7 +8,7 @@ use nix::sys::ptrace;
 use nix::sys::ptrace::regset::NT_PRFPREG;
 use nix::unistd::Pid;
 
-use super::super::seccomp_notify::Response;
+use super::super::seccomp_notify::CallResponse;
 use crate::engine::debug::{FpuState, Registers};
 
 /// Value of `orig_rax` outside a system call.
@@ -75,11 +75,11 @@ pub(super) fn system_call(thread: Pid) -> Result<seccomp_data> {
 }
 
 /// Completes the system call that a thread is about to make, unless the host is to execute it.
-pub(super) fn respond(thread: Pid, response: Response) -> Result<()> {
+pub(super) fn respond(thread: Pid, response: CallResponse) -> Result<()> {
     let result = match response {
-        Response::Continue => return Ok(()),
-        Response::Value(value) => value,
-        Response::Error(error) => (-error).into(),
+        CallResponse::Continue => return Ok(()),
+        CallResponse::Value(value) => value,
+        CallResponse::Error(error) => (-error).into(),
     };
     let registers = ptrace::getregs(thread)?;
     ptrace::setregs(thread, completed(registers, result))

@@ -30,7 +30,7 @@ use self::features::Features;
 use self::queue::QueueRegisters;
 use super::InterruptStatus;
 use crate::devices::virtio::used_ring::needs_interrupt;
-use crate::devices::virtio::{DeviceError, HostEvent, Progress, Readiness, VirtioDevice};
+use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, Progress, VirtioDevice};
 use crate::devices::warn_once::WarnOnce;
 
 /// `MagicValue`: "virt".
@@ -135,7 +135,7 @@ impl MmioRegisters {
     }
 
     /// See [`VirtioDevice::host_ready`].
-    pub fn host_ready(&mut self, index: usize, readiness: Readiness) {
+    pub fn host_ready(&mut self, index: usize, readiness: EventValidity) {
         self.device.host_ready(index, readiness);
     }
 
