@@ -24,7 +24,7 @@ const USAGE_ERROR: u8 = 2;
 const NANOSECONDS: &str = "--nanoseconds";
 
 /// Ticks per operation, or why it could not be measured.
-type Outcome = Result<f64, String>;
+type Ticks = Result<f64, String>;
 
 /// An operation that is measured.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Operation {
     /// Name in the output.
     title: &'static str,
     /// Measures the operation.
-    measure: fn() -> Outcome,
+    measure: fn() -> Ticks,
 }
 
 /// All operations.

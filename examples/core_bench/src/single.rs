@@ -6,37 +6,37 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crate::Outcome;
+use crate::Ticks;
 use crate::counter::time;
 
 const COUNT: u64 = 100_000;
 
 /// The cheapest system call. The kernel is a separate object file: the compiler cannot remove the call.
-pub(crate) fn process_id() -> Outcome {
+pub(crate) fn process_id() -> Ticks {
     Ok(time(COUNT, || _ = process::id()))
 }
 
-pub(crate) fn now() -> Outcome {
+pub(crate) fn now() -> Ticks {
     Ok(time(COUNT, || _ = black_box(Instant::now())))
 }
 
 /// Yields without another ready thread.
-pub(crate) fn yield_now() -> Outcome {
+pub(crate) fn yield_now() -> Ticks {
     Ok(time(COUNT, thread::yield_now))
 }
 
 /// Locks and unlocks an uncontended mutex around an increment.
-pub(crate) fn mutex() -> Outcome {
+pub(crate) fn mutex() -> Ticks {
     let mutex = Mutex::new(0_u64);
     let mutex = black_box(&mutex);
     Ok(time(COUNT, || *mutex.lock().unwrap_or_else(PoisonError::into_inner) += 1))
 }
 
 /// Not zeroes, for which the compiler would call `alloc_zeroed`, which is slower with some allocators.
-pub(crate) fn small_box() -> Outcome {
+pub(crate) fn small_box() -> Ticks {
     Ok(time(COUNT, || drop(black_box(Box::new([1_u8; 64])))))
 }
 
-pub(crate) fn vec() -> Outcome {
+pub(crate) fn vec() -> Ticks {
     Ok(time(COUNT, || drop(black_box(Vec::<u8>::with_capacity(4096)))))
 }

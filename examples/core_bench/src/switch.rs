@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crate::Outcome;
+use crate::Ticks;
 use crate::counter::time;
 
 /// Number of round trips per round.
@@ -23,7 +23,7 @@ enum Turn {
 }
 
 /// Yields until the partner has had its turn.
-pub(crate) fn yields() -> Outcome {
+pub(crate) fn yields() -> Ticks {
     let (is_partners_turn, is_finished) = (AtomicBool::new(false), AtomicBool::new(false));
     let partner = || {
         while !is_finished.load(Ordering::Relaxed) {
@@ -46,7 +46,7 @@ pub(crate) fn yields() -> Outcome {
 }
 
 /// Waits on a condition variable until the partner notifies.
-pub(crate) fn condvar() -> Outcome {
+pub(crate) fn condvar() -> Ticks {
     let (turn, changed) = (Mutex::new(Turn::Main), Condvar::new());
     let set = |new| {
         *turn.lock().unwrap_or_else(PoisonError::into_inner) = new;
@@ -72,7 +72,7 @@ pub(crate) fn condvar() -> Outcome {
 }
 
 /// Sends a message and receives one.
-pub(crate) fn mpsc() -> Outcome {
+pub(crate) fn mpsc() -> Ticks {
     let (to_partner, from_us) = mpsc::channel::<u64>();
     let (to_us, from_partner) = mpsc::channel::<u64>();
     // The partner ends when the channel to it is closed.
@@ -88,7 +88,7 @@ pub(crate) fn mpsc() -> Outcome {
 }
 
 /// Runs `measure` in this thread while `partner` runs in another one.
-fn with_partner(partner: impl FnOnce() + Send, measure: impl FnOnce() -> f64) -> Outcome {
+fn with_partner(partner: impl FnOnce() + Send, measure: impl FnOnce() -> f64) -> Ticks {
     thread::scope(|scope| {
         thread::Builder::new().spawn_scoped(scope, partner).map_err(|error| error.to_string())?;
         Ok(measure())

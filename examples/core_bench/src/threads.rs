@@ -4,23 +4,23 @@ use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::Outcome;
+use crate::Ticks;
 use crate::counter::{per, time};
 
 /// Number of threads per round.
 const COUNT: u64 = 1_000;
 
 /// Spawns and joins a thread with std's default stack.
-pub(crate) fn spawn() -> Outcome {
+pub(crate) fn spawn() -> Ticks {
     spawn_with(Builder::new)
 }
 
 /// Spawns and joins a thread with a stack of 64 KiB.
-pub(crate) fn spawn_small() -> Outcome {
+pub(crate) fn spawn_small() -> Ticks {
     spawn_with(|| Builder::new().stack_size(64 << 10))
 }
 
-fn spawn_with(builder: impl Fn() -> Builder) -> Outcome {
+fn spawn_with(builder: impl Fn() -> Builder) -> Ticks {
     let mut failure = None;
     let ticks = time(COUNT, || match builder().spawn(|| ()) {
         Ok(thread) => failure = failure.take().or_else(|| thread.join().err().map(|_| "panicked".to_owned())),
@@ -30,7 +30,7 @@ fn spawn_with(builder: impl Fn() -> Builder) -> Outcome {
 }
 
 /// Starts threads until spawning fails, and counts those that exist at once.
-pub(crate) fn alive() -> Outcome {
+pub(crate) fn alive() -> Ticks {
     let gate = Gate::default();
     std::thread::scope(|scope| {
         let (threads, refusal) = spawn_all(scope, &gate);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::Outcome;
+use crate::ActionResult;
 
 /// 1 January 2024, in seconds since the Unix epoch.
 const YEAR_2024: Duration = Duration::from_secs(1_704_067_200);
@@ -24,7 +24,7 @@ fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), Strin
 }
 
 /// Floating point: basic arithmetic is exact where IEEE 754 demands it, and functions are accurate to 1e-14.
-pub(crate) fn float() -> Outcome {
+pub(crate) fn float() -> ActionResult {
     let sum: f64 = (1..=1000_i32).map(|number| black_box(f64::from(number))).sum();
     ensure(sum.to_bits() == 500_500_f64.to_bits(), || format!("the sum is {sum}"))?;
     let single = black_box(16_777_216_f32) + black_box(1.0);
@@ -75,7 +75,7 @@ thread_local! {
 
 /// Thread-local values: initial values, alignment and destructors, on this thread and, if one can be started, on
 /// another.
-pub(crate) fn tls() -> Outcome {
+pub(crate) fn tls() -> ActionResult {
     check_thread_locals()?;
     match thread::Builder::new().spawn(check_thread_locals) {
         Ok(thread) => {
@@ -103,7 +103,7 @@ fn check_thread_locals() -> Result<(), String> {
 }
 
 /// Clocks: `Instant` is monotonic, a sleep is not too short, and the date is plausible.
-pub(crate) fn time() -> Outcome {
+pub(crate) fn time() -> ActionResult {
     let start = Instant::now();
     let mut last = start;
     for _ in 0..100_000 {
@@ -128,7 +128,7 @@ pub(crate) fn time() -> Outcome {
 /// Randomness, as far as std exposes it: in the keys of hash maps.
 ///
 /// It prints a number that differs between runs.
-pub(crate) fn entropy() -> Outcome {
+pub(crate) fn entropy() -> ActionResult {
     let (one, other) = (RandomState::new(), RandomState::new());
     ensure(one.hash_one(0) != other.hash_one(0), || "two hash maps have the same keys".to_owned())?;
     let without_keys = BuildHasherDefault::<DefaultHasher>::new().hash_one(0);
@@ -140,7 +140,7 @@ pub(crate) fn entropy() -> Outcome {
 }
 
 /// Features that the system may lack must return an error, not panic.
-pub(crate) fn io_errors() -> Outcome {
+pub(crate) fn io_errors() -> ActionResult {
     match File::open("/there/is/no/such/file") {
         Ok(_) => return Err("a file that does not exist was opened".to_owned()),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {

@@ -9,7 +9,7 @@ use std::arch::asm;
 use std::hint::black_box;
 use std::process;
 
-use crate::Outcome;
+use crate::ActionResult;
 
 /// More memory than any test machine has: 100 GiB.
 const TOO_MUCH: usize = 100 << 30;
@@ -21,38 +21,38 @@ const UNMAPPED_STACK: usize = 0x5000;
 static CONSTANT: [u8; 32] = *b"constant data, never to change..";
 
 /// Panics.
-pub(crate) fn panic() -> Outcome {
+pub(crate) fn panic() -> ActionResult {
     panic!("a panic, as asked for");
 }
 
 /// Aborts.
-pub(crate) fn abort() -> Outcome {
+pub(crate) fn abort() -> ActionResult {
     process::abort();
 }
 
 /// Writes through a null pointer.
-pub(crate) fn null() -> Outcome {
+pub(crate) fn null() -> ActionResult {
     // SAFETY: nothing is mapped at address 0, so the write faults before it has any effect.
     unsafe { store(0) };
     survived()
 }
 
 /// Reads through a null pointer.
-pub(crate) fn null_read() -> Outcome {
+pub(crate) fn null_read() -> ActionResult {
     // SAFETY: nothing is mapped at address 0, so the read faults.
     unsafe { asm!("mov {value:r}, [{address}]", value = out(reg) _, address = in(reg) 0_usize) };
     survived()
 }
 
 /// Divides by zero with a `div` instruction; Rust's division would panic first.
-pub(crate) fn divide() -> Outcome {
+pub(crate) fn divide() -> ActionResult {
     // SAFETY: dividing by 0 faults (#DE) before any register changes; all operands are declared.
     unsafe { asm!("div {zero:e}", zero = in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _) };
     survived()
 }
 
 /// Sets the trap flag (TF) for a moment, without a debugger: on this kernel that is no fault, unlike on Linux.
-pub(crate) fn step() -> Outcome {
+pub(crate) fn step() -> ActionResult {
     // SAFETY: the pushed flags are popped; the debug trap (#DB) follows the instruction after `popfq`, and its
     // handler resumes.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq", "nop", "nop") };
@@ -60,14 +60,14 @@ pub(crate) fn step() -> Outcome {
 }
 
 /// Executes `ud2`, which is defined to be invalid.
-pub(crate) fn illegal() -> Outcome {
+pub(crate) fn illegal() -> ActionResult {
     // SAFETY: the instruction has no effect but the fault (#UD).
     unsafe { asm!("ud2") };
     survived()
 }
 
 /// Recurses until the stack overflows.
-pub(crate) fn recursion() -> Outcome {
+pub(crate) fn recursion() -> ActionResult {
     fn descend(depth: u64) -> u64 {
         let frame = black_box([depth; 64]);
         if frame[0] == u64::MAX {
@@ -80,7 +80,7 @@ pub(crate) fn recursion() -> Outcome {
 }
 
 /// Pushes onto an unmapped stack.
-pub(crate) fn nowhere_stack() -> Outcome {
+pub(crate) fn nowhere_stack() -> ActionResult {
     // SAFETY: nothing is mapped there, so the push faults; there is no way back.
     unsafe {
         asm!("mov rsp, {nowhere}", "push rax", "ud2", nowhere = const UNMAPPED_STACK, options(noreturn))
@@ -88,7 +88,7 @@ pub(crate) fn nowhere_stack() -> Outcome {
 }
 
 /// Keeps an unmapped stack pointer for a while without using it, and then pushes.
-pub(crate) fn nowhere_stack_later() -> Outcome {
+pub(crate) fn nowhere_stack_later() -> ActionResult {
     // SAFETY: nothing is mapped there, so the push faults; there is no way back.
     unsafe {
         asm!(
@@ -105,13 +105,13 @@ pub(crate) fn nowhere_stack_later() -> Outcome {
 }
 
 /// Allocates more memory than there is, infallibly.
-pub(crate) fn allocate() -> Outcome {
+pub(crate) fn allocate() -> ActionResult {
     black_box(Vec::<u8>::with_capacity(black_box(TOO_MUCH)));
     survived()
 }
 
 /// Allocates more memory than there is, fallibly; an error is the right result.
-pub(crate) fn try_allocate() -> Outcome {
+pub(crate) fn try_allocate() -> ActionResult {
     match black_box(Vec::<u8>::new()).try_reserve(black_box(TOO_MUCH)) {
         Ok(()) => Err("100 GiB were granted".to_owned()),
         Err(_) => Ok("refused"),
@@ -119,15 +119,15 @@ pub(crate) fn try_allocate() -> Outcome {
 }
 
 /// Writes to the program's code.
-pub(crate) fn write_code() -> Outcome {
-    let code = black_box(write_code as fn() -> Outcome as *const ());
+pub(crate) fn write_code() -> ActionResult {
+    let code = black_box(write_code as fn() -> ActionResult as *const ());
     // SAFETY: code is mapped without permission to write, so the write faults before it has any effect.
     unsafe { store(code.addr()) };
     survived()
 }
 
 /// Writes to constant data.
-pub(crate) fn write_rodata() -> Outcome {
+pub(crate) fn write_rodata() -> ActionResult {
     let constant = black_box(CONSTANT.as_ptr());
     // SAFETY: constants are mapped without permission to write, so the write faults before it has any effect.
     unsafe { store(constant.addr()) };
@@ -135,7 +135,7 @@ pub(crate) fn write_rodata() -> Outcome {
 }
 
 /// Calls into the heap, at an address that contains a `ret` instruction.
-pub(crate) fn execute_data() -> Outcome {
+pub(crate) fn execute_data() -> ActionResult {
     const RETURN: u8 = 0xc3;
     let data = black_box(vec![RETURN; 64]);
     // SAFETY: the heap is mapped without permission to execute, so the call faults; if it did not, it would return
@@ -157,6 +157,6 @@ unsafe fn store(address: usize) {
 }
 
 /// The outcome if no fault happened.
-fn survived() -> Outcome {
+fn survived() -> ActionResult {
     Err("the program went on".to_owned())
 }

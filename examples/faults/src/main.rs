@@ -15,10 +15,10 @@ use std::env;
 use std::process::{self, ExitCode};
 
 /// Result of an action: the last line to print, or an error message.
-type Outcome = Result<&'static str, String>;
+type ActionResult = Result<&'static str, String>;
 
 /// An action.
-type Action = fn() -> Outcome;
+type Action = fn() -> ActionResult;
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;

@@ -6,7 +6,7 @@ use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 use std::slice;
 
-use crate::Outcome;
+use crate::ActionResult;
 
 /// Maximum size of a block in bytes.
 const MAX_SIZE: usize = 1 << 20;
@@ -14,13 +14,13 @@ const MAX_SIZE: usize = 1 << 20;
 const MAX_ALIGNMENT: usize = 4096;
 
 /// A heap block, and the seed of the pattern that it is filled with.
-struct Block {
+struct HeapBlock {
     start: NonNull<u8>,
     layout: Layout,
     seed: u8,
 }
 
-impl Block {
+impl HeapBlock {
     /// Allocates a zeroed block of `size` bytes, checks it, and fills it with the pattern of `seed`.
     fn new(size: usize, alignment: usize, seed: u8) -> Result<Self, String> {
         let layout = Layout::from_size_align(size, alignment).map_err(|error| error.to_string())?;
@@ -84,7 +84,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for HeapBlock {
     fn drop(&mut self) {
         // SAFETY: the block was allocated with this layout and is not used again.
         unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) };
@@ -101,15 +101,15 @@ fn pattern(seed: u8) -> impl Iterator<Item = u8> {
 }
 
 /// Keeps many blocks at once, resizes them, and checks that none overlaps another.
-pub(crate) fn memory() -> Outcome {
+pub(crate) fn memory() -> ActionResult {
     let sizes = (0..=MAX_SIZE.ilog2()).flat_map(|power| [1_usize << power, (1 << power) + 1]);
     let mut blocks = Vec::new();
     for (seed, size) in (0_u8..).zip(sizes) {
-        blocks.push(Block::new(size, 1, seed)?);
+        blocks.push(HeapBlock::new(size, 1, seed)?);
     }
     for (seed, power) in (100_u8..).zip(0..=MAX_ALIGNMENT.ilog2()) {
-        blocks.push(Block::new(1, 1 << power, seed)?);
-        blocks.push(Block::new(10_000, 1 << power, seed)?);
+        blocks.push(HeapBlock::new(1, 1 << power, seed)?);
+        blocks.push(HeapBlock::new(10_000, 1 << power, seed)?);
     }
     check_all(&mut blocks)?;
     for block in &mut blocks {
@@ -125,12 +125,12 @@ pub(crate) fn memory() -> Outcome {
         index % 2 == 0
     });
     for seed in 200..=u8::MAX {
-        blocks.push(Block::new(usize::from(seed) * 97, 16, seed)?);
+        blocks.push(HeapBlock::new(usize::from(seed) * 97, 16, seed)?);
     }
     check_all(&mut blocks)?;
     Ok("ok")
 }
 
-fn check_all(blocks: &mut [Block]) -> Result<(), String> {
+fn check_all(blocks: &mut [HeapBlock]) -> Result<(), String> {
     blocks.iter_mut().try_for_each(|block| block.check(block.layout.size()))
 }

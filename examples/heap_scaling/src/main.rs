@@ -26,14 +26,14 @@ const COUNT: usize = 400_000;
 const BATCH_SIZE: usize = 128;
 
 /// What a thread does with its number, after it has met the others at the barrier.
-type Work = fn(&Ring, usize);
+type Work = fn(&ThreadRing, usize);
 
 /// Blocks that are passed to the next thread.
 type Batch = Vec<Box<[u8]>>;
 
 /// Channels from each thread to the next.
 #[derive(Debug)]
-struct Ring {
+struct ThreadRing {
     start: Barrier,
     to_next: Vec<SyncSender<Batch>>,
     from_previous: Vec<Mutex<Receiver<Batch>>>,
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 
 fn measure(name: &str, threads: usize, work: Work) {
     let (to, from): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::sync_channel(4)).unzip();
-    let ring = Arc::new(Ring {
+    let ring = Arc::new(ThreadRing {
         start: Barrier::new(threads + 1),
         to_next: to,
         from_previous: from.into_iter().map(Mutex::new).collect(),
@@ -83,7 +83,7 @@ fn block(number: usize) -> Box<[u8]> {
 }
 
 /// Each thread frees its own blocks, some time after it allocated them.
-fn own(_: &Ring, _: usize) {
+fn own(_: &ThreadRing, _: usize) {
     let mut blocks: Vec<_> = (0..WINDOW).map(block).collect();
     for number in 0..COUNT {
         blocks[number * 7 % WINDOW] = block(number);
@@ -91,7 +91,7 @@ fn own(_: &Ring, _: usize) {
 }
 
 /// Each thread frees the blocks that the previous thread allocated.
-fn handed_over(ring: &Ring, own: usize) {
+fn handed_over(ring: &ThreadRing, own: usize) {
     let next = (own + 1) % ring.to_next.len();
     for batch in 0..COUNT / BATCH_SIZE {
         let blocks = (0..BATCH_SIZE).map(|number| block(batch + number)).collect();

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::Failure;
+use crate::FetchError;
 use crate::tls;
 use crate::url::Url;
 
@@ -17,7 +17,7 @@ pub(crate) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 /// Connects to the first of the host's addresses that answers.
-pub(crate) fn open(url: &Url) -> Result<Box<dyn Stream>, Failure> {
+pub(crate) fn open(url: &Url) -> Result<Box<dyn Stream>, FetchError> {
     let stream = connect(&url.host, url.port)?;
     if url.secure { Ok(Box::new(tls::start(stream, &url.host)?)) } else { Ok(Box::new(stream)) }
 }

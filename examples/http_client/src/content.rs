@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use crate::Failure;
+use crate::FetchError;
 use crate::head::{Head, line};
 
 /// Maximum size of a chunk's first line, and of a trailer field, in bytes.
@@ -12,7 +12,7 @@ const MAX_LINE: u64 = 4096;
 const MAX_TRAILERS: usize = 100;
 
 /// Copies the content to `out`.
-pub(crate) fn copy(input: &mut impl BufRead, head: &Head, out: &mut impl Write) -> Result<(), Failure> {
+pub(crate) fn copy(input: &mut impl BufRead, head: &Head, out: &mut impl Write) -> Result<(), FetchError> {
     match head.length {
         _ if head.is_empty() => Ok(()),
         _ if head.chunked => chunks(input, out),
@@ -21,22 +21,22 @@ pub(crate) fn copy(input: &mut impl BufRead, head: &Head, out: &mut impl Write) 
     }
 }
 
-fn exactly(input: &mut impl BufRead, length: u64, out: &mut impl Write) -> Result<(), Failure> {
+fn exactly(input: &mut impl BufRead, length: u64, out: &mut impl Write) -> Result<(), FetchError> {
     let copied = io::copy(&mut input.take(length), out)?;
-    if copied == length { Ok(()) } else { Err(Failure::Answer("it is cut off")) }
+    if copied == length { Ok(()) } else { Err(FetchError::Answer("it is cut off")) }
 }
 
-fn chunks(input: &mut impl BufRead, out: &mut impl Write) -> Result<(), Failure> {
+fn chunks(input: &mut impl BufRead, out: &mut impl Write) -> Result<(), FetchError> {
     loop {
         let line = short_line(input)?;
         let digits = line.split(';').next().unwrap_or_default().trim();
         match u64::from_str_radix(digits, 16) {
             Ok(0) => break,
             Ok(size) => exactly(input, size, out)?,
-            Err(_) => return Err(Failure::Answer("a chunk has no size")),
+            Err(_) => return Err(FetchError::Answer("a chunk has no size")),
         }
         if !short_line(input)?.is_empty() {
-            return Err(Failure::Answer("a chunk is longer than it says"));
+            return Err(FetchError::Answer("a chunk is longer than it says"));
         }
     }
     for _ in 0..MAX_TRAILERS {
@@ -44,10 +44,10 @@ fn chunks(input: &mut impl BufRead, out: &mut impl Write) -> Result<(), Failure>
             return Ok(());
         }
     }
-    Err(Failure::Answer("there is no end of fields"))
+    Err(FetchError::Answer("there is no end of fields"))
 }
 
-fn short_line(input: &mut impl BufRead) -> Result<String, Failure> {
+fn short_line(input: &mut impl BufRead) -> Result<String, FetchError> {
     line(&mut input.take(MAX_LINE))
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use crate::Failure;
+use crate::FetchError;
 
 /// Maximum size of a head in bytes.
 const MAX_SIZE: u64 = 64 << 10;
@@ -22,17 +22,17 @@ pub(crate) struct Head {
 
 impl Head {
     /// Receives the head of the final response, and skips interim ones.
-    pub(crate) fn receive_final(input: &mut impl BufRead) -> Result<Self, Failure> {
+    pub(crate) fn receive_final(input: &mut impl BufRead) -> Result<Self, FetchError> {
         for _ in 0..MAX_INTERIM {
             let head = Self::receive(input)?;
             if !(100..200).contains(&head.status) {
                 return Ok(head);
             }
         }
-        Err(Failure::Answer("there is no end of announcements"))
+        Err(FetchError::Answer("there is no end of announcements"))
     }
 
-    fn receive(input: &mut impl BufRead) -> Result<Self, Failure> {
+    fn receive(input: &mut impl BufRead) -> Result<Self, FetchError> {
         let mut input = input.take(MAX_SIZE);
         let mut head = status_line(&line(&mut input)?)?;
         loop {
@@ -40,21 +40,21 @@ impl Head {
             if line.is_empty() {
                 return Ok(head);
             }
-            let (name, value) = line.split_once(':').ok_or(Failure::Answer("a field has no colon"))?;
+            let (name, value) = line.split_once(':').ok_or(FetchError::Answer("a field has no colon"))?;
             head.set(&name.to_ascii_lowercase(), value.trim())?;
         }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), FetchError> {
         match name {
             "content-length" => {
-                let length = value.parse().map_err(|_| Failure::Answer("its length is no number"))?;
+                let length = value.parse().map_err(|_| FetchError::Answer("its length is no number"))?;
                 if self.length.replace(length).is_some_and(|other| other != length) {
-                    return Err(Failure::Answer("it has two lengths"));
+                    return Err(FetchError::Answer("it has two lengths"));
                 }
             }
             "transfer-encoding" if value.eq_ignore_ascii_case("chunked") => self.chunked = true,
-            "transfer-encoding" => return Err(Failure::Answer("its coding is unknown")),
+            "transfer-encoding" => return Err(FetchError::Answer("its coding is unknown")),
             "location" => self.location = Some(value.to_owned()),
             _ => {}
         }
@@ -77,16 +77,16 @@ impl Head {
 }
 
 /// Reads a line, without its line ending.
-pub(crate) fn line(input: &mut impl BufRead) -> Result<String, Failure> {
+pub(crate) fn line(input: &mut impl BufRead) -> Result<String, FetchError> {
     let mut bytes = Vec::new();
     input.read_until(b'\n', &mut bytes)?;
-    let line = bytes.strip_suffix(b"\n").ok_or(Failure::Answer("a line is cut off or too long"))?;
+    let line = bytes.strip_suffix(b"\n").ok_or(FetchError::Answer("a line is cut off or too long"))?;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    String::from_utf8(line.to_vec()).map_err(|_| Failure::Answer("a line is no text"))
+    String::from_utf8(line.to_vec()).map_err(|_| FetchError::Answer("a line is no text"))
 }
 
-fn status_line(line: &str) -> Result<Head, Failure> {
-    let wrong = || Failure::Answer("it is not HTTP/1");
+fn status_line(line: &str) -> Result<Head, FetchError> {
+    let wrong = || FetchError::Answer("it is not HTTP/1");
     let mut words = line.splitn(3, ' ');
     let version = words.next().unwrap_or_default();
     let status = words.next().filter(|status| status.len() == 3).and_then(|status| status.parse().ok());

@@ -28,7 +28,7 @@ const MAX_REDIRECTS: usize = 10;
 
 /// Why the content could not be fetched.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum FetchError {
     /// The connection failed.
     Connection(io::Error),
     /// The response violates HTTP.
@@ -37,7 +37,7 @@ pub(crate) enum Failure {
     Url(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FetchError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connection(error) => write!(out, "{error}"),
@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for FetchError {
     fn from(error: io::Error) -> Self {
         Self::Connection(error)
     }
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 }
 
 /// Fetches a URL, and follows redirects; returns the head of the final response.
-fn fetch(url: &str, out: &mut impl Write) -> Result<Head, Failure> {
+fn fetch(url: &str, out: &mut impl Write) -> Result<Head, FetchError> {
     let mut url = Url::parse(url)?;
     for _ in 0..=MAX_REDIRECTS {
         let mut input = BufReader::new(connection::open(&url)?);
@@ -89,7 +89,7 @@ fn fetch(url: &str, out: &mut impl Write) -> Result<Head, Failure> {
             }
         }
     }
-    Err(Failure::Answer("there is no end of redirections"))
+    Err(FetchError::Answer("there is no end of redirections"))
 }
 
 /// Builds a request (RFC 9112, section 3).

@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
-use crate::{Failure, fetch, tls};
+use crate::{FetchError, fetch, tls};
 
 /// Reads a request and returns its path.
 fn path(stream: impl Read) -> String {
@@ -34,7 +34,7 @@ fn server(answer: fn(&str) -> String) -> SocketAddr {
 }
 
 /// Fetches a URL; returns status and content.
-fn get(url: &str) -> Result<(u16, String), Failure> {
+fn get(url: &str) -> Result<(u16, String), FetchError> {
     let mut out = Vec::new();
     let head = fetch(url, &mut out)?;
     Ok((head.status, String::from_utf8(out).unwrap()))
@@ -52,15 +52,15 @@ fn redirects_are_followed() {
     let get = |path: &str| get(&format!("http://{address}{path}"));
     assert_eq!(get("/start").unwrap(), (200, "here".to_owned()));
     assert_eq!(get("/elsewhere").unwrap(), (404, "nothing".to_owned()));
-    assert!(matches!(get("/round"), Err(Failure::Answer(_))));
+    assert!(matches!(get("/round"), Err(FetchError::Answer(_))));
 }
 
 #[test]
 fn unreachable_and_invalid_servers_are_errors() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert!(matches!(get(&format!("http://{address}/")), Err(Failure::Connection(_))));
+    assert!(matches!(get(&format!("http://{address}/")), Err(FetchError::Connection(_))));
     let address = server(|_| "nonsense\r\n\r\n".to_owned());
-    assert!(matches!(get(&format!("http://{address}/")), Err(Failure::Answer(_))));
+    assert!(matches!(get(&format!("http://{address}/")), Err(FetchError::Answer(_))));
 }
 
 /// A server for one client that speaks TLS with the certificate of the tests.
@@ -106,5 +106,5 @@ fn untrusted_certificates_are_rejected() {
         assert_eq!((result.is_ok(), byte == *b"x"), (trusted, trusted), "{result:?}");
     }
     assert!(tls::roots(Some("nonsense".to_owned())).is_err());
-    assert!(matches!(get(&format!("https://{}/", tls_server())), Err(Failure::Connection(_))));
+    assert!(matches!(get(&format!("https://{}/", tls_server())), Err(FetchError::Connection(_))));
 }

@@ -1,6 +1,6 @@
 //! URLs of the schemes `http` and `https` (RFC 3986, and RFC 9110, section 4.2).
 
-use crate::Failure;
+use crate::FetchError;
 
 /// A URL, split into the parts for connection and request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Url {
 
 impl Url {
     /// Parses a URL; the fragment is dropped.
-    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(text: &str) -> Result<Self, FetchError> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad(text, "it names no scheme"))?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
@@ -39,7 +39,7 @@ impl Url {
     }
 
     /// Resolves the location of a redirect, which may be relative to this URL.
-    pub(crate) fn join(&self, location: &str) -> Result<Self, Failure> {
+    pub(crate) fn join(&self, location: &str) -> Result<Self, FetchError> {
         let scheme = if self.secure { "https" } else { "http" };
         let start = format!("{scheme}://{}", self.authority());
         if location.contains("://") {
@@ -63,8 +63,8 @@ impl Url {
     }
 }
 
-fn bad(text: &str, problem: &str) -> Failure {
-    Failure::Url(format!("`{text}` cannot be fetched: {problem}"))
+fn bad(text: &str, problem: &str) -> FetchError {
+    FetchError::Url(format!("`{text}` cannot be fetched: {problem}"))
 }
 
 /// Splits host and port; an IPv6 address is in brackets.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::input::{DeadlineRead, Input, RequestError};
+use crate::input::{DeadlineRead, ReceiveBuffer, ReceiveError};
 use crate::request::BodyLength;
 use crate::status::Status;
 
@@ -14,11 +14,11 @@ const MAX_TRAILERS: usize = 16;
 
 /// Receives a body of at most `max` bytes.
 pub(crate) fn receive<S: DeadlineRead>(
-    input: &mut Input<S>,
+    input: &mut ReceiveBuffer<S>,
     length: BodyLength,
     max: usize,
     deadline: Instant,
-) -> Result<Vec<u8>, RequestError> {
+) -> Result<Vec<u8>, ReceiveError> {
     match length {
         BodyLength::Known(size) => input.read_exact(checked_size(size, max)?, deadline),
         BodyLength::Chunked => chunked(input, max, deadline),
@@ -31,10 +31,10 @@ fn checked_size(size: u64, max: usize) -> Result<usize, Status> {
 }
 
 fn chunked<S: DeadlineRead>(
-    input: &mut Input<S>,
+    input: &mut ReceiveBuffer<S>,
     max: usize,
     deadline: Instant,
-) -> Result<Vec<u8>, RequestError> {
+) -> Result<Vec<u8>, ReceiveError> {
     let mut body = Vec::new();
     loop {
         let size = chunk_size(&input.read_line(MAX_LINE, deadline)?)?;
@@ -72,7 +72,7 @@ mod tests {
     use proptest::{prop_assert_eq, proptest};
 
     use super::receive;
-    use crate::input::RequestError;
+    use crate::input::ReceiveError;
     use crate::input::tests::{deadline, input};
     use crate::request::BodyLength;
     use crate::status::Status;
@@ -81,7 +81,7 @@ mod tests {
 
     fn rejected_status(bytes: &[u8], length: BodyLength, ends: bool) -> Status {
         match receive(&mut input(bytes, 3, ends), length, 100, deadline()) {
-            Err(RequestError::Rejected(status)) => status,
+            Err(ReceiveError::Rejected(status)) => status,
             other => panic!("{other:?}"),
         }
     }

@@ -5,11 +5,11 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::body;
-use crate::input::{Input, RequestError};
-use crate::request::{BodyLength, Request};
+use crate::input::{ReceiveBuffer, ReceiveError};
+use crate::request::{BodyLength, HttpRequest};
 use crate::response::Response;
 use crate::routes;
-use crate::settings::Limits;
+use crate::settings::RequestLimits;
 
 /// Maximum time and number of bytes for which a closed connection is still read (lingering close).
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -28,23 +28,23 @@ pub(crate) enum ConnectionEnd {
 /// alive.
 pub(crate) fn serve(
     stream: &TcpStream,
-    limits: &Limits,
+    limits: &RequestLimits,
     is_crowded: impl Fn() -> bool,
 ) -> io::Result<ConnectionEnd> {
     // A response is one write: Nagle's algorithm would only delay it.
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(limits.time))?;
-    let mut input = Input::new(stream);
+    let mut input = ReceiveBuffer::new(stream);
     loop {
         let (request, body) = match receive_request(&mut input, stream, limits) {
             Ok(request) => request,
-            Err(RequestError::Closed) => return Ok(ConnectionEnd::Closed),
-            Err(RequestError::Rejected(status)) => {
+            Err(ReceiveError::Closed) => return Ok(ConnectionEnd::Closed),
+            Err(ReceiveError::Rejected(status)) => {
                 Response::status_only(status).send(stream, false, true)?;
                 lingering_close(stream)?;
                 return Ok(ConnectionEnd::Closed);
             }
-            Err(RequestError::Io(error)) => return Err(error),
+            Err(ReceiveError::Io(error)) => return Err(error),
         };
         let has_content = request.method != "HEAD";
         let response = routes::respond(&request, body);
@@ -59,19 +59,19 @@ pub(crate) fn serve(
 
 /// Receives a request and its body.
 fn receive_request(
-    input: &mut Input<&TcpStream>,
+    input: &mut ReceiveBuffer<&TcpStream>,
     mut stream: &TcpStream,
-    limits: &Limits,
-) -> Result<(Request, Vec<u8>), RequestError> {
+    limits: &RequestLimits,
+) -> Result<(HttpRequest, Vec<u8>), ReceiveError> {
     let deadline = Instant::now() + limits.time;
-    let request = Request::parse(&input.read_head(limits.line, limits.head, deadline)?)?;
+    let request = HttpRequest::parse(&input.read_head(limits.line, limits.head, deadline)?)?;
     // A request that will be rejected is rejected before the client sends its body (RFC 9110, section 10.1.1).
     let fits = match request.length {
         BodyLength::Known(size) => usize::try_from(size).is_ok_and(|size| size <= limits.body),
         BodyLength::Chunked => true,
     };
     if request.expects_continue && fits && request.length != BodyLength::Known(0) && !input.has_buffered() {
-        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(RequestError::Io)?;
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(ReceiveError::Io)?;
     }
     let body = body::receive(input, request.length, limits.body, deadline)?;
     Ok((request, body))

@@ -9,7 +9,7 @@ use crate::status::Status;
 
 /// Why there is no request.
 #[derive(Debug)]
-pub(crate) enum RequestError {
+pub(crate) enum ReceiveError {
     /// The client closed the connection between two requests, or was idle until the deadline.
     Closed,
     /// The request is rejected with this status, and the connection closed.
@@ -18,7 +18,7 @@ pub(crate) enum RequestError {
     Io(io::Error),
 }
 
-impl From<Status> for RequestError {
+impl From<Status> for ReceiveError {
     fn from(status: Status) -> Self {
         Self::Rejected(status)
     }
@@ -44,12 +44,12 @@ impl DeadlineRead for &TcpStream {
 
 /// Input that has been received and not been consumed.
 #[derive(Debug)]
-pub(crate) struct Input<S> {
+pub(crate) struct ReceiveBuffer<S> {
     source: S,
     buffer: Vec<u8>,
 }
 
-impl<S: DeadlineRead> Input<S> {
+impl<S: DeadlineRead> ReceiveBuffer<S> {
     pub(crate) fn new(source: S) -> Self {
         Self { source, buffer: Vec::new() }
     }
@@ -63,7 +63,7 @@ impl<S: DeadlineRead> Input<S> {
         max_line: usize,
         max: usize,
         deadline: Instant,
-    ) -> Result<Vec<u8>, RequestError> {
+    ) -> Result<Vec<u8>, ReceiveError> {
         let mut searched = 0;
         loop {
             self.skip_empty_lines();
@@ -78,7 +78,7 @@ impl<S: DeadlineRead> Input<S> {
             searched = self.buffer.len().saturating_sub(3);
             let size = self.read_until_deadline(deadline)?;
             if size == 0 && self.buffer.is_empty() {
-                return Err(RequestError::Closed);
+                return Err(ReceiveError::Closed);
             } else if size == 0 {
                 return Err(Status::BadRequest.into());
             }
@@ -86,7 +86,7 @@ impl<S: DeadlineRead> Input<S> {
     }
 
     /// Reads a line of at most `max` bytes, without its CRLF.
-    pub(crate) fn read_line(&mut self, max: usize, deadline: Instant) -> Result<Vec<u8>, RequestError> {
+    pub(crate) fn read_line(&mut self, max: usize, deadline: Instant) -> Result<Vec<u8>, ReceiveError> {
         let mut searched = 0;
         loop {
             if let Some(end) = find(&self.buffer, b"\r\n", searched).filter(|end| *end <= max) {
@@ -103,7 +103,7 @@ impl<S: DeadlineRead> Input<S> {
     }
 
     /// Reads `size` bytes.
-    pub(crate) fn read_exact(&mut self, size: usize, deadline: Instant) -> Result<Vec<u8>, RequestError> {
+    pub(crate) fn read_exact(&mut self, size: usize, deadline: Instant) -> Result<Vec<u8>, ReceiveError> {
         while self.buffer.len() < size {
             self.read_more(deadline)?;
         }
@@ -134,12 +134,12 @@ impl<S: DeadlineRead> Input<S> {
         }
     }
 
-    fn read_more(&mut self, deadline: Instant) -> Result<(), RequestError> {
+    fn read_more(&mut self, deadline: Instant) -> Result<(), ReceiveError> {
         // A truncated message is an error (RFC 9112, section 8).
         if self.read_until_deadline(deadline)? == 0 { Err(Status::BadRequest.into()) } else { Ok(()) }
     }
 
-    fn read_until_deadline(&mut self, deadline: Instant) -> Result<usize, RequestError> {
+    fn read_until_deadline(&mut self, deadline: Instant) -> Result<usize, ReceiveError> {
         let mut bytes = [0; 4096];
         let size = loop {
             match self.source.read_until_deadline(&mut bytes, deadline) {
@@ -150,10 +150,10 @@ impl<S: DeadlineRead> Input<S> {
         let size = size.map_err(|error| match error.kind() {
             // A client that has sent nothing gets no response.
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if self.buffer.is_empty() => {
-                RequestError::Closed
+                ReceiveError::Closed
             }
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Status::RequestTimeout.into(),
-            _ => RequestError::Io(error),
+            _ => ReceiveError::Io(error),
         })?;
         self.buffer.extend(bytes.iter().take(size));
         Ok(size)
@@ -177,17 +177,17 @@ pub(crate) mod tests {
     use std::io;
     use std::time::{Duration, Instant};
 
-    use super::{DeadlineRead, Input, RequestError};
+    use super::{DeadlineRead, ReceiveBuffer, ReceiveError};
     use crate::status::Status;
 
     /// Input in pieces, followed by the end of the stream or a timeout.
     #[derive(Debug)]
-    pub(crate) struct Pieces {
+    pub(crate) struct PieceReader {
         pub(crate) pieces: Vec<Vec<u8>>,
         pub(crate) ends: bool,
     }
 
-    impl DeadlineRead for Pieces {
+    impl DeadlineRead for PieceReader {
         fn read_until_deadline(&mut self, buffer: &mut [u8], _deadline: Instant) -> io::Result<usize> {
             while self.pieces.first().is_some_and(Vec::is_empty) {
                 self.pieces.remove(0);
@@ -202,17 +202,20 @@ pub(crate) mod tests {
     }
 
     /// Input in pieces of `piece` bytes, followed by the end of the stream or a timeout.
-    pub(crate) fn input(bytes: &[u8], piece: usize, ends: bool) -> Input<Pieces> {
-        Input::new(Pieces { pieces: bytes.chunks(piece.max(1)).map(<[u8]>::to_vec).collect(), ends })
+    pub(crate) fn input(bytes: &[u8], piece: usize, ends: bool) -> ReceiveBuffer<PieceReader> {
+        ReceiveBuffer::new(PieceReader {
+            pieces: bytes.chunks(piece.max(1)).map(<[u8]>::to_vec).collect(),
+            ends,
+        })
     }
 
     pub(crate) fn deadline() -> Instant {
         Instant::now() + Duration::from_secs(10)
     }
 
-    fn rejected_status<T: std::fmt::Debug>(result: Result<T, RequestError>) -> Status {
+    fn rejected_status<T: std::fmt::Debug>(result: Result<T, ReceiveError>) -> Status {
         match result {
-            Err(RequestError::Rejected(status)) => status,
+            Err(ReceiveError::Rejected(status)) => status,
             other => panic!("{other:?}"),
         }
     }
@@ -251,8 +254,8 @@ pub(crate) mod tests {
 
     #[test]
     fn timeout_and_end_of_stream_are_distinguished() {
-        assert!(matches!(input(b"", 1, true).read_head(10, 20, deadline()), Err(RequestError::Closed)));
-        assert!(matches!(input(b"", 1, false).read_head(10, 20, deadline()), Err(RequestError::Closed)));
+        assert!(matches!(input(b"", 1, true).read_head(10, 20, deadline()), Err(ReceiveError::Closed)));
+        assert!(matches!(input(b"", 1, false).read_head(10, 20, deadline()), Err(ReceiveError::Closed)));
         assert_eq!(
             rejected_status(input(b"GE", 1, false).read_head(10, 20, deadline())),
             Status::RequestTimeout

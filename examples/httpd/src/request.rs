@@ -7,7 +7,7 @@ const MAX_FIELDS: usize = 100;
 
 /// The head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     /// The method, which is case-sensitive.
     pub(crate) method: String,
     /// The path, without the query.
@@ -32,7 +32,7 @@ pub(crate) enum BodyLength {
 /// A field: its name in lower case, and its value.
 type Field<'a> = (String, &'a str);
 
-impl Request {
+impl HttpRequest {
     /// Parses a head, up to and including the empty line.
     pub(crate) fn parse(head: &[u8]) -> Result<Self, Status> {
         let text = str::from_utf8(head).map_err(|_| Status::BadRequest)?;

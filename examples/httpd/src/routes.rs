@@ -3,7 +3,7 @@
 use std::{env, fs};
 
 use crate::memory;
-use crate::request::Request;
+use crate::request::HttpRequest;
 use crate::response::{Content, Response};
 use crate::status::Status;
 
@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 40;
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// Returns the response to a request.
-pub(crate) fn respond(request: &Request, body: Vec<u8>) -> Response {
+pub(crate) fn respond(request: &HttpRequest, body: Vec<u8>) -> Response {
     let method = request.method.as_str();
     let is_get_or_head = ["GET", "HEAD"].contains(&method);
     match request.path.as_str() {
@@ -65,13 +65,13 @@ fn filler(count: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::respond;
-    use crate::request::Request;
+    use crate::request::HttpRequest;
     use crate::response::{Content, Response};
     use crate::status::Status;
 
     fn respond_to(method: &str, path: &str) -> Response {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-        respond(&Request::parse(head.as_bytes()).unwrap(), b"body".to_vec())
+        respond(&HttpRequest::parse(head.as_bytes()).unwrap(), b"body".to_vec())
     }
 
     #[test]

@@ -13,12 +13,12 @@ pub(crate) struct Settings {
     /// Maximum number of concurrent connections.
     pub(crate) connections: usize,
     /// Limits of a request.
-    pub(crate) limits: Limits,
+    pub(crate) limits: RequestLimits,
 }
 
 /// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct RequestLimits {
     /// Maximum size of the request line, in bytes.
     pub(crate) line: usize,
     /// Maximum size of request line and fields, in bytes.
@@ -31,7 +31,8 @@ pub(crate) struct Limits {
 
 impl Default for Settings {
     fn default() -> Self {
-        let limits = Limits { line: 8 << 10, head: 16 << 10, body: 1 << 20, time: Duration::from_secs(10) };
+        let limits =
+            RequestLimits { line: 8 << 10, head: 16 << 10, body: 1 << 20, time: Duration::from_secs(10) };
         Self { port: 8080, connections: 1024, limits }
     }
 }

@@ -7,7 +7,7 @@ const DEFAULT_PORT: u16 = 7777;
 
 /// Role of this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum Mode {
     /// Serves on a port.
     Server(u16),
     /// Measures against the server at an address.
@@ -20,7 +20,7 @@ pub(crate) enum Role {
 
 /// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Test {
+pub(crate) enum NetTest {
     /// Bytes per second of one connection, in both directions.
     Throughput,
     /// Round-trip time of messages.
@@ -35,7 +35,7 @@ pub(crate) enum Test {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The measurements, in order.
-    pub(crate) tests: Vec<Test>,
+    pub(crate) tests: Vec<NetTest>,
     /// Duration of each throughput measurement.
     pub(crate) time: Duration,
     /// Number of round trips of each latency measurement.
@@ -62,14 +62,14 @@ impl Default for Settings {
 }
 
 /// Parses the arguments.
-pub(crate) fn parse(arguments: &[String]) -> Result<Role, String> {
+pub(crate) fn parse(arguments: &[String]) -> Result<Mode, String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["server"] => Ok(Role::Server(DEFAULT_PORT)),
-        ["server", port] => port.parse().map(Role::Server).map_err(|_| format!("`{port}` is no port")),
-        ["client", server, rest @ ..] => Ok(Role::Client(address(server), settings(rest)?)),
-        ["local", rest @ ..] => Ok(Role::Local(settings(rest)?)),
-        ["stop", server] => Ok(Role::Stop(address(server))),
+        ["server"] => Ok(Mode::Server(DEFAULT_PORT)),
+        ["server", port] => port.parse().map(Mode::Server).map_err(|_| format!("`{port}` is no port")),
+        ["client", server, rest @ ..] => Ok(Mode::Client(address(server), settings(rest)?)),
+        ["local", rest @ ..] => Ok(Mode::Local(settings(rest)?)),
+        ["stop", server] => Ok(Mode::Stop(address(server))),
         _ => Err("the role is missing".to_owned()),
     }
 }
@@ -99,15 +99,15 @@ fn settings(arguments: &[&str]) -> Result<Settings, String> {
             "--count" => settings.count = Some(number()?),
             "--message" => settings.message = Some(number()?),
             "--no-delay" => settings.no_delay = true,
-            "throughput" => settings.tests.push(Test::Throughput),
-            "latency" => settings.tests.push(Test::Latency),
-            "connections" => settings.tests.push(Test::Connections),
-            "concurrent" => settings.tests.push(Test::Concurrent),
+            "throughput" => settings.tests.push(NetTest::Throughput),
+            "latency" => settings.tests.push(NetTest::Latency),
+            "connections" => settings.tests.push(NetTest::Connections),
+            "concurrent" => settings.tests.push(NetTest::Concurrent),
             _ => return Err(format!("`{word}` is neither a test nor an option")),
         }
     }
     if settings.tests.is_empty() {
-        settings.tests = vec![Test::Throughput, Test::Latency, Test::Connections];
+        settings.tests = vec![NetTest::Throughput, NetTest::Latency, NetTest::Connections];
     }
     Ok(settings)
 }
@@ -116,19 +116,19 @@ fn settings(arguments: &[&str]) -> Result<Settings, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Role, Settings, Test, parse};
+    use super::{Mode, NetTest, Settings, parse};
 
-    fn words(line: &str) -> Result<Role, String> {
+    fn words(line: &str) -> Result<Mode, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn every_role_is_parsed() {
-        assert_eq!(words("server"), Ok(Role::Server(7777)));
-        assert_eq!(words("server 1"), Ok(Role::Server(1)));
-        assert_eq!(words("stop a"), Ok(Role::Stop("a:7777".to_owned())));
+        assert_eq!(words("server"), Ok(Mode::Server(7777)));
+        assert_eq!(words("server 1"), Ok(Mode::Server(1)));
+        assert_eq!(words("stop a"), Ok(Mode::Stop("a:7777".to_owned())));
         let settings = Settings {
-            tests: vec![Test::Latency],
+            tests: vec![NetTest::Latency],
             time: Duration::from_secs(3),
             rounds: 5,
             count: Some(6),
@@ -136,8 +136,8 @@ mod tests {
             no_delay: true,
         };
         let line = "client 10.0.0.2 --seconds 3 --rounds 5 --count 6 --message 7 --no-delay latency";
-        assert_eq!(words(line), Ok(Role::Client("10.0.0.2:7777".to_owned(), settings)));
-        let Ok(Role::Local(settings)) = words("local") else { panic!("no role") };
+        assert_eq!(words(line), Ok(Mode::Client("10.0.0.2:7777".to_owned(), settings)));
+        let Ok(Mode::Local(settings)) = words("local") else { panic!("no role") };
         assert_eq!(settings.tests.len(), 3);
     }
 
@@ -151,7 +151,7 @@ mod tests {
             ("[::1]", "[::1]:7777"),
             ("[::1]:2", "[::1]:2"),
         ] {
-            assert_eq!(words(&format!("stop {text}")), Ok(Role::Stop(expected.to_owned())));
+            assert_eq!(words(&format!("stop {text}")), Ok(Mode::Stop(expected.to_owned())));
         }
     }
 

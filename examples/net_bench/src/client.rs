@@ -2,16 +2,16 @@
 
 use std::io;
 
-use crate::arguments::{Settings, Test};
+use crate::arguments::{NetTest, Settings};
 use crate::{connections, latency, throughput};
 
 /// Performs the selected measurements, and prints each result when it is complete.
 pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     settings.tests.iter().try_for_each(|test| match test {
-        Test::Throughput => throughput::measure(server, settings),
-        Test::Latency => latency::measure(server, settings),
-        Test::Connections => connections::sequential(server, settings),
-        Test::Concurrent => connections::concurrent(server, settings),
+        NetTest::Throughput => throughput::measure(server, settings),
+        NetTest::Latency => latency::measure(server, settings),
+        NetTest::Connections => connections::sequential(server, settings),
+        NetTest::Concurrent => connections::concurrent(server, settings),
     })
 }
 

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use crate::arguments::Settings;
-use crate::protocol::{self, Request};
-use crate::report::Report;
+use crate::protocol::{self, TestRequest};
+use crate::report::JsonLine;
 
 /// Sends an echo request for messages of one byte, and the byte, in one segment.
 fn send_byte(mut stream: &TcpStream) -> io::Result<()> {
-    let mut bytes = Request::Echo { message: 1 }.encode().to_vec();
+    let mut bytes = TestRequest::Echo { message: 1 }.encode().to_vec();
     bytes.push(b'a');
     stream.write_all(&bytes)
 }
@@ -32,7 +32,7 @@ pub(crate) fn sequential(server: &str, settings: &Settings) -> io::Result<()> {
         receive_byte(&stream)?;
     }
     let time = start.elapsed();
-    let line = Report::new("connections").number("count", count).microseconds("time_us", time).rate(
+    let line = JsonLine::new("connections").number("count", count).microseconds("time_us", time).rate(
         "per_second",
         count.into(),
         time,
@@ -50,7 +50,7 @@ pub(crate) fn concurrent(server: &str, settings: &Settings) -> io::Result<()> {
     let connected = start.elapsed();
     streams.iter().try_for_each(send_byte)?;
     streams.iter().try_for_each(receive_byte)?;
-    let line = Report::new("concurrent")
+    let line = JsonLine::new("concurrent")
         .number("count", count)
         .microseconds("connected_us", connected)
         .microseconds("answered_us", start.elapsed());

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::Settings;
 use crate::client::sizes;
-use crate::protocol::{self, Request};
-use crate::report::Report;
+use crate::protocol::{self, TestRequest};
+use crate::report::JsonLine;
 use crate::server::buffer;
 
 /// Message sizes in bytes.
@@ -16,7 +16,7 @@ const SIZES: [u32; 2] = [1, 16 << 10];
 pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     for message in sizes(settings, &SIZES) {
         let times = round_trips(server, message, settings.rounds)?;
-        let line = Report::new("latency")
+        let line = JsonLine::new("latency")
             .number("message", message)
             .number("rounds", settings.rounds)
             .microseconds("min_us", quantile(&times, 0))
@@ -32,7 +32,7 @@ pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
 fn round_trips(server: &str, message: u32, rounds: u32) -> io::Result<Vec<Duration>> {
     let mut stream = protocol::connect(server)?;
     stream.set_nodelay(true)?;
-    stream.write_all(&Request::Echo { message }.encode())?;
+    stream.write_all(&TestRequest::Echo { message }.encode())?;
     let mut buffer = buffer(message);
     let mut trip = || {
         let start = Instant::now();

@@ -26,7 +26,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::{env, io, thread};
 
-use arguments::{Role, Settings};
+use arguments::{Mode, Settings};
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
@@ -51,16 +51,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(role: &Role) -> io::Result<()> {
+fn run(role: &Mode) -> io::Result<()> {
     match role {
-        Role::Server(port) => {
+        Mode::Server(port) => {
             let listener = server::listen(*port)?;
             println!("listening on {}", listener.local_addr()?);
             server::serve(&listener)
         }
-        Role::Client(server, settings) => client::measure(server, settings),
-        Role::Local(settings) => local(settings),
-        Role::Stop(server) => protocol::stop(server),
+        Mode::Client(server, settings) => client::measure(server, settings),
+        Mode::Local(settings) => local(settings),
+        Mode::Stop(server) => protocol::stop(server),
     }
 }
 

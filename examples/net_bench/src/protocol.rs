@@ -15,7 +15,7 @@ const REQUEST_SIZE: usize = 9;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum TestRequest {
     /// Read up to the end of the stream, then send the number of bytes.
     Sink,
     /// Send messages of `message` bytes for `milliseconds`.
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     Stop,
 }
 
-impl Request {
+impl TestRequest {
     pub(crate) fn encode(self) -> [u8; REQUEST_SIZE] {
         let (kind, message, milliseconds) = match self {
             Self::Sink => (0, 0, 0),
@@ -85,7 +85,7 @@ pub(crate) fn connect(server: &str) -> io::Result<TcpStream> {
 /// Stops the server.
 pub(crate) fn stop(server: &str) -> io::Result<()> {
     let mut stream = connect(server)?;
-    stream.write_all(&Request::Stop.encode())?;
+    stream.write_all(&TestRequest::Stop.encode())?;
     // The server closes this connection first.
     match stream.read(&mut [0; 1])? {
         0 => Ok(()),
@@ -95,27 +95,27 @@ pub(crate) fn stop(server: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_MESSAGE, Request};
+    use super::{MAX_MESSAGE, TestRequest};
 
     #[test]
     fn requests_survive_encoding() {
         let (message, milliseconds) = (0x0102, 0x0304_0506);
         for request in [
-            Request::Sink,
-            Request::Source { message, milliseconds },
-            Request::SourceNoDelay { message, milliseconds },
-            Request::Echo { message },
-            Request::Stop,
+            TestRequest::Sink,
+            TestRequest::Source { message, milliseconds },
+            TestRequest::SourceNoDelay { message, milliseconds },
+            TestRequest::Echo { message },
+            TestRequest::Stop,
         ] {
-            assert_eq!(Request::decode(request.encode()), Some(request));
+            assert_eq!(TestRequest::decode(request.encode()), Some(request));
         }
     }
 
     #[test]
     fn invalid_requests_are_rejected() {
-        for request in [Request::Echo { message: 0 }, Request::Echo { message: MAX_MESSAGE + 1 }] {
-            assert_eq!(Request::decode(request.encode()), None);
+        for request in [TestRequest::Echo { message: 0 }, TestRequest::Echo { message: MAX_MESSAGE + 1 }] {
+            assert_eq!(TestRequest::decode(request.encode()), None);
         }
-        assert_eq!(Request::decode([9; 9]), None);
+        assert_eq!(TestRequest::decode([9; 9]), None);
     }
 }

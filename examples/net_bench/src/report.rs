@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// A line of JSON under construction.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct JsonLine {
     text: String,
 }
 
-impl Report {
+impl JsonLine {
     /// Result of a test, whose name needs no escapes.
     pub(crate) fn new(test: &str) -> Self {
         Self { text: format!("{{\"test\":\"{test}\"") }
@@ -51,11 +51,11 @@ impl Report {
 mod tests {
     use std::time::Duration;
 
-    use super::Report;
+    use super::JsonLine;
 
     #[test]
     fn lines_are_json() {
-        let line = Report::new("throughput")
+        let line = JsonLine::new("throughput")
             .word("direction", "to server")
             .number("bytes", 17)
             .microseconds("p50_us", Duration::from_nanos(12_345))

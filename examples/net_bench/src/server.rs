@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::protocol::Request;
+use crate::protocol::TestRequest;
 
 /// Stack size in bytes of a connection's thread; its buffers are on the heap.
 const STACK_SIZE: usize = 64 << 10;
@@ -21,7 +21,7 @@ pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
 }
 
-/// Serves until a client sends [`Request::Stop`].
+/// Serves until a client sends [`TestRequest::Stop`].
 pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
     let port = listener.local_addr()?.port();
     let stopping = Arc::new(AtomicBool::new(false));
@@ -33,7 +33,7 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
         let stopping = Arc::clone(&stopping);
         let work = move || {
             // A failed connection does not affect other clients.
-            if let Ok(Request::Stop) = execute(&stream) {
+            if let Ok(TestRequest::Stop) = execute(&stream) {
                 stopping.store(true, Ordering::Release);
                 // A connection wakes the thread in `accept`.
                 drop(TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
@@ -46,17 +46,17 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
 }
 
 /// Executes the client's request, and returns it.
-fn execute(stream: &TcpStream) -> io::Result<Request> {
-    let request = Request::receive(stream)?;
+fn execute(stream: &TcpStream) -> io::Result<TestRequest> {
+    let request = TestRequest::receive(stream)?;
     match request {
-        Request::Sink => sink(stream)?,
-        Request::Source { message, milliseconds } => source(stream, message, milliseconds)?,
-        Request::SourceNoDelay { message, milliseconds } => {
+        TestRequest::Sink => sink(stream)?,
+        TestRequest::Source { message, milliseconds } => source(stream, message, milliseconds)?,
+        TestRequest::SourceNoDelay { message, milliseconds } => {
             stream.set_nodelay(true)?;
             source(stream, message, milliseconds)?;
         }
-        Request::Echo { message } => echo(stream, message)?,
-        Request::Stop => {}
+        TestRequest::Echo { message } => echo(stream, message)?,
+        TestRequest::Stop => {}
     }
     Ok(request)
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::Settings;
 use crate::client::sizes;
-use crate::protocol::{self, Request};
-use crate::report::Report;
+use crate::protocol::{self, TestRequest};
+use crate::report::JsonLine;
 use crate::server::{drain, send_messages};
 
 /// Message sizes in bytes.
@@ -25,7 +25,7 @@ pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
 }
 
 fn report(direction: &str, message: u32, bytes: u64, time: Duration) {
-    let line = Report::new("throughput")
+    let line = JsonLine::new("throughput")
         .word("direction", direction)
         .number("message", message)
         .number("bytes", bytes)
@@ -38,7 +38,7 @@ fn report(direction: &str, message: u32, bytes: u64, time: Duration) {
 fn to_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64, Duration)> {
     let mut stream = protocol::connect(server)?;
     stream.set_nodelay(settings.no_delay)?;
-    stream.write_all(&Request::Sink.encode())?;
+    stream.write_all(&TestRequest::Sink.encode())?;
     let start = Instant::now();
     let sent = send_messages(&stream, message, settings.time)?;
     stream.shutdown(Shutdown::Write)?;
@@ -53,9 +53,9 @@ fn to_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64
 fn from_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64, Duration)> {
     let milliseconds = u32::try_from(settings.time.as_millis()).unwrap_or(u32::MAX);
     let request = if settings.no_delay {
-        Request::SourceNoDelay { message, milliseconds }
+        TestRequest::SourceNoDelay { message, milliseconds }
     } else {
-        Request::Source { message, milliseconds }
+        TestRequest::Source { message, milliseconds }
     };
     let mut stream = protocol::connect(server)?;
     let start = Instant::now();

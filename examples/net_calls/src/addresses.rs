@@ -3,11 +3,11 @@
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
-use crate::record::Record;
-use crate::support::{Ip, read, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, read, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 9] = [
+pub(crate) const ROWS: [NamedCheck; 9] = [
     ("pair", Check::PerVersion(pair)),
     ("listener", Check::PerVersion(listener)),
     ("accept_names_the_peer", Check::PerVersion(accept_names_the_peer)),
@@ -19,7 +19,7 @@ pub(crate) const ROWS: [Row; 9] = [
     ("ports_differ", Check::PerVersion(ports_differ)),
 ];
 
-fn pair(record: &mut Record, ip: Ip) -> Outcome {
+fn pair(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("client local", client.local_addr());
     record.add("client peer", client.peer_addr());
@@ -28,7 +28,7 @@ fn pair(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn listener(record: &mut Record, ip: Ip) -> Outcome {
+fn listener(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let listener = TcpListener::bind(ip.any(0))?;
     record.add("any", listener.local_addr());
     let port = listener.local_addr()?.port();
@@ -43,7 +43,7 @@ fn listener(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn accept_names_the_peer(record: &mut Record, ip: Ip) -> Outcome {
+fn accept_names_the_peer(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     let (server, peer) = listener.accept()?;
@@ -53,7 +53,7 @@ fn accept_names_the_peer(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn fresh_stream_socket(record: &mut Record, ip: Ip) -> Outcome {
+fn fresh_stream_socket(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = TcpStream::from(ip.stream_socket()?);
     record.add("local", socket.local_addr());
     record.add("peer", socket.peer_addr());
@@ -66,7 +66,7 @@ fn fresh_stream_socket(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn fresh_datagram_socket(record: &mut Record, ip: Ip) -> Outcome {
+fn fresh_datagram_socket(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = UdpSocket::from(ip.datagram_socket()?);
     record.add("local", socket.local_addr());
     record.add("peer", socket.peer_addr());
@@ -80,7 +80,7 @@ fn fresh_datagram_socket(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn after_the_peer_closed(record: &mut Record, ip: Ip) -> Outcome {
+fn after_the_peer_closed(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     drop(server);
     record.add("read", read(&client));
@@ -90,7 +90,7 @@ fn after_the_peer_closed(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// All of 127.0.0.0/8 is the loopback interface.
-fn other_loopback(record: &mut Record) -> Outcome {
+fn other_loopback(record: &mut Transcript) -> CheckResult {
     let listener = TcpListener::bind("127.9.8.7:0")?;
     record.add("listener", listener.local_addr());
     let client = TcpStream::connect(listener.local_addr()?)?;
@@ -103,12 +103,12 @@ fn other_loopback(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn chosen_source(record: &mut Record, ip: Ip) -> Outcome {
+fn chosen_source(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let socket = ip.stream_socket()?;
     let source = match ip {
-        Ip::V4 => "127.0.0.2:0".parse().map_err(std::io::Error::other)?,
-        Ip::V6 => ip.loopback(0),
+        IpVersion::V4 => "127.0.0.2:0".parse().map_err(std::io::Error::other)?,
+        IpVersion::V6 => ip.loopback(0),
     };
     sys::bind(&socket, source)?;
     let chosen = TcpStream::from(sys::dup(socket.as_fd())?).local_addr()?;
@@ -119,7 +119,7 @@ fn chosen_source(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn ports_differ(record: &mut Record, ip: Ip) -> Outcome {
+fn ports_differ(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address) = ip.listener()?;
     let clients: Vec<TcpStream> = (0..32).map(|_| TcpStream::connect(address)).collect::<Result<_, _>>()?;
     let mut ports: Vec<u16> = clients

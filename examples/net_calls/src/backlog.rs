@@ -4,11 +4,11 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::record::Record;
-use crate::support::{Ip, read, settle, takes, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, read, settle, takes, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 12] = [
+pub(crate) const ROWS: [NamedCheck; 12] = [
     ("order", Check::PerVersion(order)),
     ("data_before_accept", Check::PerVersion(data_before_accept)),
     ("closed_before_accept", Check::PerVersion(closed_before_accept)),
@@ -35,7 +35,7 @@ fn established_connections(listener: &TcpListener, max: usize) -> io::Result<(us
     Ok((clients.len(), clients))
 }
 
-fn order(record: &mut Record, ip: Ip) -> Outcome {
+fn order(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let clients = [(); 3].map(|()| TcpStream::connect(address));
     for client in clients {
@@ -45,7 +45,7 @@ fn order(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn data_before_accept(record: &mut Record, ip: Ip) -> Outcome {
+fn data_before_accept(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     record.add("write", write(&client, b"early"));
@@ -55,7 +55,7 @@ fn data_before_accept(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn closed_before_accept(record: &mut Record, ip: Ip) -> Outcome {
+fn closed_before_accept(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     write(&client, b"bye")?;
@@ -68,7 +68,7 @@ fn closed_before_accept(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reset_before_accept(record: &mut Record, ip: Ip) -> Outcome {
+fn reset_before_accept(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     sys::set_linger(&client, Some(0))?;
@@ -85,7 +85,7 @@ fn reset_before_accept(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn listener_closed(record: &mut Record, ip: Ip) -> Outcome {
+fn listener_closed(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let (one, other) = (TcpStream::connect(address)?, TcpStream::connect(address)?);
     write(&other, b"unread")?;
@@ -98,22 +98,22 @@ fn listener_closed(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn of_0_takes_one(record: &mut Record, ip: Ip) -> Outcome {
+fn of_0_takes_one(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record.add("places", established_connections(&ip.listener_with(0)?, 8)?.0);
     Ok(())
 }
 
-fn of_3_takes_four(record: &mut Record, ip: Ip) -> Outcome {
+fn of_3_takes_four(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record.add("places", established_connections(&ip.listener_with(3)?, 8)?.0);
     Ok(())
 }
 
-fn negative_is_large(record: &mut Record, ip: Ip) -> Outcome {
+fn negative_is_large(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record.add("places of 8", established_connections(&ip.listener_with(-1)?, 8)?.0);
     Ok(())
 }
 
-fn room_after_accept(record: &mut Record, ip: Ip) -> Outcome {
+fn room_after_accept(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let listener = ip.listener_with(0)?;
     let address = listener.local_addr()?;
     let (_, mut clients) = established_connections(&listener, 8)?;
@@ -127,7 +127,7 @@ fn room_after_accept(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A second `listen` changes the backlog.
-fn changed_while_listening(record: &mut Record, ip: Ip) -> Outcome {
+fn changed_while_listening(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let listener = ip.listener_with(0)?;
     record.add("listen", sys::listen(&listener, 2));
     record.add("places", established_connections(&listener, 8)?.0);
@@ -135,7 +135,7 @@ fn changed_while_listening(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// std's backlog is 128.
-fn a_hundred_wait(record: &mut Record, ip: Ip) -> Outcome {
+fn a_hundred_wait(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let clients: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address)).collect::<Result<_, _>>()?;
     for (number, client) in clients.iter().enumerate() {
@@ -150,7 +150,7 @@ fn a_hundred_wait(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn accept_in_turns(record: &mut Record, ip: Ip) -> Outcome {
+fn accept_in_turns(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let mut echoed = 0;
     for number in 0..200_u8 {

@@ -4,11 +4,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use crate::record::Record;
-use crate::support::{Ip, read, settle, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, read, settle, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 19] = [
+pub(crate) const ROWS: [NamedCheck; 19] = [
     ("foreign", Check::PerVersion(foreign)),
     ("listener_twice", Check::PerVersion(listener_twice)),
     ("datagrams_twice", Check::PerVersion(datagrams_twice)),
@@ -30,13 +30,13 @@ pub(crate) const ROWS: [Row; 19] = [
     ("accept_without_listening", Check::PerVersion(accept_without_listening)),
 ];
 
-fn foreign(record: &mut Record, ip: Ip) -> Outcome {
+fn foreign(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record.add("listener", TcpListener::bind(ip.foreign(0)).map(drop));
     record.add("datagrams", UdpSocket::bind(ip.foreign(0)).map(drop));
     Ok(())
 }
 
-fn listener_twice(record: &mut Record, ip: Ip) -> Outcome {
+fn listener_twice(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address) = ip.listener()?;
     // std sets `SO_REUSEADDR`, which does not help against a listening socket.
     record.add("second", TcpListener::bind(address).map(drop));
@@ -45,7 +45,7 @@ fn listener_twice(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn datagrams_twice(record: &mut Record, ip: Ip) -> Outcome {
+fn datagrams_twice(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, address) = ip.datagrams()?;
     record.add("second", UdpSocket::bind(address).map(drop));
     drop(socket);
@@ -53,13 +53,13 @@ fn datagrams_twice(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn streams_and_datagrams(record: &mut Record, ip: Ip) -> Outcome {
+fn streams_and_datagrams(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address) = ip.listener()?;
     record.add("datagrams at a listener's port", UdpSocket::bind(address).map(drop));
     Ok(())
 }
 
-fn any_and_one(record: &mut Record, ip: Ip) -> Outcome {
+fn any_and_one(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let any = TcpListener::bind(ip.any(0))?;
     let port = any.local_addr()?.port();
     record.add("one after any", TcpListener::bind(ip.loopback(port)).map(drop));
@@ -72,8 +72,8 @@ fn any_and_one(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// The same port on different addresses.
-fn two_addresses(record: &mut Record) -> Outcome {
-    let (one, address) = Ip::V4.listener()?;
+fn two_addresses(record: &mut Transcript) -> CheckResult {
+    let (one, address) = IpVersion::V4.listener()?;
     let other = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), address.port()))?;
     let to_one = TcpStream::connect(address)?;
     let to_other = TcpStream::connect(other.local_addr()?)?;
@@ -84,7 +84,7 @@ fn two_addresses(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn twice_in_a_row(record: &mut Record, ip: Ip) -> Outcome {
+fn twice_in_a_row(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     drop(listener);
     record.add("listener", TcpListener::bind(address).map(drop));
@@ -93,7 +93,7 @@ fn twice_in_a_row(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A listener at `address` without `SO_REUSEADDR`, which std would set.
-fn listener_without_reuse(ip: Ip, address: SocketAddr) -> io::Result<OwnedFd> {
+fn listener_without_reuse(ip: IpVersion, address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = ip.stream_socket()?;
     sys::bind(&socket, address)?;
     sys::listen(&socket, 1)?;
@@ -101,7 +101,7 @@ fn listener_without_reuse(ip: Ip, address: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// A restarted server can bind its port again, though its old connections are in TIME-WAIT.
-fn again_after_connections(record: &mut Record, ip: Ip) -> Outcome {
+fn again_after_connections(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     let (server, _) = listener.accept()?;
@@ -118,7 +118,7 @@ fn again_after_connections(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn again_without_reuse(record: &mut Record, ip: Ip) -> Outcome {
+fn again_without_reuse(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = listener_without_reuse(ip, ip.loopback(0))?;
     let listener = TcpListener::from(socket);
     let address = listener.local_addr()?;
@@ -133,7 +133,7 @@ fn again_without_reuse(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// The port of a connection that is still open after its listener was closed.
-fn beside_a_connection(record: &mut Record, ip: Ip) -> Outcome {
+fn beside_a_connection(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     let (server, _) = listener.accept()?;
@@ -148,7 +148,7 @@ fn beside_a_connection(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn not_listening_yet(record: &mut Record, ip: Ip) -> Outcome {
+fn not_listening_yet(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let [one, other] = [ip.stream_socket()?, ip.stream_socket()?];
     for socket in [&one, &other] {
         sys::set_option(socket, sys::REUSE_ADDRESS, 1)?;
@@ -163,7 +163,7 @@ fn not_listening_yet(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reused_datagrams(record: &mut Record, ip: Ip) -> Outcome {
+fn reused_datagrams(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let [one, other] = [ip.datagram_socket()?, ip.datagram_socket()?];
     sys::set_option(&one, sys::REUSE_ADDRESS, 1)?;
     sys::bind(&one, ip.loopback(0))?;
@@ -174,7 +174,7 @@ fn reused_datagrams(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn same_socket_twice(record: &mut Record, ip: Ip) -> Outcome {
+fn same_socket_twice(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = ip.stream_socket()?;
     record.add("bind", sys::bind(&socket, ip.loopback(0)));
     record.add("again", sys::bind(&socket, ip.loopback(0)));
@@ -186,30 +186,30 @@ fn same_socket_twice(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn of_the_other_version(record: &mut Record) -> Outcome {
-    record.add("v4 socket", sys::bind(Ip::V4.stream_socket()?, Ip::V6.loopback(0)));
-    record.add("v6 socket", sys::bind(Ip::V6.stream_socket()?, Ip::V4.loopback(0)));
-    record.add("v4 datagrams", sys::bind(Ip::V4.datagram_socket()?, Ip::V6.loopback(0)));
-    record.add("v6 datagrams", sys::bind(Ip::V6.datagram_socket()?, Ip::V4.loopback(0)));
+fn of_the_other_version(record: &mut Transcript) -> CheckResult {
+    record.add("v4 socket", sys::bind(IpVersion::V4.stream_socket()?, IpVersion::V6.loopback(0)));
+    record.add("v6 socket", sys::bind(IpVersion::V6.stream_socket()?, IpVersion::V4.loopback(0)));
+    record.add("v4 datagrams", sys::bind(IpVersion::V4.datagram_socket()?, IpVersion::V6.loopback(0)));
+    record.add("v6 datagrams", sys::bind(IpVersion::V6.datagram_socket()?, IpVersion::V4.loopback(0)));
     Ok(())
 }
 
-fn group_address(record: &mut Record, ip: Ip) -> Outcome {
+fn group_address(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let group: SocketAddr = match ip {
-        Ip::V4 => ([239, 1, 2, 3], 0).into(),
-        Ip::V6 => "[ff15::123]:0".parse().map_err(io::Error::other)?,
+        IpVersion::V4 => ([239, 1, 2, 3], 0).into(),
+        IpVersion::V6 => "[ff15::123]:0".parse().map_err(io::Error::other)?,
     };
     record.add("datagrams", UdpSocket::bind(group).and_then(|socket| socket.local_addr()));
     Ok(())
 }
 
-fn broadcast_address(record: &mut Record) -> Outcome {
+fn broadcast_address(record: &mut Transcript) -> CheckResult {
     record.add("datagrams", UdpSocket::bind((Ipv4Addr::BROADCAST, 0)).and_then(|socket| socket.local_addr()));
     record.add("loopback's", UdpSocket::bind("127.255.255.255:0").and_then(|socket| socket.local_addr()));
     Ok(())
 }
 
-fn listen_unbound(record: &mut Record, ip: Ip) -> Outcome {
+fn listen_unbound(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = ip.stream_socket()?;
     record.add("listen", sys::listen(&socket, 1));
     let listener = TcpListener::from(socket);
@@ -219,14 +219,14 @@ fn listen_unbound(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn listen_connected(record: &mut Record, ip: Ip) -> Outcome {
+fn listen_connected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("listen", sys::listen(&client, 1));
     record.add("datagrams", sys::listen(ip.datagram_socket()?, 1));
     Ok(())
 }
 
-fn accept_without_listening(record: &mut Record, ip: Ip) -> Outcome {
+fn accept_without_listening(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = TcpListener::from(ip.stream_socket()?);
     record.add("fresh", socket.accept().map(drop));
     sys::bind(&socket, ip.loopback(0))?;

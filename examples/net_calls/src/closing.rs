@@ -3,11 +3,11 @@
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::record::Record;
-use crate::support::{Ip, at_once, fill, join, peek, read, settle, takes, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, at_once, fill, join, peek, read, settle, takes, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 18] = [
+pub(crate) const ROWS: [NamedCheck; 18] = [
     ("unread_data", Check::PerVersion(unread_data)),
     ("unread_data_both", Check::PerVersion(unread_data_both)),
     ("unread_data_and_data_sent", Check::PerVersion(unread_data_and_data_sent)),
@@ -29,7 +29,7 @@ pub(crate) const ROWS: [Row; 18] = [
 ];
 
 /// Closes with a linger time of 0, which sends a reset.
-fn reset(stream: TcpStream) -> Outcome {
+fn reset(stream: TcpStream) -> CheckResult {
     sys::set_linger(&stream, Some(0))?;
     drop(stream);
     settle();
@@ -37,7 +37,7 @@ fn reset(stream: TcpStream) -> Outcome {
 }
 
 /// Closing with unread data resets the connection.
-fn unread_data(record: &mut Record, ip: Ip) -> Outcome {
+fn unread_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"never read")?;
     settle();
@@ -49,7 +49,7 @@ fn unread_data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn unread_data_both(record: &mut Record, ip: Ip) -> Outcome {
+fn unread_data_both(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"never read")?;
     settle();
@@ -61,7 +61,7 @@ fn unread_data_both(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn unread_data_and_data_sent(record: &mut Record, ip: Ip) -> Outcome {
+fn unread_data_and_data_sent(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"never read")?;
     write(&server, b"sent before")?;
@@ -74,7 +74,7 @@ fn unread_data_and_data_sent(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn write_to_the_closed(record: &mut Record, ip: Ip) -> Outcome {
+fn write_to_the_closed(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     drop(server);
     settle();
@@ -86,7 +86,7 @@ fn write_to_the_closed(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn data_before_the_end(record: &mut Record, ip: Ip) -> Outcome {
+fn data_before_the_end(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&server, b"last words")?;
     drop(server);
@@ -99,7 +99,7 @@ fn data_before_the_end(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn linger_default(record: &mut Record, ip: Ip) -> Outcome {
+fn linger_default(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("at first", sys::linger(&client));
     for value in [Some(5), Some(0), None] {
@@ -109,7 +109,7 @@ fn linger_default(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn linger_0_resets(record: &mut Record, ip: Ip) -> Outcome {
+fn linger_0_resets(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     reset(server)?;
     record.add("peek", peek(&client));
@@ -118,7 +118,7 @@ fn linger_0_resets(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn linger_0_loses_data(record: &mut Record, ip: Ip) -> Outcome {
+fn linger_0_loses_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let sent = fill(&server)?;
     reset(server)?;
@@ -134,7 +134,7 @@ fn linger_0_loses_data(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A connection that is shut down and drained ends without a reset.
-fn linger_after_shutdown(record: &mut Record, ip: Ip) -> Outcome {
+fn linger_after_shutdown(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&server, b"bye")?;
     server.shutdown(Shutdown::Write)?;
@@ -148,7 +148,7 @@ fn linger_after_shutdown(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn linger_waits(record: &mut Record, ip: Ip) -> Outcome {
+fn linger_waits(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     fill(&server)?;
     sys::set_linger(&server, Some(1))?;
@@ -158,7 +158,7 @@ fn linger_waits(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn linger_does_not_wait_for_nothing(record: &mut Record, ip: Ip) -> Outcome {
+fn linger_does_not_wait_for_nothing(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     sys::set_linger(&server, Some(20))?;
     write(&server, b"arrives")?;
@@ -169,7 +169,7 @@ fn linger_does_not_wait_for_nothing(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// All data is delivered nevertheless.
-fn no_linger_does_not_wait(record: &mut Record, ip: Ip) -> Outcome {
+fn no_linger_does_not_wait(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let sent = fill(&server)?;
     let ((), time) = at_once(|| drop(server));
@@ -185,7 +185,7 @@ fn no_linger_does_not_wait(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reset_wakes_reader(record: &mut Record, ip: Ip) -> Outcome {
+fn reset_wakes_reader(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let result = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(&client));
@@ -197,7 +197,7 @@ fn reset_wakes_reader(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reset_wakes_writer(record: &mut Record, ip: Ip) -> Outcome {
+fn reset_wakes_writer(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     fill(&client)?;
     let result = std::thread::scope(|scope| {
@@ -212,7 +212,7 @@ fn reset_wakes_writer(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A partial write returns no error: the next call, whichever it is, returns it.
-fn reset_cuts_a_write_short(record: &mut Record, ip: Ip) -> Outcome {
+fn reset_cuts_a_write_short(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let much = vec![0; 2 << 20];
     let mut cut_short = || {
         let (client, server) = ip.small_pair()?;
@@ -235,7 +235,7 @@ fn reset_cuts_a_write_short(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reset_with_data_waiting(record: &mut Record, ip: Ip) -> Outcome {
+fn reset_with_data_waiting(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&server, b"unread")?;
     settle();
@@ -246,7 +246,7 @@ fn reset_with_data_waiting(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reset_then_everything(record: &mut Record, ip: Ip) -> Outcome {
+fn reset_then_everything(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     reset(server)?;
     record.add("peer", client.peer_addr());
@@ -260,7 +260,7 @@ fn reset_then_everything(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn both_at_once(record: &mut Record, ip: Ip) -> Outcome {
+fn both_at_once(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Write)?;
     server.shutdown(Shutdown::Write)?;

@@ -4,14 +4,14 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::record::Record;
-use crate::support::{Ip, at_once, read, takes, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, at_once, read, takes, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
 /// A timeout that is never reached.
 const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) const ROWS: [Row; 17] = [
+pub(crate) const ROWS: [NamedCheck; 17] = [
     ("refused", Check::PerVersion(refused)),
     ("refused_within_a_limit", Check::PerVersion(refused_within_a_limit)),
     ("refused_twice", Check::PerVersion(refused_twice)),
@@ -31,7 +31,7 @@ pub(crate) const ROWS: [Row; 17] = [
     ("again_after_close", Check::PerVersion(again_after_close)),
 ];
 
-fn refused(record: &mut Record, ip: Ip) -> Outcome {
+fn refused(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let address = ip.silent_address()?;
     let (result, time) = at_once(|| TcpStream::connect(address).map(drop));
     record.add("connect", result);
@@ -39,7 +39,7 @@ fn refused(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn refused_within_a_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_within_a_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let address = ip.silent_address()?;
     let (result, time) = at_once(|| TcpStream::connect_timeout(&address, LONG_TIMEOUT).map(drop));
     record.add("connect", result);
@@ -48,7 +48,7 @@ fn refused_within_a_limit(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A socket can connect again after a refused connection.
-fn refused_twice(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_twice(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = TcpStream::from(ip.stream_socket()?);
     let address = ip.silent_address()?;
     record.add("first", sys::connect(&socket, Some(address)));
@@ -62,12 +62,12 @@ fn refused_twice(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn port_0(record: &mut Record, ip: Ip) -> Outcome {
+fn port_0(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record.add("connect", TcpStream::connect(ip.loopback(0)).map(drop));
     Ok(())
 }
 
-fn any_is_this_machine(record: &mut Record, ip: Ip) -> Outcome {
+fn any_is_this_machine(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(ip.any(address.port()))?;
     record.add("peer", client.peer_addr());
@@ -76,23 +76,23 @@ fn any_is_this_machine(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn multicast_address(record: &mut Record, ip: Ip) -> Outcome {
+fn multicast_address(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     // With a scope ID: without one, the interface depends on the host.
     let address: SocketAddr = match ip {
-        Ip::V4 => ([224, 0, 0, 251], 9).into(),
-        Ip::V6 => "[ff02::fb%1]:9".parse().map_err(io::Error::other)?,
+        IpVersion::V4 => ([224, 0, 0, 251], 9).into(),
+        IpVersion::V6 => "[ff02::fb%1]:9".parse().map_err(io::Error::other)?,
     };
     record.add("connect", TcpStream::connect(address).map(drop));
     Ok(())
 }
 
-fn broadcast_address(record: &mut Record) -> Outcome {
+fn broadcast_address(record: &mut Transcript) -> CheckResult {
     record.add("connect", TcpStream::connect((Ipv4Addr::BROADCAST, 9)).map(drop));
     record.add("to loopback's", TcpStream::connect(("127.255.255.255", 9)).map(drop));
     Ok(())
 }
 
-fn within_a_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn within_a_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect_timeout(&address, LONG_TIMEOUT)?;
     let (server, _) = listener.accept()?;
@@ -105,13 +105,13 @@ fn within_a_limit(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn no_time(record: &mut Record, ip: Ip) -> Outcome {
+fn no_time(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address) = ip.listener()?;
     record.add("connect", TcpStream::connect_timeout(&address, Duration::ZERO).map(drop));
     Ok(())
 }
 
-fn limit_passes(record: &mut Record, ip: Ip) -> Outcome {
+fn limit_passes(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address, _waiting) = ip.full_listener()?;
     let limit = Duration::from_millis(200);
     let (result, time) = takes(limit, || TcpStream::connect_timeout(&address, limit).map(drop));
@@ -120,7 +120,7 @@ fn limit_passes(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn send_limit_passes(record: &mut Record, ip: Ip) -> Outcome {
+fn send_limit_passes(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address, _waiting) = ip.full_listener()?;
     let socket = ip.stream_socket()?;
     let limit = Duration::from_millis(200);
@@ -132,7 +132,7 @@ fn send_limit_passes(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn already_connected(record: &mut Record, ip: Ip) -> Outcome {
+fn already_connected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     let (server, _) = listener.accept()?;
@@ -144,7 +144,7 @@ fn already_connected(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn listener(record: &mut Record, ip: Ip) -> Outcome {
+fn listener(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, _) = ip.listener()?;
     let (_other, address) = ip.listener()?;
     record.add("connect", sys::connect(&listener, Some(address)));
@@ -152,7 +152,7 @@ fn listener(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A simultaneous open (RFC 9293, section 3.5), of a socket with itself.
-fn itself(record: &mut Record, ip: Ip) -> Outcome {
+fn itself(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = TcpStream::from(ip.stream_socket()?);
     sys::bind(&socket, ip.loopback(0))?;
     let address = socket.local_addr()?;
@@ -163,7 +163,7 @@ fn itself(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn first_address_that_answers(record: &mut Record, ip: Ip) -> Outcome {
+fn first_address_that_answers(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let silent = ip.silent_address()?;
     let (_listener, address) = ip.listener()?;
     let client = TcpStream::connect(&[silent, address][..])?;
@@ -174,18 +174,18 @@ fn first_address_that_answers(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn of_the_other_version(record: &mut Record) -> Outcome {
-    let (_listener, v4) = Ip::V4.listener()?;
-    let (_other, v6) = Ip::V6.listener()?;
-    record.add("v4 socket to v6", sys::connect(Ip::V4.stream_socket()?, Some(v6)));
-    record.add("v6 socket to v4", sys::connect(Ip::V6.stream_socket()?, Some(v4)));
-    record.add("v4 datagrams to v6", sys::connect(Ip::V4.datagram_socket()?, Some(v6)));
-    record.add("v6 datagrams to v4", sys::connect(Ip::V6.datagram_socket()?, Some(v4)));
+fn of_the_other_version(record: &mut Transcript) -> CheckResult {
+    let (_listener, v4) = IpVersion::V4.listener()?;
+    let (_other, v6) = IpVersion::V6.listener()?;
+    record.add("v4 socket to v6", sys::connect(IpVersion::V4.stream_socket()?, Some(v6)));
+    record.add("v6 socket to v4", sys::connect(IpVersion::V6.stream_socket()?, Some(v4)));
+    record.add("v4 datagrams to v6", sys::connect(IpVersion::V4.datagram_socket()?, Some(v6)));
+    record.add("v6 datagrams to v4", sys::connect(IpVersion::V6.datagram_socket()?, Some(v4)));
     Ok(())
 }
 
 /// The listener is closed, its connections are not.
-fn again_after_close(record: &mut Record, ip: Ip) -> Outcome {
+fn again_after_close(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     let (server, _) = listener.accept()?;

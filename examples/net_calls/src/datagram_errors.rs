@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::record::Record;
-use crate::support::{Ip, join, receive, receive_from, settle};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, join, receive, receive_from, settle};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 15] = [
+pub(crate) const ROWS: [NamedCheck; 15] = [
     ("refused", Check::PerVersion(refused)),
     ("refused_wakes", Check::PerVersion(refused_wakes)),
     ("refused_taken", Check::PerVersion(refused_taken)),
@@ -28,7 +28,7 @@ pub(crate) const ROWS: [Row; 15] = [
 ];
 
 /// A connected socket that has sent to a port without a socket.
-fn refused_socket(ip: Ip) -> io::Result<UdpSocket> {
+fn refused_socket(ip: IpVersion) -> io::Result<UdpSocket> {
     let (socket, _) = ip.datagrams()?;
     // The timeout ends the row if the ICMP error is lost.
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
@@ -38,7 +38,7 @@ fn refused_socket(ip: Ip) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-fn refused(record: &mut Record, ip: Ip) -> Outcome {
+fn refused(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = refused_socket(ip)?;
     record.add("send", socket.send(b"again"));
     settle();
@@ -46,7 +46,7 @@ fn refused(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn refused_wakes(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_wakes(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
     socket.connect(ip.silent_datagram_address()?)?;
@@ -60,7 +60,7 @@ fn refused_wakes(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn refused_taken(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_taken(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = refused_socket(ip)?;
     record.add("error", socket.take_error());
     record.add("error again", socket.take_error());
@@ -68,7 +68,7 @@ fn refused_taken(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn refused_once(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_once(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = refused_socket(ip)?;
     socket.set_nonblocking(true)?;
     record.add("receive", receive(&socket));
@@ -76,7 +76,7 @@ fn refused_once(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn refused_peek(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_peek(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = refused_socket(ip)?;
     socket.set_nonblocking(true)?;
     let mut buffer = [0; 8];
@@ -86,7 +86,7 @@ fn refused_peek(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A refused socket can still send, once there is a receiver.
-fn refused_then_welcome(record: &mut Record, ip: Ip) -> Outcome {
+fn refused_then_welcome(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = refused_socket(ip)?;
     record.add("receive", receive(&socket));
     let peer = UdpSocket::bind(socket.peer_addr()?)?;
@@ -98,7 +98,7 @@ fn refused_then_welcome(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// An unconnected socket gets no ICMP error.
-fn unconnected_gets_no_error(record: &mut Record, ip: Ip) -> Outcome {
+fn unconnected_gets_no_error(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     let silent = ip.silent_datagram_address()?;
     record.add("send", socket.send_to(b"datagram", silent));
@@ -110,7 +110,7 @@ fn unconnected_gets_no_error(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn no_peer(record: &mut Record, ip: Ip) -> Outcome {
+fn no_peer(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     record.add("send", socket.send(b"a"));
     record.add("send nothing", socket.send(b""));
@@ -118,7 +118,7 @@ fn no_peer(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn port_0(record: &mut Record, ip: Ip) -> Outcome {
+fn port_0(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     record.add("send to", socket.send_to(b"a", ip.loopback(0)));
     record.add("connect", socket.connect(ip.loopback(0)));
@@ -126,21 +126,21 @@ fn port_0(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn other_version(record: &mut Record) -> Outcome {
-    let ((v4, v4_address), (v6, v6_address)) = (Ip::V4.datagrams()?, Ip::V6.datagrams()?);
+fn other_version(record: &mut Transcript) -> CheckResult {
+    let ((v4, v4_address), (v6, v6_address)) = (IpVersion::V4.datagrams()?, IpVersion::V6.datagrams()?);
     record.add("v4 to v6", v4.send_to(b"a", v6_address));
     record.add("loopback v6 to v4", v6.send_to(b"a", v4_address));
-    let any = UdpSocket::bind(Ip::V6.any(0))?;
+    let any = UdpSocket::bind(IpVersion::V6.any(0))?;
     // Linux allows it, though the address family is not the socket's.
     record.add("any v6 to v4", sys::send_to(&any, b"dual", v4_address));
     record.add("received", receive_from(&v4));
     Ok(())
 }
 
-fn broadcast(record: &mut Record) -> Outcome {
-    let receiver = UdpSocket::bind(Ip::V4.any(0))?;
+fn broadcast(record: &mut Transcript) -> CheckResult {
+    let receiver = UdpSocket::bind(IpVersion::V4.any(0))?;
     let to: SocketAddr = (Ipv4Addr::new(127, 255, 255, 255), receiver.local_addr()?.port()).into();
-    let (sender, _) = Ip::V4.datagrams()?;
+    let (sender, _) = IpVersion::V4.datagrams()?;
     record.add("at first", sender.broadcast());
     record.add("not allowed", sender.send_to(b"all", to));
     record.add("connect", sender.connect(to));
@@ -157,7 +157,7 @@ fn as_stream(socket: UdpSocket) -> TcpStream {
     TcpStream::from(OwnedFd::from(socket))
 }
 
-fn shutdown_read(record: &mut Record, ip: Ip) -> Outcome {
+fn shutdown_read(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let shut = as_stream(other.try_clone()?);
     one.send(b"waiting")?;
@@ -173,7 +173,7 @@ fn shutdown_read(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn shutdown_write(record: &mut Record, ip: Ip) -> Outcome {
+fn shutdown_write(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let shut = as_stream(other.try_clone()?);
     record.add("shutdown", shut.shutdown(Shutdown::Write));
@@ -184,7 +184,7 @@ fn shutdown_write(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn shutdown_unconnected(record: &mut Record, ip: Ip) -> Outcome {
+fn shutdown_unconnected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     let shut = as_stream(socket.try_clone()?);
     record.add("shutdown", shut.shutdown(Shutdown::Both));
@@ -194,7 +194,7 @@ fn shutdown_unconnected(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// An explicit address overrides the peer.
-fn send_to_though_connected(record: &mut Record, ip: Ip) -> Outcome {
+fn send_to_though_connected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let (third, address) = ip.datagrams()?;
     record.add("send to", one.send_to(b"third", address));

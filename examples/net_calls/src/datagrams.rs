@@ -3,11 +3,11 @@
 use std::io;
 use std::net::UdpSocket;
 
-use crate::record::Record;
-use crate::support::{Ip, receive, receive_from, settle};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, receive, receive_from, settle};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 20] = [
+pub(crate) const ROWS: [NamedCheck; 20] = [
     ("to_and_from", Check::PerVersion(to_and_from)),
     ("connected", Check::PerVersion(connected)),
     ("empty", Check::PerVersion(empty)),
@@ -30,7 +30,7 @@ pub(crate) const ROWS: [Row; 20] = [
     ("to_any", Check::PerVersion(to_any)),
 ];
 
-fn to_and_from(record: &mut Record, ip: Ip) -> Outcome {
+fn to_and_from(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let ((one, one_address), (other, other_address)) = (ip.datagrams()?, ip.datagrams()?);
     record.add("send", one.send_to(b"question", other_address));
     let (question, sender) = receive_from(&other)?;
@@ -42,7 +42,7 @@ fn to_and_from(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn connected(record: &mut Record, ip: Ip) -> Outcome {
+fn connected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     record.add("send", one.send(b"hello"));
     record.add("received", receive(&other));
@@ -51,7 +51,7 @@ fn connected(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn empty(record: &mut Record, ip: Ip) -> Outcome {
+fn empty(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     record.add("send", one.send(b""));
     record.add("send", one.send(b"next"));
@@ -61,7 +61,7 @@ fn empty(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// Bytes that do not fit into the buffer are lost.
-fn truncated(record: &mut Record, ip: Ip) -> Outcome {
+fn truncated(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     one.send(b"abcdefgh")?;
     one.send(b"next")?;
@@ -72,7 +72,7 @@ fn truncated(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn into_nothing(record: &mut Record, ip: Ip) -> Outcome {
+fn into_nothing(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     one.send(b"lost")?;
     one.send(b"next")?;
@@ -81,7 +81,7 @@ fn into_nothing(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peek(record: &mut Record, ip: Ip) -> Outcome {
+fn peek(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     one.send(b"first")?;
     one.send(b"second")?;
@@ -94,7 +94,7 @@ fn peek(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peek_truncated(record: &mut Record, ip: Ip) -> Outcome {
+fn peek_truncated(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     one.send(b"abcdef")?;
     let mut two = [0; 2];
@@ -105,7 +105,7 @@ fn peek_truncated(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peek_from(record: &mut Record, ip: Ip) -> Outcome {
+fn peek_from(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let ((one, one_address), (other, other_address)) = (ip.datagrams()?, ip.datagrams()?);
     one.send_to(b"hello", other_address)?;
     let mut buffer = [0; 64];
@@ -116,7 +116,7 @@ fn peek_from(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn order(record: &mut Record, ip: Ip) -> Outcome {
+fn order(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     for number in 0..50_u8 {
         one.send(&[number])?;
@@ -135,12 +135,12 @@ fn pass(one: &UdpSocket, other: &UdpSocket, size: usize) -> io::Result<bool> {
     Ok(buffer.split_at(received).0 == sent)
 }
 
-fn largest(record: &mut Record, ip: Ip) -> Outcome {
+fn largest(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     // The 16-bit length of UDP counts its own header (RFC 768), that of IPv4 both headers.
     let size = match ip {
-        Ip::V4 => 65_507,
-        Ip::V6 => 65_527,
+        IpVersion::V4 => 65_507,
+        IpVersion::V6 => 65_527,
     };
     record.add("largest", pass(&one, &other, size));
     record.add("larger", one.send(&vec![0; size + 1]));
@@ -149,7 +149,7 @@ fn largest(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn of_every_size(record: &mut Record, ip: Ip) -> Outcome {
+fn of_every_size(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let sizes = [1, 2, 64, 1_452, 1_453, 1_472, 1_473, 1_500, 2_048, 8_972, 9_000, 16_384, 32_768, 65_000];
     let mut right = 0;
@@ -161,7 +161,7 @@ fn of_every_size(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// The receive queue is bounded; further datagrams are dropped silently.
-fn too_many(record: &mut Record, ip: Ip) -> Outcome {
+fn too_many(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let block = [0; 1024];
     let sent: usize = (0..2_000).map(|_| usize::from(one.send(&block).is_ok())).sum();
@@ -181,7 +181,7 @@ fn too_many(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn others_are_ignored(record: &mut Record, ip: Ip) -> Outcome {
+fn others_are_ignored(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let (stranger, _) = ip.datagrams()?;
     record.add("stranger sends", stranger.send_to(b"hello?", other.local_addr()?));
@@ -193,7 +193,7 @@ fn others_are_ignored(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn queued_before_connecting(record: &mut Record, ip: Ip) -> Outcome {
+fn queued_before_connecting(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (receiver, address) = ip.datagrams()?;
     let ((stranger, _), (friend, friend_address)) = (ip.datagrams()?, ip.datagrams()?);
     stranger.send_to(b"early", address)?;
@@ -206,7 +206,7 @@ fn queued_before_connecting(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// Of two sockets on a port, the one that is connected to the sender receives its datagrams.
-fn connected_gets_its_own(record: &mut Record, ip: Ip) -> Outcome {
+fn connected_gets_its_own(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let open = ip.datagram_socket()?;
     sys::set_option(&open, sys::REUSE_ADDRESS, 1)?;
     sys::bind(&open, ip.any(0))?;
@@ -225,7 +225,7 @@ fn connected_gets_its_own(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reconnected(record: &mut Record, ip: Ip) -> Outcome {
+fn reconnected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let (third, third_address) = ip.datagrams()?;
     record.add("connect", one.connect(third_address));
@@ -239,7 +239,7 @@ fn reconnected(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// After a disconnect, a socket keeps a port that it was bound to, but no ephemeral one.
-fn disconnected(record: &mut Record, ip: Ip) -> Outcome {
+fn disconnected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (other, other_address) = ip.datagrams()?;
     let own = ip.silent_datagram_address()?;
     let one = UdpSocket::bind(own)?;
@@ -261,7 +261,7 @@ fn disconnected(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A socket bound to the unspecified address gets a local address when it connects.
-fn source_address(record: &mut Record, ip: Ip) -> Outcome {
+fn source_address(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = UdpSocket::bind(ip.any(0))?;
     let (receiver, address) = ip.datagrams()?;
     record.add("before", socket.local_addr());
@@ -275,7 +275,7 @@ fn source_address(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn clone(record: &mut Record, ip: Ip) -> Outcome {
+fn clone(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let copy = other.try_clone()?;
     one.send(b"one")?;
@@ -290,7 +290,7 @@ fn clone(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn to_any(record: &mut Record, ip: Ip) -> Outcome {
+fn to_any(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (receiver, address) = ip.datagrams()?;
     let (sender, _) = ip.datagrams()?;
     record.add("send", sender.send_to(b"hello", ip.any(address.port())));

@@ -3,11 +3,11 @@
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
-use crate::record::Record;
-use crate::support::{Ip, join, read, settle, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, join, read, settle, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 14] = [
+pub(crate) const ROWS: [NamedCheck; 14] = [
     ("read_and_write", Check::PerVersion(read_and_write)),
     ("send_and_receive", Check::PerVersion(send_and_receive)),
     ("duplicates", Check::PerVersion(duplicates)),
@@ -24,7 +24,7 @@ pub(crate) const ROWS: [Row; 14] = [
     ("closed_while_read", Check::PerVersion(closed_while_read)),
 ];
 
-fn read_and_write(record: &mut Record, ip: Ip) -> Outcome {
+fn read_and_write(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("write", sys::write(&client, b"stream"));
     let mut buffer = [0; 64];
@@ -37,7 +37,7 @@ fn read_and_write(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn send_and_receive(record: &mut Record, ip: Ip) -> Outcome {
+fn send_and_receive(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("send", sys::send(&client, b"abc"));
     settle();
@@ -51,7 +51,7 @@ fn send_and_receive(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn duplicates(record: &mut Record, ip: Ip) -> Outcome {
+fn duplicates(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let copy = sys::dup(&client)?;
     record.add("another number", copy.as_raw_fd() != client.as_raw_fd());
@@ -70,7 +70,7 @@ fn show_flags(fd: &OwnedFd) -> std::io::Result<String> {
     Ok(format!("{}{}", word(sys::O_RDWR, "read-write"), word(sys::O_NONBLOCK, "+nonblocking")))
 }
 
-fn flags(record: &mut Record, ip: Ip) -> Outcome {
+fn flags(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let copy = client.try_clone()?;
     let fd = OwnedFd::from(client);
@@ -87,7 +87,7 @@ fn flags(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn flags_of_fresh(record: &mut Record, ip: Ip) -> Outcome {
+fn flags_of_fresh(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     for kind in [sys::SOCK_STREAM, sys::SOCK_DGRAM] {
         record.add("fresh", show_flags(&sys::socket(ip.family(), kind)?));
         let socket = sys::socket(ip.family(), kind | sys::SOCK_NONBLOCK)?;
@@ -96,7 +96,7 @@ fn flags_of_fresh(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn ioctl_nonblocking(record: &mut Record, ip: Ip) -> Outcome {
+fn ioctl_nonblocking(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("set", sys::set_nonblocking(&client, true));
     record.add("read", read(&client));
@@ -106,10 +106,10 @@ fn ioctl_nonblocking(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn no_socket(record: &mut Record) -> Outcome {
+fn no_socket(record: &mut Transcript) -> CheckResult {
     let counter = sys::eventfd()?;
-    record.add("bind", sys::bind(&counter, Ip::V4.loopback(0)));
-    record.add("connect", sys::connect(&counter, Some(Ip::V4.loopback(1))));
+    record.add("bind", sys::bind(&counter, IpVersion::V4.loopback(0)));
+    record.add("connect", sys::connect(&counter, Some(IpVersion::V4.loopback(1))));
     record.add("listen", sys::listen(&counter, 1));
     record.add("shutdown", sys::shutdown(&counter, sys::SHUT_RDWR));
     record.add("send", sys::send(&counter, b"a"));
@@ -123,10 +123,10 @@ fn no_socket(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn not_open(record: &mut Record) -> Outcome {
+fn not_open(record: &mut Transcript) -> CheckResult {
     let closed_descriptor = sys::closed_descriptor();
-    record.add("bind", sys::bind(closed_descriptor, Ip::V4.loopback(0)));
-    record.add("connect", sys::connect(closed_descriptor, Some(Ip::V4.loopback(1))));
+    record.add("bind", sys::bind(closed_descriptor, IpVersion::V4.loopback(0)));
+    record.add("connect", sys::connect(closed_descriptor, Some(IpVersion::V4.loopback(1))));
     record.add("listen", sys::listen(closed_descriptor, 1));
     record.add("shutdown", sys::shutdown(closed_descriptor, sys::SHUT_RD));
     record.add("send", sys::send(closed_descriptor, b"a"));
@@ -138,14 +138,14 @@ fn not_open(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn unknown_kinds(record: &mut Record) -> Outcome {
+fn unknown_kinds(record: &mut Transcript) -> CheckResult {
     record.add("family", sys::socket(77, sys::SOCK_STREAM).map(drop));
     record.add("kind", sys::socket(sys::V4, 0o17).map(drop));
     record.add("negative family", sys::socket(-1, sys::SOCK_STREAM).map(drop));
     Ok(())
 }
 
-fn back_and_forth(record: &mut Record, ip: Ip) -> Outcome {
+fn back_and_forth(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let stream = TcpStream::from(OwnedFd::from(client));
     write(&stream, b"as before")?;
@@ -158,7 +158,7 @@ fn back_and_forth(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn numbers_are_used_again(record: &mut Record, ip: Ip) -> Outcome {
+fn numbers_are_used_again(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     let first = socket.as_raw_fd();
     drop(socket);
@@ -172,7 +172,7 @@ fn numbers_are_used_again(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// Opens descriptors until none is left, and records the error.
-fn open_all(record: &mut Record, copied: &TcpListener) -> std::io::Result<Vec<OwnedFd>> {
+fn open_all(record: &mut Transcript, copied: &TcpListener) -> std::io::Result<Vec<OwnedFd>> {
     sys::limit_descriptors()?;
     let mut copies = Vec::new();
     loop {
@@ -187,7 +187,7 @@ fn open_all(record: &mut Record, copied: &TcpListener) -> std::io::Result<Vec<Ow
 }
 
 /// A connection stays in the accept queue if there is no descriptor for it.
-fn all_open(record: &mut Record, ip: Ip) -> Outcome {
+fn all_open(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     write(&client, b"stays")?;
@@ -205,7 +205,7 @@ fn all_open(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A failed call leaks no descriptor.
-fn given_back(record: &mut Record, ip: Ip) -> Outcome {
+fn given_back(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, _) = ip.listener()?;
     let mut copies = open_all(record, &listener)?;
     copies.pop();
@@ -218,7 +218,7 @@ fn given_back(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A blocked read keeps the socket open.
-fn closed_while_read(record: &mut Record, ip: Ip) -> Outcome {
+fn closed_while_read(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let copy = server.try_clone()?;
     let result = std::thread::scope(|scope| {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use std::net::TcpStream;
 
-use crate::record::Record;
-use crate::support::{Ip, at_once, fill, join, read, receive, settle, takes, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, at_once, fill, join, read, receive, settle, takes, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 14] = [
+pub(crate) const ROWS: [NamedCheck; 14] = [
     ("datagrams", Check::PerVersion(datagrams)),
     ("datagrams_refused", Check::PerVersion(datagrams_refused)),
     ("datagrams_shut_down", Check::PerVersion(datagrams_shut_down)),
@@ -65,7 +65,7 @@ fn wait(requests: &[(RawFd, i16)], milliseconds: i32) -> io::Result<String> {
     Ok(format!("{ready}: {}", events.join(" ")))
 }
 
-fn datagrams(record: &mut Record, ip: Ip) -> Outcome {
+fn datagrams(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record.add("fresh", show(&ip.datagram_socket()?, ALL_EVENTS));
     let (one, other) = ip.connected_datagrams()?;
     record.add("idle", show(&other, ALL_EVENTS));
@@ -77,7 +77,7 @@ fn datagrams(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn datagrams_refused(record: &mut Record, ip: Ip) -> Outcome {
+fn datagrams_refused(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     socket.connect(ip.silent_datagram_address()?)?;
     socket.send(b"datagram")?;
@@ -89,7 +89,7 @@ fn datagrams_refused(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn datagrams_shut_down(record: &mut Record, ip: Ip) -> Outcome {
+fn datagrams_shut_down(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     sys::shutdown(&one, sys::SHUT_RD)?;
     record.add("reading", show(&one, ALL_EVENTS));
@@ -100,7 +100,7 @@ fn datagrams_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn several(record: &mut Record, ip: Ip) -> Outcome {
+fn several(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let (one, other) = ip.connected_datagrams()?;
     let (listener, _) = ip.listener()?;
@@ -121,7 +121,7 @@ fn several(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn none(record: &mut Record) -> Outcome {
+fn none(record: &mut Transcript) -> CheckResult {
     let limit = Duration::from_millis(60);
     let (result, time) = takes(limit, || wait(&[], 60));
     record.add("nothing", result);
@@ -132,8 +132,8 @@ fn none(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn not_open(record: &mut Record) -> Outcome {
-    let (client, _server) = Ip::V4.pair()?;
+fn not_open(record: &mut Transcript) -> CheckResult {
+    let (client, _server) = IpVersion::V4.pair()?;
     let closed_descriptor = sys::raw(&sys::closed_descriptor());
     record.add("alone", wait(&[(closed_descriptor, sys::POLLIN)], LONG_TIMEOUT_MS));
     record.add("nothing asked", wait(&[(closed_descriptor, 0)], LONG_TIMEOUT_MS));
@@ -147,7 +147,7 @@ fn not_open(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn time_passes(record: &mut Record, ip: Ip) -> Outcome {
+fn time_passes(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     let (result, time) = takes(Duration::from_millis(80), || wait(&[(sys::raw(&client), sys::POLLIN)], 80));
     record.add("wait", result);
@@ -160,11 +160,11 @@ fn time_passes(record: &mut Record, ip: Ip) -> Outcome {
 
 /// Polls, while another thread acts a little later.
 fn woken(
-    record: &mut Record,
+    record: &mut Transcript,
     fd: RawFd,
     events: i16,
     action: impl FnOnce() -> io::Result<()> + Send,
-) -> Outcome {
+) -> CheckResult {
     let (result, time) = at_once(|| {
         thread::scope(|scope| {
             let waiter = scope.spawn(move || wait(&[(fd, events)], LONG_TIMEOUT_MS));
@@ -178,12 +178,12 @@ fn woken(
     Ok(())
 }
 
-fn woken_by_data(record: &mut Record, ip: Ip) -> Outcome {
+fn woken_by_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     woken(record, sys::raw(&server), sys::POLLIN, || write(&client, b"data").map(drop))
 }
 
-fn woken_by_connection(record: &mut Record, ip: Ip) -> Outcome {
+fn woken_by_connection(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let mut client = None;
     woken(record, sys::raw(&listener), sys::POLLIN, || {
@@ -192,7 +192,7 @@ fn woken_by_connection(record: &mut Record, ip: Ip) -> Outcome {
     })
 }
 
-fn woken_by_end(record: &mut Record, ip: Ip) -> Outcome {
+fn woken_by_end(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     woken(record, sys::raw(&server), sys::POLLIN, move || {
         drop(client);
@@ -200,7 +200,7 @@ fn woken_by_end(record: &mut Record, ip: Ip) -> Outcome {
     })
 }
 
-fn woken_by_room(record: &mut Record, ip: Ip) -> Outcome {
+fn woken_by_room(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let sent = fill(&client)?;
     woken(record, sys::raw(&client), sys::POLLOUT, || {
@@ -212,13 +212,13 @@ fn woken_by_room(record: &mut Record, ip: Ip) -> Outcome {
     })
 }
 
-fn woken_by_datagram(record: &mut Record, ip: Ip) -> Outcome {
+fn woken_by_datagram(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     woken(record, sys::raw(&other), sys::POLLIN, || one.send(b"data").map(drop))
 }
 
 /// An eventfd wakes a `poll` for it and for sockets: event loops use it for their wakers.
-fn woken_by_counter(record: &mut Record, ip: Ip) -> Outcome {
+fn woken_by_counter(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     let counter = sys::eventfd()?;
     let requests = [(sys::raw(&client), sys::POLLIN), (sys::raw(&counter), sys::POLLIN)];
@@ -236,7 +236,7 @@ fn woken_by_counter(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn counter(record: &mut Record) -> Outcome {
+fn counter(record: &mut Transcript) -> CheckResult {
     let counter = sys::eventfd()?;
     record.add("at first", show(&counter, sys::POLLIN | sys::POLLOUT));
     sys::write(&counter, &3_u64.to_ne_bytes())?;

@@ -39,8 +39,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
-use record::Record;
-use support::Ip;
+use record::Transcript;
+use support::IpVersion;
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
@@ -49,22 +49,22 @@ const USAGE_ERROR: u8 = 2;
 const ROW_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Result of a row's function: an error if it could not continue.
-type Outcome = io::Result<()>;
+type CheckResult = io::Result<()>;
 
 /// A function that records a behaviour.
 #[derive(Clone, Copy, Debug)]
 enum Check {
     /// The behaviour does not depend on the IP version, or needs both versions.
-    Once(fn(&mut Record) -> Outcome),
+    Once(fn(&mut Transcript) -> CheckResult),
     /// The behaviour is recorded for each IP version.
-    PerVersion(fn(&mut Record, Ip) -> Outcome),
+    PerVersion(fn(&mut Transcript, IpVersion) -> CheckResult),
 }
 
 /// A behaviour, by name.
-type Row = (&'static str, Check);
+type NamedCheck = (&'static str, Check);
 
 /// All rows, by family.
-const FAMILIES: [(&str, &[Row]); 20] = [
+const FAMILIES: [(&str, &[NamedCheck]); 20] = [
     ("addresses", &addresses::ROWS),
     ("backlog", &backlog::ROWS),
     ("bind", &binding::ROWS),
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     if checks {
         names.remove(0);
     }
-    let chosen: Vec<&Line> = rows.iter().filter(|row| row.is_selected(&names)).collect();
+    let chosen: Vec<&OutputLine> = rows.iter().filter(|row| row.is_selected(&names)).collect();
     if chosen.is_empty() {
         eprintln!("there is no such row: `net_calls --list` prints their names");
         return ExitCode::from(USAGE_ERROR);
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints the rows that differ from Linux, and the number of equal ones.
-fn check(rows: &[&Line]) -> ExitCode {
+fn check(rows: &[&OutputLine]) -> ExitCode {
     let mut equal = 0;
     for row in rows {
         let found = row.run();
@@ -129,33 +129,33 @@ fn check(rows: &[&Line]) -> ExitCode {
 
 /// One line of the output.
 #[derive(Debug)]
-struct Line {
+struct OutputLine {
     name: String,
     check: Check,
     /// IP version; unused by [`Check::Once`].
-    version: Ip,
+    version: IpVersion,
 }
 
 /// All lines of the output.
-fn rows() -> Vec<Line> {
-    let of_family = |&(family, rows): &(&str, &[Row])| -> Vec<Line> {
+fn rows() -> Vec<OutputLine> {
+    let of_family = |&(family, rows): &(&str, &[NamedCheck])| -> Vec<OutputLine> {
         rows.iter().flat_map(|&(name, check)| lines(&format!("{family}.{name}"), check)).collect()
     };
     FAMILIES.iter().flat_map(of_family).collect()
 }
 
 /// The lines of one row.
-fn lines(name: &str, check: Check) -> Vec<Line> {
-    let line = |name, version| Line { name, check, version };
+fn lines(name: &str, check: Check) -> Vec<OutputLine> {
+    let line = |name, version| OutputLine { name, check, version };
     match check {
-        Check::Once(_) => vec![line(name.to_owned(), Ip::V4)],
+        Check::Once(_) => vec![line(name.to_owned(), IpVersion::V4)],
         Check::PerVersion(_) => {
-            vec![line(format!("{name}.v4"), Ip::V4), line(format!("{name}.v6"), Ip::V6)]
+            vec![line(format!("{name}.v4"), IpVersion::V4), line(format!("{name}.v6"), IpVersion::V6)]
         }
     }
 }
 
-impl Line {
+impl OutputLine {
     fn is_selected(&self, names: &[String]) -> bool {
         let begins = |name: &String| {
             self.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -173,7 +173,7 @@ impl Line {
         let (check, version) = (self.check, self.version);
         let (done, result) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let mut record = Record::default();
+            let mut record = Transcript::default();
             let outcome = match check {
                 Check::Once(check) => check(&mut record),
                 Check::PerVersion(check) => check(&mut record, version),
@@ -194,7 +194,7 @@ impl Line {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{EXPECTED, Line, rows};
+    use super::{EXPECTED, OutputLine, rows};
 
     #[test]
     fn names_are_unique() {
@@ -215,7 +215,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn linux_prints_expected_lines() {
         let rows = rows();
-        let differs = |row: &&Line| {
+        let differs = |row: &&OutputLine| {
             let found = row.run();
             let differs = row.expected() != Some(&found);
             if differs {
@@ -223,7 +223,7 @@ mod tests {
             }
             differs
         };
-        let different: Vec<&Line> = rows.iter().filter(differs).collect();
+        let different: Vec<&OutputLine> = rows.iter().filter(differs).collect();
         // On a busy host a few rows may exceed time limits, but not twice.
         assert!(different.len() <= 5, "{different:?}");
         for row in different {

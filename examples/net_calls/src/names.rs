@@ -3,11 +3,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 
-use crate::record::{Record, Show};
-use crate::support::Ip;
-use crate::{Check, Outcome, Row};
+use crate::record::{Show, Transcript};
+use crate::support::IpVersion;
+use crate::{Check, CheckResult, NamedCheck};
 
-pub(crate) const ROWS: [Row; 9] = [
+pub(crate) const ROWS: [NamedCheck; 9] = [
     ("addresses_in_text", Check::Once(addresses_in_text)),
     ("pairs", Check::Once(pairs)),
     ("localhost", Check::Once(localhost)),
@@ -25,14 +25,14 @@ fn all(addresses: impl ToSocketAddrs) -> io::Result<String> {
     Ok(addresses.join(" "))
 }
 
-fn addresses_in_text(record: &mut Record) -> Outcome {
+fn addresses_in_text(record: &mut Transcript) -> CheckResult {
     for text in ["127.0.0.1:80", "[::1]:8080", "0.0.0.0:0", "[::ffff:1.2.3.4]:65535", "[2001:DB8::A]:1"] {
         record.add(text, all(text));
     }
     Ok(())
 }
 
-fn pairs(record: &mut Record) -> Outcome {
+fn pairs(record: &mut Transcript) -> CheckResult {
     record.add("text", all(("10.1.2.3", 7)));
     record.add("text v6", all(("fe80::1", 7)));
     record.add("text in brackets", all(("[::1]", 7)).is_ok());
@@ -48,7 +48,7 @@ fn is_here(name: &str) -> io::Result<bool> {
     Ok(some && addresses.all(|address| address.ip().is_loopback() && address.port() == 4711))
 }
 
-fn localhost(record: &mut Record) -> Outcome {
+fn localhost(record: &mut Transcript) -> CheckResult {
     for name in ["localhost", "LocalHost"] {
         record.add(name, is_here(name));
     }
@@ -57,7 +57,7 @@ fn localhost(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn bad_text(record: &mut Record) -> Outcome {
+fn bad_text(record: &mut Transcript) -> CheckResult {
     for text in ["127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:http", ""] {
         record.add(&format!("'{text}'"), all(text));
     }
@@ -69,7 +69,7 @@ fn kind(addresses: impl ToSocketAddrs) -> String {
     all(addresses).map_or_else(|error| format!("{:?}", error.kind()), |text| text.show())
 }
 
-fn bad_names(record: &mut Record) -> Outcome {
+fn bad_names(record: &mut Transcript) -> CheckResult {
     record.add("nothing", kind(("", 80)));
     record.add("a colon", kind("::1"));
     record.add("a zero", all(("local\0host", 80)));
@@ -79,7 +79,7 @@ fn bad_names(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn kinds_of_arguments(record: &mut Record) -> Outcome {
+fn kinds_of_arguments(record: &mut Transcript) -> CheckResult {
     let addresses: [SocketAddr; 2] = [([1, 2, 3, 4], 5).into(), ([6, 7, 8, 9], 10).into()];
     record.add("slice", all(&addresses[..]));
     record.add("one", all(addresses[1]));
@@ -88,8 +88,8 @@ fn kinds_of_arguments(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn scope(record: &mut Record) -> Outcome {
-    let (_listener, address) = Ip::V6.listener()?;
+fn scope(record: &mut Transcript) -> CheckResult {
+    let (_listener, address) = IpVersion::V6.listener()?;
     let text = format!("[::1%1]:{}", address.port());
     let scoped: SocketAddr = text.parse().map_err(io::Error::other)?;
     record.add("parsed", Ok::<_, io::Error>(scoped));
@@ -99,23 +99,23 @@ fn scope(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn connect_by_name(record: &mut Record) -> Outcome {
-    let (listener, address) = Ip::V4.listener()?;
+fn connect_by_name(record: &mut Transcript) -> CheckResult {
+    let (listener, address) = IpVersion::V4.listener()?;
     let client = TcpStream::connect(("localhost", address.port()))?;
     record.add("peer", client.peer_addr());
     record.add("accept", listener.accept().map(|(_, peer)| peer));
-    let (socket, _) = Ip::V4.datagrams()?;
-    let (receiver, address) = Ip::V4.datagrams()?;
+    let (socket, _) = IpVersion::V4.datagrams()?;
+    let (receiver, address) = IpVersion::V4.datagrams()?;
     record.add("send to", socket.send_to(b"a", ("127.0.0.1", address.port())));
     record.add("connect", socket.connect(("localhost", address.port())));
     drop(receiver);
     Ok(())
 }
 
-fn bind_by_name(record: &mut Record) -> Outcome {
+fn bind_by_name(record: &mut Transcript) -> CheckResult {
     let listener = TcpListener::bind(("localhost", 0))?;
     record.add("local is loopback", listener.local_addr()?.ip().is_loopback());
-    let foreign = [Ip::V4.foreign(0), Ip::V4.loopback(0)];
+    let foreign = [IpVersion::V4.foreign(0), IpVersion::V4.loopback(0)];
     record.add("second of two", TcpListener::bind(&foreign[..])?.local_addr());
     record.add("datagrams", UdpSocket::bind(&foreign[..])?.local_addr());
     Ok(())

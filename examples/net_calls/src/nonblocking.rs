@@ -2,11 +2,11 @@
 
 use std::net::{TcpListener, TcpStream};
 
-use crate::record::Record;
-use crate::support::{Ip, drain, fill, peek, read, receive, settle, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, drain, fill, peek, read, receive, settle, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 14] = [
+pub(crate) const ROWS: [NamedCheck; 14] = [
     ("accept", Check::PerVersion(accept)),
     ("read", Check::PerVersion(reading)),
     ("peek", Check::PerVersion(peeking)),
@@ -23,7 +23,7 @@ pub(crate) const ROWS: [Row; 14] = [
     ("end_and_reset", Check::PerVersion(end_and_reset)),
 ];
 
-fn accept(record: &mut Record, ip: Ip) -> Outcome {
+fn accept(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     listener.set_nonblocking(true)?;
     record.add("empty queue", listener.accept().map(drop));
@@ -35,7 +35,7 @@ fn accept(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reading(record: &mut Record, ip: Ip) -> Outcome {
+fn reading(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     server.set_nonblocking(true)?;
     record.add("nothing yet", read(&server));
@@ -52,7 +52,7 @@ fn reading(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peeking(record: &mut Record, ip: Ip) -> Outcome {
+fn peeking(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     server.set_nonblocking(true)?;
     record.add("nothing yet", peek(&server));
@@ -62,7 +62,7 @@ fn peeking(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn writing(record: &mut Record, ip: Ip) -> Outcome {
+fn writing(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let sent = fill(&client)?;
     record.add("took something", sent > 0);
@@ -77,7 +77,7 @@ fn writing(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn receiving(record: &mut Record, ip: Ip) -> Outcome {
+fn receiving(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     other.set_nonblocking(true)?;
     let mut buffer = [0; 8];
@@ -91,7 +91,7 @@ fn receiving(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn shared_by_clones(record: &mut Record, ip: Ip) -> Outcome {
+fn shared_by_clones(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     client.try_clone()?.set_nonblocking(true)?;
     record.add("read", read(&client));
@@ -105,7 +105,7 @@ fn shared_by_clones(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A connection accepted by a non-blocking listener is blocking.
-fn not_inherited(record: &mut Record, ip: Ip) -> Outcome {
+fn not_inherited(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     listener.set_nonblocking(true)?;
     let client = TcpStream::connect(address)?;
@@ -117,7 +117,7 @@ fn not_inherited(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn connect(record: &mut Record, ip: Ip) -> Outcome {
+fn connect(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
@@ -132,7 +132,7 @@ fn connect(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A second `connect` returns the result of the first.
-fn connect_again_and_again(record: &mut Record, ip: Ip) -> Outcome {
+fn connect_again_and_again(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address) = ip.listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
@@ -143,7 +143,7 @@ fn connect_again_and_again(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn connect_refused(record: &mut Record, ip: Ip) -> Outcome {
+fn connect_refused(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let address = ip.silent_address()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
@@ -159,7 +159,7 @@ fn connect_refused(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn connect_waits_for_a_place(record: &mut Record, ip: Ip) -> Outcome {
+fn connect_waits_for_a_place(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address, _waiting) = ip.full_listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
@@ -175,7 +175,7 @@ fn connect_waits_for_a_place(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_while_connecting(record: &mut Record, ip: Ip) -> Outcome {
+fn read_while_connecting(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address, _waiting) = ip.full_listener()?;
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
@@ -187,7 +187,7 @@ fn read_while_connecting(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn at_creation(record: &mut Record, ip: Ip) -> Outcome {
+fn at_creation(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = sys::socket(ip.family(), sys::SOCK_DGRAM | sys::SOCK_NONBLOCK)?;
     sys::bind(&socket, ip.loopback(0))?;
     record.add("receive", sys::receive(&socket, &mut [0; 8], 0));
@@ -198,7 +198,7 @@ fn at_creation(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn end_and_reset(record: &mut Record, ip: Ip) -> Outcome {
+fn end_and_reset(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.set_nonblocking(true)?;
     sys::set_linger(&server, Some(0))?;

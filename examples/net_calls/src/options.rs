@@ -4,12 +4,12 @@ use std::io;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
-use crate::record::Record;
-use crate::support::{Ip, read, settle, write};
-use crate::sys::OptionName;
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, read, settle, write};
+use crate::sys::SocketOption;
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 15] = [
+pub(crate) const ROWS: [NamedCheck; 15] = [
     ("no_delay", Check::PerVersion(no_delay)),
     ("ttl", Check::PerVersion(ttl)),
     ("ttl_of_datagrams", Check::PerVersion(ttl_of_datagrams)),
@@ -28,7 +28,7 @@ pub(crate) const ROWS: [Row; 15] = [
 ];
 
 /// Records an integer option: its default, and after setting it.
-fn switch(record: &mut Record, fd: &impl AsFd, name: OptionName) -> Outcome {
+fn switch(record: &mut Transcript, fd: &impl AsFd, name: SocketOption) -> CheckResult {
     record.add("at first", sys::option(fd, name));
     for value in [1, 0, 5, -1] {
         sys::set_option(fd, name, value)?;
@@ -37,7 +37,7 @@ fn switch(record: &mut Record, fd: &impl AsFd, name: OptionName) -> Outcome {
     Ok(())
 }
 
-fn no_delay(record: &mut Record, ip: Ip) -> Outcome {
+fn no_delay(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("client", client.nodelay());
     record.add("server", server.nodelay());
@@ -57,7 +57,7 @@ fn no_delay(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 fn show_ttl<T>(
-    record: &mut Record,
+    record: &mut Transcript,
     socket: &T,
     get: fn(&T) -> io::Result<u32>,
     set: fn(&T, u32) -> io::Result<()>,
@@ -69,7 +69,7 @@ fn show_ttl<T>(
     }
 }
 
-fn ttl(record: &mut Record, ip: Ip) -> Outcome {
+fn ttl(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     show_ttl(record, &client, TcpStream::ttl, TcpStream::set_ttl);
     write(&client, b"works")?;
@@ -77,13 +77,13 @@ fn ttl(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn ttl_of_datagrams(record: &mut Record, ip: Ip) -> Outcome {
+fn ttl_of_datagrams(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     show_ttl(record, &socket, UdpSocket::ttl, UdpSocket::set_ttl);
     Ok(())
 }
 
-fn ttl_of_listener(record: &mut Record, ip: Ip) -> Outcome {
+fn ttl_of_listener(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     show_ttl(record, &listener, TcpListener::ttl, TcpListener::set_ttl);
     let _client = TcpStream::connect(address)?;
@@ -91,7 +91,7 @@ fn ttl_of_listener(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn keep_alive(record: &mut Record, ip: Ip) -> Outcome {
+fn keep_alive(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     switch(record, &client, sys::KEEP_ALIVE)?;
     let (socket, _) = ip.datagrams()?;
@@ -99,7 +99,7 @@ fn keep_alive(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn broadcast(record: &mut Record, ip: Ip) -> Outcome {
+fn broadcast(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     switch(record, &socket, sys::BROADCAST)?;
     socket.set_broadcast(true)?;
@@ -107,7 +107,7 @@ fn broadcast(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reuse_address(record: &mut Record, ip: Ip) -> Outcome {
+fn reuse_address(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     switch(record, &ip.stream_socket()?, sys::REUSE_ADDRESS)?;
     let (listener, address) = ip.listener()?;
     record.add("std's listener", sys::option(&listener, sys::REUSE_ADDRESS));
@@ -116,7 +116,7 @@ fn reuse_address(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn show_buffers(record: &mut Record, fd: &impl AsFd) -> Outcome {
+fn show_buffers(record: &mut Transcript, fd: &impl AsFd) -> CheckResult {
     for name in [sys::SEND_BUFFER, sys::RECEIVE_BUFFER] {
         record.add("some", sys::option(fd, name)? > 0);
         record.add("set", sys::set_option(fd, name, 32 << 10));
@@ -130,7 +130,7 @@ fn show_buffers(record: &mut Record, fd: &impl AsFd) -> Outcome {
     Ok(())
 }
 
-fn buffers(record: &mut Record, ip: Ip) -> Outcome {
+fn buffers(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     show_buffers(record, &client)?;
     write(&client, b"works")?;
@@ -138,12 +138,12 @@ fn buffers(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn buffers_of_datagrams(record: &mut Record, ip: Ip) -> Outcome {
+fn buffers_of_datagrams(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     show_buffers(record, &ip.datagrams()?.0)
 }
 
-fn type_of_service(record: &mut Record) -> Outcome {
-    let (client, _server) = Ip::V4.pair()?;
+fn type_of_service(record: &mut Transcript) -> CheckResult {
+    let (client, _server) = IpVersion::V4.pair()?;
     record.add("at first", sys::option(&client, sys::TYPE_OF_SERVICE));
     for value in [0x10, 0xb8, 0] {
         record.add("set", sys::set_option(&client, sys::TYPE_OF_SERVICE, value));
@@ -152,7 +152,7 @@ fn type_of_service(record: &mut Record) -> Outcome {
     Ok(())
 }
 
-fn error(record: &mut Record, ip: Ip) -> Outcome {
+fn error(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("stream", client.take_error());
     let (listener, _) = ip.listener()?;
@@ -164,7 +164,7 @@ fn error(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// An accepted connection inherits the listener's options.
-fn inherited(record: &mut Record, ip: Ip) -> Outcome {
+fn inherited(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     for name in [sys::KEEP_ALIVE, sys::NO_DELAY] {
         sys::set_option(&listener, name, 1)?;
@@ -183,7 +183,7 @@ fn inherited(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn unknown(record: &mut Record, ip: Ip) -> Outcome {
+fn unknown(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     let levels = [sys::ERROR.0, sys::TIME_TO_LIVE.0, sys::NO_DELAY.0];
     for (level, what) in levels.into_iter().zip(["socket", "ip", "tcp"]) {
@@ -193,7 +193,7 @@ fn unknown(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn lengths(record: &mut Record, ip: Ip) -> Outcome {
+fn lengths(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     for (name, what) in [(sys::KEEP_ALIVE, "keep alive"), (sys::NO_DELAY, "no delay"), (sys::ERROR, "error")]
     {
@@ -203,7 +203,7 @@ fn lengths(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn for_streams_only(record: &mut Record, ip: Ip) -> Outcome {
+fn for_streams_only(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     record.add("set no delay", sys::set_option(&socket, sys::NO_DELAY, 1));
     record.add("get", sys::option(&socket, sys::NO_DELAY));

@@ -4,11 +4,11 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 
 use crate::events::{ALL_EVENTS, show};
-use crate::record::Record;
-use crate::support::{Ip, drain, fill, read, settle, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, drain, fill, read, settle, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 18] = [
+pub(crate) const ROWS: [NamedCheck; 18] = [
     ("fresh", Check::PerVersion(fresh)),
     ("bound", Check::PerVersion(bound)),
     ("listener", Check::PerVersion(listener)),
@@ -30,23 +30,23 @@ pub(crate) const ROWS: [Row; 18] = [
 ];
 
 /// Records all current events of a descriptor.
-fn record_events(record: &mut Record, what: &str, fd: impl AsFd) {
+fn record_events(record: &mut Transcript, what: &str, fd: impl AsFd) {
     record.add(what, show(&fd, ALL_EVENTS));
 }
 
-fn fresh(record: &mut Record, ip: Ip) -> Outcome {
+fn fresh(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     record_events(record, "fresh", ip.stream_socket()?);
     Ok(())
 }
 
-fn bound(record: &mut Record, ip: Ip) -> Outcome {
+fn bound(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = ip.stream_socket()?;
     sys::bind(&socket, ip.loopback(0))?;
     record_events(record, "bound", socket);
     Ok(())
 }
 
-fn listener(record: &mut Record, ip: Ip) -> Outcome {
+fn listener(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     record_events(record, "idle", &listener);
     let client = TcpStream::connect(address)?;
@@ -60,7 +60,7 @@ fn listener(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn connected(record: &mut Record, ip: Ip) -> Outcome {
+fn connected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record_events(record, "client", client);
     settle();
@@ -68,7 +68,7 @@ fn connected(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn data(record: &mut Record, ip: Ip) -> Outcome {
+fn data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record_events(record, "idle", &server);
     write(&client, b"data")?;
@@ -79,7 +79,7 @@ fn data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn full(record: &mut Record, ip: Ip) -> Outcome {
+fn full(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let sent = fill(&client)?;
     record_events(record, "full", &client);
@@ -89,7 +89,7 @@ fn full(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peer_shut_down(record: &mut Record, ip: Ip) -> Outcome {
+fn peer_shut_down(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Write)?;
     settle();
@@ -100,7 +100,7 @@ fn peer_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peer_shut_down_with_data(record: &mut Record, ip: Ip) -> Outcome {
+fn peer_shut_down_with_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"data")?;
     client.shutdown(Shutdown::Write)?;
@@ -111,7 +111,7 @@ fn peer_shut_down_with_data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn own_shut_down(record: &mut Record, ip: Ip) -> Outcome {
+fn own_shut_down(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     client.shutdown(Shutdown::Write)?;
     settle();
@@ -119,7 +119,7 @@ fn own_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_shut_down(record: &mut Record, ip: Ip) -> Outcome {
+fn read_shut_down(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Read)?;
     settle();
@@ -128,7 +128,7 @@ fn read_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn both_shut_down(record: &mut Record, ip: Ip) -> Outcome {
+fn both_shut_down(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Both)?;
     settle();
@@ -140,7 +140,7 @@ fn both_shut_down(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peer_closed(record: &mut Record, ip: Ip) -> Outcome {
+fn peer_closed(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     drop(client);
     settle();
@@ -151,7 +151,7 @@ fn peer_closed(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn reset(record: &mut Record, ip: Ip) -> Outcome {
+fn reset(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     sys::set_linger(&client, Some(0))?;
     drop(client);
@@ -162,7 +162,7 @@ fn reset(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn written_after_close(record: &mut Record, ip: Ip) -> Outcome {
+fn written_after_close(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     drop(client);
     settle();
@@ -172,7 +172,7 @@ fn written_after_close(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn refused(record: &mut Record, ip: Ip) -> Outcome {
+fn refused(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = TcpStream::from(ip.stream_socket()?);
     socket.set_nonblocking(true)?;
     let address = ip.silent_address()?;
@@ -185,7 +185,7 @@ fn refused(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A connection whose handshake is not complete, since the accept queue is full.
-fn connecting(record: &mut Record, ip: Ip) -> Outcome {
+fn connecting(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_listener, address, _waiting) = ip.full_listener()?;
     let client = ip.stream_socket()?;
     sys::set_nonblocking(&client, true)?;
@@ -195,7 +195,7 @@ fn connecting(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn listener_shut_down(record: &mut Record, ip: Ip) -> Outcome {
+fn listener_shut_down(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, _) = ip.listener()?;
     record.add("shutdown", sys::shutdown(&listener, sys::SHUT_RD));
     record_events(record, "shut down", &listener);
@@ -203,7 +203,7 @@ fn listener_shut_down(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// Errors and hang-ups are reported even if not requested.
-fn nothing_asked(record: &mut Record, ip: Ip) -> Outcome {
+fn nothing_asked(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"data")?;
     settle();

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 /// A record of observations, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct Transcript {
     text: String,
 }
 
-impl Record {
+impl Transcript {
     /// Records an observation.
     pub(crate) fn add(&mut self, what: &str, value: impl Show) {
         if !self.text.is_empty() {
@@ -185,11 +185,11 @@ mod tests {
     use std::io;
     use std::net::SocketAddr;
 
-    use super::{Record, Show};
+    use super::{Show, Transcript};
 
     #[test]
     fn record_ends_with_error() {
-        let mut record = Record::default();
+        let mut record = Transcript::default();
         record.add("read", Ok::<_, io::Error>(b"a\n".to_vec()));
         let text = record.finish(Err(io::Error::from_raw_os_error(111)));
         assert_eq!(text, r#"read="a\n", stopped=ConnectionRefused(ECONNREFUSED)"#);

@@ -4,11 +4,11 @@ use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-use crate::record::Record;
-use crate::support::{Ip, at_once, fill, join, peek, read, settle, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, at_once, fill, join, peek, read, settle, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 19] = [
+pub(crate) const ROWS: [NamedCheck; 19] = [
     ("write", Check::PerVersion(write_half)),
     ("write_with_data", Check::PerVersion(write_with_data)),
     ("write_then_answer", Check::PerVersion(write_then_answer)),
@@ -30,7 +30,7 @@ pub(crate) const ROWS: [Row; 19] = [
     ("by_a_clone", Check::PerVersion(by_a_clone)),
 ];
 
-fn write_half(record: &mut Record, ip: Ip) -> Outcome {
+fn write_half(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("shutdown", client.shutdown(Shutdown::Write));
     record.add("client writes", write(&client, b"a"));
@@ -45,7 +45,7 @@ fn write_half(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn write_with_data(record: &mut Record, ip: Ip) -> Outcome {
+fn write_with_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"data")?;
     client.shutdown(Shutdown::Write)?;
@@ -57,7 +57,7 @@ fn write_with_data(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A request that ends with a shutdown, and the response to it.
-fn write_then_answer(record: &mut Record, ip: Ip) -> Outcome {
+fn write_then_answer(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let request = crate::support::pattern(1, 300_000);
     let answer = thread::scope(|scope| {
@@ -78,7 +78,7 @@ fn write_then_answer(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_half(record: &mut Record, ip: Ip) -> Outcome {
+fn read_half(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("shutdown", client.shutdown(Shutdown::Read));
     record.add("client reads", read(&client));
@@ -92,7 +92,7 @@ fn read_half(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// Received data can still be read.
-fn read_with_data(record: &mut Record, ip: Ip) -> Outcome {
+fn read_with_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&server, b"data")?;
     settle();
@@ -103,7 +103,7 @@ fn read_with_data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_then_data(record: &mut Record, ip: Ip) -> Outcome {
+fn read_then_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.shutdown(Shutdown::Read)?;
     record.add("server writes", write(&server, b"late"));
@@ -114,7 +114,7 @@ fn read_then_data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn both(record: &mut Record, ip: Ip) -> Outcome {
+fn both(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("shutdown", client.shutdown(Shutdown::Both));
     record.add("client reads", read(&client));
@@ -127,7 +127,7 @@ fn both(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn both_with_data(record: &mut Record, ip: Ip) -> Outcome {
+fn both_with_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     write(&client, b"to the server")?;
     write(&server, b"to the client")?;
@@ -141,7 +141,7 @@ fn both_with_data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_then_write(record: &mut Record, ip: Ip) -> Outcome {
+fn read_then_write(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("read half", client.shutdown(Shutdown::Read));
     record.add("client writes", write(&client, b"between"));
@@ -154,7 +154,7 @@ fn read_then_write(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn write_then_read(record: &mut Record, ip: Ip) -> Outcome {
+fn write_then_read(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("write half", client.shutdown(Shutdown::Write));
     record.add("server reads", read(&server));
@@ -167,7 +167,7 @@ fn write_then_read(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn twice(record: &mut Record, ip: Ip) -> Outcome {
+fn twice(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     for how in [Shutdown::Write, Shutdown::Read, Shutdown::Both] {
         let (client, _server) = ip.pair()?;
         record.add("once", client.shutdown(how));
@@ -176,7 +176,7 @@ fn twice(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn by_both_sides(record: &mut Record, ip: Ip) -> Outcome {
+fn by_both_sides(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("client", client.shutdown(Shutdown::Write));
     settle();
@@ -192,7 +192,7 @@ fn by_both_sides(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn after_the_end(record: &mut Record, ip: Ip) -> Outcome {
+fn after_the_end(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     drop(server);
     settle();
@@ -205,7 +205,7 @@ fn after_the_end(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn unconnected(record: &mut Record, ip: Ip) -> Outcome {
+fn unconnected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let socket = TcpStream::from(ip.stream_socket()?);
     for how in [Shutdown::Read, Shutdown::Write, Shutdown::Both] {
         record.add("fresh", socket.shutdown(how));
@@ -217,7 +217,7 @@ fn unconnected(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn of_listener(record: &mut Record, ip: Ip) -> Outcome {
+fn of_listener(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     record.add("write half", sys::shutdown(&listener, sys::SHUT_WR));
     record.add("connect", TcpStream::connect(address).map(drop));
@@ -244,7 +244,7 @@ fn meanwhile<T: Send>(
     })
 }
 
-fn wakes_reader(record: &mut Record, ip: Ip) -> Outcome {
+fn wakes_reader(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     let (result, time) = at_once(|| meanwhile(|| read(&client), || client.shutdown(Shutdown::Read)));
     record.add("read", result);
@@ -252,7 +252,7 @@ fn wakes_reader(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn wakes_writer(record: &mut Record, ip: Ip) -> Outcome {
+fn wakes_writer(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     fill(&client)?;
     let shut = || client.shutdown(Shutdown::Write);
@@ -262,7 +262,7 @@ fn wakes_writer(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn wakes_accepting(record: &mut Record, ip: Ip) -> Outcome {
+fn wakes_accepting(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, _) = ip.listener()?;
     let accept = |listener: &TcpListener| listener.accept().map(drop);
     let shut = || sys::shutdown(&listener, sys::SHUT_RDWR);
@@ -273,7 +273,7 @@ fn wakes_accepting(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A shutdown affects the connection, not the descriptor.
-fn by_a_clone(record: &mut Record, ip: Ip) -> Outcome {
+fn by_a_clone(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.try_clone()?.shutdown(Shutdown::Write)?;
     record.add("client writes", write(&client, b"a"));

@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-use crate::record::Record;
-use crate::support::{Ip, join, peek, read, settle, write};
-use crate::{Check, Outcome, Row};
+use crate::record::Transcript;
+use crate::support::{IpVersion, join, peek, read, settle, write};
+use crate::{Check, CheckResult, NamedCheck};
 
-pub(crate) const ROWS: [Row; 13] = [
+pub(crate) const ROWS: [NamedCheck; 13] = [
     ("echo", Check::PerVersion(echo)),
     ("empty_read_and_write", Check::PerVersion(empty)),
     ("peek", Check::PerVersion(peeking)),
@@ -24,7 +24,7 @@ pub(crate) const ROWS: [Row; 13] = [
     ("incoming", Check::PerVersion(incoming)),
 ];
 
-fn echo(record: &mut Record, ip: Ip) -> Outcome {
+fn echo(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("client writes", write(&client, b"question"));
     record.add("server reads", read(&server));
@@ -35,7 +35,7 @@ fn echo(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// A read into an empty buffer blocks until there is data.
-fn empty(record: &mut Record, ip: Ip) -> Outcome {
+fn empty(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut client, mut server) = ip.pair()?;
     record.add("write of nothing", client.write(b""));
     client.write_all(b"a")?;
@@ -49,7 +49,7 @@ fn empty(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peeking(record: &mut Record, ip: Ip) -> Outcome {
+fn peeking(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut client, server) = ip.pair()?;
     client.write_all(b"abcdef")?;
     settle();
@@ -65,7 +65,7 @@ fn peeking(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peek_waits(record: &mut Record, ip: Ip) -> Outcome {
+fn peek_waits(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let found = thread::scope(|scope| {
         let peeker = scope.spawn(|| peek(&server));
@@ -78,7 +78,7 @@ fn peek_waits(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn vectored(record: &mut Record, ip: Ip) -> Outcome {
+fn vectored(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut client, mut server) = ip.pair()?;
     let parts = [IoSlice::new(b"one"), IoSlice::new(b""), IoSlice::new(b"three")];
     record.add("write", client.write_vectored(&parts));
@@ -93,7 +93,7 @@ fn vectored(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn pieces_join(record: &mut Record, ip: Ip) -> Outcome {
+fn pieces_join(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.set_nodelay(true)?;
     for piece in [b"one", b"two", b"six"] {
@@ -104,7 +104,7 @@ fn pieces_join(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn short_reads(record: &mut Record, ip: Ip) -> Outcome {
+fn short_reads(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, mut server) = ip.pair()?;
     write(&client, b"abcdefg")?;
     settle();
@@ -116,7 +116,7 @@ fn short_reads(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn lines(record: &mut Record, ip: Ip) -> Outcome {
+fn lines(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut client, server) = ip.pair()?;
     client.write_all(b"first\nsecond\nunfinished")?;
     client.shutdown(Shutdown::Write)?;
@@ -125,7 +125,7 @@ fn lines(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn end_after_data(record: &mut Record, ip: Ip) -> Outcome {
+fn end_after_data(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut client, mut server) = ip.pair()?;
     client.write_all(b"last words")?;
     drop(client);
@@ -137,7 +137,7 @@ fn end_after_data(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn clone_is_the_same(record: &mut Record, ip: Ip) -> Outcome {
+fn clone_is_the_same(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let clone = client.try_clone()?;
     record.add("same local address", clone.local_addr()? == client.local_addr()?);
@@ -155,7 +155,7 @@ fn clone_is_the_same(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn clone_keeps_open(record: &mut Record, ip: Ip) -> Outcome {
+fn clone_keeps_open(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let clone = client.try_clone()?;
     drop(client);
@@ -171,7 +171,7 @@ fn clone_keeps_open(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn listener_clone(record: &mut Record, ip: Ip) -> Outcome {
+fn listener_clone(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let clone = listener.try_clone()?;
     drop(listener);
@@ -184,7 +184,7 @@ fn listener_clone(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn incoming(record: &mut Record, ip: Ip) -> Outcome {
+fn incoming(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let listener = TcpListener::bind(ip.loopback(0))?;
     let address = listener.local_addr()?;
     let mut clients = Vec::new();

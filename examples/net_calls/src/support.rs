@@ -13,12 +13,12 @@ const SETTLE_TIME: Duration = Duration::from_millis(40);
 
 /// An IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ip {
+pub(crate) enum IpVersion {
     V4,
     V6,
 }
 
-impl Ip {
+impl IpVersion {
     /// The loopback address with a port.
     pub(crate) fn loopback(self, port: u16) -> SocketAddr {
         match self {

@@ -5,11 +5,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
-use crate::record::Record;
-use crate::support::{Ip, join, read, receive, settle, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, join, read, receive, settle, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 9] = [
+pub(crate) const ROWS: [NamedCheck; 9] = [
     ("accept_waits", Check::PerVersion(accept_waits)),
     ("several_accept", Check::PerVersion(several_accept)),
     ("some_give_up", Check::PerVersion(some_give_up)),
@@ -21,7 +21,7 @@ pub(crate) const ROWS: [Row; 9] = [
     ("echo_server", Check::PerVersion(echo_server)),
 ];
 
-fn accept_waits(record: &mut Record, ip: Ip) -> Outcome {
+fn accept_waits(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     thread::scope(|scope| {
         let accepting = scope.spawn(|| listener.accept());
@@ -34,7 +34,7 @@ fn accept_waits(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// Each connection is accepted by one of the waiting threads.
-fn several_accept(record: &mut Record, ip: Ip) -> Outcome {
+fn several_accept(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let accepted = thread::scope(|scope| {
         let accepting = [(); 4].map(|()| scope.spawn(|| listener.accept().map(|(stream, _)| stream)));
@@ -64,7 +64,7 @@ fn answer_all(listener: &TcpListener) -> io::Result<io::Error> {
 }
 
 /// Some waiting threads time out: no connection is left unaccepted, and in the end all threads get the error.
-fn some_give_up(record: &mut Record, ip: Ip) -> Outcome {
+fn some_give_up(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let limit = |microseconds| sys::set_timeout(listener.as_fd(), sys::Timeout::Receive, 0, microseconds);
     limit(1_000)?;
@@ -104,7 +104,7 @@ fn drain(stream: &TcpStream) -> io::Result<usize> {
     }
 }
 
-fn several_read(record: &mut Record, ip: Ip) -> Outcome {
+fn several_read(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let total = thread::scope(|scope| {
         let readers = [(); 3].map(|()| scope.spawn(|| drain(&server)));
@@ -119,7 +119,7 @@ fn several_read(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// No byte is lost whichever thread writes it; small writes are not interleaved.
-fn several_write(record: &mut Record, ip: Ip) -> Outcome {
+fn several_write(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, mut server) = ip.pair()?;
     let text = thread::scope(|scope| {
         let client = &client;
@@ -150,7 +150,7 @@ fn receive_all(socket: &UdpSocket) -> io::Result<usize> {
     Ok(count)
 }
 
-fn several_receive(record: &mut Record, ip: Ip) -> Outcome {
+fn several_receive(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     let total = thread::scope(|scope| {
         let receivers = [(); 3].map(|()| scope.spawn(|| receive_all(&other)));
@@ -169,7 +169,7 @@ fn several_receive(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// One thread waits for data on a connection while another one writes to it.
-fn read_and_write(record: &mut Record, ip: Ip) -> Outcome {
+fn read_and_write(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     thread::scope(|scope| {
         let reader = scope.spawn(|| read(&client));
@@ -182,7 +182,7 @@ fn read_and_write(record: &mut Record, ip: Ip) -> Outcome {
     })
 }
 
-fn many_connect(record: &mut Record, ip: Ip) -> Outcome {
+fn many_connect(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let echoed = thread::scope(|scope| {
         let clients: Vec<_> = (0..32_u8)
@@ -224,7 +224,7 @@ fn serve(listener: &TcpListener) {
 }
 
 /// A thread per connection, eight connections at a time, each with many messages.
-fn echo_server(record: &mut Record, ip: Ip) -> Outcome {
+fn echo_server(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let listener = TcpListener::bind(ip.loopback(0))?;
     let address = listener.local_addr()?;
     let right = thread::scope(|scope| {

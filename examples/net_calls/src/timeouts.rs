@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use crate::record::Record;
-use crate::support::{Ip, fill, join, peek, read, receive, settle, takes, write};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{IpVersion, fill, join, peek, read, receive, settle, takes, write};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 15] = [
+pub(crate) const ROWS: [NamedCheck; 15] = [
     ("settings", Check::PerVersion(settings)),
     ("settings_of_datagrams", Check::PerVersion(settings_of_datagrams)),
     ("zero", Check::PerVersion(zero)),
@@ -31,7 +31,7 @@ pub(crate) const ROWS: [Row; 15] = [
 const LIMIT: Duration = Duration::from_millis(80);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn settings(record: &mut Record, ip: Ip) -> Outcome {
+fn settings(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("read", client.read_timeout());
     record.add("write", client.write_timeout());
@@ -46,7 +46,7 @@ fn settings(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn settings_of_datagrams(record: &mut Record, ip: Ip) -> Outcome {
+fn settings_of_datagrams(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (socket, _) = ip.datagrams()?;
     record.add("read", socket.read_timeout());
     record.add("write", socket.write_timeout());
@@ -59,7 +59,7 @@ fn settings_of_datagrams(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn zero(record: &mut Record, ip: Ip) -> Outcome {
+fn zero(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("read", client.set_read_timeout(Some(Duration::ZERO)));
     record.add("write", client.set_write_timeout(Some(Duration::ZERO)));
@@ -70,7 +70,7 @@ fn zero(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// How a timeout is rounded depends on the system's clock tick; never to none.
-fn very_short(record: &mut Record, ip: Ip) -> Outcome {
+fn very_short(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("set", client.set_read_timeout(Some(Duration::from_nanos(1))));
     record
@@ -81,7 +81,7 @@ fn very_short(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn very_long(record: &mut Record, ip: Ip) -> Outcome {
+fn very_long(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     record.add("set", client.set_read_timeout(Some(Duration::MAX)));
     write(&server, b"data")?;
@@ -91,7 +91,7 @@ fn very_long(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn read_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.set_read_timeout(Some(LIMIT))?;
     for _ in 0..2 {
@@ -106,7 +106,7 @@ fn read_limit(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn peek_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn peek_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     client.set_read_timeout(Some(LIMIT))?;
     let (result, time) = takes(LIMIT, || peek(&client));
@@ -115,7 +115,7 @@ fn peek_limit(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn write_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn write_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     fill(&client)?;
     client.set_write_timeout(Some(LIMIT))?;
@@ -133,7 +133,7 @@ fn write_limit(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// The timeout applies to the whole call: it does not restart after partial progress.
-fn write_to_a_slow_reader(record: &mut Record, ip: Ip) -> Outcome {
+fn write_to_a_slow_reader(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     /// Maximum number of reads, which take much longer than the timeout.
     const MAX_READS: u32 = 100;
     let (client, mut server) = ip.small_pair()?;
@@ -155,7 +155,7 @@ fn write_to_a_slow_reader(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// std has no call to set it for a listener.
-fn accept_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn accept_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     sys::set_timeout(listener.as_fd(), sys::Timeout::Receive, 0, 80_000)?;
     let accept = |listener: &TcpListener| listener.accept().map(drop);
@@ -167,7 +167,7 @@ fn accept_limit(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn receive_limit(record: &mut Record, ip: Ip) -> Outcome {
+fn receive_limit(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (one, other) = ip.connected_datagrams()?;
     other.set_read_timeout(Some(LIMIT))?;
     let mut buffer = [0; 8];
@@ -187,7 +187,7 @@ fn receive_limit(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn in_time(record: &mut Record, ip: Ip) -> Outcome {
+fn in_time(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     client.set_read_timeout(Some(20 * SECOND))?;
     let (result, time) = takes(Duration::ZERO, || {
@@ -203,7 +203,7 @@ fn in_time(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn read_exact(record: &mut Record, ip: Ip) -> Outcome {
+fn read_exact(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut client, server) = ip.pair()?;
     client.set_read_timeout(Some(LIMIT))?;
     write(&server, b"abc")?;
@@ -216,7 +216,7 @@ fn read_exact(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn shared_by_clones(record: &mut Record, ip: Ip) -> Outcome {
+fn shared_by_clones(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     client.try_clone()?.set_read_timeout(Some(SECOND))?;
     record.add("stream", client.read_timeout());
@@ -226,7 +226,7 @@ fn shared_by_clones(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn bad_values(record: &mut Record, ip: Ip) -> Outcome {
+fn bad_values(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     let set = |seconds, part| sys::set_timeout(&client, sys::Timeout::Receive, seconds, part);
     record.add("too many microseconds", set(0, 1_000_000));

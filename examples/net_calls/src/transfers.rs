@@ -5,11 +5,11 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::record::Record;
-use crate::support::{Digest, Ip, join, pattern, read, settle};
-use crate::{Check, Outcome, Row, sys};
+use crate::record::Transcript;
+use crate::support::{Digest, IpVersion, join, pattern, read, settle};
+use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [Row; 10] = [
+pub(crate) const ROWS: [NamedCheck; 10] = [
     ("one_way", Check::PerVersion(one_way)),
     ("both_ways", Check::PerVersion(both_ways)),
     ("small_writes", Check::PerVersion(small_writes)),
@@ -48,7 +48,12 @@ fn receive(mut stream: &TcpStream, size: usize) -> io::Result<(usize, Digest)> {
 }
 
 /// Sends and receives concurrently; records the number of bytes and whether they were unchanged.
-fn pass(record: &mut Record, pair: (TcpStream, TcpStream), bytes: &[u8], sizes: (usize, usize)) -> Outcome {
+fn pass(
+    record: &mut Transcript,
+    pair: (TcpStream, TcpStream),
+    bytes: &[u8],
+    sizes: (usize, usize),
+) -> CheckResult {
     let (from, to) = pair;
     let (total, digest) = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&from, bytes, sizes.0));
@@ -61,11 +66,11 @@ fn pass(record: &mut Record, pair: (TcpStream, TcpStream), bytes: &[u8], sizes: 
     Ok(())
 }
 
-fn one_way(record: &mut Record, ip: Ip) -> Outcome {
+fn one_way(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     pass(record, ip.pair()?, &pattern(1, 2 * LENGTH), (64 << 10, 64 << 10))
 }
 
-fn both_ways(record: &mut Record, ip: Ip) -> Outcome {
+fn both_ways(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let (there, back) = (pattern(2, LENGTH), pattern(3, LENGTH));
     let (at_server, at_client) = thread::scope(|scope| {
@@ -81,12 +86,12 @@ fn both_ways(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn small_writes(record: &mut Record, ip: Ip) -> Outcome {
+fn small_writes(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     pass(record, ip.pair()?, &pattern(4, 200_000), (7, 64 << 10))
 }
 
 /// Sizes that are aligned to nothing.
-fn odd_sizes(record: &mut Record, ip: Ip) -> Outcome {
+fn odd_sizes(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     for sizes in [(1_461, 65_537), (65_537, 1_461), (100_003, 4_099)] {
         pass(record, ip.pair()?, &pattern(5, 1_000_003), sizes)?;
     }
@@ -94,7 +99,7 @@ fn odd_sizes(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// The sender is blocked by a slow receiver (back-pressure).
-fn slow_reader(record: &mut Record, ip: Ip) -> Outcome {
+fn slow_reader(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (from, to) = ip.pair()?;
     let bytes = pattern(6, LENGTH);
     let (total, digest) = thread::scope(|scope| {
@@ -120,14 +125,14 @@ fn slow_reader(record: &mut Record, ip: Ip) -> Outcome {
     Ok(())
 }
 
-fn small_buffers(record: &mut Record, ip: Ip) -> Outcome {
+fn small_buffers(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (from, to) = ip.pair()?;
     sys::set_option(&from, sys::SEND_BUFFER, 4_096)?;
     sys::set_option(&to, sys::RECEIVE_BUFFER, 4_096)?;
     pass(record, (from, to), &pattern(7, 60_000), (10_000, 999))
 }
 
-fn many_connections(record: &mut Record, ip: Ip) -> Outcome {
+fn many_connections(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let pairs: Vec<_> = (0..24).map(|_| ip.pair()).collect::<Result<_, _>>()?;
     let right = thread::scope(|scope| {
         let threads: Vec<_> = pairs
@@ -149,7 +154,7 @@ fn many_connections(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// The writer gets an error once the reader has closed.
-fn reader_leaves(record: &mut Record, ip: Ip) -> Outcome {
+fn reader_leaves(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (from, mut to) = ip.pair()?;
     let result = thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -172,7 +177,7 @@ fn reader_leaves(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// All data written before the close is delivered.
-fn writer_leaves(record: &mut Record, ip: Ip) -> Outcome {
+fn writer_leaves(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (from, to) = ip.pair()?;
     let bytes = pattern(8, 1 << 20);
     let (total, digest) = thread::scope(|scope| {
@@ -192,7 +197,7 @@ fn writer_leaves(record: &mut Record, ip: Ip) -> Outcome {
 }
 
 /// One thread serves both sides without blocking.
-fn nonblocking(record: &mut Record, ip: Ip) -> Outcome {
+fn nonblocking(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (mut from, mut to) = ip.pair()?;
     from.set_nonblocking(true)?;
     to.set_nonblocking(true)?;

@@ -11,7 +11,7 @@ const MAX_LINE: usize = 8;
 
 /// State of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ClientState {
     /// The connection is open.
     Open,
     /// The connection has ended.
@@ -39,7 +39,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Reads and writes until both would block.
-    pub(crate) fn advance(&mut self) -> io::Result<State> {
+    pub(crate) fn advance(&mut self) -> io::Result<ClientState> {
         loop {
             let read = !self.ended && !self.exit && self.queued.len() < MAX_QUEUED && self.read()?;
             let written = self.write()?;
@@ -48,9 +48,9 @@ impl<S: Read + Write> Client<S> {
             }
         }
         Ok(match self.queued.is_empty() {
-            true if self.exit => State::Exit,
-            true if self.ended => State::Closed,
-            _ => State::Open,
+            true if self.exit => ClientState::Exit,
+            true if self.ended => ClientState::Closed,
+            _ => ClientState::Open,
         })
     }
 
@@ -104,7 +104,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::io::{self, ErrorKind, Read, Write};
 
-    use super::{Client, State};
+    use super::{Client, ClientState};
 
     /// A stream that returns these pieces, and accepts `room` bytes.
     #[derive(Debug, Default)]
@@ -143,21 +143,21 @@ mod tests {
     #[test]
     fn unsent_bytes_are_queued() {
         let mut client = client(&[b"hello ", b"world", b""], 7);
-        assert_eq!(client.advance().unwrap(), State::Open);
+        assert_eq!(client.advance().unwrap(), ClientState::Open);
         assert_eq!(client.stream.written, b"hello w");
         client.stream.room = 100;
-        assert_eq!(client.advance().unwrap(), State::Closed);
+        assert_eq!(client.advance().unwrap(), ClientState::Closed);
         assert_eq!(client.stream.written, b"hello world");
     }
 
     #[test]
     fn only_a_complete_exit_line_ends_server() {
         for (pieces, state) in [
-            (&[&b"ex"[..], b"it\r\n"][..], State::Exit),
-            (&[b"a\nexit\nb"], State::Exit),
-            (&[b"exit"], State::Open),
-            (&[b"no exit\nexits\n exit\n"], State::Open),
-            (&[b"exit\0\0\0\0\0\n"], State::Open),
+            (&[&b"ex"[..], b"it\r\n"][..], ClientState::Exit),
+            (&[b"a\nexit\nb"], ClientState::Exit),
+            (&[b"exit"], ClientState::Open),
+            (&[b"no exit\nexits\n exit\n"], ClientState::Open),
+            (&[b"exit\0\0\0\0\0\n"], ClientState::Open),
         ] {
             assert_eq!(client(pieces, 100).advance().unwrap(), state, "{pieces:?}");
         }
@@ -167,7 +167,7 @@ mod tests {
     fn slow_reader_is_not_read_from() {
         let block = [b'x'; 16 << 10];
         let mut client = client(&[&block[..]; 100], 0);
-        assert_eq!(client.advance().unwrap(), State::Open);
+        assert_eq!(client.advance().unwrap(), ClientState::Open);
         assert_eq!(client.stream.pieces.len(), 100 - 16);
     }
 }

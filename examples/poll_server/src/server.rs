@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-use crate::client::{Client, State};
+use crate::client::{Client, ClientState};
 
 /// Token of the listener; clients have the numbers after it.
 const LISTENER: Token = Token(0);
@@ -93,14 +93,14 @@ impl Server {
     fn advance(&mut self, token: Token) -> bool {
         let Some(client) = self.clients.get_mut(&token) else { return false };
         // A failed connection counts as closed.
-        let state = client.advance().unwrap_or(State::Closed);
-        if state == State::Closed
+        let state = client.advance().unwrap_or(ClientState::Closed);
+        if state == ClientState::Closed
             && let Some(mut client) = self.clients.remove(&token)
             && let Err(error) = self.poll.registry().deregister(&mut client.stream)
         {
             eprintln!("a client's events cannot be switched off: {error}");
         }
-        state == State::Exit
+        state == ClientState::Exit
     }
 }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use dashmap::DashMap;
 use parking_lot::{Condvar, Mutex, Once, RwLock};
 
-use crate::{Outcome, digest, ensure, numbers};
+use crate::{TestResult, digest, ensure, numbers};
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 2_000;
 
-pub(crate) fn parking_lot() -> Outcome {
+pub(crate) fn parking_lot() -> TestResult {
     let (counter, table) = (Mutex::new(0_u64), RwLock::new(vec![0_u64; 16]));
     let once = Once::new();
     let starts = Mutex::new(0);
@@ -58,7 +58,7 @@ fn alternate() -> Result<u64, String> {
     Ok(*turn)
 }
 
-pub(crate) fn dashmap() -> Outcome {
+pub(crate) fn dashmap() -> TestResult {
     let map = DashMap::new();
     let work = |thread: u64| {
         for number in numbers(thread).take(5_000) {

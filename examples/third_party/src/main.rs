@@ -19,13 +19,13 @@ use std::process::ExitCode;
 const USAGE_ERROR: u8 = 2;
 
 /// A digest, or what went wrong.
-type Outcome = Result<String, String>;
+type TestResult = Result<String, String>;
 
 /// A test of a crate.
-type Action = fn() -> Outcome;
+type CrateTest = fn() -> TestResult;
 
 /// All crates, by name.
-const CRATES: [(&str, Action); 7] = [
+const CRATES: [(&str, CrateTest); 7] = [
     ("crossbeam", messages::crossbeam),
     ("dashmap", locks::dashmap),
     ("parking_lot", locks::parking_lot),

@@ -9,7 +9,7 @@ use crossbeam::channel::{self, Receiver, Sender, select};
 use crossbeam::deque::{Injector, Stealer, Worker};
 use crossbeam::epoch;
 
-use crate::{Outcome, digest, ensure};
+use crate::{TestResult, digest, ensure};
 
 const THREADS: u64 = 4;
 const MESSAGES: u64 = 5_000;
@@ -17,7 +17,7 @@ const MESSAGES: u64 = 5_000;
 /// Time limit for reclamation.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) fn crossbeam() -> Outcome {
+pub(crate) fn crossbeam() -> TestResult {
     let expected: u64 = (0..THREADS * MESSAGES).sum();
     let by_channels = channels()?;
     let by_stealing = stealing();

@@ -3,12 +3,12 @@
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator, ParallelSliceMut};
 
-use crate::{Outcome, digest, ensure, numbers};
+use crate::{TestResult, digest, ensure, numbers};
 
 const COUNT: usize = 200_000;
 
 /// Does the same work in rayon's default pool, with a thread per CPU, and in a pool of four threads.
-pub(crate) fn rayon() -> Outcome {
+pub(crate) fn rayon() -> TestResult {
     let default = work();
     let pool = ThreadPoolBuilder::new().num_threads(4).build().map_err(|error| error.to_string())?;
     let four = pool.install(work);

@@ -6,13 +6,13 @@ use regex::{Captures, Regex, RegexSet};
 use serde_json::Value;
 use sha2::{Digest, Sha256, Sha512};
 
-use crate::{Outcome, digest, ensure, numbers};
+use crate::{TestResult, digest, ensure, numbers};
 
 /// Minimum size of the document in bytes.
 const DOCUMENT: usize = 3 << 20;
 
 /// Parses a document of 3 MiB.
-pub(crate) fn serde_json() -> Outcome {
+pub(crate) fn serde_json() -> TestResult {
     let text = document().map_err(|error| error.to_string())?;
     let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let items = value["items"].as_array().ok_or("the items are no array")?;
@@ -43,7 +43,7 @@ fn document() -> Result<String, std::fmt::Error> {
 }
 
 /// Searches and replaces in lines like those of a log.
-pub(crate) fn regex() -> Outcome {
+pub(crate) fn regex() -> TestResult {
     let mut log = String::new();
     for (index, number) in numbers(3).take(2_000).enumerate() {
         let address = number.to_be_bytes().map(|byte| byte.to_string()).join(".");
@@ -66,7 +66,7 @@ pub(crate) fn regex() -> Outcome {
 }
 
 /// Hashes the test vector of FIPS 180-4, and a mebibyte.
-pub(crate) fn sha2() -> Outcome {
+pub(crate) fn sha2() -> TestResult {
     let abc = hex(&Sha256::digest(b"abc"));
     let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     ensure(abc == expected, || format!("the digest of abc is {abc}"))?;

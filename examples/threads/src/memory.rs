@@ -12,12 +12,12 @@ const STEPS: usize = 2_000;
 const MAX_SHARED: usize = 50;
 
 /// A block whose bytes all have the same value.
-struct Block {
+struct HeapBlock {
     bytes: Vec<u8>,
     value: u8,
 }
 
-impl Block {
+impl HeapBlock {
     fn new(size: usize, value: u8) -> Self {
         Self { bytes: vec![value; size], value }
     }
@@ -41,15 +41,15 @@ pub(crate) fn allocate(settings: &Settings) {
     in_threads(cpus() + 3, |index| {
         let mut random = Random::new(index);
         for step in 0..steps {
-            let mut block = Block::new(size(&mut random, step), random.below(256).to_le_bytes()[0]);
+            let mut block = HeapBlock::new(size(&mut random, step), random.below(256).to_le_bytes()[0]);
             if random.below(4) == 0 {
                 block.resize(size(&mut random, 1));
             }
             let other = exchange(&shared, block, &mut random);
-            other.iter().for_each(Block::check);
+            other.iter().for_each(HeapBlock::check);
         }
     });
-    lock(&shared).iter().for_each(Block::check);
+    lock(&shared).iter().for_each(HeapBlock::check);
 }
 
 /// A random size: mostly small, sometimes medium, rarely large.
@@ -64,7 +64,7 @@ fn size(random: &mut Random, step: usize) -> usize {
 }
 
 /// Leaves a block for other threads; takes one of theirs if there are many.
-fn exchange(shared: &Mutex<Vec<Block>>, block: Block, random: &mut Random) -> Option<Block> {
+fn exchange(shared: &Mutex<Vec<HeapBlock>>, block: HeapBlock, random: &mut Random) -> Option<HeapBlock> {
     let mut shared = lock(shared);
     shared.push(block);
     if shared.len() < MAX_SHARED {

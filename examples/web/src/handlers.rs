@@ -40,7 +40,7 @@ struct Health {
 
 /// Query parameters of `GET /notes`.
 #[derive(Debug, Default, Deserialize)]
-struct Filter {
+struct NoteFilter {
     #[serde(default)]
     contains: String,
 }
@@ -63,7 +63,7 @@ async fn health(State(state): State<Arc<AppState>>) -> Json<Health> {
     Json(Health { system: env::consts::OS, notes: state.notes().count() })
 }
 
-async fn list(State(state): State<Arc<AppState>>, Query(filter): Query<Filter>) -> Json<Vec<Note>> {
+async fn list(State(state): State<Arc<AppState>>, Query(filter): Query<NoteFilter>) -> Json<Vec<Note>> {
     Json(state.notes().containing(&filter.contains))
 }
 

@@ -14,7 +14,7 @@ use hyper_util::service::TowerToHyperService;
 
 use crate::executor::Executor;
 use crate::handlers::{self, AppState};
-use crate::stream::Stream;
+use crate::stream::AsyncStream;
 
 /// Number of threads, and so of concurrent connections; others wait to be accepted.
 const THREADS: usize = 64;
@@ -74,7 +74,7 @@ impl Server {
         let mut source = mio::net::TcpStream::from_std(stream);
         executor.register(&mut source)?;
         let service = TowerToHyperService::new(self.router.clone());
-        let connection = http1::Builder::new().serve_connection(Stream(&source), service);
+        let connection = http1::Builder::new().serve_connection(AsyncStream(&source), service);
         let outcome = executor.block_on(connection, IDLE_TIMEOUT);
         executor.deregister(&mut source)?;
         outcome?.map_err(io::Error::other)?;

@@ -13,7 +13,7 @@ const READ_SIZE: usize = 16 << 10;
 
 /// A non-blocking stream. It registers no wakers: the executor polls the future whenever the stream is ready.
 #[derive(Debug)]
-pub(crate) struct Stream<'a>(pub(crate) &'a TcpStream);
+pub(crate) struct AsyncStream<'a>(pub(crate) &'a TcpStream);
 
 /// `Pending` if the call would block, else its result.
 fn ready<T>(mut call: impl FnMut() -> io::Result<T>) -> Poll<io::Result<T>> {
@@ -26,7 +26,7 @@ fn ready<T>(mut call: impl FnMut() -> io::Result<T>) -> Poll<io::Result<T>> {
     }
 }
 
-impl hyper::rt::Read for Stream<'_> {
+impl hyper::rt::Read for AsyncStream<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -38,7 +38,7 @@ impl hyper::rt::Read for Stream<'_> {
     }
 }
 
-impl hyper::rt::Write for Stream<'_> {
+impl hyper::rt::Write for AsyncStream<'_> {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready(|| self.0.write(bytes))
     }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use hermit_abi::{CLOCK_REALTIME, Priority, Tid, clockid_t, pollfd, sem_t, timespec};
 
 /// Return value of a call, or its positive errno.
-pub(crate) type CallResult<T = i32> = Result<T, i32>;
+pub(crate) type ErrnoResult<T = i32> = Result<T, i32>;
 
 /// Converts a return value.
-pub(crate) fn call_result(number: i32) -> CallResult {
+pub(crate) fn call_result(number: i32) -> ErrnoResult {
     if number < 0 { Err(-number) } else { Ok(number) }
 }
 
 /// Converts a return value that is a number of bytes.
-fn count(number: isize) -> CallResult<usize> {
+fn count(number: isize) -> ErrnoResult<usize> {
     usize::try_from(number).map_err(|_| i32::try_from(-number).expect("this is no error number"))
 }
 
@@ -52,43 +52,43 @@ pub(crate) fn errno_by_other_name() -> i32 {
     unsafe { hermit_abi::errno() }
 }
 
-pub(crate) fn eventfd(value: u64, flags: i16) -> CallResult {
+pub(crate) fn eventfd(value: u64, flags: i16) -> ErrnoResult {
     // SAFETY: only integers are passed, which the kernel validates.
     call_result(unsafe { hermit_abi::eventfd(value, flags) })
 }
 
-pub(crate) fn close(fd: i32) -> CallResult {
+pub(crate) fn close(fd: i32) -> ErrnoResult {
     // SAFETY: only integers are passed; the descriptors here are not owned by std.
     call_result(unsafe { hermit_abi::close(fd) })
 }
 
-pub(crate) fn dup(fd: i32) -> CallResult {
+pub(crate) fn dup(fd: i32) -> ErrnoResult {
     // SAFETY: only integers are passed, which the kernel validates.
     call_result(unsafe { hermit_abi::dup(fd) })
 }
 
-pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> CallResult<usize> {
+pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> ErrnoResult<usize> {
     // SAFETY: pointer and length are those of a slice that lives until the call returns.
     count(unsafe { hermit_abi::read(fd, buffer.as_mut_ptr(), buffer.len()) })
 }
 
-pub(crate) fn write(fd: i32, bytes: &[u8]) -> CallResult<usize> {
+pub(crate) fn write(fd: i32, bytes: &[u8]) -> ErrnoResult<usize> {
     // SAFETY: pointer and length are those of a slice that lives until the call returns.
     count(unsafe { hermit_abi::write(fd, bytes.as_ptr(), bytes.len()) })
 }
 
-pub(crate) fn fcntl(fd: i32, command: i32, argument: i32) -> CallResult {
+pub(crate) fn fcntl(fd: i32, command: i32, argument: i32) -> ErrnoResult {
     // SAFETY: only integers are passed, which the kernel validates.
     call_result(unsafe { hermit_abi::fcntl(fd, command, argument) })
 }
 
 /// Calls `ioctl` for a command with an integer argument.
-pub(crate) fn ioctl(fd: i32, command: i32, mut argument: i32) -> CallResult {
+pub(crate) fn ioctl(fd: i32, command: i32, mut argument: i32) -> ErrnoResult {
     // SAFETY: the argument lives until the call returns.
     call_result(unsafe { hermit_abi::ioctl(fd, command, (&raw mut argument).cast()) })
 }
 
-pub(crate) fn poll(entries: &mut [pollfd], milliseconds: i32) -> CallResult {
+pub(crate) fn poll(entries: &mut [pollfd], milliseconds: i32) -> ErrnoResult {
     // SAFETY: pointer and length are those of a slice that lives until the call returns.
     call_result(unsafe { hermit_abi::poll(entries.as_mut_ptr(), entries.len(), milliseconds) })
 }
@@ -98,14 +98,14 @@ pub(crate) fn futex_wait(
     expected: u32,
     timeout: Option<timespec>,
     flags: u32,
-) -> CallResult {
+) -> ErrnoResult {
     let address = futex.map_or(ptr::null_mut(), AtomicU32::as_ptr);
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: both are null or live until the call returns.
     call_result(unsafe { hermit_abi::futex_wait(address, expected, timeout, flags) })
 }
 
-pub(crate) fn futex_wake(futex: Option<&AtomicU32>, count: i32) -> CallResult {
+pub(crate) fn futex_wake(futex: Option<&AtomicU32>, count: i32) -> ErrnoResult {
     // SAFETY: the address is only compared.
     call_result(unsafe { hermit_abi::futex_wake(futex.map_or(ptr::null_mut(), AtomicU32::as_ptr), count) })
 }
@@ -126,27 +126,27 @@ impl Semaphore {
         self.0.as_ptr().cast()
     }
 
-    pub(crate) fn init(&self, shared: i32, value: u32) -> CallResult {
+    pub(crate) fn init(&self, shared: i32, value: u32) -> ErrnoResult {
         // SAFETY: `sem_t` is one pointer, which the kernel accesses atomically, like the `AtomicPtr` here.
         call_result(unsafe { hermit_abi::sem_init(self.pointer(), shared, value) })
     }
 
-    pub(crate) fn destroy(self) -> CallResult {
+    pub(crate) fn destroy(self) -> ErrnoResult {
         // SAFETY: `self` is consumed: no other call uses the semaphore.
         call_result(unsafe { hermit_abi::sem_destroy(self.pointer()) })
     }
 
-    pub(crate) fn post(&self) -> CallResult {
+    pub(crate) fn post(&self) -> ErrnoResult {
         // SAFETY: the pointer is valid for `&self`; zeroed memory is a semaphore with count 0.
         call_result(unsafe { hermit_abi::sem_post(self.pointer()) })
     }
 
-    pub(crate) fn try_wait(&self) -> CallResult {
+    pub(crate) fn try_wait(&self) -> ErrnoResult {
         // SAFETY: the pointer is valid for `&self`; zeroed memory is a semaphore with count 0.
         call_result(unsafe { hermit_abi::sem_trywait(self.pointer()) })
     }
 
-    pub(crate) fn wait(&self, deadline: Option<timespec>) -> CallResult {
+    pub(crate) fn wait(&self, deadline: Option<timespec>) -> ErrnoResult {
         let deadline = deadline.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: the semaphore's pointer is valid for `&self`; the deadline is null or lives until the call
         // returns.
@@ -154,7 +154,7 @@ impl Semaphore {
     }
 }
 
-pub(crate) fn nanosleep(time: timespec) -> CallResult {
+pub(crate) fn nanosleep(time: timespec) -> ErrnoResult {
     // SAFETY: the time lives until the call returns.
     call_result(unsafe { hermit_abi::nanosleep(&raw const time) })
 }
@@ -164,27 +164,27 @@ pub(crate) fn usleep(microseconds: u64) {
     unsafe { hermit_abi::usleep(microseconds) }
 }
 
-pub(crate) fn init_queue(id: usize) -> CallResult {
+pub(crate) fn init_queue(id: usize) -> ErrnoResult {
     // SAFETY: only an integer is passed, which the kernel validates.
     call_result(unsafe { hermit_abi::init_queue(id) })
 }
 
-pub(crate) fn destroy_queue(id: usize) -> CallResult {
+pub(crate) fn destroy_queue(id: usize) -> ErrnoResult {
     // SAFETY: only an integer is passed, which the kernel validates.
     call_result(unsafe { hermit_abi::destroy_queue(id) })
 }
 
-pub(crate) fn add_queue(id: usize, nanoseconds: i64) -> CallResult {
+pub(crate) fn add_queue(id: usize, nanoseconds: i64) -> ErrnoResult {
     // SAFETY: only integers are passed, which the kernel validates.
     call_result(unsafe { hermit_abi::add_queue(id, nanoseconds) })
 }
 
-pub(crate) fn wait_queue(id: usize) -> CallResult {
+pub(crate) fn wait_queue(id: usize) -> ErrnoResult {
     // SAFETY: only an integer is passed, which the kernel validates.
     call_result(unsafe { hermit_abi::wait(id) })
 }
 
-pub(crate) fn notify_queue(id: usize, count: i32) -> CallResult {
+pub(crate) fn notify_queue(id: usize, count: i32) -> ErrnoResult {
     // SAFETY: only integers are passed, which the kernel validates.
     call_result(unsafe { hermit_abi::notify(id, count) })
 }
@@ -209,7 +209,7 @@ pub(crate) fn wake(thread: Tid) {
     unsafe { hermit_abi::wakeup_task(thread) }
 }
 
-pub(crate) fn join(thread: Tid) -> CallResult {
+pub(crate) fn join(thread: Tid) -> ErrnoResult {
     // SAFETY: only an integer is passed, which the kernel validates.
     call_result(unsafe { hermit_abi::join(thread) })
 }

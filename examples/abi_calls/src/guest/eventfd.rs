@@ -8,7 +8,7 @@ use hermit_abi::{
     O_NONBLOCK,
 };
 
-use super::calls::{self, CallResult};
+use super::calls::{self, ErrnoResult};
 use super::support::QUIET_TIME;
 
 /// Maximum value of a counter.
@@ -23,13 +23,13 @@ impl EventFd {
         Self(calls::eventfd(value, flags).expect("no counter"))
     }
 
-    pub(crate) fn read(&self) -> CallResult<u64> {
+    pub(crate) fn read(&self) -> ErrnoResult<u64> {
         let mut bytes = [0; 8];
         assert_eq!(calls::read(self.0, &mut bytes)?, 8);
         Ok(u64::from_le_bytes(bytes))
     }
 
-    pub(crate) fn write(&self, number: u64) -> CallResult<usize> {
+    pub(crate) fn write(&self, number: u64) -> ErrnoResult<usize> {
         calls::write(self.0, &number.to_le_bytes())
     }
 }

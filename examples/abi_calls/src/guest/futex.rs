@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hermit_abi::{CLOCK_MONOTONIC, EAGAIN, EINVAL, ETIMEDOUT, FUTEX_RELATIVE_TIMEOUT, timespec};
 
-use super::calls::{self, CallResult};
+use super::calls::{self, ErrnoResult};
 use super::support::{QUIET_TIME, check_duration, wait_until};
 
 const WAITERS: usize = 5;
@@ -20,7 +20,7 @@ pub(crate) fn futex() {
     alternate();
 }
 
-fn wait(futex: &AtomicU32, expected: u32) -> CallResult {
+fn wait(futex: &AtomicU32, expected: u32) -> ErrnoResult {
     calls::futex_wait(Some(futex), expected, None, 0)
 }
 

@@ -2,7 +2,7 @@
 
 use hermit_abi::ENOMEM;
 
-use super::memory::Block;
+use super::memory::HeapBlock;
 
 /// Maximum size of the blocks in bytes.
 const MAX_SIZE: usize = 64 << 10;
@@ -30,7 +30,7 @@ pub(crate) fn heap() {
 fn sizes_and_alignments() {
     let sizes =
         (1..=64).chain((65..4096).step_by(61)).chain((4095..=MAX_SIZE).step_by(1951)).chain([MAX_SIZE]);
-    let mut held: Vec<(usize, Block)> = Vec::new();
+    let mut held: Vec<(usize, HeapBlock)> = Vec::new();
     for (index, size) in sizes.enumerate() {
         for power in 0..=MAX_ALIGNMENT.ilog2() {
             let seed = index + usize::try_from(power).expect("it is small");
@@ -43,20 +43,20 @@ fn sizes_and_alignments() {
     held.iter().for_each(|(seed, block)| block.area.check(*seed));
 }
 
-fn new(size: usize, align: usize, seed: usize) -> Block {
+fn new(size: usize, align: usize, seed: usize) -> HeapBlock {
     let block = if seed.is_multiple_of(3) {
-        let block = Block::allocate_zeroed(size, align).expect("no memory");
+        let block = HeapBlock::allocate_zeroed(size, align).expect("no memory");
         block.area.check_zero();
         block
     } else {
-        Block::allocate(size, align).expect("no memory")
+        HeapBlock::allocate(size, align).expect("no memory")
     };
     block.area.fill(seed);
     block
 }
 
 /// Frees every other block and resizes the others.
-fn change(held: &mut Vec<(usize, Block)>) {
+fn change(held: &mut Vec<(usize, HeapBlock)>) {
     let mut index = 0;
     held.retain_mut(|(seed, block)| {
         index += 1;
@@ -90,8 +90,8 @@ fn growth() {
 fn refusals() {
     let mut block = new(5000, 8, 9);
     for size in [TOO_LARGE, 1 << 46, isize::MAX.cast_unsigned() - 4095] {
-        assert_eq!(Block::allocate(size, 8).err(), Some(ENOMEM));
-        assert_eq!(Block::allocate_zeroed(size, 4096).err(), Some(ENOMEM));
+        assert_eq!(HeapBlock::allocate(size, 8).err(), Some(ENOMEM));
+        assert_eq!(HeapBlock::allocate_zeroed(size, 4096).err(), Some(ENOMEM));
         assert_eq!(block.resize(size), Err(ENOMEM));
     }
     block.area.check(9);

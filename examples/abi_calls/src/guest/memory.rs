@@ -6,7 +6,7 @@ use std::ptr;
 
 use hermit_abi::ENOMEM;
 
-use super::calls::{self, CallResult, call_result};
+use super::calls::{self, ErrnoResult, call_result};
 
 /// Size of a page in bytes.
 pub(crate) const PAGE: usize = 4096;
@@ -80,7 +80,7 @@ fn pattern(seed: usize, offset: usize) -> u8 {
 }
 
 /// Maps pages.
-pub(crate) fn map(size: usize, protection: u32) -> CallResult<Area> {
+pub(crate) fn map(size: usize, protection: u32) -> ErrnoResult<Area> {
     let mut start = ptr::null_mut();
     // SAFETY: `start` is writable; the call has no other pointer.
     call_result(unsafe { hermit_abi::mmap(size, protection, &mut start) })?;
@@ -88,43 +88,43 @@ pub(crate) fn map(size: usize, protection: u32) -> CallResult<Area> {
 }
 
 /// Unmaps pages; later accesses fault.
-pub(crate) fn unmap(area: Area) -> CallResult {
+pub(crate) fn unmap(area: Area) -> ErrnoResult {
     // SAFETY: no references to areas exist, and the kernel refuses ranges that were not mapped by `mmap`.
     call_result(unsafe { hermit_abi::munmap(area.pointer(), area.size) })
 }
 
 /// Changes the protection of pages.
-pub(crate) fn protect(area: Area, protection: u32) -> CallResult {
+pub(crate) fn protect(area: Area, protection: u32) -> ErrnoResult {
     // SAFETY: no references to areas exist, and a forbidden access faults.
     call_result(unsafe { hermit_abi::mprotect(area.pointer(), area.size, protection) })
 }
 
 /// A heap block.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct HeapBlock {
     pub(crate) area: Area,
     align: usize,
 }
 
-impl Block {
-    fn new(start: *mut u8, size: usize, align: usize) -> CallResult<Self> {
+impl HeapBlock {
+    fn new(start: *mut u8, size: usize, align: usize) -> ErrnoResult<Self> {
         assert!(start.addr().is_multiple_of(align), "{start:?} is not a multiple of {align}");
         let area = Area { start: start.expose_provenance(), size };
         if start.is_null() { Err(ENOMEM) } else { Ok(Self { area, align }) }
     }
 
-    pub(crate) fn allocate(size: usize, align: usize) -> CallResult<Self> {
+    pub(crate) fn allocate(size: usize, align: usize) -> ErrnoResult<Self> {
         // SAFETY: all callers pass sizes above 0 and alignments that are powers of two.
         Self::new(unsafe { hermit_abi::malloc(size, align) }, size, align)
     }
 
-    pub(crate) fn allocate_zeroed(size: usize, align: usize) -> CallResult<Self> {
+    pub(crate) fn allocate_zeroed(size: usize, align: usize) -> ErrnoResult<Self> {
         // SAFETY: all callers pass sizes above 0 and alignments that are powers of two.
         Self::new(unsafe { hermit_abi::alloc_zeroed(size, align) }, size, align)
     }
 
     /// Resizes the block; an error leaves it unchanged.
-    pub(crate) fn resize(&mut self, size: usize) -> CallResult<()> {
+    pub(crate) fn resize(&mut self, size: usize) -> ErrnoResult<()> {
         let Area { size: old, .. } = self.area;
         // SAFETY: the block was allocated with this size and alignment, and the new size is positive.
         let start = unsafe { hermit_abi::realloc(self.area.pointer(), old, self.align, size) };
@@ -139,7 +139,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for HeapBlock {
     fn drop(&mut self) {
         // SAFETY: the block was allocated with this size and alignment, and is not used again.
         unsafe { hermit_abi::free(self.area.pointer(), self.area.size, self.align) };

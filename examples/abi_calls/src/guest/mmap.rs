@@ -2,7 +2,7 @@
 
 use hermit_abi::{EACCES, EINVAL, ENOMEM, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
 
-use super::calls::CallResult;
+use super::calls::ErrnoResult;
 use super::memory::{Area, PAGE, map, protect, unmap};
 
 const WRITABLE: u32 = PROT_READ | PROT_WRITE;
@@ -135,7 +135,7 @@ fn bad_bits() {
     assert_eq!(unmap(area), Ok(0));
 }
 
-fn refusal(result: CallResult<Area>) -> i32 {
+fn refusal(result: ErrnoResult<Area>) -> i32 {
     result.expect_err("it was mapped")
 }
 

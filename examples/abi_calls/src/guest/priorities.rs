@@ -46,7 +46,7 @@ fn waiter(priority: u8) -> u32 {
         gate.store(1, Ordering::SeqCst);
         while gate.load(Ordering::SeqCst) == 1 {
             // `EAGAIN` if the value has changed already.
-            let _: calls::CallResult = calls::futex_wait(Some(gate), 1, None, 0);
+            let _: calls::ErrnoResult = calls::futex_wait(Some(gate), 1, None, 0);
         }
         ORDER.lock().unwrap_or_else(PoisonError::into_inner).push(priority);
     };
@@ -66,7 +66,7 @@ fn round() -> bool {
     let wake = |priority: u8| {
         let gate = &GATES[usize::from(priority)];
         gate.store(2, Ordering::SeqCst);
-        let _: calls::CallResult = calls::futex_wake(Some(gate), 1);
+        let _: calls::ErrnoResult = calls::futex_wake(Some(gate), 1);
         observed_order()
     };
     let steps = [wake(LOW), wake(HIGH), wake(MIDDLE)];

@@ -7,7 +7,7 @@ use std::ptr;
 
 use hermit_abi::Tid;
 
-use super::calls::{self, CallResult, call_result};
+use super::calls::{self, ErrnoResult, call_result};
 
 /// Any CPU.
 pub(crate) const ANY_CPU: isize = -1;
@@ -34,7 +34,7 @@ fn free(argument: usize) {
 }
 
 /// Starts a thread.
-pub(crate) fn spawn(priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> CallResult<Tid> {
+pub(crate) fn spawn(priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> ErrnoResult<Tid> {
     let argument = prepare(work);
     let mut id = 0;
     // SAFETY: `id` is writable, and the closure is `Send` and `'static`, so it may run in another thread at any
@@ -49,7 +49,7 @@ pub(crate) fn spawn2(
     stack_size: usize,
     core: isize,
     work: impl FnOnce() + Send + 'static,
-) -> CallResult<Tid> {
+) -> ErrnoResult<Tid> {
     let argument = prepare(work);
     // SAFETY: the closure is `Send` and `'static`, so it may run in another thread at any time.
     let id = unsafe { hermit_abi::spawn2(run, argument, priority, stack_size, core) };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use hermit_abi::{EDEADLK, EINVAL, ENOMEM};
 
-use super::calls::{self, CallResult};
+use super::calls::{self, ErrnoResult};
 use super::raw_thread::{self, ANY_CPU, NORMAL_PRIORITY, cpu};
 use super::support::wait_until;
 
@@ -23,7 +23,7 @@ pub(crate) fn spawn() {
 }
 
 /// Starts a thread with `spawn` or `spawn2`.
-fn start(second: bool, priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> CallResult<u32> {
+fn start(second: bool, priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> ErrnoResult<u32> {
     if second {
         raw_thread::spawn2(priority, 1 << 18, core, work)
     } else {

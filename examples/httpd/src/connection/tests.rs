@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::{ConnectionEnd, serve};
-use crate::settings::{Limits, Settings};
+use crate::settings::{RequestLimits, Settings};
 
 /// Request timeout for clients that are in time, even on a busy host.
 const LONG_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ fn client(is_crowded: bool) -> (TcpStream, JoinHandle<ConnectionEnd>) {
 
 /// Like [`client`], with the server's request timeout.
 fn client_with_timeout(time: Duration, is_crowded: bool) -> (TcpStream, JoinHandle<ConnectionEnd>) {
-    let limits = Limits { time, body: 1000, ..Settings::default().limits };
+    let limits = RequestLimits { time, body: 1000, ..Settings::default().limits };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     client.set_read_timeout(Some(LONG_TIMEOUT * 2)).unwrap();

@@ -3,22 +3,22 @@
 use proptest::prelude::{Strategy, any, prop};
 use proptest::{prop_assert_eq, proptest};
 
-use super::{BodyLength, Request};
+use super::{BodyLength, HttpRequest};
 use crate::status::Status;
 
-fn parse(lines: &[&str]) -> Result<Request, Status> {
-    Request::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes())
+fn parse(lines: &[&str]) -> Result<HttpRequest, Status> {
+    HttpRequest::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes())
 }
 
 /// Parses a request with a `Host` field and one more field.
-fn parse_with_field(field: &str) -> Result<Request, Status> {
+fn parse_with_field(field: &str) -> Result<HttpRequest, Status> {
     parse(&["POST / HTTP/1.1", "Host: a", field])
 }
 
 #[test]
 fn simple_request_is_parsed() {
     let request = parse(&["GET /a/b?c=d HTTP/1.1", "Host: example.org", "Accept: */*"]).unwrap();
-    let expected = Request {
+    let expected = HttpRequest {
         method: "GET".to_owned(),
         path: "/a/b".to_owned(),
         keep_alive: true,
@@ -150,12 +150,12 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         // Any result is fine, a panic is not.
-        let _: Result<Request, Status> = Request::parse(&bytes);
+        let _: Result<HttpRequest, Status> = HttpRequest::parse(&bytes);
     }
 
     #[test]
     fn random_fragments_never_panic(bytes in request_fragments()) {
-        if let Ok(request) = Request::parse(&bytes) {
+        if let Ok(request) = HttpRequest::parse(&bytes) {
             prop_assert_eq!(request.path.starts_with(['/', '*']), true);
         }
     }
@@ -174,9 +174,9 @@ proptest! {
         lines.extend(fields.iter().map(|(name, value)| format!("{name}:{value}")));
         lines.extend(length.map(|length| format!("CONTENT-LENGTH:\t{length} ")));
         lines.extend(close.then(|| "Connection: x, close".to_owned()));
-        let request = Request::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes()).unwrap();
+        let request = HttpRequest::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes()).unwrap();
         let length = BodyLength::Known(length.unwrap_or_default());
-        let expected = Request { method, path, keep_alive: !close, expects_continue: false, length };
+        let expected = HttpRequest { method, path, keep_alive: !close, expects_continue: false, length };
         prop_assert_eq!(request, expected);
     }
 }

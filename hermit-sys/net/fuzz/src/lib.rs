@@ -22,13 +22,13 @@ const MILLISECOND: u64 = 1_000_000;
 const BUFFER_LIMIT: usize = 512 << 10;
 
 /// Frames on their way in one direction.
-type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+type FrameQueue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// A network device at one end of a link.
 struct Port {
     number: u8,
-    incoming: Queue,
-    outgoing: Queue,
+    incoming: FrameQueue,
+    outgoing: FrameQueue,
 }
 
 impl Hardware for Port {
@@ -74,10 +74,10 @@ impl Host for DeterministicHost {
 }
 
 /// A host with its stack.
-struct Node {
+struct NetworkNode {
     stack: Stack<Port, DeterministicHost>,
     /// Frames for this host.
-    incoming: Queue,
+    incoming: FrameQueue,
     sockets: Vec<SocketId>,
 }
 
@@ -86,9 +86,9 @@ fn address(number: u8) -> IpAddr {
 }
 
 /// Two hosts with addresses, each with a listener and a UDP socket.
-fn nodes() -> [Node; 2] {
-    let (one, other) = (Queue::default(), Queue::default());
-    let node = |number: u8, incoming: &Queue, outgoing: &Queue| {
+fn nodes() -> [NetworkNode; 2] {
+    let (one, other) = (FrameQueue::default(), FrameQueue::default());
+    let node = |number: u8, incoming: &FrameQueue, outgoing: &FrameQueue| {
         let port = Port { number, incoming: Rc::clone(incoming), outgoing: Rc::clone(outgoing) };
         let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into();
         let addresses = vec![Cidr { address: address(number), prefix: 24 }, Cidr { address: v6, prefix: 64 }];
@@ -96,10 +96,10 @@ fn nodes() -> [Node; 2] {
         let configuration =
             Configuration { addresses, nameservers, buffers: BUFFER_LIMIT, ..Configuration::default() };
         let stack = Stack::new(Some(port), DeterministicHost(number.into()), configuration, 0);
-        Node { stack, incoming: Rc::clone(incoming), sockets: Vec::new() }
+        NetworkNode { stack, incoming: Rc::clone(incoming), sockets: Vec::new() }
     };
     // The script moves frames from a host's outgoing queue to the other one's incoming queue.
-    let (from_one, from_other) = (Queue::default(), Queue::default());
+    let (from_one, from_other) = (FrameQueue::default(), FrameQueue::default());
     let mut nodes = [node(1, &one, &from_one), node(2, &other, &from_other)];
     for node in &mut nodes {
         let stack = &mut node.stack;
@@ -114,11 +114,11 @@ fn nodes() -> [Node; 2] {
 }
 
 /// A host without addresses, which sends router solicitations and DHCP requests.
-fn unconfigured_node() -> Node {
-    let (incoming, outgoing) = (Queue::default(), Queue::default());
+fn unconfigured_node() -> NetworkNode {
+    let (incoming, outgoing) = (FrameQueue::default(), FrameQueue::default());
     let port = Port { number: 3, incoming: Rc::clone(&incoming), outgoing };
     let configuration = Configuration { buffers: BUFFER_LIMIT, ..Configuration::default() };
-    Node {
+    NetworkNode {
         stack: Stack::new(Some(port), DeterministicHost(3), configuration, 0),
         incoming,
         sockets: Vec::new(),
@@ -126,7 +126,7 @@ fn unconfigured_node() -> Node {
 }
 
 /// Sends a frame to the host without addresses, or resolves a name on it.
-fn act_on_unconfigured(node: &mut Node, what: u8, script: &mut Script<'_>) {
+fn act_on_unconfigured(node: &mut NetworkNode, what: u8, script: &mut Script<'_>) {
     let frame = match what {
         0 => Some(unconfigured::router_advertisement(script)),
         1 => unconfigured::dhcp_reply(node, script),
@@ -204,7 +204,7 @@ pub fn stack(data: &[u8]) {
 }
 
 /// Moves up to `count` frames to the other host.
-fn deliver(from: &Queue, to: &Queue, count: usize) {
+fn deliver(from: &FrameQueue, to: &FrameQueue, count: usize) {
     for _ in 0..count {
         let Some(frame) = from.borrow_mut().pop_front() else { return };
         to.borrow_mut().push_back(frame);
@@ -212,7 +212,7 @@ fn deliver(from: &Queue, to: &Queue, count: usize) {
 }
 
 /// Changes some bytes of the next frame, and may truncate it.
-fn corrupt(wire: &Queue, script: &mut Script<'_>) {
+fn corrupt(wire: &FrameQueue, script: &mut Script<'_>) {
     let mut wire = wire.borrow_mut();
     let Some(frame) = wire.front_mut() else { return };
     for _ in 0..script.byte() % 8 {
@@ -228,7 +228,7 @@ fn corrupt(wire: &Queue, script: &mut Script<'_>) {
 }
 
 /// Duplicates the next frame.
-fn duplicate(wire: &Queue) {
+fn duplicate(wire: &FrameQueue) {
     let mut wire = wire.borrow_mut();
     if let Some(frame) = wire.front().cloned() {
         wire.push_back(frame);
@@ -236,8 +236,8 @@ fn duplicate(wire: &Queue) {
 }
 
 /// Makes a call on one of a host's sockets.
-fn act(node: &mut Node, what: u8, script: &mut Script<'_>, peer: u8) {
-    let Node { stack, sockets, .. } = node;
+fn act(node: &mut NetworkNode, what: u8, script: &mut Script<'_>, peer: u8) {
+    let NetworkNode { stack, sockets, .. } = node;
     let choice = usize::from(script.byte()) % sockets.len().max(1);
     let Some(&socket) = sockets.get(choice) else { return };
     let to = SocketAddr::new(address(peer), if choice % 2 == 0 { 80 } else { 7 });

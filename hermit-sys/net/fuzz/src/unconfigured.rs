@@ -2,7 +2,7 @@
 //!
 //! Checksums and DHCP transaction IDs, which a fuzzer does not find, are filled in.
 
-use crate::{Node, Script};
+use crate::{NetworkNode, Script};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -62,7 +62,7 @@ fn option(script: &mut Script<'_>) -> Vec<u8> {
 }
 
 /// A frame with a server's reply to the host's last DHCP message.
-pub(crate) fn dhcp_reply(node: &mut Node, script: &mut Script<'_>) -> Option<Vec<u8>> {
+pub(crate) fn dhcp_reply(node: &mut NetworkNode, script: &mut Script<'_>) -> Option<Vec<u8>> {
     let hardware = node.stack.hardware()?;
     let outgoing = hardware.outgoing.borrow();
     // UDP from the client's port. The transaction ID is at the same offset in all messages.
