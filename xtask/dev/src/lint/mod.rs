@@ -6,6 +6,7 @@ mod rules;
 mod scan;
 mod unsafe_code;
 mod words;
+mod x86_names;
 
 use std::fs;
 use std::process::Command;
@@ -104,11 +105,11 @@ pub(crate) fn check_text() -> Result<()> {
     let glossary = documents.iter().find(|(file, _)| file == words::GLOSSARY);
     let (_, glossary) = glossary.with_context(|| format!("{} is missing", words::GLOSSARY))?;
     let banned = words::banned(glossary);
-    let mut violations: Vec<String> = rust
-        .iter()
-        .flat_map(|(file, text)| rules::check(file, text))
-        .map(|found| found.to_string())
-        .collect();
+    let in_rust = rust.iter().flat_map(|(file, text)| {
+        let (general, x86) = (rules::check(file, text), x86_names::check(file, text));
+        general.into_iter().chain(x86)
+    });
+    let mut violations: Vec<String> = in_rust.map(|found| found.to_string()).collect();
     let root = workspace::root();
     let in_documents = documents.iter().flat_map(|(file, text)| documents::check(root, file, text));
     violations.extend(in_documents.map(|found| found.to_string()));

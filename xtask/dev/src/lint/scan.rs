@@ -151,7 +151,7 @@ enum Piece {
 }
 
 /// Returns the text with comments replaced by spaces and literals by quotes; lines and columns stay the same.
-fn code_only(text: &str) -> Vec<u8> {
+pub(super) fn code_only(text: &str) -> Vec<u8> {
     let mut code = text.as_bytes().to_vec();
     let mut at = 0;
     while at < code.len() {
