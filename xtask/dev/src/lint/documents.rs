@@ -1,5 +1,7 @@
-//! Rules of Markdown files: lines fit a terminal, and the files that they name or link exist.
+//! Rules of Markdown files: lines fit a terminal, and the files and sections that they name or link exist.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use super::rules::Violation;
@@ -39,8 +41,19 @@ pub(super) fn check(root: &Path, file: &str, text: &str) -> Vec<Violation> {
         for path in quoted_paths(line).filter(|path| !root.join(path).exists()) {
             found.push(Violation::new(file, number, format!("`{path}` does not exist")));
         }
-        for link in links(line).filter(|link| !root.join(folder).join(link).exists()) {
-            found.push(Violation::new(file, number, format!("the link to {link} leads nowhere")));
+        for (path, anchor) in links(line) {
+            let target = if path.is_empty() { root.join(file) } else { root.join(folder).join(path) };
+            if !path.is_empty() && !target.exists() {
+                found.push(Violation::new(file, number, format!("the link to {path} leads nowhere")));
+            } else if let Some(anchor) = anchor
+                && !has_section(&target, if path.is_empty() { Some(text) } else { None }, anchor)
+            {
+                found.push(Violation::new(
+                    file,
+                    number,
+                    format!("{path}#{anchor}: no section has this anchor"),
+                ));
+            }
         }
     }
     found
@@ -57,19 +70,52 @@ fn quoted_paths(line: &str) -> impl Iterator<Item = &str> {
     quoted.filter(is_path).filter(is_plain).filter(move |text| !has_placeholder(text))
 }
 
-/// Targets of relative links, without anchors.
-fn links(line: &str) -> impl Iterator<Item = &str> {
+/// Targets of relative links: path, which is empty for a section of the same file, and anchor.
+fn links(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     line.split("](").skip(1).filter_map(|rest| {
-        let target = rest.split(')').next()?.split('#').next()?;
-        (!target.is_empty() && !target.contains("://")).then_some(target)
+        let target = rest.split(')').next()?;
+        let (path, anchor) =
+            target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+        (!target.is_empty() && !target.contains("://")).then_some((path, anchor))
     })
+}
+
+/// Whether a file has a section of this anchor; files other than Markdown are not checked. `text` is the file's content
+/// if it has been read.
+fn has_section(file: &Path, text: Option<&str>, anchor: &str) -> bool {
+    if file.extension().is_none_or(|extension| extension != "md") {
+        return true;
+    }
+    let read = || fs::read_to_string(file).unwrap_or_default();
+    anchors(&text.map_or_else(read, str::to_owned)).iter().any(|other| other == anchor)
+}
+
+/// The anchors that GitHub gives the headings of a Markdown file: letters in lower case, hyphens for spaces, no other
+/// punctuation than hyphens and underscores, and a number at the end of a repeated one.
+fn anchors(text: &str) -> Vec<String> {
+    let (mut in_code, mut uses) = (false, BTreeMap::<String, u32>::new());
+    let headings = text.lines().filter(|line| {
+        in_code ^= line.trim_start().starts_with("```");
+        !in_code && line.starts_with('#') && line.trim_start_matches('#').starts_with(' ')
+    });
+    let anchor = |heading: &str| -> String {
+        let letters = heading.trim_start_matches('#').trim().chars();
+        let kept = letters.filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        kept.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    };
+    let numbered = |anchor: String| {
+        let earlier = uses.entry(anchor.clone()).or_default();
+        *earlier += 1;
+        if *earlier == 1 { anchor } else { format!("{anchor}-{}", *earlier - 1) }
+    };
+    headings.map(anchor).map(numbered).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{check, links, quoted_paths};
+    use super::{anchors, check, links, quoted_paths};
 
     #[test]
     fn quoted_paths_are_those_of_the_repository() {
@@ -78,9 +124,30 @@ mod tests {
     }
 
     #[test]
-    fn links_are_relative_targets_without_anchor() {
-        let line = "[a](b.md#c) [d](https://e.f) [g](#h) ![i](../j.svg)";
-        assert_eq!(links(line).collect::<Vec<_>>(), ["b.md", "../j.svg"]);
+    fn links_are_relative_targets_with_anchor() {
+        let line = "[a](b.md#c) [d](https://e.f#g) [h](#i) ![j](../k.svg)";
+        assert_eq!(
+            links(line).collect::<Vec<_>>(),
+            [("b.md", Some("c")), ("", Some("i")), ("../k.svg", None)]
+        );
+    }
+
+    #[test]
+    fn anchors_are_those_of_headings() {
+        let text = "# A title\n## `uhyve`: KVM & more\n```\n# no heading\n```\n#no_heading\n### A title\n## x-y_z?\n";
+        assert_eq!(anchors(text), ["a-title", "uhyve-kvm--more", "a-title-1", "x-y_z"]);
+    }
+
+    #[test]
+    fn missing_sections_are_reported() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("b.md"), "# Here\n").unwrap();
+        std::fs::write(root.path().join("c.rs"), "").unwrap();
+        let text = "# Own\n[a](#own)\n[a](#other)\n[b](b.md#here)\n[b](b.md#there)\n[b](b.md)\n[c](c.rs#L1)\n```\n[d](#e)\n```\n";
+        let found: Vec<String> = check(root.path(), "a.md", text).iter().map(ToString::to_string).collect();
+        let expected = ["a.md:3: #other: no section", "a.md:5: b.md#there: no section"];
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        assert!(found.iter().zip(expected).all(|(message, start)| message.starts_with(start)), "{found:?}");
     }
 
     #[test]
