@@ -12,7 +12,7 @@ const TRAILER: &str = "TRAILER!!!";
 
 /// The type of an entry, which determines its mode.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind<'a> {
+pub(super) enum EntryType<'a> {
     /// A directory.
     Directory,
     /// An executable file with its contents.
@@ -24,13 +24,13 @@ pub(super) enum Kind<'a> {
 /// Returns an archive of entries with their paths, each directory before its contents.
 ///
 /// `None` if a file or a name is larger than the format allows.
-pub(super) fn archive(entries: &[(&str, Kind<'_>)]) -> Option<Vec<u8>> {
+pub(super) fn archive(entries: &[(&str, EntryType<'_>)]) -> Option<Vec<u8>> {
     let mut archive = Vec::new();
     for (number, &(name, kind)) in (1..).zip(entries) {
         let (mode, contents, device): (u32, &[u8], _) = match kind {
-            Kind::Directory => (0o040_755, &[], (0, 0)),
-            Kind::Executable(contents) => (0o100_755, contents, (0, 0)),
-            Kind::Device(major, minor) => (0o020_600, &[], (major, minor)),
+            EntryType::Directory => (0o040_755, &[], (0, 0)),
+            EntryType::Executable(contents) => (0o100_755, contents, (0, 0)),
+            EntryType::Device(major, minor) => (0o020_600, &[], (major, minor)),
         };
         append(&mut archive, name, [number, mode, device.0, device.1], contents)?;
     }
@@ -62,11 +62,12 @@ fn pad(archive: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, archive};
+    use super::{EntryType, archive};
 
     #[test]
     fn archive_has_the_fields_of_newc() {
-        let bytes = archive(&[("dev", Kind::Directory), ("dev/console", Kind::Device(5, 1))]).unwrap();
+        let bytes =
+            archive(&[("dev", EntryType::Directory), ("dev/console", EntryType::Device(5, 1))]).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let folder = "070701\
             00000001000041ED00000000000000000000000100000000\
@@ -85,7 +86,7 @@ mod tests {
     fn contents_are_aligned_to_four_bytes() {
         for length in 0..9 {
             let contents = vec![b'#'; length];
-            let bytes = archive(&[("init", Kind::Executable(&contents))]).unwrap();
+            let bytes = archive(&[("init", EntryType::Executable(&contents))]).unwrap();
             assert_eq!(bytes.len() % 4, 0);
             let start = (110 + 5_usize).next_multiple_of(4);
             assert_eq!(bytes[start..start + length], contents);

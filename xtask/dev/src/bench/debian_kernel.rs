@@ -28,14 +28,14 @@ const MODULES_FOLDER: &str = "modules";
 
 /// A kernel on this host.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(super) struct LinuxKernel {
     /// File of the kernel image.
     pub(super) image: PathBuf,
     /// Files of its network modules.
     pub(super) modules: Vec<PathBuf>,
 }
 
-impl Kernel {
+impl LinuxKernel {
     /// Returns the kernel of an earlier run, else downloads it.
     pub(super) fn get() -> Result<Self> {
         let folder = folder()?;

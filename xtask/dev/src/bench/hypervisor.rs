@@ -15,7 +15,7 @@ use hermit_interface::memory_size::MemorySize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::running::Running;
+use super::running::RunningProcess;
 use super::{RUNS, example_with, median, stripped_size};
 use xtask::qemu::{Accelerator, Guest, QEMU};
 use xtask::target::FloatAbi;
@@ -43,19 +43,20 @@ const FIRMWARE: &str = "firmware";
 
 /// A VMM that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vmm {
+enum MeasuredVmm {
     Uhyve,
     Qemu(Accelerator),
 }
 
-const VMMS: [Vmm; 3] = [Vmm::Uhyve, Vmm::Qemu(Accelerator::Kvm), Vmm::Qemu(Accelerator::Tcg)];
+const VMMS: [MeasuredVmm; 3] =
+    [MeasuredVmm::Uhyve, MeasuredVmm::Qemu(Accelerator::Kvm), MeasuredVmm::Qemu(Accelerator::Tcg)];
 
 /// A figure of each VMM.
 type Row = [u64; VMMS.len()];
 
 /// A guest that is booted.
 #[derive(Clone, Copy, Debug)]
-enum Boot {
+enum BootedGuest {
     /// A firmware that writes a byte first, in place of QEMU's; uhyve has no firmware and boots `Entry`.
     Firmware,
     /// hello_world, with code that writes a byte in place of the kernel's first instructions.
@@ -121,7 +122,7 @@ impl Bench {
             for vmm in VMMS {
                 let first_byte =
                     |boot| self.first_byte(vmm, boot).with_context(|| format!("{vmm:?}, {boot:?}"));
-                let (firmware, entry) = (first_byte(Boot::Firmware)?, first_byte(Boot::Entry)?);
+                let (firmware, entry) = (first_byte(BootedGuest::Firmware)?, first_byte(BootedGuest::Entry)?);
                 let (greeting, end) = self.greeting(vmm).with_context(|| format!("{vmm:?}, greeting"))?;
                 runs.push([firmware, entry, greeting, end]);
             }
@@ -141,13 +142,13 @@ impl Bench {
     }
 
     /// Returns the time to the first byte of output, in microseconds.
-    fn first_byte(&self, vmm: Vmm, boot: Boot) -> Result<u64> {
+    fn first_byte(&self, vmm: MeasuredVmm, boot: BootedGuest) -> Result<u64> {
         microseconds(self.start(vmm, boot)?.first_byte()?)
     }
 
     /// Returns the times to the first byte of the greeting and to the exit of the VMM, in microseconds.
-    fn greeting(&self, vmm: Vmm) -> Result<(u64, u64)> {
-        let mut running = self.start(vmm, Boot::Greeting)?;
+    fn greeting(&self, vmm: MeasuredVmm) -> Result<(u64, u64)> {
+        let mut running = self.start(vmm, BootedGuest::Greeting)?;
         Ok((microseconds(running.first_byte()?)?, microseconds(running.end()?)?))
     }
 
@@ -155,7 +156,7 @@ impl Bench {
     fn sizes(&self) -> Result<Vec<(&'static str, Row)>> {
         let mut figures: Vec<Footprint> = Vec::new();
         for vmm in VMMS {
-            let mut running = self.start(vmm, Boot::Ticks)?;
+            let mut running = self.start(vmm, BootedGuest::Ticks)?;
             running.first_byte()?;
             thread::sleep(SETTLE_TIME);
             figures.push(Footprint::of(running.id())?);
@@ -173,23 +174,23 @@ impl Bench {
         ])
     }
 
-    fn start(&self, vmm: Vmm, boot: Boot) -> Result<Running> {
+    fn start(&self, vmm: MeasuredVmm, boot: BootedGuest) -> Result<RunningProcess> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let command = match vmm {
-            Vmm::Uhyve => self.uhyve(boot),
-            Vmm::Qemu(accelerator) => self.qemu(boot, accelerator, folder.path())?,
+            MeasuredVmm::Uhyve => self.uhyve(boot),
+            MeasuredVmm::Qemu(accelerator) => self.qemu(boot, accelerator, folder.path())?,
         };
-        Running::start_with(command, Some(folder))
+        RunningProcess::start_with(command, Some(folder))
     }
 
-    fn uhyve(&self, boot: Boot) -> Command {
+    fn uhyve(&self, boot: BootedGuest) -> Command {
         let mut command = uhyve::command(&self.uhyve, Engine::Kvm);
         command.args(["--memory", &MemorySize::default().to_string()]);
         command.arg(self.image(boot)).arg("--").args(arguments(boot));
         command
     }
 
-    fn qemu(&self, boot: Boot, accelerator: Accelerator, folder: &Path) -> Result<Command> {
+    fn qemu(&self, boot: BootedGuest, accelerator: Accelerator, folder: &Path) -> Result<Command> {
         let image = self.image(boot);
         let name = program::name_of(&image);
         let mut guest = Guest {
@@ -197,17 +198,17 @@ impl Bench {
             arguments: arguments(boot),
             ..Guest::new(self.loader.clone(), Some(image), name)
         };
-        if let Boot::Firmware = boot {
+        if let BootedGuest::Firmware = boot {
             guest.extra_options = vec!["-bios".to_owned(), self.file(FIRMWARE).display().to_string()];
         }
         guest.command(folder)
     }
 
-    fn image(&self, boot: Boot) -> PathBuf {
+    fn image(&self, boot: BootedGuest) -> PathBuf {
         match boot {
-            Boot::Firmware | Boot::Entry => self.file(ENTRY),
-            Boot::Greeting => self.hello_world.clone(),
-            Boot::Ticks => self.threads.clone(),
+            BootedGuest::Firmware | BootedGuest::Entry => self.file(ENTRY),
+            BootedGuest::Greeting => self.hello_world.clone(),
+            BootedGuest::Ticks => self.threads.clone(),
         }
     }
 
@@ -216,8 +217,8 @@ impl Bench {
     }
 }
 
-fn arguments(boot: Boot) -> Vec<OsString> {
-    if let Boot::Ticks = boot { vec!["tick".into()] } else { Vec::new() }
+fn arguments(boot: BootedGuest) -> Vec<OsString> {
+    if let BootedGuest::Ticks = boot { vec!["tick".into()] } else { Vec::new() }
 }
 
 /// Returns an image with [`FIRST_BYTE_CODE`] in place of its kernel's first instructions.

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::COUNT_INSTRUCTIONS;
 use super::core::{MEMORY, TIMEOUT};
-use super::cpio::{self, Kind};
-use super::debian_kernel::{self, Kernel};
+use super::cpio::{self, EntryType};
+use super::debian_kernel::{self, LinuxKernel};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{build, cargo, process, workspace};
 
@@ -19,7 +19,7 @@ use xtask::{build, cargo, process, workspace};
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The console device, `/dev/console`.
-pub(super) const CONSOLE: Kind<'_> = Kind::Device(5, 1);
+pub(super) const CONSOLE: EntryType<'_> = EntryType::Device(5, 1);
 
 /// Linux's command line: the console, few messages, and an immediate reboot after a panic, by a triple fault.
 pub(super) const OPTIONS: &str = "console=ttyS0 quiet panic=-1 reboot=t";
@@ -27,20 +27,23 @@ pub(super) const OPTIONS: &str = "console=ttyS0 quiet panic=-1 reboot=t";
 /// A Linux guest whose first process is `core_bench`.
 #[derive(Debug)]
 pub(super) struct Linux {
-    kernel: Kernel,
+    kernel: LinuxKernel,
     file_system: PathBuf,
 }
 
 impl Linux {
     /// Downloads the kernel if it is missing, and builds the program.
     pub(super) fn prepare() -> Result<Self> {
-        let kernel = Kernel::get()?;
+        let kernel = LinuxKernel::get()?;
         let folder = debian_kernel::folder()?;
         let program = folder.join("core_bench");
         build::strip(&native_static("core_bench")?, &program)?;
         let program = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
-        let entries =
-            [("dev", Kind::Directory), ("dev/console", CONSOLE), ("init", Kind::Executable(&program))];
+        let entries = [
+            ("dev", EntryType::Directory),
+            ("dev/console", CONSOLE),
+            ("init", EntryType::Executable(&program)),
+        ];
         let archive = cpio::archive(&entries).context("the program is too large")?;
         let file_system = folder.join("initramfs");
         fs::write(&file_system, archive)

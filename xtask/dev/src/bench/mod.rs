@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 
-use crate::figures::{self, Conditions, Record};
+use crate::figures::{self, Conditions, FigureRecord};
 use xtask::build::{self, BuildOptions};
 use xtask::target::FloatAbi;
 use xtask::uhyve::Engine;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     suites: Vec<Suite>,
     /// Measure on this platform only
     #[arg(long, value_enum, value_name = "PLATFORM")]
-    platform: Option<Platform>,
+    platform: Option<BenchPlatform>,
     /// Also write the figures to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     record: bool,
     #[command(flatten)]
-    net: net::Selection,
+    net: net::NetSelection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -72,7 +72,7 @@ enum Suite {
 
 /// A platform on which guests are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Platform {
+enum BenchPlatform {
     /// QEMU, and uhyve on KVM beside it
     Qemu,
     /// uhyve in a process
@@ -81,7 +81,7 @@ enum Platform {
 
 impl Arguments {
     /// Whether a suite is to be measured on a platform.
-    fn selects(&self, suite: Suite, platform: Platform) -> bool {
+    fn selects(&self, suite: Suite, platform: BenchPlatform) -> bool {
         (self.suites.is_empty() || self.suites.contains(&suite))
             && self.platform.is_none_or(|wanted| wanted == platform)
     }
@@ -91,17 +91,17 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, Platform, &str, Measure); 6] = [
-    (Suite::Boot, Platform::Qemu, "boot", boot::main),
-    (Suite::Core, Platform::Qemu, "core", core::main),
-    (Suite::Core, Platform::Process, "core, process", || native::main(Engine::Process)),
-    (Suite::Heap, Platform::Qemu, "heap", heap::main),
-    (Suite::Hypervisor, Platform::Qemu, "hypervisor", hypervisor::main),
-    (Suite::Hypervisor, Platform::Process, "hypervisor, process", process::main),
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 6] = [
+    (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
+    (Suite::Core, BenchPlatform::Qemu, "core", core::main),
+    (Suite::Core, BenchPlatform::Process, "core, process", || native::main(Engine::Process)),
+    (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),
+    (Suite::Hypervisor, BenchPlatform::Qemu, "hypervisor", hypervisor::main),
+    (Suite::Hypervisor, BenchPlatform::Process, "hypervisor, process", process::main),
 ];
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    if arguments.platform == Some(Platform::Process) {
+    if arguments.platform == Some(BenchPlatform::Process) {
         setup::ensure()?;
     } else {
         setup::ensure_with_qemu()?;
@@ -109,7 +109,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     let conditions = arguments.record.then(Conditions::detect).transpose()?;
     // A suite that fails does not lose what the suites before it have measured.
     let record = |name: &str, figures: &Value| match &conditions {
-        Some(conditions) => Record::update(name, figures, conditions),
+        Some(conditions) => FigureRecord::update(name, figures, conditions),
         None => Ok(()),
     };
     let mut figures = Map::new();

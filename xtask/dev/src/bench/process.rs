@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 
-use super::running::Running;
+use super::running::RunningProcess;
 use super::{example, linux, median};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
@@ -81,7 +81,7 @@ impl Bench {
         &self,
         environment: Environment,
         [image, program]: &[PathBuf; ENVIRONMENTS.len()],
-    ) -> Result<Running> {
+    ) -> Result<RunningProcess> {
         let mut command = match environment {
             Environment::Guest => self.uhyve.on(Engine::Process),
             Environment::Linux => Command::new(program),
@@ -89,7 +89,7 @@ impl Bench {
         if environment == Environment::Guest {
             command.arg(image);
         }
-        Running::start(command)
+        RunningProcess::start(command)
     }
 
     /// Measures times. Guest and process take turns, so that the load of the host is the same for both.

@@ -11,7 +11,7 @@ use xtask::process;
 
 /// A running VMM or other program, killed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningProcess {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -20,7 +20,7 @@ pub(super) struct Running {
     _files: Option<TempDir>,
 }
 
-impl Running {
+impl RunningProcess {
     /// Starts a program.
     pub(super) fn start(command: Command) -> Result<Self> {
         Self::start_with(command, None)
@@ -61,7 +61,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         // Both fail if it has exited and was waited for, which is as good.
         let _: io::Result<()> = self.child.kill();

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use xtask::{process, workspace};
 
-pub(crate) use record::{Conditions, Record};
+pub(crate) use record::{Conditions, FigureRecord};
 
 /// The picture of the suite `core`, from the repository's root.
 const PICTURE: &str = "docs/figures/core.svg";
@@ -43,7 +43,7 @@ pub(crate) fn check() -> Result<()> {
 
 /// Returns the files that are out of date, by path, with their new contents.
 fn outdated() -> Result<Vec<(String, String)>> {
-    let record = Record::read()?;
+    let record = FigureRecord::read()?;
     let mut generated = Vec::new();
     for file in documents()? {
         let text = fs::read_to_string(workspace::root().join(&file));

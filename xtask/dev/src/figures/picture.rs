@@ -8,7 +8,7 @@ use plotters::prelude::{IntoLogRange, RGBColor, SVGBackend, WHITE};
 use plotters::style::Color;
 use serde_json::Value;
 
-use super::record::Record;
+use super::record::FigureRecord;
 
 /// Width and height of the picture in pixels.
 const SIZE: (u32, u32) = (860, 460);
@@ -30,7 +30,7 @@ const BAR: f64 = 0.38;
 const NOT_INSTRUCTIONS: &str = "threads alive at once";
 
 /// Draws the picture; `None` if the suite is not recorded.
-pub(super) fn core(record: &Record) -> Result<Option<String>> {
+pub(super) fn core(record: &FigureRecord) -> Result<Option<String>> {
     let Some(Value::Object(figures)) = record.figures("core") else { return Ok(None) };
     let of = |row: &Value, key: &str| row.get(key).and_then(Value::as_f64).filter(|figure| *figure > 0.0);
     let mut rows: Vec<(&String, &Value)> =
@@ -81,14 +81,14 @@ pub(super) fn core(record: &Record) -> Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Conditions, Record};
+    use super::super::record::{Conditions, FigureRecord};
     use super::core;
     use serde_json::json;
 
     #[test]
     fn picture_names_each_operation() {
-        assert_eq!(core(&Record::default()).unwrap(), None);
-        let mut record = Record::default();
+        assert_eq!(core(&FigureRecord::default()).unwrap(), None);
+        let mut record = FigureRecord::default();
         let figures = json!({
             "mpsc": { "ours": 1658.0, "linux": 11_207.0 },
             "mutex": { "ours": 11.0, "linux": 20.0 },

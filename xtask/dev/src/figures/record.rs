@@ -17,11 +17,11 @@ pub(super) const FILE: &str = "docs/figures.json";
 
 /// The latest measurement of each suite, by the suite's name.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct FigureRecord {
     suites: Map<String, Value>,
 }
 
-impl Record {
+impl FigureRecord {
     /// Reads the committed record; an empty one if there is no file.
     pub(crate) fn read() -> Result<Self> {
         Self::read_from(&path())
@@ -168,7 +168,7 @@ fn qemu_version() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conditions, Record, cpu_model, first_number};
+    use super::{Conditions, FigureRecord, cpu_model, first_number};
     use serde_json::{Map, Value, json};
 
     fn conditions(date: &str) -> Conditions {
@@ -179,15 +179,15 @@ mod tests {
     fn record_keeps_suites_that_did_not_run() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("figures.json");
-        let mut record = Record::read_from(&file).unwrap();
+        let mut record = FigureRecord::read_from(&file).unwrap();
         record.set("boot", &json!({ "a": 1 }), &conditions("monday"));
         record.set("core", &json!({ "b": 2 }), &conditions("monday"));
         record.write_to(&file).unwrap();
-        let mut record = Record::read_from(&file).unwrap();
+        let mut record = FigureRecord::read_from(&file).unwrap();
         record.set("core", &json!({ "b": 3 }), &conditions("tuesday"));
         record.set("boot", &Value::Null, &conditions("tuesday"));
         record.write_to(&file).unwrap();
-        let record = Record::read_from(&file).unwrap();
+        let record = FigureRecord::read_from(&file).unwrap();
         assert_eq!(record.figures("boot"), Some(&json!({ "a": 1 })));
         assert_eq!(record.figures("core"), Some(&json!({ "b": 3 })));
         assert!(record.conditions("boot").unwrap().contains("monday"));

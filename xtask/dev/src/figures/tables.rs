@@ -3,14 +3,14 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::record::Record;
+use super::record::FigureRecord;
 
 /// Maximum length of a line of text below a table.
 const MAX_LINE: usize = 120;
 
 /// A table with a row for each figure of a suite.
 #[derive(Debug)]
-struct Table {
+struct SuiteTable {
     /// Name in markers.
     name: &'static str,
     /// Suite in the record.
@@ -45,8 +45,8 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
-const TABLES: [Table; 11] = [
-    Table {
+const TABLES: [SuiteTable; 11] = [
+    SuiteTable {
         name: "boot",
         suite: "boot",
         part: "",
@@ -64,7 +64,7 @@ const TABLES: [Table; 11] = [
             ("exec to the program's first output, pc (us)", ""),
         ],
     },
-    Table {
+    SuiteTable {
         name: "core",
         suite: "core",
         part: "",
@@ -85,7 +85,7 @@ const TABLES: [Table; 11] = [
             ("threads alive at once", ""),
         ],
     },
-    Table {
+    SuiteTable {
         name: "core-process",
         suite: "core, process",
         part: "",
@@ -111,7 +111,7 @@ const TABLES: [Table; 11] = [
             ("Vec of 4 KiB, uninitialised", ""),
         ],
     },
-    Table {
+    SuiteTable {
         name: "heap",
         suite: "heap",
         part: "",
@@ -124,7 +124,7 @@ const TABLES: [Table; 11] = [
             ("handed over: shared locks per operation", ""),
         ],
     },
-    Table {
+    SuiteTable {
         name: "hypervisor",
         suite: "hypervisor",
         part: "",
@@ -143,7 +143,7 @@ const TABLES: [Table; 11] = [
             ("executable, stripped (bytes)", ""),
         ],
     },
-    Table {
+    SuiteTable {
         name: "hypervisor-process",
         suite: "hypervisor, process",
         part: "",
@@ -159,7 +159,7 @@ const TABLES: [Table; 11] = [
             ("100 at once: Pss of all processes (KiB)", ""),
         ],
     },
-    Table {
+    SuiteTable {
         name: "net-host-to-guest",
         suite: "net",
         part: "host to guest (MB/s)",
@@ -167,7 +167,7 @@ const TABLES: [Table; 11] = [
         columns: NET_COLUMNS,
         rows: MESSAGES,
     },
-    Table {
+    SuiteTable {
         name: "net-guest-to-host",
         suite: "net",
         part: "guest to host (MB/s)",
@@ -175,7 +175,7 @@ const TABLES: [Table; 11] = [
         columns: NET_COLUMNS,
         rows: MESSAGES,
     },
-    Table {
+    SuiteTable {
         name: "net-round-trip",
         suite: "net",
         part: "round-trip time (us)",
@@ -183,7 +183,7 @@ const TABLES: [Table; 11] = [
         columns: NET_COLUMNS,
         rows: &[("1 B, p50", ""), ("1 B, p99", ""), ("16 KiB, p50", ""), ("16 KiB, p99", "")],
     },
-    Table {
+    SuiteTable {
         name: "net-rates",
         suite: "net",
         part: "per second",
@@ -191,7 +191,7 @@ const TABLES: [Table; 11] = [
         columns: NET_COLUMNS,
         rows: &[("connections", ""), ("HTTP requests", "")],
     },
-    Table {
+    SuiteTable {
         name: "net-start",
         suite: "net",
         part: "from exec (ms)",
@@ -252,7 +252,7 @@ const HEADLINES: [Headline; 5] = [
 ];
 
 /// Returns the table with this name as Markdown, and below it how it was measured.
-pub(super) fn markdown(name: &str, record: &Record) -> Result<String> {
+pub(super) fn markdown(name: &str, record: &FigureRecord) -> Result<String> {
     if name == "readme" {
         return Ok(headlines(record));
     }
@@ -275,7 +275,7 @@ pub(super) fn markdown(name: &str, record: &Record) -> Result<String> {
     Ok(format!("{}\n{}", table.markdown(rows), wrap(&conditions)))
 }
 
-impl Table {
+impl SuiteTable {
     /// Fails if there is a figure that the table does not show.
     fn check_rows(&self, rows: &Value) -> Result<()> {
         let recorded = rows.as_object().into_iter().flat_map(|rows| rows.iter());
@@ -312,7 +312,7 @@ impl Table {
     }
 }
 
-fn headlines(record: &Record) -> String {
+fn headlines(record: &FigureRecord) -> String {
     let mut cells = vec![["figure", "this system", "compared with", ""].map(str::to_owned).to_vec()];
     for Headline { name, suite, ours, other, theirs } in HEADLINES {
         let figures = record.figures(suite);
@@ -388,7 +388,7 @@ fn wrap(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Conditions, Record};
+    use super::super::record::{Conditions, FigureRecord};
     use super::{TABLES, markdown, number, wrap};
     use serde_json::json;
 
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn table_shows_each_recorded_figure() {
-        let mut record = Record::default();
+        let mut record = FigureRecord::default();
         let row = json!({ "ours": 848.4, "linux": 10_247.0, "aim": 600 });
         let figures = json!({ "condvar round trip between two threads": row });
         record.set("core", &figures, &Conditions::default());
@@ -424,9 +424,9 @@ mod tests {
     #[test]
     fn suite_without_figures_is_not_recorded() {
         for table in TABLES {
-            assert!(markdown(table.name, &Record::default()).unwrap().starts_with("Not recorded"));
+            assert!(markdown(table.name, &FigureRecord::default()).unwrap().starts_with("Not recorded"));
         }
-        assert!(markdown("unknown", &Record::default()).is_err());
+        assert!(markdown("unknown", &FigureRecord::default()).is_err());
     }
 
     #[test]

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use super::scan::{self, Code};
 
 /// The measured crates by folder; a folder inside it may be another crate.
-const CRATES: [(&str, Part); 5] = [
-    ("kernel/boot", Part::Other),
-    ("kernel", Part::Kernel),
-    ("hermit-abi", Part::Other),
-    ("loader", Part::Other),
-    ("hermit-sys", Part::Other),
+const CRATES: [(&str, SystemPart); 5] = [
+    ("kernel/boot", SystemPart::Other),
+    ("kernel", SystemPart::Kernel),
+    ("hermit-abi", SystemPart::Other),
+    ("loader", SystemPart::Other),
+    ("hermit-sys", SystemPart::Other),
 ];
 
 /// The crate that links the kernel from the others; its unsafe code is in few files.
@@ -21,7 +21,7 @@ const ASSEMBLER: &str = "kernel";
 
 /// The part of the system that a crate belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum SystemPart {
     /// The kernel, which is linked into every image.
     Kernel,
     /// Everything else.
@@ -59,7 +59,7 @@ pub(super) fn report(manifests: &[String], files: &[(String, String)]) -> String
         let part = CRATES.iter().find(|(prefix, _)| is_below(folder, prefix));
         let (Some((_, part)), false) = (part, is_test) else { continue };
         let entry = crates.entry(folder).or_default();
-        entry.in_kernel = *part == Part::Kernel;
+        entry.in_kernel = *part == SystemPart::Kernel;
         entry.forbids |= text.contains("#![forbid(unsafe_code)]");
         let code = scan::measure(text);
         entry.code.add(code);

@@ -14,11 +14,11 @@ use xtask::image::{MULTIBOOT_MAGIC, fuse};
 use xtask::qemu::{Board, Guest};
 
 /// A test that boots an image, with a folder for its files.
-type Boot = fn(&Qemu<'_>, &Path) -> Result<()>;
+type BootTest = fn(&Qemu<'_>, &Path) -> Result<()>;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     refusals(tests, qemu)?;
-    let boots: [(&str, Boot); 3] = [
+    let boots: [(&str, BootTest); 3] = [
         ("boot: by PVH", by_pvh),
         ("boot: by a loader without symbols", stripped),
         ("boot: fused, by multiboot and by PVH", fused),

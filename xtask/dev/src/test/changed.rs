@@ -34,7 +34,7 @@ const EXAMPLES: &str = "examples/";
 
 /// A package of the workspace.
 #[derive(Debug)]
-struct Package {
+struct WorkspacePackage {
     name: String,
     /// Folder from the root of the workspace, with a slash at its end.
     folder: String,
@@ -44,7 +44,7 @@ struct Package {
 
 /// What a change can affect.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(super) struct Affected {
     /// All lints run, not only those of text.
     pub(super) lints: bool,
     /// Everything is tested.
@@ -55,7 +55,7 @@ pub(super) struct Selection {
     pub(super) rings: BTreeMap<Ring, String>,
 }
 
-impl fmt::Display for Selection {
+impl fmt::Display for Affected {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "lints: {}", if self.lints { "all" } else { "text only" })?;
         if self.everything {
@@ -72,7 +72,7 @@ impl fmt::Display for Selection {
 }
 
 /// Finds out what differs from a commit, and what that can affect.
-pub(super) fn select(base: &str) -> Result<Selection> {
+pub(super) fn select(base: &str) -> Result<Affected> {
     let files = changed_files(base)?;
     println!("{} files differ from {base}", files.len());
     let selection = affected(&files, &packages()?);
@@ -90,7 +90,7 @@ fn changed_files(base: &str) -> Result<BTreeSet<String>> {
 }
 
 /// The packages of the workspace, as cargo describes them.
-fn packages() -> Result<Vec<Package>> {
+fn packages() -> Result<Vec<WorkspacePackage>> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
     let metadata: Value = serde_json::from_str(&process::output(&mut cargo)?)?;
@@ -98,19 +98,19 @@ fn packages() -> Result<Vec<Package>> {
     Ok(packages.iter().filter_map(|package| parse(package, workspace::root())).collect())
 }
 
-fn parse(package: &Value, root: &Path) -> Option<Package> {
+fn parse(package: &Value, root: &Path) -> Option<WorkspacePackage> {
     let folder = |path: &Path| Some(format!("{}/", path.strip_prefix(root).ok()?.display()));
     let paths =
         package["dependencies"].as_array()?.iter().filter_map(|dependency| dependency["path"].as_str());
-    Some(Package {
+    Some(WorkspacePackage {
         name: package["name"].as_str()?.to_owned(),
         folder: folder(Path::new(package["manifest_path"].as_str()?).parent()?)?,
         dependencies: paths.filter_map(|path| folder(Path::new(path))).collect(),
     })
 }
 
-fn affected(files: &BTreeSet<String>, packages: &[Package]) -> Selection {
-    let mut selection = Selection::default();
+fn affected(files: &BTreeSet<String>, packages: &[WorkspacePackage]) -> Affected {
+    let mut selection = Affected::default();
     let mut folders = BTreeSet::new();
     for file in files.iter().filter(|file| !is_document(file)) {
         selection.lints = true;
@@ -122,8 +122,9 @@ fn affected(files: &BTreeSet<String>, packages: &[Package]) -> Selection {
     }
     // Adds dependents until there are no more.
     loop {
-        let depends =
-            |package: &&Package| package.dependencies.iter().any(|folder| folders.contains(folder.as_str()));
+        let depends = |package: &&WorkspacePackage| {
+            package.dependencies.iter().any(|folder| folders.contains(folder.as_str()))
+        };
         let dependents: Vec<_> =
             packages.iter().filter(depends).map(|package| package.folder.as_str()).collect();
         let count = folders.len();
@@ -146,7 +147,7 @@ fn is_document(file: &str) -> bool {
     file.ends_with(".md") || DOCUMENTS.iter().any(|document| file.starts_with(document))
 }
 
-fn rings(package: &Package) -> &'static [Ring] {
+fn rings(package: &WorkspacePackage) -> &'static [Ring] {
     let rings = RINGS.iter().find(|(name, _)| *name == package.name).map(|(_, rings)| *rings);
     let default: &[Ring] = if package.folder.starts_with(EXAMPLES) { &[Ring::Process] } else { &[] };
     rings.unwrap_or(default)
@@ -154,15 +155,15 @@ fn rings(package: &Package) -> &'static [Ring] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, Selection, affected, packages};
+    use super::{Affected, WorkspacePackage, affected, packages};
     use crate::test::Ring;
 
-    fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
+    fn package(name: &str, folder: &str, dependencies: &[&str]) -> WorkspacePackage {
         let dependencies = dependencies.iter().map(|&folder| folder.to_owned()).collect();
-        Package { name: name.to_owned(), folder: folder.to_owned(), dependencies }
+        WorkspacePackage { name: name.to_owned(), folder: folder.to_owned(), dependencies }
     }
 
-    fn select(files: &[&str]) -> Selection {
+    fn select(files: &[&str]) -> Affected {
         let packages = [
             package("hermit-sched", "kernel/sched/", &[]),
             package("hermit-kernel", "kernel/", &["kernel/sched/"]),
@@ -172,7 +173,7 @@ mod tests {
         affected(&files.iter().map(|&file| file.to_owned()).collect(), &packages)
     }
 
-    fn rings(selection: &Selection) -> Vec<Ring> {
+    fn rings(selection: &Affected) -> Vec<Ring> {
         selection.rings.keys().copied().collect()
     }
 
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn documents_affect_lints_of_text_only() {
-        assert_eq!(select(&["docs/a.svg", "README.md", "kernel/README.md"]), Selection::default());
+        assert_eq!(select(&["docs/a.svg", "README.md", "kernel/README.md"]), Affected::default());
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Plan {
         let fuzz = long.then_some(Ring::Fuzz);
         let everything = || all.into_iter().chain(fuzz).collect();
         if let Some(base) = &arguments.changed {
-            let changed::Selection { lints, everything: all, packages, rings } = changed::select(base)?;
+            let changed::Affected { lints, everything: all, packages, rings } = changed::select(base)?;
             let lints = if lints { Lints::All } else { Lints::Text };
             if all {
                 return Ok(Self { lints, rings: everything(), packages: None, is_named: false, long });

@@ -55,7 +55,7 @@ impl Platform<'_> {
             cpus: 1,
             memory: MemorySize::default(),
             input: Vec::new(),
-            net: Net::None,
+            net: GuestNetwork::None,
             nameserver: None,
             more: Vec::new(),
             limit: LIMIT,
@@ -97,7 +97,7 @@ pub(super) struct Guest<'a> {
     cpus: u32,
     memory: MemorySize,
     input: Vec<u8>,
-    net: Net,
+    net: GuestNetwork,
     nameserver: Option<IpAddr>,
     /// Additional options of QEMU.
     more: Vec<String>,
@@ -106,7 +106,7 @@ pub(super) struct Guest<'a> {
 
 /// Network of a guest.
 #[derive(Clone, Debug)]
-enum Net {
+enum GuestNetwork {
     None,
     /// passt or QEMU's user-mode network, with these forwarded ports.
     Sockets(Vec<PortForward>),
@@ -173,8 +173,8 @@ impl Guest<'_> {
 
     /// Connects the guest by sockets of the host.
     pub(super) fn connected(mut self) -> Self {
-        if !matches!(self.net, Net::Sockets(_)) {
-            self.net = Net::Sockets(Vec::new());
+        if !matches!(self.net, GuestNetwork::Sockets(_)) {
+            self.net = GuestNetwork::Sockets(Vec::new());
         }
         self
     }
@@ -187,7 +187,7 @@ impl Guest<'_> {
     /// Forwards a port of the host to the guest.
     pub(super) fn port(self, port: PortForward) -> Self {
         let mut guest = self.connected();
-        if let Net::Sockets(ports) = &mut guest.net {
+        if let GuestNetwork::Sockets(ports) = &mut guest.net {
             ports.push(port);
         }
         guest
@@ -195,7 +195,7 @@ impl Guest<'_> {
 
     /// Connects the guest to a tap.
     pub(super) fn nic(self, nic: TapNic) -> Self {
-        Self { net: Net::TapNic(nic), ..self }
+        Self { net: GuestNetwork::TapNic(nic), ..self }
     }
 
     /// Adds options of QEMU, which uhyve ignores.
@@ -236,14 +236,14 @@ impl Guest<'_> {
         let machine =
             self.environment.iter().fold(machine, |machine, variable| machine.options(&["--env", variable]));
         let machine = match &self.net {
-            Net::None => machine,
-            Net::Sockets(ports) => {
+            GuestNetwork::None => machine,
+            GuestNetwork::Sockets(ports) => {
                 let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
                 ports.iter().fold(machine.options(&["--net", &format!("passt{names}")]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })
             }
-            Net::TapNic(nic) => machine.options(&["--net", &nic.uhyve()]),
+            GuestNetwork::TapNic(nic) => machine.options(&["--net", &nic.uhyve()]),
         };
         let running = machine.reads(Input::Bytes(self.input.clone())).limit(self.limit).start()?;
         Ok(Started { running, folder: None })
@@ -252,12 +252,12 @@ impl Guest<'_> {
     fn in_qemu(&self, loader: &Path) -> Result<Started> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let (net, words) = match &self.net {
-            Net::None => (Vec::new(), Vec::new()),
-            Net::Sockets(ports) => {
+            GuestNetwork::None => (Vec::new(), Vec::new()),
+            GuestNetwork::Sockets(ports) => {
                 let names = self.nameserver.map(|server| format!("nameserver={server}"));
                 (network::qemu_options(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
             }
-            Net::TapNic(nic) => (nic.qemu().to_vec(), nic.parameters()),
+            GuestNetwork::TapNic(nic) => (nic.qemu().to_vec(), nic.parameters()),
         };
         let more = [net, self.more.clone()].concat();
         let guest = qemu::Guest {

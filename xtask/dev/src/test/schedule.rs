@@ -17,12 +17,12 @@ use anyhow::{Result, anyhow};
 use super::report::take_notes;
 
 /// What a test does.
-type Action<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
+type TestBody<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
 
 /// A test that has not run yet.
 struct Test<'a> {
     name: String,
-    action: Action<'a>,
+    action: TestBody<'a>,
 }
 
 /// Tests that have not run yet.

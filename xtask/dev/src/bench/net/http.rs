@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::figures::Figures;
 use super::measure::{self, RunResult};
-use super::server::Server;
+use super::server::RunningServer;
 use super::system::System;
 use super::topic::Table;
 
@@ -18,7 +18,7 @@ const OPTIONS: [&str; 4] = ["-t1", "-c16", "-d3s", "--latency"];
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Measures the rate of requests with wrk.
-pub(super) fn measure(server: &Server, system: System, figures: &mut Figures) -> Result<()> {
+pub(super) fn measure(server: &RunningServer, system: System, figures: &mut Figures) -> Result<()> {
     let url = format!("http://{}/", server.socket_address());
     let RunResult { text, result } = measure::run(Command::new("wrk").args(OPTIONS).arg(&url), TIMEOUT)?;
     result?;

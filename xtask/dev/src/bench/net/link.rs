@@ -34,7 +34,7 @@ const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A link; its devices are removed when this is dropped.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum NetLink {
     /// The loopback device.
     Loopback,
     /// A tap, for a guest.
@@ -43,7 +43,7 @@ pub(super) enum Link {
     Veth(Namespace),
 }
 
-impl Link {
+impl NetLink {
     /// Creates a tap, with a permanent neighbor entry for the guest: the host sends no ARP requests while the guest boots.
     pub(super) fn tap() -> Result<Self> {
         ip(&["tuntap", "add", DEVICE, "mode", "tap"])?;
@@ -77,7 +77,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for NetLink {
     fn drop(&mut self) {
         match self {
             Self::Loopback => {}

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::figures::Figures;
 use super::plan::Plan;
-use super::server::{Server, ServerProgram};
+use super::server::{RunningServer, ServerProgram};
 use super::system::System;
 use super::topic::Topic;
 use super::{http, net_bench, start};
@@ -36,7 +36,7 @@ pub(super) fn all(plan: &Plan, system: System, figures: &mut Figures) {
 
 fn with_net_bench(plan: &Plan, system: System, words: &[&str], figures: &mut Figures) -> Result<()> {
     let client = plan.programs.first().context("there is no client")?;
-    let server = Server::ready(plan, system, ServerProgram::NetBench)?;
+    let server = RunningServer::ready(plan, system, ServerProgram::NetBench)?;
     for word in words {
         if let Err(error) = net_bench::measure(client, &server, word, system, figures) {
             figures.fail(format!("{system}, {word}: {error:#}; the server printed:\n{}", server.printed()));
@@ -46,7 +46,7 @@ fn with_net_bench(plan: &Plan, system: System, words: &[&str], figures: &mut Fig
 }
 
 fn with_httpd(plan: &Plan, system: System, figures: &mut Figures) -> Result<()> {
-    let mut server = Server::start(plan, system, ServerProgram::Httpd)?;
+    let mut server = RunningServer::start(plan, system, ServerProgram::Httpd)?;
     start::measure(&mut server, system, plan.selection.includes(Topic::Start), figures)?;
     if plan.selection.includes(Topic::Http) {
         http::measure(&server, system, figures)?;

@@ -28,13 +28,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use figures::Figures;
-pub(crate) use plan::{Plan, Selection};
+pub(crate) use plan::{NetSelection, Plan};
 
-use super::Platform;
+use super::BenchPlatform;
 use xtask::workspace;
 
 /// Measures all figures, prints and returns them.
-pub(super) fn main(selection: &Selection, platform: Option<Platform>) -> Result<Value> {
+pub(super) fn main(selection: &NetSelection, platform: Option<BenchPlatform>) -> Result<Value> {
     namespace::check()?;
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let file = folder.path().join("figures");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::figures::Figures;
 use super::measure::{self, RunResult};
-use super::server::Server;
+use super::server::RunningServer;
 use super::system::System;
 use super::topic::{Table, Topic};
 
@@ -29,7 +29,7 @@ pub(super) const TOPICS: [(Topic, &str); 3] =
 /// Measures a topic.
 pub(super) fn measure(
     client: &Path,
-    server: &Server,
+    server: &RunningServer,
     word: &str,
     system: System,
     figures: &mut Figures,

@@ -9,9 +9,9 @@ use clap::ValueEnum;
 
 use super::system::System;
 use super::topic::Topic;
-use crate::bench::cpio::{self, Kind};
-use crate::bench::debian_kernel::{self, Kernel};
-use crate::bench::{Platform, example, linux};
+use crate::bench::cpio::{self, EntryType};
+use crate::bench::debian_kernel::{self, LinuxKernel};
+use crate::bench::{BenchPlatform, example, linux};
 use xtask::setup::packages::{IPROUTE, WRK};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{build, setup};
@@ -21,7 +21,7 @@ const RUNS: u32 = 3;
 
 /// The selection on the command line.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Selection {
+pub(crate) struct NetSelection {
     /// net: measure these systems only
     #[arg(long = "system", value_enum, value_name = "SYSTEM", value_delimiter = ',')]
     pub(super) systems: Vec<System>,
@@ -33,7 +33,7 @@ pub(crate) struct Selection {
     pub(super) runs: u32,
 }
 
-impl Selection {
+impl NetSelection {
     /// Whether a topic is selected.
     pub(super) fn includes(&self, topic: Topic) -> bool {
         self.topics.is_empty() || self.topics.contains(&topic)
@@ -45,7 +45,7 @@ impl Selection {
 pub(crate) struct Plan {
     /// The selection, with all systems named.
     #[command(flatten)]
-    pub(super) selection: Selection,
+    pub(super) selection: NetSelection,
     /// uhyve's executable
     #[arg(long)]
     pub(super) uhyve: PathBuf,
@@ -74,7 +74,11 @@ const PROGRAMS: [&str; 2] = ["net_bench", "httpd"];
 
 impl Plan {
     /// Builds and downloads the files. Systems that are not available are left out, with a message.
-    pub(super) fn prepare(selection: &Selection, platform: Option<Platform>, figures: &Path) -> Result<Self> {
+    pub(super) fn prepare(
+        selection: &NetSelection,
+        platform: Option<BenchPlatform>,
+        figures: &Path,
+    ) -> Result<Self> {
         IPROUTE.ensure()?;
         if selection.includes(Topic::Http) {
             WRK.ensure()?;
@@ -118,7 +122,7 @@ impl Plan {
 
     /// Makes an initramfs of `linux_init`, the modules and the programs.
     fn prepare_linux(&mut self) -> Result<()> {
-        let (kernel, folder) = (Kernel::get()?, debian_kernel::folder()?);
+        let (kernel, folder) = (LinuxKernel::get()?, debian_kernel::folder()?);
         let read = |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
         let stripped = |name: &str, program: &Path| {
             let copy = folder.join(name);
@@ -133,9 +137,12 @@ impl Plan {
             let name = module.file_name().unwrap_or_default().display();
             files.push((format!("modules/{name}"), read(module)?));
         }
-        let folders =
-            [("dev", Kind::Directory), ("dev/console", linux::CONSOLE), ("modules", Kind::Directory)];
-        let files = files.iter().map(|(name, bytes)| (name.as_str(), Kind::Executable(bytes)));
+        let folders = [
+            ("dev", EntryType::Directory),
+            ("dev/console", linux::CONSOLE),
+            ("modules", EntryType::Directory),
+        ];
+        let files = files.iter().map(|(name, bytes)| (name.as_str(), EntryType::Executable(bytes)));
         let entries: Vec<_> = folders.into_iter().chain(files).collect();
         let archive = cpio::archive(&entries).context("a program is too large")?;
         let file = folder.join("initramfs-net");
@@ -178,12 +185,12 @@ fn name_of(value: &impl ValueEnum) -> OsString {
 mod tests {
     use clap::Parser;
 
-    use super::{Plan, Selection};
+    use super::{NetSelection, Plan};
     use crate::bench::net::system::System;
     use crate::bench::net::topic::Topic;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         plan: Plan,
     }
@@ -191,7 +198,7 @@ mod tests {
     #[test]
     fn plan_is_parsed_from_its_arguments() {
         let systems = vec![System::LinuxNoTso, System::Uhyve];
-        let selection = Selection { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
+        let selection = NetSelection { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
         let plan = Plan {
             selection,
             uhyve: "/u".into(),
@@ -202,7 +209,7 @@ mod tests {
             file_system: None,
             figures: "/g".into(),
         };
-        let line = Line::parse_from(["xtask".into()].into_iter().chain(plan.arguments()));
+        let line = CommandLine::parse_from(["xtask".into()].into_iter().chain(plan.arguments()));
         assert_eq!(format!("{:?}", line.plan), format!("{plan:?}"));
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, bail};
 use tempfile::TempDir;
 
-use super::link::{DEVICE, HOST, Link, MAC, PREFIX, SERVER};
+use super::link::{DEVICE, HOST, MAC, NetLink, PREFIX, SERVER};
 use super::plan::Plan;
 use super::system::System;
 use crate::bench::linux;
@@ -83,23 +83,23 @@ impl ServerProgram {
 
 /// A running server, killed when this is dropped; then its link is removed.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct RunningServer {
     child: Child,
     program: ServerProgram,
     /// Time at which its process was started.
     pub(super) start: Instant,
     folder: TempDir,
-    link: Link,
+    link: NetLink,
 }
 
-impl Server {
+impl RunningServer {
     /// Starts a server, and does not wait until it accepts connections.
     pub(super) fn start(plan: &Plan, system: System, program: ServerProgram) -> Result<Self> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let link = match system {
-            System::Loopback => Link::Loopback,
-            System::Veth => Link::veth()?,
-            _ => Link::tap()?,
+            System::Loopback => NetLink::Loopback,
+            System::Veth => NetLink::veth()?,
+            _ => NetLink::tap()?,
         };
         let mut command = match system {
             System::Uhyve => uhyve(plan, program)?,
@@ -160,7 +160,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         // Both fail if it has exited and was waited for, which is as good.
         let _: io::Result<()> = self.child.kill();
@@ -217,10 +217,10 @@ fn linux(plan: &Plan, program: ServerProgram, folder: &Path, device: &str) -> Re
 }
 
 /// The command of a process of the host.
-fn native(plan: &Plan, program: ServerProgram, link: &Link) -> Result<Command> {
+fn native(plan: &Plan, program: ServerProgram, link: &NetLink) -> Result<Command> {
     let file = program.of(&plan.programs)?;
     let mut command = match link {
-        Link::Veth(namespace) => {
+        NetLink::Veth(namespace) => {
             let mut command = namespace.enter();
             command.arg(file);
             command

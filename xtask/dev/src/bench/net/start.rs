@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::figures::Figures;
-use super::server::Server;
+use super::server::RunningServer;
 use super::system::System;
 use super::topic::Table;
 
@@ -22,7 +22,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Waits until the server has answered a ping and a request, and adds both times to the figures if the topic is selected.
 pub(super) fn measure(
-    server: &mut Server,
+    server: &mut RunningServer,
     system: System,
     is_selected: bool,
     figures: &mut Figures,
@@ -44,12 +44,12 @@ pub(super) fn measure(
 }
 
 /// Returns the time since the server was started.
-fn milliseconds(server: &Server) -> f64 {
+fn milliseconds(server: &RunningServer) -> f64 {
     server.start.elapsed().as_secs_f64() * 1e3
 }
 
 /// Sends pings until one is answered.
-fn wait_for_ping_reply(server: &mut Server) -> Result<()> {
+fn wait_for_ping_reply(server: &mut RunningServer) -> Result<()> {
     let socket = socket(server.address()).context("cannot make a socket for pings")?;
     for number in 0_u16.. {
         // While the guest boots, a send may fail with a pending ICMP error.

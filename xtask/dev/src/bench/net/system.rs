@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::bench::Platform;
+use crate::bench::BenchPlatform;
 
 /// A system that runs the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -27,9 +27,9 @@ impl System {
         [Self::Uhyve, Self::Qemu, Self::Linux, Self::LinuxNoTso, Self::Veth, Self::Loopback];
 
     /// Whether the system is measured on a platform.
-    pub(super) fn is_on(self, platform: Platform) -> bool {
+    pub(super) fn is_on(self, platform: BenchPlatform) -> bool {
         let is_in_qemu = matches!(self, Self::Qemu | Self::Linux | Self::LinuxNoTso);
-        is_in_qemu == (platform == Platform::Qemu)
+        is_in_qemu == (platform == BenchPlatform::Qemu)
     }
 
     /// Whether the system is a virtual machine, which boots.
