@@ -4,6 +4,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::build_dir::BuildDir;
+use crate::digest::Inputs;
+use crate::toolchain::Toolchain;
 use crate::variable;
 
 /// A component and how it is compiled.
@@ -15,7 +18,7 @@ pub(crate) struct Component {
     pub(crate) manifest: PathBuf,
     /// Target triple, or the path of a target specification.
     pub(crate) target: String,
-    /// Directories with its sources.
+    /// Files, and directories of files, that it is built from.
     pub(crate) sources: Vec<PathBuf>,
     /// Symbols that stay global.
     pub(crate) exports: Vec<String>,
@@ -43,19 +46,41 @@ const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 impl Component {
     /// Makes cargo run the build script again when the sources change.
     pub(crate) fn watch(&self) {
-        for folder in &self.sources {
-            println!("cargo::rerun-if-changed={}", folder.display());
+        for path in &self.sources {
+            println!("cargo::rerun-if-changed={}", path.display());
         }
     }
 
+    /// Returns a digest of all that determines the object: compiler, libraries, options, and the sources with their paths,
+    /// which debuggers find in the object.
+    pub(crate) fn key(&self, toolchain: &Toolchain) -> Result<String, String> {
+        let mut inputs = Inputs::default();
+        let options = [self.features.join(","), self.exports.join(",")];
+        let libraries = toolchain.libraries(&self.target);
+        for text in [self.package, &self.target, &toolchain.identity, &libraries] {
+            inputs.add(text.as_bytes());
+        }
+        for text in &options {
+            inputs.add(text.as_bytes());
+        }
+        for path in &self.sources {
+            inputs.add_files(path)?;
+        }
+        Ok(inputs.finish())
+    }
+
+    /// Name of the object in the cache.
+    pub(crate) fn name(&self) -> String {
+        [&[self.package], self.features.as_slice()].concat().join("-")
+    }
+
     /// Compiles the component into a static library; returns its path.
-    pub(crate) fn compile(&self, out: &Path) -> Result<PathBuf, String> {
-        let target_dir = self.target_dir(out)?;
+    pub(crate) fn compile(&self, dir: &BuildDir) -> Result<PathBuf, String> {
         let mut cargo = Command::new(variable("CARGO")?);
         cargo.arg("build").arg("--manifest-path").arg(&self.manifest);
         cargo.args(["--package", self.package, "--target", &self.target, "--profile", "kernel"]);
         cargo.arg("--features").arg(self.features.join(","));
-        cargo.arg("--target-dir").arg(&target_dir);
+        cargo.arg("--target-dir").arg(dir.path());
         // Cargo reads the configuration of its working directory: ours, not the program's.
         cargo.current_dir(self.manifest.parent().unwrap_or(Path::new(".")));
         for name in OUTER_VARIABLES {
@@ -71,6 +96,8 @@ impl Component {
                 cargo.env_remove(name);
             }
         }
+        // Flags in the environment, even none, take precedence over those of the user's configuration.
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
         if !BUILT_IN.contains(&self.target.as_str()) {
             // A target specification in a file is unstable.
             cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
@@ -81,29 +108,17 @@ impl Component {
             return Err(format!("{} does not build:\n{text}{}", self.package, self.advice(&text)));
         }
         let library = format!("lib{}.a", self.package.replace('-', "_"));
-        Ok(target_dir.join(&self.target).join("kernel").join(library))
-    }
-
-    /// The target folder of the inner build: one for each set of features, which all profiles of the program share.
-    /// It lies in the program's own folder for the target, so that it is removed together with that.
-    fn target_dir(&self, out: &Path) -> Result<PathBuf, String> {
-        let target = variable("TARGET")?;
-        let of_target = out.ancestors().find(|folder| folder.ends_with(&target)).unwrap_or(out);
-        let name = [&[self.package], self.features.as_slice()].concat().join("-");
-        Ok(of_target.join("hermit-sys").join(name))
+        Ok(dir.path().join(&self.target).join("kernel").join(library))
     }
 
     /// What the user can do about an error of the build, if that is known.
     fn advice(&self, text: &str) -> String {
         if text.contains("can't find crate for `core`") {
-            format!(
+            return format!(
                 "the target {} is not installed: run `cargo xtask setup` in the system's workspace",
                 self.target
-            )
-        } else if text.contains("can't find crate") || text.contains("possibly newer version") {
-            "the target was set up anew since the last build: run `cargo clean`".to_owned()
-        } else {
-            String::new()
+            );
         }
+        String::new()
     }
 }

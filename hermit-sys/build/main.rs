@@ -1,15 +1,23 @@
 //! Builds the kernel and the network stack, and links them into the program.
 //!
 //! Each becomes one relocatable object in which only the symbols of the ABI are global, so that the program's copies of
-//! `core`, `alloc` and other shared crates do not conflict with theirs.
+//! `core`, `alloc` and other shared crates do not conflict with theirs. The objects are kept in a cache of the toolchain.
 
+mod build_dir;
+mod cache;
 mod component;
+mod digest;
 mod object;
+mod progress;
+mod provide;
+mod toolchain;
 
 use std::env;
 use std::path::PathBuf;
+use std::thread;
 
 use component::Component;
+use provide::Provider;
 
 fn main() {
     if let Err(error) = build() {
@@ -22,42 +30,52 @@ fn main() {
 /// Builds the components for hermit targets; does nothing for others.
 fn build() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-env-changed={}", cache::VARIABLE);
     if variable("CARGO_CFG_TARGET_OS")? != "hermit" {
         return Ok(());
     }
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let workspace = here.parent().ok_or("hermit-sys is not in its workspace")?;
     let out = PathBuf::from(variable("OUT_DIR")?);
-    let components = [
-        Component {
-            package: "hermit-kernel",
-            manifest: workspace.join("kernel/Cargo.toml"),
-            target: "x86_64-unknown-none".to_owned(),
-            sources: vec![workspace.join("kernel"), workspace.join("hermit-abi")],
-            exports: kernel_exports(&workspace.join("hermit-abi/src/symbols.rs"))?,
-            features: features()?,
-        },
-        Component {
-            package: "hermit-net",
-            manifest: here.join("net/Cargo.toml"),
-            target: variable("TARGET")?,
-            sources: vec![here.join("net"), workspace.join("kernel/interface"), workspace.join("hermit-abi")],
-            // The value of `hermit_interface::net::START`, on which a build script without dependencies cannot depend.
-            exports: vec!["hermit_net_start".to_owned()],
-            features: Vec::new(),
-        },
-    ];
-    for file in ["Cargo.toml", "Cargo.lock"] {
-        println!("cargo::rerun-if-changed={}", workspace.join(file).display());
-    }
-    for component in components {
+    let provider = Provider::new(workspace, out)?;
+    let common = |own: &[PathBuf]| {
+        let common =
+            ["hermit-abi", "hermit-sys/build", "Cargo.toml", "Cargo.lock"].map(|path| workspace.join(path));
+        [own, &common].concat()
+    };
+    let kernel = Component {
+        package: "hermit-kernel",
+        manifest: workspace.join("kernel/Cargo.toml"),
+        target: "x86_64-unknown-none".to_owned(),
+        sources: common(&[workspace.join("kernel")]),
+        exports: kernel_exports(&workspace.join("hermit-abi/src/symbols.rs"))?,
+        features: features()?,
+    };
+    let net = Component {
+        package: "hermit-net",
+        manifest: here.join("net/Cargo.toml"),
+        target: variable("TARGET")?,
+        sources: common(&[here.join("net"), workspace.join("kernel/interface")]),
+        // The value of `hermit_interface::net::START`, on which a build script without dependencies cannot depend.
+        exports: vec!["hermit_net_start".to_owned()],
+        features: Vec::new(),
+    };
+    provide_all(&provider, &[kernel, net])
+}
+
+/// Provides the objects of the components, side by side, and has the program linked with them.
+fn provide_all(provider: &Provider, components: &[Component]) -> Result<(), String> {
+    let objects: Vec<_> = thread::scope(|scope| {
+        let provide = |component| scope.spawn(move || provider.provide(component));
+        let threads: Vec<_> = components.iter().map(provide).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("panicked".into()))).collect()
+    });
+    for (component, object) in components.iter().zip(objects) {
         component.watch();
-        let library = component.compile(&out)?;
-        let object = object::link(&component, &library, &out)?;
         // An object, not an archive: verbatim, since it is no `lib*.a`, and not bundled into the crate's own archive.
-        println!("cargo::rustc-link-lib=static:-bundle,+verbatim={object}");
+        println!("cargo::rustc-link-lib=static:-bundle,+verbatim={}", object?);
     }
-    println!("cargo::rustc-link-search=native={}", out.display());
+    println!("cargo::rustc-link-search=native={}", provider.out().display());
     Ok(())
 }
 

@@ -75,6 +75,18 @@ pub fn build_xtask() -> Result<PathBuf> {
     executable(&mut cargo, "xtask")
 }
 
+/// Builds the kernel as a static library and returns its file. Quick if `hermit-sys` has built it in this workspace.
+pub fn build_kernel() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-kernel"]);
+    cargo.args(["--profile", "kernel", "--target", BARE_TARGET, "--target-dir"]);
+    cargo.arg(workspace::target_dir().join("hermit-sys")).env("CARGO_ENCODED_RUSTFLAGS", "");
+    let artifacts = artifacts(&mut cargo).context("cannot build the kernel")?;
+    let mut files = artifacts.into_iter().flat_map(|artifact| artifact.files);
+    let library = files.find(|file| file.extension().is_some_and(|extension| extension == "a"));
+    library.context("cargo built the kernel, but names no library")
+}
+
 fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
     let artifacts = artifacts(cargo).with_context(|| format!("cannot build {name}"))?;
     let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);

@@ -16,6 +16,7 @@ mod sources;
 mod stamp;
 mod tools;
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,9 @@ use sources::Sources;
 use stamp::State;
 
 pub use tools::{loader, uhyve};
+
+/// Name of the folder in the user's cache folder in which `hermit-sys` keeps objects if the toolchain is not writable.
+const OBJECTS: &str = "hermit-objects";
 
 /// Options of `setup`.
 #[derive(Debug, clap::Args)]
@@ -145,6 +149,14 @@ pub fn ensure_with_qemu() -> Result<()> {
     packages::QEMU.ensure()
 }
 
+/// Returns the user's folder for caches, by the XDG base directory specification.
+fn user_cache() -> PathBuf {
+    match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
+        Some(folder) if folder.is_absolute() => folder,
+        _ => env::home_dir().unwrap_or_default().join(".cache"),
+    }
+}
+
 /// Removes from the toolchain what set-up added. Packages of the operating system stay: other programs may use them by now.
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
@@ -170,6 +182,7 @@ fn remove() -> Result<()> {
         }
     }
     Sources::remove()?;
+    files::remove_dir(&user_cache().join(OBJECTS))?;
     record.delete()?;
     eprintln!("Setup is undone; packages of the operating system stay installed.");
     Ok(())

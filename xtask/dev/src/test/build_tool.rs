@@ -40,7 +40,7 @@ mod tests {
 "#;
 
 /// Adds tests of `run` with a platform.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
     });
@@ -62,9 +62,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     });
     tests.add(format!("{platform}: a crate outside the workspace"), move || {
         let folder = platform.images.folder().join("another folder");
-        // With a target directory of its own, it compiles the kernel and the network stack once more.
-        let target = (!long).then(workspace::target_dir);
-        outside_crate(&platform.to_string(), &machine, (&folder, target.as_deref()))
+        outside_crate(&platform.to_string(), &machine, &folder)
     });
 }
 
@@ -99,18 +97,15 @@ pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Out
 }
 
 /// `cargo build`, `cargo xtask run PATH`, and `cargo run` and `cargo test` with the runner, in a crate outside the workspace.
-fn outside_crate(platform: &str, machine: &str, (folder, target): (&Path, Option<&Path>)) -> Result<()> {
+fn outside_crate(platform: &str, machine: &str, folder: &Path) -> Result<()> {
     make_crate(folder)?;
     let runner = format!("{} runner", xtask_program()?.display());
-    let in_target = |mut command: Command| {
-        match target {
-            Some(target) => command.env("CARGO_TARGET_DIR", target),
-            None => command.env_remove("CARGO_TARGET_DIR"),
-        };
+    let in_own_target = |mut command: Command| {
+        command.env_remove("CARGO_TARGET_DIR");
         command
     };
     let cargo = |words: &[&str]| {
-        let mut cargo = in_target(process::cargo());
+        let mut cargo = in_own_target(process::cargo());
         cargo.current_dir(folder).stdin(Stdio::null());
         cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", &runner).env(OPTIONS, machine);
         cargo.args(words).args(["--quiet", "--target", GUEST_TARGET]);
@@ -119,13 +114,13 @@ fn outside_crate(platform: &str, machine: &str, (folder, target): (&Path, Option
     process::run(&mut cargo(&["build"]))?;
     let name = folder.display().to_string();
     let run = ["run", &name, "--platform", platform, "--timeout", "180", "--", "a b"];
-    expect(&mut in_target(xtask(&run)?), 7, "from hermit [\"a b\"]")?;
+    expect(&mut in_own_target(xtask(&run)?), 7, "from hermit [\"a b\"]")?;
     expect(cargo(&["run"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
     expect(&mut cargo(&["test"]), 0, "test result: ok. 1 passed").map(drop)
 }
 
-/// Creates a crate with the dependency, unless an earlier ring has created it: its first build takes long.
-fn make_crate(folder: &Path) -> Result<()> {
+/// Creates a crate with the dependency, unless an earlier ring has created it.
+pub(super) fn make_crate(folder: &Path) -> Result<()> {
     let manifest = folder.join("Cargo.toml");
     if manifest.exists() {
         return Ok(());

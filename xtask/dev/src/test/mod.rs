@@ -21,6 +21,7 @@ mod host_tests;
 mod images;
 mod instructions;
 mod machine_types;
+mod object_cache;
 mod platform;
 mod programs;
 mod report;
@@ -255,7 +256,8 @@ fn qemu(report: &mut Report, images: &Images, soft: &Images, long: bool) -> Resu
     boot::test(&mut tests, &qemu)?;
     symbols::test(&mut tests, images);
     soft_float::test(&mut tests, &qemu, soft);
-    build_tool::test(&mut tests, &platform, long);
+    build_tool::test(&mut tests, &platform);
+    object_cache::test(&mut tests);
     usage_errors::test(&mut tests, images)?;
     report.run(tests);
     Ok(())

@@ -11,9 +11,9 @@ use object::{Object, ObjectSymbol};
 
 use super::images::Images;
 use super::schedule::Tests;
-use xtask::target::{BARE_TARGET, GUEST_TARGET};
+use xtask::cargo;
+use xtask::target::GUEST_TARGET;
 use xtask::toolchain::Toolchain;
-use xtask::workspace;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) {
     tests.add("symbols: the kernel exports what hermit-abi declares", exports);
@@ -30,9 +30,7 @@ fn declared() -> BTreeSet<String> {
 
 /// The kernel exports exactly the functions that `hermit-abi` declares.
 fn exports() -> Result<()> {
-    // `hermit-sys` has built it for the images.
-    let library = workspace::target_dir().join(GUEST_TARGET).join("hermit-sys/hermit-kernel");
-    let library = library.join(BARE_TARGET).join("kernel/libhermit_kernel.a");
+    let library = cargo::build_kernel()?;
     let defined = symbols(&library, |symbol| symbol.is_global() && symbol.is_definition())?;
     let exported: BTreeSet<_> = defined.into_iter().filter(|name| name.starts_with("sys_")).collect();
     compare("hermit-abi declares", &declared(), "the kernel exports", &exported)

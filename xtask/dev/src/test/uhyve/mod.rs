@@ -123,7 +123,7 @@ fn add<'a>(
     if fixture.platform.is_native() {
         many_guests::test(tests, fixture, options.long);
     }
-    build_tool::test(tests, &fixture.platform, options.long);
+    build_tool::test(tests, &fixture.platform);
     for test in TESTS_WITH_IMAGES {
         fixture.add(tests, &format!("uhyve's integration test {test}"), move || {
             let folder = fixture.platform.images.folder().display().to_string();

@@ -1,0 +1,139 @@
+//! The cache of built objects, which all crates, profiles and target folders of a toolchain share.
+//!
+//! It lies beside std in the sysroot, in the folder of the program's target; if that is not writable, in the user's cache
+//! folder. `cargo xtask setup --remove` removes both. The variable [`VARIABLE`] names another folder. An entry is an object and a file with its length and digest, written last:
+//! a truncated or changed object is no entry. One build of a component at a time holds the lock of that component.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::digest;
+use crate::toolchain::Toolchain;
+
+/// Number of objects in a cache folder; the least recently used ones are removed.
+const MAX_OBJECTS: usize = 24;
+
+/// The environment variable with the path of the cache folder.
+pub(crate) const VARIABLE: &str = "HERMIT_OBJECT_CACHE";
+
+/// Name of the folder, in the folder of a target and in the user's cache folder.
+const FOLDER: &str = "hermit-objects";
+
+/// A folder of objects that this process can write.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// Returns the cache of a toolchain for programs of a target; `None` if no folder for it is writable.
+    pub(crate) fn open(toolchain: &Toolchain, target: &str) -> Option<Self> {
+        if let Some(folder) = env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
+            let folder = PathBuf::from(folder);
+            return is_writable(&folder).then_some(Self { folder });
+        }
+        let beside_std = toolchain.target(target);
+        // Set-up refuses a folder of the target that it did not create.
+        let in_sysroot = beside_std.join("lib").is_dir().then(|| beside_std.join(FOLDER));
+        let in_home = user_cache().map(|home| home.join(FOLDER));
+        let folder = in_sysroot.into_iter().chain(in_home).find(|folder| is_writable(folder))?;
+        Some(Self { folder })
+    }
+
+    /// Waits until no other process builds the component, and returns the lock; `None` if the folder has been removed.
+    pub(crate) fn lock(&self, component: &str) -> Option<File> {
+        let path = self.folder.join(format!("{component}.lock"));
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
+        file.lock().ok()?;
+        Some(file)
+    }
+
+    /// Puts the object of that name and key at `place`. False if it is not in the cache, or is damaged.
+    pub(crate) fn restore(&self, name: &str, key: &str, place: &Path) -> bool {
+        let (object, seal) = self.entry(name, key);
+        let (Ok(bytes), Ok(expected)) = (fs::read(&object), fs::read_to_string(&seal)) else { return false };
+        if expected != sealed(&bytes) || link(&object, place).is_err() {
+            return false;
+        }
+        // The entry is the most recently used one now. In a folder of another user its age stays.
+        let _: Result<(), _> = File::open(&seal).and_then(|file| file.set_modified(SystemTime::now()));
+        true
+    }
+
+    /// Adds the object at `place`, and removes the objects used least recently.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder is full or has been removed. The object at `place` is whole all the same.
+    pub(crate) fn store(&self, name: &str, key: &str, place: &Path) -> std::io::Result<()> {
+        let (object, seal) = self.entry(name, key);
+        let partial = self.folder.join(format!("{name}.partial"));
+        // Without its seal, the object that is replaced is no entry.
+        let _: Result<(), _> = fs::remove_file(&seal);
+        link(place, &partial)?;
+        fs::rename(&partial, &object)?;
+        fs::write(&partial, sealed(&fs::read(place)?))?;
+        fs::rename(&partial, &seal)?;
+        self.evict()
+    }
+
+    /// Removes all but the [`MAX_OBJECTS`] most recently used objects.
+    fn evict(&self) -> std::io::Result<()> {
+        let files = fs::read_dir(&self.folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut objects: Vec<_> = files
+            .filter(|file| file.extension().is_some_and(|extension| extension == "o"))
+            .map(|object| (last_use(&object), object))
+            .collect();
+        objects.sort();
+        let surplus = objects.len().saturating_sub(MAX_OBJECTS);
+        for (_, object) in objects.into_iter().take(surplus) {
+            // Another process may have removed it.
+            let _: Result<(), _> = fs::remove_file(object.with_extension("seal"));
+            let _: Result<(), _> = fs::remove_file(object);
+        }
+        Ok(())
+    }
+
+    fn entry(&self, name: &str, key: &str) -> (PathBuf, PathBuf) {
+        let file = |extension| self.folder.join(format!("{name}-{key}.{extension}"));
+        (file("o"), file("seal"))
+    }
+}
+
+/// Returns the contents of the seal of an object: its length in bytes and its digest.
+fn sealed(object: &[u8]) -> String {
+    format!("{} {}\n", object.len(), digest::of_bytes(object))
+}
+
+/// Returns when an object was restored or stored last; the beginning of time if it has no seal.
+fn last_use(object: &Path) -> SystemTime {
+    let seal = fs::metadata(object.with_extension("seal"));
+    seal.and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Makes `to` the same file as `from`, or a copy of it if they are on different file systems.
+fn link(from: &Path, to: &Path) -> std::io::Result<()> {
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
+}
+
+/// Whether files can be written to a folder below an existing one. Creates it.
+fn is_writable(folder: &Path) -> bool {
+    // A file of this process alone: two builds at once do not remove each other's.
+    let probe = folder.join(format!("probe.{}", std::process::id()));
+    let created = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, ""));
+    created.and_then(|()| fs::remove_file(&probe)).is_ok()
+}
+
+/// Returns the user's folder for caches, by the XDG base directory specification.
+fn user_cache() -> Option<PathBuf> {
+    match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
+        Some(folder) if folder.is_absolute() => Some(folder),
+        _ => Some(env::home_dir()?.join(".cache")),
+    }
+}

@@ -1,0 +1,157 @@
+//! The cache of the objects that `hermit-sys` links into programs: built once, shared by crates, profiles and target folders.
+//!
+//! The tests have a cache folder of their own, and do without a network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::build_tool::make_crate;
+use super::schedule::Tests;
+use xtask::process;
+use xtask::target::GUEST_TARGET;
+
+/// The variable that names the folder of the cache.
+const FOLDER: &str = "HERMIT_OBJECT_CACHE";
+
+/// Number of objects that `hermit-sys` keeps.
+const MAX_OBJECTS: usize = 24;
+
+/// What `hermit-sys` prints before it builds the kernel.
+const BUILDS_KERNEL: &str = "Compiling hermit-kernel";
+
+/// Adds the tests.
+pub(super) fn test(tests: &mut Tests<'_>) {
+    tests.add("build: kernel and network stack are built once for all crates", shared);
+}
+
+/// Two crates outside the workspace, a cache, and target folders.
+#[derive(Debug)]
+struct Crates {
+    folder: TempDir,
+}
+
+impl Crates {
+    fn new() -> Result<Self> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let crates = Self { folder };
+        for name in ["first", "second"] {
+            make_crate(&crates.path(name))?;
+        }
+        fs::create_dir(crates.cache())?;
+        Ok(crates)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.path("cache")
+    }
+
+    /// Starts the build of a crate in its own target folder.
+    fn start(&self, name: &str, options: &[&str]) -> Result<Child> {
+        let mut cargo: Command = process::cargo();
+        cargo.current_dir(self.path(name)).env(FOLDER, self.cache()).env_remove("CARGO_TARGET_DIR");
+        cargo.args(["build", "--offline", "--target", GUEST_TARGET]).args(options);
+        let cargo = cargo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        cargo.spawn().context("cannot start cargo")
+    }
+
+    /// Builds a crate and returns what cargo and `hermit-sys` printed.
+    fn build(&self, name: &str, options: &[&str]) -> Result<String> {
+        messages(&self.start(name, options)?.wait_with_output()?)
+    }
+
+    /// Kernel objects in the cache.
+    fn kernels(&self) -> Result<Vec<PathBuf>> {
+        objects(&self.cache(), "hermit-kernel-")
+    }
+}
+
+/// Standard error of a build that succeeded.
+fn messages(output: &Output) -> Result<String> {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "the build failed ({})\n{text}", output.status);
+    Ok(text)
+}
+
+/// The objects in a folder whose names start with a prefix.
+fn objects(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let is_object = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(prefix) && name.ends_with(".o")
+    };
+    Ok(files.into_iter().filter(is_object).collect())
+}
+
+fn shared() -> Result<()> {
+    let crates = Crates::new()?;
+    concurrent_builds_share_one_object(&crates)?;
+    other_profile_takes_the_object_from_the_cache(&crates)?;
+    other_feature_makes_another_object(&crates)?;
+    damaged_object_is_built_again(&crates)?;
+    old_objects_are_removed(&crates)
+}
+
+fn concurrent_builds_share_one_object(crates: &Crates) -> Result<()> {
+    let builds = [crates.start("first", &[])?, crates.start("second", &[])?];
+    let outputs = builds.map(Child::wait_with_output);
+    let mut texts = String::new();
+    for output in outputs {
+        texts.push_str(&messages(&output?)?);
+    }
+    let built = texts.matches(BUILDS_KERNEL).count();
+    ensure!(built == 1, "the kernel was built {built} times\n{texts}");
+    ensure!(crates.kernels()?.len() == 1 && objects(&crates.cache(), "hermit-net-")?.len() == 1);
+    Ok(())
+}
+
+fn other_profile_takes_the_object_from_the_cache(crates: &Crates) -> Result<()> {
+    let text = crates.build("second", &["--release"])?;
+    ensure!(!text.contains(BUILDS_KERNEL), "the kernel was built again\n{text}");
+    let inner = crates.path("second").join("target").join(GUEST_TARGET).join("hermit-sys");
+    ensure!(!inner.exists(), "{} exists", inner.display());
+    Ok(())
+}
+
+fn other_feature_makes_another_object(crates: &Crates) -> Result<()> {
+    let text = crates.build("first", &["--features", "hermit-sys/fair"])?;
+    ensure!(text.contains(BUILDS_KERNEL), "the kernel with another policy was not built\n{text}");
+    ensure!(crates.kernels()?.len() == 2 && objects(&crates.cache(), "hermit-net-")?.len() == 1);
+    Ok(())
+}
+
+fn damaged_object_is_built_again(crates: &Crates) -> Result<()> {
+    for object in crates.kernels()? {
+        let bytes = fs::read(&object)?;
+        // A file of its own: the other name of this one is in a target folder.
+        fs::remove_file(&object)?;
+        fs::write(&object, &bytes[..bytes.len() / 2])?;
+    }
+    fs::remove_dir_all(crates.path("second").join("target"))?;
+    let text = crates.build("second", &["--release"])?;
+    ensure!(text.contains(BUILDS_KERNEL), "a truncated kernel was linked\n{text}");
+    fs::remove_dir_all(crates.path("second").join("target"))?;
+    let text = crates.build("second", &["--release"])?;
+    ensure!(!text.contains(BUILDS_KERNEL), "the kernel was not repaired\n{text}");
+    Ok(())
+}
+
+fn old_objects_are_removed(crates: &Crates) -> Result<()> {
+    for number in 0..2 * MAX_OBJECTS {
+        fs::write(crates.cache().join(format!("hermit-old-{number}.o")), "")?;
+    }
+    let built = crates.build("first", &["--features", "hermit-sys/fifo"])?;
+    let count = objects(&crates.cache(), "hermit-")?.len();
+    ensure!(count == MAX_OBJECTS, "there are {count} objects\n{built}");
+    // Those in use are younger.
+    let text = crates.build("first", &["--release"])?;
+    ensure!(!text.contains(BUILDS_KERNEL), "an object in use was removed\n{text}");
+    Ok(())
+}
