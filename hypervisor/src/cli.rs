@@ -1,15 +1,13 @@
 //! The command line.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Parser;
-use clap::builder::{TypedValueParser, ValueParserFactory};
-use hermit_interface::time_limit::parse_seconds;
+use hermit_options::MachineOptions;
 
 use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
-use crate::config::{Config, CpuCount, DiskConfig, EngineKind, MemorySize, Variable};
+use crate::config::{Config, EngineKind};
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
 #[derive(Debug, Parser)]
@@ -30,47 +28,18 @@ pub struct Arguments {
     /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native speed
     #[arg(long, value_enum, default_value_t)]
     engine: EngineKind,
-    /// CPUs of the machine, 1 to 64
-    #[arg(long, value_name = "N", default_value_t)]
-    cpus: CpuCount,
-    /// Memory of the machine, such as 64M or 1G
-    #[arg(long, value_name = "SIZE", default_value_t)]
-    memory: MemorySize,
-    /// An environment variable of the program; may be given several times
-    #[arg(long, value_name = "KEY=VALUE")]
-    env: Vec<Variable>,
-    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
-    #[arg(long, value_name = "FILE[:ro]")]
-    block: Vec<DiskConfig>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 is any free port
-    #[arg(long, value_name = "PORT")]
-    gdb: Option<u16>,
-    /// Forward connections from a port of the host to a port of the guest; needs the program passt; may be given
-    /// several times
-    #[arg(short = 'p', long = "port", value_name = "[ADDR:]HOST:GUEST[/udp]")]
-    ports: Vec<PortForward>,
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
     /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=,
     /// ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY=VALUE...]")]
     net: Option<NetworkOption>,
-    /// A folder of the host: not available yet
-    #[arg(long, value_name = "HOST:GUEST[:ro]")]
-    mount: Vec<String>,
-    /// Kill the guest after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub(crate) timeout: Option<Duration>,
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,
     /// Print which engines work on this host, and run nothing
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print statistics at the end: run time, exits, memory
-    #[arg(long)]
-    pub(crate) stats: bool,
-    /// Print messages about progress
-    #[arg(long)]
-    pub(crate) verbose: bool,
 }
 
 impl Arguments {
@@ -78,21 +47,20 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// A message about an option that is not available, or about options that exclude each other.
+    /// A message about options that exclude each other, or about a file with variables.
     pub fn config(self) -> Result<Config, String> {
-        if !self.mount.is_empty() {
-            return Err("--mount is not available yet: programs have no file system so far".to_owned());
-        }
+        let environment = self.machine.environment().map_err(|error| error.to_string())?;
+        let machine = self.machine;
         Ok(Config {
             image: self.image.unwrap_or_default(),
             arguments: self.arguments,
-            environment: self.env,
-            cpus: self.cpus,
-            memory: self.memory,
-            disks: self.block,
-            network: network(self.net, self.ports)?,
+            environment,
+            cpus: machine.cpus,
+            memory: machine.memory,
+            disks: machine.block,
+            network: network(self.net, machine.ports)?,
             engine: self.engine,
-            gdb: self.gdb,
+            gdb: machine.gdb,
             sandbox: !self.no_sandbox,
         })
     }
@@ -116,35 +84,7 @@ fn network(choice: Option<NetworkOption>, ports: Vec<PortForward>) -> Result<Opt
         Some(_) => {
             Err("-p goes with --net passt: with a tap, the guest has an address of its own".to_owned())
         }
-        None => Err("-p needs a network: leave --net none away".to_owned()),
-    }
-}
-
-/// Parser of environment variables, which need not be UTF-8.
-#[derive(Clone, Debug)]
-pub struct VariableParser;
-
-impl ValueParserFactory for Variable {
-    type Parser = VariableParser;
-
-    fn value_parser() -> VariableParser {
-        VariableParser
-    }
-}
-
-impl TypedValueParser for VariableParser {
-    type Value = Variable;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        _argument: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<Variable, clap::Error> {
-        Variable::try_from(value.to_owned()).map_err(|message| {
-            clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{message}\n"))
-                .with_cmd(command)
-        })
+        None => Err("-p needs a network: remove --net none".to_owned()),
     }
 }
 
@@ -178,8 +118,7 @@ mod tests {
         for (words, text) in [
             (&["--cpus", "65", "i"][..], "1 to 64"),
             (&["--memory", "64MB", "i"], "such as 64M"),
-            (&["--env", "A", "i"], "KEY=VALUE"),
-            (&["--timeout", "0", "i"], "not a time limit"),
+            (&["--mount", "a:b", "i"], "no file system yet"),
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
             (&["i", "argument"], "argument"),
@@ -188,12 +127,6 @@ mod tests {
             let error = parse(words).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
-    }
-
-    #[test]
-    fn unavailable_option_is_rejected() {
-        let error = parse(&["--mount", "a:b", "i"]).unwrap().config().unwrap_err();
-        assert!(error.contains("not available yet"));
     }
 
     #[test]
@@ -208,7 +141,7 @@ mod tests {
         assert_eq!(network(&["-p", "8080:80", "--net", "passt", "-p", "53:53/udp"]), forwarded);
         let tap = Ok(Some(NetworkConfig::new(BackendConfig::Tap("tap0".parse().unwrap()))));
         assert_eq!(network(&["--net", "tap=tap0"]), tap);
-        for (choice, text) in [("none", "leave --net none away"), ("tap=tap0", "--net passt")] {
+        for (choice, text) in [("none", "remove --net none"), ("tap=tap0", "--net passt")] {
             assert!(network(&["-p", "1:1", "--net", choice]).unwrap_err().contains(text));
         }
         let twice = network(&["-p", "8080:80", "-p", "8080:80/udp", "-p", "127.0.0.1:8080:81"]).unwrap_err();

@@ -30,11 +30,11 @@ const SIGNAL_BASE: u8 = 128;
 pub fn main() -> ExitCode {
     let started = Instant::now();
     let arguments = Arguments::parse();
-    log::init(arguments.verbose);
+    log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
         return check::main();
     }
-    let (timeout, has_stats) = (arguments.timeout, arguments.stats);
+    let (timeout, has_stats) = (arguments.machine.timeout, arguments.machine.stats);
     let config = match arguments.config() {
         Ok(config) => config,
         Err(error) => return failed(error, USAGE_ERROR),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hermit_interface::boot_info::{MmioDevice, Region};
 use hermit_interface::machine::{HOLE, LINES};
+use hermit_options::disk::{self, DiskError};
 
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
@@ -24,14 +25,9 @@ use crate::network::{self, NetworkError, PreparedNetwork};
 /// Why the devices of a VM cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceManagerError {
-    /// The file of a disk cannot be opened.
-    #[error("cannot open the disk {file}: {source}", file = .file.display())]
-    Disk {
-        /// Path of the file.
-        file: PathBuf,
-        /// Error of the host.
-        source: io::Error,
-    },
+    /// See [`DiskError`].
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// Another VM, or another program, holds a lock on the file of the disk.
     #[error("the disk {file} is in use by another machine", file = .0.display())]
     DiskInUse(PathBuf),
@@ -144,11 +140,12 @@ fn connect(
 
 /// Opens and locks the file of a disk: shared if it is read-only, otherwise exclusively.
 fn open(disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
-    let failed = |source| DeviceManagerError::Disk { file: disk.file.clone(), source };
-    let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
+    let failed = |source| DiskError::Open { file: disk.file.clone(), source };
+    let mut file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
     let kind = file.metadata().map_err(failed)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device")));
+        let reason = io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device");
+        return Err(failed(reason).into());
     }
     let locked = if disk.read_only { file.try_lock_shared() } else { file.try_lock() };
     match locked {
@@ -156,5 +153,6 @@ fn open(disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
         // A file system may lack locks.
         Err(TryLockError::Error(_)) | Ok(()) => {}
     }
-    Block::new(file, disk.read_only).map_err(failed)
+    disk::check_size(&mut file, &disk.file)?;
+    Ok(Block::new(file, disk.read_only).map_err(failed)?)
 }

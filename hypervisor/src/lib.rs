@@ -69,6 +69,7 @@ pub mod io_manager;
 mod log;
 pub mod memory;
 pub mod network;
+mod once_per_boot;
 pub mod sandbox;
 pub mod signals;
 pub mod stats;

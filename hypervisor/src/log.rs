@@ -25,9 +25,20 @@ pub(crate) fn say(message: fmt::Arguments<'_>) {
     let _: io::Result<()> = writeln!(io::stderr(), "uhyve: {message}");
 }
 
-/// Installs the logger: warnings and, if `verbose`, all messages down to debug level.
-pub(crate) fn init(verbose: bool) {
-    log::set_max_level(if verbose { LevelFilter::Debug } else { LevelFilter::Warn });
+/// Prints a message that is no error, unless the user wants errors only.
+pub(crate) fn note(message: fmt::Arguments<'_>) {
+    if log::max_level() > LevelFilter::Error {
+        say(message);
+    }
+}
+
+/// Installs the logger: warnings; if `quiet`, none; if `verbose`, all messages down to debug level.
+pub(crate) fn init(verbose: bool, quiet: bool) {
+    log::set_max_level(match (verbose, quiet) {
+        (true, _) => LevelFilter::Debug,
+        (false, true) => LevelFilter::Error,
+        (false, false) => LevelFilter::Warn,
+    });
     // It fails if a program that uses this crate has installed its own logger.
     let _: Result<(), log::SetLoggerError> = log::set_logger(&Stderr);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hermit_interface::boot_info::Platform;
 use hermit_interface::command_line::Encoder;
+use hermit_options::memory::MemoryExceeded;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -39,6 +40,9 @@ pub enum VmError {
     /// See [`FileError`].
     #[error(transparent)]
     File(#[from] FileError),
+    /// See [`MemoryExceeded`].
+    #[error(transparent)]
+    Memory(#[from] MemoryExceeded),
     /// See [`SelectionError`].
     #[error(transparent)]
     SelectedEngine(#[from] SelectionError),
@@ -132,6 +136,7 @@ impl Vm<Configured> {
         let config = self.0.0;
         let file = ImageFile::open(&config.image)?;
         let image = file.check()?;
+        hermit_options::memory::check(config.memory)?;
         let mut selection = SelectedEngine::new(&config)?;
         let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
         let params = BootParams {

@@ -28,6 +28,8 @@ pub struct BuildOptions {
     pub features: Vec<String>,
     /// Name of the binary, if the crate has several.
     pub bin: Option<String>,
+    /// Have cargo print only errors and warnings.
+    pub quiet: bool,
     /// Floating-point ABI.
     pub float: FloatAbi,
 }
@@ -64,6 +66,9 @@ fn guest_cargo(options: &BuildOptions) -> Result<Command> {
     if options.float == FloatAbi::Soft {
         setup::ensure_soft_float()?;
         soft_float::configure(&mut command);
+    }
+    if options.quiet {
+        command.arg("--quiet");
     }
     if options.release {
         command.arg("--release");

@@ -34,7 +34,7 @@ pub struct Arguments {
 /// Writes the file that `arguments` describe.
 pub fn main(arguments: &Arguments) -> Result<()> {
     setup::ensure()?;
-    let image = arguments.program.build()?;
+    let image = arguments.program.build(false)?;
     let payload = program::check(&image)?;
     let loader = setup::loader()?;
     let loader = fs::read(&loader).with_context(|| format!("cannot read {}", loader.display()))?;

@@ -13,6 +13,7 @@ pub mod qemu;
 pub mod run;
 pub mod runner;
 pub mod setup;
+pub mod signals;
 pub mod target;
 pub mod temporary;
 pub mod toolchain;

@@ -13,7 +13,7 @@ use xtask::{exit, image, process, run, runner, setup, temporary, workspace};
 
 /// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -24,7 +24,7 @@ enum Command {
     /// Install std, core and alloc for the target in the toolchain, and QEMU if uhyve does not work
     Setup(setup::Arguments),
     /// Build a program if need be and run it in a virtual machine
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     /// Make one file that boots with `qemu-system-x86_64 -kernel FILE`
     Image(image::Arguments),
     /// Run the tests: lints and all rings, or only the rings named

@@ -23,15 +23,13 @@ pub(crate) fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), Stri
         None if kind == "user" => return Err(format!("--net {net}: write passt instead of user")),
         None if kind == "none" => return Err("--net: nothing goes with none".to_owned()),
         _ => {
-            return Err(format!(
-                "--net: `{kind}` is no kind of network: write user, passt, tap=NAME or none"
-            ));
+            return Err(format!("unknown network `{kind}`: write --net user, passt, tap=NAME or none"));
         }
     }
     match kind {
         _ if ports.is_empty() => Ok(()),
         "user" | "passt" => Ok(()),
-        "none" => Err("-p needs a network: leave --net none away".to_owned()),
+        "none" => Err("-p needs a network: remove --net none".to_owned()),
         _ => Err("-p goes with --net user: with a tap, the guest has an address of its own".to_owned()),
     }
 }
@@ -94,8 +92,8 @@ mod tests {
             ("tap=a/b", &[], "no name of a network interface"),
             ("tap=a,mtu=1500", &[], "mtu=1500 is for uhyve"),
             ("passt,ip=10.0.0.2/24,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
-            ("x", &[], "no kind of network"),
-            ("none", &[port("1:2")], "leave --net none away"),
+            ("x", &[], "unknown network"),
+            ("none", &[port("1:2")], "remove --net none"),
             ("tap=a", &[port("1:2")], "-p goes with --net user"),
             ("user", &[port("1:2"), port("[::1]:8080:80")], "-p [::1]:8080:80: QEMU"),
         ] {

@@ -31,14 +31,15 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns the file of the image, built first if a crate is named.
-    pub fn build(&self) -> Result<PathBuf> {
+    /// Returns the file of the image, built first if a crate is named; `quiet` silences cargo but for errors and warnings.
+    pub fn build(&self, quiet: bool) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
                 let options = BuildOptions {
                     release: self.release,
                     features: self.features.clone(),
                     bin: self.bin.clone(),
+                    quiet,
                     float: if self.soft_float { FloatAbi::Soft } else { FloatAbi::Hard },
                 };
                 build::guest_program(&folder, &options)

@@ -6,7 +6,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,19 +14,17 @@ use hermit_interface::command_line::Encoder;
 use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use hermit_interface::memory_size::MemorySize;
+use hermit_options::disk::DiskConfig;
 use tempfile::TempDir;
 
-use crate::process;
 use crate::setup::packages;
+use crate::{process, signals};
 
 /// Name of QEMU's executable.
 pub const QEMU: &str = packages::QEMU.program;
 
 /// Interval at which a running guest is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Set by the handler of Ctrl-C: running guests are killed.
-pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// A machine type of QEMU (`-M`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -128,8 +125,8 @@ pub enum End {
     Exited(u8),
     /// It reached its time limit and was killed.
     TimedOut,
-    /// Ctrl-C was pressed and it was killed.
-    Interrupted,
+    /// This process received a signal, to which this exit code belongs, and killed the guest.
+    Signal(u8),
     /// QEMU exited before the guest wrote a status: the machine was reset, or QEMU rejected its options.
     NoStatus,
 }
@@ -272,8 +269,8 @@ impl Guest {
 
     /// Returns the reason to kill a guest that has run since `start`, if there is one.
     fn reason_to_kill(&self, start: Instant) -> Option<End> {
-        if INTERRUPTED.load(Ordering::Relaxed) {
-            return Some(End::Interrupted);
+        if let Some(code) = signals::exit_code() {
+            return Some(End::Signal(code));
         }
         let late = self.timeout.is_some_and(|timeout| start.elapsed() >= timeout);
         late.then_some(End::TimedOut)
@@ -290,8 +287,9 @@ impl Guest {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        if INTERRUPTED.load(Ordering::Relaxed) {
-            return Ok(End::Interrupted);
+        // Ctrl-C also ends QEMU.
+        if let Some(code) = signals::exit_code() {
+            return Ok(End::Signal(code));
         }
         Ok(status(folder).map_or(End::NoStatus, End::Exited))
     }
@@ -313,10 +311,10 @@ pub fn quoted(mut bytes: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Returns the options of a virtio disk of a machine with PCI; `disk` is `FILE` or `FILE:ro`.
-pub fn disk_options(number: usize, disk: &str) -> [String; 4] {
-    let (file, read_only) = disk.strip_suffix(":ro").map_or((disk, "off"), |file| (file, "on"));
-    let file = quote_commas(Path::new(file));
+/// Returns the options of a virtio disk of a machine with PCI.
+pub fn disk_options(number: usize, disk: &DiskConfig) -> [String; 4] {
+    let read_only = if disk.read_only { "on" } else { "off" };
+    let file = quote_commas(&disk.file);
     [
         "-drive".to_owned(),
         format!("if=none,id=disk{number},format=raw,read-only={read_only},file={file}"),
@@ -383,8 +381,9 @@ mod tests {
 
     #[test]
     fn disk_options_escape_commas() {
-        assert_eq!(disk_options(1, "a,b:ro")[1], "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
-        assert_eq!(disk_options(0, "ro")[1], "if=none,id=disk0,format=raw,read-only=off,file=ro");
+        let options = |number, disk: &str| disk_options(number, &disk.parse().unwrap())[1].clone();
+        assert_eq!(options(1, "a,b:ro"), "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
+        assert_eq!(options(0, "ro"), "if=none,id=disk0,format=raw,read-only=off,file=ro");
     }
 
     #[test]

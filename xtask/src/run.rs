@@ -5,28 +5,21 @@ use std::fmt::{self, Display, Formatter};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use anyhow::{Context, Error, Result, bail};
-use hermit_interface::cpu_count::CpuCount;
 use hermit_interface::exit::NOT_STARTED;
-use hermit_interface::memory_size::MemorySize;
-use hermit_interface::port_forward::PortForward;
-use hermit_interface::time_limit::parse_seconds;
+use hermit_options::{MachineOptions, memory, ports};
 
 use crate::network;
 use crate::process;
 use crate::program::{self, Program};
-use crate::qemu::{self, Board, End, Guest, INTERRUPTED, Input, QEMU};
+use crate::qemu::{self, Board, End, Guest, Input, QEMU};
 use crate::setup;
+use crate::signals;
 use crate::uhyve::{self, Engine, Uhyve};
 
 /// Exit code of a guest that reached its time limit, as of timeout(1).
 const TIMED_OUT: u8 = 124;
-
-/// Exit code after Ctrl-C (SIGINT), as in a shell.
-const SIGINT_EXIT: u8 = 128 + 2;
 
 /// Options of `run`.
 #[derive(Debug, clap::Args)]
@@ -50,37 +43,15 @@ pub(crate) struct VmOptions {
     /// Platform of the machine; auto takes the best of this host
     #[arg(long, value_enum, default_value_t)]
     platform: Platform,
-    /// CPUs of the machine, 1 to 64
-    #[arg(long, value_name = "N", default_value_t)]
-    cpus: CpuCount,
+    #[command(flatten)]
+    machine: MachineOptions,
     /// QEMU's machine type; microvm unless there are disks or a network, which only pc has
     #[arg(long, value_enum)]
     board: Option<Board>,
-    /// Memory of the machine, such as 64M or 1G
-    #[arg(long, value_name = "SIZE", default_value_t)]
-    memory: MemorySize,
-    /// An environment variable of the program, KEY=VALUE
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    env: Vec<OsString>,
-    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
-    #[arg(long, value_name = "FILE[:ro]")]
-    block: Vec<String>,
-    /// Forward a port of the host to the guest, such as 8080:80; TCP, or UDP with /udp at its end
-    #[arg(short = 'p', long = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
-    ports: Vec<PortForward>,
     /// The network: user (connections through sockets of the host; -p implies it), passt (the same, under uhyve only), tap=NAME (a
     /// tap of the host), or none. Under uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY=VALUE...]")]
     net: Option<String>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 takes a free port
-    #[arg(long, value_name = "PORT")]
-    gdb: Option<u16>,
-    /// Kill the guest after this time
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    timeout: Option<Duration>,
-    /// Print the command line of QEMU or uhyve, and the reason for that choice
-    #[arg(long)]
-    verbose: bool,
     /// The loader to boot with, in place of the installed one
     #[arg(long, hide = true)]
     loader: Option<PathBuf>,
@@ -102,14 +73,6 @@ enum Platform {
     Qemu,
 }
 
-/// Parses an environment variable, which has a name.
-fn variable(text: &str) -> Result<OsString, String> {
-    match text.split_once('=') {
-        Some((key, _)) if !key.is_empty() => Ok(text.into()),
-        _ => Err("an environment variable is written KEY=VALUE".to_owned()),
-    }
-}
-
 /// Runs the guest that `arguments` describe and returns its exit code.
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let vm = &arguments.vm;
@@ -117,7 +80,7 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
     setup::ensure()?;
     // The VMM is chosen before the program is built: it may not support an option.
     let vmm = vm.choose_vmm()?;
-    let image = arguments.program.build()?;
+    let image = arguments.program.build(vm.machine.quiet)?;
     match vmm {
         Vmm::Qemu => setup::packages::QEMU.ensure()?,
         Vmm::Uhyve(_) if vm.needs_passt() => setup::packages::PASST.ensure()?,
@@ -158,10 +121,13 @@ impl VmOptions {
         if in_uhyve && self.board.is_some() {
             return Err(usage_error("--board is a machine type of QEMU: use --platform qemu"));
         }
-        if self.gdb.is_some() && self.needs_qemu() {
-            return Err(usage_error("--gdb is for uhyve: use --platform kvm or process"));
+        for (option, is_set) in [("--gdb", self.machine.gdb.is_some()), ("--stats", self.machine.stats)] {
+            if is_set && self.needs_qemu() {
+                return Err(usage_error(format!("{option} is for uhyve: use --platform kvm or process")));
+            }
         }
-        if self.board == Some(Board::Microvm) && !self.block.is_empty() {
+        self.environment()?;
+        if self.board == Some(Board::Microvm) && !self.machine.block.is_empty() {
             return Err(usage_error("microvm has no disks: use --board pc"));
         }
         if self.board == Some(Board::Microvm) && self.has_network() {
@@ -169,9 +135,9 @@ impl VmOptions {
         }
         let net = self.net.as_deref();
         if !in_uhyve && self.needs_qemu() {
-            return network::qemu_options(net, &self.ports).map(drop).map_err(usage_error);
+            return network::qemu_options(net, &self.machine.ports).map(drop).map_err(usage_error);
         }
-        network::check(net, &self.ports).map_err(usage_error)
+        network::check(net, &self.machine.ports).map_err(usage_error)
     }
 
     /// Chooses the VMM.
@@ -186,13 +152,13 @@ impl VmOptions {
 
     /// Whether the guest has a network.
     fn has_network(&self) -> bool {
-        !self.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
+        !self.machine.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
     }
 
     /// Whether uhyve needs passt, which connects the guest without privileges.
     pub(crate) fn needs_passt(&self) -> bool {
         match self.net.as_deref() {
-            None => !self.ports.is_empty(),
+            None => !self.machine.ports.is_empty(),
             Some(net) => net == "user" || net.split(',').next() == Some("passt"),
         }
     }
@@ -217,10 +183,10 @@ impl VmOptions {
                 Err(error) => format!("{error:#}"),
             }
         };
-        if self.verbose {
+        if self.machine.verbose {
             eprintln!("QEMU runs the guest: {reason}");
         }
-        network::qemu_options(self.net.as_deref(), &self.ports).map_err(usage_error)?;
+        network::qemu_options(self.net.as_deref(), &self.machine.ports).map_err(usage_error)?;
         Ok(Vmm::Qemu)
     }
 
@@ -231,8 +197,8 @@ impl VmOptions {
         }
         match vmm {
             Vmm::Uhyve(command) => self.exec_uhyve(command, &image, arguments),
-            Vmm::Qemu if self.gdb.is_some() => {
-                bail!("--gdb is for uhyve, which has no engine at full speed on this host")
+            Vmm::Qemu if self.machine.gdb.is_some() || self.machine.stats => {
+                bail!("--gdb and --stats are for uhyve, which has no engine at full speed on this host")
             }
             Vmm::Qemu => self.boot_in_qemu(image, arguments),
         }
@@ -240,35 +206,40 @@ impl VmOptions {
 
     /// Replaces this process by uhyve, whose streams, signals and exit codes are those of this command.
     fn exec_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
-        command.args(["--cpus", &self.cpus.to_string(), "--memory", &self.memory.to_string()]);
-        for variable in &self.env {
-            command.arg("--env").arg(variable);
-        }
-        for disk in &self.block {
-            command.args(["--block", disk]);
-        }
-        if let Some(limit) = self.timeout {
-            command.args(["--timeout", &limit.as_secs_f64().to_string()]);
-        }
-        for port in &self.ports {
-            command.args(["-p", &port.to_string()]);
-        }
+        command.args(self.machine.to_arguments());
         if let Some(net) = &self.net {
             // uhyve calls its user network by the name of the program that implements it.
             command.args(["--net", if net == "user" { "passt" } else { net }]);
         }
-        if let Some(port) = self.gdb {
-            command.args(["--gdb", &port.to_string()]);
-        }
-        if self.verbose {
-            command.arg("--verbose");
-        }
         command.arg(image).arg("--").args(arguments);
-        if self.verbose {
+        if self.machine.verbose {
             eprintln!("{}", process::display(&command));
         }
         let error = command.exec();
         Err(error).with_context(|| format!("cannot start {}", Path::new(command.get_program()).display()))
+    }
+
+    /// The program's environment.
+    fn environment(&self) -> Result<Vec<OsString>> {
+        let variables = self.machine.environment().map_err(|error| usage_error(error.to_string()))?;
+        Ok(variables.iter().map(|variable| variable.as_os_str().to_owned()).collect())
+    }
+
+    /// QEMU's options for disks and network, after the checks that uhyve makes itself: QEMU's messages about the same errors are
+    /// in terms of its own options.
+    fn qemu_devices(&self) -> Result<Vec<String>> {
+        memory::check(self.machine.memory)?;
+        let mut options = Vec::new();
+        for (number, disk) in self.machine.block.iter().enumerate() {
+            disk.check()?;
+            options.extend(qemu::disk_options(number, disk));
+        }
+        let mut forwards = self.machine.ports.clone();
+        for chosen in ports::choose(&mut forwards)? {
+            eprintln!("{}", ports::message(&chosen));
+        }
+        options.extend(network::qemu_options(self.net.as_deref(), &forwards).map_err(usage_error)?);
+        Ok(options)
     }
 
     fn boot_in_qemu(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
@@ -277,33 +248,27 @@ impl VmOptions {
         }
         let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
-        let mut extra_options: Vec<_> = self
-            .block
-            .iter()
-            .enumerate()
-            .flat_map(|(number, disk)| qemu::disk_options(number, disk))
-            .collect();
-        extra_options.extend(network::qemu_options(self.net.as_deref(), &self.ports).map_err(usage_error)?);
+        let extra_options = self.qemu_devices()?;
         let guest = Guest {
             board: self.board.unwrap_or(if extra_options.is_empty() { Board::Microvm } else { Board::Pc }),
-            memory: self.memory,
-            cpus: self.cpus.get(),
+            memory: self.machine.memory,
+            cpus: self.machine.cpus.get(),
             arguments: arguments.to_vec(),
-            environment: self.env.clone(),
-            timeout: self.timeout,
-            verbose: self.verbose,
+            environment: self.environment()?,
+            timeout: self.machine.timeout,
+            verbose: self.machine.verbose,
             extra_options,
             ..Guest::new(loader, Some(image), name)
         };
-        ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;
+        signals::record().context("cannot handle signals")?;
         Ok(match guest.run(Input::Inherit)? {
             End::Exited(status) => status,
             End::TimedOut => {
-                let limit = self.timeout.unwrap_or_default().as_secs_f64();
+                let limit = self.machine.timeout.unwrap_or_default().as_secs_f64();
                 eprintln!("error: the guest ran for more than {limit} s and was killed");
                 TIMED_OUT
             }
-            End::Interrupted => SIGINT_EXIT,
+            End::Signal(code) => code,
             End::NoStatus => {
                 eprintln!(
                     "error: the machine ended without an exit status: it was reset, or QEMU failed (see above)"
@@ -335,12 +300,14 @@ mod tests {
         for (options, text) in [
             ("--platform kvm --board pc", "--platform qemu"),
             ("--platform qemu --gdb 0", "--gdb is for uhyve"),
+            ("--board q35 --stats", "--stats is for uhyve"),
+            ("--env-file /no/such/file", "cannot read the environment file"),
             ("--board microvm --block a", "--board pc"),
             ("--board microvm -p 1:1", "--board pc"),
-            ("--net x", "user, passt, tap=NAME or none"),
+            ("--net host", "unknown network `host`: write --net user, passt, tap=NAME or none"),
             ("--platform process --net tap=sixteen_bytes_xx", "no name of a network interface"),
             ("-p 1:1 --net tap=a", "-p goes with --net user"),
-            ("-p 1:1 --net none", "leave --net none away"),
+            ("-p 1:1 --net none", "remove --net none"),
             ("--platform qemu --net passt,mtu=1500", "mtu=1500 is for uhyve"),
             ("--board pc -p [::1]:1:1", "uhyve"),
         ] {

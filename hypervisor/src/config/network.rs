@@ -166,7 +166,7 @@ impl FromStr for NetworkOption {
             None if kind == "none" => {
                 return options.map_or(Ok(Self(None)), |_| Err("nothing goes with none".to_owned()));
             }
-            _ => return Err(format!("`{kind}` is no kind of network: {HELP}")),
+            _ => return Err(format!("unknown network `{kind}`: {HELP}")),
         };
         let mut network = NetworkConfig::new(backend);
         options
@@ -207,9 +207,9 @@ mod tests {
             ("", "tap=NAME"),
             ("tap", "tap=tap0"),
             ("tap=", "no name of a network interface"),
-            ("bridge=br0", "no kind of network"),
+            ("bridge=br0", "unknown network `bridge=br0`"),
             ("none,mtu=1500", "nothing goes with none"),
-            ("passt=8080", "no kind of network"),
+            ("passt=8080", "unknown network `passt=8080`"),
             ("passt,speed=1", "no `speed`"),
             ("passt,", "no ``"),
             ("passt,mac", "no MAC address"),

@@ -1,13 +1,16 @@
 //! Engine selection: `--engine kvm`, `process` or `auto`.
 
+use std::env;
+
 use hermit_interface::boot_info::Platform;
 
 use super::kvm::{KvmEngine, KvmError, KvmVcpu, self_test};
 use super::process::{ProcessEngine, ProcessError};
 use super::{Engine, EngineError, Vcpu};
 use crate::config::{Config, EngineKind};
-use crate::log::say;
+use crate::log::note;
 use crate::memory::{Memory, MemoryError};
+use crate::once_per_boot;
 
 /// Why no engine can run the VM.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +44,7 @@ impl SelectedEngine {
             EngineKind::Process => Self::process(config),
             EngineKind::Auto => match Self::kvm(config, self_test) {
                 Err(SelectionError::Kvm(error)) => {
-                    say(format_args!("{}; the guest runs as a process (--check says more)", summary(&error)));
+                    report(&error);
                     Self::process(config)
                 }
                 result => result,
@@ -74,6 +77,21 @@ impl SelectedEngine {
     /// Returns the boot CPU.
     pub(crate) fn boot_vcpu(&mut self) -> Result<&mut Box<dyn Vcpu>, EngineError> {
         self.vcpus.first_mut().ok_or(EngineError::NoVcpu)
+    }
+}
+
+/// Says why the guest does not run on KVM: always in the log, as a note once in each boot of the host.
+fn report(error: &KvmError) {
+    let uhyve = env::current_exe().unwrap_or_else(|_| "uhyve".into());
+    let text = format!(
+        "{}; guests run as processes (`{} --check` prints the state of each engine)",
+        summary(error),
+        uhyve.display()
+    );
+    if once_per_boot::is_first("engine") {
+        note(format_args!("{text}"));
+    } else {
+        ::log::info!("{text}");
     }
 }
 

@@ -119,8 +119,11 @@ impl GdbServer {
     /// getsockname(2) failed.
     pub fn announce(&self) -> io::Result<()> {
         let port = self.listener.local_addr()?.port();
-        let (image, start) = (self.image.display(), self.location.start);
-        say(format_args!("waits for gdb {image} -ex \"target remote :{port}\" (the image is at {start:#x})"));
+        let (image, start) = (self.image.to_string_lossy(), self.location.start);
+        let image = shlex::try_quote(&image).unwrap_or_default();
+        say(format_args!(
+            "waits for gdb; the image is at {start:#x}:\n    gdb {image} -ex \"target remote :{port}\""
+        ));
         Ok(())
     }
 }

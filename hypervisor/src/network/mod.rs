@@ -1,13 +1,11 @@
 //! Creation of the network device and its backend from the configuration.
 
-mod ports;
-
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use hermit_interface::command_line::{Encoder, Ip};
+use hermit_options::ports::{self, PortError};
 
-pub use self::ports::PortError;
 use crate::config::network::{
     BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward, Protocol,
 };
@@ -15,6 +13,7 @@ use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::passt::{MAX_MTU, Passt, PasstError, PasstStartup};
 use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::{Net, NetConfig};
+use crate::log::say;
 
 /// Reason for which the network device cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -83,8 +82,11 @@ fn create_passt_device(
     forwards: &[PortForward],
 ) -> Result<PreparedNetwork, NetworkError> {
     let mtu = network.mtu.unwrap_or(MAX_MTU);
-    ports::check(forwards)?;
-    let (passt, starting) = Passt::start(&passt_arguments(network, forwards, mtu))?;
+    let mut forwards = forwards.to_vec();
+    for chosen in ports::choose(&mut forwards)? {
+        say(format_args!("{}", ports::message(&chosen)));
+    }
+    let (passt, starting) = Passt::start(&passt_arguments(network, &forwards, mtu))?;
     let device = device(network, Box::new(passt), mtu)?;
     Ok(PreparedNetwork { device, tap: None, starting: Some(starting) })
 }

@@ -104,7 +104,7 @@ pub(crate) struct RunningGuest {
     process: Child,
     stderr: BufReader<ChildStderr>,
     image: PathBuf,
-    /// First line on standard error of uhyve.
+    /// First line on standard error of uhyve, or the two lines about gdb.
     line: String,
 }
 
@@ -117,10 +117,13 @@ impl RunningGuest {
         let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
+        if line.contains("waits for gdb") {
+            stderr.read_line(&mut line).unwrap();
+        }
         Self { process, stderr, image, line }
     }
 
-    /// Part of the first line between two texts.
+    /// Part of the first lines between two texts.
     fn line_between(&self, before: &str, after: &str) -> &str {
         let found = self.line.split_once(before).and_then(|(_, rest)| rest.split_once(after));
         found.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.line)).0

@@ -12,8 +12,11 @@ const CONTINUE: &[u8] = b"$vCont;c#a8";
 pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
     let mut line = String::new();
     // Without a buffer: the following lines are for another reader.
-    let stderr = uhyve.stderr.as_mut().unwrap();
-    BufReader::with_capacity(1, stderr).read_line(&mut line).unwrap();
+    let mut stderr = BufReader::with_capacity(1, uhyve.stderr.as_mut().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    if line.contains("waits for gdb") {
+        stderr.read_line(&mut line).unwrap();
+    }
     let port = line.split_once("target remote :")?.1.split('"').next()?.parse().unwrap();
     let mut gdb = TcpStream::connect(("127.0.0.1", port)).unwrap();
     gdb.write_all(CONTINUE).unwrap();

@@ -289,11 +289,11 @@ fn missing_passt_is_reported_with_package_name() {
 #[test]
 fn invalid_network_options_exit_with_usage_error() {
     for (options, text) in [
-        (&["-p", "1:1", "--net", "none"][..], "leave --net none away"),
+        (&["-p", "1:1", "--net", "none"][..], "remove --net none"),
         (&["-p", "1:1", "--net", "tap=tap0"], "-p goes with --net passt"),
         (&["-p", "8080:80", "-p", "8080:81"], "8080 is given twice"),
         (&["--net", "passt,mtu=65521"], "65520"),
-        (&["--mount", "a:b"], "--mount is not available yet"),
+        (&["--mount", "a:b"], "no file system yet"),
     ] {
         let host = Host::new(&echo(0), &[]);
         let outcome = Outcome::from(host.command().args(options).output().unwrap());

@@ -5,7 +5,8 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// Minimum memory of a machine in bytes: for loader, image, page tables and a heap.
+/// Minimum memory of a machine in bytes: for loader, image, page tables and a heap. hello_world needs 6 MiB in uhyve and
+/// 8 MiB in QEMU (docs/measurements.md).
 const MIN_SIZE: u64 = 8 << 20;
 
 /// Maximum memory of a machine in bytes.
@@ -66,7 +67,13 @@ impl FromStr for MemorySize {
         let bytes = number.checked_mul(1 << shift).filter(|&bytes| bytes <= MAX_SIZE);
         let bytes = bytes.ok_or_else(|| format!("{text} is more than the most a machine can have, 1024G"))?;
         if bytes < MIN_SIZE {
-            return Err(format!("{text} is too little: an image needs at least 8M"));
+            // A number without a unit is in bytes.
+            let hint = if text.parse() == Ok(bytes) && bytes << 20 >= MIN_SIZE {
+                format!("; did you mean {text}M?")
+            } else {
+                String::new()
+            };
+            return Err(format!("{bytes} bytes are too little: a machine has at least 8M{hint}"));
         }
         if bytes % (1 << 20) != 0 {
             return Err(format!("{text} is no whole number of mebibytes"));
@@ -92,7 +99,13 @@ mod tests {
             let error = text.parse::<MemorySize>().unwrap_err();
             assert!(error.contains("such as 64M"), "{text}: {error}");
         }
-        assert!("1M".parse::<MemorySize>().unwrap_err().contains("at least 8M"));
+        for (text, message) in [
+            ("1M", "1048576 bytes are too little: a machine has at least 8M"),
+            ("7", "7 bytes are too little: a machine has at least 8M"),
+            ("64", "64 bytes are too little: a machine has at least 8M; did you mean 64M?"),
+        ] {
+            assert_eq!(text.parse::<MemorySize>().unwrap_err(), message);
+        }
         assert!("2048G".parse::<MemorySize>().unwrap_err().contains("1024G"));
         assert!("8388609".parse::<MemorySize>().unwrap_err().contains("whole number"));
     }

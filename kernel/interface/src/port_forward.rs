@@ -23,8 +23,8 @@ pub struct PortForward {
     pub protocol: Protocol,
     /// Address of the host; all addresses if `None`.
     pub address: Option<IpAddr>,
-    /// Port of the host.
-    pub host: NonZeroU16,
+    /// Port of the host; 0 is any free one.
+    pub host: u16,
     /// Port of the guest.
     pub guest: NonZeroU16,
 }
@@ -42,14 +42,15 @@ impl PortForward {
     }
 
     fn conflicts_with(&self, other: &Self) -> bool {
-        (self.protocol, self.host) == (other.protocol, other.host)
+        self.host != 0
+            && (self.protocol, self.host) == (other.protocol, other.host)
             && (self.covers(other.address) || other.covers(self.address))
     }
 }
 
 /// The first port of the host that two forwards cover at the same address.
 #[must_use]
-pub fn first_conflict(forwards: &[PortForward]) -> Option<NonZeroU16> {
+pub fn first_conflict(forwards: &[PortForward]) -> Option<u16> {
     let is_second = |&(index, forward): &(usize, &PortForward)| {
         forwards.iter().take(index).any(|earlier| earlier.conflicts_with(forward))
     };
@@ -76,7 +77,7 @@ impl FromStr for PortForward {
         let help = || {
             format!(
                 "`{text}` is no pair of ports: write HOST:GUEST, such as 8080:80, 127.0.0.1:8080:80, \
-                 [::1]:8080:80 or 5353:53/udp"
+                 [::1]:8080:80, 5353:53/udp, or 0:80 for any free port of the host"
             )
         };
         let (ports, protocol) = match text.split_once('/') {
@@ -89,11 +90,12 @@ impl FromStr for PortForward {
             Some((address, host)) => (Some(parse_address(address).ok_or_else(help)?), host),
             None => (None, rest),
         };
-        let port = |text: &str| {
+        let port = |text: &str| -> Result<u16, String> {
             let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|_| is_number).ok_or_else(help)
         };
-        Ok(Self { protocol, address, host: port(host)?, guest: port(guest)? })
+        let guest = NonZeroU16::new(port(guest)?).ok_or_else(help)?;
+        Ok(Self { protocol, address, host: port(host)?, guest })
     }
 }
 
@@ -117,13 +119,14 @@ mod tests {
         let forward = |protocol, address: Option<&str>, host: u16, guest: u16| PortForward {
             protocol,
             address: address.map(|address| address.parse().unwrap()),
-            host: host.try_into().unwrap(),
+            host,
             guest: guest.try_into().unwrap(),
         };
         for (text, expected) in [
             ("8080:80", forward(Protocol::Tcp, None, 8080, 80)),
             ("8080:80/tcp", forward(Protocol::Tcp, None, 8080, 80)),
             ("127.0.0.1:8080:80", forward(Protocol::Tcp, Some("127.0.0.1"), 8080, 80)),
+            ("0:80", forward(Protocol::Tcp, None, 0, 80)),
             ("[::1]:5353:53/udp", forward(Protocol::Udp, Some("::1"), 5353, 53)),
         ] {
             assert_eq!(text.parse(), Ok(expected));
@@ -138,7 +141,6 @@ mod tests {
             "80",
             ":80",
             "80:",
-            "0:80",
             "80:0",
             "80:65536",
             "+80:80",
@@ -158,7 +160,7 @@ mod tests {
     fn conflicting_forwards_are_found() {
         let conflict = |text: &str| {
             let forwards: Vec<PortForward> = text.split(' ').map(|text| text.parse().unwrap()).collect();
-            first_conflict(&forwards).map(|port| port.get())
+            first_conflict(&forwards)
         };
         for text in [
             "80:1 80:2",
@@ -173,6 +175,7 @@ mod tests {
         }
         for text in [
             "80:1",
+            "0:1 0:2",
             "80:1 81:1",
             "80:1 80:1/udp",
             "127.0.0.1:80:1 127.0.0.2:80:1",

@@ -16,7 +16,7 @@ pub enum KvmError {
     )]
     PermissionDenied,
     /// KVM runs without VMX or SVM and emulates the guest's instructions in software.
-    #[error("KVM on this host emulates the processor in software ({0}); --engine kvm uses it all the same")]
+    #[error("KVM on this host emulates the processor in software ({0})")]
     SoftwareEmulation(String),
     /// KVM lacks a capability that the engine needs.
     #[error("KVM on this host has no {0}")]

@@ -12,7 +12,7 @@ const ARCH: &str = "kernel/hal/src/arch/";
 const NET_SHIMS: &str = "kernel/src/net/";
 
 /// Crates that forbid unsafe code.
-const SAFE_CRATES: [&str; 16] = [
+const SAFE_CRATES: [&str; 17] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
@@ -26,6 +26,7 @@ const SAFE_CRATES: [&str; 16] = [
     "kernel/virtio/",
     "hermit-sys/",
     "hermit-sys/net/stack/",
+    "hypervisor/options/",
     "xtask/",
     "xtask/dev/",
     "xtask/linux_init/",

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::images::Images;
 use super::platform::Platform;
+use super::run_options;
 use super::schedule::Tests;
 use xtask::cargo;
 use xtask::target::GUEST_TARGET;
@@ -45,6 +46,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
     });
     tests.add(format!("{platform}: run with a disk"), move || disk(&platform.to_string(), platform.images));
+    run_options::test(tests, platform);
     if platform.is_slow() {
         // The other tests build images with floating-point instructions.
         return;

@@ -133,6 +133,19 @@ impl ChildProcess {
         Ok(())
     }
 
+    /// Waits for a line with this text on standard error, and returns the line.
+    pub(super) fn error_line(&self, text: &str) -> Result<String> {
+        loop {
+            let errors = String::from_utf8_lossy(&self.errors.pieces().bytes).into_owned();
+            let mut lines = errors.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            if let Some(line) = lines.find(|line| line.contains(text)) {
+                return Ok(line.to_owned());
+            }
+            ensure!(self.start.elapsed() < self.limit, "it has not printed {text:?} but\n{errors}");
+            thread::sleep(POLL);
+        }
+    }
+
     /// Sends a signal, named as for kill(1).
     pub(super) fn signal(&self, name: &str) -> Result<()> {
         process::run(Command::new("sh").args(["-c", &format!("kill -{name} {}", self.id())]))
@@ -274,5 +287,12 @@ mod tests {
             ChildProcess::start(shell("read line; echo $line"), Input::Open(b"x\n".into()), LIMIT).unwrap();
         running.has_printed(b"x\n").unwrap();
         assert_eq!(running.end().unwrap().code, Some(0));
+    }
+
+    #[test]
+    fn error_line_is_a_whole_line() {
+        let script = "echo a >&2; printf 'b 1' >&2; echo 2 >&2; read line";
+        let running = ChildProcess::start(shell(script), Input::Open(Vec::new()), LIMIT).unwrap();
+        assert_eq!(running.error_line("b ").unwrap(), "b 12\n");
     }
 }

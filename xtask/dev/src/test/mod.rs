@@ -25,6 +25,7 @@ mod object_cache;
 mod platform;
 mod programs;
 mod report;
+mod run_options;
 mod schedule;
 mod soft_float;
 mod symbols;

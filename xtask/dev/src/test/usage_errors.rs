@@ -2,12 +2,16 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
+use hermit_options::memory;
 use tempfile::TempDir;
 
 use super::build_tool::{expect, xtask};
 use super::images::Images;
 use super::schedule::Tests;
+
+/// The largest memory of a machine.
+const MAX_MEMORY: &str = "1024G";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> {
     let image = images.image("hello_world").display().to_string();
@@ -18,7 +22,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     let in_process = ["run", &image, "--platform", "process"];
     let with_board = [in_process.as_slice(), &["--board", "pc"]].concat();
     let twice = [in_process.as_slice(), &["-p", "8080:80", "-p", "8080:81"]].concat();
-    let cases: [(&str, &[&str], i32, &str); 17] = [
+    let cases: [(&str, &[&str], i32, &str); 21] = [
         ("an unknown example", &["run", "hello_wrld"], 125, "hello_world"),
         ("a missing file", &["run", "/no/such/image"], 125, "neither an example nor"),
         ("a folder without a crate", &["run", &empty], 125, "no Cargo.toml"),
@@ -26,11 +30,20 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         ("too little memory", &["run", &image, "--memory", "1M"], 2, "at least 8M"),
         ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
         ("no CPU", &["run", &image, "--cpus", "0"], 2, "1 to 64"),
-        ("a variable without a value", &["run", &image, "--env", "A"], 2, "KEY=VALUE"),
+        ("memory in bytes", &["run", &image, "--memory", "64"], 2, "did you mean 64M?"),
+        ("a variable without a name", &["run", &image, "--env", "=A"], 2, "KEY=VALUE"),
+        (
+            "a missing file of variables",
+            &["run", &image, "--env-file", "/no/such"],
+            2,
+            "environment file /no/such",
+        ),
+        ("statistics of QEMU", &["run", &image, "--board", "pc", "--stats"], 2, "--stats is for uhyve"),
+        ("a folder of the host", &["run", &image, "--mount", "a:b"], 2, "no file system yet"),
         ("QEMU's board without QEMU", &with_board, 2, "--board is"),
         ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 2, "--gdb is for uhyve"),
         ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 2, "--board pc"),
-        ("no kind of network", &["run", &image, "--net", "x"], 2, "tap=NAME"),
+        ("an unknown network", &["run", &image, "--net", "host"], 2, "unknown network `host`"),
         ("ports and a tap", &["run", &image, "-p", "1:1", "--net", "tap=a"], 2, "--net user"),
         (
             "uhyve's network in QEMU",
@@ -45,6 +58,16 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     for (name, arguments, code, text) in cases {
         let mut command = xtask(arguments)?;
         tests.add(format!("usage error: {name}"), move || expect(&mut command, code, text).map(drop));
+    }
+    // A host with so much memory is served.
+    if memory::check(MAX_MEMORY.parse().map_err(Error::msg)?).is_err() {
+        for platform in ["process", "qemu"] {
+            let arguments = ["run", &image, "--platform", platform, "--memory", MAX_MEMORY];
+            let mut command = xtask(&arguments)?;
+            tests.add(format!("usage error: more memory than the host has, {platform}"), move || {
+                expect(&mut command, 125, "more than this host's memory").map(drop)
+            });
+        }
     }
     tests.add("usage error: QEMU is missing", move || {
         // The runner starts no other program before it looks for QEMU, and installs nothing.

@@ -9,14 +9,13 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use xtask::process;
-use xtask::qemu::INTERRUPTED;
+use xtask::signals;
 
 /// The device with which processes create taps.
 const TUN: &str = "/dev/net/tun";
@@ -66,7 +65,7 @@ pub(super) fn check() -> Result<()> {
 /// Starts this executable again in the namespaces, with a folder for temporary files.
 pub(super) fn run(arguments: &[OsString], folder: &Path) -> Result<()> {
     // Without a handler, SIGINT ends this process at once and the folder stays.
-    ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)).context("cannot handle Ctrl-C")?;
+    signals::record().context("cannot handle signals")?;
     let program = env::current_exe().context("cannot find this executable")?;
     let mut command = unshare();
     command.arg(program).arg(COMMAND).args(arguments).env("TMPDIR", folder).stdin(Stdio::piped());
@@ -77,12 +76,12 @@ pub(super) fn run(arguments: &[OsString], folder: &Path) -> Result<()> {
         if let Some(status) = child.try_wait().context("cannot wait for the measurements")? {
             break status;
         }
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if signals::exit_code().is_some() {
             child.kill().context("cannot end the measurements")?;
         }
         thread::sleep(POLL_INTERVAL);
     };
-    ensure!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
+    ensure!(signals::exit_code().is_none(), "interrupted");
     ensure!(status.success(), "the measurements failed ({status})");
     Ok(())
 }

@@ -96,12 +96,14 @@ fn images<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
 }
 
 fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
-    let cases: [(&str, [&str; 2], &str); 8] = [
+    let cases: [(&str, [&str; 2], &str); 10] = [
         ("too little memory", ["--memory", "1M"], "at least 8M"),
         ("memory that is no size", ["--memory", "abc"], "such as 64M"),
         ("no CPU", ["--cpus", "0"], "1 to 64"),
         ("too many CPUs", ["--cpus", "65"], "1 to 64"),
-        ("a variable without a value", ["--env", "A"], "KEY=VALUE"),
+        ("a variable without a name", ["--env", "=A"], "KEY=VALUE"),
+        ("a missing file of variables", ["--env-file", "/no/such/file"], "environment file /no/such/file"),
+        ("a folder of the host", ["--mount", "a:b"], "no file system yet"),
         ("an unknown engine", ["--engine", "steam"], "auto, kvm, process"),
         ("a disk without a name", ["--block", ":ro"], "FILE:ro"),
         ("an unknown option", ["--fast", "--stats"], "--fast"),

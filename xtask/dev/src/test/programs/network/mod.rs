@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | [`std_net`] | every call of `std::net`, compared with Linux |
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
+//! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
 //! | [`shutdown`], [`syn_flood`], [`ping_from_power_on`], [`streams`], [`ipv6`], [`shared_interrupt`] | tests that need a tap |
 //! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host reaches a guest, and protocols |
 
 mod dns_server;
 mod faulty_clients;
+mod free_port;
 mod http;
 mod http_client;
 mod ipv6;
@@ -72,6 +74,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     std_net::test(tests, platform);
     servers::test(tests, platform);
     http_client::test(tests, platform);
+    free_port::test(tests, platform);
     load::test(tests, platform, long);
     faulty_clients::test(tests, platform);
     let reason = tap::reason_against();

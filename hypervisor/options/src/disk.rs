@@ -1,0 +1,121 @@
+//! Disks: the value of `--block`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Size of a sector in bytes (virtio 1.2 §5.2.4): the capacity of a disk is a number of sectors.
+pub const SECTOR_SIZE: u64 = 512;
+
+/// A file of the host as a disk of the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskConfig {
+    /// Raw disk image, or a block device.
+    pub file: PathBuf,
+    /// Whether the guest cannot write to it.
+    pub read_only: bool,
+}
+
+/// Why a file cannot be a disk.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// The file cannot be opened, or its size is unknown.
+    #[error("cannot open the disk {file}: {source}", file = .file.display())]
+    Open {
+        /// Path of the file.
+        file: PathBuf,
+        /// Error of the host.
+        source: io::Error,
+    },
+    /// The size of the file is no multiple of [`SECTOR_SIZE`].
+    #[error(
+        "the disk {file} has {size} bytes, no multiple of {SECTOR_SIZE}: extend it with `truncate -s %{SECTOR_SIZE} {file}`",
+        file = .file.display()
+    )]
+    Size {
+        /// Path of the file.
+        file: PathBuf,
+        /// Size in bytes.
+        size: u64,
+    },
+}
+
+impl DiskConfig {
+    /// The value of `--block` that [`FromStr`] reads.
+    #[must_use]
+    pub fn to_argument(&self) -> OsString {
+        let mut text = self.file.clone().into_os_string();
+        text.push(if self.read_only { ":ro" } else { "" });
+        text
+    }
+
+    /// Checks that the file can be read and is as large as a disk can be.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`].
+    pub fn check(&self) -> Result<(), DiskError> {
+        let open = |source| DiskError::Open { file: self.file.clone(), source };
+        check_size(&mut File::open(&self.file).map_err(open)?, &self.file)
+    }
+}
+
+/// Checks that an opened disk consists of whole sectors; moves the file's offset.
+///
+/// # Errors
+///
+/// See [`DiskError`].
+pub fn check_size(disk: &mut File, file: &Path) -> Result<(), DiskError> {
+    // stat(2) reports the size of a block device as 0: seek to its end instead.
+    let size = disk.seek(SeekFrom::End(0));
+    let size = size.map_err(|source| DiskError::Open { file: file.to_owned(), source })?;
+    if size % SECTOR_SIZE != 0 {
+        return Err(DiskError::Size { file: file.to_owned(), size });
+    }
+    Ok(())
+}
+
+impl FromStr for DiskConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (file, read_only) = text.strip_suffix(":ro").map_or((text, false), |file| (file, true));
+        if file.is_empty() {
+            return Err("a disk is written FILE or FILE:ro".to_owned());
+        }
+        Ok(Self { file: file.into(), read_only })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DiskConfig;
+    use std::fs;
+
+    #[test]
+    fn disk_suffix_ro_is_read_only() {
+        for (text, file, read_only) in [("a.img", "a.img", false), ("/x/a:ro", "/x/a", true)] {
+            let disk: DiskConfig = text.parse().unwrap();
+            assert_eq!(
+                (disk.to_argument(), &disk),
+                (text.into(), &DiskConfig { file: file.into(), read_only })
+            );
+        }
+        assert!(":ro".parse::<DiskConfig>().is_err());
+    }
+
+    #[test]
+    fn disk_of_partial_sectors_is_rejected_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = DiskConfig { file: folder.path().join("disk"), read_only: false };
+        assert!(disk.check().unwrap_err().to_string().contains("cannot open the disk"));
+        for (size, is_valid) in [(0, true), (512, true), (1000, false), (513, false)] {
+            fs::write(&disk.file, vec![0; size]).unwrap();
+            assert_eq!(disk.check().is_ok(), is_valid, "{size}");
+        }
+        let error = disk.check().unwrap_err().to_string();
+        assert!(error.contains("513 bytes") && error.contains("truncate -s %512"), "{error}");
+    }
+}

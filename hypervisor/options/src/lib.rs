@@ -1,0 +1,28 @@
+//! Options of a machine that the command lines of `uhyve`, `cargo xtask run` and the runner share, each defined once.
+//!
+//! [`MachineOptions`] are the options; the other modules have their values and the checks against the host that are the
+//! same whether uhyve or QEMU runs the guest.
+//!
+//! ```
+//! use clap::Parser;
+//! use hermit_options::MachineOptions;
+//!
+//! #[derive(Parser)]
+//! struct Arguments {
+//!     #[command(flatten)]
+//!     machine: MachineOptions,
+//! }
+//!
+//! let machine = Arguments::parse_from(["run", "--cpus", "2", "-p", "8080:80"]).machine;
+//! assert_eq!(machine.cpus.get(), 2);
+//! assert_eq!(machine.to_arguments(), ["--cpus", "2", "--memory", "128M", "--publish", "8080:80"]);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod disk;
+pub mod environment;
+mod machine;
+pub mod memory;
+pub mod ports;
+
+pub use machine::MachineOptions;

@@ -1,0 +1,143 @@
+//! The options.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hermit_interface::cpu_count::CpuCount;
+use hermit_interface::memory_size::MemorySize;
+use hermit_interface::port_forward::PortForward;
+use hermit_interface::time_limit::parse_seconds;
+
+use crate::disk::DiskConfig;
+use crate::environment::{self, EnvOption, EnvironmentError, Variable};
+
+/// Options of a machine.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct MachineOptions {
+    /// CPUs of the machine, 1 to 64
+    #[arg(long, value_name = "N", default_value_t)]
+    pub cpus: CpuCount,
+    /// Memory of the machine, such as 64M or 1G
+    #[arg(short, long, value_name = "SIZE", default_value_t)]
+    pub memory: MemorySize,
+    /// An environment variable of the program; KEY alone takes the host's value; may be given several times
+    #[arg(short, long, value_name = "KEY[=VALUE]")]
+    pub env: Vec<EnvOption>,
+    /// A file with an environment variable per line, as of `docker run`; `--env` takes precedence
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<PathBuf>,
+    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
+    #[arg(long, value_name = "FILE[:ro]")]
+    pub block: Vec<DiskConfig>,
+    /// Forward a port of the host to the guest, such as 8080:80; port 0 of the host is any free one, which is printed;
+    /// TCP, or UDP with /udp at its end; may be given several times
+    #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
+    pub ports: Vec<PortForward>,
+    /// Wait for gdb on this port of the host before the first instruction; 0 takes a free port
+    #[arg(long, value_name = "PORT")]
+    pub gdb: Option<u16>,
+    /// Kill the guest after this time
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<Duration>,
+    /// Print statistics at the end: run time, exits, memory
+    #[arg(long)]
+    pub stats: bool,
+    /// Print what is done, and why
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print only errors, beside the output of the program
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// A folder of the host: programs have no files yet.
+    #[arg(long, hide = true, value_name = "HOST:GUEST[:ro]", value_parser = mount)]
+    pub mount: Option<String>,
+}
+
+impl MachineOptions {
+    /// The same options as arguments of a command line. Files with variables and variables of the host are passed by
+    /// name, so that their values are in no list of processes.
+    #[must_use]
+    pub fn to_arguments(&self) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        let mut add = |option: &str, value: OsString| arguments.extend([option.into(), value]);
+        add("--cpus", self.cpus.to_string().into());
+        add("--memory", self.memory.to_string().into());
+        self.env.iter().for_each(|variable| add("--env", variable.as_os_str().to_owned()));
+        self.env_file.iter().for_each(|file| add("--env-file", file.into()));
+        self.block.iter().for_each(|disk| add("--block", disk.to_argument()));
+        self.ports.iter().for_each(|port| add("--publish", port.to_string().into()));
+        self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
+        self.timeout.iter().for_each(|limit| add("--timeout", limit.as_secs_f64().to_string().into()));
+        let flags = [("--stats", self.stats), ("--verbose", self.verbose), ("--quiet", self.quiet)];
+        arguments.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into()));
+        arguments
+    }
+
+    /// The program's environment: variables of `--env-file` and `--env`, the last one of each name.
+    ///
+    /// # Errors
+    ///
+    /// See [`EnvironmentError`].
+    pub fn environment(&self) -> Result<Vec<Variable>, EnvironmentError> {
+        environment::merge(&self.env_file, &self.env)
+    }
+}
+
+fn mount(_: &str) -> Result<String, String> {
+    Err("folders of the host cannot be mounted: programs have no file system yet (docs/limits.md)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MachineOptions;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Debug, Parser)]
+    #[command(no_binary_name = true)]
+    struct Arguments {
+        #[command(flatten)]
+        machine: MachineOptions,
+    }
+
+    fn parse(text: &str) -> Result<MachineOptions, clap::Error> {
+        Arguments::try_parse_from(text.split_whitespace()).map(|arguments| arguments.machine)
+    }
+
+    #[test]
+    fn options_are_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_and_arguments_are_inverse() {
+        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro --publish 0:80/udp --gdb 0 \
+                   --timeout 1.5 --stats --verbose";
+        for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
+            let words: Vec<_> = text.split_whitespace().collect();
+            assert_eq!(parse(text).unwrap().to_arguments(), words);
+        }
+        let short = parse("-m 64M -e A=b -p 8080:80 -v").unwrap().to_arguments().join(" ".as_ref());
+        assert_eq!(short, "--cpus 1 --memory 64M --env A=b --publish 8080:80 --verbose");
+        assert_eq!(parse("--port 8080:80").unwrap().ports, parse("-p 8080:80").unwrap().ports);
+    }
+
+    #[test]
+    fn invalid_options_are_rejected_with_a_hint() {
+        for (text, hint) in [
+            ("--cpus 65", "1 to 64"),
+            ("--memory 64", "64M"),
+            ("--env =a", "KEY=VALUE"),
+            ("--block :ro", "FILE:ro"),
+            ("--publish 80", "8080:80"),
+            ("--timeout 0", "not a time limit"),
+            ("-q -v", "cannot be used with"),
+            ("--mount a:b", "no file system yet"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+        let help = Arguments::command().render_long_help().to_string();
+        assert!(!help.contains("--mount"), "{help}");
+    }
+}

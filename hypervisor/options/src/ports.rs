@@ -1,0 +1,154 @@
+//! Check that the forwarded ports of the host are free. passt and QEMU report little about a port that is in use, and
+//! passt nothing if it is so at some addresses only.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+
+use hermit_interface::port_forward::{PortForward, Protocol};
+use rustix::io::Errno;
+
+/// Reason for which a port of the host cannot be forwarded.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// Another socket is bound to the port (`EADDRINUSE`).
+    #[error(
+        "port {0} of the host is in use: forward another one, or stop the program that uses it (`ss -ltnup`)"
+    )]
+    InUse(u16),
+    /// The user has no permission to bind the port (`EACCES`).
+    #[error("no permission for port {0} of the host: forward one from 1024 on, such as 8080")]
+    Forbidden(u16),
+    /// The host has no such address (`EADDRNOTAVAIL`).
+    #[error("{0} is no address of this host: `ip address` prints its addresses")]
+    Address(IpAddr),
+    /// Any other error of the host.
+    #[error("port {0} of the host cannot be used: {1}")]
+    Host(u16, io::Error),
+}
+
+/// Binds all ports, replaces port 0 of the host by the free one that it got, and closes the sockets. Returns the
+/// forwards whose port was chosen.
+///
+/// # Errors
+///
+/// See [`PortError`].
+pub fn choose(forwards: &mut [PortForward]) -> Result<Vec<PortForward>, PortError> {
+    // The sockets stay open until all are bound. The given ports come first, so that none of them is chosen for another.
+    let (mut sockets, mut chosen) = (Vec::new(), Vec::new());
+    for forward in forwards.iter().filter(|forward| forward.host != 0) {
+        sockets.push(bind_forward(forward)?);
+    }
+    for forward in forwards.iter_mut().filter(|forward| forward.host == 0) {
+        let socket = bind_forward(forward)?;
+        forward.host = socket.port().map_err(|error| PortError::Host(0, error))?;
+        chosen.push(*forward);
+        sockets.push(socket);
+    }
+    Ok(chosen)
+}
+
+/// The message about a port that [`choose`] chose.
+#[must_use]
+pub fn message(forward: &PortForward) -> String {
+    let PortForward { protocol, address, host, guest } = forward;
+    let protocol = if *protocol == Protocol::Udp { "UDP port" } else { "port" };
+    let at = address.map(|address| format!(" at {address}")).unwrap_or_default();
+    format!("{protocol} {host} of the host{at} is forwarded to port {guest} of the guest")
+}
+
+/// A bound socket.
+enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too.
+    fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<Self> {
+        let address = SocketAddr::new(address, port);
+        match protocol {
+            Protocol::Tcp => TcpListener::bind(address).map(Self::Tcp),
+            Protocol::Udp => UdpSocket::bind(address).map(Self::Udp),
+        }
+    }
+
+    fn port(&self) -> io::Result<u16> {
+        let address = match self {
+            Self::Tcp(socket) => socket.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        };
+        address.map(|address| address.port())
+    }
+}
+
+fn bind_forward(forward: &PortForward) -> Result<Socket, PortError> {
+    let PortForward { protocol, host: port, .. } = *forward;
+    let bind_any = || match Socket::bind(protocol, Ipv6Addr::UNSPECIFIED.into(), port) {
+        Err(error) if lacks_ipv6(&error) => Socket::bind(protocol, Ipv4Addr::UNSPECIFIED.into(), port),
+        result => result,
+    };
+    let socket = forward.address.map_or_else(bind_any, |address| Socket::bind(protocol, address, port));
+    socket.map_err(|error| match (error.kind(), forward.address) {
+        (ErrorKind::AddrInUse, _) => PortError::InUse(port),
+        (ErrorKind::PermissionDenied, _) => PortError::Forbidden(port),
+        (ErrorKind::AddrNotAvailable, Some(address)) => PortError::Address(address),
+        _ => PortError::Host(port, error),
+    })
+}
+
+/// Whether an IPv6 socket cannot be bound because the host has no IPv6.
+fn lacks_ipv6(error: &io::Error) -> bool {
+    let errors = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| errors.contains(&number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PortError, choose, message};
+    use hermit_interface::port_forward::{PortForward, Protocol};
+    use std::net::{TcpListener, UdpSocket};
+
+    fn forward(text: &str) -> PortForward {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn port_in_use_at_any_address_is_an_error() {
+        for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+            let listener = TcpListener::bind(address).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let wanted = forward(&format!("{port}:80"));
+            assert!(matches!(choose(&mut [wanted]), Err(PortError::InUse(found)) if found == port));
+            let other = PortForward { protocol: Protocol::Udp, ..wanted };
+            assert!(choose(&mut [other]).is_ok());
+            drop(listener);
+            assert!(choose(&mut [wanted]).is_ok());
+            assert!(matches!(choose(&mut [wanted, wanted]), Err(PortError::InUse(_))));
+        }
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let error = choose(&mut [forward(&format!("127.0.0.1:{port}:53/udp"))]).unwrap_err();
+        assert!(error.to_string().contains("is in use"));
+    }
+
+    #[test]
+    fn address_of_another_host_is_an_error() {
+        let error = choose(&mut [forward("203.0.113.1:8080:80")]).unwrap_err();
+        assert!(error.to_string().starts_with("203.0.113.1 is no address of this host"), "{error}");
+    }
+
+    #[test]
+    fn port_0_becomes_a_free_port_of_its_own() {
+        let mut forwards = ["0:80", "127.0.0.1:0:81", "0:53/udp"].map(forward);
+        let chosen = choose(&mut forwards).unwrap();
+        assert_eq!(chosen, forwards);
+        assert!(forwards.iter().all(|forward| forward.host != 0) && forwards[0].host != forwards[1].host);
+        assert_eq!(choose(&mut forwards).unwrap(), []);
+        let text = message(&forward("127.0.0.1:4000:53/udp"));
+        assert_eq!(text, "UDP port 4000 of the host at 127.0.0.1 is forwarded to port 53 of the guest");
+        assert_eq!(
+            message(&forward("8080:80")),
+            "port 8080 of the host is forwarded to port 80 of the guest"
+        );
+    }
+}

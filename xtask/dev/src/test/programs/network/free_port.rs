@@ -1,0 +1,32 @@
+//! `-p 0:PORT`: `run` forwards a free port of the host, and prints it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::{http, path};
+use crate::test::build_tool::xtask;
+use crate::test::child::{ChildProcess, Input};
+use crate::test::platform::{LIMIT, Platform};
+use crate::test::schedule::Tests;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    let reason = path::reason_against(platform);
+    tests.add_unless(reason, format!("{platform}: run forwards a free port"), move || {
+        is_served(&platform.to_string(), &platform.images.image("httpd"))
+    });
+}
+
+fn is_served(platform: &str, image: &Path) -> Result<()> {
+    let image = image.display().to_string();
+    let words = ["run", &image, "--platform", platform, "--publish", "127.0.0.1:0:8080", "--quiet"];
+    let running = ChildProcess::start(xtask(&words)?, Input::Nothing, LIMIT)?;
+    let line = running.error_line("is forwarded to port 8080 of the guest")?;
+    let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let port: u16 = port.with_context(|| format!("there is no port in {line:?}"))?;
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    http::get_with_retries(address, "/")?;
+    http::exit(address)?;
+    running.end()?.check(0, &[])
+}
