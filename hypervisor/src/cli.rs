@@ -19,9 +19,9 @@ use crate::config::{Config, EngineKind};
                   ended without a status; 159: the sandbox stopped the guest or uhyve; 130, 143: uhyve received SIGINT (Ctrl-C) or SIGTERM."
 )]
 pub struct Arguments {
-    /// The image: a program built for x86_64-unknown-hermit
-    #[arg(required_unless_present = "check")]
-    image: Option<PathBuf>,
+    /// The program: an executable for x86_64-unknown-hermit, or a boot image
+    #[arg(value_name = "EXECUTABLE", required_unless_present = "check")]
+    executable: Option<PathBuf>,
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
@@ -52,7 +52,7 @@ impl Arguments {
         let environment = self.machine.environment().map_err(|error| error.to_string())?;
         let machine = self.machine;
         Ok(Config {
-            image: self.image.unwrap_or_default(),
+            image: self.executable.unwrap_or_default(),
             arguments: self.arguments,
             environment,
             cpus: machine.cpus,
@@ -122,7 +122,7 @@ mod tests {
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
             (&["i", "argument"], "argument"),
-            (&["--cpus", "2"], "IMAGE"),
+            (&["--cpus", "2"], "EXECUTABLE"),
         ] {
             let error = parse(words).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hermit_interface::image::{self, Image, ImageError};
-use hermit_interface::to_usize;
+use hermit_interface::{boot_image, to_usize};
 
 /// Maximum size of an image file in bytes, debugging information included.
 const MAX_FILE_SIZE: u64 = 4 << 30;
@@ -22,7 +22,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// The file is larger than 4 GiB.
-    #[error("{file} is larger than 4 GiB: that is no image", file = .0.display())]
+    #[error("{file} is larger than 4 GiB: that is no executable", file = .0.display())]
     TooLarge(PathBuf),
     /// The file is no image, or is not for this version of the interface.
     #[error("{file}: {source}", file = .file.display())]
@@ -61,13 +61,14 @@ impl ImageFile {
         Ok(Self { name: name.to_owned(), bytes })
     }
 
-    /// Checks the file, and returns the image in it.
+    /// Checks the executable that the file is or, as a boot image, contains.
     ///
     /// # Errors
     ///
     /// [`FileError::Image`].
     pub fn check(&self) -> Result<Image<'_>, FileError> {
-        image::check(&self.bytes).map_err(|source| FileError::Image { file: self.name.clone(), source })
+        let executable = boot_image::executable(&self.bytes).unwrap_or(&self.bytes);
+        image::check(executable).map_err(|source| FileError::Image { file: self.name.clone(), source })
     }
 
     /// Name of the program: the last component of the path.

@@ -3,6 +3,7 @@
 use core::ptr;
 
 use hermit_interface::address::AddressRange;
+use hermit_interface::boot_image;
 
 /// Physical range of the image. `cargo xtask image` finds it in the loader's file by its magic number, and fills it in.
 #[repr(C, align(16))]
@@ -15,7 +16,7 @@ struct Payload {
 // In a writable section of its own, so that the value is not taken for a constant.
 #[used]
 #[unsafe(link_section = ".data.payload")]
-static PAYLOAD: Payload = Payload { magic: *b"HRMTPLD1", address: 0, size: 0 };
+static PAYLOAD: Payload = Payload { magic: boot_image::MAGIC, address: 0, size: 0 };
 
 /// Physical range of the appended image, if there is one.
 pub(crate) fn embedded() -> Option<AddressRange> {

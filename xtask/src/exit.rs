@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hermit_interface::exit::NOT_STARTED;
 
-use crate::run::UsageError;
+use crate::usage::UsageError;
 
 /// Exit code of an invalid command line, as of clap.
 const USAGE: u8 = 2;
@@ -16,7 +16,7 @@ pub fn of_command(result: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<UsageError>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }

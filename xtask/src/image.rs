@@ -1,4 +1,5 @@
-//! `cargo xtask image`: loader and image in one bootable file.
+//! `cargo xtask image`: a boot image, which is the loader and an executable in one file
+//! ([`hermit_interface::boot_image`]).
 //!
 //! A multiboot boot loader copies the file, from the header on, to the header's address; a PVH boot loader loads the ELF segments.
 //! So that both place the image at the same address, file offset minus physical address is the same in the loader's part and in
@@ -8,25 +9,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, MAGIC};
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
 
 use crate::program::{self, Program};
 use crate::setup;
-
-/// Physical address of the image; the loader ends below.
-const PAYLOAD_ADDRESS: u64 = 2 << 20;
-
-/// Magic number of the loader's record of a fused image; address and size of the image follow.
-const PAYLOAD_MAGIC: &[u8; 8] = b"HRMTPLD1";
+use crate::usage::usage_error;
 
 /// Options of `image`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     program: Program,
-    /// The file to write
+    /// The boot image to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -35,7 +33,12 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<()> {
     setup::ensure()?;
     let image = arguments.program.build(false)?;
-    let payload = program::check(&image)?;
+    let payload = match program::check(&image)? {
+        file if file.is_boot_image => {
+            return Err(usage_error(format!("{} is a boot image already", image.display())));
+        }
+        file => file.executable,
+    };
     let loader = setup::loader()?;
     let loader = fs::read(&loader).with_context(|| format!("cannot read {}", loader.display()))?;
     let output = match &arguments.output {
@@ -44,10 +47,36 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     };
     let file = fuse(&loader, &payload)?;
     write(&output, &file)?;
-    let output = output.display();
-    println!("{output}: {} bytes; boot it with", file.len());
-    println!("    qemu-system-x86_64 -cpu max -m 128M -nographic -kernel {output} -append '-- ARGUMENTS'");
+    println!("{}: {} bytes; boot it with\n", output.display(), file.len());
+    println!("    cargo xtask run {} -- ARGUMENTS\n", shell_word(&output));
+    println!(
+        "or with QEMU alone; its own exit code is 1 after each exit of the guest, whose code is in a file:\n"
+    );
+    println!("{}", qemu_command(&output));
     Ok(())
+}
+
+/// Returns commands for a shell that boot the image with QEMU alone and end with the guest's exit code.
+fn qemu_command(image: &Path) -> String {
+    let status = shell_word(&image.with_extension("status"));
+    let image = shell_word(image);
+    // In this option QEMU separates the parts by commas.
+    let file = status.replace(',', ",,");
+    format!(
+        "    qemu-system-x86_64 -cpu max -m 128M -nographic -no-reboot -kernel {image} \\
+        -chardev file,id=status,path={file} \\
+        -device isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status \\
+        -device isa-debug-exit,iobase={QUIT_PORT:#x},iosize=1 \\
+        -netdev user,id=net,hostfwd=tcp::8080-:8080 -device virtio-net-pci,netdev=net \\
+        -append '-- ARGUMENTS'
+    code=$(od -An -tu1 {status}); (exit ${{code:-{NOT_STARTED}}})"
+    )
+}
+
+/// Returns a path as a word of a shell's command line.
+fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    shlex::try_quote(&text).map_or_else(|_| text.to_string(), |quoted| quoted.into_owned())
 }
 
 /// Writes the file atomically, by renaming a temporary file.
@@ -71,12 +100,12 @@ pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     };
     let (offset, address) = (loaded.p_offset(endian), loaded.p_paddr(endian));
     ensure!(
-        address + loaded.p_memsz(endian) <= PAYLOAD_ADDRESS,
+        address + loaded.p_memsz(endian) <= EXECUTABLE_ADDRESS,
         "the loader is too large for an image behind it"
     );
 
     let mut file = loader[..usize::try_from(offset + loaded.p_filesz(endian))?].to_vec();
-    file.resize(usize::try_from(offset + PAYLOAD_ADDRESS - address)?, 0);
+    file.resize(usize::try_from(offset + EXECUTABLE_ADDRESS - address)?, 0);
     let payload_offset = file.len() as u64;
     file.extend_from_slice(payload);
     record(&mut file, payload.len() as u64)?;
@@ -85,7 +114,7 @@ pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let number = |number| U64::new(endian, number);
     let mut image = *loaded;
     image.p_offset = number(payload_offset);
-    (image.p_vaddr, image.p_paddr) = (number(PAYLOAD_ADDRESS), number(PAYLOAD_ADDRESS));
+    (image.p_vaddr, image.p_paddr) = (number(EXECUTABLE_ADDRESS), number(EXECUTABLE_ADDRESS));
     (image.p_filesz, image.p_memsz) = (number(payload.len() as u64), number(payload.len() as u64));
     image.p_flags = U32::new(endian, object::elf::PF_R);
     let note = segments
@@ -121,9 +150,9 @@ fn load_whole_file(file: &mut [u8]) -> Result<()> {
 
 /// Writes address and size of the image into the loader's record.
 fn record(file: &mut [u8], size: u64) -> Result<()> {
-    let places: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| bytes == PAYLOAD_MAGIC).collect();
+    let places: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| *bytes == MAGIC).collect();
     let [(place, _)] = places[..] else { bail!("the loader has no record for an image") };
-    file[place + 8..place + 16].copy_from_slice(&PAYLOAD_ADDRESS.to_le_bytes());
+    file[place + 8..place + 16].copy_from_slice(&EXECUTABLE_ADDRESS.to_le_bytes());
     file[place + 16..place + 24].copy_from_slice(&size.to_le_bytes());
     Ok(())
 }

@@ -18,4 +18,5 @@ pub mod target;
 pub mod temporary;
 pub mod toolchain;
 pub mod uhyve;
+pub mod usage;
 pub mod workspace;

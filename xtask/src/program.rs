@@ -1,19 +1,21 @@
-//! The program to boot: an example, a crate, or an image.
+//! The program to boot: an example, a crate, an executable, or a boot image.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use hermit_interface::image;
+use anyhow::{Context, Error, Result, bail};
+use hermit_interface::{boot_image, image};
 
 use crate::build::{self, BuildOptions};
 use crate::target::FloatAbi;
+use crate::usage::usage_error;
 use crate::workspace;
 
 /// Options of commands that take a program.
 #[derive(Debug, Default, clap::Args)]
 pub struct Program {
-    /// Name of an example, folder of a crate, or an image
+    /// Name of an example, folder of a crate, executable for x86_64-unknown-hermit, or boot image
     #[arg(value_name = "EXAMPLE_OR_PATH")]
     pub name: PathBuf,
     /// Build with the release profile
@@ -31,7 +33,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns the file of the image, built first if a crate is named; `quiet` silences cargo but for errors and warnings.
+    /// Returns the executable or boot image, built first if a crate is named; `quiet` silences cargo but for errors and warnings.
     pub fn build(&self, quiet: bool) -> Result<PathBuf> {
         match self.folder()? {
             Some(folder) => {
@@ -59,24 +61,58 @@ impl Program {
         }
         if self.name.join("Cargo.toml").is_file() {
             let folder = self.name.canonicalize();
-            return folder.map(Some).with_context(|| format!("cannot find {}", self.name.display()));
+            let folder = folder.with_context(|| format!("cannot find {}", self.name.display()))?;
+            check_package(&folder)?;
+            return Ok(Some(folder));
         }
+        Err(self.not_a_program()?)
+    }
+
+    /// Says why the name is that of no program.
+    fn not_a_program(&self) -> Result<Error> {
         let name = self.name.display();
         if self.name.is_dir() {
-            bail!("{name} is no crate: there is no Cargo.toml in it");
+            return Ok(usage_error(format!("{name} is no crate: there is no Cargo.toml in it")));
         }
-        bail!(
-            "`{name}` is neither an example nor a crate's folder nor a file; the examples are {}",
-            workspace::examples()?.join(", ")
-        )
+        let examples = workspace::examples()?.join(", ");
+        Ok(usage_error(format!(
+            "`{name}` is neither an example nor a crate's folder nor a file; the examples are {examples}"
+        )))
     }
 }
 
-/// Reads an image and rejects one that the loader would not boot.
-pub fn check(file: &Path) -> Result<Vec<u8>> {
-    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    match image::check(&bytes) {
-        Ok(_) => Ok(bytes),
+/// Rejects the folder of a workspace that is no package: cargo would build all its members.
+fn check_package(folder: &Path) -> Result<()> {
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest);
+    let text = text.with_context(|| format!("cannot read {}", manifest.display()))?;
+    if text.lines().any(|line| line.trim() == "[package]") {
+        return Ok(());
+    }
+    Err(usage_error(format!(
+        "{} is a workspace without a program of its own: give the folder of one of its crates, or the name of an example, such as \
+         `hello_world`",
+        folder.display()
+    )))
+}
+
+/// A file that can be booted.
+#[derive(Debug)]
+pub struct BootFile {
+    /// The executable for the target.
+    pub executable: Vec<u8>,
+    /// The file is a boot image, which has a loader beside the executable.
+    pub is_boot_image: bool,
+}
+
+/// Reads an executable or a boot image, and rejects one whose executable the loader would not boot.
+pub fn check(file: &Path) -> Result<BootFile> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let contained = boot_image::executable(&bytes).map(<[u8]>::to_vec);
+    let is_boot_image = contained.is_some();
+    let executable = contained.unwrap_or(bytes);
+    match image::check(&executable) {
+        Ok(_) => Ok(BootFile { executable, is_boot_image }),
         Err(error) => bail!("{}: {error}", file.display()),
     }
 }

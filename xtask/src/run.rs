@@ -1,12 +1,11 @@
 //! `cargo xtask run`: boots a program in a virtual machine.
 
 use std::ffi::OsString;
-use std::fmt::{self, Display, Formatter};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Result, bail};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_options::{MachineOptions, memory, ports};
 
@@ -17,6 +16,7 @@ use crate::qemu::{self, Board, End, Guest, Input, QEMU};
 use crate::setup;
 use crate::signals;
 use crate::uhyve::{self, Engine, Uhyve};
+use crate::usage::usage_error;
 
 /// Exit code of a guest that reached its time limit, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -87,22 +87,6 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
         Vmm::Uhyve(_) => {}
     }
     vm.boot(vmm, image, &arguments.arguments)
-}
-
-/// Options of the command line that are valid one by one but not together.
-#[derive(Debug)]
-pub struct UsageError(String);
-
-impl Display for UsageError {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
-
-fn usage_error(text: impl Into<String>) -> Error {
-    UsageError(text.into()).into()
 }
 
 /// The program that runs the guest.
@@ -192,15 +176,13 @@ impl VmOptions {
 
     /// Boots an image and returns the exit code of the guest.
     pub(crate) fn boot(&self, vmm: Vmm, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
-        if !self.no_check {
-            program::check(&image)?;
-        }
+        let is_boot_image = !self.no_check && program::check(&image)?.is_boot_image;
         match vmm {
             Vmm::Uhyve(command) => self.exec_uhyve(command, &image, arguments),
             Vmm::Qemu if self.machine.gdb.is_some() || self.machine.stats => {
                 bail!("--gdb and --stats are for uhyve, which has no engine at full speed on this host")
             }
-            Vmm::Qemu => self.boot_in_qemu(image, arguments),
+            Vmm::Qemu => self.boot_in_qemu(image, is_boot_image, arguments),
         }
     }
 
@@ -242,12 +224,16 @@ impl VmOptions {
         Ok(options)
     }
 
-    fn boot_in_qemu(&self, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
+    fn boot_in_qemu(&self, image: PathBuf, is_boot_image: bool, arguments: &[OsString]) -> Result<u8> {
         if process::find(QEMU).is_none() {
             return Err(setup::packages::QEMU.missing());
         }
-        let loader = self.loader.clone().map_or_else(setup::loader, Ok)?;
         let name = program::name_of(&image);
+        let (kernel, image) = if is_boot_image {
+            (image, None)
+        } else {
+            (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
+        };
         let extra_options = self.qemu_devices()?;
         let guest = Guest {
             board: self.board.unwrap_or(if extra_options.is_empty() { Board::Microvm } else { Board::Pc }),
@@ -258,7 +244,7 @@ impl VmOptions {
             timeout: self.machine.timeout,
             verbose: self.machine.verbose,
             extra_options,
-            ..Guest::new(loader, Some(image), name)
+            ..Guest::new(kernel, image, name)
         };
         signals::record().context("cannot handle signals")?;
         Ok(match guest.run(Input::Inherit)? {
@@ -281,7 +267,8 @@ impl VmOptions {
 
 #[cfg(test)]
 mod tests {
-    use super::{UsageError, VmOptions};
+    use super::VmOptions;
+    use crate::usage::UsageError;
     use clap::Parser;
 
     #[derive(Debug, Parser)]

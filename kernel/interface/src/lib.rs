@@ -6,6 +6,7 @@
 //! | [`address`] | page sizes, address ranges |
 //! | [`boot_info`] | boot information, from loader or hypervisor to kernel |
 //! | [`command_line`] | the kernel command line, from build tool or hypervisor to kernel |
+//! | [`boot_image`] | a loader with an executable |
 //! | [`image`], [`note`] | the image format and its check, for loader, hypervisor and build tool |
 //! | [`exit`], [`console`] | exit ports and statuses; control bytes of console input |
 //! | [`machine`] | the machine that uhyve emulates |
@@ -21,6 +22,7 @@
 extern crate alloc;
 
 pub mod address;
+pub mod boot_image;
 pub mod boot_info;
 #[cfg(any(feature = "alloc", test))]
 pub mod command_line;

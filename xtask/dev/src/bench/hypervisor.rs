@@ -223,7 +223,7 @@ fn arguments(boot: BootedGuest) -> Vec<OsString> {
 
 /// Returns an image with [`FIRST_BYTE_CODE`] in place of its kernel's first instructions.
 fn with_first_byte_code(file: &Path) -> Result<Vec<u8>> {
-    let mut bytes = program::check(file)?;
+    let mut bytes = program::check(file)?.executable;
     let image = image::check(&bytes)?;
     let offset = image.segments().find_map(|segment| {
         let inside = usize::try_from(image.entry.checked_sub(segment.start)?).ok()?;

@@ -1,14 +1,16 @@
 //! Usage errors: exit codes and messages of the build tool.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Error, Result};
 use hermit_options::memory;
 use tempfile::TempDir;
 
 use super::build_tool::{expect, xtask};
 use super::images::Images;
 use super::schedule::Tests;
+use xtask::workspace;
 
 /// The largest memory of a machine.
 const MAX_MEMORY: &str = "1024G";
@@ -19,13 +21,16 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     let empty = images.folder().join("empty");
     fs::create_dir_all(&empty)?;
     let empty = empty.display().to_string();
+    let root = workspace::root().display().to_string();
     let in_process = ["run", &image, "--platform", "process"];
     let with_board = [in_process.as_slice(), &["--board", "pc"]].concat();
     let twice = [in_process.as_slice(), &["-p", "8080:80", "-p", "8080:81"]].concat();
-    let cases: [(&str, &[&str], i32, &str); 21] = [
-        ("an unknown example", &["run", "hello_wrld"], 125, "hello_world"),
-        ("a missing file", &["run", "/no/such/image"], 125, "neither an example nor"),
-        ("a folder without a crate", &["run", &empty], 125, "no Cargo.toml"),
+    let cases: [(&str, &[&str], i32, &str); 23] = [
+        ("an unknown example", &["run", "hello_wrld"], 2, "hello_world"),
+        ("a missing file", &["run", "/no/such/image"], 2, "neither an example nor"),
+        ("a folder without a crate", &["run", &empty], 2, "no Cargo.toml"),
+        ("a missing file for an image", &["image", "/no/such/image"], 2, "neither an example nor"),
+        ("a workspace", &["run", &root], 2, "is a workspace without a program of its own"),
         ("a Linux program", &["run", &own], 125, "the ABI note is missing"),
         ("too little memory", &["run", &image, "--memory", "1M"], 2, "at least 8M"),
         ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
@@ -59,29 +64,50 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         let mut command = xtask(arguments)?;
         tests.add(format!("usage error: {name}"), move || expect(&mut command, code, text).map(drop));
     }
-    // A host with so much memory is served.
-    if memory::check(MAX_MEMORY.parse().map_err(Error::msg)?).is_err() {
-        for platform in ["process", "qemu"] {
-            let arguments = ["run", &image, "--platform", platform, "--memory", MAX_MEMORY];
-            let mut command = xtask(&arguments)?;
-            tests.add(format!("usage error: more memory than the host has, {platform}"), move || {
-                expect(&mut command, 125, "more than this host's memory").map(drop)
-            });
-        }
-    }
+    too_much_memory(tests, &image)?;
     tests.add("usage error: QEMU is missing", move || {
         // The runner starts no other program before it looks for QEMU, and installs nothing.
         let mut command = xtask(&["runner", &image])?;
         command.env("HERMIT_RUN_ARGS", "--platform qemu");
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
     });
-    tests.add("image writes a file", move || {
-        let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let file = folder.path().join("fused");
-        let path = file.display().to_string();
-        expect(&mut xtask(&["image", "hello_world", "--release", "-o", &path])?, 0, "qemu-system-x86_64")?;
-        ensure!(file.is_file(), "there is no file");
-        Ok(())
-    });
+    tests.add("boot image: run and QEMU alone return the guest's exit code", boot_image);
+    Ok(())
+}
+
+/// `image` writes a file that `run` boots on two platforms, and that the commands which it prints boot with QEMU alone.
+fn boot_image() -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let file = folder.path().join("a boot image");
+    let path = file.display().to_string();
+    let mut image = xtask(&["image", "hello_world", "--release", "-o", &path])?;
+    let printed = expect(&mut image, 0, "qemu-system-x86_64")?.stdout;
+    for platform in ["process", "qemu"] {
+        let run = ["run", &path, "--platform", platform, "--timeout", "180", "--", "--exit-code", "7"];
+        expect(&mut xtask(&run)?, 7, "Hello, world!")?;
+    }
+    expect(&mut xtask(&["image", &path])?, 2, "is a boot image already")?;
+    let printed = String::from_utf8(printed)?;
+    let script = printed.find("qemu-system").and_then(|start| printed.get(start..));
+    let script = script.context("no command of QEMU")?.replace("tcp::8080-", "tcp::0-");
+    for (line, code, text) in [("-- --exit-code 7", 7, "Hello, world!"), ("-- one", 0, "argument 1: one")] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script.replace("-- ARGUMENTS", line)]).stdin(Stdio::null());
+        expect(&mut shell, code, text)?;
+    }
+    Ok(())
+}
+
+/// Adds tests with more memory than the host has, unless the host has as much as a machine can have.
+fn too_much_memory(tests: &mut Tests<'_>, image: &str) -> Result<()> {
+    if memory::check(MAX_MEMORY.parse().map_err(Error::msg)?).is_err() {
+        for platform in ["process", "qemu"] {
+            let arguments = ["run", image, "--platform", platform, "--memory", MAX_MEMORY];
+            let mut command = xtask(&arguments)?;
+            tests.add(format!("usage error: more memory than the host has, {platform}"), move || {
+                expect(&mut command, 125, "more than this host's memory").map(drop)
+            });
+        }
+    }
     Ok(())
 }

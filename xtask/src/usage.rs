@@ -1,0 +1,22 @@
+//! Errors of the command line, which have an exit code of their own.
+
+use std::fmt::{self, Display, Formatter};
+
+use anyhow::Error;
+
+/// What the command line says is invalid, or its options are valid one by one but not together.
+#[derive(Debug)]
+pub struct UsageError(String);
+
+impl Display for UsageError {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Returns an error of the command line.
+pub(crate) fn usage_error(text: impl Into<String>) -> Error {
+    UsageError(text.into()).into()
+}
