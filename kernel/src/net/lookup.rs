@@ -16,9 +16,11 @@ use super::{act, configured, network};
 /// be a name.
 pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
     let network = network()?;
+    // Read first: the address may arrive between the failure of the query and its handling.
+    let lacks_address = configured::is_awaited();
     match ask(network, name, family, addresses) {
-        // There may be somebody to ask soon, and a way there: both come with the machine's address.
-        Err(Errno::ENETUNREACH | Errno::ETIMEDOUT) if configured::is_awaited() => {
+        // A name server and a route to it come with the machine's address.
+        Err(Errno::ENETUNREACH | Errno::ETIMEDOUT) if lacks_address => {
             configured::wait_for_others(network);
             ask(network, name, family, addresses)
         }
