@@ -37,7 +37,7 @@ pub use calls::file::{lstat, mkdir, open, rmdir, stat, unlink};
 pub use calls::memory::{
     alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
 };
-pub use calls::process::{abort, errno, exit, get_errno, getpid, read_entropy};
+pub use calls::process::{abort, errno, exit, get_errno, getpid, read_entropy, symbol_name};
 pub use calls::queue::{add_queue, destroy_queue, init_queue, notify, wait};
 pub use calls::socket::{
     accept, bind, connect, freeaddrinfo, getaddrbyname, getaddrinfo, getpeername, getsockname, getsockopt,
@@ -45,8 +45,8 @@ pub use calls::socket::{
 };
 pub use calls::sync::{futex_wait, futex_wake, sem_destroy, sem_init, sem_post, sem_timedwait, sem_trywait};
 pub use calls::thread::{
-    available_parallelism, block_current_task, block_current_task_with_timeout, join, set_thread_name, spawn,
-    spawn2, wakeup_task, yield_now,
+    available_parallelism, backtrace, block_current_task, block_current_task_with_timeout, join,
+    set_thread_name, spawn, spawn2, wakeup_task, yield_now,
 };
 pub use calls::time::{clock_gettime, nanosleep, usleep};
 #[expect(deprecated, reason = "still exported, for programs that were written for them")]

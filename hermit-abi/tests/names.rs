@@ -104,8 +104,10 @@ mod ours {
     use super::c_char;
 
     functions! {
+        backtrace: fn(*mut usize, usize) -> usize;
         heap_lock_count: fn() -> u64;
         set_thread_name: fn(*const c_char);
+        symbol_name: fn(usize, *mut u8, usize) -> usize;
     }
 }
 

@@ -19,6 +19,7 @@ mod panic;
 mod program;
 mod report;
 mod start;
+mod symbols;
 mod sync;
 mod syscalls;
 mod threads;

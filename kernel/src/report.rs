@@ -6,12 +6,12 @@ use hermit_hal::console::ConsoleWriter;
 use hermit_hal::exit::exit;
 use hermit_hal::fault::{self, Fault, FaultKind};
 use hermit_hal::interrupts::Masked;
-use hermit_hal::symbols;
 use hermit_interface::exit::{
     ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
 };
-use hermit_symbols::{SymbolOffset, SymbolTable};
+use hermit_symbols::SymbolOffset;
 
+use crate::symbols;
 use crate::threads::schedule;
 use crate::threads::thread::MAIN_ID;
 
@@ -81,8 +81,7 @@ fn print_frame(number: usize, address: u64) -> fmt::Result {
     // A return address may be the start of another function: a call that never returns can be the last instruction of
     // its own. So the lookup takes the byte before it.
     let back = u64::from(number > 0 && offset > 0);
-    let (table, strings) = symbols::tables().unwrap_or_default();
-    match SymbolTable::new(table, strings).find(offset - back) {
+    match symbols::find(offset - back) {
         Some(SymbolOffset { name, offset: inside }) => {
             writeln!(
                 ConsoleWriter,

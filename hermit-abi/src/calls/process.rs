@@ -34,4 +34,14 @@ unsafe extern "C" {
     /// `buf` must be valid for writing `len` bytes.
     #[link_name = "sys_read_entropy"]
     pub fn read_entropy(buf: *mut u8, len: usize, flags: u32) -> isize;
+
+    /// Stores the demangled name, without generic arguments, of the function that contains an address relative to the
+    /// image's start, and returns its length in bytes: UTF-8 without a 0 at its end, truncated at a character boundary
+    /// to `len` bytes. Returns 0 where no function is known, as in an image without symbols.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be null, or valid for writing `len` bytes.
+    #[link_name = "sys_symbol_name"]
+    pub fn symbol_name(address: usize, buf: *mut u8, len: usize) -> usize;
 }

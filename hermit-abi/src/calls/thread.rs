@@ -43,6 +43,16 @@ unsafe extern "C" {
     #[link_name = "sys_set_thread_name"]
     pub fn set_thread_name(name: *const c_char);
 
+    /// Stores the call stack of the calling thread, innermost call first, and returns the number of stored calls, at
+    /// most `count`. A call is the address of a byte of its call instruction, relative to the image's start: an address
+    /// in the ELF file, as `addr2line` and [`symbol_name`](crate::symbol_name) take it.
+    ///
+    /// # Safety
+    ///
+    /// `addresses` must be null, or point to `count` values that no other code accesses during the call.
+    #[link_name = "sys_backtrace"]
+    pub fn backtrace(addresses: *mut usize, count: usize) -> usize;
+
     /// Number of CPUs, at least 1.
     #[link_name = "sys_available_parallelism"]
     pub fn available_parallelism() -> usize;

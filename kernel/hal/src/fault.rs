@@ -93,6 +93,13 @@ pub(crate) fn is_stopped() -> bool {
     by != NONE && by != local::number()
 }
 
+/// The return addresses on the stack of a function that has been called and has not used its stack yet, innermost
+/// first; see [`stack_entry`](crate::stack_entry).
+pub fn backtrace_of_call(stack_pointer: u64, frame_pointer: u64) -> impl Iterator<Item = u64> {
+    let own = stack::read_frame(stack_pointer).map(|(return_address, _)| return_address);
+    own.into_iter().chain(backtrace(frame_pointer))
+}
+
 /// The return addresses on the stack, innermost first, from a frame pointer on and as far as frames lie on a stack.
 pub fn backtrace(frame_pointer: u64) -> impl Iterator<Item = u64> {
     let mut frame = frame_pointer;

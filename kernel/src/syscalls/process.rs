@@ -8,7 +8,7 @@ use hermit_interface::exit::ABORTED;
 use super::export_plain;
 use super::user::UserBuffer;
 use crate::threads::errno;
-use crate::{devices, entropy, net};
+use crate::{devices, entropy, net, symbols};
 
 /// Process ID of the only process.
 const PROCESS_ID: pid_t = 1;
@@ -52,6 +52,11 @@ export_plain! {
                 -1
             }
         }
+    }
+
+    fn sys_symbol_name as symbol_name(address: usize, buf: *mut u8, len: usize) -> usize
+    where buffer: UserBuffer::buffer(buf, len) {
+        buffer.get().map_or(0, |buffer| symbols::name(address as u64, buffer))
     }
 }
 

@@ -7,7 +7,9 @@ use hermit_hal::cpus;
 use hermit_interface::Errno;
 use hermit_sched::thread::Thread as _;
 
-use super::{export, export_plain};
+use super::user::Call;
+use super::{UserSliceMut, export, export_plain};
+use crate::symbols;
 use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::{deferred_block, errno, name, schedule};
 
@@ -74,6 +76,28 @@ export_plain! {
             deferred_block::wake(thread);
         }
     }
+}
+
+const _: [unsafe extern "C" fn(*mut usize, usize) -> usize; 2] = [hermit_abi::backtrace, sys_backtrace];
+
+hermit_hal::stack_entry!(sys_backtrace, backtrace);
+
+/// Called by `sys_backtrace`.
+///
+/// # Safety
+///
+/// As `hermit_abi::backtrace`.
+unsafe extern "C" fn backtrace(
+    addresses: *mut usize,
+    count: usize,
+    stack_pointer: u64,
+    frame_pointer: u64,
+) -> usize {
+    // SAFETY: the caller keeps the contract of the declaration in `hermit-abi`: the pointer is null, or valid for
+    // `count` values that no other code accesses until the function returns.
+    let addresses = unsafe { UserSliceMut::new(&Call, addresses, count) };
+    let store = |calls: &mut [usize]| symbols::calls(stack_pointer, frame_pointer, calls);
+    addresses.get().map_or(0, store)
 }
 
 /// Called by `hermit_abi::get_priority`, which has a type of its own for priorities.

@@ -46,10 +46,17 @@ pub struct SymbolOffset<'a> {
     pub offset: u64,
 }
 
+impl SymbolOffset<'_> {
+    /// Returns the demangled name without generic arguments, to be formatted.
+    pub fn demangled(&self) -> impl fmt::Display {
+        Demangled(self.name)
+    }
+}
+
 /// Formats as `function+0x12`, with the demangled name without generic arguments.
 impl fmt::Display for SymbolOffset<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}+{:#x}", Demangled(self.name), self.offset)
+        write!(out, "{}+{:#x}", self.demangled(), self.offset)
     }
 }
 

@@ -29,9 +29,16 @@ const HERMIT_ERRORS: &str = "std/src/sys/io/error/hermit.rs";
 const HERMIT_SOCKETS: &str = "std/src/sys/net/connection/socket/hermit.rs";
 const DESCRIPTORS: &str = "std/src/os/fd/owned.rs";
 const HERMIT_FILES: &str = "std/src/sys/fs/hermit.rs";
+const PANIC_SETTINGS: &str = "std/src/panic.rs";
+const BACKTRACE: &str = "std/src/sys/backtrace.rs";
+const TEST: &str = "test/src/lib.rs";
+
+/// The first line of the list of tests that a test executable prints ([`crate::libtest`]). It is part of the executable, which is how the
+/// runner recognises one.
+pub(crate) const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
 
 /// All patches, in the order in which they are applied.
-const PATCHES: [Patch; 9] = [
+const PATCHES: [Patch; 15] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
         file: THREADS,
@@ -184,6 +191,121 @@ pub fn yield_now() {
 
     #[inline]
     unsafe fn dealloc(",
+    },
+    // A panic prints a backtrace if the environment asks for it.
+    Patch {
+        file: PANIC_SETTINGS,
+        old: "    if !cfg!(feature = \"backtrace\") {\n",
+        new: "    if !cfg!(any(feature = \"backtrace\", target_os = \"hermit\")) {\n",
+    },
+    // The kernel walks the stack and has the image's symbols.
+    Patch {
+        file: BACKTRACE,
+        old: "unsafe fn _print_fmt(fmt: &mut fmt::Formatter<'_>, print_fmt: PrintFmt) -> fmt::Result {
+",
+        new: "unsafe fn _print_fmt(fmt: &mut fmt::Formatter<'_>, print_fmt: PrintFmt) -> fmt::Result {
+    if cfg!(target_os = \"hermit\") {
+        return print_calls(fmt, print_fmt == PrintFmt::Short);
+    }
+",
+    },
+    Patch {
+        file: BACKTRACE,
+        old: "/// Fixed frame used to clean the backtrace with `RUST_BACKTRACE=1`. Note that
+/// this is only inline(never) when backtraces in std are enabled, otherwise
+/// it's fine to optimize away.
+#[cfg_attr(feature = \"backtrace\", inline(never))]
+pub fn __rust_begin_short_backtrace",
+        new: "/// Prints the call stack of this thread. The short format has the calls between those of
+/// `__rust_begin_short_backtrace` and of `__rust_end_short_backtrace`.
+fn print_calls(fmt: &mut fmt::Formatter<'_>, is_short: bool) -> fmt::Result {
+    fmt.write_str(\"stack backtrace:\\n\")?;
+    let mut calls = [0; MAX_NB_FRAMES];
+    // SAFETY: the array has this length.
+    let count = unsafe { hermit_abi::backtrace(calls.as_mut_ptr(), calls.len()) };
+    let mut buffer = [0; 256];
+    // An image without symbols has no names by which the short format could be found.
+    let has_names = is_short && name_at(calls[0], &mut buffer).is_some();
+    let (mut is_printing, mut number) = (!has_names, 0);
+    for &call in &calls[..count] {
+        let name = name_at(call, &mut buffer);
+        let is_mark = |mark| has_names && name.is_some_and(|name| name.ends_with(mark));
+        if is_mark(\"__rust_end_short_backtrace\") {
+            is_printing = true;
+        } else if is_printing && is_mark(\"__rust_begin_short_backtrace\") {
+            break;
+        } else if is_printing {
+            match name {
+                Some(name) if is_short => writeln!(fmt, \"{number:4}: {name}\")?,
+                name => writeln!(fmt, \"{number:4}: {call:#10x} - {}\", name.unwrap_or(\"<unknown>\"))?,
+            }
+            number += 1;
+        }
+    }
+    if is_short {
+        fmt.write_str(
+            \"note: Some details are omitted, \\
+             run with `RUST_BACKTRACE=full` for a verbose backtrace.\\n\",
+        )?;
+    }
+    Ok(())
+}
+
+/// The name of the function that contains an address.
+fn name_at(address: usize, buffer: &mut [u8; 256]) -> Option<&str> {
+    // SAFETY: the buffer has this length.
+    let length = unsafe { hermit_abi::symbol_name(address, buffer.as_mut_ptr(), buffer.len()) };
+    let name = crate::str::from_utf8(&buffer[..length]).ok()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// Fixed frame used to clean the backtrace with `RUST_BACKTRACE=1`. Note that
+/// this is only inline(never) when backtraces in std are enabled, otherwise
+/// it's fine to optimize away.
+#[cfg_attr(any(feature = \"backtrace\", target_os = \"hermit\"), inline(never))]
+pub fn __rust_begin_short_backtrace",
+    },
+    Patch {
+        file: BACKTRACE,
+        old: "#[cfg_attr(feature = \"backtrace\", inline(never))]
+pub fn __rust_end_short_backtrace",
+        new: "#[cfg_attr(any(feature = \"backtrace\", target_os = \"hermit\"), inline(never))]
+pub fn __rust_end_short_backtrace",
+    },
+    // A panic cannot be caught, so the runner on the host boots a machine for each test, in the way in which libtest starts
+    // processes where panics abort: with the name of the test in a variable. Without a name the tests are listed.
+    Patch {
+        file: TEST,
+        old: "pub fn test_main_static(tests: &[&TestDescAndFn]) {
+",
+        new: "pub fn test_main_static(tests: &[&TestDescAndFn]) {
+    match env::var(SECONDARY_TEST_INVOKER_VAR) {
+        Ok(name) if name.is_empty() => return list_for_runner(tests),
+        Ok(_) => return test_main_static_abort(tests),
+        Err(_) => {}
+    }
+",
+    },
+    Patch {
+        file: TEST,
+        old: "/// Clones static values for putting into a dynamic vector, which test_main()
+",
+        new: "/// Lists all tests for the runner: a line with name, mode, `ignore` or nothing, and the reason, between tabs.
+fn list_for_runner(tests: &[&TestDescAndFn]) {
+    println!(\"__HERMIT_TEST_LIST 1\");
+    for TestDescAndFn { desc, .. } in tests {
+        let ignore = if desc.ignore { \"ignore\" } else { \"\" };
+        let mode = match desc.should_panic {
+            ShouldPanic::No => \"\",
+            _ => \"should panic\",
+        };
+        let reason = desc.ignore_message.unwrap_or_default().replace(['\\n', '\\t'], \" \");
+        println!(\"{}\\t{mode}\\t{ignore}\\t{reason}\", desc.name);
+    }
+}
+
+/// Clones static values for putting into a dynamic vector, which test_main()
+",
     },
 ];
 

@@ -1,4 +1,4 @@
-//! The first instruction of the image.
+//! Functions in assembly that the kernel exports: the first instruction of the image, and calls that look at the stack.
 
 pub use super::stacks::{BOOT, STACK_TOP};
 
@@ -22,6 +22,21 @@ macro_rules! entry {
                 top = const $crate::arch::entry::STACK_TOP,
                 start = sym start,
             )
+        }
+    };
+}
+
+/// Defines `$symbol`, a function in C's calling convention whose arguments are a pointer to words and a count. It calls
+/// `$function` with them, and with stack pointer and frame pointer as they are on entry: the stack pointer points at the
+/// return address.
+#[macro_export]
+macro_rules! stack_entry {
+    ($symbol:ident, $function:path) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $symbol(_words: *mut usize, _count: usize) -> usize {
+            const _: unsafe extern "C" fn(*mut usize, usize, u64, u64) -> usize = $function;
+            core::arch::naked_asm!("mov rdx, rsp", "mov rcx, rbp", "jmp {}", sym $function)
         }
     };
 }

@@ -100,6 +100,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
         differs(&platform.guest("faults", &["null"]), 139, "image at")
     });
     tests.add(format!("{platform}: a fault of an image without symbols"), move || without_symbols(platform));
+    tests.add(format!("{platform}: backtraces of panics"), move || panics(platform));
 }
 
 /// A guest ends with exactly one report of a fault.
@@ -120,6 +121,24 @@ fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
     let (one, two) = (line()?, line()?);
     ensure!(one != two, "both runs printed {one}");
     Ok(())
+}
+
+/// A panic prints a backtrace if the environment asks for it.
+fn panics(platform: &Platform<'_>) -> Result<()> {
+    let note = "run with `RUST_BACKTRACE=1` environment variable";
+    let silent = platform.guest("faults", &["panic"]).expect(134, &[note])?.text();
+    ensure!(!silent.contains("stack backtrace"), "there is a backtrace\n{silent}");
+    let short = platform.guest("faults", &["panic"]).variable("RUST_BACKTRACE=1");
+    let expected = ["stack backtrace:\n   0: ", " faults::faults::panic\n", "run with `RUST_BACKTRACE=full`"];
+    let text = short.expect(134, &expected)?.text();
+    ensure!(!text.contains("default_hook"), "the functions that print are not omitted\n{text}");
+    let full = platform.guest("faults", &["thread-panic"]).variable("RUST_BACKTRACE=full");
+    full.expect(134, &["stack backtrace:\n   0: ", " - std::panicking::default_hook\n", " - faults::"])?;
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let stripped = folder.path().join("faults");
+    build::strip(&platform.images.image("faults"), &stripped)?;
+    let stripped = platform.guest_of(&stripped, &["panic"]).variable("RUST_BACKTRACE=1");
+    stripped.expect(134, &["stack backtrace:\n   0: ", " - <unknown>\n"]).map(drop)
 }
 
 /// The backtrace of a stripped image has addresses instead of names.
