@@ -6,6 +6,7 @@ pub mod build;
 pub mod cargo;
 pub mod exit;
 pub mod image;
+mod libtest;
 pub mod network;
 pub mod process;
 pub mod program;

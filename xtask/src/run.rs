@@ -1,6 +1,8 @@
 //! `cargo xtask run`: boots a program in a virtual machine.
 
+use std::env;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +21,7 @@ use crate::uhyve::{self, Engine, Uhyve};
 use crate::usage::usage_error;
 
 /// Exit code of a guest that reached its time limit, as of timeout(1).
-const TIMED_OUT: u8 = 124;
+pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Options of `run`.
 #[derive(Debug, clap::Args)]
@@ -72,6 +74,9 @@ enum Platform {
     /// QEMU with TCG, without KVM
     Qemu,
 }
+
+/// Variables that pass from the host's environment to the program: whether panics print a backtrace.
+const PASSED_VARIABLES: [&str; 2] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"];
 
 /// Runs the guest that `arguments` describe and returns its exit code.
 pub fn main(arguments: &Arguments) -> Result<u8> {
@@ -147,6 +152,29 @@ impl VmOptions {
         }
     }
 
+    /// Returns the number of CPUs.
+    pub(crate) fn cpus(&self) -> usize {
+        self.machine.cpus.get() as usize
+    }
+
+    /// Whether the machine uses something of the host that only one can have at a time: a port, a network interface, or a disk that
+    /// it writes to.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        let is_tap = self.net.as_deref().is_some_and(|net| net.starts_with("tap="));
+        let writes = self.machine.block.iter().any(|disk| !disk.read_only);
+        self.machine.gdb.is_some() || !self.machine.ports.is_empty() || is_tap || writes
+    }
+
+    /// Returns the names of the host's variables that pass to the program: its options take precedence.
+    fn passed_variables(&self, is_set: impl Fn(&str) -> bool) -> Result<Vec<&'static str>> {
+        let own = self.environment()?;
+        let is_own = |name: &str| {
+            let start = format!("{name}=");
+            own.iter().any(|variable| variable.as_bytes().starts_with(start.as_bytes()))
+        };
+        Ok(PASSED_VARIABLES.into_iter().filter(|name| is_set(name) && !is_own(name)).collect())
+    }
+
     /// Whether there are options that only QEMU has.
     fn needs_qemu(&self) -> bool {
         self.platform == Platform::Qemu || self.board.is_some() || self.loader.is_some() || self.no_check
@@ -189,6 +217,9 @@ impl VmOptions {
     /// Replaces this process by uhyve, whose streams, signals and exit codes are those of this command.
     fn exec_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
         command.args(self.machine.to_arguments());
+        for name in self.passed_variables(|name| env::var_os(name).is_some())? {
+            command.args(["--env", name]);
+        }
         if let Some(net) = &self.net {
             // uhyve calls its user network by the name of the program that implements it.
             command.args(["--net", if net == "user" { "passt" } else { net }]);
@@ -235,12 +266,18 @@ impl VmOptions {
             (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
         };
         let extra_options = self.qemu_devices()?;
+        let mut environment = self.environment()?;
+        for name in self.passed_variables(|name| env::var_os(name).is_some())? {
+            let mut variable = OsString::from(format!("{name}="));
+            variable.push(env::var_os(name).unwrap_or_default());
+            environment.push(variable);
+        }
         let guest = Guest {
             board: self.board.unwrap_or(if extra_options.is_empty() { Board::Microvm } else { Board::Pc }),
             memory: self.machine.memory,
             cpus: self.machine.cpus.get(),
             arguments: arguments.to_vec(),
-            environment: self.environment()?,
+            environment,
             timeout: self.machine.timeout,
             verbose: self.machine.verbose,
             extra_options,
@@ -278,8 +315,32 @@ mod tests {
         vm: VmOptions,
     }
 
+    fn parse(options: &str) -> VmOptions {
+        Options::try_parse_from(options.split_whitespace()).unwrap().vm
+    }
+
     fn check(options: &str) -> anyhow::Result<()> {
-        Options::try_parse_from(options.split_whitespace()).unwrap().vm.check()
+        parse(options).check()
+    }
+
+    #[test]
+    fn host_variables_for_backtraces_pass_unless_the_options_set_them() {
+        let passed =
+            |options: &str| parse(options).passed_variables(|name| name == "RUST_BACKTRACE").unwrap();
+        assert_eq!(passed(""), ["RUST_BACKTRACE"]);
+        assert_eq!(passed("--env A=b --env RUST_BACKTRACE_OF_MINE=0"), ["RUST_BACKTRACE"]);
+        assert!(passed("--env RUST_BACKTRACE=0").is_empty());
+        assert!(parse("").passed_variables(|_| false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn machines_with_host_resources_are_exclusive() {
+        for options in ["-p 1:1", "--gdb 0", "--block a", "--net tap=a"] {
+            assert!(parse(options).is_exclusive(), "{options}");
+        }
+        for options in ["", "--block a:ro", "--net user", "--cpus 2"] {
+            assert!(!parse(options).is_exclusive(), "{options}");
+        }
     }
 
     #[test]

@@ -6,15 +6,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
+use crate::libtest::{self, RUN_ARGS, Vm};
 use crate::run::VmOptions;
-
-/// The environment variable with the options of the virtual machine, as for `run`: cargo passes none.
-const OPTIONS_VARIABLE: &str = "HERMIT_RUN_ARGS";
 
 /// Arguments that cargo passes.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    /// Boot a single machine, even if the image is a test executable. It ends with this process's parent
+    #[arg(long)]
+    single: bool,
     /// The image
     image: PathBuf,
     /// Arguments of the program
@@ -23,7 +25,7 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Parser)]
-#[command(name = OPTIONS_VARIABLE, no_binary_name = true)]
+#[command(name = RUN_ARGS, no_binary_name = true)]
 struct Options {
     #[command(flatten)]
     vm: VmOptions,
@@ -31,10 +33,18 @@ struct Options {
 
 /// Runs the image and returns the exit code of the guest.
 pub fn main(arguments: &Arguments) -> Result<u8> {
-    let options = env::var(OPTIONS_VARIABLE).unwrap_or_default();
-    let words =
-        shlex::split(&options).with_context(|| format!("{OPTIONS_VARIABLE} has an unclosed quote"))?;
-    let vm = Options::try_parse_from(words).with_context(|| format!("{OPTIONS_VARIABLE}={options}"))?.vm;
+    let options = env::var(RUN_ARGS).unwrap_or_default();
+    let words = shlex::split(&options).with_context(|| format!("{RUN_ARGS} has an unclosed quote"))?;
+    let vm = Options::try_parse_from(words).with_context(|| format!("{RUN_ARGS}={options}"))?.vm;
     vm.check()?;
+    if arguments.single {
+        // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine only runs on.
+        let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
+    } else {
+        let options = Vm { cpus: vm.cpus(), is_exclusive: vm.is_exclusive() };
+        if let Some(code) = libtest::run(&arguments.image, &arguments.arguments, &options)? {
+            return Ok(code);
+        }
+    }
     vm.boot(vm.choose_vmm()?, arguments.image.clone(), &arguments.arguments)
 }

@@ -30,6 +30,7 @@ use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
 
+pub(crate) use patches::TEST_LIST;
 pub use tools::{loader, uhyve};
 
 /// Name of the folder in the user's cache folder in which `hermit-sys` keeps objects if the toolchain is not writable.

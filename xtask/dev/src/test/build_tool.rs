@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 
+use super::cargo_test;
 use super::images::Images;
 use super::platform::Platform;
 use super::run_options;
@@ -16,12 +17,12 @@ use xtask::target::GUEST_TARGET;
 use xtask::{process, workspace};
 
 /// The environment variable with the runner's options.
-const OPTIONS: &str = "HERMIT_RUN_ARGS";
+pub(super) const OPTIONS: &str = "HERMIT_RUN_ARGS";
 
 /// The program `xtask`, built if need be.
 static XTASK: OnceLock<PathBuf> = OnceLock::new();
 
-/// A program outside the workspace, with a test.
+/// A program outside the workspace. Its tests are in [`cargo_test`].
 const PROGRAM: &str = r#"
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -29,14 +30,6 @@ use hermit_sys as _;
 fn main() {
     println!("from {} {:?}", std::env::consts::OS, std::env::args().skip(1).collect::<Vec<_>>());
     std::process::exit(7)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn threads_work() {
-        assert_eq!(std::thread::spawn(|| std::env::consts::OS).join().unwrap(), "hermit");
-    }
 }
 "#;
 
@@ -54,8 +47,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     tests.add(format!("{platform}: run with a time limit"), move || {
         time_limit(&platform.to_string(), &platform.images.image("stdin"))
     });
-    let machine = format!("--platform {platform} --timeout 180 --memory 32M");
-    let options = machine.clone();
+    let options = machine(&platform.to_string(), 180);
     tests.add(format!("{platform}: cargo run in the workspace"), move || {
         let mut cargo = process::cargo();
         cargo.current_dir(workspace::root()).env(OPTIONS, &options).stdin(Stdio::null());
@@ -64,8 +56,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     });
     tests.add(format!("{platform}: a crate outside the workspace"), move || {
         let folder = platform.images.folder().join("another folder");
-        outside_crate(&platform.to_string(), &machine, &folder)
+        outside_crate(&platform.to_string(), &folder)
     });
+}
+
+/// The runner's options: a platform, and a time limit for each machine.
+fn machine(platform: &str, seconds: u32) -> String {
+    format!("--platform {platform} --timeout {seconds} --memory 32M")
 }
 
 /// The command `xtask` with arguments.
@@ -99,7 +96,7 @@ pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Out
 }
 
 /// `cargo build`, `cargo xtask run PATH`, and `cargo run` and `cargo test` with the runner, in a crate outside the workspace.
-fn outside_crate(platform: &str, machine: &str, folder: &Path) -> Result<()> {
+fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
     make_crate(folder)?;
     let runner = format!("{} runner", xtask_program()?.display());
     let in_own_target = |mut command: Command| {
@@ -109,16 +106,21 @@ fn outside_crate(platform: &str, machine: &str, folder: &Path) -> Result<()> {
     let cargo = |words: &[&str]| {
         let mut cargo = in_own_target(process::cargo());
         cargo.current_dir(folder).stdin(Stdio::null());
-        cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", &runner).env(OPTIONS, machine);
-        cargo.args(words).args(["--quiet", "--target", GUEST_TARGET]);
+        cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", &runner).env(OPTIONS, machine(platform, 180));
+        cargo.args(words).args(["--target", GUEST_TARGET]);
         cargo
     };
-    process::run(&mut cargo(&["build"]))?;
+    process::run(&mut cargo(&["build", "--quiet"]))?;
     let name = folder.display().to_string();
     let run = ["run", &name, "--platform", platform, "--timeout", "180", "--", "a b"];
     expect(&mut in_own_target(xtask(&run)?), 7, "from hermit [\"a b\"]")?;
-    expect(cargo(&["run"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
-    expect(&mut cargo(&["test"]), 0, "test result: ok. 1 passed").map(drop)
+    expect(cargo(&["run", "--quiet"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
+    let host = || {
+        let mut cargo = in_own_target(process::cargo());
+        cargo.current_dir(folder).stdin(Stdio::null()).arg("test");
+        cargo
+    };
+    cargo_test::test(|| cargo(&["test"]), host, |seconds| machine(platform, seconds))
 }
 
 /// Creates a crate with the dependency, unless an earlier ring has created it.
@@ -134,7 +136,7 @@ pub(super) fn make_crate(folder: &Path) -> Result<()> {
         workspace::root().join("hermit-sys").display().to_string()
     ));
     fs::write(&manifest, text)?;
-    fs::write(folder.join("src/main.rs"), PROGRAM)?;
+    fs::write(folder.join("src/main.rs"), [PROGRAM, cargo_test::TESTS].concat())?;
     Ok(())
 }
 

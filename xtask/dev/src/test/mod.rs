@@ -13,6 +13,7 @@
 
 mod boot;
 mod build_tool;
+mod cargo_test;
 mod changed;
 mod child;
 mod devices;

@@ -1,0 +1,113 @@
+//! `cargo test` for the target: what libtest does in a process on Linux, the runner does with a machine for each test.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::build_tool::{OPTIONS, expect};
+
+/// Tests of a crate.
+pub(super) const TESTS: &str = r#"
+#[cfg(test)]
+mod tests {
+    fn check(number: u32) -> u32 {
+        println!("checking {number}");
+        assert!(number < 5, "{number} is too large");
+        number
+    }
+
+    #[test]
+    fn captured() {
+        println!("on standard output");
+        eprintln!("on standard error");
+    }
+
+    #[test]
+    fn fails() {
+        check(3);
+        check(7);
+    }
+
+    #[test]
+    #[ignore = "does not end"]
+    fn hangs() {
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn panics() {
+        check(8);
+    }
+
+    #[test]
+    #[should_panic(expected = "too large")]
+    fn panics_as_expected() {
+        check(8);
+    }
+
+    #[test]
+    #[should_panic(expected = "too small")]
+    fn panics_otherwise() {
+        check(9);
+    }
+
+    #[test]
+    #[should_panic]
+    fn does_not_panic() {}
+
+    #[test]
+    fn returns_an_error() -> Result<(), String> {
+        Err("an error".into())
+    }
+
+    #[test]
+    fn threads_work() {
+        assert_eq!(std::thread::spawn(|| check(2)).join().unwrap(), 2);
+    }
+}
+"#;
+
+/// Compares `cargo test` of [`TESTS`] with the same on the host. `guest` and `host` are its commands without further arguments, and
+/// `machine` returns the options of a machine with a time limit in seconds.
+pub(super) fn test(
+    guest: impl Fn() -> Command,
+    host: impl Fn() -> Command,
+    machine: impl Fn(u32) -> String,
+) -> Result<()> {
+    let sequential = ["--", "--test-threads=1"];
+    let on_host = results(host().args(sequential), 101)?;
+    for cpus in [1, 2] {
+        let mut command = guest();
+        command.env(OPTIONS, format!("{} --cpus {cpus}", machine(180))).args(sequential);
+        let on_guest = results(&mut command, 101)?;
+        ensure!(on_guest == on_host, "with {cpus} CPUs:\n{on_guest:#?}\non the host:\n{on_host:#?}");
+    }
+    let failure =
+        "---- tests::fails stdout ----\nchecking 3\nchecking 7\n\nthread 'main' (1) panicked at src/main.rs:";
+    expect(guest().env_remove("RUST_BACKTRACE").args(["tests::fails"]), 101, failure)?;
+    expect(guest().args(["fails"]).env("RUST_BACKTRACE", "1"), 101, ": guest::tests::check\n")?;
+    let output = "---- tests::captured stdout ----\non standard output\non standard error\n\n\nsuccesses:\n";
+    expect(guest().args(["captured", "--", "--show-output"]), 0, output)?;
+    expect(
+        guest().args(["--", "--skip", "s::", "-q"]),
+        0,
+        "ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9",
+    )?;
+    expect(guest().args(["--", "--list"]), 0, "tests::captured: test\n")?;
+    let mut hanging = guest();
+    hanging.env(OPTIONS, machine(20)).args(["hangs", "--", "--ignored"]);
+    expect(&mut hanging, 101, "more than 20 s").map(drop)
+}
+
+/// The results of the tests, their names, and the summary without its time.
+fn results(command: &mut Command, code: i32) -> Result<Vec<String>> {
+    let output = expect(command, code, "test result: ")?;
+    let text = String::from_utf8(output.stdout).context("the results are no text")?;
+    let lines = text.lines().map(|line| line.split_once("; finished").map_or(line, |(summary, _)| summary));
+    let wanted =
+        |line: &&str| ["running ", "test ", "    tests::"].iter().any(|start| line.starts_with(start));
+    Ok(lines.filter(wanted).map(str::to_owned).collect())
+}

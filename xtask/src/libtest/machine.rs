@@ -1,0 +1,151 @@
+//! A machine for each test.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hermit_interface::exit::{ABORTED, NOT_STARTED};
+
+use super::{FAILED, Test, Verdict};
+use crate::run::TIMED_OUT;
+use crate::setup::TEST_LIST;
+
+/// The environment variable with the options of the virtual machine, as for `run`: cargo passes none.
+pub(crate) const RUN_ARGS: &str = "HERMIT_RUN_ARGS";
+
+/// libtest's variable with the name of the test that a process runs; without a name the patched libtest lists the tests.
+const INVOKE: &str = "__RUST_TEST_INVOKE";
+
+/// libtest's exit code of a process whose test has passed.
+const PASSED: i32 = 50;
+
+/// From this exit code on, a signal ended the program, as a shell shows it. Its message tells which.
+const SIGNALS: i32 = 128;
+
+/// What the number of machines at a time depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vm {
+    /// CPUs of a machine.
+    pub(crate) cpus: usize,
+    /// Machines use something of the host that only one can have at a time.
+    pub(crate) is_exclusive: bool,
+}
+
+/// Boots an image for each test: this program runs itself, as the runner of a single machine.
+#[derive(Debug)]
+pub(super) struct Machine<'a> {
+    runner: PathBuf,
+    image: &'a Path,
+    /// [`RUN_ARGS`] of this process.
+    run_args: OsString,
+    captures: bool,
+}
+
+impl<'a> Machine<'a> {
+    /// With `captures` the output of tests is kept, else it goes to the streams of this process.
+    pub(super) fn new(image: &'a Path, captures: bool) -> Result<Self> {
+        let runner = env::current_exe().context("cannot find this executable")?;
+        let run_args = env::var_os(RUN_ARGS).unwrap_or_default();
+        Ok(Self { runner, image, run_args, captures })
+    }
+
+    /// Returns the tests of the image; `None` if it does not list them, as a program that merely contains the text.
+    pub(super) fn list(&self) -> Result<Option<Vec<Test>>> {
+        let mut command = self.command("")?;
+        let output = command.stderr(Stdio::inherit()).output().context("cannot list the tests")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut lines = text.lines().skip_while(|line| *line != TEST_LIST);
+        if lines.next().is_none() {
+            ensure!(
+                output.status.success(),
+                "cannot list the tests: the machine ended with {}",
+                output.status
+            );
+            return Ok(None);
+        }
+        Ok(Some(lines.filter_map(Test::parse).collect()))
+    }
+
+    /// Runs a test in a machine, and returns its verdict and its captured output.
+    pub(super) fn run(&self, test: &Test) -> Result<(Verdict, Vec<u8>)> {
+        if test.ignored.is_some() {
+            return Ok((Verdict::Ignored, Vec::new()));
+        }
+        let mut command = self.command(&test.name)?;
+        let context = || format!("cannot run the test {}", test.name);
+        if !self.captures {
+            let status = command.status().with_context(context)?;
+            let (verdict, note) = verdict(status);
+            // Standard error may be closed, which is no reason to end.
+            let _: io::Result<()> = io::stderr().write_all(note.as_bytes());
+            return Ok((verdict, Vec::new()));
+        }
+        let (status, mut output) = capture(command).with_context(context)?;
+        let (verdict, note) = verdict(status);
+        output.extend(note.bytes());
+        Ok((verdict, output))
+    }
+
+    /// The command of a machine that runs the test of this name, or lists the tests if it is empty.
+    fn command(&self, name: &str) -> Result<Command> {
+        let variable = format!("{INVOKE}={name}");
+        let variable = shlex::try_quote(&variable).context("the name of a test contains a zero byte")?;
+        let mut run_args = self.run_args.clone();
+        run_args.push(format!(" --env {variable}"));
+        let mut command = Command::new(&self.runner);
+        command.args(["runner", "--single"]).arg(self.image).env(RUN_ARGS, run_args).stdin(Stdio::null());
+        Ok(command)
+    }
+}
+
+/// Runs a command and returns what it wrote to both of its streams, in order.
+fn capture(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
+    let (mut reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The end of the pipe comes when all its writers are closed, and the command has two of them.
+    drop(command);
+    let mut output = Vec::new();
+    reader.read_to_end(&mut output)?;
+    Ok((child.wait()?, output))
+}
+
+/// Returns the verdict of a test whose machine ended with this status, and what is to be said about it.
+fn verdict(status: ExitStatus) -> (Verdict, String) {
+    let code = status.code();
+    let explained = [FAILED, ABORTED, TIMED_OUT, NOT_STARTED].map(i32::from);
+    match code {
+        Some(PASSED) => (Verdict::Passed, String::new()),
+        Some(code) if code >= SIGNALS || explained.contains(&code) => (Verdict::Failed, String::new()),
+        Some(code) => (Verdict::Failed, format!("the test ended the machine with exit code {code}\n")),
+        None => (Verdict::Failed, format!("the machine was killed: {status}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, capture, verdict};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, ExitStatus};
+
+    #[test]
+    fn only_the_exit_code_of_success_is_a_pass() {
+        let of = |code: i32| verdict(ExitStatus::from_raw(code << 8));
+        assert_eq!(of(50), (Verdict::Passed, String::new()));
+        for code in [101, 124, 125, 134, 139] {
+            assert_eq!(of(code), (Verdict::Failed, String::new()), "{code}");
+        }
+        assert_eq!(of(0), (Verdict::Failed, "the test ended the machine with exit code 0\n".to_owned()));
+        assert!(verdict(ExitStatus::from_raw(9)).1.contains("killed"));
+    }
+
+    #[test]
+    fn capture_keeps_the_order_of_both_streams() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo one; echo two >&2; echo three; exit 50"]);
+        let (status, output) = capture(shell).unwrap();
+        assert_eq!((status.code(), output.as_slice()), (Some(50), &b"one\ntwo\nthree\n"[..]));
+    }
+}

@@ -1,0 +1,106 @@
+//! Test executables: each test runs in a machine of its own, and the results are printed as libtest prints them.
+//!
+//! A panic ends the machine, so a test executable that runs all its tests in one machine ends with the first that fails. libtest can
+//! start a process for each test instead, where panics abort: a variable names the test that a process runs. Set-up patches libtest so
+//! that this works for every test executable of the target (`setup/patches.rs`); this module has the part of the parent process.
+
+mod machine;
+mod options;
+mod report;
+mod schedule;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::setup::TEST_LIST;
+pub(crate) use machine::{RUN_ARGS, Vm};
+use options::Options;
+use report::Report;
+
+/// Exit code if tests failed, as of libtest.
+const FAILED: u8 = 101;
+
+/// Runs the tests of an executable that has them, and returns the exit code. `None` if the image is another program, or if a single
+/// machine is to run it: libtest itself then lists tests, prints other formats than its own two, measures, or rejects the arguments.
+pub(crate) fn run(image: &Path, arguments: &[OsString], vm: &Vm) -> Result<Option<u8>> {
+    let Some(options) = Options::parse(arguments)? else { return Ok(None) };
+    if !is_test_executable(image)? {
+        return Ok(None);
+    }
+    let machine = machine::Machine::new(image, options.captures())?;
+    let Some(tests) = machine.list()? else { return Ok(None) };
+    let (tests, filtered_out) = options.select(tests);
+    let jobs = options.jobs(vm)?;
+    let mut report = Report::new(io::stdout().lock(), options.style(jobs), tests.len());
+    report.start()?;
+    schedule::run(&tests, jobs, &machine, &mut report)?;
+    Ok(Some(if report.finish(filtered_out)? { 0 } else { FAILED }))
+}
+
+/// Whether an image contains the patched libtest.
+fn is_test_executable(image: &Path) -> Result<bool> {
+    let bytes = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+    let mark = TEST_LIST.as_bytes();
+    Ok(bytes.windows(mark.len()).any(|window| window == mark))
+}
+
+/// A test of an executable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Test {
+    /// Path of the function.
+    name: String,
+    /// What libtest prints beside the name, such as `should panic`; may be empty.
+    mode: String,
+    /// The reason not to run it, which may be empty; `None` for a test that runs.
+    ignored: Option<String>,
+}
+
+impl Test {
+    /// Parses a line of the list of tests; `None` for any other line.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split('\t').map(str::to_owned);
+        let (name, mode, ignore, reason) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let ignored = (ignore == "ignore").then_some(reason);
+        Some(Self { name, mode, ignored })
+    }
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Failed,
+    Ignored,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Test, is_test_executable};
+    use crate::setup::TEST_LIST;
+
+    #[test]
+    fn lines_of_the_list_are_parsed() {
+        let test = Test { name: "a::b".into(), mode: "should panic".into(), ignored: None };
+        assert_eq!(Test::parse("a::b\tshould panic\t\t"), Some(test));
+        let ignored = Test { name: "c".into(), ignored: Some("later".into()), ..Test::default() };
+        assert_eq!(Test::parse("c\t\tignore\tlater"), Some(ignored));
+        assert_eq!(Test::parse("c\t\tignore\t").unwrap().ignored, Some(String::new()));
+        assert_eq!(Test::parse("hermit: warning: something"), None);
+    }
+
+    #[test]
+    fn only_images_with_libtest_are_test_executables() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_test = |bytes: &[u8]| {
+            let file = folder.path().join("image");
+            std::fs::write(&file, bytes).unwrap();
+            is_test_executable(&file).unwrap()
+        };
+        assert!(is_test(format!("\u{7f}ELF {TEST_LIST}\n").as_bytes()));
+        assert!(!is_test(b"\x7fELF __RUST_TEST_INVOKE"));
+    }
+}
