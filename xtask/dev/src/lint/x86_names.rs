@@ -45,15 +45,19 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
         .collect()
 }
 
-/// Words of the identifiers in a line of code, in lower case: parts between `_`, and between a lower-case letter or a
-/// digit and an upper-case letter.
+/// Words of the identifiers in a line of code, in lower case. `_` separates words; an upper-case letter begins one after
+/// a lower-case letter (`LocalApic`), and after a digit if a lower-case letter follows it (`Cr3Flags`, not `X2APIC`).
 fn words(line: &str) -> impl Iterator<Item = String> {
-    let separated = line.chars().scan(' ', |previous, letter| {
-        let is_start = letter.is_uppercase() && (previous.is_lowercase() || previous.is_numeric());
-        *previous = letter;
-        Some([is_start.then_some(' '), Some(if letter.is_alphanumeric() { letter } else { ' ' })])
-    });
-    let separated: String = separated.flatten().flatten().collect();
+    let letters: Vec<char> = line.chars().collect();
+    let mut separated = String::new();
+    for (index, &letter) in letters.iter().enumerate() {
+        let previous = index.checked_sub(1).map_or(' ', |index| letters[index]);
+        let is_capital = letters.get(index + 1).is_some_and(|next| next.is_lowercase());
+        if letter.is_uppercase() && (previous.is_lowercase() || previous.is_numeric() && is_capital) {
+            separated.push(' ');
+        }
+        separated.push(if letter.is_alphanumeric() { letter } else { ' ' });
+    }
     separated.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().into_iter()
 }
 
@@ -67,8 +71,11 @@ mod tests {
 
     #[test]
     fn words_are_parts_of_identifiers() {
-        let line = "let read_cr3 = LocalApic::X2APIC_ID[wall_clock_tsc];";
-        let expected = ["let", "read", "cr3", "local", "apic", "x2apic", "id", "wall", "clock", "tsc"];
+        let line = "let read_cr3 = LocalApic::X2APIC_ID[wall_clock_tsc] & Cr3Flags::empty();";
+        let expected = [
+            "let", "read", "cr3", "local", "apic", "x2apic", "id", "wall", "clock", "tsc", "cr3", "flags",
+            "empty",
+        ];
         assert_eq!(words(line).collect::<Vec<_>>(), expected);
     }
 
