@@ -25,7 +25,7 @@ static HANDLERS: SpinLock<Vec<(u8, &'static dyn InterruptHandler)>> = SpinLock::
 /// Handler of lines for which none is registered.
 static DEFAULT: Once<&'static dyn InterruptHandler> = Once::new();
 
-/// Starts dispatching. The calling CPU must be known to the scheduler ([`cpu::adopt`]).
+/// Starts dispatching. The calling CPU must be known to the scheduler (`threads::cpu::adopt`).
 pub(crate) fn init() {
     interrupts::set_handlers(Handlers { raised, preempt: cpu::preempt });
 }

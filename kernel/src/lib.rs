@@ -3,6 +3,13 @@
 //! This crate only assembles. Hardware is in `hermit-hal`, services are crates of their own that know nothing of
 //! hardware or of each other, and what they offer becomes the ABI's functions in [`syscalls`].
 #![no_std]
+#![cfg_attr(
+    doc,
+    expect(
+        rustdoc::private_intra_doc_links,
+        reason = "the documentation is for readers of the source, private items included"
+    )
+)]
 
 extern crate alloc;
 

@@ -8,7 +8,7 @@
 //!
 //! All data from a guest is hostile: it is read once, by copy, and validated; the host sets the bounds of loops and
 //! allocations. A device whose driver violates the specification stops until the driver resets it. A guest cannot fill
-//! the host's log ([`WarnOnce`](warn_once::WarnOnce)).
+//! the host's log (`warn_once`).
 
 pub mod block;
 pub mod bus;

@@ -5,8 +5,8 @@
 //! back at zero. That costs no privileged instruction, and works where the kernel has no privilege.
 //!
 //! An interrupt after which another thread should run does not switch by itself: it sends the interrupted thread
-//! into [`crate::arch::preempt`], which saves all registers and calls [`Hooks::preempted`]; that switches like any
-//! other code.
+//! into [`crate::arch::preempt`], which saves all registers and calls
+//! [`preempt::PreemptHooks::preempted`]; that switches like any other code.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

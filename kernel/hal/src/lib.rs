@@ -35,6 +35,13 @@
 //! arch                                     the processor
 //! ```
 #![no_std]
+#![cfg_attr(
+    doc,
+    expect(
+        rustdoc::private_intra_doc_links,
+        reason = "the documentation is for readers of the source, private items included"
+    )
+)]
 
 extern crate alloc;
 

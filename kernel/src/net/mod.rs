@@ -13,7 +13,7 @@
 //! | [`socket`] | a socket behind a descriptor |
 //! | [`lookup`] | addresses of names |
 //! | [`waiting`] | what a thread does until the stack has what it wants |
-//! | [`wind_up`] | what happens to connections when the machine ends |
+//! | [`mod@wind_up`] | what happens to connections when the machine ends |
 
 mod configured;
 mod cookies;

@@ -3,7 +3,7 @@
 //! A KVM that emulates the guest's instructions in software, as on hosts without virtualisation hardware, supports no SSE
 //! arithmetic and almost no x87 instruction. Images for that platform are therefore built for a target of this project: rustc's
 //! target of programs, with another floating-point ABI. The first build of such an image installs the target's specification and
-//! std for it in the toolchain. A specification in a file is an unstable feature of rustc, which [`configure`] enables.
+//! std for it in the toolchain. A specification in a file is an unstable feature of rustc, which `configure` enables.
 
 use std::fs;
 use std::path::PathBuf;

@@ -22,7 +22,7 @@
 //! | [`stacks`] | The kernel's own stacks, each above a guard page: boot and idle stacks, and those of interrupts and exceptions, which never run on the interrupted stack. |
 //! | [`startup`] | Secondary CPUs: `prepare` allocates what they need; each calls the given function on its own stack. |
 //! | [`tlb`] | `flush`: drops all TLB entries of this CPU. |
-//! | [`trap`] | `Frame`: the interrupted registers; [`trap::TrapHandler`] receives interrupts and exceptions in terms that no architecture owns ([`trap::Exception`]). |
+//! | [`trap`] | `TrapFrame`: the interrupted registers; [`trap::TrapHandler`] receives interrupts and exceptions in terms that no architecture owns ([`trap::Exception`]). |
 //!
 //! Every function is safe to call on any CPU from the moment that [`processor::Processor::enter`] has returned
 //! there, except where it says more.

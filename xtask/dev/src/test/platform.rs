@@ -40,7 +40,7 @@ pub(super) struct Platform<'a> {
 }
 
 impl Platform<'_> {
-    /// An example as a guest, with a name as of [`Examples::image`].
+    /// An example as a guest, with a name as of [`Images::image`].
     pub(super) fn guest(&self, name: &str, arguments: &[&str]) -> Guest<'_> {
         self.guest_of(&self.images.image(name), arguments)
     }
