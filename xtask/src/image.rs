@@ -150,9 +150,9 @@ fn load_whole_file(file: &mut [u8]) -> Result<()> {
 
 /// Writes address and size of the image into the loader's record.
 fn record(file: &mut [u8], size: u64) -> Result<()> {
-    let places: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| *bytes == MAGIC).collect();
-    let [(place, _)] = places[..] else { bail!("the loader has no record for an image") };
-    file[place + 8..place + 16].copy_from_slice(&EXECUTABLE_ADDRESS.to_le_bytes());
-    file[place + 16..place + 24].copy_from_slice(&size.to_le_bytes());
+    let offsets: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| *bytes == MAGIC).collect();
+    let [(offset, _)] = offsets[..] else { bail!("the loader has no record for an image") };
+    file[offset + 8..offset + 16].copy_from_slice(&EXECUTABLE_ADDRESS.to_le_bytes());
+    file[offset + 16..offset + 24].copy_from_slice(&size.to_le_bytes());
     Ok(())
 }

@@ -25,17 +25,17 @@ pub struct Temporary {
 ///
 /// On an error temporary files are created in the system's folder.
 pub fn prepare() -> io::Result<Temporary> {
-    let place = env::temp_dir();
-    clean(&place)?;
-    let own = Temporary::new(&place)?;
+    let parent = env::temp_dir();
+    clean(&parent)?;
+    let own = Temporary::new(&parent)?;
     tempfile::env::override_temp_dir(own.folder.path()).map_err(|_| io::ErrorKind::AlreadyExists)?;
     Ok(own)
 }
 
 impl Temporary {
-    fn new(place: &Path) -> io::Result<Self> {
+    fn new(parent: &Path) -> io::Result<Self> {
         loop {
-            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             let lock = File::open(folder.path())?;
             lock.lock()?;
             // Before it was locked, another run may have removed it as a dead run's.
@@ -47,8 +47,8 @@ impl Temporary {
 }
 
 /// Removes the folders that no process has locked.
-fn clean(place: &Path) -> io::Result<()> {
-    for entry in place.read_dir()?.flatten() {
+fn clean(parent: &Path) -> io::Result<()> {
+    for entry in parent.read_dir()?.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             // Removing fails for a folder of another user, or one that is gone already: neither is an error.
@@ -72,14 +72,14 @@ mod tests {
 
     #[test]
     fn clean_removes_only_folders_of_dead_runs() {
-        let place = tempfile::tempdir().unwrap();
-        let alive = Temporary::new(place.path()).unwrap();
-        let [dead, other] = [&format!("{PREFIX}dead"), "other"].map(|name| place.path().join(name));
+        let parent = tempfile::tempdir().unwrap();
+        let alive = Temporary::new(parent.path()).unwrap();
+        let [dead, other] = [&format!("{PREFIX}dead"), "other"].map(|name| parent.path().join(name));
         for folder in [&dead, &other] {
             fs::create_dir(folder).unwrap();
             fs::write(folder.join("file"), "bytes").unwrap();
         }
-        clean(place.path()).unwrap();
+        clean(parent.path()).unwrap();
         assert!(!dead.exists() && other.join("file").exists() && alive.folder.path().exists());
         let own = alive.folder.path().to_owned();
         drop(alive);

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use crate::record::Transcript;
 use crate::support::{IpVersion, read, settle, write};
-use crate::sys::SocketOption;
+use crate::sys::OptionId;
 use crate::{Check, CheckResult, NamedCheck, sys};
 
 pub(crate) const ROWS: [NamedCheck; 15] = [
@@ -28,7 +28,7 @@ pub(crate) const ROWS: [NamedCheck; 15] = [
 ];
 
 /// Records an integer option: its default, and after setting it.
-fn switch(record: &mut Transcript, fd: &impl AsFd, name: SocketOption) -> CheckResult {
+fn switch(record: &mut Transcript, fd: &impl AsFd, name: OptionId) -> CheckResult {
     record.add("at first", sys::option(fd, name));
     for value in [1, 0, 5, -1] {
         sys::set_option(fd, name, value)?;

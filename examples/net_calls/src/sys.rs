@@ -22,22 +22,22 @@ pub(crate) use c::{
 pub(crate) const V4: i32 = c::AF_INET;
 pub(crate) const V6: i32 = c::AF_INET6;
 
-/// A socket option: level and name.
-pub(crate) type SocketOption = (i32, i32);
+/// A socket option, by its level and name.
+pub(crate) type OptionId = (i32, i32);
 
-pub(crate) const REUSE_ADDRESS: SocketOption = (c::SOL_SOCKET, c::SO_REUSEADDR);
-pub(crate) const KEEP_ALIVE: SocketOption = (c::SOL_SOCKET, c::SO_KEEPALIVE);
-pub(crate) const BROADCAST: SocketOption = (c::SOL_SOCKET, c::SO_BROADCAST);
-pub(crate) const SEND_BUFFER: SocketOption = (c::SOL_SOCKET, c::SO_SNDBUF);
-pub(crate) const RECEIVE_BUFFER: SocketOption = (c::SOL_SOCKET, c::SO_RCVBUF);
-pub(crate) const ERROR: SocketOption = (c::SOL_SOCKET, c::SO_ERROR);
-pub(crate) const TYPE_OF_SERVICE: SocketOption = (c::IPPROTO_IP, c::IP_TOS);
-pub(crate) const TIME_TO_LIVE: SocketOption = (c::IPPROTO_IP, c::IP_TTL);
-pub(crate) const ONLY_V6: SocketOption = (c::IPPROTO_IPV6, c::IPV6_V6ONLY);
-pub(crate) const NO_DELAY: SocketOption = (c::IPPROTO_TCP, c::TCP_NODELAY);
-const LINGER: SocketOption = (c::SOL_SOCKET, c::SO_LINGER);
-pub(crate) const RECEIVE_TIMEOUT: SocketOption = (c::SOL_SOCKET, c::SO_RCVTIMEO);
-const SEND_TIMEOUT: SocketOption = (c::SOL_SOCKET, c::SO_SNDTIMEO);
+pub(crate) const REUSE_ADDRESS: OptionId = (c::SOL_SOCKET, c::SO_REUSEADDR);
+pub(crate) const KEEP_ALIVE: OptionId = (c::SOL_SOCKET, c::SO_KEEPALIVE);
+pub(crate) const BROADCAST: OptionId = (c::SOL_SOCKET, c::SO_BROADCAST);
+pub(crate) const SEND_BUFFER: OptionId = (c::SOL_SOCKET, c::SO_SNDBUF);
+pub(crate) const RECEIVE_BUFFER: OptionId = (c::SOL_SOCKET, c::SO_RCVBUF);
+pub(crate) const ERROR: OptionId = (c::SOL_SOCKET, c::SO_ERROR);
+pub(crate) const TYPE_OF_SERVICE: OptionId = (c::IPPROTO_IP, c::IP_TOS);
+pub(crate) const TIME_TO_LIVE: OptionId = (c::IPPROTO_IP, c::IP_TTL);
+pub(crate) const ONLY_V6: OptionId = (c::IPPROTO_IPV6, c::IPV6_V6ONLY);
+pub(crate) const NO_DELAY: OptionId = (c::IPPROTO_TCP, c::TCP_NODELAY);
+const LINGER: OptionId = (c::SOL_SOCKET, c::SO_LINGER);
+pub(crate) const RECEIVE_TIMEOUT: OptionId = (c::SOL_SOCKET, c::SO_RCVTIMEO);
+const SEND_TIMEOUT: OptionId = (c::SOL_SOCKET, c::SO_SNDTIMEO);
 
 /// One of the two timeouts of a socket.
 #[derive(Clone, Copy, Debug)]
@@ -237,13 +237,13 @@ pub(crate) fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
     check(unsafe { c::ioctl(raw(&fd), c::FIONBIO, (&raw mut argument).cast::<c_void>()) }).map(drop)
 }
 
-fn set<T>(fd: &impl AsFd, (level, name): SocketOption, value: &T) -> io::Result<()> {
+fn set<T>(fd: &impl AsFd, (level, name): OptionId, value: &T) -> io::Result<()> {
     // SAFETY: pointer and length are those of a value that lives until the call returns.
     check(unsafe { c::setsockopt(raw(fd), level, name, (&raw const *value).cast(), length::<T>()) }).map(drop)
 }
 
 /// Reads an option and its length.
-fn get<T>(fd: &impl AsFd, (level, name): SocketOption) -> io::Result<(T, c::socklen_t)> {
+fn get<T>(fd: &impl AsFd, (level, name): OptionId) -> io::Result<(T, c::socklen_t)> {
     let mut length = length::<T>();
     // SAFETY: all callers are in this file, and use structures of integers, for which all zeroes are valid.
     let mut value: T = unsafe { mem::zeroed() };
@@ -253,22 +253,22 @@ fn get<T>(fd: &impl AsFd, (level, name): SocketOption) -> io::Result<(T, c::sock
 }
 
 /// Sets an integer option.
-pub(crate) fn set_option(fd: impl AsFd, name: SocketOption, value: i32) -> io::Result<()> {
+pub(crate) fn set_option(fd: impl AsFd, name: OptionId, value: i32) -> io::Result<()> {
     set(&fd, name, &value)
 }
 
 /// Sets an option with a length of 0, which is too short.
-pub(crate) fn set_short_option(fd: impl AsFd, name: SocketOption) -> io::Result<()> {
+pub(crate) fn set_short_option(fd: impl AsFd, name: OptionId) -> io::Result<()> {
     set::<[u8; 0]>(&fd, name, &[])
 }
 
 /// Reads an integer option.
-pub(crate) fn option(fd: impl AsFd, name: SocketOption) -> io::Result<i32> {
+pub(crate) fn option(fd: impl AsFd, name: OptionId) -> io::Result<i32> {
     get::<i32>(&fd, name).map(|(value, _)| value)
 }
 
 /// Reads the length of an integer option in bytes.
-pub(crate) fn option_length(fd: impl AsFd, name: SocketOption) -> io::Result<u32> {
+pub(crate) fn option_length(fd: impl AsFd, name: OptionId) -> io::Result<u32> {
     get::<i32>(&fd, name).map(|(_, length)| length)
 }
 

@@ -121,7 +121,7 @@ impl CommandLine {
     /// Parses a command line. Parsing cannot fail: an unterminated quote extends to the end of the line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
-        let mut words = Words { rest: line };
+        let mut words = WordIter { rest: line };
         let mut parsed = Self::default();
         for (word, quoted) in words.by_ref() {
             if word == b"--" && !quoted {
@@ -143,11 +143,11 @@ impl CommandLine {
 }
 
 /// Iterator over the unquoted words of a line, each with whether any part of it was quoted.
-struct Words<'a> {
+struct WordIter<'a> {
     rest: &'a [u8],
 }
 
-impl Iterator for Words<'_> {
+impl Iterator for WordIter<'_> {
     type Item = (Vec<u8>, bool);
 
     fn next(&mut self) -> Option<Self::Item> {

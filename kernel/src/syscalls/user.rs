@@ -53,7 +53,7 @@ impl<'a, T> UserPtr<'a, T> {
     }
 }
 
-/// Pointer to a place for a result.
+/// Pointer to the destination of a result.
 #[derive(Debug)]
 pub(super) struct UserOut<'a, T> {
     pointer: *mut T,
@@ -255,11 +255,11 @@ impl<'a> UserAtomic<'a> {
     }
 }
 
-/// A value-result argument: a place for a result, and a pointer to its size, which the call replaces by that of the
+/// A value-result argument: the destination of a result, and a pointer to its size, which the call replaces by that of the
 /// result.
 #[derive(Debug)]
 pub(super) struct UserResult<'a> {
-    place: *mut c_void,
+    destination: *mut c_void,
     size: *mut socklen_t,
     call: PhantomData<&'a mut Call>,
 }
@@ -267,16 +267,16 @@ pub(super) struct UserResult<'a> {
 impl<'a> UserResult<'a> {
     /// # Safety
     ///
-    /// `size` is null, or valid for reads and writes during the call; `place` is null, or valid for writes of `*size`
+    /// `size` is null, or valid for reads and writes during the call; `destination` is null, or valid for writes of `*size`
     /// bytes. No other code accesses either.
     #[inline]
-    pub(super) const unsafe fn new<T>(_: &'a Call, place: *mut T, size: *mut socklen_t) -> Self {
-        Self { place: place.cast(), size, call: PhantomData }
+    pub(super) const unsafe fn new<T>(_: &'a Call, destination: *mut T, size: *mut socklen_t) -> Self {
+        Self { destination: destination.cast(), size, call: PhantomData }
     }
 
     /// Whether the program does not ask for the result.
     pub(super) const fn is_null(&self) -> bool {
-        self.place.is_null() || self.size.is_null()
+        self.destination.is_null() || self.size.is_null()
     }
 
     fn room(&self) -> Result<socklen_t, Errno> {
@@ -300,14 +300,14 @@ impl<'a> UserResult<'a> {
         if room.cast_signed() < 0 {
             return Err(Errno::EINVAL);
         }
-        let place: *mut MaybeUninit<u8> = self.place.cast();
-        check(place.cast_const(), room as usize)?;
+        let destination: *mut MaybeUninit<u8> = self.destination.cast();
+        check(destination.cast_const(), room as usize)?;
         let count = bytes.len().min(room as usize);
         if count > 0 {
             // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not accessed
             // otherwise, by the contract of `new`. `self` is consumed, so there is no second reference.
-            let place = unsafe { slice::from_raw_parts_mut(place, count) };
-            place.write_copy_of_slice(bytes.get(..count).unwrap_or_default());
+            let destination = unsafe { slice::from_raw_parts_mut(destination, count) };
+            destination.write_copy_of_slice(bytes.get(..count).unwrap_or_default());
         }
         self.set_size(bytes.len())
     }
@@ -317,11 +317,11 @@ impl<'a> UserResult<'a> {
         if (self.room()? as usize) < size_of::<T>() {
             return Err(Errno::EINVAL);
         }
-        let place: *mut T = self.place.cast();
-        check(place.cast_const(), 1)?;
+        let destination: *mut T = self.destination.cast();
+        check(destination.cast_const(), 1)?;
         // SAFETY: not null and aligned (checked); valid for writes of as many bytes as `room` says, which are enough
         // (checked), by the contract of `new`.
-        unsafe { place.write(value) };
+        unsafe { destination.write(value) };
         self.set_size(size_of::<T>())
     }
 }

@@ -70,10 +70,10 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
         [(cargo::build_loader()?, LOADER), (cargo::build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
     {
         // An executable that runs cannot be overwritten (ETXTBSY), but a rename can replace it.
-        let (partial, place) = (folder.join(format!("{name}.partial")), folder.join(name));
+        let (partial, target) = (folder.join(format!("{name}.partial")), folder.join(name));
         fs::copy(&from, &partial)
-            .and_then(|_| fs::rename(&partial, &place))
-            .with_context(|| format!("cannot install {}", place.display()))?;
+            .and_then(|_| fs::rename(&partial, &target))
+            .with_context(|| format!("cannot install {}", target.display()))?;
     }
     let names = [LOADER, UHYVE, RUNNER].map(PathBuf::from);
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))

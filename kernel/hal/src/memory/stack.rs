@@ -130,8 +130,8 @@ pub(super) fn reclaim() {
 /// Takes a slot of a size.
 fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
     let mut free = FREE.lock();
-    if let Some(place) = free.dirty.iter().rposition(|slot| slot.size == size) {
-        return Ok(free.dirty.swap_remove(place));
+    if let Some(index) = free.dirty.iter().rposition(|slot| slot.size == size) {
+        return Ok(free.dirty.swap_remove(index));
     }
     if let Some(index) = free.clean[size].pop() {
         return Ok(StackSlot { size, index });

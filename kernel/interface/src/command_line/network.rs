@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::str;
 
-use super::{Encoder, Words};
+use super::{Encoder, WordIter};
 
 /// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the first
 /// label and the root label).
@@ -103,7 +103,7 @@ impl NetworkOptions {
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
         let mut parsed = Self::default();
-        let options = Words { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
+        let options = WordIter { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
         options.for_each(|(word, _)| parsed.add(&word));
         parsed
     }

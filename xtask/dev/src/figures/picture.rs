@@ -38,8 +38,8 @@ pub(super) fn core(record: &FigureRecord) -> Result<Option<String>> {
     // The most instructions on Linux at the top.
     let linux = |row: &Value| of(row, "linux").or_else(|| of(row, "ours")).unwrap_or_default();
     rows.sort_by(|(_, one), (_, other)| linux(one).total_cmp(&linux(other)));
-    let places: Vec<f64> = (0_u32..).zip(&rows).map(|(place, _)| f64::from(place)).collect();
-    let top = places.last().map_or(0.0, |last| last + 0.5);
+    let positions: Vec<f64> = (0_u32..).zip(&rows).map(|(position, _)| f64::from(position)).collect();
+    let top = positions.last().map_or(0.0, |last| last + 0.5);
     let max = rows.iter().flat_map(|(_, row)| SYSTEMS.map(|(key, ..)| of(row, key).unwrap_or(1.0)));
     let max = max.fold(1.0, f64::max);
     let mut svg = String::new();
@@ -49,8 +49,8 @@ pub(super) fn core(record: &FigureRecord) -> Result<Option<String>> {
         let mut builder = ChartBuilder::on(&area);
         builder.caption(TITLE, FONT).margin(12).x_label_area_size(28).y_label_area_size(290);
         let mut chart = builder.build_cartesian_2d((1.0..max * 2.0).log_scale(), -0.5..top)?;
-        let name = |place: &f64| {
-            let row = places.iter().position(|other| (place - other).abs() < 0.1);
+        let name = |position: &f64| {
+            let row = positions.iter().position(|other| (position - other).abs() < 0.1);
             row.and_then(|row| rows.get(row)).map(|(name, _)| (*name).clone()).unwrap_or_default()
         };
         chart
@@ -62,9 +62,9 @@ pub(super) fn core(record: &FigureRecord) -> Result<Option<String>> {
             .label_style(FONT)
             .draw()?;
         for ((key, label, color), offset) in SYSTEMS.into_iter().zip([0.0, -BAR]) {
-            let bars = places.iter().zip(&rows).filter_map(|(place, (_, row))| {
-                let corner = (of(row, key)?, place + offset + BAR);
-                Some(Rectangle::new([(1.0, place + offset), corner], color.filled()))
+            let bars = positions.iter().zip(&rows).filter_map(|(position, (_, row))| {
+                let corner = (of(row, key)?, position + offset + BAR);
+                Some(Rectangle::new([(1.0, position + offset), corner], color.filled()))
             });
             chart
                 .draw_series(bars)?

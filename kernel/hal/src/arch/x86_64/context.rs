@@ -82,12 +82,12 @@ impl Context {
         let start = top - size_of::<u64>() as u64 - size_of_val(&FRAME) as u64;
         let mut frame = FRAME;
         frame[FRAME.len() - 1] = (function as *const ()).addr() as u64;
-        let place = with_exposed_provenance_mut::<[u64; FRAME.len()]>(to_usize(start));
+        let slot = with_exposed_provenance_mut::<[u64; FRAME.len()]>(to_usize(start));
         // SAFETY: the frame ends 8 bytes below `top`, so it lies in the 4 KiB that are exclusively the caller's
         // (contract), and is aligned to eight bytes as `top` is.
-        unsafe { place.write(frame) };
+        unsafe { slot.write(frame) };
         // SAFETY: the end of the frame is the last word below `top`, which lies in the same 4 KiB.
-        let returns_to = unsafe { place.add(1) };
+        let returns_to = unsafe { slot.add(1) };
         // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of the
         // function: null, as the function never returns; this also ends a backtrace.
         unsafe { returns_to.cast::<u64>().write(0) };

@@ -190,7 +190,7 @@ mod tests {
     use crate::bench::net::topic::Topic;
 
     #[derive(Debug, Parser)]
-    struct CommandLine {
+    struct TestArguments {
         #[command(flatten)]
         plan: Plan,
     }
@@ -209,7 +209,7 @@ mod tests {
             file_system: None,
             figures: "/g".into(),
         };
-        let line = CommandLine::parse_from(["xtask".into()].into_iter().chain(plan.arguments()));
+        let line = TestArguments::parse_from(["xtask".into()].into_iter().chain(plan.arguments()));
         assert_eq!(format!("{:?}", line.plan), format!("{plan:?}"));
     }
 }

@@ -195,7 +195,7 @@ fn poll_server(address: SocketAddr) -> Result<()> {
         || hello(http::connect(address)?),
         |number, stream| {
             let bytes: Vec<u8> =
-                (0..ECHO).map(|place| b'a' + u8::try_from((place + number) % 26).unwrap_or(0)).collect();
+                (0..ECHO).map(|index| b'a' + u8::try_from((index + number) % 26).unwrap_or(0)).collect();
             thread::scope(|scope| {
                 let writer = scope
                     .spawn(|| (&stream).write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write)));

@@ -26,7 +26,7 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("disk");
     let contents: Vec<u8> =
-        (0..SIZE).map(|place| u8::try_from(place / 512 % 251).unwrap_or_default()).collect();
+        (0..SIZE).map(|index| u8::try_from(index / 512 % 251).unwrap_or_default()).collect();
     fs::write(&file, &contents)?;
     let [network, disk, random] = ON_ONE_LINE;
     let nic = TapNic { properties: network.to_owned(), ..tap.nic() };
