@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::link::{Device, Link};
 use crate::network::neighbors::{Due, Waited};
 use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::deferred::RETRY_INTERVAL;
 
 /// Most frames that are received, and most pieces of work that are done, in one round.
 const FRAMES: usize = 256;
@@ -31,6 +32,7 @@ impl Core {
     ) -> Option<u64> {
         self.now = self.now.max(now);
         let is_crowded = self.receive_frames(hardware, host);
+        self.admit_deferred(host);
         let mut link = Device::new(hardware);
         // Answers to what arrived go before what it gave rise to.
         self.flush(&mut link);
@@ -188,6 +190,7 @@ impl Core {
             is_more.then_some(now),
             self.is_waiting().then(|| now.saturating_add(stuck.clamp(FULL, STUCK))),
             self.timers.next(),
+            (!self.tcp.deferred.is_empty()).then(|| now.saturating_add(RETRY_INTERVAL)),
             self.neighbors.deadline(),
             self.control.as_ref().map(|control| control.next),
         ];

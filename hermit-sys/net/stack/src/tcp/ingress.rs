@@ -103,7 +103,7 @@ impl Core {
         }
         let is_first = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
         match self.find_listener(&tuple).filter(|_| is_first) {
-            Some(listener) => self.invite(listener, packet, (&segment, tuple), via, host),
+            Some(listener) => self.receive_syn(listener, packet, (&segment, tuple), via, host),
             None => self.refuse(packet, via),
         }
     }
@@ -133,7 +133,7 @@ impl Core {
     }
 
     /// Has smoltcp reset a peer that asks for what is not there.
-    fn refuse(&mut self, packet: &Packet<'_>, via: Via) {
+    pub(crate) fn refuse(&mut self, packet: &Packet<'_>, via: Via) {
         let mut nobody: [SocketStorage<'_>; 0] = [];
         let mut set = SocketSet::new(&mut nobody[..]);
         if let Some(side) = self.tcp.side(via.path(&packet.source)) {
@@ -286,7 +286,7 @@ impl Core {
     fn must_wait(&self, slot: u32) -> bool {
         let connection = self.sockets.get(slot).and_then(|entry| entry.connection());
         match connection.map(|connection| connection.phase) {
-            Some(Phase::HalfOpen { listener }) => self.is_full(listener),
+            Some(Phase::HalfOpen { listener }) => self.must_wait_for(listener),
             _ => false,
         }
     }

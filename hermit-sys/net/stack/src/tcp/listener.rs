@@ -12,6 +12,7 @@ use crate::core::{Body, Core, Entry, instant};
 use crate::host::Host;
 use crate::socket::SocketId;
 use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::deferred::DeferredSyn;
 use crate::tcp::ingress::Via;
 use crate::wire::packet::Packet;
 
@@ -27,7 +28,7 @@ const ALL_HALF_OPEN: usize = 2048;
 /// The part of the memory for all buffers that they may have.
 const HALF_OPEN_PART: usize = 4;
 
-/// How long a peer is given to complete a connection before that one goes to make room for another.
+/// Time in nanoseconds after which a half-open connection does not keep others out any more.
 const GRACE: u64 = 100_000_000;
 
 /// A listener.
@@ -37,6 +38,8 @@ pub(crate) struct Listener {
     /// In the order in which they came.
     half_open: VecDeque<u32>,
     ready: VecDeque<u32>,
+    /// SYNs for which there is no room yet.
+    pub(crate) deferred: VecDeque<DeferredSyn>,
 }
 
 impl Listener {
@@ -69,7 +72,7 @@ fn dequeue(queue: &mut VecDeque<u32>, slot: u32) {
 }
 
 impl Core {
-    fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
+    pub(crate) fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
         match &mut self.sockets.get_mut(slot)?.body {
             Body::Listener(listener) => Some(listener),
             _ => None,
@@ -129,8 +132,8 @@ impl Core {
         Ok((self.sockets.id(slot), remote))
     }
 
-    /// A peer asks for a connection.
-    pub(crate) fn invite(
+    /// Receives the SYN of a new connection, now or when the listener has room.
+    pub(crate) fn receive_syn(
         &mut self,
         listener: u32,
         packet: &Packet<'_>,
@@ -138,48 +141,71 @@ impl Core {
         via: Via,
         host: &mut dyn Host,
     ) {
+        let is_behind = self.has_deferred(listener);
+        if is_behind || !self.invite(listener, packet, (segment, tuple), via, host) {
+            self.defer(listener, packet, via);
+        }
+    }
+
+    /// A peer asks for a connection; returns `false` if there is no room or no memory for it.
+    pub(crate) fn invite(
+        &mut self,
+        listener: u32,
+        packet: &Packet<'_>,
+        (segment, tuple): (&TcpPacket<&[u8]>, Tuple),
+        via: Via,
+        host: &mut dyn Host,
+    ) -> bool {
         if !self.make_room(listener) {
-            return;
+            return false;
         }
         let now = instant(self.now);
         if let Some(side) = self.tcp.side(via.path(&packet.source)) {
             side.reseed(host.random(), now);
         }
-        // Without memory, the peer asks again later.
-        if let Ok(slot) = self.half_open(listener, tuple, via) {
-            self.receive_for(slot, packet, segment, via, host);
-            let is_begun =
-                self.connection(slot).is_some_and(|connection| connection.state() == State::SynReceived);
-            if !is_begun {
-                self.discard(slot);
-            }
+        let Ok(slot) = self.half_open(listener, tuple, via) else { return false };
+        self.receive_for(slot, packet, segment, via, host);
+        let is_begun =
+            self.connection(slot).is_some_and(|connection| connection.state() == State::SynReceived);
+        if !is_begun {
+            self.discard(slot);
         }
+        true
     }
 
-    /// Makes room for one more half-open connection of a listener: its oldest goes or, if there are too many of all and this
-    /// listener does not have most of them, the oldest of all, unless it is young. Who is turned away instead asks again.
+    /// Makes room for one more half-open connection of a listener. There are no more young ones than may wait to be
+    /// accepted. Old ones stay, since a busy peer or guest may be late, up to a limit: then the listener's oldest goes or, if
+    /// there are too many of all and this listener does not have most of them, the oldest of all.
     fn make_room(&mut self, slot: u32) -> bool {
         let most = self.budget.limit() / HALF_OPEN_PART / self.budget.least();
         let (all, oldest_of_all) = (self.tcp.half_open.len(), self.tcp.half_open.front().copied());
         let is_crowded = all >= ALL_HALF_OPEN.min(most);
-        let youngest = self.now.saturating_sub(GRACE);
         let Some(listener) = self.listener(slot) else { return false };
         if listener.is_full() {
             return false;
         }
-        let limit = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN);
+        let room = listener.backlog.max(FEW_HALF_OPEN) + 1 - listener.ready.len();
+        let room = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN).min(room);
         let own = listener.half_open.len();
-        if !is_crowded && own < limit {
+        // The last of those that take all of the room.
+        let last = own.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
+        let gives_own = own >= MANY_HALF_OPEN || own > all / 2;
+        let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
+        if last.is_some_and(|last| !self.is_old(last)) {
+            return false;
+        }
+        if own < MANY_HALF_OPEN && !is_crowded {
             return true;
         }
-        let gives_own = own >= limit || own > all / 2;
-        let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
-        let Some(oldest) = oldest else { return false };
-        let is_old = self.connection(oldest).is_none_or(|oldest| oldest.patience.started() <= youngest);
-        if is_old {
-            self.discard(oldest);
-        }
-        is_old
+        let Some(oldest) = oldest.filter(|&oldest| self.is_old(oldest)) else { return false };
+        self.discard(oldest);
+        true
+    }
+
+    /// Whether a half-open connection has had its time.
+    fn is_old(&mut self, slot: u32) -> bool {
+        let youngest = self.now.saturating_sub(GRACE);
+        self.connection(slot).is_none_or(|connection| connection.patience.started() <= youngest)
     }
 
     /// A connection of a listener, to be begun by a peer.
@@ -205,10 +231,11 @@ impl Core {
         Ok(slot)
     }
 
-    /// Whether a listener takes no more connections that are complete.
-    pub(crate) fn is_full(&self, listener: u32) -> bool {
+    /// Whether the last segment of a handshake is dropped, because the accept queue of its listener has no room.
+    pub(crate) fn must_wait_for(&self, listener: u32) -> bool {
         self.sockets.get(listener).is_some_and(|entry| match &entry.body {
-            Body::Listener(listener) => listener.is_full(),
+            // A handshake that began in time may end late: passt and its like do not repeat the segment, either.
+            Body::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
             _ => false,
         })
     }
@@ -255,9 +282,10 @@ impl Core {
         }
     }
 
-    /// Ends a listener: half-open connections are forgotten, complete ones are reset.
+    /// Ends a listener: half-open connections are forgotten, complete and deferred ones are reset.
     pub(crate) fn dismiss(&mut self, slot: u32, host: &mut dyn Host) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
+        self.refuse_deferred(slot, listener.deferred);
         for half_open in listener.half_open {
             self.discard(half_open);
         }

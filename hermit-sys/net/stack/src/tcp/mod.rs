@@ -4,6 +4,7 @@ pub(crate) mod arrivals;
 pub(crate) mod channel;
 pub(crate) mod connect;
 pub(crate) mod connection;
+pub(crate) mod deferred;
 pub(crate) mod egress;
 pub(crate) mod ingress;
 pub(crate) mod listener;
@@ -21,6 +22,7 @@ use crate::address::Tuple;
 use crate::hardware::{HardwareInfo, IpVersion};
 use crate::host::Host;
 use crate::ports::Ports;
+use crate::tcp::deferred::DeferredSyns;
 use crate::tcp::side::{Path, Side};
 use crate::tcp::time_wait::TimeWait;
 
@@ -32,6 +34,7 @@ pub(crate) struct Tcp {
     pub(crate) time_wait: TimeWait,
     /// Connections of which the last part of the handshake is missing, in the order in which they came.
     pub(crate) half_open: VecDeque<u32>,
+    pub(crate) deferred: DeferredSyns,
     pub(crate) local: Side,
     wire_v4: Option<Side>,
     wire_v6: Option<Side>,
@@ -46,6 +49,7 @@ impl Tcp {
             connections: HashMap::with_hasher(FixedState::with_seed(host.random())),
             time_wait: TimeWait::new(host.random()),
             half_open: VecDeque::new(),
+            deferred: DeferredSyns::default(),
             local: Side::local(host.random(), now),
             wire_v4,
             wire_v6,

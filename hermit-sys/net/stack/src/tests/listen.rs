@@ -161,6 +161,78 @@ fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
     }
 }
 
+/// Number of requests that a host keeps for later.
+fn deferred(world: &World) -> usize {
+    world.nodes[1].core.tcp.deferred.count()
+}
+
+#[test]
+fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
+    const CLIENTS: usize = 1000;
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 128);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    world.run(SECOND / 10);
+    let start = world.now;
+    assert!(deferred(&world) >= CLIENTS - 129 - 128, "{}", deferred(&world));
+    // smoltcp repeats a SYN, or the last segment of a handshake, after a second.
+    let mut accepted = 0;
+    let all = world.run_until(SECOND / 2, |world| {
+        while world.nodes[1].accept(listener, 1).is_ok() {
+            accepted += 1;
+        }
+        world.nodes[1].poll(world.now);
+        accepted == CLIENTS && clients.iter().all(|&id| world.readiness(0, id).write)
+    });
+    assert!(all, "{accepted} after {} us", (world.now - start) / 1000);
+    assert_eq!(deferred(&world), 0);
+    assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn deferred_syns_of_a_closed_listener_are_reset() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 0);
+    let clients: Vec<_> = (0..300).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    world.run(SECOND / 2);
+    let count = deferred(&world);
+    assert!(count >= 300 - 129, "{count}");
+    world.nodes[1].close(listener).unwrap();
+    assert_eq!(deferred(&world), 0);
+    let failed = |world: &mut World| clients.iter().filter(|&&id| world.readiness(0, id).error).count();
+    assert!(world.run_until(SECOND / 4, |world| failed(world) >= count));
+}
+
+#[test]
+fn deferred_syn_expires_after_10_s() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 0);
+    world.start(0, SocketAddr::new(v4(1), 80));
+    world.run(SECOND);
+    ask_for_nothing(&mut world, [10, 0, 0, 100].into(), 1, 80);
+    world.run(SECOND);
+    assert_eq!(deferred(&world), 1);
+    world.run(10 * SECOND);
+    assert_eq!(deferred(&world), 0);
+    world.nodes[1].close(listener).unwrap();
+}
+
+#[test]
+fn full_listener_does_not_hold_up_the_deferred_syns_of_another() {
+    let mut world = World::new(2);
+    let (full, other) = (world.listen(1, 80, 0), world.listen(1, 81, 0));
+    for port in [80, 80, 81, 81] {
+        world.start(0, SocketAddr::new(v4(1), port));
+        world.run(SECOND / 100);
+    }
+    assert_eq!(deferred(&world), 2);
+    for _ in 0..2 {
+        assert!(world.run_until(SECOND / 5, |world| world.nodes[1].accept(other, 1).is_ok()));
+    }
+    assert_eq!(deferred(&world), 1);
+    world.nodes[1].close(full).unwrap();
+}
+
 /// A neighbor that does not exist asks the second host for a connection.
 fn ask_for_nothing(world: &mut World, source: IpAddr, from: u16, to: u16) {
     let repr = TcpRepr {
@@ -199,8 +271,9 @@ fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
     }
     world.run(SECOND / 10);
     let node = &world.nodes[1];
-    assert!(node.core.tcp.half_open.len() <= 128, "{}", node.core.tcp.half_open.len());
+    assert!(node.core.tcp.half_open.len() <= 1024, "{}", node.core.tcp.half_open.len());
     assert!(node.core.budget.used() <= configuration(1).buffers);
+    assert!(deferred(&world) <= 8192);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(100 * SECOND);
     assert!(world.nodes[1].core.tcp.half_open.is_empty());

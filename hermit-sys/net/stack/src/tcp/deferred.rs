@@ -1,0 +1,154 @@
+//! Deferred connection requests: SYNs for which their listener has no room yet.
+//!
+//! A peer repeats a SYN that is dropped, after a second at first. passt does not (2023-03, Debian 12): it resets its
+//! client 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::address::{Endpoint, Tuple};
+use crate::core::Core;
+use crate::host::Host;
+use crate::tcp::ingress::Via;
+use crate::wire::packet::Packet;
+
+/// Maximum number of deferred SYNs of all listeners.
+const MAX_DEFERRED: usize = 8192;
+
+/// Size in bytes of a deferred SYN in memory, roughly.
+const SIZE: usize = 200;
+
+/// Deferred SYNs take at most one part in this many of the memory that connections may use, and come on top of it.
+const SHARE: usize = 16;
+
+/// Maximum size in bytes of a deferred packet: IPv6 and TCP headers with all options. A SYN with data is dropped.
+const MAX_PACKET: usize = 100;
+
+/// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have repeated it.
+const LIFETIME: u64 = 10_000_000_000;
+
+/// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
+pub(crate) const RETRY_INTERVAL: u64 = 100_000_000;
+
+/// A deferred SYN.
+#[derive(Debug)]
+pub(crate) struct DeferredSyn {
+    received: u64,
+    via: Via,
+    packet: Vec<u8>,
+}
+
+/// The listeners that have deferred SYNs.
+#[derive(Debug, Default)]
+pub(crate) struct DeferredSyns {
+    /// Number of deferred SYNs of all listeners.
+    count: usize,
+    listeners: Vec<u32>,
+}
+
+impl DeferredSyns {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Number of deferred SYNs of all listeners.
+    #[cfg(test)]
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// A copy of a packet; `None` if it is too long, or without memory.
+fn copy(packet: &Packet<'_>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let is_short = packet.bytes.len() <= MAX_PACKET;
+    (is_short && bytes.try_reserve_exact(packet.bytes.len()).is_ok()).then(|| {
+        bytes.extend_from_slice(packet.bytes);
+        bytes
+    })
+}
+
+impl Core {
+    fn deferred_of(&mut self, listener: u32) -> Option<&mut VecDeque<DeferredSyn>> {
+        self.listener(listener).map(|listener| &mut listener.deferred)
+    }
+
+    /// Whether a listener has deferred SYNs, behind which a new one queues.
+    pub(crate) fn has_deferred(&mut self, listener: u32) -> bool {
+        !self.tcp.deferred.is_empty() && self.deferred_of(listener).is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the peer of a
+    /// new one is the likeliest to wait still.
+    pub(crate) fn defer(&mut self, listener: u32, packet: &Packet<'_>, via: Via) {
+        let max = MAX_DEFERRED.min(self.budget.limit() / SHARE / SIZE);
+        let (received, is_full) = (self.now, self.tcp.deferred.count >= max);
+        let has_memory = self.tcp.deferred.listeners.try_reserve(1).is_ok();
+        let Some(packet) = copy(packet).filter(|_| has_memory) else { return };
+        let Some(queue) = self.deferred_of(listener) else { return };
+        if queue.try_reserve(1).is_err() {
+            return;
+        }
+        let is_first = queue.is_empty();
+        if is_full && queue.pop_front().is_none() {
+            return;
+        }
+        queue.push_back(DeferredSyn { received, via, packet });
+        let deferred = &mut self.tcp.deferred;
+        deferred.count += usize::from(!is_full);
+        if is_first {
+            deferred.listeners.push(listener);
+        }
+    }
+
+    /// Answers deferred SYNs as far as their listeners have room.
+    pub(crate) fn admit_deferred(&mut self, host: &mut dyn Host) {
+        if self.tcp.deferred.is_empty() {
+            return;
+        }
+        let mut listeners = core::mem::take(&mut self.tcp.deferred.listeners);
+        listeners.retain(|&listener| self.admit_deferred_of(listener, host));
+        self.tcp.deferred.listeners = listeners;
+    }
+
+    /// Answers deferred SYNs of a listener; returns whether some are left.
+    fn admit_deferred_of(&mut self, listener: u32, host: &mut dyn Host) -> bool {
+        while let Some(syn) = self.deferred_of(listener).and_then(VecDeque::pop_front) {
+            let is_expired = self.now - syn.received >= LIFETIME;
+            if !is_expired && !self.admit(listener, &syn, host) {
+                self.put_back(listener, syn);
+                return true;
+            }
+            self.tcp.deferred.count -= 1;
+        }
+        false
+    }
+
+    fn put_back(&mut self, listener: u32, syn: DeferredSyn) {
+        if let Some(queue) = self.deferred_of(listener) {
+            queue.push_front(syn);
+        }
+    }
+
+    /// Answers a SYN; returns whether it need not be kept.
+    fn admit(&mut self, listener: u32, syn: &DeferredSyn, host: &mut dyn Host) -> bool {
+        let Some(packet) = Packet::parse(&syn.packet) else { return true };
+        let Some(segment) = packet.tcp(true) else { return true };
+        let local = Endpoint::new(packet.destination, segment.dst_port());
+        let tuple = Tuple { local, remote: Endpoint::new(packet.source, segment.src_port()) };
+        // The peer has repeated it.
+        let is_known = self.tcp.connections.contains_key(&tuple);
+        is_known || self.invite(listener, &packet, (&segment, tuple), syn.via, host)
+    }
+
+    /// Resets the peers of deferred SYNs, whose listener is closed.
+    pub(crate) fn refuse_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>) {
+        self.tcp.deferred.count -= queue.len();
+        self.tcp.deferred.listeners.retain(|&other| other != listener);
+        for syn in queue {
+            if let Some(packet) = Packet::parse(&syn.packet) {
+                self.refuse(&packet, syn.via);
+            }
+        }
+    }
+}
