@@ -6,9 +6,7 @@ use std::os::fd::RawFd;
 use hermit_interface::command_line::{Encoder, Ip};
 use hermit_options::ports::{self, PortError};
 
-use crate::config::network::{
-    BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward, Protocol,
-};
+use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
 use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::passt::{MAX_MTU, Passt, PasstError, PasstStartup};
 use crate::devices::net::backend::tap::{Tap, TapError};
@@ -122,14 +120,7 @@ fn passt_arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) 
         }
     }
     network.nameservers.iter().for_each(|address| add("--dns", address.to_string()));
-    for forward in forwards {
-        let option = match forward.protocol {
-            Protocol::Tcp => "--tcp-ports",
-            Protocol::Udp => "--udp-ports",
-        };
-        let at = forward.address.map(|address| format!("{address}/")).unwrap_or_default();
-        add(option, format!("{at}{}:{}", forward.host, forward.guest));
-    }
+    arguments.extend(forwards.iter().flat_map(PortForward::passt_option));
     arguments
 }
 

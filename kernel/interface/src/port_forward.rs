@@ -41,6 +41,17 @@ impl PortForward {
         }
     }
 
+    /// The forward as an option of passt(1), and its value.
+    #[must_use]
+    pub fn passt_option(&self) -> [String; 2] {
+        let option = match self.protocol {
+            Protocol::Tcp => "--tcp-ports",
+            Protocol::Udp => "--udp-ports",
+        };
+        let at = self.address.map(|address| format!("{address}/")).unwrap_or_default();
+        [String::from(option), format!("{at}{}:{}", self.host, self.guest)]
+    }
+
     fn conflicts_with(&self, other: &Self) -> bool {
         self.host != 0
             && (self.protocol, self.host) == (other.protocol, other.host)
