@@ -68,12 +68,11 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.text {
         return check_text();
     }
-    setup::ensure()?;
-    check()
+    check(setup::ensure)
 }
 
-/// Runs all checks.
-pub(crate) fn check() -> Result<()> {
+/// Runs all checks. `set_up` installs the libraries of other targets; what does not need them is checked first.
+pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text()?;
     let cargo = || {
         let mut cargo = process::cargo();
@@ -81,10 +80,11 @@ pub(crate) fn check() -> Result<()> {
         cargo
     };
     process::run(cargo().args(["fmt", "--all", "--check"])).context("`cargo fmt --all` mends this")?;
-    for selection in &SELECTIONS {
-        process::run(clippy(&mut cargo(), selection))?;
-    }
-    Ok(())
+    let (for_host, for_targets): (Vec<_>, Vec<_>) =
+        SELECTIONS.iter().partition(|selection| selection.target.is_none());
+    for_host.iter().try_for_each(|selection| process::run(clippy(&mut cargo(), selection)))?;
+    set_up()?;
+    for_targets.iter().try_for_each(|selection| process::run(clippy(&mut cargo(), selection)))
 }
 
 /// Makes cargo run clippy. Warnings are errors.

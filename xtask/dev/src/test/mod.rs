@@ -13,6 +13,7 @@
 
 mod boot;
 mod build_tool;
+mod builds;
 mod cargo_test;
 mod changed;
 mod child;
@@ -39,16 +40,14 @@ use std::fmt;
 
 use anyhow::Result;
 
-use crate::lint;
-use host_tests::HostTests;
-use images::{Built, Images};
+use builds::Builds;
+use images::Images;
 use machine_types::Qemu;
 use platform::{Platform, Vmm};
 use report::Report;
 use schedule::Tests;
 use uhyve::RingOptions;
-use xtask::setup;
-use xtask::uhyve::{Engine, Uhyve, has_kvm};
+use xtask::uhyve::Engine;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -149,81 +148,13 @@ impl Plan {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     let plan = Plan::new(arguments)?;
-    let mut report = Report::new(2 + plan.rings.len());
-    report.step("setup", |_| prepare(&plan))?;
-    let builds = report.step("lints and builds", |report| Builds::run(report, &plan))?;
+    let mut report = Report::new(1 + plan.rings.len());
+    let builds = report.step("setup, lints and builds", |report| Builds::run(report, &plan));
     for ring in &plan.rings {
         report
             .step(&format!("ring {ring}"), |report| test(report, *ring, &builds, &plan, arguments.seconds))?;
     }
     report.finish()
-}
-
-/// Installs what the lints and the rings need.
-fn prepare(plan: &Plan) -> Result<()> {
-    if plan.rings.contains(&Ring::Qemu) {
-        setup::ensure_with_qemu()
-    } else if plan.lints == Lints::All || plan.rings.iter().any(|ring| *ring != Ring::Fuzz) {
-        setup::ensure()
-    } else {
-        Ok(())
-    }
-}
-
-/// What the rings share: each part is built once. A part that is missing is not needed, or its build failed.
-#[derive(Debug)]
-struct Builds {
-    host_tests: Option<HostTests>,
-    images: Option<Images>,
-    /// Images without floating-point instructions.
-    soft_images: Option<Images>,
-}
-
-impl Builds {
-    /// Runs the lints and builds what the rings need.
-    fn run(report: &mut Report, plan: &Plan) -> Result<Self> {
-        let has = |ring| plan.rings.contains(&ring);
-        let runs_uhyve = has(Ring::Process) || has(Ring::Kvm);
-        let is_native = |engine| Uhyve::check(setup::uhyve()?).map(|uhyve| uhyve.works(engine));
-        let slow_kvm = has(Ring::Kvm) && has_kvm() && !is_native(Engine::Kvm)?;
-        let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
-        let mut tests = Tests::default();
-        if runs_uhyve || has(Ring::Qemu) {
-            add_announced(&mut tests, "build: images", || images.build(Images::build));
-        }
-        match plan.lints {
-            Lints::None => {}
-            Lints::Text => add_announced(&mut tests, "lint: text", lint::check_text),
-            Lints::All => add_announced(&mut tests, "lint", lint::check),
-        }
-        if slow_kvm || has(Ring::Qemu) {
-            add_announced(&mut tests, "build: images without floating-point instructions", || {
-                soft_images.build(Images::build_soft)
-            });
-        }
-        if runs_uhyve || has(Ring::Host) {
-            // The rings of uhyve run its integration tests.
-            let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
-            let host_tests = &host_tests;
-            add_announced(&mut tests, "build: host tests", move || {
-                host_tests.build(|| HostTests::build(packages, plan.long))
-            });
-        }
-        report.run(tests);
-        Ok(Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() })
-    }
-}
-
-/// Adds a test that takes minutes: its start is printed, too.
-fn add_announced<'a>(
-    tests: &mut Tests<'a>,
-    name: &'static str,
-    test: impl FnOnce() -> Result<()> + Send + 'a,
-) {
-    tests.add(name, move || {
-        println!("start   {name}");
-        test()
-    });
 }
 
 /// Runs a ring. One whose parts could not be built is skipped: the failed build is in the report.

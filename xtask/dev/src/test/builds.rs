@@ -1,0 +1,96 @@
+//! Set-up, lints, and what the rings share, side by side: none of them keeps all CPUs busy.
+
+use std::sync::OnceLock;
+
+use anyhow::{Error, Result};
+
+use super::host_tests::HostTests;
+use super::images::{Built, Images};
+use super::report::Report;
+use super::schedule::Tests;
+use super::{Lints, Plan, Ring};
+use crate::lint;
+use xtask::setup;
+use xtask::uhyve::{Engine, Uhyve, has_kvm};
+
+/// What the rings share: each part is built once. A part that is missing is not needed, or its build failed.
+#[derive(Debug)]
+pub(super) struct Builds {
+    pub(super) host_tests: Option<HostTests>,
+    pub(super) images: Option<Images>,
+    /// Images without floating-point instructions.
+    pub(super) soft_images: Option<Images>,
+}
+
+impl Builds {
+    /// Sets up the machine, runs the lints, and builds what the rings need.
+    pub(super) fn run(report: &mut Report, plan: &Plan) -> Self {
+        let has = |ring| plan.rings.contains(&ring);
+        let runs_uhyve = has(Ring::Process) || has(Ring::Kvm);
+        let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
+        let outcome = OnceLock::new();
+        // Whichever task needs it first runs it, and the others wait for its end.
+        let set_up = || -> Result<()> {
+            let outcome = outcome.get_or_init(|| prepare(plan).map_err(|error| format!("{error:#}")));
+            outcome.clone().map_err(Error::msg)
+        };
+        let mut tests = Tests::default();
+        tests.add("setup", set_up);
+        if runs_uhyve || has(Ring::Host) {
+            // The rings of uhyve run its integration tests.
+            let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
+            let host_tests = &host_tests;
+            add_announced(&mut tests, "build: host tests", move || {
+                host_tests.build(|| HostTests::build(packages, plan.long))
+            });
+        }
+        match plan.lints {
+            Lints::None => {}
+            Lints::Text => add_announced(&mut tests, "lint: text", lint::check_text),
+            Lints::All => add_announced(&mut tests, "lint", || lint::check(set_up)),
+        }
+        if runs_uhyve || has(Ring::Qemu) {
+            add_announced(&mut tests, "build: images", || {
+                set_up()?;
+                images.build(Images::build)
+            });
+        }
+        if has(Ring::Qemu) || (has(Ring::Kvm) && has_kvm()) {
+            add_announced(&mut tests, "build: images without floating-point instructions", || {
+                set_up()?;
+                build_soft(plan, &soft_images)
+            });
+        }
+        report.run(tests);
+        Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() }
+    }
+}
+
+/// Installs what the lints and the rings need.
+fn prepare(plan: &Plan) -> Result<()> {
+    if plan.rings.contains(&Ring::Qemu) {
+        setup::ensure_with_qemu()
+    } else if plan.lints == Lints::All || plan.rings.iter().any(|ring| *ring != Ring::Fuzz) {
+        setup::ensure()
+    } else {
+        Ok(())
+    }
+}
+
+/// Builds images without floating-point instructions unless only KVM needs them, and runs on hardware: it then runs all images.
+fn build_soft(plan: &Plan, images: &Built<Images>) -> Result<()> {
+    let is_needed = plan.rings.contains(&Ring::Qemu) || !Uhyve::check(setup::uhyve()?)?.works(Engine::Kvm);
+    if is_needed { images.build(Images::build_soft) } else { Ok(()) }
+}
+
+/// Adds a task that takes minutes: its start is printed, too.
+fn add_announced<'a>(
+    tests: &mut Tests<'a>,
+    name: &'static str,
+    test: impl FnOnce() -> Result<()> + Send + 'a,
+) {
+    tests.add(name, move || {
+        println!("start   {name}");
+        test()
+    });
+}
