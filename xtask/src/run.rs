@@ -44,7 +44,7 @@ pub struct Arguments {
 pub(crate) struct VmOptions {
     /// Platform of the machine; auto takes the best of this host
     #[arg(long, value_enum, default_value_t)]
-    platform: Platform,
+    platform: PlatformOption,
     #[command(flatten)]
     machine: MachineOptions,
     /// QEMU's machine type; microvm unless there are disks or a network, which only pc has
@@ -63,7 +63,7 @@ pub(crate) struct VmOptions {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Platform {
+enum PlatformOption {
     /// uhyve, on KVM where that runs code at full speed, else in a process; QEMU where neither works
     #[default]
     Auto,
@@ -106,7 +106,7 @@ pub enum Vmm {
 impl VmOptions {
     /// Rejects options that contradict each other, as far as that is known before the VMM is chosen.
     pub(crate) fn check(&self) -> Result<()> {
-        let in_uhyve = matches!(self.platform, Platform::Kvm | Platform::Process);
+        let in_uhyve = matches!(self.platform, PlatformOption::Kvm | PlatformOption::Process);
         if in_uhyve && self.board.is_some() {
             return Err(usage_error("--board is a machine type of QEMU: use --platform qemu"));
         }
@@ -132,10 +132,10 @@ impl VmOptions {
     /// Chooses the VMM.
     pub(crate) fn choose_vmm(&self) -> Result<Vmm> {
         match self.platform {
-            Platform::Kvm => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
-            Platform::Process => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
-            Platform::Auto => self.best_vmm(),
-            Platform::Qemu => Ok(Vmm::Qemu),
+            PlatformOption::Kvm => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
+            PlatformOption::Process => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
+            PlatformOption::Auto => self.best_vmm(),
+            PlatformOption::Qemu => Ok(Vmm::Qemu),
         }
     }
 
@@ -177,7 +177,10 @@ impl VmOptions {
 
     /// Whether there are options that only QEMU has.
     fn needs_qemu(&self) -> bool {
-        self.platform == Platform::Qemu || self.board.is_some() || self.loader.is_some() || self.no_check
+        self.platform == PlatformOption::Qemu
+            || self.board.is_some()
+            || self.loader.is_some()
+            || self.no_check
     }
 
     /// Chooses uhyve, with the engine that it prefers, if an engine runs code at full speed; else QEMU.

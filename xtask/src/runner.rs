@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::libtest::{self, RUN_ARGS, Vm};
+use crate::libtest::{self, RUN_ARGS, VmNeeds};
 use crate::run::VmOptions;
 
 /// Arguments that cargo passes.
@@ -41,7 +41,7 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
         // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine only runs on.
         let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
     } else {
-        let options = Vm { cpus: vm.cpus(), is_exclusive: vm.is_exclusive() };
+        let options = VmNeeds { cpus: vm.cpus(), is_exclusive: vm.is_exclusive() };
         if let Some(code) = libtest::run(&arguments.image, &arguments.arguments, &options)? {
             return Ok(code);
         }

@@ -27,7 +27,7 @@ const SIGNALS: i32 = 128;
 
 /// What the number of machines at a time depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Vm {
+pub(crate) struct VmNeeds {
     /// CPUs of a machine.
     pub(crate) cpus: usize,
     /// Machines use something of the host that only one can have at a time.

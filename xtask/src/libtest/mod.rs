@@ -17,7 +17,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::setup::TEST_LIST;
-pub(crate) use machine::{RUN_ARGS, Vm};
+pub(crate) use machine::{RUN_ARGS, VmNeeds};
 use options::Options;
 use report::Report;
 
@@ -26,7 +26,7 @@ const FAILED: u8 = 101;
 
 /// Runs the tests of an executable that has them, and returns the exit code. `None` if the image is another program, or if a single
 /// machine is to run it: libtest itself then lists tests, prints other formats than its own two, measures, or rejects the arguments.
-pub(crate) fn run(image: &Path, arguments: &[OsString], vm: &Vm) -> Result<Option<u8>> {
+pub(crate) fn run(image: &Path, arguments: &[OsString], vm: &VmNeeds) -> Result<Option<u8>> {
     let Some(options) = Options::parse(arguments)? else { return Ok(None) };
     if !is_test_executable(image)? {
         return Ok(None);

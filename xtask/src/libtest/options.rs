@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
 use super::report::Style;
-use super::{Test, Vm};
+use super::{Test, VmNeeds};
 
 /// Options that the runner implements. Any other, and whatever libtest rejects, fails to parse.
 #[derive(Debug, Default, Parser)]
@@ -98,7 +98,7 @@ impl Options {
 
     /// Returns the number of machines that run at a time. By default they have, together, as many CPUs as the host; machines with
     /// options that only one can have at a time run one after the other.
-    pub(super) fn jobs(&self, vm: &Vm) -> Result<usize> {
+    pub(super) fn jobs(&self, vm: &VmNeeds) -> Result<usize> {
         if vm.is_exclusive {
             return Ok(1);
         }
@@ -126,7 +126,7 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, Test, Vm};
+    use super::{Options, Test, VmNeeds};
     use std::ffi::OsString;
 
     fn parse(words: &str) -> Option<Options> {
@@ -205,11 +205,11 @@ mod tests {
 
     #[test]
     fn jobs_respects_options_and_shared_resources() {
-        let vm = Vm { cpus: 1, is_exclusive: false };
-        let jobs = |words: &str, vm: &Vm| parse(words).unwrap().jobs(vm).unwrap();
+        let vm = VmNeeds { cpus: 1, is_exclusive: false };
+        let jobs = |words: &str, vm: &VmNeeds| parse(words).unwrap().jobs(vm).unwrap();
         assert_eq!(jobs("--test-threads=3", &vm), 3);
-        assert_eq!(jobs("--test-threads=3", &Vm { is_exclusive: true, ..vm }), 1);
-        assert_eq!(jobs("", &Vm { cpus: 1 << 20, ..vm }), 1);
+        assert_eq!(jobs("--test-threads=3", &VmNeeds { is_exclusive: true, ..vm }), 1);
+        assert_eq!(jobs("", &VmNeeds { cpus: 1 << 20, ..vm }), 1);
         assert!(jobs("", &vm) >= 1);
     }
 }

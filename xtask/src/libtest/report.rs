@@ -29,7 +29,7 @@ pub(super) struct Style {
 }
 
 /// Name and output of a test.
-type Output = (String, Vec<u8>);
+type TestOutput = (String, Vec<u8>);
 
 /// Prints results and counts them.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub(super) struct Report<W> {
     total: usize,
     column: usize,
     ignored: usize,
-    passed: Vec<Output>,
-    failed: Vec<Output>,
+    passed: Vec<TestOutput>,
+    failed: Vec<TestOutput>,
     start: Instant,
 }
 
@@ -168,7 +168,7 @@ impl<W: Write> Report<W> {
         }
     }
 
-    fn print_outputs(&mut self, title: &str, outputs: &[Output]) -> io::Result<()> {
+    fn print_outputs(&mut self, title: &str, outputs: &[TestOutput]) -> io::Result<()> {
         writeln!(self.out, "\n{title}:")?;
         let mut printed = outputs.iter().filter(|(_, output)| !output.is_empty()).peekable();
         if printed.peek().is_some() {
