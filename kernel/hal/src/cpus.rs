@@ -35,7 +35,7 @@ pub fn start_others(main: fn(u32) -> !) {
     }
 }
 
-/// The memory of secondary CPUs.
+/// Allocation of what a secondary CPU needs before it runs: addresses, a stack, its CPU-local block.
 enum Resources {}
 
 impl CpuResources for Resources {
@@ -52,7 +52,7 @@ impl CpuResources for Resources {
     }
 }
 
-/// Where a secondary CPU begins.
+/// Entry of a secondary CPU, on its own stack: enables its interrupts and calls `main`.
 fn enter(processor: &'static Processor) -> ! {
     ops::cpu().enter(processor);
     ops::smp().init_secondary(local::number());

@@ -1,4 +1,4 @@
-//! Ways to reach devices.
+//! Operations on devices.
 
 use core::fmt::Debug;
 use core::ptr::NonNull;
@@ -10,16 +10,16 @@ use hermit_virtio::transport::pci::ConfigSpace;
 pub(crate) enum RegisterAccess {
     /// By loads and stores at this address, where they are mapped uncached and stay so.
     Mapped(NonNull<u8>),
-    /// By calls of the hypervisor.
+    /// By hypercalls: the platform has no mapping of device registers.
     Called {
-        /// The calls.
+        /// Makes the hypercalls.
         io: &'static dyn RegisterIo,
         /// Physical address of the first register.
         start: u64,
     },
 }
 
-/// Register accesses by calls.
+/// Register accesses by hypercalls.
 pub(crate) trait RegisterIo: Sync + Debug {
     /// Reads the register of `size` bytes (1, 2 or 4) at a physical address.
     fn read(&self, address: u64, size: usize) -> u64;
@@ -28,7 +28,7 @@ pub(crate) trait RegisterIo: Sync + Debug {
     fn write(&self, address: u64, size: usize, value: u64);
 }
 
-/// Ways to reach devices.
+/// Access to registers of devices and to the PCI configuration space.
 pub(crate) trait DeviceAccess: Sync {
     /// Access to `size` bytes of device registers; `None` if there may be memory at these physical addresses, or if
     /// they cannot be mapped. The access stays valid.

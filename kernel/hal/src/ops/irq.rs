@@ -1,8 +1,8 @@
-//! Interrupt controllers.
+//! Operations on interrupt controllers.
 
 use hermit_virtio::transport::pci::MsiMessage;
 
-/// The interrupt controllers. Lines are those of [`crate::interrupts`].
+/// Control of the interrupt controllers. Lines are those of [`crate::interrupts`].
 pub(crate) trait IrqChip: Sync {
     /// Initialises the interrupt controllers, with all device lines masked.
     fn init_irqs(&self);

@@ -1,7 +1,7 @@
-//! The end of the machine.
+//! Shutdown of the machine.
 
-/// The end of the machine.
+/// Shutdown of the machine.
 pub(crate) trait Power: Sync {
-    /// Ends the machine with an exit status.
+    /// Shuts the machine down; its hypervisor exits with this status.
     fn exit(&self, status: u8) -> !;
 }

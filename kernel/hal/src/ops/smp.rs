@@ -1,8 +1,8 @@
-//! The other CPUs.
+//! Operations on the CPUs other than the one that calls.
 
 use hermit_interface::boot_info::BootInfo;
 
-/// The other CPUs.
+/// The number of CPUs, start of secondary CPUs, and interrupts between CPUs.
 pub(crate) trait Smp: Sync {
     /// Notes what the boot information says about CPUs.
     fn init_topology(&self, info: &BootInfo);

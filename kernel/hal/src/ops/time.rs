@@ -1,4 +1,4 @@
-//! Timers and clocks.
+//! Operations on timers and clocks.
 
 /// The timer of each CPU.
 pub(crate) trait CpuTimer: Sync {
