@@ -1,8 +1,8 @@
 //! Device manager: creates the devices of a VM, and assigns their registers and interrupt lines.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,13 +14,15 @@ use hermit_options::disk::{self, DiskError};
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
-use crate::devices::console::{ConsoleDevice, ConsoleInput, Output, TextPort};
+use crate::devices::console::{ConsoleDevice, Output, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
 use crate::devices::net::backend::passt::PasstStartup;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
 use crate::network::{self, NetworkError, PreparedNetwork};
+use crate::sandbox::Role;
+use crate::standard_streams::StandardStreams;
 
 /// Why the devices of a VM cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -32,10 +34,10 @@ pub enum DeviceManagerError {
     #[error("the disk {file} is in use by another machine", file = .0.display())]
     DiskInUse(PathBuf),
     /// There are more devices than interrupt lines.
-    #[error("a machine has at most {LINES} devices: console, entropy, network, and disks")]
+    #[error("a machine has at most {LINES} devices: two consoles, entropy, network, and disks")]
     TooMany,
-    /// Standard input or output cannot be duplicated.
-    #[error("cannot use standard input and output: {0}")]
+    /// A standard stream cannot be duplicated.
+    #[error("cannot use standard input, output and error: {0}")]
     Standard(io::Error),
     /// See [`NetworkError`].
     #[error(transparent)]
@@ -56,18 +58,18 @@ pub enum DeviceManagerError {
 pub struct DeviceManager {
     /// Device registers by guest physical address.
     pub bus: Bus,
-    /// Devices that the device worker serves.
-    pub transports: Vec<Arc<MmioTransport>>,
-    /// Network device. A worker of its own serves it, so that frames do not wait for disks and terminals.
-    pub network: Option<Arc<MmioTransport>>,
+    /// Devices by the role of the thread that serves them. The network device has a thread of its own, so that frames do
+    /// not wait for disks and terminals, and so has standard error, so that neither output stream waits for the reader of
+    /// the other.
+    pub workers: Vec<(Role, Vec<Arc<MmioTransport>>)>,
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
     /// Program behind the network device that is still starting, if it has one.
     pub starting: Option<PasstStartup>,
     /// Devices for the boot information.
     pub descriptions: Vec<MmioDevice>,
-    /// Output of the text port.
-    pub text: TextPort,
+    /// Outputs of the text ports.
+    pub text: TextPorts,
 }
 
 impl DeviceManager {
@@ -77,41 +79,63 @@ impl DeviceManager {
     ///
     /// See [`DeviceManagerError`].
     pub fn new(config: &Config, memory: &Memory, engine: &dyn Engine) -> Result<Self, DeviceManagerError> {
-        let standard = |descriptor: io::Result<std::os::fd::OwnedFd>| {
-            descriptor.map(File::from).map_err(DeviceManagerError::Standard)
-        };
-        let input = standard(io::stdin().as_fd().try_clone_to_owned())?;
-        let output = Output::new(Box::new(standard(io::stdout().as_fd().try_clone_to_owned())?));
-        let console = ConsoleDevice::new(output.clone(), Some(ConsoleInput::quoted(input)));
-        let mut devices: Vec<Box<dyn VirtioDevice>> =
-            vec![Box::new(console), Box::new(Entropy::<HostRandom>::default())];
+        let StandardStreams { input, output, error } =
+            StandardStreams::open().map_err(DeviceManagerError::Standard)?;
+        let console = ConsoleDevice::new(output.clone(), Some(input));
+        let mut devices: Vec<(Role, Box<dyn VirtioDevice>)> = vec![
+            (Role::Devices, Box::new(console)),
+            (Role::Devices, Box::new(Entropy::<HostRandom>::default())),
+        ];
         for disk in &config.disks {
-            devices.push(Box::new(open(disk)?));
+            devices.push((Role::Devices, Box::new(open(disk)?)));
         }
-        // The network device comes last, so that the lines of the disks do not depend on it.
+        // Optional devices come last, so that the lines of the others do not depend on them.
         let connection = config.network.as_ref().map(network::create_device).transpose()?;
         let (tap, starting) = match connection {
             Some(PreparedNetwork { device, tap, starting }) => {
-                devices.push(Box::new(device));
+                devices.push((Role::Network, Box::new(device)));
                 (tap, starting)
             }
             None => (None, None),
         };
+        if let Some(error) = &error {
+            devices.push((Role::Stderr, Box::new(ConsoleDevice::new(error.clone(), None))));
+        }
         let mut bus = Bus::new();
         let (mut transports, mut descriptions) = (Vec::new(), Vec::new());
-        for (line, device) in (0..).zip(devices) {
+        for (line, (role, device)) in (0..).zip(devices) {
             let description = describe(line, &*device)?;
             let transport = MmioTransport::new(device, memory.guest().clone(), engine.irq_line(line)?)?;
             let transport = connect(transport, description.registers, &mut bus, engine)?;
-            transports.push(transport);
+            transports.push((role, transport));
             descriptions.push(description);
         }
-        // The console is the first device.
-        let text = transports.first().map(|console| TextPort::new(Arc::clone(console), output));
-        let text = text.ok_or(DeviceManagerError::TooMany)?;
-        let network = config.network.is_some().then(|| transports.pop()).flatten();
-        Ok(Self { bus, transports, network, tap, starting, descriptions, text })
+        let text = text_ports(&transports, output, error);
+        Ok(Self { bus, workers: by_role(transports), tap, starting, descriptions, text })
     }
+}
+
+/// Text ports beside the consoles: the first device, and the one of [`Role::Stderr`] if standard error has one.
+fn text_ports(transports: &[(Role, Arc<MmioTransport>)], output: Output, error: Option<Output>) -> TextPorts {
+    let console = transports.iter().take(1);
+    let consoles = console.chain(transports.iter().filter(|(role, _)| *role == Role::Stderr));
+    let consoles: Vec<_> = consoles.map(|(_, transport)| Arc::clone(transport)).collect();
+    TextPorts {
+        error: TextPort::new(consoles.clone(), error.unwrap_or_else(|| output.clone())),
+        output: TextPort::new(consoles.into_iter().take(1).collect(), output),
+    }
+}
+
+/// Groups devices by the role of their thread.
+fn by_role(transports: Vec<(Role, Arc<MmioTransport>)>) -> Vec<(Role, Vec<Arc<MmioTransport>>)> {
+    let mut groups: Vec<(Role, Vec<_>)> = Vec::new();
+    for (role, transport) in transports {
+        match groups.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, group)) => group.push(transport),
+            None => groups.push((role, vec![transport])),
+        }
+    }
+    groups
 }
 
 /// Registers and interrupt line of the device with number `line`.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
-use hermit_interface::machine::TEXT_PORT;
+use hermit_interface::machine::{ERROR_TEXT_PORT, TEXT_PORT};
 
 use crate::devices::bus::Bus;
-use crate::devices::console::TextPort;
+use crate::devices::console::TextPorts;
 use crate::vm_handle::{ShutdownCause, VmHandle};
 
 /// Ports and device registers of a VM.
@@ -17,20 +17,21 @@ pub struct IoManager {
     /// Exit status that the guest has set last.
     status: AtomicU8,
     bus: Bus,
-    text: TextPort,
+    text: TextPorts,
 }
 
 impl IoManager {
     /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down.
     #[must_use]
-    pub const fn new(vm: Arc<VmHandle>, bus: Bus, text: TextPort) -> Self {
+    pub const fn new(vm: Arc<VmHandle>, bus: Bus, text: TextPorts) -> Self {
         Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text }
     }
 
     /// Writes to a port. Writes to unassigned ports are ignored.
     pub fn pio_write(&self, port: u16, bytes: &[u8]) {
         match (port, bytes) {
-            (TEXT_PORT, _) => self.text.write(bytes),
+            (TEXT_PORT, _) => self.text.output.write(bytes),
+            (ERROR_TEXT_PORT, _) => self.text.error.write(bytes),
             (STATUS_PORT, &[status, ..]) => self.status.store(status, Ordering::Relaxed),
             (QUIT_PORT, _) => {
                 self.vm.shut_down(ShutdownCause::Exited(self.status.load(Ordering::Relaxed)));
@@ -65,7 +66,7 @@ mod tests {
 
     use super::{IoManager, ShutdownCause, VmHandle};
     use crate::devices::bus::Bus;
-    use crate::devices::console::{ConsoleDevice, Output, TextPort};
+    use crate::devices::console::{ConsoleDevice, Output, TextPort, TextPorts};
     use crate::devices::virtio::MmioTransport;
 
     /// I/O manager without devices on its bus, whose text is discarded.
@@ -75,7 +76,9 @@ mod tests {
         let line = Box::new(EventFd::new(0).unwrap());
         let console = MmioTransport::new(console, GuestMemoryMmap::new(), line).unwrap();
         let vm = Arc::new(VmHandle::new().unwrap());
-        (IoManager::new(Arc::clone(&vm), Bus::new(), TextPort::new(Arc::new(console), output)), vm)
+        let text = TextPort::new(vec![Arc::new(console)], output);
+        let text = TextPorts { output: text.clone(), error: text };
+        (IoManager::new(Arc::clone(&vm), Bus::new(), text), vm)
     }
 
     #[test]

@@ -78,8 +78,7 @@ pub struct Loaded {
     memory: Memory,
     handle: Arc<VmHandle>,
     io: IoManager,
-    worker: Worker,
-    network: Option<Worker>,
+    workers: Vec<(Role, Worker)>,
     stop_workers: EventFd,
     sandbox: Sandbox,
     gdb: Option<GdbServer>,
@@ -155,17 +154,16 @@ impl Vm<Configured> {
         let handle = Arc::new(VmHandle::new()?);
         let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text);
         let stop_workers = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
-        let worker = Worker::new(devices.transports, stop_workers.try_clone()?)?;
-        let serve_network =
-            |transport| Ok::<_, VmError>(Worker::new(vec![transport], stop_workers.try_clone()?)?);
-        let network = devices.network.map(serve_network).transpose()?;
+        let worker =
+            |(role, devices)| Ok::<_, VmError>((role, Worker::new(devices, stop_workers.try_clone()?)?));
+        let workers = devices.workers.into_iter().map(worker).collect::<Result<_, _>>()?;
         let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
         let rules = Rules { debugger, process, tap: devices.tap, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;
         }
-        Ok(Vm(Loaded { engine, vcpus, memory, handle, io, worker, network, stop_workers, sandbox, gdb }))
+        Ok(Vm(Loaded { engine, vcpus, memory, handle, io, workers, stop_workers, sandbox, gdb }))
     }
 }
 
@@ -188,8 +186,7 @@ impl Vm<Loaded> {
     ///
     /// The host cannot start the threads, or cannot confine them.
     pub fn start(self) -> Result<Vm<Running>, VmError> {
-        let Loaded { engine, mut vcpus, memory, handle, io, worker, network, stop_workers, sandbox, gdb } =
-            self.0;
+        let Loaded { engine, mut vcpus, memory, handle, io, workers, stop_workers, sandbox, gdb } = self.0;
         let vcpu_count = vcpus.len();
         let (mut manager, endpoints) = VcpuManager::new(vcpu_count)?;
         let (gdb_thread, debugger) = match gdb {
@@ -202,10 +199,8 @@ impl Vm<Loaded> {
         };
         let mut threads = Threads::new(sandbox)?;
         vcpus.iter_mut().try_for_each(|vcpu| vcpu.start_processes())?;
-        let workers = [Some((worker, Role::Devices)), network.map(|worker| (worker, Role::Network))];
-        let workers: Vec<_> = workers.into_iter().flatten().collect();
         let worker_count = workers.len();
-        for (worker, role) in workers {
+        for (role, worker) in workers {
             let handle = Arc::clone(&handle);
             threads.spawn(role.to_string(), role, move || serve_devices(worker, &handle))?;
         }

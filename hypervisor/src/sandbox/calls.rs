@@ -233,6 +233,10 @@ const DEVICES: &[CallRule] = &[
 const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
+/// Standard-error thread. All roles may write to the descriptors that are open.
+const STDERR: &[CallRule] =
+    &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
+
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
 const TAP_NETWORK: &[CallRule] = &[
     (SYS_readv, &[&[Tap(0)]]),
@@ -274,6 +278,8 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
         Role::Devices => [DEVICES, &[], &[]],
         Role::Network if rules.process => [NETWORK, PROCESS_INTERRUPT, &[]],
         Role::Network => [NETWORK, &[], &[]],
+        Role::Stderr if rules.process => [STDERR, PROCESS_INTERRUPT, &[]],
+        Role::Stderr => [STDERR, &[], &[]],
         Role::Gdb => [GDB, &[], &[]],
     };
     let debugging = if rules.debugger { debugging } else { &[] };

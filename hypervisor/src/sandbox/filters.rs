@@ -19,6 +19,7 @@ pub(super) struct Filters {
     vcpu: BpfProgram,
     devices: BpfProgram,
     network: BpfProgram,
+    stderr: BpfProgram,
     gdb: BpfProgram,
 }
 
@@ -30,6 +31,7 @@ impl Filters {
             vcpu: compile(Role::Vcpu)?,
             devices: compile(Role::Devices)?,
             network: compile(Role::Network)?,
+            stderr: compile(Role::Stderr)?,
             gdb: compile(Role::Gdb)?,
         })
     }
@@ -41,6 +43,7 @@ impl Filters {
             Role::Vcpu => &self.vcpu,
             Role::Devices => &self.devices,
             Role::Network => &self.network,
+            Role::Stderr => &self.stderr,
             Role::Gdb => &self.gdb,
         };
         denial::set_role(role);
@@ -88,7 +91,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use syscalls::Sysno;
 
-    const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
+    const ROLES: [Role; 6] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Stderr, Role::Gdb];
 
     /// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger and a tap.
     fn all_rules() -> [Rules; 3] {

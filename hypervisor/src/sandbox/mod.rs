@@ -82,10 +82,12 @@ pub enum Role {
     Main,
     /// vCPU thread.
     Vcpu,
-    /// Device thread: processes the virtqueues of all devices but the network.
+    /// Device thread: processes the virtqueues of all devices without a thread of their own.
     Devices,
     /// Network thread: processes the virtqueues of the network device.
     Network,
+    /// Standard-error thread: processes the virtqueues of the console of standard error.
+    Stderr,
     /// gdb thread: serves a debugger.
     Gdb,
 }
@@ -99,6 +101,7 @@ impl Role {
             Self::Vcpu => "vcpu",
             Self::Devices => "devices",
             Self::Network => "network",
+            Self::Stderr => "stderr",
             Self::Gdb => "gdb",
         }
     }

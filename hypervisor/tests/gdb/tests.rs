@@ -116,9 +116,9 @@ fn guest_handles_its_own_breakpoints() {
         let text =
             guest.debug(&["break main", "continue", "delete", "set var *(short *)$pc = 0x90cc", "continue"]);
         assert_has(&text, &["main ()", "exited with code 0205"]);
-        let (stdout, _, status) = guest.end();
+        let (_, stderr, status) = guest.end();
         assert_eq!(status.code(), Some(133));
-        assert!(stdout.contains("reached a breakpoint"), "{stdout}");
+        assert!(stderr.contains("reached a breakpoint"), "{stderr}");
     }
 }
 

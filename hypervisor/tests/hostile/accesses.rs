@@ -1,7 +1,7 @@
 //! Accesses to I/O ports, to device registers, and to physical addresses without memory.
 
 use hermit_interface::exit::QUIT_PORT;
-use hermit_interface::machine::{HOLE, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, TEXT_PORT};
 use iced_x86::code_asm::{
     al, ax, byte_ptr, dword_ptr, dx, eax, ecx, edx, qword_ptr, r13, rax, rbx, rcx, rdi, rsi, word_ptr,
 };
@@ -138,7 +138,7 @@ fn guest_survives_accesses_to_all_ports() {
 #[test]
 fn guest_survives_string_io_to_ports() {
     let use_ports = |guest: &mut GuestBuilder| {
-        for port in [TEXT_PORT, QUIT_PORT - 1, 0x3f8, 0xffff] {
+        for port in [TEXT_PORT, ERROR_TEXT_PORT, QUIT_PORT - 1, 0x3f8, 0xffff] {
             guest.code.mov(edx, u32::from(port))?;
             for times in [0u64, 1, 0x8000] {
                 guest.code.mov(rsi, u64::from(CODE))?;

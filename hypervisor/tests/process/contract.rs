@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use hermit_interface::exit::STATUS_PORT;
-use hermit_interface::machine::{HOLE, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, TEXT_PORT};
 use hermit_interface::process::{DEVICE, INTERRUPT, OUT, READ, SharedCpu, TIMER, WRITE, queue_eventfd};
 use iced_x86::code_asm::{dword_ptr, eax, qword_ptr, r12, r15, rax, rbx, rcx, rdi, rsp};
 
@@ -45,6 +45,18 @@ fn text_port_writes_to_standard_output() {
         guest.out(TEXT_PORT, u64::from(b'\n').into(), 1)
     });
     assert_eq!(outcome.text, "abcdefghijklmnopqrstuvwxyz012345\n");
+}
+
+#[test]
+fn error_text_port_writes_to_standard_error() {
+    let outcome = run(
+        &GuestBuilder::image(DONE, |guest| {
+            guest.out(TEXT_PORT, u64::from(b'o').into(), 1)?;
+            guest.out(ERROR_TEXT_PORT, u64::from(b'e').into(), 1)
+        }),
+        &[],
+    );
+    assert_eq!((outcome.code, &*outcome.text, &*outcome.errors), (Some(DONE.into()), "o", "e"));
 }
 
 #[test]

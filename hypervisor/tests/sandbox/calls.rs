@@ -10,7 +10,7 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::probe;
 
-const ROLES: [Role; 5] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Gdb];
+const ROLES: [Role; 6] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Stderr, Role::Gdb];
 
 /// ioctl(2) requests of KVM, and one that differs from `KVM_GET_REGS` in the size only.
 const KVM_CREATE_VM: c_long = 0xae01;
@@ -93,7 +93,10 @@ fn files() -> Vec<ProbedCall> {
         only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
         only(&[Role::Devices], call("pwrite64", libc::SYS_pwrite64, [-1])),
         only(&[Role::Devices], call("fdatasync", libc::SYS_fdatasync, [-1])),
-        only(&[Role::Main, Role::Devices, Role::Network, Role::Gdb], call("read", libc::SYS_read, [-1])),
+        only(
+            &[Role::Main, Role::Devices, Role::Network, Role::Stderr, Role::Gdb],
+            call("read", libc::SYS_read, [-1]),
+        ),
         only(&[Role::Devices], call("readv", libc::SYS_readv, [-1])),
         only(&[Role::Devices], call("writev", libc::SYS_writev, [-1])),
         only(&[Role::Devices], call("writev elsewhere", libc::SYS_writev, [-2])),
@@ -236,7 +239,9 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
         | "ioctl with SECCOMP_IOCTL_NOTIF_SEND"
         | "pidfd_send_signal that kills"
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
-        "pidfd_send_signal of an interrupt" => Some(&[Role::Vcpu, Role::Devices, Role::Network][..]),
+        "pidfd_send_signal of an interrupt" => {
+            Some(&[Role::Vcpu, Role::Devices, Role::Network, Role::Stderr][..])
+        }
         "fstat" => Some(&[Role::Main][..]),
         RUN
         | "ioctl with KVM_GET_REGS"

@@ -34,12 +34,12 @@ impl Engine {
         }
     }
 
-    /// Names of the threads of a machine with two vCPUs, sorted.
+    /// Names of the threads of a machine with two vCPUs and two output streams, sorted.
     fn threads(self) -> &'static [&'static str] {
         match self {
-            Self::Kvm => &["devices", "uhyve", "vcpu 0", "vcpu 1"],
+            Self::Kvm => &["devices", "stderr", "uhyve", "vcpu 0", "vcpu 1"],
             // The vCPUs are threads of the guest's process: one thread of uhyve serves all of them.
-            Self::Process => &["devices", "uhyve", "vcpu 0"],
+            Self::Process => &["devices", "stderr", "uhyve", "vcpu 0"],
         }
     }
 
@@ -251,7 +251,8 @@ fn statistics_at_the_end_need_no_files() {
 fn signal_and_timeout_end_the_machine() {
     let Some(image) = image("stdin") else { return };
     for (user, mut command, _folder) in hypervisors() {
-        let mut child = command.arg(&image).stdin(Stdio::piped()).spawn().unwrap();
+        // Standard output is not the file of standard error.
+        let mut child = command.arg(&image).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         // Keeps the pipe open, so that the input does not end.
         let _input = child.stdin.take();
         while !threads_are_confined(&child) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -68,6 +68,7 @@ fn work() {
     let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
     threads.spawn("devices".to_owned(), Role::Devices, move || serve(&disk, &epoll, &devices_event)).unwrap();
     threads.spawn("network".to_owned(), Role::Network, forward).unwrap();
+    threads.spawn("stderr".to_owned(), Role::Stderr, print()).unwrap();
     threads.spawn("gdb".to_owned(), Role::Gdb, move || debug(&listener, debugger)).unwrap();
     let vcpu = move || {
         use_runtime();
@@ -79,7 +80,7 @@ fn work() {
     let threads = threads.start().unwrap();
     use_runtime();
     thread::sleep(Duration::from_millis(1));
-    threads[3].kill(SIGRTMIN()).unwrap();
+    threads[4].kill(SIGRTMIN()).unwrap();
     drop(end);
     for thread in threads {
         thread.join().unwrap();
@@ -143,6 +144,21 @@ fn network() -> impl FnOnce() + Send {
         ours.read_exact(&mut frame).unwrap();
         ours.write_all(&frame).unwrap();
         epoll.ctl(ControlOperation::Delete, ours.as_raw_fd(), EpollEvent::default()).unwrap();
+    }
+}
+
+/// Work of the standard-error thread.
+fn print() -> impl FnOnce() + Send {
+    let (kick, epoll) = (EventFd::new(libc::EFD_CLOEXEC).unwrap(), Epoll::new().unwrap());
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().unwrap();
+    kick.write(1).unwrap();
+    move || {
+        use_runtime();
+        epoll.ctl(ControlOperation::Add, kick.as_raw_fd(), EpollEvent::new(EventSet::IN, 0)).unwrap();
+        await_event(&epoll);
+        assert_eq!(kick.read().unwrap(), 1);
+        File::from(stderr).write_all(b"error\n").unwrap();
+        epoll.ctl(ControlOperation::Delete, kick.as_raw_fd(), EpollEvent::default()).unwrap();
     }
 }
 

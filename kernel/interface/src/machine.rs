@@ -3,13 +3,17 @@
 //! Memory starts at address 0, with a hole below 4 GiB ([`HOLE`]). Each CPU has a local APIC, whose ID is the CPU's
 //! number. Virtio-mmio devices lie in the hole, listed in boot information. Interrupt line `n` is edge-triggered,
 //! with vector [`FIRST_VECTOR`]` + n`, and delivered to CPU 0; it needs an EOI to the local APIC only.
+//! The first console device has standard input and output, and the second one, if there is one, standard error.
 //! [`crate::exit`] describes the exit ports. There is no serial port, no 8259A, I/O APIC, 8254 or RTC, no PCI and no
 //! firmware.
 
 use crate::boot_info::Region;
 
-/// I/O port for text, written as bytes or strings (`OUTS`): for reports that must not depend on the console device.
+/// I/O port for text to standard output, written as bytes or strings (`OUTS`), without a driver.
 pub const TEXT_PORT: u16 = 0xe9;
+
+/// I/O port for text to standard error, as [`TEXT_PORT`]: for reports that must not depend on a console device.
+pub const ERROR_TEXT_PORT: u16 = 0xea;
 
 /// Hole in physical memory, where virtio-mmio devices and local APICs lie.
 pub const HOLE: Region = Region { start: 0xd000_0000, size: 0x3000_0000 };

@@ -14,10 +14,10 @@ use vm_memory::GuestMemoryMmap;
 use self::config::{QUEUE_SIZES, RECEIVEQ, TRANSMITQ};
 pub use self::input::ConsoleInput;
 pub use self::output::Output;
-pub use self::text_port::TextPort;
+pub use self::text_port::{TextPort, TextPorts};
 use super::virtio::{DeviceError, EventValidity, HostEvent, Interest, Progress, VirtioDevice};
 
-/// A virtio console.
+/// A virtio console: that of standard input and output, or that of standard error.
 #[derive(Debug)]
 pub struct ConsoleDevice {
     input: Option<ConsoleInput>,

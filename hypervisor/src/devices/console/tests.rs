@@ -198,7 +198,7 @@ fn text_port_drains_the_transmitq_first() {
     let transport = Arc::new(
         MmioTransport::new(console, driver.memory.clone(), Box::<InterruptCounter>::default()).unwrap(),
     );
-    let text = TextPort::new(transport.clone(), stream.output());
+    let text = TextPort::new(vec![transport.clone()], stream.output());
     text.write(b"early ");
     start(&transport, 2);
     driver.send_bytes(BUFFERS, b"first ");

@@ -1,27 +1,37 @@
-//! Text that the guest writes to an I/O port instead of the console's `transmitq`.
+//! Text that the guest writes to an I/O port instead of a console's `transmitq`.
 
 use std::sync::Arc;
 
 use super::Output;
 use crate::devices::virtio::MmioTransport;
 
-/// Host side of the text port ([`hermit_interface::machine::TEXT_PORT`]), which shares its output with the console.
+/// Host side of a text port ([`hermit_interface::machine::TEXT_PORT`]), which shares its output with a console.
 #[derive(Clone, Debug)]
 pub struct TextPort {
-    console: Arc<MmioTransport>,
+    consoles: Vec<Arc<MmioTransport>>,
     output: Output,
 }
 
 impl TextPort {
-    /// Text port beside `console`, which writes to `output`.
+    /// Text port beside `consoles`, which writes to `output`.
     #[must_use]
-    pub fn new(console: Arc<MmioTransport>, output: Output) -> Self {
-        Self { console, output }
+    pub fn new(consoles: Vec<Arc<MmioTransport>>, output: Output) -> Self {
+        Self { consoles, output }
     }
 
-    /// Writes text after everything that the guest has made available in the console's `transmitq` before.
+    /// Writes text after everything that the guest has made available in the consoles' `transmitq` before.
     pub fn write(&self, text: &[u8]) {
-        self.console.drain();
+        self.consoles.iter().for_each(|console| console.drain());
         self.output.write(text);
     }
+}
+
+/// Text ports of a VM.
+#[derive(Clone, Debug)]
+pub struct TextPorts {
+    /// Port of standard output.
+    pub output: TextPort,
+    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). What the guest has printed before a report
+    /// precedes it, on standard output, too.
+    pub error: TextPort,
 }
