@@ -1,14 +1,15 @@
-//! The machine's console: the virtio console device if it is in use, else that of the platform.
+//! The machine's console: virtio console devices if they are in use, else that of the platform.
 
 use core::task::Context;
 
-use hermit_hal::console;
+use hermit_hal::console::{self, Stream};
 use hermit_hal::sync::SpinLock;
-use hermit_io::{Terminal, WaitQueue as _};
+use hermit_io::{Sink, Terminal, WaitQueue as _};
 
-use crate::devices::{self, VirtioConsole};
+use crate::devices::{self, ErrorDevice, VirtioConsole};
 use crate::interrupts::{self, InterruptHandler};
 use crate::sync::WaitQueue;
+use crate::threads::deferred_block;
 
 /// Readers of the platform's console.
 static READERS: WaitQueue = WaitQueue::new();
@@ -19,7 +20,7 @@ static READ_LOCK: SpinLock<()> = SpinLock::new(());
 /// Serialises writers to the platform's console.
 static WRITE_LOCK: SpinLock<()> = SpinLock::new(());
 
-/// Number of bytes written under one hold of [`WRITE_LOCK`], which masks interrupts.
+/// Maximum number of bytes written under one hold of [`WRITE_LOCK`], which masks interrupts.
 const CHUNK_SIZE: usize = 256;
 
 /// The machine's console as a terminal.
@@ -44,18 +45,43 @@ impl InterruptHandler for PlatformInput {
     }
 }
 
-impl Terminal for MachineConsole {
-    fn write(&self, bytes: &[u8]) {
-        if let Some(device) = devices::console() {
-            return device.write(bytes);
-        }
+/// Writes all bytes to the platform's console. While the host does not take them, other threads run.
+fn write_to_platform(stream: Stream, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
         // Output of other CPUs comes between chunks, never inside of one.
-        for chunk in bytes.chunks(CHUNK_SIZE) {
-            let _guard = WRITE_LOCK.lock();
-            console::write(chunk);
+        let guard = WRITE_LOCK.lock();
+        let written = console::try_write(stream, bytes.get(..CHUNK_SIZE).unwrap_or(bytes));
+        drop(guard);
+        bytes = bytes.get(written..).unwrap_or_default();
+        if written == 0 {
+            deferred_block::yield_now();
         }
     }
+}
 
+/// Standard error of the machine: a stream of its own where the machine has a second one, else the console.
+#[derive(Debug)]
+pub(crate) struct MachineError;
+
+impl Sink for MachineError {
+    fn write(&self, bytes: &[u8]) {
+        match devices::error_console() {
+            ErrorDevice::Device(device) => device.write(bytes),
+            ErrorDevice::Platform => write_to_platform(Stream::Error, bytes),
+        }
+    }
+}
+
+impl Sink for MachineConsole {
+    fn write(&self, bytes: &[u8]) {
+        match devices::console() {
+            Some(device) => device.write(bytes),
+            None => write_to_platform(Stream::Output, bytes),
+        }
+    }
+}
+
+impl Terminal for MachineConsole {
     fn read(&self) -> Option<u8> {
         devices::console().map_or_else(console::read, VirtioConsole::read)
     }

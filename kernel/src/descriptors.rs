@@ -11,11 +11,12 @@ use hermit_io::{DescriptorTable, FileDescriptor, Object};
 static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
 
 /// Opens standard input, output and error.
-pub(crate) fn init(stdio: &Arc<dyn Object>) {
+pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
     let mut table = TABLE.lock();
-    for _ in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
+    const { assert!(STDIN_FILENO == 0 && STDOUT_FILENO == 1 && STDERR_FILENO == 2, "in order of descriptors") };
+    for stream in [Arc::clone(console), Arc::clone(console), error] {
         // An empty table has room for three.
-        let _: Result<usize, Errno> = table.insert(Arc::clone(stdio));
+        let _: Result<usize, Errno> = table.insert(stream);
     }
 }
 

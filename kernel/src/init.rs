@@ -6,9 +6,9 @@ use hermit_abi::NORMAL_PRIO;
 use hermit_hal::boot::Boot;
 use hermit_hal::interrupts::Masked;
 use hermit_hal::memory::OutOfMemory;
-use hermit_io::{Console, Object};
+use hermit_io::{Console, ErrorStream, Object};
 
-use crate::console::MachineConsole;
+use crate::console::{MachineConsole, MachineError};
 use crate::threads::cpu;
 use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::{command_line, descriptors, devices, entropy, interrupts, program, report};
@@ -22,7 +22,7 @@ pub(crate) fn start_kernel(boot: Boot) -> ! {
     command_line::init(boot.info.command_line);
     devices::init(&boot, command_line::parsed());
     let console: Arc<dyn Object> = Arc::new(Console::new(MachineConsole::new()));
-    descriptors::init(&console);
+    descriptors::init(&console, Arc::new(ErrorStream::new(MachineError)));
     entropy::init(&boot, devices::seed);
     let main_thread = SpawnArgs {
         function: (program::run, 0),

@@ -6,6 +6,7 @@
 use core::arch::{asm, global_asm};
 
 use hermit_interface::address::AddressRange;
+use hermit_interface::console::{ERROR_SERIAL_PORT, LINE_STATUS, NO_SERIAL_PORT, SERIAL_PORT};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 
 const CR0_PE: u32 = 1 << 0;
@@ -84,10 +85,15 @@ global_asm!(
     "mov eax, offset loader_entry_64",
     "push eax",
     "retf",
-    // Print the error to the serial port, and end the machine.
+    // Print the error to the serial port of standard error, and end the machine.
     "8:",
     "mov esi, offset loader_no_64",
-    "mov dx, 0x3f8",
+    "mov dx, {error_line_status}",
+    "in al, dx",
+    "mov dx, {error_serial_port}",
+    "cmp al, {no_serial_port}",
+    "jne 9f",
+    "mov dx, {serial_port}",
     "9:",
     "lodsb",
     "test al, al",
@@ -145,6 +151,10 @@ global_asm!(
     failed = const NOT_STARTED,
     status_port = const STATUS_PORT,
     quit_port = const QUIT_PORT,
+    serial_port = const SERIAL_PORT,
+    error_serial_port = const ERROR_SERIAL_PORT,
+    error_line_status = const ERROR_SERIAL_PORT + LINE_STATUS,
+    no_serial_port = const NO_SERIAL_PORT,
     stack_size = const STACK_SIZE,
     main = sym crate::main,
 );

@@ -2,8 +2,8 @@
 //!
 //! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the address of
 //! the image and the command line. The loader checks the image, places it with [`hermit_boot`] at a random address, and
-//! jumps to the kernel's entry point in it. An error is one line on the serial port, and ends the machine with status
-//! 125.
+//! jumps to the kernel's entry point in it. An error is one line on the serial port of standard error, and
+//! ends the machine with status 125.
 //!
 //! | module | what |
 //! | --- | --- |

@@ -4,9 +4,24 @@ use core::fmt;
 
 use crate::ops;
 
-/// Writes bytes as they are.
-pub fn write(bytes: &[u8]) {
-    ops::console().write(bytes);
+/// Output stream of a console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error; on a platform with one stream only, that stream.
+    Error,
+}
+
+/// Writes bytes as they are. Waits until the console has taken all of them.
+pub fn write(stream: Stream, bytes: &[u8]) {
+    ops::console().write(stream, bytes);
+}
+
+/// Writes the bytes that the console takes without waiting for the host; returns their number.
+#[must_use]
+pub fn try_write(stream: Stream, bytes: &[u8]) -> usize {
+    ops::console().try_write(stream, bytes)
 }
 
 /// Takes the next byte of the input, if one has arrived.
@@ -26,13 +41,13 @@ pub fn listen() {
     ops::console().enable_interrupt();
 }
 
-/// Writer of formatted text to the console.
+/// Writer of formatted text to the console's standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConsoleWriter;
 
 impl fmt::Write for ConsoleWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        write(text.as_bytes());
+        write(Stream::Error, text.as_bytes());
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The console as an object: standard input, output and error.
+//! The console as objects: standard input and output, and standard error.
 
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -9,11 +9,14 @@ use hermit_interface::console::{CARRIAGE_RETURN, END_OF_FILE, LITERAL_NEXT};
 
 use crate::{Object, ReadBuffer, Readiness, Stat};
 
-/// The terminal device behind the console.
-pub trait Terminal: Debug + Send + Sync {
-    /// Writes bytes unchanged.
+/// A device that takes output.
+pub trait Sink: Debug + Send + Sync {
+    /// Writes bytes unchanged. Waits until the device has taken all of them.
     fn write(&self, bytes: &[u8]);
+}
 
+/// The terminal device behind the console.
+pub trait Terminal: Sink {
     /// Takes the next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8>;
 
@@ -27,8 +30,8 @@ pub trait Terminal: Debug + Send + Sync {
     fn wake_on_input(&self, context: &mut Context<'_>);
 }
 
-/// `st_mode` of a character device that its owner may read and write.
-const CHARACTER_DEVICE: u32 = 0o02_0600;
+/// Metadata of a character device that its owner may read and write.
+const CHARACTER_DEVICE: Stat = Stat { mode: 0o02_0600, size: 0, block_size: 1024 };
 
 /// State of the input: the meaning of the next byte.
 mod state {
@@ -105,7 +108,33 @@ impl<T: Terminal + 'static> Object for Console<T> {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        Ok(Stat { mode: CHARACTER_DEVICE, size: 0, block_size: 1024 })
+        Ok(CHARACTER_DEVICE)
+    }
+}
+
+/// Standard error: an output stream over a [`Sink`]. Reading fails with `EBADF`, as from a pipe.
+#[derive(Debug)]
+pub struct ErrorStream<S>(S);
+
+impl<S: Sink> ErrorStream<S> {
+    /// Creates a stream over a device.
+    pub const fn new(sink: S) -> Self {
+        Self(sink)
+    }
+}
+
+impl<S: Sink + 'static> Object for ErrorStream<S> {
+    fn poll_write(&self, _context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        self.0.write(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_ready(&self, _context: &mut Context<'_>) -> Readiness {
+        Readiness { write: true, ..Readiness::default() }
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(CHARACTER_DEVICE)
     }
 }
 
@@ -113,10 +142,11 @@ impl<T: Terminal + 'static> Object for Console<T> {
 mod tests {
     extern crate std;
 
-    use super::{Console, Terminal};
+    use super::{Console, ErrorStream, Sink, Terminal};
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::task::{Context, Poll, Waker};
+    use hermit_interface::Errno;
     use std::collections::VecDeque;
     use std::sync::Mutex;
     use std::vec::Vec;
@@ -127,11 +157,13 @@ mod tests {
         output: Mutex<Vec<u8>>,
     }
 
-    impl Terminal for Fake {
+    impl Sink for Fake {
         fn write(&self, bytes: &[u8]) {
             self.output.lock().unwrap().extend_from_slice(bytes);
         }
+    }
 
+    impl Terminal for Fake {
         fn read(&self) -> Option<u8> {
             self.input.lock().unwrap().pop_front()
         }
@@ -218,5 +250,19 @@ mod tests {
         let written = console.poll_write(&mut Context::from_waker(Waker::noop()), b"a\nb\x04");
         assert_eq!(written, Poll::Ready(Ok(4)));
         assert_eq!(*console.terminal.output.lock().unwrap(), b"a\nb\x04");
+    }
+
+    #[test]
+    fn error_stream_takes_output_only() {
+        let stream = ErrorStream::new(Fake::default());
+        let context = &mut Context::from_waker(Waker::noop());
+        assert_eq!(stream.poll_write(context, b"a\x04"), Poll::Ready(Ok(2)));
+        assert_eq!(*stream.0.output.lock().unwrap(), b"a\x04");
+        let ready = stream.poll_ready(context);
+        assert!(ready.write && !ready.read);
+        let mut memory = [MaybeUninit::uninit(); 8];
+        let read = stream.poll_read(context, &mut ReadBuffer::new(&mut memory));
+        assert_eq!(read, Poll::Ready(Err(Errno::EBADF)));
+        assert_eq!(stream.stat(), console(b"").stat());
     }
 }

@@ -41,7 +41,7 @@ mod storage;
 mod table;
 
 pub use buffer::ReadBuffer;
-pub use console::{Console, Terminal};
+pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use eventfd::{EventFd, WaitQueue};
 pub use hermit_interface::Readiness;
 pub use object::{Object, Stat};

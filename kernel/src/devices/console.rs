@@ -1,4 +1,4 @@
-//! The virtio console device.
+//! The virtio console devices: the first one has standard input and output, the second one standard error.
 
 use core::task::{Context, Poll};
 
@@ -12,7 +12,7 @@ use hermit_virtio::console::ConsoleDriver;
 use hermit_virtio::device::DeviceError;
 use spin::Once;
 
-use super::{Pages, Transport, find, install};
+use super::{DiscoveredDevice, Pages, Transport, find, install};
 use crate::interrupts::InterruptHandler;
 use crate::sync::WaitQueue;
 use crate::threads::deferred_block;
@@ -29,23 +29,57 @@ pub(crate) struct VirtioConsole {
     writers: WaitQueue,
 }
 
+/// Device that takes standard error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ErrorDevice {
+    /// A console device.
+    Device(&'static VirtioConsole),
+    /// The platform's console, which needs no driver.
+    Platform,
+}
+
 static CONSOLE: Once<Option<&'static VirtioConsole>> = Once::new();
+
+static ERROR_CONSOLE: Once<ErrorDevice> = Once::new();
 
 /// Initialises the first console device, if there is one.
 pub(super) fn init() {
-    CONSOLE.call_once(|| {
-        let device = find(Id::Console, 0)?;
-        let (transport, line) = device.transport()?;
-        let driver =
-            ConsoleDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
-        let driver = SpinLock::new(driver);
-        install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
-    });
+    CONSOLE.call_once(|| start(find(Id::Console, 0)?));
 }
 
-/// The console device, if it is initialised.
+/// Initialises a console device.
+fn start(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
+    let (transport, line) = device.transport()?;
+    let driver = ConsoleDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
+    let driver = SpinLock::new(driver);
+    install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
+}
+
+/// The first console device, if it is initialised.
 pub(crate) fn console() -> Option<&'static VirtioConsole> {
     CONSOLE.get().copied().flatten()
+}
+
+/// The device of standard error: the second console device, which the first call initialises. Without one it is the
+/// device of standard output. If the second one cannot be initialised, as without memory, it is the platform's console.
+pub(crate) fn error_console() -> ErrorDevice {
+    *ERROR_CONSOLE.call_once(|| {
+        let Some(console) = console() else { return ErrorDevice::Platform };
+        match find(Id::Console, 1) {
+            Some(device) => start(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),
+            None => ErrorDevice::Device(console),
+        }
+    })
+}
+
+/// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`].
+pub(crate) fn flush_consoles() {
+    let Some(console) = console() else { return };
+    let deadline = clock::monotonic() + FLUSH_TIMEOUT;
+    console.flush(deadline);
+    if let Some(ErrorDevice::Device(console)) = ERROR_CONSOLE.get() {
+        console.flush(deadline);
+    }
 }
 
 impl InterruptHandler for VirtioConsole {
@@ -97,9 +131,8 @@ impl VirtioConsole {
         }
     }
 
-    /// Waits until the host has taken all output, for at most [`FLUSH_TIMEOUT`].
-    pub(crate) fn flush(&self) {
-        let deadline = clock::monotonic() + FLUSH_TIMEOUT;
+    /// Waits until the host has taken all output, at most until `deadline` of the monotonic clock.
+    fn flush(&self, deadline: u64) {
         // The driver arms no interrupt for the last output buffer, so this polls.
         while !self.driver.lock().is_flushed().unwrap_or(true) && clock::monotonic() < deadline {
             deferred_block::yield_now();

@@ -20,7 +20,7 @@ use hermit_io::Object;
 use hermit_virtio::Id;
 use spin::Once;
 
-pub(crate) use console::{VirtioConsole, console};
+pub(crate) use console::{ErrorDevice, VirtioConsole, console, error_console, flush_consoles};
 use discovery::{DiscoveredDevice, Transport};
 pub(crate) use entropy::seed;
 pub(crate) use network::{init as init_network, network};

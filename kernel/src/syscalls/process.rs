@@ -17,16 +17,12 @@ export_plain! {
     /// As on Linux, the exit status is the low eight bits.
     fn sys_exit as exit(status: i32) -> ! {
         net::wind_up();
-        if let Some(console) = devices::console() {
-            console.flush();
-        }
+        devices::flush_consoles();
         exit(status.to_le_bytes()[0])
     }
 
     fn sys_abort as abort() -> ! {
-        if let Some(console) = devices::console() {
-            console.flush();
-        }
+        devices::flush_consoles();
         exit(ABORTED)
     }
 

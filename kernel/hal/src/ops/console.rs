@@ -1,12 +1,20 @@
 //! Console operations.
 
+use crate::console::Stream;
+
 /// Text output and input without a driver: a serial port, or a port of the hypervisor.
 pub(crate) trait PlatformConsole: Sync {
     /// Initialises the console. There is no heap yet.
     fn init(&self) {}
 
     /// Writes bytes; returns when the console has taken all of them.
-    fn write(&self, bytes: &[u8]);
+    fn write(&self, stream: Stream, bytes: &[u8]);
+
+    /// Writes the bytes that the console takes without waiting for the host; returns their number.
+    fn try_write(&self, stream: Stream, bytes: &[u8]) -> usize {
+        self.write(stream, bytes);
+        bytes.len()
+    }
 
     /// Takes the next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8> {

@@ -4,12 +4,13 @@
 use core::arch::asm;
 
 use hermit_interface::exit::NOT_STARTED;
-use hermit_interface::machine::TEXT_PORT;
+use hermit_interface::machine::{ERROR_TEXT_PORT, TEXT_PORT};
 use hermit_virtio::transport::pci::MsiMessage;
 
 use super::native::apic;
 use super::native::{self, Native, kvm_clock};
 use crate::arch::cpu;
+use crate::console::Stream;
 use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
 
 /// The machine that uhyve makes on KVM.
@@ -21,13 +22,17 @@ impl Platform for UhyveKvm {}
 impl Native for UhyveKvm {}
 
 impl PlatformConsole for UhyveKvm {
-    fn write(&self, bytes: &[u8]) {
+    fn write(&self, stream: Stream, bytes: &[u8]) {
+        let port = match stream {
+            Stream::Output => TEXT_PORT,
+            Stream::Error => ERROR_TEXT_PORT,
+        };
         // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction flag
         // clear; the hypervisor only prints what is written to the port.
         unsafe {
             asm!(
                 "rep outsb",
-                in("dx") TEXT_PORT,
+                in("dx") port,
                 inout("rsi") bytes.as_ptr() => _,
                 inout("rcx") bytes.len() => _,
                 options(readonly, nostack, preserves_flags),
@@ -59,7 +64,8 @@ impl TimeSource for UhyveKvm {
     }
 
     fn measure_counter(&self) -> u64 {
-        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
+        let reason = b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n";
+        self.write(Stream::Error, reason);
         self.exit(NOT_STARTED)
     }
 }

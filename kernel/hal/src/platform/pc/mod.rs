@@ -1,4 +1,4 @@
-//! The PC: 16550 serial port, 8259A interrupt controllers, 8254 timer, real-time clock.
+//! The PC: 16550 serial ports, 8259A interrupt controllers, 8254 timer, real-time clock.
 
 mod calibration;
 mod hpet;
@@ -12,6 +12,7 @@ use hermit_virtio::transport::pci::MsiMessage;
 use super::native::{self, Native, apic, kvm_clock};
 use crate::arch::cpu;
 use crate::arch::x86_64::port::Register;
+use crate::console::Stream;
 use crate::interrupts;
 use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
 
@@ -39,8 +40,12 @@ impl PlatformConsole for Pc {
         serial::init();
     }
 
-    fn write(&self, bytes: &[u8]) {
-        serial::write(bytes);
+    fn write(&self, stream: Stream, bytes: &[u8]) {
+        serial::write(stream, bytes);
+    }
+
+    fn try_write(&self, stream: Stream, bytes: &[u8]) -> usize {
+        serial::try_write(stream, bytes)
     }
 
     fn read(&self) -> Option<u8> {

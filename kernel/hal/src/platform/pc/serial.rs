@@ -1,20 +1,30 @@
-//! The first serial port, a 16550 (National Semiconductor PC16550D data sheet).
+//! The serial ports, 16550s (National Semiconductor PC16550D data sheet).
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use hermit_interface::console::{ERROR_SERIAL_PORT, LINE_STATUS, NO_SERIAL_PORT, SERIAL_PORT};
 
 use crate::arch::x86_64::port::Register;
+use crate::console::Stream;
 
-/// A register of the serial port.
-const fn register(port: u16) -> Register {
-    // SAFETY: the serial port does no DMA, so no access affects memory.
-    unsafe { Register::new(port) }
+/// A serial port.
+#[derive(Debug)]
+struct SerialPort {
+    /// Data; low byte of the divisor while the divisor latch is selected.
+    data: Register,
+    /// Interrupt enable; high byte of the divisor while the divisor latch is selected.
+    interrupt_enable: Register,
+    line_control: Register,
+    modem_control: Register,
+    line_status: Register,
 }
 
-/// Data; low byte of the divisor while the divisor latch is selected.
-const DATA: Register = register(0x3f8);
-/// Interrupt enable; high byte of the divisor while the divisor latch is selected.
-const INTERRUPT_ENABLE: Register = register(0x3f9);
-const LINE_CONTROL: Register = register(0x3fb);
-const MODEM_CONTROL: Register = register(0x3fc);
-const LINE_STATUS: Register = register(0x3fd);
+static CONSOLE: SerialPort = SerialPort::new(SERIAL_PORT);
+
+static ERROR: SerialPort = SerialPort::new(ERROR_SERIAL_PORT);
+
+/// Whether [`ERROR`] exists. Set before other CPUs start.
+static HAS_ERROR: AtomicBool = AtomicBool::new(false);
 
 const DATA_AVAILABLE_INTERRUPT: u8 = 1 << 0;
 const EIGHT_BITS: u8 = 0b11;
@@ -24,38 +34,94 @@ const READY_WITH_INTERRUPTS: u8 = 0b1011;
 const DATA_READY: u8 = 1 << 0;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
 
-/// Sets 115,200 bits per second, 8 bits, no parity. The FIFO stays off, as it is after a reset: switching it on would
-/// discard input that has arrived already.
+impl SerialPort {
+    const fn new(base: u16) -> Self {
+        /// A register of a serial port.
+        const fn register(port: u16) -> Register {
+            // SAFETY: a serial port does no DMA, so no access affects memory.
+            unsafe { Register::new(port) }
+        }
+        Self {
+            data: register(base),
+            interrupt_enable: register(base + 1),
+            line_control: register(base + 3),
+            modem_control: register(base + 4),
+            line_status: register(base + LINE_STATUS),
+        }
+    }
+
+    /// Sets 115,200 bits per second, 8 bits, no parity. The FIFO stays off, as it is after a reset: switching it on
+    /// would discard input that has arrived already.
+    fn init(&self) {
+        self.interrupt_enable.write(0);
+        self.line_control.write(SELECT_DIVISOR | EIGHT_BITS);
+        self.data.write(1);
+        self.interrupt_enable.write(0);
+        self.line_control.write(EIGHT_BITS);
+        self.modem_control.write(READY_WITH_INTERRUPTS);
+    }
+
+    fn exists(&self) -> bool {
+        self.line_status.read() != NO_SERIAL_PORT
+    }
+
+    fn is_transmitter_empty(&self) -> bool {
+        self.line_status.read() & TRANSMITTER_EMPTY != 0
+    }
+}
+
+/// Initialises the ports.
 pub(super) fn init() {
-    INTERRUPT_ENABLE.write(0);
-    LINE_CONTROL.write(SELECT_DIVISOR | EIGHT_BITS);
-    DATA.write(1);
-    INTERRUPT_ENABLE.write(0);
-    LINE_CONTROL.write(EIGHT_BITS);
-    MODEM_CONTROL.write(READY_WITH_INTERRUPTS);
+    CONSOLE.init();
+    if ERROR.exists() {
+        ERROR.init();
+        HAS_ERROR.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The port of a stream: standard error is that of the console if there is no second port.
+fn port(stream: Stream) -> &'static SerialPort {
+    match stream {
+        Stream::Error if HAS_ERROR.load(Ordering::Relaxed) => &ERROR,
+        Stream::Output | Stream::Error => &CONSOLE,
+    }
 }
 
 /// Sends bytes.
-pub(super) fn write(bytes: &[u8]) {
+pub(super) fn write(stream: Stream, bytes: &[u8]) {
+    let port = port(stream);
     for &byte in bytes {
-        while LINE_STATUS.read() & TRANSMITTER_EMPTY == 0 {
+        while !port.is_transmitter_empty() {
             core::hint::spin_loop();
         }
-        DATA.write(byte);
+        port.data.write(byte);
     }
+}
+
+/// Sends bytes until the transmitter is busy; returns their number.
+pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
+    let port = port(stream);
+    let sent = bytes.iter().take_while(|&&byte| {
+        let is_empty = port.is_transmitter_empty();
+        if is_empty {
+            port.data.write(byte);
+        }
+        is_empty
+    });
+    sent.count()
 }
 
 /// Takes the byte that has arrived, if there is one.
 pub(super) fn read() -> Option<u8> {
-    has_input().then(|| DATA.read())
+    has_input().then(|| CONSOLE.data.read())
 }
 
 /// Whether a byte has arrived.
 pub(super) fn has_input() -> bool {
-    LINE_STATUS.read() & DATA_READY != 0
+    CONSOLE.line_status.read() & DATA_READY != 0
 }
 
 /// Enables or disables the interrupt on input, which is raised at once if a byte has arrived already.
 pub(super) fn set_interrupt(is_enabled: bool) {
-    INTERRUPT_ENABLE.write(if is_enabled { DATA_AVAILABLE_INTERRUPT } else { 0 });
+    CONSOLE.interrupt_enable.write(if is_enabled { DATA_AVAILABLE_INTERRUPT } else { 0 });
 }

@@ -19,7 +19,7 @@ use core::ptr::with_exposed_provenance;
 
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
-use hermit_interface::machine::{HOLE, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, TEXT_PORT};
 use hermit_interface::process::{MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, queue_eventfd};
 use hermit_interface::to_usize;
 use hermit_paging::Access;
@@ -27,6 +27,7 @@ use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::{context, cpu};
+use crate::console::Stream;
 use crate::fallible::OutOfMemory;
 use crate::interrupts::RESCHEDULE;
 use crate::ops::{
@@ -78,8 +79,12 @@ fn try_notify(address: u64, queue: u64) -> bool {
 impl Platform for Process {}
 
 impl PlatformConsole for Process {
-    fn write(&self, bytes: &[u8]) {
-        out(TEXT_PORT, bytes);
+    fn write(&self, stream: Stream, bytes: &[u8]) {
+        let port = match stream {
+            Stream::Output => TEXT_PORT,
+            Stream::Error => ERROR_TEXT_PORT,
+        };
+        out(port, bytes);
     }
 }
 
@@ -92,7 +97,7 @@ impl CpuControl for Process {
             && (processor.local.number() != 0 || signals::handle())
             && cpu::adopt();
         if !is_ready {
-            self.write(b"hermit: fatal error: Linux does not let the kernel handle signals\n");
+            self.write(Stream::Error, b"hermit: fatal error: Linux does not let the kernel handle signals\n");
             self.exit(NOT_STARTED);
         }
         // SAFETY: FSGSBASE is enabled in this process, as `cpu::adopt` has checked and WRGSBASE has shown.
@@ -201,7 +206,8 @@ impl CpuTimer for Process {
 
 impl TimeSource for Process {
     fn measure_counter(&self) -> u64 {
-        self.write(b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n");
+        let reason = b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n";
+        self.write(Stream::Error, reason);
         self.exit(NOT_STARTED)
     }
 }
