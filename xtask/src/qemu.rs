@@ -1,9 +1,11 @@
 //! Guests under QEMU: the command line, input, exit status and time limit.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -25,6 +27,9 @@ pub const QEMU: &str = packages::QEMU.program;
 
 /// Interval at which a running guest is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Time limit for writing out the rest of standard error of a guest that was killed.
+const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A machine type of QEMU (`-M`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -107,6 +112,8 @@ pub struct Guest {
     pub extra_options: Vec<String>,
     /// Options of the kernel on its command line.
     pub kernel_options: Vec<String>,
+    /// Whether the machine has a second serial port, for the guest's standard error: without it there is one stream.
+    pub has_error_stream: bool,
 }
 
 /// Standard input of a guest.
@@ -148,6 +155,7 @@ impl Guest {
             verbose: false,
             extra_options: Vec::new(),
             kernel_options: Vec::new(),
+            has_error_stream: true,
         }
     }
 
@@ -163,12 +171,29 @@ impl Guest {
         self
     }
 
-    /// Runs the guest until it exits; its output goes to the standard output of this process.
+    /// Runs the guest until it exits. Its output streams are those of this process, or one stream if these are one file,
+    /// such as a terminal, which keeps the order of what the guest writes to both.
     pub fn run(&self, input: Input) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let mut child = self.start(folder.path(), Stdio::inherit(), Stdio::inherit())?;
+        let guest = Self {
+            has_error_stream: !is_same_file(io::stdout().as_fd(), io::stderr().as_fd()),
+            ..self.clone()
+        };
+        // QEMU opens the file of its standard error once more, as it can a pipe, but not every file.
+        let errors = if guest.has_error_stream { Stdio::piped() } else { Stdio::inherit() };
+        let mut child = guest.start(folder.path(), Stdio::inherit(), errors)?;
         feed(&mut child, input);
-        self.wait(&mut child, folder.path())
+        let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
+        let end = guest.wait(&mut child, folder.path())?;
+        if let Some(relay) = relay {
+            // A reader that has stopped reading does not delay the end of a guest that was killed.
+            let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
+            let start = Instant::now();
+            while !relay.is_finished() && start.elapsed() < limit {
+                thread::sleep(POLL_INTERVAL);
+            }
+        }
+        Ok(end)
     }
 
     /// Runs the guest until it exits, and returns its output followed by the standard error of QEMU.
@@ -214,7 +239,7 @@ impl Guest {
     }
 
     /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest exits, see
-    /// [`hermit_interface::exit`].
+    /// [`hermit_interface::exit`]. If the guest has an error stream, QEMU's standard error is to be a pipe or `/dev/null`.
     pub fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
         qemu.args([
@@ -246,6 +271,10 @@ impl Guest {
         }
         qemu.arg("-append").arg(std::ffi::OsStr::from_bytes(&self.command_line()));
         qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        if self.has_error_stream {
+            qemu.args(["-chardev", "file,id=stderr,path=/proc/self/fd/2,append=on"]);
+            qemu.args(["-device", "isa-serial,index=1,chardev=stderr"]);
+        }
         qemu.args(["-chardev", &format!("file,id=status,path={}", quote_commas(&status_file(folder)))]);
         let status = format!("isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status");
         qemu.args([
@@ -346,6 +375,23 @@ fn feed(child: &mut Child, input: Input) {
     });
 }
 
+/// Copies standard error of QEMU and the guest to that of this process.
+fn relay_errors(mut pipe: impl Read) {
+    if io::copy(&mut pipe, &mut io::stderr()).is_err() {
+        // Without a reader, the rest is dropped: the guest is not to wait for one.
+        let _: io::Result<u64> = io::copy(&mut pipe, &mut io::sink());
+    }
+}
+
+/// Whether two descriptors are those of one file, pipe, socket or terminal.
+fn is_same_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+    let identity = |descriptor: BorrowedFd<'_>| -> io::Result<(u64, u64)> {
+        let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    };
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// Copies bytes, encoded for the guest's console, and appends the end of file.
 fn relay(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
@@ -377,13 +423,23 @@ fn drain(mut pipe: impl Read) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{disk_options, quoted};
+    use super::{disk_options, is_same_file, quoted};
+    use std::io;
+    use std::os::fd::AsFd;
 
     #[test]
     fn disk_options_escape_commas() {
         let options = |number, disk: &str| disk_options(number, &disk.parse().unwrap())[1].clone();
         assert_eq!(options(1, "a,b:ro"), "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
         assert_eq!(options(0, "ro"), "if=none,id=disk0,format=raw,read-only=off,file=ro");
+    }
+
+    #[test]
+    fn descriptors_of_one_pipe_are_the_same_file() {
+        let ((_reader, writer), (_other_reader, other)) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let duplicate = writer.try_clone().unwrap();
+        assert!(is_same_file(writer.as_fd(), duplicate.as_fd()));
+        assert!(!is_same_file(writer.as_fd(), other.as_fd()));
     }
 
     #[test]
