@@ -78,12 +78,14 @@ fn check_descriptors(folder: &str) {
     }
     let event = "anon_inode:[eventfd]";
     let memory = "/memfd:uhyve-memory (deleted)";
-    // The console has two queues, the entropy device one.
+    // The consoles have two queues each, the entropy device one.
     let expected = [
         (0, memory),
         (queue_eventfd(0, 0), event),
         (queue_eventfd(0, 1), event),
         (queue_eventfd(1, 0), event),
+        (queue_eventfd(2, 0), event),
+        (queue_eventfd(2, 1), event),
     ];
     assert_eq!(found, expected.map(|(number, name)| (number, name.to_owned())).into());
 }
