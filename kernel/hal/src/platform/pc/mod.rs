@@ -114,6 +114,7 @@ impl TimeSource for Pc {
 
 impl Power for Pc {
     fn exit(&self, status: u8) -> ! {
+        serial::flush();
         native::exit(status);
         PM1A_CONTROL.write(SOFT_OFF);
         cpu::stop()

@@ -32,7 +32,10 @@ const SELECT_DIVISOR: u8 = 1 << 7;
 /// Data terminal ready, request to send, and OUT2, which gates the interrupt line.
 const READY_WITH_INTERRUPTS: u8 = 0b1011;
 const DATA_READY: u8 = 1 << 0;
-const TRANSMITTER_EMPTY: u8 = 1 << 5;
+/// The holding register is empty: it takes the next byte.
+const HOLDING_REGISTER_EMPTY: u8 = 1 << 5;
+/// The shift register is empty, too: all bytes are sent.
+const TRANSMITTER_EMPTY: u8 = 1 << 6;
 
 impl SerialPort {
     const fn new(base: u16) -> Self {
@@ -65,8 +68,8 @@ impl SerialPort {
         self.line_status.read() != NO_SERIAL_PORT
     }
 
-    fn is_transmitter_empty(&self) -> bool {
-        self.line_status.read() & TRANSMITTER_EMPTY != 0
+    fn is_ready(&self) -> bool {
+        self.line_status.read() & HOLDING_REGISTER_EMPTY != 0
     }
 }
 
@@ -91,24 +94,33 @@ fn port(stream: Stream) -> &'static SerialPort {
 pub(super) fn write(stream: Stream, bytes: &[u8]) {
     let port = port(stream);
     for &byte in bytes {
-        while !port.is_transmitter_empty() {
+        while !port.is_ready() {
             core::hint::spin_loop();
         }
         port.data.write(byte);
     }
 }
 
-/// Sends bytes until the transmitter is busy; returns their number.
+/// Sends bytes while the port takes them at once; returns their number.
 pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     let port = port(stream);
     let sent = bytes.iter().take_while(|&&byte| {
-        let is_empty = port.is_transmitter_empty();
-        if is_empty {
+        let is_ready = port.is_ready();
+        if is_ready {
             port.data.write(byte);
         }
-        is_empty
+        is_ready
     });
     sent.count()
+}
+
+/// Waits until all bytes are sent, since those in the ports are lost when the machine ends.
+pub(super) fn flush() {
+    for port in [&CONSOLE, port(Stream::Error)] {
+        while port.line_status.read() & TRANSMITTER_EMPTY == 0 {
+            core::hint::spin_loop();
+        }
+    }
 }
 
 /// Takes the byte that has arrived, if there is one.
