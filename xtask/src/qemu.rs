@@ -186,10 +186,10 @@ impl Guest {
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
         let end = guest.wait(&mut child, folder.path())?;
         if let Some(relay) = relay {
-            // A reader that has stopped reading does not delay the end of a guest that was killed.
+            // A reader that has stopped reading does not delay the end of a guest that was killed, nor Ctrl-C.
             let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
             let start = Instant::now();
-            while !relay.is_finished() && start.elapsed() < limit {
+            while !relay.is_finished() && start.elapsed() < limit && signals::exit_code().is_none() {
                 thread::sleep(POLL_INTERVAL);
             }
         }

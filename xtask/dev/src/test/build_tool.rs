@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, ensure};
 
 use super::cargo_test;
+use super::child::started_by;
 use super::images::Images;
 use super::platform::Platform;
 use super::run_options;
@@ -37,6 +38,9 @@ fn main() {
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
+    });
+    tests.add(format!("{platform}: run keeps the output streams apart"), move || {
+        streams(&platform.to_string(), &platform.images.image("faults"))
     });
     tests.add(format!("{platform}: run with a disk"), move || disk(&platform.to_string(), platform.images));
     run_options::test(tests, platform);
@@ -148,6 +152,19 @@ fn runs(platform: &str, image: &Path) -> Result<()> {
     let arguments = [&run, ["--", "one", "--exit-code", "42"].as_slice()].concat();
     let output = expect(&mut xtask(&arguments)?, 42, "GREETING=hi\nprocessors: 2\n")?;
     ensure!(output.stdout.starts_with(b"Hello, world!\n"), "standard output starts with something else");
+    Ok(())
+}
+
+/// `run` passes on what the guest's kernel reports to standard error only, and runs without the streams.
+fn streams(platform: &str, image: &Path) -> Result<()> {
+    let image = image.display().to_string();
+    let run = ["run", &image, "--platform", platform, "--timeout", "180", "--", "null"];
+    let output = expect(&mut xtask(&run)?, 139, "wrote to 0x0")?;
+    ensure!(output.stdout.is_empty(), "a report is on standard output");
+    for closed in ["2>&-", ">&-", ">&- 2>&-"] {
+        let mut command = started_by(&xtask(&run)?, &["sh", "-c", &format!("exec \"$@\" {closed}"), "sh"]);
+        expect(command.stdin(Stdio::null()), 139, "")?;
+    }
     Ok(())
 }
 

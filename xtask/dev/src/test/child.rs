@@ -14,6 +14,13 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::process;
 
+/// A command that starts `command` by another program, which gets the whole command line as arguments after `words`.
+pub(super) fn started_by(command: &Command, words: &[&str]) -> Command {
+    let mut starter = Command::new(words.first().copied().unwrap_or("env"));
+    starter.args(words.iter().skip(1)).arg(command.get_program()).args(command.get_args());
+    starter
+}
+
 /// Interval at which a child process is polled.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -44,6 +51,11 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// Standard error.
+    pub(super) fn error_text(&self) -> String {
+        String::from_utf8_lossy(&self.errors).into_owned()
+    }
+
     /// Standard output followed by standard error.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&[self.output.as_slice(), &self.errors].concat()).into_owned()

@@ -11,7 +11,7 @@ use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
 use tempfile::TempDir;
 
-use super::child::{ChildProcess, Input, Outcome};
+use super::child::{ChildProcess, Input, Outcome, started_by};
 use super::images::Images;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
@@ -58,6 +58,7 @@ impl Platform<'_> {
             net: GuestNetwork::None,
             nameserver: None,
             more: Vec::new(),
+            starter: Vec::new(),
             limit: LIMIT,
         }
     }
@@ -101,6 +102,8 @@ pub(super) struct Guest<'a> {
     nameserver: Option<IpAddr>,
     /// Additional options of QEMU.
     more: Vec<String>,
+    /// Program that starts the VMM, with its first arguments.
+    starter: Vec<String>,
     limit: Duration,
 }
 
@@ -204,6 +207,11 @@ impl Guest<'_> {
         self
     }
 
+    /// Starts the VMM by a shell script, in which `"$@"` is its command line.
+    pub(super) fn in_script(self, script: &str) -> Self {
+        Self { starter: ["sh", "-c", script, "sh"].map(str::to_owned).to_vec(), ..self }
+    }
+
     /// Raises the time limit.
     pub(super) fn more_time(self, time: Duration) -> Self {
         Self { limit: self.limit + time, ..self }
@@ -229,6 +237,10 @@ impl Guest<'_> {
         Ok(outcome)
     }
 
+    fn starter(&self) -> Option<Vec<&str>> {
+        (!self.starter.is_empty()).then(|| self.starter.iter().map(String::as_str).collect())
+    }
+
     fn in_uhyve(&self, uhyve: &Uhyve, engine: Engine) -> Result<Started> {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         let machine = UhyveCommand::new(uhyve.on(engine), &self.image, &arguments);
@@ -244,6 +256,10 @@ impl Guest<'_> {
                 })
             }
             GuestNetwork::TapNic(nic) => machine.options(&["--net", &nic.uhyve()]),
+        };
+        let machine = match self.starter() {
+            Some(words) => machine.started_by(&words),
+            None => machine,
         };
         let running = machine.reads(Input::Bytes(self.input.clone())).limit(self.limit).start()?;
         Ok(Started { running, folder: None })
@@ -271,7 +287,9 @@ impl Guest<'_> {
             ..qemu::Guest::new(loader.to_owned(), Some(self.image.clone()), program::name_of(&self.image))
         };
         let input = Input::Open(qemu::quoted(&self.input));
-        let running = ChildProcess::start(guest.command(folder.path())?, input, self.limit)?;
+        let command = guest.command(folder.path())?;
+        let command = self.starter().map(|words| started_by(&command, &words)).unwrap_or(command);
+        let running = ChildProcess::start(command, input, self.limit)?;
         Ok(Started { running, folder: Some(folder) })
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     let wanted = |fault: &str| !platform.is_slow() || ON_SLOW_HOSTS.contains(&fault);
     for (fault, code, texts) in FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
         tests.add(format!("{platform}: faults {fault}"), move || {
-            platform.guest("faults", &[fault]).expect(code, texts).map(drop)
+            ends(&platform.guest("faults", &[fault]), code, texts)
         });
     }
     for cpus in [1, 2] {
@@ -101,6 +101,15 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     });
     tests.add(format!("{platform}: a fault of an image without symbols"), move || without_symbols(platform));
     tests.add(format!("{platform}: backtraces of panics"), move || panics(platform));
+}
+
+/// A guest ends as expected. What it prints when it fails, its own messages and those of the kernel, is on standard error.
+fn ends(guest: &Guest<'_>, code: i32, texts: &[&str]) -> Result<()> {
+    let outcome = guest.expect(code, texts)?;
+    let (is_failure, text) = (code != 0, outcome.error_text());
+    let is_on_stderr = outcome.output.is_empty() && texts.iter().all(|expected| text.contains(expected));
+    ensure!(!is_failure || is_on_stderr, "a report is not on standard error\n{outcome}");
+    Ok(())
 }
 
 /// A guest ends with exactly one report of a fault.

@@ -8,6 +8,7 @@ mod faults;
 mod hello_world;
 mod network;
 mod stdin;
+mod streams;
 mod third_party;
 mod threads;
 
@@ -24,6 +25,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     hello_world::test(tests, platform, long);
     faults::test(tests, platform);
     stdin::test(tests, platform);
+    streams::test(tests, platform);
     threads::test(tests, platform, long);
     if platform.is_slow() {
         network::test_light(tests, platform);

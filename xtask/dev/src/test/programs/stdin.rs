@@ -21,6 +21,6 @@ fn in_upper_case(platform: &Platform<'_>, input: &[u8]) -> Result<()> {
     let count = format!("{} bytes", input.len());
     let outcome = platform.guest("stdin", &[]).reads(input).expect(0, &[&count])?;
     let expected = input.to_ascii_uppercase();
-    ensure!(outcome.output.starts_with(&expected), "the output is not the input in upper case\n{outcome}");
+    ensure!(outcome.output == expected, "the output is not the input in upper case\n{outcome}");
     Ok(())
 }

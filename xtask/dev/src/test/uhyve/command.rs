@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::test::child::{ChildProcess, Input, Outcome};
+use crate::test::child::{ChildProcess, Input, Outcome, started_by};
 use crate::test::platform::LIMIT;
 
 /// How much later uhyve is killed if it does not keep its time limit.
@@ -65,9 +65,7 @@ impl UhyveCommand {
 
     /// Starts uhyve by another program, which gets the whole command line as arguments after `words`.
     pub(in crate::test) fn started_by(mut self, words: &[&str]) -> Self {
-        let mut command = Command::new(words.first().copied().unwrap_or("env"));
-        command.args(words.iter().skip(1)).arg(self.command.get_program()).args(self.command.get_args());
-        self.command = command;
+        self.command = started_by(&self.command, words);
         self
     }
 
