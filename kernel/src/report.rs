@@ -66,7 +66,11 @@ fn print(fault: &Fault) -> fmt::Result {
     }
     writeln!(out, "  image at {:#x}; backtrace, relative to it:", hermit_hal::memory::image().start)?;
     core::iter::once(frame.instruction_pointer())
-        .chain(fault::backtrace(frame.frame_pointer()))
+        .chain(symbols::return_addresses(symbols::Frame {
+            instruction_pointer: frame.instruction_pointer(),
+            stack_pointer: frame.stack_pointer(),
+            frame_pointer: frame.frame_pointer(),
+        }))
         .take(MAX_FRAMES)
         .enumerate()
         .try_for_each(|(number, address)| print_frame(number, address))

@@ -7,6 +7,7 @@ use core::mem::MaybeUninit;
 
 use hermit_hal::{fault, memory, symbols};
 use hermit_interface::to_usize;
+use hermit_symbols::prologue::{self, MAX_PROLOGUE, Prologue};
 use hermit_symbols::{SymbolOffset, SymbolTable};
 
 /// Finds the function that contains an address.
@@ -15,14 +16,73 @@ pub(crate) fn find(address: u64) -> Option<SymbolOffset<'static>> {
     SymbolTable::new(table, strings).find(address)
 }
 
+/// Where a function is executing: a frame of the stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// Address of the next instruction.
+    pub(crate) instruction_pointer: u64,
+    pub(crate) stack_pointer: u64,
+    pub(crate) frame_pointer: u64,
+}
+
+impl Frame {
+    /// The frame of the caller: as the function's prologue tells, if there is a return address, else the one to which the
+    /// frame pointer points.
+    fn caller(self) -> Option<Self> {
+        let caller = self.by_prologue().filter(|frame| frame.follows_call());
+        let caller = caller.or_else(|| self.by_frame_pointer())?;
+        // Frames of callers lie higher.
+        (caller.instruction_pointer != 0 && caller.stack_pointer > self.stack_pointer).then_some(caller)
+    }
+
+    fn by_prologue(self) -> Option<Self> {
+        let address = self.instruction_pointer.checked_sub(memory::image().start)?;
+        // A return address may be the start of another function.
+        let offset = find(address.checked_sub(1)?)?.offset + 1;
+        let code = memory::image_bytes::<MAX_PROLOGUE>(self.instruction_pointer.checked_sub(offset)?)?;
+        let executed = usize::try_from(offset).unwrap_or(MAX_PROLOGUE).min(MAX_PROLOGUE);
+        let prologue = Prologue::parse(&code[..executed]);
+        if prologue.has_frame_pointer {
+            return self.by_frame_pointer();
+        }
+        let place = self.stack_pointer.checked_add(prologue.size)?;
+        let frame_pointer = match prologue.saved_frame_pointer {
+            Some(distance) => fault::stack_word(place.checked_sub(distance)?)?,
+            None => self.frame_pointer,
+        };
+        let instruction_pointer = fault::stack_word(place)?;
+        Some(Self { instruction_pointer, stack_pointer: place + 8, frame_pointer })
+    }
+
+    fn by_frame_pointer(self) -> Option<Self> {
+        let (frame_pointer, instruction_pointer) = fault::frame_record(self.frame_pointer)?;
+        let stack_pointer = self.frame_pointer.checked_add(16)?;
+        Some(Self { instruction_pointer, stack_pointer, frame_pointer })
+    }
+
+    /// Whether the instruction before the next one is a call.
+    fn follows_call(&self) -> bool {
+        let before = self.instruction_pointer.checked_sub(7);
+        before.and_then(memory::image_bytes).is_some_and(prologue::ends_with_call)
+    }
+}
+
+/// The return addresses of a frame's callers, innermost first.
+pub(crate) fn return_addresses(frame: Frame) -> impl Iterator<Item = u64> {
+    core::iter::successors(frame.caller(), |frame| frame.caller()).map(|frame| frame.instruction_pointer)
+}
+
 /// Stores the calls on the stack of a function that was called with these registers, innermost first, and returns their
 /// number. A call is the address of the last byte of its instruction: the return address may be the start of another
 /// function.
 pub(crate) fn calls(stack_pointer: u64, frame_pointer: u64, calls: &mut [usize]) -> usize {
+    let Some(instruction_pointer) = fault::stack_word(stack_pointer) else { return 0 };
     let image = memory::image();
-    let found = fault::backtrace_of_call(stack_pointer, frame_pointer)
+    let frame = Frame { instruction_pointer, stack_pointer: stack_pointer + 8, frame_pointer };
+    let found = core::iter::once(instruction_pointer)
+        .chain(return_addresses(frame))
         .map(|address| address.wrapping_sub(image.start).wrapping_sub(1))
-        .filter(|call| *call < image.size);
+        .take_while(|call| *call < image.size);
     calls.iter_mut().zip(found).map(|(place, call)| *place = to_usize(call)).count()
 }
 

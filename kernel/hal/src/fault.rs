@@ -93,20 +93,15 @@ pub(crate) fn is_stopped() -> bool {
     by != NONE && by != local::number()
 }
 
-/// The return addresses on the stack of a function that has been called and has not used its stack yet, innermost
-/// first; see [`stack_entry`](crate::stack_entry).
-pub fn backtrace_of_call(stack_pointer: u64, frame_pointer: u64) -> impl Iterator<Item = u64> {
-    let own = stack::read_frame(stack_pointer).map(|(return_address, _)| return_address);
-    own.into_iter().chain(backtrace(frame_pointer))
+/// Reads a word of a stack; `None` if it lies in no mapped part of one.
+pub fn stack_word(address: u64) -> Option<u64> {
+    stack::read_frame(address).map(|(word, _)| word)
 }
 
-/// The return addresses on the stack, innermost first, from a frame pointer on and as far as frames lie on a stack.
-pub fn backtrace(frame_pointer: u64) -> impl Iterator<Item = u64> {
-    let mut frame = frame_pointer;
-    core::iter::from_fn(move || {
-        let (next, return_address) = stack::read_frame(frame)?;
-        // Frames of callers lie higher.
-        frame = if next > frame { next } else { 0 };
-        (return_address != 0).then_some(return_address)
-    })
+/// Reads a frame record: the caller's frame pointer, 0 if that is none, and the return address. `None` if it lies in no
+/// mapped part of a stack.
+pub fn frame_record(frame_pointer: u64) -> Option<(u64, u64)> {
+    // Frames of callers lie higher.
+    let caller = |next| if next > frame_pointer { next } else { 0 };
+    stack::read_frame(frame_pointer).map(|(next, return_address)| (caller(next), return_address))
 }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod demangle;
+pub mod prologue;
 
 use core::fmt;
 

@@ -12,7 +12,7 @@ mod physical;
 pub mod stack;
 mod thread_locals;
 
-use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
 use hermit_firmware::PhysicalMemory;
 use hermit_interface::address::PAGE_SIZE;
@@ -192,6 +192,23 @@ impl Drop for HostPage {
     fn drop(&mut self) {
         paging::with(|memory| memory.free_physical(self.0, PAGE_SIZE));
     }
+}
+
+/// Copies bytes of the image from an address on; `None` if they are not all mapped parts of it.
+#[must_use]
+pub fn image_bytes<const SIZE: usize>(address: u64) -> Option<[u8; SIZE]> {
+    let image = image();
+    let end = address.checked_add(SIZE as u64)?;
+    let is_inside = address >= image.start && end <= image.start + image.size && SIZE > 0;
+    // At most two pages, since it is less than one.
+    const { assert!(SIZE <= 4096, "more than a page") };
+    if !is_inside || !paging::is_mapped(address) || !paging::is_mapped(end - 1) {
+        return None;
+    }
+    let bytes = with_exposed_provenance::<[u8; SIZE]>(to_usize(address));
+    // SAFETY: the first and the last byte are mapped (checked), and so are those between, which are in the same two pages;
+    // the image stays mapped as long as the machine runs. Any bits are bytes, whose alignment is 1.
+    Some(unsafe { bytes.read_volatile() })
 }
 
 /// Addresses of the image.

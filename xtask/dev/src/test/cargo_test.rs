@@ -88,7 +88,8 @@ pub(super) fn test(
     let failure =
         "---- tests::fails stdout ----\nchecking 3\nchecking 7\n\nthread 'main' (1) panicked at src/main.rs:";
     expect(guest().env_remove("RUST_BACKTRACE").args(["tests::fails"]), 101, failure)?;
-    expect(guest().args(["fails"]).env("RUST_BACKTRACE", "1"), 101, ": guest::tests::check\n")?;
+    let backtrace = "   2: guest::tests::check\n   3: guest::tests::fails\n";
+    expect(guest().args(["fails"]).env("RUST_BACKTRACE", "1"), 101, backtrace)?;
     let output = "---- tests::captured stdout ----\non standard output\non standard error\n\n\nsuccesses:\n";
     expect(guest().args(["captured", "--", "--show-output"]), 0, output)?;
     expect(

@@ -18,6 +18,7 @@ const FAULTS: [(&str, i32, &[&str]); 24] = [
             "thread 'main' wrote to 0x0, which is not mapped",
             "backtrace",
             " faults::faults::null+0x",
+            " faults::main+0x",
             " hermit_kernel::program::run+0x",
         ],
     ),
