@@ -6,8 +6,12 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::setup::progress::Task;
 use crate::target::BARE_TARGET;
 use crate::{process, workspace};
+
+/// The option that makes cargo report artifacts on standard output, and diagnostics as text.
+const MESSAGE_FORMAT: &str = "--message-format=json-render-diagnostics";
 
 /// A library or program that cargo built or found up to date.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,7 +30,16 @@ pub struct Artifact {
 
 /// Runs `cargo build` and returns the artifacts. Cargo's diagnostics go to standard error.
 pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
-    let messages = process::output(cargo.arg("--message-format=json-render-diagnostics"))?;
+    parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT))?)
+}
+
+/// As [`artifacts`], and shows the progress of the build.
+pub(crate) fn artifacts_with_progress(cargo: &mut Command, task: Task<'_>) -> Result<Vec<Artifact>> {
+    parse_messages(&task.run(cargo.arg(MESSAGE_FORMAT))?)
+}
+
+/// Returns the artifacts that cargo's messages report.
+fn parse_messages(messages: &str) -> Result<Vec<Artifact>> {
     messages.lines().filter_map(|line| parse(line).transpose()).collect()
 }
 
@@ -62,10 +75,18 @@ pub(crate) fn build_loader() -> Result<PathBuf> {
 
 /// Builds uhyve with the profile of its releases and returns its file. Quick if it is up to date.
 pub(crate) fn build_uhyve() -> Result<PathBuf> {
+    executable(uhyve_cargo().arg("--quiet"), "uhyve")
+}
+
+/// As [`build_uhyve`], and shows the progress of the build.
+pub(crate) fn build_uhyve_with_progress(task: Task<'_>) -> Result<()> {
+    artifacts_with_progress(&mut uhyve_cargo(), task).map(drop).context("cannot build uhyve")
+}
+
+fn uhyve_cargo() -> Command {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "uhyve"]);
-    cargo.args(["--profile", "hypervisor"]);
-    executable(&mut cargo, "uhyve")
+    cargo.current_dir(workspace::root()).args(["build", "--package", "uhyve", "--profile", "hypervisor"]);
+    cargo
 }
 
 /// Builds the program `xtask`, which is also the runner, and returns its file. Quick if it is up to date.

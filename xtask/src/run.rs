@@ -82,10 +82,11 @@ const PASSED_VARIABLES: [&str; 2] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"];
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let vm = &arguments.vm;
     vm.check()?;
-    setup::ensure()?;
+    let build = || arguments.program.build(vm.machine.quiet);
+    let built = setup::ensure_for_run(build)?;
     // The VMM is chosen before the program is built: it may not support an option.
     let vmm = vm.choose_vmm()?;
-    let image = arguments.program.build(vm.machine.quiet)?;
+    let image = built.map_or_else(build, Ok)?;
     match vmm {
         Vmm::Qemu => setup::packages::QEMU.ensure()?,
         Vmm::Uhyve(_) if vm.needs_passt() => setup::packages::PASST.ensure()?,

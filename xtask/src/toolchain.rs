@@ -76,6 +76,8 @@ impl Toolchain {
         let name = (sysroot.parent()? == managed).then(|| sysroot.file_name()).flatten()?;
         let mut command = Command::new(rustup);
         command.args(words).arg("--toolchain").arg(name).arg(item);
+        // Its progress bar would overwrite the lines of builds that run beside it.
+        command.env("RUSTUP_TERM_PROGRESS_WHEN", "never");
         Some(command)
     }
 }

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::files;
 use super::patches;
+use super::progress::Task;
 use super::record::{self, Addition, Record};
 use super::soft_float;
 use super::sources::{self, Sources};
@@ -76,6 +77,7 @@ pub(crate) fn install_std(
     record: &Record,
     sources: &Sources,
     float: FloatAbi,
+    task: Task<'_>,
 ) -> Result<()> {
     let key = std_key(toolchain, float)?;
     let target = float.target();
@@ -92,12 +94,13 @@ pub(crate) fn install_std(
         FloatAbi::Hard => None,
         FloatAbi::Soft => Some(soft_float::specify(toolchain)?),
     };
-    let built = compile(toolchain, sources, &manifest, target, "panic-unwind,compiler-builtins-mem")?;
+    let features = "panic-unwind,compiler-builtins-mem";
+    let built = compile(toolchain, sources, &manifest, (target, features), task)?;
     install(&folder, &built, specification, key, &record.stamp(std_part(float)))
 }
 
 /// Provides core and alloc for bare metal: through rustup, else from the sources.
-pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
+pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<()> {
     let folder = toolchain.target(BARE_TARGET);
     let state = bare_state(toolchain);
     let ours = [Addition::RustupTarget(BARE_TARGET), Addition::Folder(BARE_TARGET)];
@@ -112,8 +115,10 @@ pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record) -> Result<()>
     let stale = state == State::Outdated && record.has(Addition::Folder(BARE_TARGET));
     let complete = is_complete(&folder) && !matches!(state, State::Damaged(_)) && !stale;
     if !complete && let Err(error) = add_with_rustup(toolchain, record) {
-        eprintln!("      rustup does not provide {BARE_TARGET} ({error:#}); building it from the sources");
-        return build_bare(toolchain, record);
+        task.note(&format!(
+            "rustup does not provide {BARE_TARGET} ({error:#}); building it from the sources"
+        ));
+        return build_bare(toolchain, record, task);
     }
     stamp_bare(toolchain, record)
 }
@@ -163,10 +168,10 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
     result
 }
 
-fn build_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
-    let sources = Sources::prepare(toolchain, record)?;
+fn build_bare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<()> {
+    let sources = Sources::prepare(toolchain, record, task)?;
     let manifest = sources.library().join("alloc/Cargo.toml");
-    let built = compile(toolchain, &sources, &manifest, BARE_TARGET, "compiler-builtins-mem")?;
+    let built = compile(toolchain, &sources, &manifest, (BARE_TARGET, "compiler-builtins-mem"), task)?;
     record.add(Addition::Folder(BARE_TARGET))?;
     install(&toolchain.target(BARE_TARGET), &built, None, bare_key(toolchain), &record.stamp("bare"))
 }
@@ -189,8 +194,8 @@ fn compile(
     toolchain: &Toolchain,
     sources: &Sources,
     manifest: &Path,
-    target: &str,
-    features: &str,
+    (target, features): (&str, &str),
+    task: Task<'_>,
 ) -> Result<Vec<PathBuf>> {
     let commit = toolchain.commit().unwrap_or_else(|| toolchain.release());
     let mut remap = vec![
@@ -204,7 +209,7 @@ fn compile(
     command.args(["build", "--locked", "--release", "--target", target, "--features", features]);
     command.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
     command.current_dir(sources.library());
-    let artifacts = cargo::artifacts(&mut command).with_context(|| {
+    let artifacts = cargo::artifacts_with_progress(&mut command, task).with_context(|| {
         format!(
             "cannot build the standard library for {target}; \
              if a download failed: its few dependencies come from crates.io, which must be reachable once"

@@ -10,6 +10,7 @@ mod files;
 mod library;
 pub mod packages;
 mod patches;
+pub(crate) mod progress;
 mod record;
 pub mod soft_float;
 mod sources;
@@ -18,14 +19,17 @@ mod tools;
 
 use std::env;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::target::{BARE_TARGET, FloatAbi, GUEST_TARGET, SOFT_FLOAT_TARGET};
 use crate::toolchain::Toolchain;
 use crate::uhyve::Uhyve;
-use crate::{process, workspace};
+use crate::{cargo, process, workspace};
+use progress::{Progress, Task};
 use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
@@ -35,6 +39,12 @@ pub use tools::{loader, uhyve};
 
 /// Name of the folder in the user's cache folder in which `hermit-sys` keeps objects if the toolchain is not writable.
 const OBJECTS: &str = "hermit-objects";
+
+/// CPU time that the build of std takes, in seconds.
+const STD_SECONDS: f64 = 50.0;
+
+/// CPU time that the build of uhyve takes, in seconds.
+const UHYVE_SECONDS: f64 = 80.0;
 
 /// Options of `setup`.
 #[derive(Debug, clap::Args)]
@@ -67,18 +77,47 @@ pub fn main(arguments: &Arguments) -> Result<()> {
 /// Makes sure that everything that builds need is installed. Commands call it first.
 pub fn ensure() -> Result<()> {
     let toolchain = Toolchain::detect()?;
-    if !libraries_are_current(&toolchain)? {
-        install_libraries(&toolchain, &Record::open(&toolchain)?)?;
+    ensure_libraries(&toolchain)?;
+    ensure_tools(&toolchain)
+}
+
+/// As [`ensure`], but the tools for crates outside the workspace are only kept current: the first command does without them.
+/// If the libraries had to be installed, `build` has been called while uhyve was still being built, and its result is returned.
+pub(crate) fn ensure_for_run<T>(build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    let toolchain = Toolchain::detect()?;
+    let built = ensure_libraries_with(&toolchain, build)?;
+    if tools::state(&toolchain)? != State::Missing {
+        ensure_tools(&toolchain)?;
     }
+    Ok(built)
+}
+
+fn ensure_libraries(toolchain: &Toolchain) -> Result<()> {
+    ensure_libraries_with(toolchain, || Ok(())).map(drop)
+}
+
+/// Installs the libraries if they are not current, and then calls `build`.
+fn ensure_libraries_with<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    if libraries_are_current(toolchain)? {
+        remove_stale_images(toolchain)?;
+        return Ok(None);
+    }
+    install_libraries(toolchain, build).map(Some)
+}
+
+fn remove_stale_images(toolchain: &Toolchain) -> Result<()> {
     let built = [GUEST_TARGET, BARE_TARGET].map(|target| workspace::target_dir().join(target));
-    remove_stale_builds(&toolchain, FloatAbi::Hard, &workspace::target_dir(), &built)?;
-    if tools::state(&toolchain)? != State::Current {
-        let record = Record::open(&toolchain)?;
+    remove_stale_builds(toolchain, FloatAbi::Hard, &workspace::target_dir(), &built)
+}
+
+fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
+    if tools::state(toolchain)? != State::Current {
+        let record = Record::open(toolchain)?;
         // Another process may have installed them while this one waited for the lock.
-        let tools = tools::state(&toolchain)?;
+        let tools = tools::state(toolchain)?;
         if tools != State::Current {
-            eprintln!("[3/3] loader, uhyve and runner: {tools}");
-            tools::install(&toolchain, &record)?;
+            eprintln!("loader, uhyve and runner: {tools}; building and installing them");
+            tools::install(toolchain, &record)?;
         }
     }
     Ok(())
@@ -89,19 +128,51 @@ fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
         && library::std_state(toolchain, FloatAbi::Hard)? == State::Current)
 }
 
-fn install_libraries(toolchain: &Toolchain, record: &Record) -> Result<()> {
-    eprintln!("Setting up {} for {GUEST_TARGET}", toolchain.sysroot.display());
+/// Installs the libraries that are not current, then calls `build`; builds uhyve meanwhile.
+fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>) -> Result<T> {
+    let progress = Progress::new();
+    let std = progress.add("std", STD_SECONDS);
+    let uhyve = progress.add("uhyve", UHYVE_SECONDS);
+    let cpus = if thread::available_parallelism().is_ok_and(|cpus| cpus > NonZero::<usize>::MIN) {
+        2.0
+    } else {
+        1.0
+    };
+    progress.note(&format!(
+        "setting up {}, once: std for {GUEST_TARGET} and uhyve; about {:.0} s on this machine",
+        toolchain.sysroot.display(),
+        (STD_SECONDS + UHYVE_SECONDS) / cpus
+    ));
+    thread::scope(|scope| {
+        let uhyve = scope.spawn(move || cargo::build_uhyve_with_progress(uhyve));
+        // Dropped before `build`, which may install other parts.
+        install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
+        remove_stale_images(toolchain)?;
+        let built = build()?;
+        uhyve.join().unwrap_or_else(|_| bail!("the build of uhyve panicked"))?;
+        progress.finish();
+        Ok(built)
+    })
+}
+
+fn install_library_parts(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<()> {
     let bare = library::bare_state(toolchain);
     if bare != State::Current {
-        eprintln!("[1/3] core and alloc for {BARE_TARGET}: {bare}");
-        library::install_bare(toolchain, record)?;
+        task.note(&format!("core and alloc for {BARE_TARGET}: {bare}; downloading them with rustup"));
+        library::install_bare(toolchain, record, task)?;
     }
-    let std = library::std_state(toolchain, FloatAbi::Hard)?;
-    if std != State::Current {
-        eprintln!("[2/3] std for {GUEST_TARGET}: {std}; building it takes about a minute");
-        let sources = Sources::prepare(toolchain, record)?;
-        library::install_std(toolchain, record, &sources, FloatAbi::Hard)?;
+    install_std(toolchain, record, FloatAbi::Hard, task)
+}
+
+fn install_std(toolchain: &Toolchain, record: &Record, float: FloatAbi, task: Task<'_>) -> Result<()> {
+    let state = library::std_state(toolchain, float)?;
+    if state == State::Current {
+        return Ok(());
     }
+    task.note(&format!("std for {}: {state}", float.target()));
+    let sources = Sources::prepare(toolchain, record, task)?;
+    library::install_std(toolchain, record, &sources, float, task)?;
+    task.note(&format!("std for {} is installed", float.target()));
     Ok(())
 }
 
@@ -129,16 +200,12 @@ fn remove_stale_builds(
 /// Makes sure that std for soft-float programs is installed. [`ensure`] has run before.
 pub(crate) fn ensure_soft_float() -> Result<()> {
     let toolchain = Toolchain::detect()?;
-    let state = || library::std_state(&toolchain, FloatAbi::Soft);
-    if state()? != State::Current {
+    if library::std_state(&toolchain, FloatAbi::Soft)? != State::Current {
         let record = Record::open(&toolchain)?;
         // Another process may have installed it while this one waited for the lock.
-        let state = state()?;
-        if state != State::Current {
-            eprintln!("std for {SOFT_FLOAT_TARGET}: {state}; building it takes about a minute");
-            let sources = Sources::prepare(&toolchain, &record)?;
-            library::install_std(&toolchain, &record, &sources, FloatAbi::Soft)?;
-        }
+        let progress = Progress::new();
+        install_std(&toolchain, &record, FloatAbi::Soft, progress.add("std", STD_SECONDS))?;
+        progress.finish();
     }
     let folder = soft_float::target_dir();
     remove_stale_builds(&toolchain, FloatAbi::Soft, &folder, std::slice::from_ref(&folder))

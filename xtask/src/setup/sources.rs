@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::debian;
 use super::files;
 use super::patches;
+use super::progress::Task;
 use super::record::{Addition, Record};
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
@@ -28,13 +29,13 @@ pub(crate) struct Sources {
 
 impl Sources {
     /// Returns the copy for this toolchain, which is made if it does not exist.
-    pub(crate) fn prepare(toolchain: &Toolchain, record: &Record) -> Result<Self> {
+    pub(crate) fn prepare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<Self> {
         let digest = hex(&Sha256::digest(&toolchain.identity));
         let name = format!("{}-{}", toolchain.release(), &digest[..8]);
         let sources = Self { folder: workspace::target_dir().join("setup").join(name) };
         let made = fs::read_to_string(sources.folder.join(COMPLETE));
         if made.ok() != Some(patches::digest()) {
-            sources.fetch(toolchain, record)?;
+            sources.fetch(toolchain, record, task)?;
         }
         sources.replace_abi()?;
         Ok(sources)
@@ -56,10 +57,10 @@ impl Sources {
     }
 
     /// Makes the copy from the original sources.
-    fn fetch(&self, toolchain: &Toolchain, record: &Record) -> Result<()> {
+    fn fetch(&self, toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<()> {
         let work = tempfile::tempdir().context("cannot create a temporary folder")?;
-        let original = find(toolchain, record, work.path())?;
-        eprintln!("      copying {}", original.display());
+        let original = find(toolchain, record, work.path(), task)?;
+        task.note(&format!("copying {}", original.display()));
         files::remove_dir(&self.folder)?;
         files::copy_dir(&original, &self.library())?;
         append_patch(&self.library().join("Cargo.toml"))?;
@@ -105,17 +106,18 @@ fn abi_folder() -> PathBuf {
 }
 
 /// Finds the `library` folder of rust's sources: in the sysroot, else from rustup, else from Debian.
-fn find(toolchain: &Toolchain, record: &Record, work: &Path) -> Result<PathBuf> {
+fn find(toolchain: &Toolchain, record: &Record, work: &Path, task: Task<'_>) -> Result<PathBuf> {
     let installed = toolchain.rustlib().join("src/rust/library");
     if is_library(&installed) {
         return Ok(installed);
     }
+    task.note("downloading the sources of std with rustup");
     let by_rustup = add_component(toolchain, record);
     if is_library(&installed) {
         return Ok(installed);
     }
     let reason = by_rustup.err().map_or_else(|| "it added nothing".to_owned(), |error| format!("{error:#}"));
-    eprintln!("      rustup provided no sources ({reason}); trying Debian's package");
+    task.note(&format!("rustup provided no sources ({reason}); trying Debian's package"));
     let unpacked = debian::unpack_sources(toolchain.release(), work).with_context(|| {
         format!(
             "the sources of Rust {} were not found; with a network connection, \

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
+use super::UHYVE_SECONDS;
 use super::files;
+use super::progress::Progress;
 use super::record::{self, Record};
 use super::sources::hex;
 use super::stamp::{Stamp, State};
@@ -67,7 +69,7 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = folder(toolchain);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (from, name) in
-        [(cargo::build_loader()?, LOADER), (cargo::build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
+        [(cargo::build_loader()?, LOADER), (build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
     {
         // An executable that runs cannot be overwritten (ETXTBSY), but a rename can replace it.
         let (partial, target) = (folder.join(format!("{name}.partial")), folder.join(name));
@@ -79,18 +81,32 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
 }
 
-/// Returns the loader: the one beside this executable if that is the installed runner, else the installed one.
+/// Returns the loader: the one beside this executable if that is the installed runner, else the installed one, which is built if
+/// there is none.
 pub fn loader() -> Result<PathBuf> {
-    match beside(LOADER)? {
-        Some(loader) => Ok(loader),
-        None => Ok(folder(&Toolchain::detect()?).join(LOADER)),
+    if let Some(loader) = beside(LOADER)? {
+        return Ok(loader);
     }
+    let installed = folder(&Toolchain::detect()?).join(LOADER);
+    if installed.is_file() { Ok(installed) } else { cargo::build_loader() }
 }
 
 /// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace, which is built if it
 /// is out of date.
 pub fn uhyve() -> Result<PathBuf> {
-    beside(UHYVE)?.map_or_else(cargo::build_uhyve, Ok)
+    beside(UHYVE)?.map_or_else(build_uhyve, Ok)
+}
+
+/// Builds uhyve if it is out of date, the first time visibly.
+fn build_uhyve() -> Result<PathBuf> {
+    if !workspace::target_dir().join("hypervisor/uhyve").exists() {
+        let progress = Progress::new();
+        let task = progress.add("uhyve", UHYVE_SECONDS);
+        progress.note("compiling uhyve, once");
+        cargo::build_uhyve_with_progress(task)?;
+        progress.finish();
+    }
+    cargo::build_uhyve()
 }
 
 /// Returns the tool of this name beside this executable, if that is the installed runner.

@@ -1,0 +1,119 @@
+//! `cargo xtask`: has cargo build the build tool `xtask`, and becomes it.
+//!
+//! The build tool has dependencies that take half a minute to compile, and the alias `cargo xtask` is quiet. This program has
+//! none, so it says within the first second what is being done. Later it compares times of files as cargo does, and starts
+//! the build tool without another run of cargo.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::fs;
+use std::io::{Error, Result};
+use std::num::NonZero;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::SystemTime;
+
+/// CPU time that compiling the build tool takes, in seconds.
+const BUILD_SECONDS: usize = 40;
+
+/// Files of the workspace that are not listed as sources of the build tool.
+const WORKSPACE_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
+
+fn main() -> ExitCode {
+    match launch() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: cannot start the build tool: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the build tool if need be and becomes it. Returns only if cargo reports an error.
+fn launch() -> Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let xtask = env::current_exe()?.with_file_name("xtask");
+    if !is_current(&xtask, &root) && !build(&root, !xtask.exists())? {
+        return Ok(ExitCode::FAILURE);
+    }
+    Err(Command::new(xtask).args(env::args_os().skip(1)).exec())
+}
+
+/// Has cargo build the build tool, visibly the first time; false if that fails.
+fn build(root: &Path, is_first: bool) -> Result<bool> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--package", "xtask", "--manifest-path"]).arg(root.join("Cargo.toml"));
+    if is_first {
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        eprintln!(
+            "Compiling the build tool first, once: about {} s with {cpus} CPUs. Then the command itself starts.",
+            BUILD_SECONDS.div_ceil(cpus.min(4))
+        );
+    } else {
+        cargo.arg("--quiet");
+    }
+    Ok(cargo.status()?.success())
+}
+
+/// Whether the executable is younger than all its sources, which cargo lists in the file beside it.
+fn is_current(executable: &Path, root: &Path) -> bool {
+    let Ok(built) = modified(executable) else { return false };
+    let Ok(list) = fs::read_to_string(executable.with_extension("d")) else { return false };
+    let sources = sources(&list).into_iter();
+    let mut files = sources.chain(WORKSPACE_FILES.map(|file| root.join(file)));
+    files.all(|file| modified(&file).is_ok_and(|time| time < built))
+}
+
+fn modified(file: &Path) -> Result<SystemTime> {
+    fs::metadata(file)?.modified().map_err(Error::other)
+}
+
+/// Returns the files that the rule `OUTPUT: FILE FILE ...` of a makefile names; a blank in a name follows a backslash.
+fn sources(rule: &str) -> Vec<PathBuf> {
+    let Some((_, files)) = rule.split_once(": ") else { return Vec::new() };
+    // No file name contains a null character.
+    let files = files.replace("\\ ", "\0");
+    files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_current, sources};
+    use std::fs::{self, File};
+    use std::path::{Path, PathBuf};
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn sources_are_read_from_a_rule_with_blanks_in_names() {
+        let expected = ["/a b/c.rs", "/d.rs"].map(PathBuf::from);
+        assert_eq!(sources("/t t/x: /a\\ b/c.rs /d.rs\n"), expected);
+        assert!(sources("no rule").is_empty());
+    }
+
+    #[test]
+    fn executable_is_current_unless_a_file_is_younger_or_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let (executable, source) = (root.join("xtask"), root.join("main.rs"));
+        let write = |file: &Path, text: &str, age: u64| {
+            fs::write(file, text).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            File::open(file).unwrap().set_modified(time).unwrap();
+        };
+        for file in ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
+            write(&root.join(file), "", 20);
+        }
+        write(&source, "", 20);
+        write(&executable.with_extension("d"), &format!("x: {}\n", source.display()), 10);
+        assert!(!is_current(&executable, root));
+        write(&executable, "", 10);
+        assert!(is_current(&executable, root));
+        write(&source, "", 5);
+        assert!(!is_current(&executable, root));
+        fs::remove_file(&source).unwrap();
+        assert!(!is_current(&executable, root));
+    }
+}
