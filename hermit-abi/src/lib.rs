@@ -31,7 +31,8 @@ mod types;
 pub use core::ffi::{c_int, c_short, c_void};
 
 pub use calls::descriptor::{
-    close, dup, eventfd, fcntl, fstat, fsync, getdents64, ioctl, lseek, poll, read, readv, write, writev,
+    close, dup, eventfd, fcntl, fstat, fsync, getdents64, ioctl, lseek, poll, read, readv, shutdownfd, write,
+    writev,
 };
 pub use calls::file::{lstat, mkdir, open, rmdir, stat, unlink};
 pub use calls::memory::{

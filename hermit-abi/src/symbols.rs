@@ -77,6 +77,7 @@ pub const SYMBOLS: &[&str] = &[
     "sys_setsockopt",
     "sys_shutdown",
     "sys_shutdown_socket",
+    "sys_shutdownfd",
     "sys_socket",
     "sys_spawn",
     "sys_spawn2",

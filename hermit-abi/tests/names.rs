@@ -99,7 +99,7 @@ functions! {
     yield_now: fn();
 }
 
-/// What the published crate does not have; std calls it where our patches to it say so.
+/// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for programs.
 mod ours {
     use super::c_char;
 
@@ -107,6 +107,7 @@ mod ours {
         backtrace: fn(*mut usize, usize) -> usize;
         heap_lock_count: fn() -> u64;
         set_thread_name: fn(*const c_char);
+        shutdownfd: fn(i16) -> i32;
         symbol_name: fn(usize, *mut u8, usize) -> usize;
     }
 }

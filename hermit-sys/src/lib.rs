@@ -18,10 +18,13 @@
 //! }
 //! ```
 //!
-//! `cargo build --target x86_64-unknown-hermit` makes a bootable image. For other targets the crate does nothing.
+//! `cargo build --target x86_64-unknown-hermit` makes a bootable image. For other targets nothing is built.
 //!
-//! The crate has no functions: `std` finds the kernel by the symbols of its ABI (`hermit-abi`). The build script builds the
-//! kernel and the network stack, makes all their symbols local but those of the ABI, and links both into the program.
-//! The features `fair` and `fifo` select the scheduling policy.
-#![no_std]
-#![forbid(unsafe_code)]
+//! `std` finds the kernel by the symbols of its ABI (`hermit-abi`). What `std` has no function for is here:
+//! [`shutdown`], the host's requests to end. It works on Linux, too, if the crate is a dependency for all targets.
+//!
+//! The build script builds the kernel and the network stack, makes all their symbols local but those of the ABI, and
+//! links both into the program. The features `fair` and `fifo` select the scheduling policy.
+
+#[cfg(any(target_os = "hermit", unix))]
+pub mod shutdown;

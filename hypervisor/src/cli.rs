@@ -16,7 +16,8 @@ use crate::config::{Config, EngineKind};
     version,
     arg_required_else_help = true,
     after_help = "The guest's exit code is uhyve's. 2: the command line is wrong; 124: the time limit was reached; 125: the guest could not be started, or \
-                  ended without a status; 159: the sandbox stopped the guest or uhyve; 130, 143: uhyve received SIGINT (Ctrl-C) or SIGTERM."
+                  ended without a status; 137: it did not end within --grace; 159: the sandbox stopped the guest or uhyve; 129, 130, 143: uhyve \
+                  received SIGHUP, SIGINT (Ctrl-C) or SIGTERM, and the program did not handle it, or a second one."
 )]
 pub struct Arguments {
     /// The program: an executable for x86_64-unknown-hermit, or a boot image

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Parser;
-use hermit_interface::exit::NOT_STARTED;
+use hermit_interface::exit::{KILLED, NOT_STARTED};
 
 use crate::cli::Arguments;
 use crate::config::Config;
 use crate::log::say;
+use crate::power_button::PowerButton;
 use crate::signals::{MainEvent, Signals};
 use crate::vm::Vm;
 use crate::vm_handle::ShutdownCause;
@@ -34,12 +35,13 @@ pub fn main() -> ExitCode {
     if arguments.check {
         return check::main();
     }
-    let (timeout, has_stats) = (arguments.machine.timeout, arguments.machine.stats);
+    let limits = Limits { timeout: arguments.machine.timeout, grace: arguments.machine.grace() };
+    let has_stats = arguments.machine.stats;
     let config = match arguments.config() {
         Ok(config) => config,
         Err(error) => return failed(error, USAGE_ERROR),
     };
-    match run(config, timeout, has_stats, started) {
+    match run(config, limits, has_stats, started) {
         Ok(code) => ExitCode::from(code),
         Err(error) => failed(error, NOT_STARTED),
     }
@@ -50,31 +52,83 @@ fn failed(error: impl Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// How long a guest may run.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Time limit, after which the guest is killed.
+    timeout: Option<Duration>,
+    /// Time from a request to end, which the program handles, until the guest is killed.
+    grace: Duration,
+}
+
+/// How the run of a guest ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The VM has shut down.
+    Shutdown,
+    /// By the signal of this number.
+    Signal(u8),
+    /// The time limit was reached.
+    TimedOut,
+    /// The grace period was over.
+    GraceExpired,
+}
+
 /// Runs the VM to its end, and returns the exit code.
-fn run(config: Config, timeout: Option<Duration>, has_stats: bool, started: Instant) -> Result<u8> {
+fn run(config: Config, limits: Limits, has_stats: bool, started: Instant) -> Result<u8> {
     sandbox::close_inherited()?;
     let status = has_stats.then(stats::ProcessStatus::open);
     let signals = Signals::new()?;
     let vm = Vm::new(config).load()?.start()?;
     let (handle, memory, exits) = (vm.handle(), vm.memory(), vm.exits());
     ::log::info!("the guest runs after {:?}", started.elapsed());
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let event = signals.wait(handle.shutdown_event(), deadline)?;
-    if event != MainEvent::Shutdown {
+    signals.watch_shutdown(handle.shutdown_event())?;
+    let deadline = limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let end = wait(&signals, &vm.power_button(), deadline, limits.grace)?;
+    if !matches!(end, End::Shutdown) {
         handle.shut_down(ShutdownCause::Requested);
     }
     let cause = vm.wait(deadline)?;
     if let Some(status) = status {
         say(format_args!("{}", status.report(&exits, &memory, started)));
     }
-    Ok(match event {
-        MainEvent::Shutdown => report(&cause),
-        MainEvent::Signal(number) => SIGNAL_BASE.saturating_add(number),
-        MainEvent::Timeout => {
-            let limit = timeout.unwrap_or_default().as_secs_f64();
+    Ok(match end {
+        End::Shutdown => report(&cause),
+        End::Signal(number) => SIGNAL_BASE.saturating_add(number),
+        End::TimedOut => {
+            let limit = limits.timeout.unwrap_or_default().as_secs_f64();
             say(format_args!("error: the guest ran for more than {limit} s and was killed"));
             TIMED_OUT
         }
+        End::GraceExpired => {
+            let grace = limits.grace.as_secs_f64();
+            say(format_args!(
+                "error: the guest did not end within {grace} s and was killed: --grace gives it more time"
+            ));
+            KILLED
+        }
+    })
+}
+
+/// Waits until the VM has shut down or is to be killed. The first signal presses the power button, if the guest has
+/// enabled it.
+fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grace: Duration) -> Result<End> {
+    match signals.wait(deadline)? {
+        MainEvent::Shutdown => return Ok(End::Shutdown),
+        MainEvent::Timeout => return Ok(End::TimedOut),
+        MainEvent::Signal(number) if !button.press() => return Ok(End::Signal(number)),
+        MainEvent::Signal(_) => {}
+    }
+    let end_of_grace = Instant::now().checked_add(grace);
+    let (first, expired) = match (deadline, end_of_grace) {
+        (Some(deadline), Some(grace)) if grace < deadline => (Some(grace), End::GraceExpired),
+        (None, grace) => (grace, End::GraceExpired),
+        (deadline, _) => (deadline, End::TimedOut),
+    };
+    Ok(match signals.wait(first)? {
+        MainEvent::Shutdown => End::Shutdown,
+        MainEvent::Signal(number) => End::Signal(number),
+        MainEvent::Timeout => expired,
     })
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermit_interface::boot_info::{MmioDevice, Region};
-use hermit_interface::machine::{HOLE, LINES};
+use hermit_interface::machine::{HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::{self, DiskError};
 
 use crate::config::{Config, DiskConfig};
@@ -34,7 +34,7 @@ pub enum DeviceManagerError {
     #[error("the disk {file} is in use by another machine", file = .0.display())]
     DiskInUse(PathBuf),
     /// There are more devices than interrupt lines.
-    #[error("a machine has at most {LINES} devices: two consoles, entropy, network, and disks")]
+    #[error("a machine has at most {POWER_BUTTON_LINE} devices: two consoles, entropy, network, and disks")]
     TooMany,
     /// A standard stream cannot be duplicated.
     #[error("cannot use standard input, output and error: {0}")]
@@ -142,7 +142,7 @@ fn by_role(transports: Vec<(Role, Arc<MmioTransport>)>) -> Vec<(Role, Vec<Arc<Mm
 fn describe(line: u32, device: &dyn VirtioDevice) -> Result<MmioDevice, DeviceManagerError> {
     let registers =
         Region { start: HOLE.start + u64::from(line) * MmioTransport::SIZE, size: MmioTransport::SIZE };
-    let fits = line < LINES;
+    let fits = line < POWER_BUTTON_LINE;
     fits.then(|| MmioDevice { registers, line, kind: device.device_type() })
         .ok_or(DeviceManagerError::TooMany)
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_interface::machine::{ERROR_TEXT_PORT, TEXT_PORT};
 
 use crate::devices::bus::Bus;
 use crate::devices::console::TextPorts;
+use crate::power_button::PowerButton;
 use crate::vm_handle::{ShutdownCause, VmHandle};
 
 /// Ports and device registers of a VM.
@@ -18,13 +19,21 @@ pub struct IoManager {
     status: AtomicU8,
     bus: Bus,
     text: TextPorts,
+    power_button: Arc<PowerButton>,
 }
 
 impl IoManager {
     /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down.
     #[must_use]
-    pub const fn new(vm: Arc<VmHandle>, bus: Bus, text: TextPorts) -> Self {
-        Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text }
+    pub fn new(vm: Arc<VmHandle>, bus: Bus, text: TextPorts, power_button: PowerButton) -> Self {
+        let power_button = Arc::new(power_button);
+        Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text, power_button }
+    }
+
+    /// The power button, which the guest enables by a port.
+    #[must_use]
+    pub fn power_button(&self) -> Arc<PowerButton> {
+        Arc::clone(&self.power_button)
     }
 
     /// Writes to a port. Writes to unassigned ports are ignored.
@@ -32,6 +41,7 @@ impl IoManager {
         match (port, bytes) {
             (TEXT_PORT, _) => self.text.output.write(bytes),
             (ERROR_TEXT_PORT, _) => self.text.error.write(bytes),
+            (SHUTDOWN_HANDLED_PORT, _) => self.power_button.enable(),
             (STATUS_PORT, &[status, ..]) => self.status.store(status, Ordering::Relaxed),
             (QUIT_PORT, _) => {
                 self.vm.shut_down(ShutdownCause::Exited(self.status.load(Ordering::Relaxed)));
@@ -60,11 +70,11 @@ impl IoManager {
 mod tests {
     use std::sync::Arc;
 
-    use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+    use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
     use vm_memory::GuestMemoryMmap;
-    use vmm_sys_util::eventfd::EventFd;
+    use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-    use super::{IoManager, ShutdownCause, VmHandle};
+    use super::{IoManager, PowerButton, ShutdownCause, VmHandle};
     use crate::devices::bus::Bus;
     use crate::devices::console::{ConsoleDevice, Output, TextPort, TextPorts};
     use crate::devices::virtio::MmioTransport;
@@ -76,9 +86,22 @@ mod tests {
         let line = Box::new(EventFd::new(0).unwrap());
         let console = MmioTransport::new(console, GuestMemoryMmap::new(), line).unwrap();
         let vm = Arc::new(VmHandle::new().unwrap());
+        let button = PowerButton::on(Box::new(EventFd::new(0).unwrap()));
         let text = TextPort::new(vec![Arc::new(console)], output);
         let text = TextPorts { output: text.clone(), error: text };
-        (IoManager::new(Arc::clone(&vm), Bus::new(), text), vm)
+        (IoManager::new(Arc::clone(&vm), Bus::new(), text, button), vm)
+    }
+
+    #[test]
+    fn power_button_has_no_effect_before_the_guest_enables_it() {
+        let line = EventFd::new(EFD_NONBLOCK).unwrap();
+        let button = Arc::new(PowerButton::on(Box::new(line.try_clone().unwrap())));
+        let io = IoManager { power_button: Arc::clone(&button), ..io_manager().0 };
+        assert!(!button.press());
+        assert!(line.read().is_err());
+        io.pio_write(SHUTDOWN_HANDLED_PORT, &[1]);
+        assert!(button.press());
+        assert_eq!(line.read().unwrap(), 1);
     }
 
     #[test]

@@ -70,6 +70,7 @@ mod log;
 pub mod memory;
 pub mod network;
 mod once_per_boot;
+pub mod power_button;
 pub mod sandbox;
 pub mod signals;
 mod standard_streams;

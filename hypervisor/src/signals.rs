@@ -1,5 +1,6 @@
-//! Events of the main thread: shutdown of the VM, SIGINT and SIGTERM, and the time limit.
+//! Events of the main thread: shutdown of the VM, SIGINT, SIGTERM and SIGHUP, and time limits.
 
+use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -16,8 +17,8 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::vcpu_manager::ignore_signal;
 
-/// Signals that shut the VM down.
-const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+/// Signals that request the end of the guest.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel would reap the
 /// guest's process; without a handler for SIGXFSZ a write beyond the file size limit would kill this process, and not
@@ -41,17 +42,18 @@ pub enum MainEvent {
     Timeout,
 }
 
-/// Handlers of SIGINT and SIGTERM.
+/// Handlers of SIGINT, SIGTERM and SIGHUP.
 #[derive(Debug)]
 pub struct Signals {
     epoll: Epoll,
-    pipes: Vec<UnixStream>,
+    /// Signals with their pipes, to which the handlers write.
+    pipes: Vec<(i32, UnixStream)>,
     /// No thread is in [`Self::wait`]: a signal exits the process at once.
     exits_at_once: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Installs the handlers.
+    /// Installs the handlers. SIGHUP stays ignored if this process has inherited that, as from nohup(1).
     ///
     /// # Errors
     ///
@@ -62,7 +64,7 @@ impl Signals {
         }
         let exits_at_once = Arc::new(AtomicBool::new(true));
         let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), exits_at_once };
-        for (index, signal) in (0..).zip(SIGNALS) {
+        for signal in SIGNALS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)) {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
             flag::register_conditional_shutdown(
@@ -71,8 +73,8 @@ impl Signals {
                 Arc::clone(&signals.exits_at_once),
             )?;
             pipe::register(signal, write)?;
-            signals.watch(read.as_raw_fd(), index)?;
-            signals.pipes.push(read);
+            signals.watch(read.as_raw_fd(), signals.pipes.len() as u64)?;
+            signals.pipes.push((signal, read));
         }
         Ok(signals)
     }
@@ -81,14 +83,22 @@ impl Signals {
         self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, data))
     }
 
-    /// Waits until `shutdown` is readable, a signal arrives, or the deadline has passed. Outside of this call a signal
+    /// Makes [`Self::wait`] return once `shutdown` is readable. The event stays open as long as this object.
+    ///
+    /// # Errors
+    ///
+    /// epoll failed.
+    pub fn watch_shutdown(&self, shutdown: &EventFd) -> io::Result<()> {
+        self.watch(shutdown.as_raw_fd(), SHUTDOWN)
+    }
+
+    /// Waits until the VM has shut down, a signal arrives, or the deadline has passed. Outside of this call a signal
     /// exits the process at once, so that loading a VM and draining its output can be interrupted.
     ///
     /// # Errors
     ///
     /// epoll failed.
-    pub fn wait(&self, shutdown: &EventFd, deadline: Option<Instant>) -> io::Result<MainEvent> {
-        self.watch(shutdown.as_raw_fd(), SHUTDOWN)?;
+    pub fn wait(&self, deadline: Option<Instant>) -> io::Result<MainEvent> {
         self.exits_at_once.store(false, Ordering::Relaxed);
         let event = self.wait_until(deadline);
         self.exits_at_once.store(true, Ordering::Relaxed);
@@ -121,10 +131,19 @@ impl Signals {
         if data == SHUTDOWN {
             return Some(MainEvent::Shutdown);
         }
-        let index = usize::try_from(data).ok()?;
-        self.pipes.get(index)?.read_exact(&mut [0]).ok()?;
-        u8::try_from(*SIGNALS.get(index)?).ok().map(MainEvent::Signal)
+        let (signal, mut pipe) =
+            self.pipes.get(usize::try_from(data).ok()?).map(|(signal, pipe)| (*signal, pipe))?;
+        pipe.read_exact(&mut [0]).ok()?;
+        u8::try_from(signal).ok().map(MainEvent::Signal)
     }
+}
+
+/// Whether this process ignores the signal (proc(5), `SigIgn`); false if that is unknown.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 != 0)
 }
 
 /// Converts a timeout for epoll_wait(2): rounded up, -1 for none.
@@ -149,11 +168,20 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     #[test]
+    fn ignored_signals_are_those_of_the_process() {
+        assert!(!super::is_ignored(signal_hook::consts::SIGTERM));
+        // Rust's runtime ignores it.
+        assert!(super::is_ignored(signal_hook::consts::SIGPIPE));
+    }
+
+    #[test]
     fn wait_reports_timeout_signal_and_shutdown() {
         let signals = Signals::new().unwrap();
-        let wait = |shutdown: &EventFd, time| signals.wait(shutdown, Some(Instant::now() + time)).unwrap();
+        let shutdown = EventFd::new(0).unwrap();
+        signals.watch_shutdown(&shutdown).unwrap();
+        let wait = |time| signals.wait(Some(Instant::now() + time)).unwrap();
         let begin = Instant::now();
-        assert_eq!(wait(&EventFd::new(0).unwrap(), SHORT), MainEvent::Timeout);
+        assert_eq!(wait(SHORT), MainEvent::Timeout);
         assert!(begin.elapsed() >= SHORT);
         let exits_at_once = Arc::clone(&signals.exits_at_once);
         let later = thread::spawn(move || {
@@ -165,10 +193,9 @@ mod tests {
             }
             raise(signal_hook::consts::SIGTERM).unwrap();
         });
-        assert_eq!(wait(&EventFd::new(0).unwrap(), LONG), MainEvent::Signal(15));
+        assert_eq!(wait(LONG), MainEvent::Signal(15));
         later.join().unwrap();
-        let shutdown = EventFd::new(0).unwrap();
         shutdown.write(1).unwrap();
-        assert_eq!(wait(&shutdown, LONG), MainEvent::Shutdown);
+        assert_eq!(wait(LONG), MainEvent::Shutdown);
     }
 }

@@ -23,6 +23,7 @@ use crate::image::{FileError, ImageFile};
 use crate::io_manager::IoManager;
 use crate::memory::Memory;
 use crate::network::{self, NetworkError};
+use crate::power_button::PowerButton;
 use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
 use crate::stats::ExitCounters;
 use crate::vcpu_manager::{VcpuEndpoint, VcpuManager};
@@ -91,7 +92,7 @@ pub struct Running {
     memory: Memory,
     handle: Arc<VmHandle>,
     /// Kept so that the main thread drops the devices.
-    _io: Arc<IoManager>,
+    io: Arc<IoManager>,
     exits: Arc<ExitCounters>,
     vcpus: VcpuControl,
     workers: Vec<JoinHandle<()>>,
@@ -152,7 +153,8 @@ impl Vm<Configured> {
         let listen = |port| GdbServer::listen(port, &config.image, &image, &entry, memory.clone());
         let gdb = config.gdb.map(listen).transpose()?;
         let handle = Arc::new(VmHandle::new()?);
-        let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text);
+        let power_button = PowerButton::new(&*engine)?;
+        let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text, power_button);
         let stop_workers = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let worker =
             |(role, devices)| Ok::<_, VmError>((role, Worker::new(devices, stop_workers.try_clone()?)?));
@@ -230,7 +232,7 @@ impl Vm<Loaded> {
                 VcpuControl::Manager(manager)
             }
         };
-        Ok(Vm(Running { _engine: engine, memory, handle, _io: io, exits, vcpus, workers, stop_workers }))
+        Ok(Vm(Running { _engine: engine, memory, handle, io, exits, vcpus, workers, stop_workers }))
     }
 }
 
@@ -309,6 +311,12 @@ impl Vm<Running> {
         Arc::clone(&self.0.handle)
     }
 
+    /// The power button, by which another thread requests the guest's program to end.
+    #[must_use]
+    pub fn power_button(&self) -> Arc<PowerButton> {
+        self.0.io.power_button()
+    }
+
     /// The VM's memory.
     #[must_use]
     pub fn memory(&self) -> Memory {
@@ -328,7 +336,7 @@ impl Vm<Running> {
     ///
     /// epoll failed.
     pub fn wait(self, deadline: Option<Instant>) -> Result<ShutdownCause, VmError> {
-        let Running { _engine, memory: _memory, handle, _io, exits: _, vcpus, workers, stop_workers } =
+        let Running { _engine, memory: _memory, handle, io: _io, exits: _, vcpus, workers, stop_workers } =
             self.0;
         let result = wait_for_shutdown(&handle);
         let cause = handle.shutdown_cause().cloned().unwrap_or(ShutdownCause::Requested);

@@ -25,6 +25,7 @@ mod net;
 mod panic;
 mod program;
 mod report;
+mod shutdown;
 mod start;
 mod symbols;
 mod sync;

@@ -6,6 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use hermit_interface::command_line::Encoder;
 use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
-use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_interface::memory_size::MemorySize;
 use hermit_options::disk::DiskConfig;
 use tempfile::TempDir;
@@ -30,6 +32,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Time limit for writing out the rest of standard error of a guest that was killed.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Program of util-linux that has QEMU killed when this process is, however it ends.
+const SETPRIV: &str = "setpriv";
+
+/// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
+const MAX_SOCKET_PATH: usize = 107;
 
 /// A machine type of QEMU (`-M`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -106,6 +113,8 @@ pub struct Guest {
     pub environment: Vec<OsString>,
     /// Time limit, after which the guest is killed.
     pub timeout: Option<Duration>,
+    /// Time from a signal, if the program handles it, until the guest is killed.
+    pub grace: Duration,
     /// Print QEMU's command line.
     pub verbose: bool,
     /// Further options of QEMU.
@@ -132,8 +141,11 @@ pub enum End {
     Exited(u8),
     /// It reached its time limit and was killed.
     TimedOut,
-    /// This process received a signal, to which this exit code belongs, and killed the guest.
+    /// It was killed by a signal to this process, to which this exit code belongs: its program does not handle it, or it was the
+    /// second one.
     Signal(u8),
+    /// It did not end within the grace period after a signal and was killed.
+    GraceExpired,
     /// QEMU exited before the guest wrote a status: the machine was reset, or QEMU rejected its options.
     NoStatus,
 }
@@ -152,6 +164,7 @@ impl Guest {
             arguments: Vec::new(),
             environment: Vec::new(),
             timeout: None,
+            grace: Duration::ZERO,
             verbose: false,
             extra_options: Vec::new(),
             kernel_options: Vec::new(),
@@ -181,15 +194,16 @@ impl Guest {
         };
         // QEMU opens the file of its standard error once more, as it can a pipe, but not every file.
         let errors = if guest.has_error_stream { Stdio::piped() } else { Stdio::inherit() };
-        let mut child = guest.start(folder.path(), Stdio::inherit(), errors)?;
+        let command = dies_with_parent(guest.command(folder.path())?);
+        let mut child = guest.start(command, Stdio::inherit(), errors)?;
         feed(&mut child, input);
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
         let end = guest.wait(&mut child, folder.path())?;
         if let Some(relay) = relay {
             // A reader that has stopped reading does not delay the end of a guest that was killed, nor Ctrl-C.
             let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
-            let start = Instant::now();
-            while !relay.is_finished() && start.elapsed() < limit && signals::exit_code().is_none() {
+            let (start, signals) = (Instant::now(), signals::count());
+            while !relay.is_finished() && start.elapsed() < limit && signals::count() == signals {
                 thread::sleep(POLL_INTERVAL);
             }
         }
@@ -199,7 +213,7 @@ impl Guest {
     /// Runs the guest until it exits, and returns its output followed by the standard error of QEMU.
     pub fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let mut child = self.start(folder.path(), Stdio::piped(), Stdio::piped())?;
+        let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::piped())?;
         feed(&mut child, input);
         let output = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
         let errors = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
@@ -215,7 +229,7 @@ impl Guest {
     pub fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let start = Instant::now();
-        let mut child = self.start(folder.path(), Stdio::piped(), Stdio::null())?;
+        let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::null())?;
         let mut output = child.stdout.take().context("the guest has no output")?;
         let first = output.read_exact(&mut [0]);
         let time = start.elapsed();
@@ -226,16 +240,15 @@ impl Guest {
         Ok(time)
     }
 
-    fn start(&self, folder: &Path, output: Stdio, errors: Stdio) -> Result<Child> {
-        let mut command = self.command(folder)?;
+    fn start(&self, mut command: Command, output: Stdio, errors: Stdio) -> Result<Child> {
         command.stdin(Stdio::piped()).stdout(output).stderr(errors);
         if self.verbose {
             eprintln!("{}", process::display(&command));
         }
-        command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => packages::QEMU.missing(),
-            _ => anyhow::Error::new(error).context(format!("cannot start {QEMU}")),
-        })
+        if process::find(QEMU).is_none() {
+            return Err(packages::QEMU.missing());
+        }
+        command.spawn().with_context(|| format!("cannot start {QEMU}"))
     }
 
     /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest exits, see
@@ -277,6 +290,14 @@ impl Guest {
         }
         qemu.args(["-chardev", &format!("file,id=status,path={}", quote_commas(&status_file(folder)))]);
         let status = format!("isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status");
+        let handled = SHUTDOWN_HANDLED_PORT;
+        let port = format!("isa-debugcon,iobase={handled:#x},readback={handled:#x},chardev=handled");
+        let file = quote_commas(&handled_file(folder));
+        qemu.args(["-chardev", &format!("file,id=handled,path={file}"), "-device", &port]);
+        let monitor = monitor(folder);
+        if monitor.as_os_str().len() <= MAX_SOCKET_PATH {
+            qemu.args(["-monitor", &format!("unix:{},server=on,wait=off", quote_commas(&monitor))]);
+        }
         qemu.args([
             "-device",
             &status,
@@ -296,19 +317,10 @@ impl Guest {
         options.chain(line.finish()).collect()
     }
 
-    /// Returns the reason to kill a guest that has run since `start`, if there is one.
-    fn reason_to_kill(&self, start: Instant) -> Option<End> {
-        if let Some(code) = signals::exit_code() {
-            return Some(End::Signal(code));
-        }
-        let late = self.timeout.is_some_and(|timeout| start.elapsed() >= timeout);
-        late.then_some(End::TimedOut)
-    }
-
     fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {
-        let start = Instant::now();
+        let mut watch = Watch::new(self, folder);
         while child.try_wait().context("cannot wait for QEMU")?.is_none() {
-            if let Some(end) = self.reason_to_kill(start) {
+            if let Some(end) = watch.reason_to_kill() {
                 // Killing fails if it has exited meanwhile, which is as good.
                 let _: io::Result<()> = child.kill();
                 child.wait().context("cannot wait for QEMU")?;
@@ -316,12 +328,65 @@ impl Guest {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        // Ctrl-C also ends QEMU.
-        if let Some(code) = signals::exit_code() {
-            return Ok(End::Signal(code));
-        }
         Ok(status(folder).map_or(End::NoStatus, End::Exited))
     }
+}
+
+/// Time limit of a running guest, and signals to this process.
+#[derive(Debug)]
+struct Watch<'a> {
+    guest: &'a Guest,
+    folder: &'a Path,
+    start: Instant,
+    /// The connection by which the power button was pressed after the first signal, and when.
+    request: Option<(UnixStream, Instant)>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(guest: &'a Guest, folder: &'a Path) -> Self {
+        Self { guest, folder, start: Instant::now(), request: None }
+    }
+
+    /// Returns the reason to kill the guest, if there is one. After the first signal the power button is pressed instead,
+    /// if the program handles it.
+    fn reason_to_kill(&mut self) -> Option<End> {
+        match (signals::count(), &self.request) {
+            (0, _) => {}
+            (1, None) => match press_power_button(self.folder) {
+                Some(connection) => self.request = Some((connection, Instant::now())),
+                None => return signals::exit_code().map(End::Signal),
+            },
+            (1, Some((_, since))) if since.elapsed() >= self.guest.grace => return Some(End::GraceExpired),
+            (1, Some(_)) => {}
+            _ => return signals::exit_code().map(End::Signal),
+        }
+        let late = self.guest.timeout.is_some_and(|timeout| self.start.elapsed() >= timeout);
+        late.then_some(End::TimedOut)
+    }
+}
+
+/// Presses the power button of the guest in `folder`, if its program handles that. Returns the connection to QEMU's monitor,
+/// which stays open until QEMU has read the command.
+fn press_power_button(folder: &Path) -> Option<UnixStream> {
+    let is_handled = fs::metadata(handled_file(folder)).is_ok_and(|file| file.len() > 0);
+    let mut connection = is_handled.then(|| UnixStream::connect(monitor(folder)))?.ok()?;
+    connection.write_all(b"system_powerdown\n").ok()?;
+    Some(connection)
+}
+
+/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's Ctrl-C does
+/// not reach: this process handles it.
+fn dies_with_parent(command: Command) -> Command {
+    let mut command = match process::find(SETPRIV) {
+        Some(setpriv) => {
+            let mut wrapped = Command::new(setpriv);
+            wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+            wrapped
+        }
+        None => command,
+    };
+    command.process_group(0);
+    command
 }
 
 /// Returns the exit status that a guest wrote to its file in `folder`, if it wrote one.
@@ -359,6 +424,16 @@ fn quote_commas(path: &Path) -> String {
 
 fn status_file(folder: &Path) -> PathBuf {
     folder.join("status")
+}
+
+/// The file to which the guest writes once its program handles requests to end.
+fn handled_file(folder: &Path) -> PathBuf {
+    folder.join("handled")
+}
+
+/// The socket of QEMU's monitor.
+fn monitor(folder: &Path) -> PathBuf {
+    folder.join("monitor")
 }
 
 /// Copies the input to the guest, in a thread that ends with the guest or with this process.

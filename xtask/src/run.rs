@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use hermit_interface::exit::NOT_STARTED;
+use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_options::{MachineOptions, memory, ports};
 
 use crate::network;
@@ -27,7 +27,7 @@ pub(crate) const TIMED_OUT: u8 = 124;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit code is that of the guest. 2: the command line is invalid; 124: the time limit was reached; 125: the guest \
-                  could not be started or ended without a status; 130: Ctrl-C."
+                  could not be started or ended without a status; 137: it did not end within --grace; 129, 130, 143: SIGHUP, Ctrl-C, SIGTERM."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -283,6 +283,7 @@ impl VmOptions {
             arguments: arguments.to_vec(),
             environment,
             timeout: self.machine.timeout,
+            grace: self.machine.grace(),
             verbose: self.machine.verbose,
             extra_options,
             ..Guest::new(kernel, image, name)
@@ -296,6 +297,13 @@ impl VmOptions {
                 TIMED_OUT
             }
             End::Signal(code) => code,
+            End::GraceExpired => {
+                let grace = self.machine.grace().as_secs_f64();
+                eprintln!(
+                    "error: the guest did not end within {grace} s and was killed: --grace gives it more time"
+                );
+                KILLED
+            }
             End::NoStatus => {
                 eprintln!(
                     "error: the machine ended without an exit status: it was reset, or QEMU failed (see above)"

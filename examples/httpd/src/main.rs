@@ -1,7 +1,8 @@
 //! An HTTP/1.1 server (RFC 9110 and 9112) on std alone: persistent connections, pipelining, a thread per
 //! connection.
 //!
-//! `httpd [PORT]` (default 8080) prints its address and serves until a client requests `/exit`:
+//! `httpd [PORT]` (default 8080) prints its address and serves until a client requests `/exit`, or until SIGTERM or
+//! Ctrl-C. Then it accepts no more connections, answers the requests that it has received, and exits:
 //!
 //! | request | answer |
 //! | --- | --- |
@@ -15,9 +16,6 @@
 //! Variables: `HTTPD_PORT`, `HTTPD_CONNECTIONS` (maximum number of connections, 1024), `HTTPD_BODY` (maximum size
 //! of a request's body in bytes, 1 MiB), `HTTPD_TIMEOUT` (maximum time for a request to arrive in milliseconds,
 //! 10,000).
-
-#[cfg(target_os = "hermit")]
-use hermit_sys as _;
 
 mod body;
 mod connection;

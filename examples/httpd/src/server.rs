@@ -1,8 +1,10 @@
 //! Accepts connections, each of which gets a thread of its own.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -22,39 +24,104 @@ pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
 }
 
-/// Serves until a client requests `/exit`.
+/// Why the server ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// A client has requested `/exit`.
+    Exit,
+    /// The host has requested it.
+    Shutdown,
+}
+
+/// What the threads of the server share.
+#[derive(Debug)]
+struct Server {
+    settings: Settings,
+    semaphore: Semaphore,
+    /// Connections are not kept alive, and no more are accepted.
+    is_draining: AtomicBool,
+    /// Open connections, and closed ones that [`Self::register`] has not yet removed.
+    connections: Mutex<Vec<Weak<TcpStream>>>,
+}
+
+impl Server {
+    fn new(settings: Settings) -> Self {
+        let semaphore = Semaphore::new(settings.connections);
+        Self { settings, semaphore, is_draining: AtomicBool::new(false), connections: Mutex::default() }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::SeqCst)
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Vec<Weak<TcpStream>>> {
+        // A panic while the lock is held leaves a valid list.
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection to the list. Closed ones are removed when the list is full, so that adding costs a constant time
+    /// on average.
+    fn register(&self, stream: &Arc<TcpStream>) {
+        let mut connections = self.connections();
+        if connections.len() == connections.capacity() {
+            connections.retain(|stream| stream.strong_count() > 0);
+        }
+        connections.push(Arc::downgrade(stream));
+    }
+
+    /// Answers the requests that have arrived, and closes all connections.
+    fn drain(&self) {
+        self.is_draining.store(true, Ordering::SeqCst);
+        // Connections that wait for a request read the end of the input.
+        for stream in self.connections().iter().filter_map(Weak::upgrade) {
+            // Fails if the client has closed the connection.
+            let _: io::Result<()> = stream.shutdown(Shutdown::Read);
+        }
+        // One permit is that of the thread that accepts.
+        let _permits: Vec<_> = (1..self.settings.connections).map(|_| self.semaphore.acquire()).collect();
+    }
+}
+
+/// Serves until a client requests `/exit`, or until the host requests the program's end.
 pub(crate) fn serve(listener: TcpListener, settings: Settings) {
-    let (exit, exit_requested) = mpsc::channel();
+    let (sender, end) = mpsc::channel();
     // Leaked, since the threads live as long as the program.
-    let semaphore: &Semaphore = Box::leak(Box::new(Semaphore::new(settings.connections)));
+    let server: &Server = Box::leak(Box::new(Server::new(settings)));
+    let exit = sender.clone();
     thread::spawn(move || {
-        loop {
-            let permit = semaphore.acquire();
+        while !server.is_draining() {
+            let permit = server.semaphore.acquire();
             match listener.accept() {
-                Ok((stream, _)) => spawn_connection(stream, permit, semaphore, &settings, &exit),
+                Ok((stream, _)) => spawn_connection(stream, permit, server, &exit),
                 Err(_) => thread::sleep(RETRY_DELAY),
             }
         }
     });
-    // Cannot fail: the thread above keeps a sender.
-    let _: Result<(), _> = exit_requested.recv();
+    thread::spawn(move || {
+        // Without a thread or memory for it, only `/exit` ends the server.
+        if hermit_sys::shutdown::wait().is_ok() {
+            let _: Result<(), _> = sender.send(End::Shutdown);
+        }
+    });
+    if let Ok(End::Shutdown) = end.recv() {
+        server.drain();
+    }
 }
 
 /// Serves a connection in a new thread, or drops it if the thread cannot be started.
-fn spawn_connection(
-    stream: TcpStream,
-    permit: Permit<'static>,
-    semaphore: &'static Semaphore,
-    settings: &Settings,
-    exit: &Sender<()>,
-) {
-    let (limits, exit) = (settings.limits, exit.clone());
+fn spawn_connection(stream: TcpStream, permit: Permit<'static>, server: &'static Server, exit: &Sender<End>) {
+    let (stream, exit) = (Arc::new(stream), exit.clone());
+    server.register(&stream);
+    if server.is_draining() {
+        return;
+    }
     let serve_connection = move || {
+        let is_crowded = || server.is_draining() || server.semaphore.is_exhausted();
         // A failed connection does not affect other clients.
         if let Ok(ConnectionEnd::ExitRequested) =
-            connection::serve(&stream, &limits, || semaphore.is_exhausted())
+            connection::serve(&stream, &server.settings.limits, is_crowded)
         {
-            let _: Result<(), _> = exit.send(());
+            let _: Result<(), _> = exit.send(End::Exit);
         }
         drop((stream, permit));
     };
@@ -69,7 +136,7 @@ mod tests {
     use std::net::{SocketAddr, TcpStream};
     use std::thread;
 
-    use super::{listen, serve};
+    use super::{Server, listen, serve, spawn_connection};
     use crate::settings::Settings;
 
     fn get(address: SocketAddr, path: &str) -> String {
@@ -78,6 +145,32 @@ mod tests {
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();
         text
+    }
+
+    #[test]
+    fn drain_answers_requests_and_closes_idle_connections() {
+        let listener = listen(0).unwrap();
+        let address = ("127.0.0.1", listener.local_addr().unwrap().port());
+        let server: &Server =
+            Box::leak(Box::new(Server::new(Settings { connections: 3, ..Settings::default() })));
+        // That of the thread that accepts, which this test does itself.
+        let accepting = server.semaphore.acquire();
+        let (exit, _end) = std::sync::mpsc::channel();
+        let connect = || {
+            let client = TcpStream::connect(address).unwrap();
+            spawn_connection(listener.accept().unwrap().0, server.semaphore.acquire(), server, &exit);
+            client
+        };
+        let (mut idle, mut busy) = (connect(), connect());
+        write!(busy, "GET /bytes/100000 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        // The response has begun, and so the request has arrived.
+        busy.read_exact(&mut [0]).unwrap();
+        server.drain();
+        let mut text = Vec::new();
+        busy.read_to_end(&mut text).unwrap();
+        assert!(text.ends_with(&[b'x'; 100_000]));
+        assert_eq!(idle.read(&mut [0]).unwrap(), 0);
+        drop(accepting);
     }
 
     #[test]

@@ -95,6 +95,17 @@ unsafe extern "C" {
     #[link_name = "sys_eventfd"]
     pub fn eventfd(initval: u64, flags: i16) -> i32;
 
+    /// Returns a descriptor for the host's requests to end: SIGTERM, SIGINT or SIGHUP to the hypervisor, or the power
+    /// button of a PC. `flags` are [`EFD_NONBLOCK`](crate::EFD_NONBLOCK) and [`EFD_CLOEXEC`](crate::EFD_CLOEXEC).
+    ///
+    /// The descriptor becomes readable with the first request and stays so. A read waits for that, and returns the
+    /// number of requests so far as 8 bytes. From the first call on, even if all descriptors are closed, a request does
+    /// not end the machine: the program has to exit before the host's grace period is over.
+    ///
+    /// On a machine that cannot pass on requests the descriptor never becomes readable.
+    #[link_name = "sys_shutdownfd"]
+    pub fn shutdownfd(flags: i16) -> i32;
+
     /// Waits until one of `nfds` descriptors has a requested event, for at most `timeout` milliseconds: not at all if
     /// it is 0, without limit if it is negative. Returns the number of descriptors with events, 0 after the timeout.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermit_interface::cpu_count::CpuCount;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
-use hermit_interface::time_limit::parse_seconds;
+use hermit_interface::time_limit::{DEFAULT_GRACE, parse_grace, parse_seconds};
 
 use crate::disk::DiskConfig;
 use crate::environment::{self, EnvOption, EnvironmentError, Variable};
@@ -40,6 +40,9 @@ pub struct MachineOptions {
     /// Kill the guest after this time
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
+    /// Kill a program that handles SIGTERM, SIGINT or SIGHUP this long after the signal; 10 by default
+    #[arg(long, value_name = "SECONDS", value_parser = parse_grace)]
+    pub grace: Option<Duration>,
     /// Print statistics at the end: run time, exits, memory
     #[arg(long)]
     pub stats: bool,
@@ -69,9 +72,16 @@ impl MachineOptions {
         self.ports.iter().for_each(|port| add("--publish", port.to_string().into()));
         self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
         self.timeout.iter().for_each(|limit| add("--timeout", limit.as_secs_f64().to_string().into()));
+        self.grace.iter().for_each(|grace| add("--grace", grace.as_secs_f64().to_string().into()));
         let flags = [("--stats", self.stats), ("--verbose", self.verbose), ("--quiet", self.quiet)];
         arguments.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into()));
         arguments
+    }
+
+    /// How long a program that handles signals may take to end.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.grace.unwrap_or(DEFAULT_GRACE)
     }
 
     /// The program's environment: variables of `--env-file` and `--env`, the last one of each name.
@@ -112,7 +122,7 @@ mod tests {
     #[test]
     fn options_and_arguments_are_inverse() {
         let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro --publish 0:80/udp --gdb 0 \
-                   --timeout 1.5 --stats --verbose";
+                   --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();
             assert_eq!(parse(text).unwrap().to_arguments(), words);
@@ -131,6 +141,7 @@ mod tests {
             ("--block :ro", "FILE:ro"),
             ("--publish 80", "8080:80"),
             ("--timeout 0", "not a time limit"),
+            ("--grace -1", "not a grace period"),
             ("-q -v", "cannot be used with"),
             ("--mount a:b", "no file system yet"),
         ] {

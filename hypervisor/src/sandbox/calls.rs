@@ -172,8 +172,9 @@ const KVM_VCPU_DEBUG: &[CallRule] = &[(
     ],
 )];
 
-/// Main thread with the process engine: fstat(2) of the memory's file, for statistics.
-const PROCESS_MAIN: &[CallRule] = &[(SYS_fstat, &[])];
+/// Main thread with the process engine: fstat(2) of the memory's file, for statistics; the interrupt of the power button.
+const PROCESS_MAIN: &[CallRule] =
+    &[(SYS_fstat, &[]), (SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
 
 /// vCPU thread with the process engine: responds to hypercalls, and kills the guest.
 const PROCESS_VCPU: &[CallRule] = &[

@@ -240,7 +240,7 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
         | "pidfd_send_signal that kills"
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
         "pidfd_send_signal of an interrupt" => {
-            Some(&[Role::Vcpu, Role::Devices, Role::Network, Role::Stderr][..])
+            Some(&[Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Stderr][..])
         }
         "fstat" => Some(&[Role::Main][..]),
         RUN

@@ -15,6 +15,7 @@ pub(crate) fn platform_info(memory: &dyn PhysicalMemory, rsdp: Option<u64>) -> O
     if let Some(fadt) = root.table(fadt::SIGNATURE) {
         info.pm1a_control = fadt::pm1a_control(fadt);
         info.reset = fadt::reset(fadt);
+        info.power_button = fadt::power_button(fadt);
     }
     Some(info)
 }

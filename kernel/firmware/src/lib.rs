@@ -69,6 +69,8 @@ pub struct PlatformInfo {
     pub pm1a_control: Option<u16>,
     /// How to reset the info.
     pub reset: Option<Reset>,
+    /// The power button.
+    pub power_button: Option<PowerButton>,
 }
 
 impl PlatformInfo {
@@ -82,6 +84,7 @@ impl PlatformInfo {
             hpet: None,
             pm1a_control: None,
             reset: None,
+            power_button: None,
         }
     }
 
@@ -194,6 +197,43 @@ pub struct Reset {
     /// Value to write (`RESET_VALUE`).
     pub value: u8,
 }
+
+/// The power button of ACPI's fixed hardware (ACPI 6.5, section 4.8.3.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedPowerButton {
+    /// ISA interrupt of the button (`SCI_INT`).
+    pub interrupt: u8,
+    /// I/O port of the PM1a status register, of 16 bits (`PM1a_EVT_BLK`).
+    pub status: u16,
+    /// I/O port of the PM1a enable register, of 16 bits.
+    pub enable: u16,
+    /// How to switch the hardware to ACPI mode, if it has another one.
+    pub acpi_mode: Option<AcpiMode>,
+}
+
+/// How to switch the hardware to ACPI mode: writing `value` to `command`, until `SCI_EN` is set in `control`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcpiMode {
+    /// I/O port of the command register (`SMI_CMD`).
+    pub command: u16,
+    /// Value to write (`ACPI_ENABLE`).
+    pub value: u8,
+    /// I/O port of the PM1a control register, of 16 bits.
+    pub control: u16,
+}
+
+/// The power button of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerButton {
+    /// A button of ACPI's fixed hardware.
+    Fixed(FixedPowerButton),
+    /// An event of the Generic Event Device of QEMU's `microvm`, which has the event selector at this physical address
+    /// and [`MICROVM_EVENT_INTERRUPT`].
+    Event(u64),
+}
+
+/// ISA interrupt of the Generic Event Device of QEMU's `microvm` (`GED_MMIO_IRQ`).
+pub const MICROVM_EVENT_INTERRUPT: u8 = 9;
 
 /// Reads the firmware tables in `memory`; `None` if there are no valid ones.
 ///

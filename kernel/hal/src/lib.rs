@@ -10,7 +10,7 @@
 //! | [`interrupts`] | the software interrupt mask, interrupt lines, waiting for an interrupt |
 //! | [`sync`] | spinlocks that mask interrupts |
 //! | [`clock`] | monotonic and wall-clock time, and each CPU's timer |
-//! | [`console`], [`exit`] | text output and input, the end of the machine |
+//! | [`console`], [`exit`], [`power_button`] | text output and input, the end of the machine, requests to end |
 //! | [`cpus`] | the CPUs of the machine, the reschedule IPI, per-CPU variables |
 //! | [`thread`] | threads as the processor sees them, and the context switch |
 //! | [`entropy`] | random bits from the processor |
@@ -62,6 +62,7 @@ pub mod interrupts;
 pub mod memory;
 mod ops;
 mod platform;
+pub mod power_button;
 pub mod symbols;
 pub mod sync;
 pub mod thread;

@@ -10,6 +10,11 @@ pub const STATUS_PORT: u16 = 0xf8;
 /// I/O port that ends the virtual machine on any write.
 pub const QUIT_PORT: u16 = 0xf4;
 
+/// I/O port to which the kernel writes a byte once the program handles requests to end: from then on the host presses
+/// the power button ([`crate::machine::POWER_BUTTON_LINE`], or ACPI's) and waits, instead of ending the machine at
+/// once. Under QEMU it is an `isa-debugcon`, as [`STATUS_PORT`] is.
+pub const SHUTDOWN_HANDLED_PORT: u16 = 0xf9;
+
 /// Status if the guest could not be started: the image or the machine configuration is invalid. The same status as
 /// `docker run`.
 pub const NOT_STARTED: u8 = 125;
@@ -29,6 +34,10 @@ pub const BUS_ERROR: u8 = 128 + 7;
 
 /// Status after an arithmetic exception (SIGFPE).
 pub const ARITHMETIC_TRAP: u8 = 128 + 8;
+
+/// Status of a guest that was requested to end and was killed after the grace period (SIGKILL). The same status as of
+/// `docker stop`.
+pub const KILLED: u8 = 128 + 9;
 
 /// Status after an invalid memory access (SIGSEGV).
 pub const INVALID_ACCESS: u8 = 128 + 11;

@@ -23,3 +23,6 @@ pub const FIRST_VECTOR: u8 = 32;
 
 /// Number of interrupt lines.
 pub const LINES: u32 = 16;
+
+/// Interrupt line of the power button: an interrupt is the host's request to the program to end. No device has it.
+pub const POWER_BUTTON_LINE: u32 = LINES - 1;

@@ -1,4 +1,4 @@
-//! File descriptors and the objects behind them: console, eventfd, block devices.
+//! File descriptors and the objects behind them: console, eventfd, shutdown requests, block devices.
 //!
 //! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface
 //! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that may
@@ -37,6 +37,7 @@ mod buffer;
 mod console;
 mod eventfd;
 mod object;
+mod shutdown;
 mod storage;
 mod table;
 
@@ -45,5 +46,6 @@ pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use eventfd::{EventFd, WaitQueue};
 pub use hermit_interface::Readiness;
 pub use object::{Object, Stat};
+pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use storage::{AccessMode, BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor};

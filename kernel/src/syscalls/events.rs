@@ -1,4 +1,4 @@
-//! `poll`, and event counters (`eventfd`).
+//! `poll`, event counters (`eventfd`), and requests to end (`shutdownfd`).
 
 use core::task::{Context, Poll};
 
@@ -14,7 +14,7 @@ use super::{export, export_plain};
 use crate::sync::WaitQueue;
 use crate::threads::errno;
 use crate::threads::wait::block_until;
-use crate::{descriptors, fallible};
+use crate::{descriptors, fallible, shutdown};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
@@ -64,5 +64,11 @@ export! {
         let (semaphore, nonblocking) = (flags & EFD_SEMAPHORE != 0, flags & EFD_NONBLOCK != 0);
         let object = fallible::arc(EventFd::new(initval, semaphore, nonblocking, WaitQueue::new()));
         descriptors::open(object.ok_or(Errno::ENOMEM)?)
+    }
+    fn sys_shutdownfd as shutdownfd(flags: i16) -> i32 {
+        if flags & !(EFD_NONBLOCK | EFD_CLOEXEC) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        shutdown::open(flags & EFD_NONBLOCK != 0)
     }
 }

@@ -8,7 +8,10 @@ use super::sample::{
     self, HIGH, POINTER, TestMemory, acpi, acpi_2, bytes, fadt_body, hpet, io_apic, local_apic, local_x2apic,
     madt, pointer, qemu_madt, source_override, table,
 };
-use crate::{InterruptLine, IoApic, MAX_IO_APICS, PlatformInfo, Polarity, Reset, TriggerMode, platform_info};
+use crate::{
+    AcpiMode, FixedPowerButton, InterruptLine, IoApic, MAX_IO_APICS, PlatformInfo, Polarity, PowerButton,
+    Reset, TriggerMode, platform_info,
+};
 
 /// The description by tables that an RSDT lists.
 fn with_tables(tables: &[Vec<u8>]) -> Option<PlatformInfo> {
@@ -225,6 +228,46 @@ fn power_registers_must_be_io_ports() {
     assert_eq!(found(&[(176, &[0, 0]), (64, &[4, 0xb0, 1])], 244), (None, Some(0xcf9)));
     assert_eq!(found(&[(112, &[0, 0, 0x10, 0])], 244), (None, None), "hardware-reduced ACPI");
     assert_eq!(found(&[(116, &[0])], 244), (Some(0x604), None), "in memory");
+}
+
+#[test]
+fn power_button_is_found_by_registers_and_flags() {
+    type Change = (usize, &'static [u8]);
+    let found = |changes: &[Change]| {
+        let mut body = fadt_body();
+        body.resize(256 - 36, 0);
+        for (offset, bytes) in changes {
+            body[offset - 36..][..bytes.len()].copy_from_slice(bytes);
+        }
+        with_tables(&[qemu_madt(1), table(b"FACP", &body)]).unwrap().power_button
+    };
+    let acpi_mode = AcpiMode { command: 0xb2, value: 0xf1, control: 0x604 };
+    let button = FixedPowerButton { interrupt: 9, status: 0x600, enable: 0x602, acpi_mode: Some(acpi_mode) };
+    assert_eq!(found(&[]), Some(PowerButton::Fixed(button)));
+    let without_mode = FixedPowerButton { acpi_mode: None, ..button };
+    assert_eq!(found(&[(48, &[0])]), Some(PowerButton::Fixed(without_mode)));
+    let extended = FixedPowerButton { status: 0xb000, enable: 0xb004, ..button };
+    let changes: [Change; 2] = [(148, &[1, 16, 0, 0, 0, 0xb0]), (88, &[8])];
+    assert_eq!(found(&changes), Some(PowerButton::Fixed(extended)));
+    let reduced: Change = (112, &[0, 0, 0x10, 0]);
+    assert_eq!(
+        found(&[reduced, (244, &[0, 8, 0, 0, 0, 2, 0xa0, 0xfe])]),
+        Some(PowerButton::Event(0xfea0_0000))
+    );
+    let missing: [&[Change]; 8] = [
+        &[(112, &[0x10])],
+        &[(46, &[16])],
+        &[(47, &[1])],
+        &[(56, &[0, 0])],
+        &[(56, &[0, 0, 1])],
+        &[(88, &[2])],
+        &[reduced],
+        &[reduced, (244, &[0, 8, 0, 0, 0, 2, 0xb0, 0xfe])],
+    ];
+    for changes in missing {
+        assert_eq!(found(changes), None, "{changes:?}");
+    }
+    assert_eq!(found(&[(56, &[0xff; 4])]), None, "the enable register is beyond the last port");
 }
 
 #[test]

@@ -143,7 +143,12 @@ pub(super) fn hpet(space: u8, address: u64) -> Vec<u8> {
 pub(super) fn fadt_body() -> Vec<u8> {
     let mut body = vec![0; 244 - 36];
     let mut put = |offset: usize, bytes: &[u8]| body[offset - 36..][..bytes.len()].copy_from_slice(bytes);
+    put(46, &9_u16.to_le_bytes());
+    put(48, &0xb2_u32.to_le_bytes());
+    put(52, &[0xf1]);
+    put(56, &0x600_u32.to_le_bytes());
     put(64, &0x604_u32.to_le_bytes());
+    put(88, &[4]);
     put(112, &0x8_4a5_u32.to_le_bytes());
     put(116, &bytes![1_u8, 8_u8, 0_u8, 0_u8, 0xcf9_u64]);
     put(128, &[0xf]);

@@ -1,7 +1,22 @@
-//! Shutdown of the machine.
+//! Shutdown of the machine, and the power button.
 
-/// Shutdown of the machine.
+/// Shutdown of the machine, and the power button, by which the host requests it.
 pub(crate) trait Power: Sync {
     /// Shuts the machine down; its hypervisor exits with this status.
     fn exit(&self, status: u8) -> !;
+
+    /// Interrupt line of the power button; `None` if the machine has none.
+    fn power_button_line(&self) -> Option<u8> {
+        None
+    }
+
+    /// Enables the power button's interrupt, and tells the host that the program handles it. The button has a line,
+    /// for which a handler is registered.
+    fn enable_power_button(&self) {}
+
+    /// Whether the power button was pressed since the last call. Called after an interrupt of its line, which devices
+    /// may share.
+    fn take_power_button(&self) -> bool {
+        false
+    }
 }

@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use hermit_interface::exit::NOT_STARTED;
-use hermit_interface::machine::{ERROR_TEXT_PORT, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, POWER_BUTTON_LINE, TEXT_PORT};
 use hermit_virtio::transport::pci::MsiMessage;
 
 use super::native::apic;
@@ -74,5 +74,18 @@ impl Power for UhyveKvm {
     fn exit(&self, status: u8) -> ! {
         native::exit(status);
         cpu::stop()
+    }
+
+    fn power_button_line(&self) -> Option<u8> {
+        u8::try_from(POWER_BUTTON_LINE).ok()
+    }
+
+    fn enable_power_button(&self) {
+        native::announce_shutdown_handler();
+    }
+
+    /// Nothing else raises the line.
+    fn take_power_button(&self) -> bool {
+        true
     }
 }

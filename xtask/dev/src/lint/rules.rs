@@ -12,7 +12,7 @@ const ARCH: &str = "kernel/hal/src/arch/";
 const NET_SHIMS: &str = "kernel/src/net/";
 
 /// Crates that forbid unsafe code.
-const SAFE_CRATES: [&str; 17] = [
+const SAFE_CRATES: [&str; 16] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
@@ -24,7 +24,6 @@ const SAFE_CRATES: [&str; 17] = [
     "kernel/sched/",
     "kernel/symbols/",
     "kernel/virtio/",
-    "hermit-sys/",
     "hermit-sys/net/stack/",
     "hypervisor/options/",
     "xtask/",

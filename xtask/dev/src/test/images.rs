@@ -14,8 +14,8 @@ use xtask::target::FloatAbi;
 pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
 /// Examples that are built with and without floating-point instructions.
-const ALWAYS: [&str; 8] =
-    ["disk", "faults", "hello_world", "httpd", "net_calls", "stdin", "streams", "threads"];
+const ALWAYS: [&str; 9] =
+    ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
 const HARD_FLOAT_ONLY: [&str; 6] =

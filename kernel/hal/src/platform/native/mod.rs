@@ -7,7 +7,7 @@ pub(super) mod register_page;
 pub(super) mod smp;
 
 use hermit_interface::boot_info::BootInfo;
-use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
+use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_virtio::transport::pci::ConfigSpace;
 
 use crate::arch::cpu;
@@ -101,4 +101,11 @@ pub(super) fn exit(status: u8) {
     const QUIT: Register = unsafe { Register::new(QUIT_PORT) };
     STATUS.write(status);
     QUIT.write(0);
+}
+
+/// Tells the monitor that the program handles requests to end, if the monitor listens at this port.
+pub(super) fn announce_shutdown_handler() {
+    // SAFETY: the monitor notes the write, which affects nothing in the guest.
+    const SHUTDOWN_HANDLED: Register = unsafe { Register::new(SHUTDOWN_HANDLED_PORT) };
+    SHUTDOWN_HANDLED.write(1);
 }

@@ -4,6 +4,7 @@ mod calibration;
 mod hpet;
 mod pic;
 mod pit;
+mod power_button;
 mod rtc;
 mod serial;
 
@@ -118,5 +119,18 @@ impl Power for Pc {
         native::exit(status);
         PM1A_CONTROL.write(SOFT_OFF);
         cpu::stop()
+    }
+
+    fn power_button_line(&self) -> Option<u8> {
+        power_button::line()
+    }
+
+    fn enable_power_button(&self) {
+        power_button::enable();
+        native::announce_shutdown_handler();
+    }
+
+    fn take_power_button(&self) -> bool {
+        power_button::take_press()
     }
 }

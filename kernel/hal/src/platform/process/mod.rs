@@ -18,8 +18,8 @@ mod spare_mappings;
 use core::ptr::with_exposed_provenance;
 
 use hermit_interface::boot_info::BootInfo;
-use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
-use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, TEXT_PORT};
+use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, TEXT_PORT};
 use hermit_interface::process::{MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, queue_eventfd};
 use hermit_interface::to_usize;
 use hermit_paging::Access;
@@ -241,5 +241,18 @@ impl Power for Process {
         out(STATUS_PORT, &[status]);
         out(QUIT_PORT, &[0]);
         self.stop()
+    }
+
+    fn power_button_line(&self) -> Option<u8> {
+        u8::try_from(POWER_BUTTON_LINE).ok()
+    }
+
+    fn enable_power_button(&self) {
+        out(SHUTDOWN_HANDLED_PORT, &[1]);
+    }
+
+    /// Nothing else raises the line.
+    fn take_power_button(&self) -> bool {
+        true
     }
 }

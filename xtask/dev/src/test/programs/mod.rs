@@ -9,6 +9,7 @@ mod hello_world;
 mod network;
 mod stdin;
 mod streams;
+mod termination;
 mod third_party;
 mod threads;
 
@@ -26,6 +27,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     faults::test(tests, platform);
     stdin::test(tests, platform);
     streams::test(tests, platform);
+    termination::test(tests, platform);
     threads::test(tests, platform, long);
     if platform.is_slow() {
         network::test_light(tests, platform);

@@ -25,6 +25,7 @@ use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 pub(super) use command::UhyveCommand;
+pub(super) use process_lifetime::has_ended;
 
 /// The environment variable that names the folder with images for the hypervisor's own tests.
 const IMAGES_VARIABLE: &str = "HERMIT_TEST_IMAGES";

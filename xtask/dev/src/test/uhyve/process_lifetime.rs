@@ -42,7 +42,7 @@ fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
 }
 
 /// Waits until the process has ended. A zombie counts as ended.
-fn has_ended(process: u32) -> Result<()> {
+pub(in crate::test) fn has_ended(process: u32) -> Result<()> {
     let start = Instant::now();
     while fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|state| !state.contains(") Z ")) {
         ensure!(start.elapsed() < TIMEOUT, "process {process} is still there");

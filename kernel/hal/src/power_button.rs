@@ -1,0 +1,21 @@
+//! The power button, by which the host requests the program to end.
+
+use crate::ops;
+
+/// Interrupt line of the button; `None` if the machine has none.
+#[must_use]
+pub fn line() -> Option<u8> {
+    ops::power().power_button_line()
+}
+
+/// Enables the interrupt of the button. A handler is registered for its line; until this call, the host ends the
+/// machine instead of pressing the button.
+pub fn enable() {
+    ops::power().enable_power_button();
+}
+
+/// Whether the button was pressed since the last call. For the handler of its line, which devices may share.
+#[must_use]
+pub fn take_press() -> bool {
+    ops::power().take_power_button()
+}

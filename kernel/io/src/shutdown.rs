@@ -1,0 +1,170 @@
+//! The host's requests to end, and descriptors that become readable with the first one.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::task::{Context, Poll};
+
+use hermit_interface::Errno;
+
+use crate::{Object, ReadBuffer, Readiness, Stat, WaitQueue};
+
+/// Size of a read in bytes: one `u64`.
+const SIZE: usize = size_of::<u64>();
+
+/// The requests to end so far, which all descriptors share.
+#[derive(Debug)]
+pub struct ShutdownRequests<W> {
+    count: AtomicU64,
+    waiters: W,
+}
+
+impl<W: WaitQueue> ShutdownRequests<W> {
+    /// No requests so far.
+    pub const fn new(waiters: W) -> Self {
+        Self { count: AtomicU64::new(0), waiters }
+    }
+
+    /// Counts a request, and wakes all waiters.
+    pub fn add(&self) {
+        self.count.fetch_add(1, AcqRel);
+        self.waiters.wake();
+    }
+
+    /// Number of requests so far; if there is none, the waker is registered for the first one.
+    fn poll(&self, context: &Context<'_>) -> Option<u64> {
+        let count = || Some(self.count.load(Acquire)).filter(|&count| count > 0);
+        // Again, as the request may have come before the waker was registered.
+        count().or_else(|| {
+            self.waiters.add(context);
+            count()
+        })
+    }
+}
+
+/// The object behind a descriptor for requests to end.
+///
+/// It becomes readable with the first request and stays so: all threads that wait see it, in whatever order they read.
+#[derive(Debug)]
+pub struct ShutdownFd<W: 'static> {
+    requests: &'static ShutdownRequests<W>,
+    nonblocking: AtomicBool,
+}
+
+impl<W: WaitQueue> ShutdownFd<W> {
+    /// Creates an object for these requests.
+    pub const fn new(requests: &'static ShutdownRequests<W>, nonblocking: bool) -> Self {
+        Self { requests, nonblocking: AtomicBool::new(nonblocking) }
+    }
+}
+
+impl<W: WaitQueue + 'static> Object for ShutdownFd<W> {
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
+        if buffer.room() < SIZE {
+            return Poll::Ready(Err(Errno::EINVAL));
+        }
+        match self.requests.poll(context) {
+            Some(count) => {
+                buffer.append(&count.to_le_bytes());
+                Poll::Ready(Ok(()))
+            }
+            None if self.is_nonblocking() => Poll::Ready(Err(Errno::EAGAIN)),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_write(&self, _context: &mut Context<'_>, _bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        Poll::Ready(Err(Errno::EINVAL))
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(Stat { mode: 0o600, size: 0, block_size: 4096 })
+    }
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        Readiness { read: self.requests.poll(context).is_some(), ..Readiness::default() }
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Relaxed)
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
+        self.nonblocking.store(nonblocking, Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{ShutdownFd, ShutdownRequests};
+    use crate::{Object, ReadBuffer, WaitQueue};
+    use core::mem::MaybeUninit;
+    use core::task::{Context, Poll, Waker};
+    use hermit_interface::Errno;
+    use std::boxed::Box;
+    use std::sync::Mutex;
+    use std::vec::Vec;
+
+    #[derive(Debug, Default)]
+    struct Fake(Mutex<Vec<Waker>>);
+
+    impl WaitQueue for Fake {
+        fn add(&self, context: &Context<'_>) {
+            self.0.lock().unwrap().push(context.waker().clone());
+        }
+
+        fn wake(&self) {
+            self.0.lock().unwrap().drain(..).for_each(Waker::wake);
+        }
+    }
+
+    fn requests() -> &'static ShutdownRequests<Fake> {
+        Box::leak(Box::new(ShutdownRequests::new(Fake::default())))
+    }
+
+    /// Reads into a buffer of this size; returns the number of bytes.
+    fn read(object: &ShutdownFd<Fake>, size: usize) -> Poll<Result<usize, Errno>> {
+        let mut memory = std::vec![MaybeUninit::uninit(); size];
+        let mut buffer = ReadBuffer::new(&mut memory);
+        let result = object.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer);
+        result.map_ok(|()| buffer.len())
+    }
+
+    fn is_readable(object: &ShutdownFd<Fake>) -> bool {
+        object.poll_ready(&mut Context::from_waker(Waker::noop())).read
+    }
+
+    #[test]
+    fn request_makes_every_descriptor_readable_for_ever() {
+        let requests = requests();
+        let (first, second) = (ShutdownFd::new(requests, false), ShutdownFd::new(requests, true));
+        assert!(!is_readable(&first));
+        assert_eq!(read(&first, 8), Poll::Pending);
+        assert_eq!(read(&second, 8), Poll::Ready(Err(Errno::EAGAIN)));
+        assert!(!requests.waiters.0.lock().unwrap().is_empty());
+        requests.add();
+        assert!(requests.waiters.0.lock().unwrap().is_empty());
+        for object in [&first, &second, &first] {
+            assert!(is_readable(object));
+            assert_eq!(read(object, 8), Poll::Ready(Ok(8)));
+        }
+        assert!(requests.waiters.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn short_read_and_write_are_invalid() {
+        let object = ShutdownFd::new(requests(), false);
+        assert_eq!(read(&object, 7), Poll::Ready(Err(Errno::EINVAL)));
+        let written = object.poll_write(&mut Context::from_waker(Waker::noop()), &[0; 8]);
+        assert_eq!(written, Poll::Ready(Err(Errno::EINVAL)));
+    }
+
+    #[test]
+    fn nonblocking_mode_can_be_changed() {
+        let object = ShutdownFd::new(requests(), true);
+        object.set_nonblocking(false).unwrap();
+        assert_eq!(read(&object, 8), Poll::Pending);
+    }
+}

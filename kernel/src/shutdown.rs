@@ -1,0 +1,57 @@
+//! The host's requests to the program to end, by the power button.
+
+use alloc::sync::Arc;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_hal::power_button;
+use hermit_interface::Errno;
+use hermit_io::{Object, ShutdownFd, ShutdownRequests};
+
+use crate::interrupts::{self, InterruptHandler};
+use crate::sync::{Mutex, WaitQueue};
+use crate::{descriptors, fallible};
+
+static REQUESTS: ShutdownRequests<WaitQueue> = ShutdownRequests::new(WaitQueue::new());
+
+/// The power button is enabled, if there is one. Changed with [`ENABLING`] held.
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
+static ENABLING: Mutex = Mutex::new();
+
+/// Interrupt handler of the power button.
+#[derive(Debug)]
+struct PowerButton;
+
+impl InterruptHandler for PowerButton {
+    fn interrupt(&self) {
+        if power_button::take_press() {
+            REQUESTS.add();
+        }
+    }
+}
+
+/// Opens a descriptor for requests to end. From the first call on the program handles them.
+pub(crate) fn open(nonblocking: bool) -> Result<i32, Errno> {
+    let object: Arc<dyn Object> =
+        fallible::arc(ShutdownFd::new(&REQUESTS, nonblocking)).ok_or(Errno::ENOMEM)?;
+    let descriptor = descriptors::open(object)?;
+    if let Err(error) = ENABLING.with(enable) {
+        // The descriptor was opened above: another thread that has closed it meanwhile guesses numbers.
+        let _: Result<(), Errno> = descriptors::close(descriptor);
+        return Err(error);
+    }
+    Ok(descriptor)
+}
+
+/// Enables the power button in the first call.
+fn enable() -> Result<(), Errno> {
+    if IS_ENABLED.load(Relaxed) {
+        return Ok(());
+    }
+    if let Some(line) = power_button::line() {
+        interrupts::register(line, &PowerButton).map_err(|_| Errno::ENOMEM)?;
+        power_button::enable();
+    }
+    IS_ENABLED.store(true, Relaxed);
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Requests to end a guest: signals to the build tool and to uhyve, in all cases of what its program does about them.
+
+use anyhow::{Result, bail, ensure};
+
+use crate::test::build_tool::xtask;
+use crate::test::child::{ChildProcess, Input, Outcome};
+use crate::test::platform::{LIMIT, Platform};
+use crate::test::schedule::Tests;
+use crate::test::uhyve::has_ended;
+use xtask::process;
+
+/// Grace period that no guest of a test reaches.
+const LONG: &str = "1000";
+
+/// Time limit of a guest that is killed by it.
+const TIME_LIMIT: &str = "2";
+
+/// Adds the tests.
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    let mut add = |name: &str, test: Box<dyn FnOnce() -> Result<()> + Send + 'a>| {
+        tests.add(format!("{platform}: {name}"), test);
+    };
+    add(
+        "program that handles SIGTERM ends in order",
+        Box::new(move || ends(platform, "TERM", &["wait"], &[])),
+    );
+    add("program that does not end is killed after the grace period", Box::new(move || is_killed(platform)));
+    add(
+        "program that does not handle SIGTERM ends at once",
+        Box::new(move || ends_at_once(platform, "TERM", 143)),
+    );
+    if platform.is_slow() {
+        return;
+    }
+    add(
+        "program that does not handle Ctrl-C ends at once",
+        Box::new(move || ends_at_once(platform, "INT", 130)),
+    );
+    add("program that asks for signals sees SIGHUP", Box::new(move || ends(platform, "HUP", &["poll"], &[])));
+    let cpus = ["--cpus", "2"];
+    add("SIGINT reaches busy CPUs", Box::new(move || ends(platform, "INT", &["wait", "2"], &cpus)));
+    add("second signal ends the program", Box::new(move || second_signal(platform)));
+    add("time limit holds during the grace period", Box::new(move || time_limit(platform)));
+    add("SIGTERM with unread input", Box::new(move || unread_input(platform)));
+    add("SIGTERM after the end of the input", Box::new(move || ended_input(platform)));
+    if platform.is_uhyve() {
+        return;
+    }
+    for board in ["pc", "q35"] {
+        let name = format!("SIGTERM presses the power button, {board}");
+        add(&name, Box::new(move || ends(platform, "TERM", &["wait"], &["--board", board])));
+    }
+    add("QEMU ends with the build tool", Box::new(move || has_no_orphan(platform)));
+}
+
+/// Starts the example with arguments, and waits until it is ready.
+fn start(platform: &Platform<'_>, mode: &[&str], options: &[&str], input: Input) -> Result<ChildProcess> {
+    let (image, name) = (platform.images.image("shutdown"), platform.to_string());
+    let image = image.display().to_string();
+    let run = ["run", &image, "--platform", &name, "--memory", "32M"];
+    let command = xtask(&[&run, options, &["--"], mode].concat())?;
+    let running = ChildProcess::start(command, input, LIMIT)?;
+    running.has_printed(b"READY\n")?;
+    Ok(running)
+}
+
+/// Sends a signal to a program that handles it.
+fn signalled(running: ChildProcess, signal: &str) -> Result<Outcome> {
+    running.signal(signal)?;
+    running.end()
+}
+
+fn ends(platform: &Platform<'_>, signal: &str, mode: &[&str], options: &[&str]) -> Result<()> {
+    let options = [&["--grace", LONG], options].concat();
+    let outcome = signalled(start(platform, mode, &options, Input::Nothing)?, signal)?;
+    outcome.check(3, &["ending\n"])
+}
+
+fn ends_at_once(platform: &Platform<'_>, signal: &str, code: i32) -> Result<()> {
+    signalled(start(platform, &["unaware"], &["--grace", LONG], Input::Nothing)?, signal)?.check(code, &[])
+}
+
+fn is_killed(platform: &Platform<'_>) -> Result<()> {
+    let outcome = signalled(start(platform, &["ignore"], &["--grace", "1"], Input::Nothing)?, "TERM")?;
+    // The program may be killed before it prints that it ignores the request.
+    outcome.check(137, &["did not end within 1 s"])
+}
+
+fn second_signal(platform: &Platform<'_>) -> Result<()> {
+    let running = start(platform, &["ignore"], &["--grace", LONG], Input::Nothing)?;
+    running.signal("TERM")?;
+    running.has_printed(b"ignoring\n")?;
+    signalled(running, "INT")?.check(130, &[])
+}
+
+fn time_limit(platform: &Platform<'_>) -> Result<()> {
+    let options = ["--grace", LONG, "--timeout", TIME_LIMIT];
+    let outcome = signalled(start(platform, &["ignore"], &options, Input::Nothing)?, "TERM")?;
+    outcome.check(124, &["ran for more than"])
+}
+
+/// The input fills all buffers on its way, and the program reads none of it.
+fn unread_input(platform: &Platform<'_>) -> Result<()> {
+    let input = Input::Open(b"0123456789\n".repeat(20_000));
+    let running = start(platform, &["wait"], &["--grace", LONG], input)?;
+    signalled(running, "TERM")?.check(3, &["ending\n"])
+}
+
+fn ended_input(platform: &Platform<'_>) -> Result<()> {
+    let running = start(platform, &["input"], &["--grace", LONG], Input::Bytes(b"abc".to_vec()))?;
+    running.has_printed(b"3 bytes of input\n")?;
+    signalled(running, "TERM")?.check(3, &["ending\n"])
+}
+
+/// QEMU is killed when the build tool is.
+fn has_no_orphan(platform: &Platform<'_>) -> Result<()> {
+    let mut running = start(platform, &["wait"], &[], Input::Nothing)?;
+    let children = process::children(running.id())?;
+    let [qemu] = children[..] else { bail!("the build tool has not one child but {children:?}") };
+    running.kill()?;
+    let outcome = running.end()?;
+    ensure!(outcome.code.is_none(), "the build tool was not killed\n{outcome}");
+    has_ended(qemu)
+}
