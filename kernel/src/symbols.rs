@@ -28,6 +28,7 @@ pub(crate) struct Frame {
 impl Frame {
     /// The frame of the caller: as the function's prologue tells, if there is a return address, else the one to which the
     /// frame pointer points.
+    #[inline(never)]
     fn caller(self) -> Option<Self> {
         let caller = self.by_prologue().filter(|frame| frame.follows_call());
         let caller = caller.or_else(|| self.by_frame_pointer())?;
@@ -35,11 +36,15 @@ impl Frame {
         (caller.instruction_pointer != 0 && caller.stack_pointer > self.stack_pointer).then_some(caller)
     }
 
+    #[inline(never)]
     fn by_prologue(self) -> Option<Self> {
         let address = self.instruction_pointer.checked_sub(memory::image().start)?;
         // A return address may be the start of another function.
         let offset = find(address.checked_sub(1)?)?.offset + 1;
-        let code = memory::image_bytes::<MAX_PROLOGUE>(self.instruction_pointer.checked_sub(offset)?)?;
+        let mut code = [0; MAX_PROLOGUE];
+        if !memory::read_image(self.instruction_pointer.checked_sub(offset)?, &mut code) {
+            return None;
+        }
         let executed = usize::try_from(offset).unwrap_or(MAX_PROLOGUE).min(MAX_PROLOGUE);
         let prologue = Prologue::parse(&code[..executed]);
         if prologue.has_frame_pointer {
@@ -54,6 +59,7 @@ impl Frame {
         Some(Self { instruction_pointer, stack_pointer: place + 8, frame_pointer })
     }
 
+    #[inline(never)]
     fn by_frame_pointer(self) -> Option<Self> {
         let (frame_pointer, instruction_pointer) = fault::frame_record(self.frame_pointer)?;
         let stack_pointer = self.frame_pointer.checked_add(16)?;
@@ -62,8 +68,9 @@ impl Frame {
 
     /// Whether the instruction before the next one is a call.
     fn follows_call(&self) -> bool {
-        let before = self.instruction_pointer.checked_sub(7);
-        before.and_then(memory::image_bytes).is_some_and(prologue::ends_with_call)
+        let mut code = [0; 7];
+        let start = self.instruction_pointer.wrapping_sub(code.len() as u64);
+        memory::read_image(start, &mut code) && prologue::ends_with_call(code)
     }
 }
 
@@ -79,11 +86,18 @@ pub(crate) fn calls(stack_pointer: u64, frame_pointer: u64, calls: &mut [usize])
     let Some(instruction_pointer) = fault::stack_word(stack_pointer) else { return 0 };
     let image = memory::image();
     let frame = Frame { instruction_pointer, stack_pointer: stack_pointer + 8, frame_pointer };
-    let found = core::iter::once(instruction_pointer)
-        .chain(return_addresses(frame))
-        .map(|address| address.wrapping_sub(image.start).wrapping_sub(1))
-        .take_while(|call| *call < image.size);
-    calls.iter_mut().zip(found).map(|(place, call)| *place = to_usize(call)).count()
+    let mut frame = Some(frame);
+    let mut count = 0;
+    while let Some((place, here)) = calls.get_mut(count).zip(frame) {
+        let call = here.instruction_pointer.wrapping_sub(image.start).wrapping_sub(1);
+        if call >= image.size {
+            break;
+        }
+        *place = to_usize(call);
+        count += 1;
+        frame = here.caller();
+    }
+    count
 }
 
 /// Stores the demangled name of the function that contains an address, truncated at a character boundary, and returns

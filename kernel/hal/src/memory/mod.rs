@@ -27,7 +27,7 @@ pub use thread_locals::ThreadLocals;
 
 pub use crate::fallible::{OutOfMemory, leak};
 
-use crate::arch::stacks;
+use crate::arch::{copy, stacks};
 use paging::MemoryState;
 
 static TLS: Once<Tls> = Once::new();
@@ -194,21 +194,20 @@ impl Drop for HostPage {
     }
 }
 
-/// Copies bytes of the image from an address on; `None` if they are not all mapped parts of it.
-#[must_use]
-pub fn image_bytes<const SIZE: usize>(address: u64) -> Option<[u8; SIZE]> {
-    let image = image();
-    let end = address.checked_add(SIZE as u64)?;
-    let is_inside = address >= image.start && end <= image.start + image.size && SIZE > 0;
-    // At most two pages, since it is less than one.
-    const { assert!(SIZE <= 4096, "more than a page") };
-    if !is_inside || !paging::is_mapped(address) || !paging::is_mapped(end - 1) {
-        return None;
+/// Copies bytes of the image from an address on, at most a page. `false` if they are not all mapped parts of it.
+#[inline(never)]
+pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
+    let (image, size) = (image(), bytes.len() as u64);
+    let Some(offset) = address.checked_sub(image.start) else { return false };
+    let is_inside = offset < image.size && (1..=PAGE_SIZE.min(image.size - offset)).contains(&size);
+    if !is_inside || !paging::is_mapped(address) || !paging::is_mapped(address + size - 1) {
+        return false;
     }
-    let bytes = with_exposed_provenance::<[u8; SIZE]>(to_usize(address));
-    // SAFETY: the first and the last byte are mapped (checked), and so are those between, which are in the same two pages;
-    // the image stays mapped as long as the machine runs. Any bits are bytes, whose alignment is 1.
-    Some(unsafe { bytes.read_volatile() })
+    let from = with_exposed_provenance(to_usize(address));
+    // SAFETY: the first and the last byte are mapped (checked), and the others are in the same one or two pages; the image
+    // stays mapped as long as the machine runs. The destination is an exclusively borrowed slice of this length.
+    unsafe { copy::copy(from, bytes.as_mut_ptr(), bytes.len()) };
+    true
 }
 
 /// Addresses of the image.
