@@ -60,7 +60,7 @@ pub fn load(
         magic: boot_info::MAGIC,
         version: note::ABI_VERSION,
         platform: Platform::Pc as u32,
-        image: boot_info::Image { start, physical, size: image.size },
+        image: boot_info::ImagePlacement { start, physical, size: image.size },
         tls: image.tls().map_or(Tls::default(), |tls| Tls {
             start: start + tls.start,
             file_size: tls.file_size,

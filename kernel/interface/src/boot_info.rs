@@ -57,7 +57,7 @@ impl From<Region> for AddressRange {
 /// Placement of the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Image {
+pub struct ImagePlacement {
     /// Virtual address of the image, which is random.
     pub start: u64,
     /// Physical address of the image, which is contiguous.
@@ -139,7 +139,7 @@ pub struct BootInfo {
     /// Number of the [`Platform`].
     pub platform: u32,
     /// Placement of the image.
-    pub image: Image,
+    pub image: ImagePlacement,
     /// The template of thread-local variables.
     pub tls: Tls,
     /// The direct map: virtual address of physical address 0, and size of the physical memory that is mapped so far.

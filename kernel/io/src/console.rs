@@ -152,18 +152,18 @@ mod tests {
     use std::vec::Vec;
 
     #[derive(Debug, Default)]
-    struct Fake {
+    struct FakeTerminal {
         input: Mutex<VecDeque<u8>>,
         output: Mutex<Vec<u8>>,
     }
 
-    impl Sink for Fake {
+    impl Sink for FakeTerminal {
         fn write(&self, bytes: &[u8]) {
             self.output.lock().unwrap().extend_from_slice(bytes);
         }
     }
 
-    impl Terminal for Fake {
+    impl Terminal for FakeTerminal {
         fn read(&self) -> Option<u8> {
             self.input.lock().unwrap().pop_front()
         }
@@ -179,12 +179,15 @@ mod tests {
         fn wake_on_input(&self, _context: &mut Context<'_>) {}
     }
 
-    fn console(input: &[u8]) -> Console<Fake> {
-        Console::new(Fake { input: Mutex::new(input.iter().copied().collect()), ..Fake::default() })
+    fn console(input: &[u8]) -> Console<FakeTerminal> {
+        Console::new(FakeTerminal {
+            input: Mutex::new(input.iter().copied().collect()),
+            ..FakeTerminal::default()
+        })
     }
 
     /// Reads up to `size` bytes; returns their number, or `None` if the read is pending.
-    fn read(console: &Console<Fake>, size: usize) -> Option<usize> {
+    fn read(console: &Console<FakeTerminal>, size: usize) -> Option<usize> {
         let mut memory = std::vec![MaybeUninit::uninit(); size];
         let mut buffer = ReadBuffer::new(&mut memory);
         match console.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer) {
@@ -235,7 +238,8 @@ mod tests {
 
     #[test]
     fn console_is_readable_with_input_and_at_end_of_file() {
-        let ready = |console: &Console<Fake>| console.poll_ready(&mut Context::from_waker(Waker::noop()));
+        let ready =
+            |console: &Console<FakeTerminal>| console.poll_ready(&mut Context::from_waker(Waker::noop()));
         let console = console(b"");
         assert!(!ready(&console).read && ready(&console).write);
         console.terminal.input.lock().unwrap().push_back(4);
@@ -254,7 +258,7 @@ mod tests {
 
     #[test]
     fn error_stream_takes_output_only() {
-        let stream = ErrorStream::new(Fake::default());
+        let stream = ErrorStream::new(FakeTerminal::default());
         let context = &mut Context::from_waker(Waker::noop());
         assert_eq!(stream.poll_write(context, b"a\x04"), Poll::Ready(Ok(2)));
         assert_eq!(*stream.0.output.lock().unwrap(), b"a\x04");

@@ -127,9 +127,9 @@ mod tests {
     use std::vec::Vec;
 
     #[derive(Debug, Default)]
-    struct Fake(Mutex<Vec<Waker>>);
+    struct FakeWaitQueue(Mutex<Vec<Waker>>);
 
-    impl WaitQueue for Fake {
+    impl WaitQueue for FakeWaitQueue {
         fn add(&self, context: &Context<'_>) {
             self.0.lock().unwrap().push(context.waker().clone());
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// Reads; returns the counter's value before and after.
-    fn read(counter: &EventFd<Fake>) -> Poll<Result<(u64, u64), Errno>> {
+    fn read(counter: &EventFd<FakeWaitQueue>) -> Poll<Result<(u64, u64), Errno>> {
         let mut bytes = [MaybeUninit::uninit(); 8];
         let mut buffer = ReadBuffer::new(&mut bytes);
         let mut context = Context::from_waker(Waker::noop());
@@ -150,13 +150,13 @@ mod tests {
         result.map_ok(|()| (before, counter.value.load(Relaxed)))
     }
 
-    fn write(counter: &EventFd<Fake>, number: u64) -> Poll<Result<usize, Errno>> {
+    fn write(counter: &EventFd<FakeWaitQueue>, number: u64) -> Poll<Result<usize, Errno>> {
         counter.poll_write(&mut Context::from_waker(Waker::noop()), &number.to_le_bytes())
     }
 
     #[test]
     fn read_resets_the_counter_and_write_wakes_readers() {
-        let counter = EventFd::new(3, false, false, Fake::default());
+        let counter = EventFd::new(3, false, false, FakeWaitQueue::default());
         assert_eq!(write(&counter, 4), Poll::Ready(Ok(8)));
         assert_eq!(read(&counter), Poll::Ready(Ok((7, 0))));
         assert_eq!(read(&counter), Poll::Pending);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn semaphore_read_takes_one() {
-        let counter = EventFd::new(2, true, true, Fake::default());
+        let counter = EventFd::new(2, true, true, FakeWaitQueue::default());
         assert_eq!(read(&counter), Poll::Ready(Ok((2, 1))));
         assert_eq!(read(&counter), Poll::Ready(Ok((1, 0))));
         assert_eq!(read(&counter), Poll::Ready(Err(Errno::EAGAIN)));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn write_beyond_the_maximum_fails() {
-        let counter = EventFd::new(MAX, false, true, Fake::default());
+        let counter = EventFd::new(MAX, false, true, FakeWaitQueue::default());
         assert_eq!(write(&counter, 1), Poll::Ready(Err(Errno::EAGAIN)));
         assert_eq!(write(&counter, u64::MAX), Poll::Ready(Err(Errno::EINVAL)));
         let ready = counter.poll_ready(&mut Context::from_waker(Waker::noop()));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn read_and_write_need_eight_bytes() {
-        let counter = EventFd::new(1, false, true, Fake::default());
+        let counter = EventFd::new(1, false, true, FakeWaitQueue::default());
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(counter.poll_write(&mut context, &[1; 7]), Poll::Ready(Err(Errno::EINVAL)));
         let mut bytes = [MaybeUninit::uninit(); 7];

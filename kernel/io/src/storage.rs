@@ -168,12 +168,12 @@ mod tests {
 
     /// Storage that fails for offsets from `broken` on.
     #[derive(Debug)]
-    struct Fake {
+    struct FakeStorage {
         bytes: Mutex<Vec<u8>>,
         broken: usize,
     }
 
-    impl Storage for Fake {
+    impl Storage for FakeStorage {
         fn size(&self) -> u64 {
             self.bytes.lock().unwrap().len() as u64
         }
@@ -201,11 +201,11 @@ mod tests {
 
     const BOTH: AccessMode = AccessMode { read: true, write: true };
 
-    fn file(size: u8, broken: usize, access: AccessMode) -> BlockFile<Fake> {
-        BlockFile::new(Fake { bytes: Mutex::new((0..size).collect()), broken }, access)
+    fn file(size: u8, broken: usize, access: AccessMode) -> BlockFile<FakeStorage> {
+        BlockFile::new(FakeStorage { bytes: Mutex::new((0..size).collect()), broken }, access)
     }
 
-    fn read(file: &BlockFile<Fake>, size: usize) -> Result<Vec<u8>, Errno> {
+    fn read(file: &BlockFile<FakeStorage>, size: usize) -> Result<Vec<u8>, Errno> {
         let mut memory = std::vec![MaybeUninit::uninit(); size];
         let mut buffer = ReadBuffer::new(&mut memory);
         let mut context = Context::from_waker(Waker::noop());
@@ -221,7 +221,7 @@ mod tests {
         })
     }
 
-    fn write(file: &BlockFile<Fake>, bytes: &[u8]) -> Result<usize, Errno> {
+    fn write(file: &BlockFile<FakeStorage>, bytes: &[u8]) -> Result<usize, Errno> {
         match file.poll_write(&mut Context::from_waker(Waker::noop()), bytes) {
             Poll::Ready(result) => result,
             Poll::Pending => panic!("storage blocks instead of pending"),

@@ -16,7 +16,7 @@ use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
 use hermit_firmware::PhysicalMemory;
 use hermit_interface::address::PAGE_SIZE;
-use hermit_interface::boot_info::{Image, Parsed, Tls};
+use hermit_interface::boot_info::{ImagePlacement, Parsed, Tls};
 use hermit_interface::to_usize;
 use hermit_paging::Access;
 use spin::Once;
@@ -31,7 +31,7 @@ use crate::arch::{copy, stacks};
 use paging::MemoryState;
 
 static TLS: Once<Tls> = Once::new();
-static IMAGE: Once<Image> = Once::new();
+static IMAGE: Once<ImagePlacement> = Once::new();
 
 /// Takes over the page tables and the free memory.
 pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
@@ -212,6 +212,6 @@ pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
 
 /// Addresses of the image.
 #[must_use]
-pub fn image() -> Image {
+pub fn image() -> ImagePlacement {
     IMAGE.get().copied().unwrap_or_default()
 }

@@ -11,17 +11,17 @@ use crate::cpu::{Cpu, Cpus, Reschedule};
 use crate::policy::Fifo;
 
 pub(super) type Policy = Fifo<ModelThread>;
-type Ready = Mutex<Policy>;
+type ReadyQueue = Mutex<Policy>;
 
 struct ModelCpu {
-    cpu: &'static Cpu<ModelThread, Policy, Ready>,
+    cpu: &'static Cpu<ModelThread, Policy, ReadyQueue>,
     idle: &'static ModelThread,
     event: WakeEvent,
 }
 
 /// The scheduler, with an event per CPU that stands for its reschedule IPI.
 pub(super) struct ModelScheduler {
-    pub(super) cpus: Cpus<ModelThread, Policy, Ready>,
+    pub(super) cpus: Cpus<ModelThread, Policy, ReadyQueue>,
     all: Vec<ModelCpu>,
 }
 
@@ -42,7 +42,7 @@ impl ModelScheduler {
         leak(Self { cpus, all })
     }
 
-    pub(super) fn cpu(&self, number: usize) -> &'static Cpu<ModelThread, Policy, Ready> {
+    pub(super) fn cpu(&self, number: usize) -> &'static Cpu<ModelThread, Policy, ReadyQueue> {
         self.all[number].cpu
     }
 
