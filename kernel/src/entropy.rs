@@ -4,6 +4,9 @@ use hermit_entropy::{Generator, SEED_SIZE};
 use hermit_hal::boot::Boot;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
+use spin::Once;
+
+use crate::report;
 
 static GENERATOR: SpinLock<Option<Generator>> = SpinLock::new(None);
 
@@ -32,6 +35,18 @@ pub(crate) fn init(boot: &Boot, fill_from_device: impl FnOnce(&mut [u8]) -> bool
 ///
 /// `ENOSYS` if the machine has no source of entropy.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), Errno> {
-    GENERATOR.lock().as_mut().ok_or(Errno::ENOSYS)?.fill(bytes);
+    let Some(generator) = &mut *GENERATOR.lock() else { return Err(Errno::ENOSYS) };
+    generator.fill(bytes);
     Ok(())
+}
+
+/// Says, at the first failure for the program, how to give the machine a source of entropy.
+pub(crate) fn warn_of_missing_source() {
+    static WARNING: Once<()> = Once::new();
+    WARNING.call_once(|| {
+        report::warn(format_args!(
+            "this machine has no source of random numbers: add `-cpu max` (RDRAND) or `-device virtio-rng-pci` to \
+             QEMU's command line"
+        ));
+    });
 }

@@ -1,5 +1,6 @@
 //! Initialisation order: from the CPU that the hal has set up to the main thread.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use hermit_abi::NORMAL_PRIO;
@@ -20,6 +21,13 @@ const MAIN_STACK_SIZE: usize = 8 << 20;
 pub(crate) fn start_kernel(boot: Boot) -> ! {
     report::init();
     command_line::init(boot.info.command_line);
+    if let Some(word) = &command_line::parsed().misplaced {
+        report::invalid_configuration(format_args!(
+            "`{word}` on the kernel command line is no option: write the program's arguments after `--`, such as \
+             `-append '-- {word}'`",
+            word = String::from_utf8_lossy(word)
+        ));
+    }
     devices::init(&boot, command_line::parsed());
     let console: Arc<dyn Object> = Arc::new(Console::new(MachineConsole::new()));
     descriptors::init(&console, Arc::new(ErrorStream::new(MachineError)));

@@ -7,7 +7,7 @@ use hermit_hal::exit::exit;
 use hermit_hal::fault::{self, Fault, FaultKind};
 use hermit_hal::interrupts::Masked;
 use hermit_interface::exit::{
-    ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, TRAPPED,
+    ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, NOT_STARTED, TRAPPED,
 };
 use hermit_symbols::SymbolOffset;
 
@@ -31,6 +31,13 @@ pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
     // Writing to the console cannot fail.
     let _: fmt::Result = writeln!(ConsoleWriter, "hermit: fatal error: {reason}");
     exit(ABORTED)
+}
+
+/// Prints an error of the machine's configuration, and ends the machine as one that could not be started.
+pub(crate) fn invalid_configuration(reason: fmt::Arguments<'_>) -> ! {
+    // Writing to the console cannot fail.
+    let _: fmt::Result = writeln!(ConsoleWriter, "hermit: error: {reason}");
+    exit(NOT_STARTED)
 }
 
 /// Prints a warning.

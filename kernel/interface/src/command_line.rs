@@ -3,7 +3,8 @@
 //! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it are the
 //! program's arguments. [`NetworkOptions`] are parsed separately from the other options. A backslash escapes the next
 //! byte, and double quotes enclose white space (an empty argument is `""`). Boot loaders prepend words (GRUB and QEMU
-//! the kernel's file name), so words that are not known options are ignored.
+//! the kernel's file name), and other kernels have other options, so words that are not known options are ignored. A
+//! line without `--` that has a word which is no option is an error of the user ([`CommandLine::misplaced`]).
 //!
 //! ```
 //! use hermit_interface::command_line::CommandLine;
@@ -89,8 +90,18 @@ pub struct CommandLine {
     /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm and
     /// Firecracker append.
     pub devices: Vec<MmioDevice>,
+    /// The first word that looks like an argument of the program, if the line has no `--`.
+    pub misplaced: Option<Vec<u8>>,
     /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in Linux).
     pub virtio_console: bool,
+}
+
+/// Options of Linux without a value, which boot loaders and VMMs add for any kernel.
+const FLAGS_OF_LINUX: [&[u8]; 5] = [b"ro", b"rw", b"quiet", b"debug", b"splash"];
+
+/// Whether a word before `--` is no option: it has neither a value nor the name of a file.
+fn looks_like_argument(word: &[u8]) -> bool {
+    !word.iter().any(|byte| matches!(byte, b'=' | b'/')) && !FLAGS_OF_LINUX.contains(&word)
 }
 
 /// Parses `SIZE@ADDRESS:LINE`, with an optional `:ID` that is ignored.
@@ -123,9 +134,15 @@ impl CommandLine {
     pub fn parse(line: &[u8]) -> Self {
         let mut words = WordIter { rest: line };
         let mut parsed = Self::default();
-        for (word, quoted) in words.by_ref() {
+        for (index, (word, quoted)) in words.by_ref().enumerate() {
             if word == b"--" && !quoted {
+                parsed.misplaced = None;
                 break;
+            }
+            // The first word may be the kernel's file name.
+            if index > 0 && parsed.misplaced.is_none() && looks_like_argument(&word) {
+                parsed.misplaced = Some(word);
+                continue;
             }
             if let Some(name) = word.strip_prefix(b"argv0=") {
                 parsed.argv0 = Some(name.to_vec());
@@ -210,8 +227,18 @@ mod tests {
 
     #[test]
     fn line_without_separator_has_no_arguments() {
-        assert_eq!(parse("one two"), CommandLine::default());
-        assert_eq!(parse(""), CommandLine::default());
+        for line in ["", "app.boot", "app.boot ip=dhcp ro", "/a/app.boot env=A=b"] {
+            let parsed = parse(line);
+            assert_eq!((parsed.args.len(), parsed.misplaced), (0, None), "{line}");
+        }
+    }
+
+    #[test]
+    fn argument_without_separator_is_misplaced() {
+        for line in ["app.boot hello", "app.boot env=A=b hello two", "/x/app.boot ro hello"] {
+            assert_eq!(parse(line).misplaced.as_deref(), Some(&b"hello"[..]), "{line}");
+        }
+        assert_eq!(parse("app.boot hello -- two").misplaced, None);
     }
 
     #[test]

@@ -44,6 +44,9 @@ export_plain! {
         match fill_random(buffer, flags) {
             Ok(()) => isize::try_from(len).unwrap_or(isize::MAX),
             Err(error) => {
+                if error == Errno::ENOSYS {
+                    entropy::warn_of_missing_source();
+                }
                 errno::set(error);
                 -1
             }

@@ -102,7 +102,7 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
 fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
     let guest = on_pc(qemu, &qemu.image("hello_world"), &[]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
-    expect(&guest, b"", 134, &["failed to generate random data"])?;
+    expect(&guest, b"", 134, &["failed to generate random data", "add `-cpu max`"])?;
     expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["Hello, world!"]).map(drop)
 }
 

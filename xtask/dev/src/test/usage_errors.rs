@@ -90,7 +90,11 @@ fn boot_image() -> Result<()> {
     let printed = String::from_utf8(printed)?;
     let script = printed.find("qemu-system").and_then(|start| printed.get(start..));
     let script = script.context("no command of QEMU")?.replace("tcp::8080-", "tcp::0-");
-    for (line, code, text) in [("-- --exit-code 7", 7, "Hello, world!"), ("-- one", 0, "argument 1: one")] {
+    for (line, code, text) in [
+        ("-- --exit-code 7", 7, "Hello, world!"),
+        ("-- one", 0, "argument 1: one"),
+        ("one", 125, "`one` on the kernel command line is no option"),
+    ] {
         let mut shell = Command::new("sh");
         shell.args(["-c", &script.replace("-- ARGUMENTS", line)]).stdin(Stdio::null());
         expect(&mut shell, code, text)?;
