@@ -40,6 +40,9 @@ const OUTER_VARIABLES: [&str; 10] = [
     "RUSTC_LINKER",
 ];
 
+/// The toolchain that `cargo xtask setup` sets up, as `rust-toolchain.toml` names it.
+const TOOLCHAIN: &str = "1.95.0";
+
 /// Targets built into rustc. The one for soft-float images is not: `cargo xtask` writes a specification of it.
 const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 
@@ -115,7 +118,8 @@ impl Component {
     fn advice(&self, text: &str) -> String {
         if text.contains("can't find crate for `core`") {
             return format!(
-                "the target {} is not installed: run `cargo xtask setup` in the system's workspace",
+                "the target {} is not installed in this toolchain: use `cargo +{TOOLCHAIN}`, after `cargo xtask setup` in the \
+                 system's workspace",
                 self.target
             );
         }

@@ -38,9 +38,36 @@ pub struct BuildOptions {
 /// the target directory of this workspace, whichever crate it belongs to; std for it is built first if it is not installed.
 pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     let mut command = guest_cargo(options)?;
-    let programs = programs(command.current_dir(folder))
-        .with_context(|| format!("cannot build {}", folder.display()))?;
+    let programs = programs(command.current_dir(folder)).with_context(|| {
+        let advice = advice(folder, options.float).map(|advice| format!(": {advice}")).unwrap_or_default();
+        format!("cannot build {}{advice}", folder.display())
+    })?;
     only_program(programs, folder)
+}
+
+/// Returns what the user can do about a crate that does not build, if its dependencies say so.
+fn advice(folder: &Path, float: FloatAbi) -> Option<String> {
+    let mut tree = process::cargo();
+    tree.args(["tree", "--quiet", "--prefix", "none", "--format", "{p}", "--target", float.target()]);
+    let tree = process::output(tree.current_dir(folder)).ok()?;
+    advice_for(&tree)
+}
+
+/// As [`advice`], for a list of packages, one in each line, which begins with its name.
+fn advice_for(tree: &str) -> Option<String> {
+    let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
+    if !has("hermit-sys") {
+        return Some(format!(
+            "the crate does not depend on hermit-sys; add to its Cargo.toml\n\n    \
+             [target.'cfg(target_os = \"hermit\")'.dependencies]\n    hermit-sys = {{ path = {:?} }}\n\nand to its main.rs\n\n    \
+             #[cfg(target_os = \"hermit\")]\n    use hermit_sys as _;\n",
+            workspace::root().join("hermit-sys")
+        ));
+    }
+    let foreign = ["socket2", "rustix", "ring", "openssl-sys"].into_iter().find(|name| has(name))?;
+    Some(format!(
+        "the crate depends on {foreign}, which does not build for the target: docs/limits.md lists what does"
+    ))
 }
 
 /// Builds examples of the workspace for the guest with one run of cargo; returns their names and images.
@@ -99,8 +126,20 @@ fn only_program(mut programs: Vec<(String, PathBuf)>, folder: &Path) -> Result<P
 
 #[cfg(test)]
 mod tests {
-    use super::only_program;
+    use super::{advice_for, only_program};
     use std::path::{Path, PathBuf};
+
+    #[test]
+    fn advice_follows_from_dependencies() {
+        let missing = advice_for("kv v0.1.0 (/kv)\nserde v1.0.0\n").unwrap();
+        assert!(
+            missing.contains("hermit-sys = { path = \"/") && missing.contains("use hermit_sys as _;"),
+            "{missing}"
+        );
+        let foreign = advice_for("kv v0.1.0\nhermit-sys v0.1.0\ntokio v1.0.0\nsocket2 v0.6.5\n").unwrap();
+        assert!(foreign.contains("socket2") && foreign.contains("docs/limits.md"), "{foreign}");
+        assert_eq!(advice_for("kv v0.1.0\nhermit-sys v0.1.0\n"), None);
+    }
 
     #[test]
     fn only_program_rejects_none_and_several() {

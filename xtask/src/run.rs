@@ -86,6 +86,9 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
     let built = setup::ensure_for_run(build)?;
     // The VMM is chosen before the program is built: it may not support an option.
     let vmm = vm.choose_vmm()?;
+    if !arguments.program.soft_float {
+        vm.note_emulation();
+    }
     let image = built.map_or_else(build, Ok)?;
     match vmm {
         Vmm::Qemu => setup::packages::QEMU.ensure()?,
@@ -137,6 +140,20 @@ impl VmOptions {
             PlatformOption::Process => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
             PlatformOption::Auto => self.best_vmm(),
             PlatformOption::Qemu => Ok(Vmm::Qemu),
+        }
+    }
+
+    /// Says, for an explicit KVM that emulates in software, that it lacks instructions which programs have.
+    fn note_emulation(&self) {
+        let is_emulated = || {
+            let check = setup::uhyve().and_then(Uhyve::check);
+            check.is_ok_and(|uhyve| uhyve.about(Engine::Kvm).contains("emulates"))
+        };
+        if self.platform == PlatformOption::Kvm && !self.machine.quiet && is_emulated() {
+            eprintln!(
+                "note: KVM emulates the processor in software here, without floating-point instructions: build the program with \
+                 --soft-float, or use --platform process"
+            );
         }
     }
 
