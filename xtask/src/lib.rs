@@ -8,6 +8,7 @@ pub mod exit;
 pub mod image;
 mod libtest;
 pub mod network;
+pub mod passt;
 pub mod process;
 pub mod program;
 pub mod qemu;

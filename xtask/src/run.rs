@@ -9,9 +9,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
+use hermit_interface::port_forward::PortForward;
 use hermit_options::{MachineOptions, memory, ports};
 
 use crate::network;
+use crate::passt::Passt;
 use crate::process;
 use crate::program::{self, Program};
 use crate::qemu::{self, Board, End, Guest, Input, QEMU};
@@ -50,7 +52,7 @@ pub(crate) struct VmOptions {
     /// QEMU's machine type; microvm unless there are disks or a network, which only pc has
     #[arg(long, value_enum)]
     board: Option<Board>,
-    /// The network: user (connections through sockets of the host; -p implies it), passt (the same, under uhyve only), tap=NAME (a
+    /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a
     /// tap of the host), or none. Under uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY=VALUE...]")]
     net: Option<String>,
@@ -259,9 +261,9 @@ impl VmOptions {
         Ok(variables.iter().map(|variable| variable.as_os_str().to_owned()).collect())
     }
 
-    /// QEMU's options for disks and network, after the checks that uhyve makes itself: QEMU's messages about the same errors are
+    /// QEMU's options for disks and network, and the passt to which they refer, after the checks that uhyve makes itself: QEMU's messages about the same errors are
     /// in terms of its own options.
-    fn qemu_devices(&self) -> Result<Vec<String>> {
+    fn qemu_devices(&self) -> Result<(Vec<String>, Option<Passt>)> {
         memory::check(self.machine.memory)?;
         let mut options = Vec::new();
         for (number, disk) in self.machine.block.iter().enumerate() {
@@ -272,8 +274,25 @@ impl VmOptions {
         for chosen in ports::choose(&mut forwards)? {
             eprintln!("{}", ports::message(&chosen));
         }
-        options.extend(network::qemu_options(self.net.as_deref(), &forwards).map_err(usage_error)?);
-        Ok(options)
+        let passt = self.passt_for_qemu(&forwards);
+        match &passt {
+            Some(passt) => options.extend(passt.qemu_options()),
+            None => {
+                options.extend(network::qemu_options(self.net.as_deref(), &forwards).map_err(usage_error)?);
+            }
+        }
+        Ok((options, passt))
+    }
+
+    /// Starts passt for a guest in QEMU that it can connect. QEMU's user network serves the others: it is there without
+    /// passt and without a route, but accepts connections one at a time.
+    fn passt_for_qemu(&self, forwards: &[PortForward]) -> Option<Passt> {
+        if !self.needs_passt() || !Passt::is_installed() {
+            return None;
+        }
+        Passt::start(forwards)
+            .inspect_err(|error| eprintln!("note: {error:#}; QEMU's user network is used instead"))
+            .ok()
     }
 
     fn boot_in_qemu(&self, image: PathBuf, is_boot_image: bool, arguments: &[OsString]) -> Result<u8> {
@@ -286,7 +305,8 @@ impl VmOptions {
         } else {
             (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
         };
-        let extra_options = self.qemu_devices()?;
+        // passt lives until QEMU has inherited its socket.
+        let (extra_options, _passt) = self.qemu_devices()?;
         let mut environment = self.environment()?;
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {
             let mut variable = OsString::from(format!("{name}="));
