@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod burst;
 mod figures;
 mod lint;
 mod test;

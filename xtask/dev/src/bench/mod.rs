@@ -3,12 +3,14 @@
 //! | suite | measures |
 //! | --- | --- |
 //! | `boot` | image size, minimum memory, instructions and time until the program's `main` |
+//! | `bursts` | latency of clients that connect at the same time, through a forwarded port, beside Linux itself |
 //! | `core` | threads, locks, clocks and memory: instructions, beside a Linux guest; time, beside Linux itself |
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
 //! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
 //! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
 
 mod boot;
+mod bursts;
 mod core;
 mod cpio;
 mod debian_kernel;
@@ -60,6 +62,8 @@ pub(crate) struct Arguments {
 enum Suite {
     /// From reset to main: image size, least memory, instructions, time
     Boot,
+    /// Clients that connect at the same time, through a forwarded port: all served, and how soon
+    Bursts,
     /// Threads, locks, clocks and memory: in instructions with QEMU, in time in a process
     Core,
     /// Allocation by 1, 2 and 4 threads: throughput, and acquisitions of the shared lock
@@ -91,8 +95,9 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, BenchPlatform, &str, Measure); 6] = [
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 7] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
+    (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
     (Suite::Core, BenchPlatform::Qemu, "core", core::main),
     (Suite::Core, BenchPlatform::Process, "core, process", || native::main(Engine::Process)),
     (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),

@@ -16,6 +16,7 @@ use super::images::Images;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
 use xtask::network;
+use xtask::passt::Passt;
 use xtask::program;
 use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
@@ -57,6 +58,7 @@ impl Platform<'_> {
             input: Vec::new(),
             net: GuestNetwork::None,
             nameserver: None,
+            has_passt: false,
             more: Vec::new(),
             starter: Vec::new(),
             limit: LIMIT,
@@ -100,6 +102,8 @@ pub(super) struct Guest<'a> {
     input: Vec<u8>,
     net: GuestNetwork,
     nameserver: Option<IpAddr>,
+    /// passt connects the guest under QEMU, too.
+    has_passt: bool,
     /// Additional options of QEMU.
     more: Vec<String>,
     /// Program that starts the VMM, with its first arguments.
@@ -111,7 +115,7 @@ pub(super) struct Guest<'a> {
 #[derive(Clone, Debug)]
 enum GuestNetwork {
     None,
-    /// passt or QEMU's user-mode network, with these forwarded ports.
+    /// passt or, under QEMU, its user-mode network, with these forwarded ports.
     Sockets(Vec<PortForward>),
     /// A tap of the host.
     TapNic(TapNic),
@@ -196,6 +200,11 @@ impl Guest<'_> {
         guest
     }
 
+    /// Has passt connect the guest by sockets of the host, under QEMU, too.
+    pub(super) fn passt(self) -> Self {
+        Self { has_passt: true, ..self }
+    }
+
     /// Connects the guest to a tap.
     pub(super) fn nic(self, nic: TapNic) -> Self {
         Self { net: GuestNetwork::TapNic(nic), ..self }
@@ -267,13 +276,19 @@ impl Guest<'_> {
 
     fn in_qemu(&self, loader: &Path) -> Result<Started> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let (net, words) = match &self.net {
-            GuestNetwork::None => (Vec::new(), Vec::new()),
-            GuestNetwork::Sockets(ports) => {
+        // Lives until QEMU has inherited its socket.
+        let passt = match &self.net {
+            GuestNetwork::Sockets(ports) if self.has_passt => Some(Passt::start(ports)?),
+            _ => None,
+        };
+        let (net, words) = match (&self.net, &passt) {
+            (GuestNetwork::None, _) => (Vec::new(), Vec::new()),
+            (_, Some(passt)) => (passt.qemu_options().to_vec(), Vec::new()),
+            (GuestNetwork::Sockets(ports), None) => {
                 let names = self.nameserver.map(|server| format!("nameserver={server}"));
                 (network::qemu_options(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
             }
-            GuestNetwork::TapNic(nic) => (nic.qemu().to_vec(), nic.parameters()),
+            (GuestNetwork::TapNic(nic), None) => (nic.qemu().to_vec(), nic.parameters()),
         };
         let more = [net, self.more.clone()].concat();
         let guest = qemu::Guest {

@@ -6,9 +6,11 @@
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
+//! | [`bursts`] | more clients at once than the backlog of a listener |
 //! | [`shutdown`], [`syn_flood`], [`ping_from_power_on`], [`streams`], [`ipv6`], [`shared_interrupt`] | tests that need a tap |
 //! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host reaches a guest, and protocols |
 
+mod bursts;
 mod dns_server;
 mod faulty_clients;
 mod free_port;
@@ -76,6 +78,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     http_client::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
+    bursts::test(tests, platform, long);
     faulty_clients::test(tests, platform);
     let reason = tap::reason_against();
     on_a_tap(tests, platform, SHUTDOWN, reason.as_deref());
@@ -90,6 +93,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
 pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     std_net::test_light(tests, platform);
     servers::test_light(tests, platform);
+    bursts::test(tests, platform, false);
     on_a_tap(tests, platform, SHUTDOWN, tap::reason_against().as_deref());
 }
 

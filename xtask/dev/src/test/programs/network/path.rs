@@ -65,9 +65,11 @@ fn free_port() -> Result<u16> {
 /// Why this host cannot connect a guest without a tap.
 pub(super) fn reason_against(platform: &Platform<'_>) -> Option<String> {
     // QEMU has a user-mode network stack of its own.
-    if !platform.is_uhyve() {
-        return None;
-    }
+    if platform.is_uhyve() { reason_against_passt() } else { None }
+}
+
+/// Why passt cannot connect a guest on this host.
+pub(super) fn reason_against_passt() -> Option<String> {
     if gateway().is_none() {
         return Some("passt needs a route to somewhere, and this host has none".to_owned());
     }

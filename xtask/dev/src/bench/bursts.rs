@@ -1,0 +1,239 @@
+//! The suite `bursts`: HTTP clients that connect at the same time to `examples/httpd`, as a process of the host and in
+//! guests behind a forwarded port.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, ensure};
+use hermit_interface::port_forward::PortForward;
+use plotters::chart::{ChartBuilder, SeriesLabelPosition};
+use plotters::drawing::IntoDrawingArea;
+use plotters::element::PathElement;
+use plotters::prelude::{IntoLogRange, RGBColor, SVGBackend, WHITE};
+use plotters::series::LineSeries;
+use plotters::style::Color;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::{example, linux};
+use crate::burst::{self, Burst};
+use xtask::passt::Passt;
+use xtask::qemu::{Board, Guest};
+use xtask::setup::packages::PASST;
+use xtask::uhyve::{self, Engine, Uhyve};
+use xtask::{program, setup, workspace};
+
+/// Numbers of clients.
+const CLIENTS: [usize; 4] = [100, 300, 1_000, 5_000];
+
+/// Limit of the time until all clients of a burst are served.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Limit of the time until a server accepts connections.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Memory of a guest.
+const MEMORY: &str = "1G";
+
+/// Maximum number of connections of the server: one thread each.
+const CONNECTIONS: &str = "HTTPD_CONNECTIONS=4096";
+
+/// Port of the server in a guest.
+const PORT: u16 = 8080;
+
+/// Width and height of the chart in pixels.
+const SIZE: (u32, u32) = (760, 460);
+
+/// Font of the chart.
+const FONT: (&str, u32) = ("sans-serif", 14);
+
+/// A system that runs the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum System {
+    /// A process of the host, over the loopback device.
+    Linux,
+    /// A guest in uhyve's process engine, behind passt.
+    Process,
+    /// A guest in uhyve on KVM, behind passt.
+    Kvm,
+    /// A guest in QEMU with TCG, behind passt.
+    Qemu,
+}
+
+impl System {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "Linux",
+            Self::Process => "process",
+            Self::Kvm => "KVM",
+            Self::Qemu => "QEMU",
+        }
+    }
+
+    fn color(self) -> RGBColor {
+        match self {
+            Self::Linux => RGBColor(31, 119, 180),
+            Self::Process => RGBColor(214, 39, 40),
+            Self::Kvm => RGBColor(148, 103, 189),
+            Self::Qemu => RGBColor(255, 127, 14),
+        }
+    }
+}
+
+/// The programs of all systems.
+#[derive(Debug)]
+struct Programs {
+    uhyve: Uhyve,
+    loader: PathBuf,
+    image: PathBuf,
+    native: PathBuf,
+}
+
+/// A running server, killed when this is dropped.
+#[derive(Debug)]
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// Files of QEMU.
+    _folder: TempDir,
+}
+
+impl Server {
+    /// Starts a server, and waits until it serves a client.
+    fn start(programs: &Programs, system: System) -> Result<Self> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let forward = format!("{address}:{PORT}").parse::<PortForward>().map_err(Error::msg)?;
+        // Lives until QEMU has inherited its socket.
+        let passt = if system == System::Qemu { Some(Passt::start(&[forward])?) } else { None };
+        let mut command = match (system, &passt) {
+            (_, Some(passt)) => qemu(programs, passt, folder.path())?,
+            (System::Linux, None) => native(&programs.native, address),
+            (System::Kvm, None) => uhyve(programs, Engine::Kvm, &forward),
+            (System::Process | System::Qemu, None) => uhyve(programs, Engine::Process, &forward),
+        };
+        // QEMU closes the console when its standard input is closed.
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let child = child.with_context(|| format!("cannot start the server: {}", system.name()))?;
+        let server = Self { child, address, _folder: folder };
+        let start = Instant::now();
+        while burst::run(address, 1, Duration::from_secs(1))?.served() == 0 {
+            ensure!(start.elapsed() < READY_TIMEOUT, "{}: the server does not respond", system.name());
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail if it has exited and was waited for, which is as good.
+        let _: io::Result<()> = self.child.kill();
+        let _: io::Result<ExitStatus> = self.child.wait();
+    }
+}
+
+fn native(program: &Path, address: SocketAddr) -> Command {
+    let mut command = Command::new(program);
+    command.arg(address.port().to_string()).envs(CONNECTIONS.split_once('='));
+    command
+}
+
+fn uhyve(programs: &Programs, engine: Engine, forward: &PortForward) -> Command {
+    let mut command = uhyve::command(&programs.uhyve.program, engine);
+    command.args(["--memory", MEMORY, "--env", CONNECTIONS, "-p", &forward.to_string()]);
+    command.arg(&programs.image);
+    command
+}
+
+fn qemu(programs: &Programs, passt: &Passt, folder: &Path) -> Result<Command> {
+    let name = program::name_of(&programs.image);
+    let guest = Guest {
+        board: Board::Pc,
+        memory: MEMORY.parse().map_err(Error::msg)?,
+        environment: vec![CONNECTIONS.into()],
+        extra_options: passt.qemu_options().to_vec(),
+        ..Guest::new(programs.loader.clone(), Some(programs.image.clone()), name)
+    };
+    guest.command(folder)
+}
+
+/// Measures all systems, prints and returns the figures.
+pub(super) fn main() -> Result<Value> {
+    PASST.ensure()?;
+    let programs = Programs {
+        uhyve: Uhyve::check(setup::uhyve()?)?,
+        loader: setup::loader()?,
+        image: example("httpd")?,
+        native: linux::native("httpd")?,
+    };
+    let engines = [(System::Process, Engine::Process), (System::Kvm, Engine::Kvm)];
+    let works =
+        |system| engines.iter().all(|&(other, engine)| other != system || programs.uhyve.works(engine));
+    let systems = [System::Linux, System::Process, System::Kvm, System::Qemu]
+        .into_iter()
+        .filter(|&system| works(system));
+    let (mut figures, mut curves) = (Map::new(), Vec::new());
+    for system in systems {
+        let server = Server::start(&programs, system)?;
+        for clients in CLIENTS {
+            let burst = burst::run(server.address, clients, LIMIT)?;
+            println!("{:<8} {burst}", system.name());
+            figures.insert(format!("{clients} clients, {}", system.name()), to_json(&burst));
+            if Some(&clients) == CLIENTS.last() {
+                curves.push((system, burst));
+            }
+        }
+    }
+    let file = workspace::target_dir().join("bench").join("bursts.svg");
+    draw(&curves, &file).with_context(|| format!("cannot draw {}", file.display()))?;
+    eprintln!("bursts: see {}", file.display());
+    Ok(Value::Object(figures))
+}
+
+/// Milliseconds, to a tenth.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+fn to_json(burst: &Burst) -> Value {
+    let [p50, p99, max] = [50, 99, 100].map(|percent| milliseconds(burst.percentile(percent)));
+    json!({ "served": burst.served(), "p50_ms": p50, "p99_ms": p99, "max_ms": max })
+}
+
+/// Draws the time within which each share of the clients of the largest burst was served.
+fn draw(curves: &[(System, Burst)], file: &Path) -> Result<()> {
+    file.parent().map_or(Ok(()), fs::create_dir_all)?;
+    let curve = |burst: &Burst| -> Vec<(f64, f64)> {
+        (1_u32..=100)
+            .zip(1..=100)
+            .map(|(at, percent)| (f64::from(at), milliseconds(burst.percentile(percent)).max(0.1)))
+            .collect()
+    };
+    let max = curves.iter().map(|(_, burst)| milliseconds(burst.percentile(100))).fold(1.0, f64::max);
+    let area = SVGBackend::new(file, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut builder = ChartBuilder::on(&area);
+    builder.caption("time until served (ms), 5,000 clients at once", FONT).margin(12);
+    builder.x_label_area_size(40).y_label_area_size(64);
+    let mut chart = builder.build_cartesian_2d(0.0..100.0, (1.0..max * 2.0).log_scale())?;
+    chart.configure_mesh().x_desc("clients served (%)").label_style(FONT).draw()?;
+    for (system, burst) in curves {
+        let color = system.color();
+        let line = chart.draw_series(LineSeries::new(curve(burst), color.stroke_width(2)))?;
+        line.label(system.name()).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .label_font(FONT)
+        .draw()?;
+    area.present()?;
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Bursts: more clients at once than the backlog of a listener, through a forwarded port.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::path::{self, NetworkPath};
+use super::{http, load, server_guest};
+use crate::burst;
+use crate::test::platform::Platform;
+use crate::test::schedule::Tests;
+
+/// Number of clients: more than std's backlog of 128.
+const CLIENTS: usize = 300;
+
+/// Number of clients with `--long`.
+const MANY_CLIENTS: usize = 5_000;
+
+/// Number of clients where the processor is emulated, which answers about a hundred a second: passt waits 10 s.
+const FEW_CLIENTS: usize = 160;
+
+/// Limit of the time until all clients are served. It only bounds how long a failed test hangs.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// The guest's memory in MiB.
+const MEMORY: u64 = 512;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+    let clients = match (platform.is_slow(), long) {
+        (true, _) => FEW_CLIENTS,
+        (false, true) => MANY_CLIENTS,
+        (false, false) => CLIENTS,
+    };
+    let name = format!("{platform}: a burst of {clients} clients");
+    tests.add_unless(path::reason_against_passt(), name, move || burst_of(platform, clients));
+}
+
+/// All clients are served, twice.
+fn burst_of(platform: &Platform<'_>, clients: usize) -> Result<()> {
+    let (guest, address) = NetworkPath::port()?.reach(load::httpd(platform, MEMORY).passt(), load::PORT)?;
+    let run = || {
+        http::get_with_retries(address, "/")?;
+        burst::run(address, clients, LIMIT)?.check()?;
+        burst::run(address, clients, LIMIT)?.check()
+    };
+    server_guest::during(&guest, run, || http::exit(address)).map(drop)
+}
