@@ -38,10 +38,10 @@ pub struct MachineOptions {
     #[arg(long, value_name = "PORT")]
     pub gdb: Option<u16>,
     /// Kill the guest after this time
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
     /// Kill a program that handles SIGTERM, SIGINT or SIGHUP this long after the signal; 10 by default
-    #[arg(long, value_name = "SECONDS", value_parser = parse_grace)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_grace, allow_negative_numbers = true)]
     pub grace: Option<Duration>,
     /// Print statistics at the end: run time, exits, memory
     #[arg(long)]
@@ -141,6 +141,7 @@ mod tests {
             ("--block :ro", "FILE:ro"),
             ("--publish 80", "8080:80"),
             ("--timeout 0", "not a time limit"),
+            ("--timeout -1", "not a time limit"),
             ("--grace -1", "not a grace period"),
             ("-q -v", "cannot be used with"),
             ("--mount a:b", "no file system yet"),

@@ -25,6 +25,8 @@ struct Patch {
 const THREADS: &str = "std/src/sys/thread/mod.rs";
 const HERMIT_THREADS: &str = "std/src/sys/thread/hermit.rs";
 const HERMIT_HEAP: &str = "std/src/sys/alloc/hermit.rs";
+const HERMIT_ENVIRONMENT: &str = "std/src/sys/env/hermit.rs";
+const HERMIT_SYSTEM: &str = "std/src/sys/pal/hermit/mod.rs";
 const HERMIT_ERRORS: &str = "std/src/sys/io/error/hermit.rs";
 const HERMIT_SOCKETS: &str = "std/src/sys/net/connection/socket/hermit.rs";
 const DESCRIPTORS: &str = "std/src/os/fd/owned.rs";
@@ -38,7 +40,7 @@ const TEST: &str = "test/src/lib.rs";
 pub(crate) const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
 
 /// All patches, in the order in which they are applied.
-const PATCHES: [Patch; 15] = [
+const PATCHES: [Patch; 18] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
         file: THREADS,
@@ -69,6 +71,27 @@ const PATCHES: [Patch; 15] = [
 #[inline]
 pub fn yield_now() {
 ",
+    },
+    // A map takes random numbers. Without a source of them std panics, and the panic's report reads a variable.
+    Patch {
+        file: HERMIT_ENVIRONMENT,
+        old: "    let mut guard = ENV.lock().unwrap();
+    let map = guard.insert(HashMap::new());
+",
+        new: "    let map = HashMap::new();
+    let mut guard = ENV.lock().unwrap();
+    let map = guard.insert(map);
+",
+    },
+    Patch {
+        file: HERMIT_ENVIRONMENT,
+        old: "    ENV.lock().unwrap().as_ref().unwrap().get(k).cloned()\n",
+        new: "    ENV.lock().unwrap().as_ref()?.get(k).cloned()\n",
+    },
+    Patch {
+        file: HERMIT_SYSTEM,
+        old: "operation not supported on HermitCore yet",
+        new: "operation not supported on Hermit",
     },
     // Sleeping is as exact as the clock, and no duration is too long for it.
     Patch {

@@ -108,7 +108,9 @@ fn results(command: &mut Command, code: i32) -> Result<Vec<String>> {
     let output = expect(command, code, "test result: ")?;
     let text = String::from_utf8(output.stdout).context("the results are no text")?;
     let lines = text.lines().map(|line| line.split_once("; finished").map_or(line, |(summary, _)| summary));
-    let wanted =
-        |line: &&str| ["running ", "test ", "    tests::"].iter().any(|start| line.starts_with(start));
-    Ok(lines.filter(wanted).map(str::to_owned).collect())
+    let is_name =
+        |line: &str| ["running ", "test result", "    tests::"].iter().any(|start| line.starts_with(start));
+    // With panic=abort, libtest's own messages are lines of the test's output, and begin with "test ", too.
+    let is_result = |line: &str| line.starts_with("test ") && line.contains(" ... ");
+    Ok(lines.filter(|line| is_name(line) || is_result(line)).map(str::to_owned).collect())
 }

@@ -73,11 +73,11 @@ impl<'a> Tests<'a> {
         }
     }
 
-    /// Runs all tests, three at a time for two CPUs: many of them wait for a timer or a peer. Their results are passed to
+    /// Runs all tests, two at a time for each CPU: many of them wait for a timer or a peer. Their results are passed to
     /// `record` in the order in which the tests were added.
     pub(super) fn run(self, record: impl FnMut(Finished)) {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-        let jobs = cpus + cpus.div_ceil(2);
+        let jobs = 2 * cpus;
         let queue = Mutex::new(self.list.into_iter().enumerate());
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {

@@ -78,7 +78,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
 /// `image` writes a file that `run` boots on two platforms, and that the commands which it prints boot with QEMU alone.
 fn boot_image() -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
-    let file = folder.path().join("a boot image");
+    let file = folder.path().join("app.boot");
     let path = file.display().to_string();
     let mut image = xtask(&["image", "hello_world", "--release", "-o", &path])?;
     let printed = expect(&mut image, 0, "qemu-system-x86_64")?.stdout;

@@ -17,7 +17,7 @@ const CLIENTS: usize = 300;
 const MANY_CLIENTS: usize = 5_000;
 
 /// Number of clients where the processor is emulated, which answers about a hundred a second: passt waits 10 s.
-const FEW_CLIENTS: usize = 160;
+const FEW_CLIENTS: usize = 32;
 
 /// Limit of the time until all clients are served. It only bounds how long a failed test hangs.
 const LIMIT: Duration = Duration::from_secs(150);
