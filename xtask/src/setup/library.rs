@@ -88,7 +88,12 @@ pub(crate) fn install_std(
             folder.display()
         );
     }
-    let manifest = sources.library().join("sysroot/Cargo.toml");
+    // Programs without floating-point instructions are run, not tested: they need neither the crate `test` nor `proc_macro`.
+    let package = match float {
+        FloatAbi::Hard => "sysroot",
+        FloatAbi::Soft => "std",
+    };
+    let manifest = sources.library().join(package).join("Cargo.toml");
     record.add(Addition::Folder(target))?;
     let specification = match float {
         FloatAbi::Hard => None,

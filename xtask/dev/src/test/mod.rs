@@ -183,14 +183,15 @@ fn qemu(report: &mut Report, images: &Images, soft: &Images, long: bool) -> Resu
     let qemu = Qemu::new(images)?;
     let platform = Platform { vmm: Vmm::Qemu(qemu.loader.clone()), images };
     let mut tests = Tests::default();
+    // What takes longest starts first.
+    object_cache::test(&mut tests);
+    build_tool::test(&mut tests, &platform);
     programs::test(&mut tests, &platform, long)?;
     machine_types::test(&mut tests, &qemu);
     devices::test(&mut tests, &qemu);
     boot::test(&mut tests, &qemu)?;
     symbols::test(&mut tests, images);
     soft_float::test(&mut tests, &qemu, soft);
-    build_tool::test(&mut tests, &platform);
-    object_cache::test(&mut tests);
     usage_errors::test(&mut tests, images)?;
     report.run(tests);
     Ok(())

@@ -112,6 +112,15 @@ fn add<'a>(
     host_tests: &'a HostTests,
     options: &RingOptions,
 ) -> Result<()> {
+    // What takes longest starts first.
+    build_tool::test(tests, &fixture.platform);
+    for test in TESTS_WITH_IMAGES {
+        fixture.add(tests, &format!("uhyve's integration test {test}"), move || {
+            let folder = fixture.platform.images.folder().display().to_string();
+            let variables = [(IMAGES_VARIABLE, folder), (ENGINE_VARIABLE, fixture.engine.to_string())];
+            host_tests.run_integration_test("hypervisor", test, &variables)
+        });
+    }
     programs::test(tests, &fixture.platform, options.long)?;
     standard_input::test(tests, fixture);
     standard_output::test(tests, fixture);
@@ -123,14 +132,6 @@ fn add<'a>(
     }
     if fixture.platform.is_native() {
         many_guests::test(tests, fixture, options.long);
-    }
-    build_tool::test(tests, &fixture.platform);
-    for test in TESTS_WITH_IMAGES {
-        fixture.add(tests, &format!("uhyve's integration test {test}"), move || {
-            let folder = fixture.platform.images.folder().display().to_string();
-            let variables = [(IMAGES_VARIABLE, folder), (ENGINE_VARIABLE, fixture.engine.to_string())];
-            host_tests.run_integration_test("hypervisor", test, &variables)
-        });
     }
     Ok(())
 }
