@@ -44,7 +44,8 @@ pub enum ImageError {
     Type(u16),
     /// The file has no Hermit note.
     #[error(
-        "no executable for Hermit: the ABI note is missing; build it for x86_64-unknown-hermit, with `use hermit_sys as _;`"
+        "no executable for Hermit: the ABI note is missing; build it for x86_64-unknown-hermit, with the dependency \
+         hermit-sys in Cargo.toml and `use hermit_sys as _;` in the program"
     )]
     NoNote,
     /// The image was built for another ABI version.
