@@ -94,7 +94,7 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        Ok(Stat { mode: 0o600, size: 0, block_size: 4096 })
+        Ok(Stat::ANONYMOUS)
     }
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
@@ -117,27 +117,13 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
 mod tests {
     extern crate std;
 
-    use super::{EventFd, MAX, WaitQueue};
+    use super::{EventFd, MAX};
+    use crate::testing::FakeWaitQueue;
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::sync::atomic::Ordering::Relaxed;
     use core::task::{Context, Poll, Waker};
     use hermit_interface::Errno;
-    use std::sync::Mutex;
-    use std::vec::Vec;
-
-    #[derive(Debug, Default)]
-    struct FakeWaitQueue(Mutex<Vec<Waker>>);
-
-    impl WaitQueue for FakeWaitQueue {
-        fn add(&self, context: &Context<'_>) {
-            self.0.lock().unwrap().push(context.waker().clone());
-        }
-
-        fn wake(&self) {
-            self.0.lock().unwrap().drain(..).for_each(Waker::wake);
-        }
-    }
 
     /// Reads; returns the counter's value before and after.
     fn read(counter: &EventFd<FakeWaitQueue>) -> Poll<Result<(u64, u64), Errno>> {

@@ -40,6 +40,8 @@ mod object;
 mod shutdown;
 mod storage;
 mod table;
+#[cfg(test)]
+mod testing;
 
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};

@@ -20,6 +20,11 @@ pub struct Stat {
     pub block_size: u32,
 }
 
+impl Stat {
+    /// Metadata of an object that is no file, such as an eventfd on Linux.
+    pub(crate) const ANONYMOUS: Self = Self { mode: 0o600, size: 0, block_size: 4096 };
+}
+
 /// An object behind a descriptor. The default implementations are for objects without the operation.
 pub trait Object: Any + Debug + Send + Sync {
     /// Reads into `buffer`; nothing appended means end of file. A pending read has registered the waker.

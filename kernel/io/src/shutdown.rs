@@ -77,7 +77,7 @@ impl<W: WaitQueue + 'static> Object for ShutdownFd<W> {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        Ok(Stat { mode: 0o600, size: 0, block_size: 4096 })
+        Ok(Stat::ANONYMOUS)
     }
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
@@ -99,40 +99,26 @@ mod tests {
     extern crate std;
 
     use super::{ShutdownFd, ShutdownRequests};
-    use crate::{Object, ReadBuffer, WaitQueue};
+    use crate::testing::FakeWaitQueue;
+    use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::task::{Context, Poll, Waker};
     use hermit_interface::Errno;
     use std::boxed::Box;
-    use std::sync::Mutex;
-    use std::vec::Vec;
 
-    #[derive(Debug, Default)]
-    struct Fake(Mutex<Vec<Waker>>);
-
-    impl WaitQueue for Fake {
-        fn add(&self, context: &Context<'_>) {
-            self.0.lock().unwrap().push(context.waker().clone());
-        }
-
-        fn wake(&self) {
-            self.0.lock().unwrap().drain(..).for_each(Waker::wake);
-        }
-    }
-
-    fn requests() -> &'static ShutdownRequests<Fake> {
-        Box::leak(Box::new(ShutdownRequests::new(Fake::default())))
+    fn requests() -> &'static ShutdownRequests<FakeWaitQueue> {
+        Box::leak(Box::new(ShutdownRequests::new(FakeWaitQueue::default())))
     }
 
     /// Reads into a buffer of this size; returns the number of bytes.
-    fn read(object: &ShutdownFd<Fake>, size: usize) -> Poll<Result<usize, Errno>> {
+    fn read(object: &ShutdownFd<FakeWaitQueue>, size: usize) -> Poll<Result<usize, Errno>> {
         let mut memory = std::vec![MaybeUninit::uninit(); size];
         let mut buffer = ReadBuffer::new(&mut memory);
         let result = object.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer);
         result.map_ok(|()| buffer.len())
     }
 
-    fn is_readable(object: &ShutdownFd<Fake>) -> bool {
+    fn is_readable(object: &ShutdownFd<FakeWaitQueue>) -> bool {
         object.poll_ready(&mut Context::from_waker(Waker::noop())).read
     }
 

@@ -1,0 +1,23 @@
+//! A wait queue for tests.
+
+extern crate std;
+
+use core::task::{Context, Waker};
+use std::sync::Mutex;
+use std::vec::Vec;
+
+use crate::WaitQueue;
+
+/// Wakers that wait.
+#[derive(Debug, Default)]
+pub(crate) struct FakeWaitQueue(pub(crate) Mutex<Vec<Waker>>);
+
+impl WaitQueue for FakeWaitQueue {
+    fn add(&self, context: &Context<'_>) {
+        self.0.lock().unwrap().push(context.waker().clone());
+    }
+
+    fn wake(&self) {
+        self.0.lock().unwrap().drain(..).for_each(Waker::wake);
+    }
+}
