@@ -1,8 +1,9 @@
 //! The cache of built objects, which all crates, profiles and target folders of a toolchain share.
 //!
 //! It lies beside std in the sysroot, in the folder of the program's target; if that is not writable, in the user's cache
-//! folder. `cargo xtask setup --remove` removes both. The variable [`VARIABLE`] names another folder. An entry is an object and a file with its length and digest, written last:
-//! a truncated or changed object is no entry. One build of a component at a time holds the lock of that component.
+//! folder. `cargo xtask setup --remove` removes both. The variable [`VARIABLE`] names another folder. An entry is an object
+//! and a file with its length and digest, written last: a truncated or changed object is no entry. One build of a component
+//! at a time holds the lock of that component.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -11,15 +12,13 @@ use std::time::SystemTime;
 
 use crate::digest;
 use crate::toolchain::Toolchain;
+use crate::user_cache::{self, FOLDER};
 
 /// Number of objects in a cache folder; the least recently used ones are removed.
 const MAX_OBJECTS: usize = 24;
 
 /// The environment variable with the path of the cache folder.
 pub(crate) const VARIABLE: &str = "HERMIT_OBJECT_CACHE";
-
-/// Name of the folder, in the folder of a target and in the user's cache folder.
-const FOLDER: &str = "hermit-objects";
 
 /// A folder of objects that this process can write.
 #[derive(Debug)]
@@ -37,8 +36,7 @@ impl Cache {
         let beside_std = toolchain.target(target);
         // Set-up refuses a folder of the target that it did not create.
         let in_sysroot = beside_std.join("lib").is_dir().then(|| beside_std.join(FOLDER));
-        let in_home = user_cache().map(|home| home.join(FOLDER));
-        let folder = in_sysroot.into_iter().chain(in_home).find(|folder| is_writable(folder))?;
+        let folder = in_sysroot.into_iter().chain(user_cache::folder()).find(|folder| is_writable(folder))?;
         Some(Self { folder })
     }
 
@@ -128,12 +126,4 @@ fn is_writable(folder: &Path) -> bool {
     let probe = folder.join(format!("probe.{}", std::process::id()));
     let created = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, ""));
     created.and_then(|()| fs::remove_file(&probe)).is_ok()
-}
-
-/// Returns the user's folder for caches, by the XDG base directory specification.
-fn user_cache() -> Option<PathBuf> {
-    match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
-        Some(folder) if folder.is_absolute() => Some(folder),
-        _ => Some(env::home_dir()?.join(".cache")),
-    }
 }

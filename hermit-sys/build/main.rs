@@ -11,6 +11,7 @@ mod object;
 mod progress;
 mod provide;
 mod toolchain;
+mod user_cache;
 
 use std::env;
 use std::path::PathBuf;

@@ -16,8 +16,10 @@ pub mod soft_float;
 mod sources;
 mod stamp;
 mod tools;
+// Where `hermit-sys` keeps objects if the toolchain is not writable: build scripts have no dependencies.
+#[path = "../../../hermit-sys/build/user_cache.rs"]
+mod user_cache;
 
-use std::env;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -36,9 +38,6 @@ use stamp::State;
 
 pub(crate) use patches::TEST_LIST;
 pub use tools::{loader, uhyve};
-
-/// Name of the folder in the user's cache folder in which `hermit-sys` keeps objects if the toolchain is not writable.
-const OBJECTS: &str = "hermit-objects";
 
 /// CPU time that the build of std takes, in seconds.
 const STD_SECONDS: f64 = 50.0;
@@ -217,14 +216,6 @@ pub fn ensure_with_qemu() -> Result<()> {
     packages::QEMU.ensure()
 }
 
-/// Returns the user's folder for caches, by the XDG base directory specification.
-fn user_cache() -> PathBuf {
-    match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
-        Some(folder) if folder.is_absolute() => folder,
-        _ => env::home_dir().unwrap_or_default().join(".cache"),
-    }
-}
-
 /// Removes from the toolchain what set-up added. Packages of the operating system stay: other programs may use them by now.
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
@@ -250,7 +241,7 @@ fn remove() -> Result<()> {
         }
     }
     Sources::remove()?;
-    files::remove_dir(&user_cache().join(OBJECTS))?;
+    user_cache::folder().map_or(Ok(()), |folder| files::remove_dir(&folder))?;
     record.delete()?;
     eprintln!("Setup is undone; packages of the operating system stay installed.");
     Ok(())
