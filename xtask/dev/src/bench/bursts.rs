@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::port_forward::PortForward;
-use plotters::chart::{ChartBuilder, SeriesLabelPosition};
+use plotters::chart::ChartBuilder;
 use plotters::drawing::IntoDrawingArea;
 use plotters::element::PathElement;
 use plotters::prelude::{IntoLogRange, RGBColor, SVGBackend, WHITE};
@@ -20,6 +20,7 @@ use plotters::style::Color;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use super::chart::{self, FONT, SIZE};
 use super::{example, linux};
 use crate::burst::{self, Burst};
 use xtask::passt::Passt;
@@ -46,12 +47,6 @@ const CONNECTIONS: &str = "HTTPD_CONNECTIONS=4096";
 /// Port of the server in a guest.
 const PORT: u16 = 8080;
 
-/// Width and height of the chart in pixels.
-const SIZE: (u32, u32) = (760, 460);
-
-/// Font of the chart.
-const FONT: (&str, u32) = ("sans-serif", 14);
-
 /// A system that runs the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum System {
@@ -77,10 +72,10 @@ impl System {
 
     fn color(self) -> RGBColor {
         match self {
-            Self::Linux => RGBColor(31, 119, 180),
-            Self::Process => RGBColor(214, 39, 40),
+            Self::Linux => chart::BLUE,
+            Self::Process => chart::RED,
             Self::Kvm => RGBColor(148, 103, 189),
-            Self::Qemu => RGBColor(255, 127, 14),
+            Self::Qemu => chart::ORANGE,
         }
     }
 }
@@ -228,12 +223,7 @@ fn draw(curves: &[(System, Burst)], file: &Path) -> Result<()> {
         let line = chart.draw_series(LineSeries::new(curve(burst), color.stroke_width(2)))?;
         line.label(system.name()).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .label_font(FONT)
-        .draw()?;
+    chart::legend(&mut chart.configure_series_labels())?;
     area.present()?;
     Ok(())
 }

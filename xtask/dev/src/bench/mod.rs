@@ -11,6 +11,7 @@
 
 mod boot;
 mod bursts;
+mod chart;
 mod core;
 mod cpio;
 mod debian_kernel;

@@ -5,33 +5,23 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use plotters::chart::{ChartBuilder, ChartContext, SeriesLabelPosition};
-use plotters::coord::cartesian::Cartesian2d;
-use plotters::coord::types::RangedCoordf64;
+use plotters::chart::ChartBuilder;
 use plotters::drawing::IntoDrawingArea;
 use plotters::element::{Circle, Rectangle};
-use plotters::prelude::{IntoLogRange, LogCoord, RGBColor, SVGBackend, WHITE};
+use plotters::prelude::{IntoLogRange, RGBColor, SVGBackend, WHITE};
 use plotters::series::LineSeries;
 use plotters::style::Color;
 
+use super::super::chart::{self, Chart, FONT, SIZE};
 use super::figures::{Figures, Row};
 use super::system::System;
 use super::topic::Table;
-
-/// Width and height of a chart in pixels.
-const SIZE: (u32, u32) = (760, 460);
-
-/// The font of all text, and its size.
-const FONT: (&str, u32) = ("sans-serif", 14);
 
 /// The font of a title.
 const TITLE: (&str, u32) = ("sans-serif", 18);
 
 /// Share of a row's width that its bars cover.
 const BARS: f64 = 0.8;
-
-/// A chart with a logarithmic vertical axis: the figures of one row differ by factors up to 1,000.
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, LogCoord<f64>>>;
 
 /// Draws a chart of each table that has figures into a file in a folder.
 pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Result<()> {
@@ -82,12 +72,7 @@ fn chart(file: &Path, table: Table, rows: &[&Row], systems: &[System]) -> Result
             bars(&mut chart, system, &figures, span(number, systems.len())?)?;
         }
     }
-    let labels = &mut chart.configure_series_labels();
-    labels
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .label_font(FONT)
-        .draw()?;
+    chart::legend(&mut chart.configure_series_labels())?;
     area.present()?;
     Ok(())
 }
@@ -137,9 +122,9 @@ fn range(rows: &[&Row], systems: &[System]) -> Range<f64> {
 /// Returns the colour of a system.
 fn color(system: System) -> RGBColor {
     match system {
-        System::Uhyve => RGBColor(214, 39, 40),
-        System::Qemu => RGBColor(255, 127, 14),
-        System::Linux => RGBColor(31, 119, 180),
+        System::Uhyve => chart::RED,
+        System::Qemu => chart::ORANGE,
+        System::Linux => chart::BLUE,
         System::LinuxNoTso => RGBColor(148, 190, 220),
         System::Veth => RGBColor(44, 160, 44),
         System::Loopback => RGBColor(160, 160, 160),
