@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Parser;
 use hermit_interface::exit::{KILLED, NOT_STARTED};
+use hermit_options::{grace_message, timeout_message};
 
 use crate::cli::Arguments;
 use crate::config::Config;
@@ -96,15 +97,11 @@ fn run(config: Config, limits: Limits, has_stats: bool, started: Instant) -> Res
         End::Shutdown => report(&cause),
         End::Signal(number) => SIGNAL_BASE.saturating_add(number),
         End::TimedOut => {
-            let limit = limits.timeout.unwrap_or_default().as_secs_f64();
-            say(format_args!("error: the guest ran for more than {limit} s and was killed"));
+            say(format_args!("error: {}", timeout_message(limits.timeout.unwrap_or_default())));
             TIMED_OUT
         }
         End::GraceExpired => {
-            let grace = limits.grace.as_secs_f64();
-            say(format_args!(
-                "error: the guest did not end within {grace} s and was killed: --grace gives it more time"
-            ));
+            say(format_args!("error: {}", grace_message(limits.grace)));
             KILLED
         }
     })

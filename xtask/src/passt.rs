@@ -1,23 +1,13 @@
 //! passt(1) as the network of guests under QEMU: connections are those of sockets of the host, as with uhyve.
 
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use hermit_interface::port_forward::PortForward;
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use hermit_options::passt::{self, MAX_MTU};
 
 use crate::setup::packages::PASST;
-
-/// MTU of the guest in bytes, the maximum of passt.
-const MTU: &str = "65520";
-
-/// Size in bytes of the socket's send buffer at passt's end, which the host limits to `net.core.wmem_max`: passt drops
-/// frames that do not fit.
-const SEND_BUFFER: usize = 4 << 20;
 
 /// A running passt, which exits when QEMU and this process have closed the other end of its socket.
 #[derive(Debug)]
@@ -39,19 +29,15 @@ impl Passt {
     /// Fails if passt cannot be started, or exits: a port is in use, or the host has no route.
     pub fn start(ports: &[PortForward]) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
-        let inherit = |end: &UnixStream| fcntl_setfd(end, FdFlags::empty()).map_err(io::Error::from);
-        inherit(&theirs)?;
-        set_socket_send_buffer_size(&theirs, SEND_BUFFER).map_err(io::Error::from)?;
-        let output = Command::new(PASST.program)
-            .args(["--quiet", "--fd", &theirs.as_raw_fd().to_string(), "--mtu", MTU])
+        let output = passt::command(&theirs)?
+            .args(["--mtu", &MAX_MTU.to_string()])
             .args(ports.iter().flat_map(PortForward::passt_option))
-            .stdin(Stdio::null())
             .output()
             .context("cannot start passt")?;
         let messages = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "passt cannot connect the guest: {}", messages.trim());
         // Not earlier: passt must not hold this end.
-        inherit(&ours)?;
+        passt::inherit(&ours)?;
         Ok(Self { socket: ours.into() })
     }
 
@@ -62,7 +48,7 @@ impl Passt {
             "-netdev".to_owned(),
             format!("stream,id=net,server=off,addr.type=fd,addr.str={socket}"),
             "-device".to_owned(),
-            format!("virtio-net-pci,disable-legacy=on,netdev=net,host_mtu={MTU}"),
+            format!("virtio-net-pci,disable-legacy=on,netdev=net,host_mtu={MAX_MTU}"),
         ]
     }
 }

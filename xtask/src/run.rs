@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_interface::port_forward::PortForward;
-use hermit_options::{MachineOptions, memory, ports};
+use hermit_options::{MachineOptions, grace_message, memory, ports, timeout_message};
 
 use crate::network;
 use crate::passt::Passt;
@@ -329,16 +329,12 @@ impl VmOptions {
         Ok(match guest.run(Input::Inherit)? {
             End::Exited(status) => status,
             End::TimedOut => {
-                let limit = self.machine.timeout.unwrap_or_default().as_secs_f64();
-                eprintln!("error: the guest ran for more than {limit} s and was killed");
+                eprintln!("error: {}", timeout_message(self.machine.timeout.unwrap_or_default()));
                 TIMED_OUT
             }
             End::Signal(code) => code,
             End::GraceExpired => {
-                let grace = self.machine.grace().as_secs_f64();
-                eprintln!(
-                    "error: the guest did not end within {grace} s and was killed: --grace gives it more time"
-                );
+                eprintln!("error: {}", grace_message(self.machine.grace()));
                 KILLED
             }
             End::NoStatus => {

@@ -23,6 +23,7 @@ pub mod disk;
 pub mod environment;
 mod machine;
 pub mod memory;
+pub mod passt;
 pub mod ports;
 
-pub use machine::MachineOptions;
+pub use machine::{MachineOptions, grace_message, timeout_message};

@@ -94,6 +94,19 @@ impl MachineOptions {
     }
 }
 
+/// The message about a guest that was killed because it reached its time limit.
+#[must_use]
+pub fn timeout_message(limit: Duration) -> String {
+    format!("the guest ran for more than {} s and was killed", limit.as_secs_f64())
+}
+
+/// The message about a guest that was killed because it did not end within the grace period.
+#[must_use]
+pub fn grace_message(grace: Duration) -> String {
+    let grace = grace.as_secs_f64();
+    format!("the guest did not end within {grace} s and was killed: --grace gives it more time")
+}
+
 fn mount(_: &str) -> Result<String, String> {
     Err("folders of the host cannot be mounted: programs have no file system yet (docs/limits.md)".to_owned())
 }

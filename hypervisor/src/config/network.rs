@@ -7,12 +7,13 @@ use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
+use hermit_options::passt;
 
 pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
 
 pub use self::mac::MacAddress;
-use crate::devices::net::backend::{passt, tap};
+use crate::devices::net::backend::tap;
 
 /// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on it.
 const MIN_MTU: u16 = 576;

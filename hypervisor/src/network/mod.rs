@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use hermit_interface::command_line::{Encoder, Ip};
+use hermit_options::passt::MAX_MTU;
 use hermit_options::ports::{self, PortError};
 
 use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
 use crate::devices::net::backend::Backend;
-use crate::devices::net::backend::passt::{MAX_MTU, Passt, PasstError, PasstStartup};
+use crate::devices::net::backend::passt::{Passt, PasstError, PasstStartup};
 use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::{Net, NetConfig};
 use crate::log::say;

@@ -8,27 +8,15 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use hermit_options::passt;
 use vm_memory::VolatileSlice;
 
 use super::iovec::{gather, scatter};
 use super::stream::{FrameReader, FrameWriter};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
 use crate::devices::net::header::{Offloads, VnetHeader};
-
-/// Name of the executable.
-const PROGRAM: &str = "passt";
-
-/// Maximum MTU in bytes: passt's own. The MTU of the path does not matter: passt terminates the guest's TCP
-/// connections.
-pub const MAX_MTU: u16 = 65_520;
-
-/// Size in bytes of the socket's send buffer at passt's end, which the host limits to `net.core.wmem_max`. passt drops
-/// frames that do not fit, and does not repeat a SYN; a small frame takes 768 bytes.
-const SEND_BUFFER: usize = 4 << 20;
 
 /// Maximum number of characters of passt's messages in an error.
 const MAX_MESSAGE: usize = 500;
@@ -98,17 +86,9 @@ impl Passt {
     /// See [`PasstError`].
     pub fn start(arguments: &[String]) -> Result<(Self, PasstStartup), PasstError> {
         let (ours, theirs) = UnixStream::pair()?;
-        // Clears FD_CLOEXEC: every child process inherits this descriptor until it is closed below, and no other child is
-        // started before that.
-        fcntl_setfd(&theirs, FdFlags::empty()).map_err(io::Error::from)?;
-        set_socket_send_buffer_size(&theirs, SEND_BUFFER).map_err(io::Error::from)?;
-        let child = Command::new(PROGRAM)
-            .args(["--quiet", "--fd", &theirs.as_raw_fd().to_string()])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
+        // passt's end is closed below, and no other child process is started before that.
+        let child =
+            passt::command(&theirs)?.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         drop(theirs);
         let child = child.map_err(|error| match error.kind() {
             ErrorKind::NotFound => PasstError::NotInstalled,
