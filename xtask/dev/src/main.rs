@@ -33,7 +33,7 @@ enum Command {
     Lint(lint::Arguments),
     /// Measure the network, in a namespace that is made for it
     #[command(hide = true)]
-    NetBench(bench::net::Plan),
+    NetBench(bench::net::NetBenchPlan),
 }
 
 fn main() -> ExitCode {

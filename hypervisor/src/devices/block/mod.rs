@@ -19,7 +19,7 @@ use self::config::{DEVICE_ID, QUEUE_SIZES};
 use self::disk_file::DiskFile;
 use self::request::{BlockOperation, BlockRequest};
 use super::virtio::chain::{Chain, Completion, serve_chains};
-use super::virtio::{DeviceError, Progress, VirtioDevice, read_window};
+use super::virtio::{DeviceError, QueueProgress, VirtioDevice, read_window};
 use super::warn_once::WarnOnce;
 
 /// A virtio block device on a raw file of constant size.
@@ -150,7 +150,7 @@ impl VirtioDevice for Block {
         _index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, DeviceError> {
+    ) -> Result<QueueProgress, DeviceError> {
         serve_chains(queue, memory, |chain| {
             let work = chain.length();
             let written = self.handle(chain, memory)?;

@@ -11,7 +11,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::config::MAX_DATA;
 use super::{Block, SECTOR_SIZE};
 use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver, assert_rejects_malformed_queues};
-use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, QueueProgress, VirtioDevice};
 
 const SECTORS: u64 = 8;
 
@@ -65,7 +65,7 @@ impl Harness {
         self.driver.memory.write_obj(0xee_u8, GuestAddress(STATUS)).unwrap();
         let head = self.driver.send(buffers);
         let served = self.block.process(0, &mut self.queue, &self.driver.memory)?;
-        assert_ne!(served, Progress::Blocked);
+        assert_ne!(served, QueueProgress::Blocked);
         let used = self.driver.used();
         assert_eq!((used.len(), used[0].0), (1, head.into()));
         Ok((self.driver.bytes(STATUS, 1)[0], used[0].1))

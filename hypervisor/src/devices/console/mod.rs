@@ -15,7 +15,7 @@ use self::config::{QUEUE_SIZES, RECEIVEQ, TRANSMITQ};
 pub use self::input::ConsoleInput;
 pub use self::output::Output;
 pub use self::text_port::{TextPort, TextPorts};
-use super::virtio::{DeviceError, EventValidity, HostEvent, Interest, Progress, VirtioDevice};
+use super::virtio::{DeviceError, EventValidity, HostEvent, Interest, QueueProgress, VirtioDevice};
 
 /// A virtio console: that of standard input and output, or that of standard error.
 #[derive(Debug)]
@@ -46,11 +46,11 @@ impl VirtioDevice for ConsoleDevice {
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, DeviceError> {
+    ) -> Result<QueueProgress, DeviceError> {
         match index {
             RECEIVEQ => rx::receive(self.input.as_mut(), queue, memory),
             TRANSMITQ => tx::transmit(&self.output, queue, memory),
-            _ => Ok(Progress::Done),
+            _ => Ok(QueueProgress::Done),
         }
     }
 

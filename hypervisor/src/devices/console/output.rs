@@ -15,9 +15,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream never
 /// continues behind a gap.
 #[derive(Clone)]
-pub struct Output(Arc<Mutex<Sink>>);
+pub struct Output(Arc<Mutex<HostStream>>);
 
-struct Sink {
+struct HostStream {
     stream: Box<dyn Write + Send>,
     failure: Option<ErrorKind>,
 }
@@ -26,7 +26,7 @@ impl Output {
     /// Output to this stream.
     #[must_use]
     pub fn new(stream: Box<dyn Write + Send>) -> Self {
-        Self(Arc::new(Mutex::new(Sink { stream, failure: None })))
+        Self(Arc::new(Mutex::new(HostStream { stream, failure: None })))
     }
 
     /// Writes all of `bytes`. Blocks until the stream has taken them.
@@ -40,7 +40,7 @@ impl Output {
         self.lock().failure
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sink> {
+    fn lock(&self) -> MutexGuard<'_, HostStream> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ impl fmt::Debug for Output {
     }
 }
 
-impl Sink {
+impl HostStream {
     fn write(&mut self, bytes: &[u8]) {
         if self.failure.is_some() {
             return;

@@ -5,7 +5,7 @@ use vm_memory::GuestMemoryMmap;
 
 use super::ConsoleInput;
 use crate::devices::virtio::chain::{Chain, has_available};
-use crate::devices::virtio::{DeviceError, Progress};
+use crate::devices::virtio::{DeviceError, QueueProgress};
 
 /// Fills one descriptor chain after the other. A chain for which there is no input stays in the available ring.
 ///
@@ -16,19 +16,19 @@ pub(super) fn receive(
     mut input: Option<&mut ConsoleInput>,
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
-) -> Result<Progress, DeviceError> {
+) -> Result<QueueProgress, DeviceError> {
     for _ in 0..queue.size() {
         if !has_available(queue, memory)? {
-            return Ok(Progress::Done);
+            return Ok(QueueProgress::Done);
         }
         let Some(input) = input.as_mut().and_then(|input| input.fetch().then_some(input)) else {
-            return Ok(Progress::Blocked);
+            return Ok(QueueProgress::Blocked);
         };
-        let Some(chain) = Chain::next(queue, memory)? else { return Ok(Progress::Done) };
+        let Some(chain) = Chain::next(queue, memory)? else { return Ok(QueueProgress::Done) };
         let head = chain.head;
         let written = chain.into_writable()?.write(memory, input.pending())?;
         input.consume(written);
         queue.add_used(memory, head, u32::try_from(written).unwrap_or(u32::MAX))?;
     }
-    Ok(Progress::Yielded)
+    Ok(QueueProgress::Yielded)
 }

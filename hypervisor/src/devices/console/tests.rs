@@ -15,7 +15,9 @@ use super::{ConsoleDevice, ConsoleInput, Output, TextPort};
 use crate::devices::virtio::test_utils::{
     BUFFERS, InterruptCounter, MEMORY, TestDriver, assert_rejects_malformed_queues, start,
 };
-use crate::devices::virtio::{DeviceError, EventValidity, Interest, MmioTransport, Progress, VirtioDevice};
+use crate::devices::virtio::{
+    DeviceError, EventValidity, Interest, MmioTransport, QueueProgress, VirtioDevice,
+};
 
 /// Stream that records each write.
 #[derive(Clone, Debug, Default)]
@@ -85,11 +87,11 @@ impl Harness {
         Self { console, driver, queue }
     }
 
-    fn process(&mut self, index: usize) -> Result<Progress, DeviceError> {
+    fn process(&mut self, index: usize) -> Result<QueueProgress, DeviceError> {
         self.console.process(index, &mut self.queue, &self.driver.memory)
     }
 
-    fn receive(&mut self) -> Progress {
+    fn receive(&mut self) -> QueueProgress {
         self.process(RECEIVEQ).unwrap()
     }
 
@@ -104,11 +106,11 @@ impl Harness {
 fn each_chain_of_output_is_one_write() {
     let stream = TestStream::default();
     let mut harness = Harness::new(ConsoleDevice::new(stream.output(), None));
-    assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
+    assert_eq!(harness.process(TRANSMITQ).unwrap(), QueueProgress::Done);
     let first = harness.driver.send_bytes(BUFFERS, b"hello ");
     harness.driver.send_bytes(BUFFERS + 64, b"world\n");
     let last = harness.driver.send(&[(BUFFERS, 2, false), (BUFFERS, 0, false), (BUFFERS + 64, 3, false)]);
-    assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
+    assert_eq!(harness.process(TRANSMITQ).unwrap(), QueueProgress::Done);
     assert_eq!(stream.writes(), [&b"hello "[..], b"world\n", b"hewor"]);
     let used = harness.driver.used();
     assert_eq!((used.len(), used[0], used[2]), (3, (first.into(), 0), (last.into(), 0)));
@@ -140,7 +142,7 @@ fn transmitq_yields_at_the_work_limit() {
     for _ in 0..3 {
         harness.driver.send(&[(BUFFERS, 0x4_0000, false)]);
     }
-    assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Yielded);
+    assert_eq!(harness.process(TRANSMITQ).unwrap(), QueueProgress::Yielded);
     assert_eq!(harness.driver.used().len(), 1);
 }
 
@@ -181,7 +183,7 @@ fn output_after_an_error_is_dropped() {
     let mut harness = Harness::new(ConsoleDevice::new(output.clone(), None));
     for bytes in [b"one", b"two"] {
         harness.driver.send_bytes(BUFFERS, bytes);
-        assert_eq!(harness.process(TRANSMITQ).unwrap(), Progress::Done);
+        assert_eq!(harness.process(TRANSMITQ).unwrap(), QueueProgress::Done);
     }
     assert_eq!(harness.driver.used().len(), 2);
     assert_eq!(output.failure(), Some(ErrorKind::BrokenPipe));
@@ -211,9 +213,9 @@ fn text_port_drains_the_transmitq_first() {
 #[test]
 fn buffers_without_input_are_not_used() {
     let mut harness = Harness::new(silent(None));
-    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.receive(), QueueProgress::Done);
     harness.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.receive(), QueueProgress::Blocked);
     assert!(harness.driver.used().is_empty());
     assert_eq!(harness.console.host_event(RECEIVEQ), None);
 }
@@ -226,17 +228,17 @@ fn input_is_read_when_ready_and_a_buffer_is_available() {
     writer.write_all(b"hello").unwrap();
     // No buffer: nothing is read.
     harness.console.host_ready(RECEIVEQ, EventValidity::Once);
-    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.receive(), QueueProgress::Done);
     for _ in 0..3 {
         harness.driver.send(&[(BUFFERS, 3, true)]);
     }
-    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.receive(), QueueProgress::Blocked);
     assert_eq!(harness.driver.used().iter().map(|used| used.1).collect::<Vec<_>>(), [3, 2]);
     // Not ready: a read might block.
     writer.write_all(b"!").unwrap();
-    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.receive(), QueueProgress::Blocked);
     harness.console.host_ready(RECEIVEQ, EventValidity::Once);
-    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.receive(), QueueProgress::Done);
     assert_eq!(harness.received(), [b"!"]);
 }
 
@@ -247,12 +249,12 @@ fn end_of_input_is_delivered_once() {
     let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(source))));
     harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.receive(), QueueProgress::Done);
     assert_eq!(harness.received(), [[END_OF_FILE]]);
     assert_eq!(harness.console.host_event(RECEIVEQ), None);
     harness.driver.send(&[(BUFFERS, 16, true)]);
     harness.console.host_ready(RECEIVEQ, EventValidity::Once);
-    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.receive(), QueueProgress::Blocked);
 }
 
 #[test]
@@ -262,7 +264,7 @@ fn end_of_raw_input_is_not_delivered() {
     let mut harness = Harness::new(silent(Some(ConsoleInput::raw(source))));
     harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(harness.receive(), Progress::Blocked);
+    assert_eq!(harness.receive(), QueueProgress::Blocked);
     assert_eq!(harness.console.host_event(RECEIVEQ), None);
 }
 
@@ -272,7 +274,7 @@ fn read_error_ends_the_input() {
     let mut harness = Harness::new(silent(Some(ConsoleInput::quoted(File::open("/").unwrap()))));
     harness.console.host_ready(RECEIVEQ, EventValidity::Always);
     harness.driver.send(&[(BUFFERS, 16, true)]);
-    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.receive(), QueueProgress::Done);
     assert_eq!(harness.received(), [[END_OF_FILE]]);
 }
 
@@ -307,7 +309,7 @@ fn regular_file_is_read_to_its_end() {
     let mut received = Vec::new();
     while harness.console.host_event(RECEIVEQ).is_some() {
         harness.driver.send(&[(BUFFERS, 700, true)]);
-        assert_eq!(harness.receive(), Progress::Done);
+        assert_eq!(harness.receive(), QueueProgress::Done);
         received.extend(harness.received().concat());
     }
     assert_eq!(received.pop(), Some(END_OF_FILE));
@@ -322,7 +324,7 @@ fn empty_buffer_is_used_without_input() {
     harness.console.host_ready(RECEIVEQ, EventValidity::Once);
     harness.driver.send(&[(MEMORY, 0, true)]);
     harness.driver.send(&[(BUFFERS, 1, true)]);
-    assert_eq!(harness.receive(), Progress::Done);
+    assert_eq!(harness.receive(), QueueProgress::Done);
     assert_eq!(harness.received(), [&b""[..], b"x"]);
 }
 

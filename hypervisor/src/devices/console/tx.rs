@@ -6,7 +6,7 @@ use vm_memory::GuestMemoryMmap;
 use super::Output;
 use super::config::{MAX_TX_CHAIN, TX_CHUNK};
 use crate::devices::virtio::chain::{Buffers, Completion, serve_chains};
-use crate::devices::virtio::{DeviceError, Progress};
+use crate::devices::virtio::{DeviceError, QueueProgress};
 
 /// Writes the available descriptor chains to `output`, in order.
 ///
@@ -17,7 +17,7 @@ pub(super) fn transmit(
     output: &Output,
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
-) -> Result<Progress, DeviceError> {
+) -> Result<QueueProgress, DeviceError> {
     serve_chains(queue, memory, |chain| {
         let bytes = chain.into_readable()?;
         let work = bytes.length() as u64;

@@ -11,7 +11,7 @@ use vm_memory::GuestMemoryMmap;
 
 use self::config::{CHUNK, MAX_REQUEST, QUEUE_SIZES};
 use super::virtio::chain::{Buffers, Completion, serve_chains};
-use super::virtio::{DeviceError, Progress, VirtioDevice};
+use super::virtio::{DeviceError, QueueProgress, VirtioDevice};
 
 /// Random bytes of the host's kernel (getrandom(2)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ impl<S: Read + Debug + Send> VirtioDevice for Entropy<S> {
         _index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, DeviceError> {
+    ) -> Result<QueueProgress, DeviceError> {
         serve_chains(queue, memory, |chain| {
             let written = self.fill(chain.into_writable()?, memory)?;
             Ok(Completion { written, work: written.into() })

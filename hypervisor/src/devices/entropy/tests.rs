@@ -3,7 +3,7 @@
 use super::config::MAX_REQUEST;
 use super::{Entropy, HostRandom};
 use crate::devices::virtio::test_utils::{BUFFERS, TestDriver, assert_rejects_malformed_queues};
-use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, QueueProgress, VirtioDevice};
 use std::io;
 use virtio_queue::Queue;
 
@@ -25,7 +25,7 @@ fn process(
     device: &mut impl VirtioDevice,
     queue: &mut Queue,
     driver: &TestDriver,
-) -> Result<Progress, DeviceError> {
+) -> Result<QueueProgress, DeviceError> {
     device.process(0, queue, &driver.memory)
 }
 
@@ -34,7 +34,7 @@ fn device_fills_every_buffer_of_a_chain() {
     let (mut device, mut driver) = (Entropy::new(Counting::default()), TestDriver::new(16));
     let mut queue = driver.queue();
     let head = driver.send(&[(BUFFERS, 3, true), (BUFFERS + 16, 0, true), (BUFFERS + 32, 2, true)]);
-    assert_eq!(process(&mut device, &mut queue, &driver).unwrap(), Progress::Done);
+    assert_eq!(process(&mut device, &mut queue, &driver).unwrap(), QueueProgress::Done);
     assert_eq!(driver.used(), [(head.into(), 5)]);
     assert_eq!(driver.bytes(BUFFERS, 4), [0, 1, 2, 0]);
     assert_eq!(driver.bytes(BUFFERS + 32, 3), [3, 4, 0]);
@@ -46,7 +46,7 @@ fn request_beyond_the_limit_is_filled_in_part() {
     let mut queue = driver.queue();
     // 16 buffers at the same address: more bytes than guest memory has.
     driver.send(&[(BUFFERS, 0x2_0000, true); 16]);
-    assert_eq!(process(&mut device, &mut queue, &driver).unwrap(), Progress::Done);
+    assert_eq!(process(&mut device, &mut queue, &driver).unwrap(), QueueProgress::Done);
     assert_eq!(driver.used(), [(0, u32::try_from(MAX_REQUEST).unwrap())]);
     assert_eq!(driver.bytes(BUFFERS + 0xffff, 2), [7, 0]);
 }
@@ -58,7 +58,7 @@ fn device_yields_at_the_work_limit() {
     for _ in 0..8 {
         driver.send(&[(BUFFERS, 0x1_0000, true)]);
     }
-    assert_eq!(process(&mut device, &mut queue, &driver).unwrap(), Progress::Yielded);
+    assert_eq!(process(&mut device, &mut queue, &driver).unwrap(), QueueProgress::Yielded);
     assert_eq!(driver.used().len(), 4);
 }
 

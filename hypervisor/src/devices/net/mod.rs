@@ -29,7 +29,7 @@ use self::header::Offloads;
 use self::rx::{Receiver, RxFeatures};
 use self::tx::Transmitter;
 use super::virtio::chain::{Completion, serve_chains};
-use super::virtio::{DeviceError, HostEvent, Interest, Progress, VirtioDevice, read_window};
+use super::virtio::{DeviceError, HostEvent, Interest, QueueProgress, VirtioDevice, read_window};
 
 /// A virtio network device.
 #[derive(Debug)]
@@ -65,19 +65,19 @@ impl Net {
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, ServeError> {
+    ) -> Result<QueueProgress, ServeError> {
         if let Some(offloads) = self.pending_offloads.take().filter(|_| self.is_link_up) {
             self.backend.set_offloads(offloads).map_err(DeviceError::from)?;
         }
         match index {
-            RECEIVEQ if !self.is_link_up => Ok(Progress::Blocked),
+            RECEIVEQ if !self.is_link_up => Ok(QueueProgress::Blocked),
             // Without a link, transmitted frames are dropped.
             _ if !self.is_link_up => {
                 Ok(serve_chains(queue, memory, |chain| Ok(Completion { written: 0, work: chain.length() }))?)
             }
             RECEIVEQ => self.receiver.serve(&mut *self.backend, queue, memory),
             TRANSMITQ => self.transmitter.serve(&mut *self.backend, queue, memory),
-            _ => Ok(Progress::Done),
+            _ => Ok(QueueProgress::Done),
         }
     }
 }
@@ -120,7 +120,7 @@ impl VirtioDevice for Net {
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, DeviceError> {
+    ) -> Result<QueueProgress, DeviceError> {
         match self.serve(index, queue, memory) {
             Ok(progress) => Ok(progress),
             Err(ServeError::Device(error)) => Err(error),
@@ -129,7 +129,7 @@ impl VirtioDevice for Net {
                 self.is_link_up = false;
                 self.has_config_changed = true;
                 // The worker serves the queue again, now without a link.
-                Ok(Progress::Yielded)
+                Ok(QueueProgress::Yielded)
             }
         }
     }

@@ -8,7 +8,7 @@ use super::backend::iovec::{MAX_IOVECS, scatter};
 use super::backend::{Backend, ReceivedFrame, ServeError};
 use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::rx_buffers::RxBuffers;
-use crate::devices::virtio::{DeviceError, Progress, WORK_LIMIT};
+use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
 /// Negotiated features and limits that decide what the guest can receive.
@@ -72,19 +72,19 @@ impl Receiver {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, ServeError> {
+    ) -> Result<QueueProgress, ServeError> {
         let mut work = 0;
         for _ in 0..queue.size() {
             match self.step(backend, queue, memory)? {
                 RxStep::Frame(bytes) => work += bytes as u64,
-                RxStep::NoBuffers => return Ok(Progress::Done),
-                RxStep::NoFrame => return Ok(Progress::Blocked),
+                RxStep::NoBuffers => return Ok(QueueProgress::Done),
+                RxStep::NoFrame => return Ok(QueueProgress::Blocked),
             }
             if work >= WORK_LIMIT {
                 break;
             }
         }
-        Ok(Progress::Yielded)
+        Ok(QueueProgress::Yielded)
     }
 
     fn step(

@@ -8,7 +8,7 @@ use super::backend::{Backend, ServeError, TxStatus};
 use super::header::{HeaderError, Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::{MAX_FRAME, MIN_FRAME};
 use crate::devices::virtio::chain::{Buffers, Chain};
-use crate::devices::virtio::{DeviceError, Progress, WORK_LIMIT};
+use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
 /// Reason for which a frame is dropped.
@@ -41,10 +41,10 @@ impl Transmitter {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, ServeError> {
+    ) -> Result<QueueProgress, ServeError> {
         let progress = self.send_available(backend, queue, memory)?;
         // What the backend cannot write now is flushed when its output is writable: the queue waits for that, too.
-        Ok(if backend.flush()? == TxStatus::Accepted { progress } else { Progress::Blocked })
+        Ok(if backend.flush()? == TxStatus::Accepted { progress } else { QueueProgress::Blocked })
     }
 
     fn send_available(
@@ -52,10 +52,10 @@ impl Transmitter {
         backend: &mut dyn Backend,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, ServeError> {
+    ) -> Result<QueueProgress, ServeError> {
         let mut work = 0;
         for _ in 0..queue.size() {
-            let Some(chain) = Chain::next(queue, memory)? else { return Ok(Progress::Done) };
+            let Some(chain) = Chain::next(queue, memory)? else { return Ok(QueueProgress::Done) };
             let head = chain.head;
             work += chain.length();
             match self.send(chain.into_readable()?, backend, memory) {
@@ -63,7 +63,7 @@ impl Transmitter {
                 // The chain is taken again once the backend is writable.
                 Ok(TxStatus::WouldBlock) => {
                     put_back(queue);
-                    return Ok(Progress::Blocked);
+                    return Ok(QueueProgress::Blocked);
                 }
                 Err(error) => {
                     put_back(queue);
@@ -75,7 +75,7 @@ impl Transmitter {
                 break;
             }
         }
-        Ok(Progress::Yielded)
+        Ok(QueueProgress::Yielded)
     }
 
     /// Sends one frame. The boundaries of its buffers carry no meaning (virtio 1.2 §2.7.4).

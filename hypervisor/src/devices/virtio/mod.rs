@@ -51,7 +51,7 @@ pub enum DeviceError {
 
 /// State of a queue after a device has processed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum QueueProgress {
     /// All available chains are used. The queue waits for the driver's next notification.
     Done,
     /// The queue waits for the host ([`VirtioDevice::host_event`]).
@@ -131,7 +131,7 @@ pub trait VirtioDevice: Debug + Send {
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, DeviceError>;
+    ) -> Result<QueueProgress, DeviceError>;
 
     /// Whether the configuration space has changed since the last call, so that the driver must be notified.
     fn take_config_change(&mut self) -> bool {
@@ -144,7 +144,7 @@ pub trait VirtioDevice: Debug + Send {
         false
     }
 
-    /// Event for which a [`Progress::Blocked`] queue waits; `None` if it will never occur.
+    /// Event for which a [`QueueProgress::Blocked`] queue waits; `None` if it will never occur.
     fn host_event(&self, index: usize) -> Option<HostEvent> {
         let _: usize = index;
         None

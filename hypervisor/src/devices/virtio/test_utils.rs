@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::{DeviceError, Interrupt, MmioTransport, Progress, VirtioDevice};
+use super::{DeviceError, Interrupt, MmioTransport, QueueProgress, VirtioDevice};
 use crate::devices::bus::BusDevice;
 
 /// Size of guest memory in bytes.
@@ -285,7 +285,7 @@ impl VirtioDevice for EchoDevice {
         index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
-    ) -> Result<Progress, DeviceError> {
+    ) -> Result<QueueProgress, DeviceError> {
         self.record(&format!("process {index}"));
         super::chain::serve_chains(queue, memory, |chain| {
             Ok(super::chain::Completion { written: 0, work: chain.length() })

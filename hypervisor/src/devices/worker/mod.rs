@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::virtio::{EventValidity, HostEvent, Interest, MmioTransport, Progress};
+use super::virtio::{EventValidity, HostEvent, Interest, MmioTransport, QueueProgress};
 
 /// Maximum number of events of one epoll_wait(2).
 const MAX_EVENTS: usize = 64;
@@ -140,12 +140,12 @@ impl Worker {
     fn serve(&mut self, number: usize) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get(number) else { return Ok(()) };
         match queue.device.handle_queue(queue.index) {
-            Progress::Yielded => {
+            QueueProgress::Yielded => {
                 queue.device.kick(queue.index);
                 Ok(())
             }
-            Progress::Done => self.watch(number, None),
-            Progress::Blocked => self.watch(number, queue.device.host_event(queue.index)),
+            QueueProgress::Done => self.watch(number, None),
+            QueueProgress::Blocked => self.watch(number, queue.device.host_event(queue.index)),
         }
     }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::cargo_test;
 use super::child::started_by;
 use super::images::Images;
-use super::platform::Platform;
+use super::platform::TestPlatform;
 use super::run_options;
 use super::schedule::Tests;
 use xtask::cargo;
@@ -35,7 +35,7 @@ fn main() {
 "#;
 
 /// Adds tests of `run` with a platform.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
     });

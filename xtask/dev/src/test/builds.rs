@@ -8,7 +8,7 @@ use super::host_tests::HostTests;
 use super::images::{Built, Images};
 use super::report::Report;
 use super::schedule::Tests;
-use super::{Lints, Plan, Ring};
+use super::{Lints, Ring, TestPlan};
 use crate::lint;
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
@@ -24,7 +24,7 @@ pub(super) struct Builds {
 
 impl Builds {
     /// Sets up the machine, runs the lints, and builds what the rings need.
-    pub(super) fn run(report: &mut Report, plan: &Plan) -> Self {
+    pub(super) fn run(report: &mut Report, plan: &TestPlan) -> Self {
         let has = |ring| plan.rings.contains(&ring);
         let runs_uhyve = has(Ring::Process) || has(Ring::Kvm);
         let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
@@ -67,7 +67,7 @@ impl Builds {
 }
 
 /// Installs what the lints and the rings need.
-fn prepare(plan: &Plan) -> Result<()> {
+fn prepare(plan: &TestPlan) -> Result<()> {
     if plan.rings.contains(&Ring::Qemu) {
         setup::ensure_with_qemu()
     } else if plan.lints == Lints::All || plan.rings.iter().any(|ring| *ring != Ring::Fuzz) {
@@ -78,7 +78,7 @@ fn prepare(plan: &Plan) -> Result<()> {
 }
 
 /// Builds images without floating-point instructions unless only KVM needs them, and runs on hardware: it then runs all images.
-fn build_soft(plan: &Plan, images: &Built<Images>) -> Result<()> {
+fn build_soft(plan: &TestPlan, images: &Built<Images>) -> Result<()> {
     let is_needed = plan.rings.contains(&Ring::Qemu) || !Uhyve::check(setup::uhyve()?)?.works(Engine::Kvm);
     if is_needed { images.build(Images::build_soft) } else { Ok(()) }
 }

@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(1);
 
 /// Standard input of the process.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) enum ChildInput {
     /// These bytes.
     Bytes(Vec<u8>),
     /// These bytes, without an end.
@@ -106,12 +106,12 @@ pub(super) struct ChildProcess {
 
 impl ChildProcess {
     /// Starts a process, which is killed after the time limit.
-    pub(super) fn start(mut command: Command, input: Input, limit: Duration) -> Result<Self> {
+    pub(super) fn start(mut command: Command, input: ChildInput, limit: Duration) -> Result<Self> {
         let (stdin, bytes, stays_open) = match input {
-            Input::Bytes(bytes) => (Stdio::piped(), bytes, false),
-            Input::Open(bytes) => (Stdio::piped(), bytes, true),
-            Input::File(file) => (file.into(), Vec::new(), false),
-            Input::Nothing => (Stdio::null(), Vec::new(), false),
+            ChildInput::Bytes(bytes) => (Stdio::piped(), bytes, false),
+            ChildInput::Open(bytes) => (Stdio::piped(), bytes, true),
+            ChildInput::File(file) => (file.into(), Vec::new(), false),
+            ChildInput::Nothing => (Stdio::null(), Vec::new(), false),
         };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let start = Instant::now();
@@ -250,7 +250,7 @@ fn locked(pieces: &Mutex<Pieces>) -> MutexGuard<'_, Pieces> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChildProcess, Input};
+    use super::{ChildInput, ChildProcess};
     use std::process::Command;
     use std::time::{Duration, Instant};
 
@@ -266,7 +266,7 @@ mod tests {
     fn check_compares_output_and_exit_code() {
         let command = shell("cat; echo problem >&2; exit 3");
         let outcome =
-            ChildProcess::start(command, Input::Bytes(b"input\n".into()), LIMIT).unwrap().end().unwrap();
+            ChildProcess::start(command, ChildInput::Bytes(b"input\n".into()), LIMIT).unwrap().end().unwrap();
         assert_eq!(
             (outcome.output.as_slice(), outcome.errors.as_slice()),
             (&b"input\n"[..], &b"problem\n"[..])
@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn each_line_has_its_arrival_time() {
         let start = Instant::now();
-        let running = ChildProcess::start(shell("echo a; sleep 2; echo b"), Input::Nothing, LIMIT).unwrap();
+        let running =
+            ChildProcess::start(shell("echo a; sleep 2; echo b"), ChildInput::Nothing, LIMIT).unwrap();
         let outcome = running.end().unwrap();
         let lines: Vec<_> = outcome.lines().collect();
         assert_eq!((lines[0].1.as_str(), lines[1].1.as_str(), lines.len()), ("a", "b", 2));
@@ -288,7 +289,8 @@ mod tests {
 
     #[test]
     fn process_is_killed_after_the_time_limit() {
-        let running = ChildProcess::start(shell("cat"), Input::Open(Vec::new()), Duration::from_millis(100));
+        let running =
+            ChildProcess::start(shell("cat"), ChildInput::Open(Vec::new()), Duration::from_millis(100));
         let message = running.unwrap().end().unwrap_err().to_string();
         assert!(message.contains("was killed"), "{message}");
     }
@@ -296,7 +298,8 @@ mod tests {
     #[test]
     fn open_input_does_not_end_before_the_process() {
         let running =
-            ChildProcess::start(shell("read line; echo $line"), Input::Open(b"x\n".into()), LIMIT).unwrap();
+            ChildProcess::start(shell("read line; echo $line"), ChildInput::Open(b"x\n".into()), LIMIT)
+                .unwrap();
         running.has_printed(b"x\n").unwrap();
         assert_eq!(running.end().unwrap().code, Some(0));
     }
@@ -304,7 +307,7 @@ mod tests {
     #[test]
     fn error_line_is_a_whole_line() {
         let script = "echo a >&2; printf 'b 1' >&2; echo 2 >&2; read line";
-        let running = ChildProcess::start(shell(script), Input::Open(Vec::new()), LIMIT).unwrap();
+        let running = ChildProcess::start(shell(script), ChildInput::Open(Vec::new()), LIMIT).unwrap();
         assert_eq!(running.error_line("b ").unwrap(), "b 12\n");
     }
 }

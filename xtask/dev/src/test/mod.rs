@@ -43,7 +43,7 @@ use anyhow::Result;
 use builds::Builds;
 use images::Images;
 use machine_types::Qemu;
-use platform::{Platform, Vmm};
+use platform::{TestPlatform, TestVmm};
 use report::Report;
 use schedule::Tests;
 use uhyve::RingOptions;
@@ -103,7 +103,7 @@ enum Lints {
 
 /// What a test run consists of.
 #[derive(Debug)]
-struct Plan {
+struct TestPlan {
     lints: Lints,
     /// Rings in the order in which they run.
     rings: Vec<Ring>,
@@ -114,7 +114,7 @@ struct Plan {
     long: bool,
 }
 
-impl Plan {
+impl TestPlan {
     fn new(arguments: &Arguments) -> Result<Self> {
         let long = arguments.long;
         let all = [Ring::Host, Ring::Process, Ring::Qemu, Ring::Kvm];
@@ -147,7 +147,7 @@ impl Plan {
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
-    let plan = Plan::new(arguments)?;
+    let plan = TestPlan::new(arguments)?;
     let mut report = Report::new(1 + plan.rings.len());
     let builds = report.step("setup, lints and builds", |report| Builds::run(report, &plan));
     for ring in &plan.rings {
@@ -158,7 +158,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs a ring. One whose parts could not be built is skipped: the failed build is in the report.
-fn test(report: &mut Report, ring: Ring, builds: &Builds, plan: &Plan, seconds: u32) -> Result<()> {
+fn test(report: &mut Report, ring: Ring, builds: &Builds, plan: &TestPlan, seconds: u32) -> Result<()> {
     let options = |engine| RingOptions { engine, is_named: plan.is_named, long: plan.long };
     match ring {
         Ring::Host => {
@@ -181,7 +181,7 @@ fn test(report: &mut Report, ring: Ring, builds: &Builds, plan: &Plan, seconds: 
 
 fn qemu(report: &mut Report, images: &Images, soft: &Images, long: bool) -> Result<()> {
     let qemu = Qemu::new(images)?;
-    let platform = Platform { vmm: Vmm::Qemu(qemu.loader.clone()), images };
+    let platform = TestPlatform { vmm: TestVmm::Qemu(qemu.loader.clone()), images };
     let mut tests = Tests::default();
     // What takes longest starts first.
     object_cache::test(&mut tests);

@@ -11,7 +11,7 @@ use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
 use tempfile::TempDir;
 
-use super::child::{ChildProcess, Input, Outcome, started_by};
+use super::child::{ChildInput, ChildProcess, Outcome, started_by};
 use super::images::Images;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
@@ -26,7 +26,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// The virtual machine monitor that runs guests.
 #[derive(Debug)]
-pub(super) enum Vmm {
+pub(super) enum TestVmm {
     /// QEMU, with the file of the loader.
     Qemu(PathBuf),
     /// uhyve.
@@ -35,20 +35,20 @@ pub(super) enum Vmm {
 
 /// A virtual machine monitor, and images for its guests.
 #[derive(Debug)]
-pub(super) struct Platform<'a> {
-    pub(super) vmm: Vmm,
+pub(super) struct TestPlatform<'a> {
+    pub(super) vmm: TestVmm,
     pub(super) images: &'a Images,
 }
 
-impl Platform<'_> {
+impl TestPlatform<'_> {
     /// An example as a guest, with a name as of [`Images::image`].
-    pub(super) fn guest(&self, name: &str, arguments: &[&str]) -> Guest<'_> {
+    pub(super) fn guest(&self, name: &str, arguments: &[&str]) -> TestGuest<'_> {
         self.guest_of(&self.images.image(name), arguments)
     }
 
     /// A guest with any image.
-    pub(super) fn guest_of(&self, image: &Path, arguments: &[&str]) -> Guest<'_> {
-        Guest {
+    pub(super) fn guest_of(&self, image: &Path, arguments: &[&str]) -> TestGuest<'_> {
+        TestGuest {
             vmm: &self.vmm,
             image: image.to_owned(),
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
@@ -67,33 +67,33 @@ impl Platform<'_> {
 
     /// Whether uhyve runs guests.
     pub(super) fn is_uhyve(&self) -> bool {
-        matches!(self.vmm, Vmm::Uhyve(..))
+        matches!(self.vmm, TestVmm::Uhyve(..))
     }
 
     /// Whether guests run at the processor's speed.
     pub(super) fn is_native(&self) -> bool {
-        matches!(&self.vmm, Vmm::Uhyve(uhyve, engine) if uhyve.works(*engine))
+        matches!(&self.vmm, TestVmm::Uhyve(uhyve, engine) if uhyve.works(*engine))
     }
 
     /// Whether the host emulates the processor instruction by instruction, so that there is time for few tests only.
     pub(super) fn is_slow(&self) -> bool {
-        matches!(self.vmm, Vmm::Uhyve(..)) && !self.is_native()
+        matches!(self.vmm, TestVmm::Uhyve(..)) && !self.is_native()
     }
 }
 
-impl fmt::Display for Platform<'_> {
+impl fmt::Display for TestPlatform<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.vmm {
-            Vmm::Qemu(_) => out.write_str("qemu"),
-            Vmm::Uhyve(_, engine) => engine.fmt(out),
+            TestVmm::Qemu(_) => out.write_str("qemu"),
+            TestVmm::Uhyve(_, engine) => engine.fmt(out),
         }
     }
 }
 
 /// A guest that can be started.
 #[derive(Clone, Debug)]
-pub(super) struct Guest<'a> {
-    vmm: &'a Vmm,
+pub(super) struct TestGuest<'a> {
+    vmm: &'a TestVmm,
     image: PathBuf,
     arguments: Vec<String>,
     environment: Vec<String>,
@@ -156,7 +156,7 @@ impl Started {
     }
 }
 
-impl Guest<'_> {
+impl TestGuest<'_> {
     /// Sets the number of CPUs, which is one by default.
     pub(super) fn cpus(self, cpus: u32) -> Self {
         Self { cpus, ..self }
@@ -229,8 +229,8 @@ impl Guest<'_> {
     /// Starts the guest.
     pub(super) fn start(&self) -> Result<Started> {
         match self.vmm {
-            Vmm::Qemu(loader) => self.in_qemu(loader),
-            Vmm::Uhyve(uhyve, engine) => self.in_uhyve(uhyve, *engine),
+            TestVmm::Qemu(loader) => self.in_qemu(loader),
+            TestVmm::Uhyve(uhyve, engine) => self.in_uhyve(uhyve, *engine),
         }
     }
 
@@ -270,7 +270,7 @@ impl Guest<'_> {
             Some(words) => machine.started_by(&words),
             None => machine,
         };
-        let running = machine.reads(Input::Bytes(self.input.clone())).limit(self.limit).start()?;
+        let running = machine.reads(ChildInput::Bytes(self.input.clone())).limit(self.limit).start()?;
         Ok(Started { running, folder: None })
     }
 
@@ -301,7 +301,7 @@ impl Guest<'_> {
             environment: self.environment.iter().map(Into::into).collect(),
             ..qemu::Guest::new(loader.to_owned(), Some(self.image.clone()), program::name_of(&self.image))
         };
-        let input = Input::Open(qemu::quoted(&self.input));
+        let input = ChildInput::Open(qemu::quoted(&self.input));
         let command = guest.command(folder.path())?;
         let command = self.starter().map(|words| started_by(&command, &words)).unwrap_or(command);
         let running = ChildProcess::start(command, input, self.limit)?;

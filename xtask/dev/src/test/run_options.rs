@@ -8,12 +8,12 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use super::build_tool::{expect, xtask};
-use super::child::{ChildProcess, Input};
-use super::platform::{LIMIT, Platform};
+use super::child::{ChildInput, ChildProcess};
+use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
 
 /// Adds the tests with a platform.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: run with variables of a file and of the host"), move || {
         environment(&platform.to_string(), &platform.images.image("hello_world"))
     });
@@ -65,10 +65,10 @@ fn port_in_use(platform: &str, image: &Path) -> Result<()> {
 }
 
 /// A guest that waits for input ends when `run` receives a signal.
-fn ends_by_signal(platform: &Platform<'_>, signal: &str, code: i32) -> Result<()> {
+fn ends_by_signal(platform: &TestPlatform<'_>, signal: &str, code: i32) -> Result<()> {
     let (name, image) = (platform.to_string(), platform.images.image("stdin").display().to_string());
     let running =
-        ChildProcess::start(xtask(&run(&name, &image, &[]))?, Input::Open(b"tick\n".to_vec()), LIMIT)?;
+        ChildProcess::start(xtask(&run(&name, &image, &[]))?, ChildInput::Open(b"tick\n".to_vec()), LIMIT)?;
     running.has_printed(b"TICK")?;
     running.signal(signal)?;
     let outcome = running.end()?;

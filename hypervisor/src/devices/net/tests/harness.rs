@@ -13,7 +13,7 @@ use crate::devices::net::backend::{Backend, Disconnected, ReceivedFrame, TxStatu
 use crate::devices::net::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::net::{Net, NetConfig};
 use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
-use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, QueueProgress, VirtioDevice};
 
 pub(super) const CONFIG: NetConfig = NetConfig { mac: [2, 1, 2, 3, 4, 5], mtu: 1500 };
 
@@ -135,15 +135,15 @@ impl Harness {
         Self { backend, net, driver, queue, index }
     }
 
-    pub(super) fn serve(&mut self) -> Result<Progress, DeviceError> {
+    pub(super) fn serve(&mut self) -> Result<QueueProgress, DeviceError> {
         self.net.process(self.index, &mut self.queue, &self.driver.memory)
     }
 
     /// Processes the queue until it no longer yields.
-    pub(super) fn finish(&mut self) -> Progress {
+    pub(super) fn finish(&mut self) -> QueueProgress {
         loop {
             let served = self.serve().unwrap();
-            if served != Progress::Yielded {
+            if served != QueueProgress::Yielded {
                 return served;
             }
         }

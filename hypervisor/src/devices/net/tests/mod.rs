@@ -12,7 +12,7 @@ use self::harness::{ALL, CONFIG, Harness, MockBackend, frame};
 use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::{Net, RECEIVEQ, TRANSMITQ};
 use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver, assert_rejects_malformed_queues};
-use crate::devices::virtio::{DeviceError, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, QueueProgress, VirtioDevice};
 
 #[test]
 fn configuration_space_has_mac_link_status_and_mtu() {
@@ -31,7 +31,7 @@ fn configuration_space_has_mac_link_status_and_mtu() {
     let mut harness = Harness { backend, net, queue: driver.queue(), driver, index: RECEIVEQ };
     harness.add_buffers(1, 2048);
     assert!(!harness.net.take_config_change());
-    assert_eq!(harness.finish(), Progress::Blocked);
+    assert_eq!(harness.finish(), QueueProgress::Blocked);
     assert!(harness.net.take_config_change() && !harness.net.take_config_change());
     net = harness.net;
     assert_eq!(config(&net)[6..8], [0, 0]);
@@ -66,7 +66,7 @@ proptest! {
         for part in buffers.chunks(3) {
             harness.driver.send(part);
         }
-        let _: Result<Progress, DeviceError> = harness.serve();
+        let _: Result<QueueProgress, DeviceError> = harness.serve();
         let offloads = Offloads::of_host(features);
         for (header, frame) in harness.sent() {
             prop_assert_eq!(header.validate(frame.len(), offloads), Ok(header));

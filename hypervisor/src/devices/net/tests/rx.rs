@@ -8,17 +8,17 @@ use super::harness::{ALL, Harness, MRG_RXBUF, SEGMENT, frame, with_buffers};
 use crate::devices::net::header::{VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::net::{MAX_FRAME, RECEIVEQ};
 use crate::devices::virtio::test_utils::{BUFFERS, INDIRECT, NEXT, TestDriver, WRITE};
-use crate::devices::virtio::{DeviceError, Interest, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, Interest, QueueProgress, VirtioDevice};
 
 #[test]
 fn short_frame_takes_one_buffer() {
     let mut harness = Harness::new(RECEIVEQ, ALL);
-    assert_eq!(harness.serve().unwrap(), Progress::Done);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Done);
     harness.add_buffers(256, 2048);
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
     harness.arrive(VnetHeader::default(), &frame(60));
     harness.arrive(VnetHeader { flags: 2, ..VnetHeader::default() }, &frame(1514));
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
     let expected = [
         (with_buffers(VnetHeader::default(), 1), frame(60)),
         (VnetHeader { flags: 2, num_buffers: 1, ..VnetHeader::default() }, frame(1514)),
@@ -34,7 +34,7 @@ fn long_frame_spans_mergeable_buffers() {
     harness.add_buffers(256, 2048);
     harness.arrive(SEGMENT, &frame(MAX_FRAME));
     harness.arrive(SEGMENT, &frame(5000));
-    assert_eq!(harness.finish(), Progress::Blocked);
+    assert_eq!(harness.finish(), QueueProgress::Blocked);
     let received = harness.received(2048);
     assert_eq!(received.iter().map(|(header, _)| header.num_buffers).collect::<Vec<_>>(), [33, 3]);
     assert_eq!(received[0], (with_buffers(SEGMENT, 33), frame(MAX_FRAME)));
@@ -48,7 +48,7 @@ fn without_mergeable_buffers_a_frame_takes_one_buffer() {
     for length in [60, 1514, 1518, 1519, 70] {
         harness.arrive(VnetHeader::default(), &frame(length));
     }
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     // The frame of 1,519 bytes exceeds the MTU.
     let received = harness.received(1530);
     assert_eq!(received.iter().map(|(_, frame)| frame.len()).collect::<Vec<_>>(), [60, 1514, 1518, 70]);
@@ -58,7 +58,7 @@ fn without_mergeable_buffers_a_frame_takes_one_buffer() {
     harness.add_buffers(1, 100);
     harness.arrive(VnetHeader::default(), &frame(200));
     harness.arrive(VnetHeader::default(), &frame(88));
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     assert_eq!(harness.received(100), [(with_buffers(VnetHeader::default(), 1), frame(88))]);
 }
 
@@ -68,14 +68,14 @@ fn bounced_frame_waits_for_buffers() {
     harness.add_buffers(3, 512);
     harness.arrive(SEGMENT, &frame(2000));
     harness.arrive(VnetHeader::default(), &frame(100));
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     assert!(harness.received(512).is_empty());
     // The second frame is still in the backend.
     assert_eq!(harness.backend.network().to_guest.len(), 1);
     for number in 3..5 {
         harness.driver.send(&[(BUFFERS + number * 512, 512, true)]);
     }
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     let expected =
         [(with_buffers(SEGMENT, 4), frame(2000)), (with_buffers(VnetHeader::default(), 1), frame(100))];
     assert_eq!(harness.received(512), expected);
@@ -87,7 +87,7 @@ fn frame_larger_than_the_whole_queue_is_dropped() {
     harness.add_buffers(8, 100);
     harness.arrive(SEGMENT, &frame(900));
     harness.arrive(VnetHeader::default(), &frame(788));
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     assert_eq!(harness.received(100), [(with_buffers(VnetHeader::default(), 8), frame(788))]);
 }
 
@@ -100,7 +100,7 @@ fn frames_with_unnegotiated_offloads_are_dropped() {
     harness.arrive(VnetHeader { flags: 1, ..VnetHeader::default() }, &frame(1000));
     harness.arrive(VnetHeader::default(), &frame(5000));
     harness.arrive(VnetHeader::default(), &frame(61));
-    assert_eq!(harness.finish(), Progress::Blocked);
+    assert_eq!(harness.finish(), QueueProgress::Blocked);
     assert_eq!(harness.received(2048), [(with_buffers(VnetHeader::default(), 1), frame(61))]);
 }
 
@@ -119,7 +119,7 @@ fn frame_in_more_buffers_than_iovecs_is_bounced() {
         harness.driver.offer(chain);
     }
     harness.arrive(SEGMENT, &frame(15_000));
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
     assert_eq!(harness.driver.used(), [(0, 10_000), (1, 5012)]);
     let buffers = (0..301).map(|buffer| harness.driver.bytes(BUFFERS + buffer * 100, 50));
     let bytes: Vec<u8> = buffers.flatten().take(15_012).collect();
@@ -134,9 +134,9 @@ fn receiveq_yields_at_the_work_limit() {
     for _ in 0..6 {
         harness.arrive(SEGMENT, &frame(60_000));
     }
-    assert_eq!(harness.serve().unwrap(), Progress::Yielded);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Yielded);
     assert_eq!(harness.received(4096).len(), 5);
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
 }
 
 #[test]
@@ -160,10 +160,10 @@ fn reset_drops_buffers_and_the_bounced_frame() {
     harness.driver = TestDriver::new(256);
     harness.queue = harness.driver.queue();
     harness.arrive(VnetHeader::default(), &frame(99));
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     assert!(harness.received(2048).is_empty());
     harness.add_buffers(1, 2048);
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     assert_eq!(harness.received(2048), [(with_buffers(VnetHeader::default(), 1), frame(99))]);
     let offloads: Vec<_> =
         harness.backend.network().offloads.iter().map(|offloads| offloads.checksum).collect();
@@ -176,7 +176,7 @@ fn chains_taken_ahead_are_limited_to_the_queue_size() {
     for _ in 0..100 {
         harness.add_buffers(16, 20);
         assert!(
-            harness.serve().is_ok_and(|served| served != Progress::Blocked)
+            harness.serve().is_ok_and(|served| served != QueueProgress::Blocked)
                 || harness.queue.next_avail() <= 16
         );
         if harness.queue.next_avail() == 16 {
@@ -208,6 +208,6 @@ proptest! {
             prop_assert_eq!(&bytes, &frame(bytes.len()));
             prop_assert!(expected.any(|&length| length == bytes.len()));
         }
-        prop_assert!(harness.backend.network().to_guest.is_empty() || served == Progress::Done);
+        prop_assert!(harness.backend.network().to_guest.is_empty() || served == QueueProgress::Done);
     }
 }

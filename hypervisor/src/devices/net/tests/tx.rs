@@ -8,13 +8,13 @@ use super::harness::{ALL, CSUM, Harness, SEGMENT, frame, with_buffers};
 use crate::devices::net::header::{VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::net::{MAX_FRAME, TRANSMITQ};
 use crate::devices::virtio::test_utils::BUFFERS;
-use crate::devices::virtio::{DeviceError, Interest, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, Interest, QueueProgress, VirtioDevice};
 
 #[test]
 fn frames_are_sent_with_validated_headers() {
     let mut harness = Harness::new(TRANSMITQ, ALL);
     harness.send(VnetHeader { flags: 0xf8, num_buffers: 7, ..VnetHeader::default() }, &frame(60));
-    assert_eq!(harness.serve().unwrap(), Progress::Done);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Done);
     assert_eq!(harness.sent(), [(VnetHeader::default(), frame(60))]);
     harness.send(with_buffers(SEGMENT, 3), &frame(MAX_FRAME));
     harness.serve().unwrap();
@@ -31,7 +31,7 @@ fn invalid_frames_are_used_and_dropped() {
     harness.driver.send_bytes(buffers + 0x1000, &[0; VNET_HEADER_SIZE]);
     harness.driver.send_bytes(buffers + 0x2000, &vec![0; VNET_HEADER_SIZE + MAX_FRAME + 1]);
     harness.driver.send_bytes(buffers + 0x8_0000, &[0; VNET_HEADER_SIZE + 14]);
-    assert_eq!(harness.serve().unwrap(), Progress::Done);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Done);
     assert_eq!(harness.driver.used().len(), 5);
     assert_eq!(harness.sent(), [(VnetHeader::default(), vec![0; 14])]);
     // A chain without a whole header.
@@ -47,16 +47,16 @@ fn blocked_backend_is_retried_without_loss() {
         let bytes = [&[0; VNET_HEADER_SIZE][..], &[number; 60]].concat();
         harness.driver.send_bytes(BUFFERS + u64::from(number) * 100, &bytes);
     }
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
     assert_eq!(harness.driver.used().len(), 2);
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
     let event = harness.net.host_event(TRANSMITQ).unwrap();
     assert_eq!((event.fd, event.interest), (101, Interest::Writable));
     harness.backend.network().capacity = None;
     harness.backend.network().is_congested = true;
-    assert_eq!(harness.serve().unwrap(), Progress::Blocked);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Blocked);
     harness.backend.network().is_congested = false;
-    assert_eq!(harness.serve().unwrap(), Progress::Done);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Done);
     assert_eq!(harness.driver.used().len(), 2);
     let sent: Vec<_> = harness.sent().iter().map(|(_, frame)| frame[0]).collect();
     assert_eq!(sent, [0, 1, 2, 3]);
@@ -68,7 +68,7 @@ fn transmitq_yields_at_the_work_limit() {
     for _ in 0..6 {
         harness.send(SEGMENT, &frame(60_000));
     }
-    assert_eq!(harness.serve().unwrap(), Progress::Yielded);
+    assert_eq!(harness.serve().unwrap(), QueueProgress::Yielded);
     assert_eq!((harness.driver.used().len(), harness.sent().len()), (5, 5));
 }
 
@@ -79,7 +79,7 @@ fn frames_are_dropped_after_the_backend_disconnects() {
     for _ in 0..3 {
         harness.send(VnetHeader::default(), &frame(60));
     }
-    assert_eq!(harness.finish(), Progress::Done);
+    assert_eq!(harness.finish(), QueueProgress::Done);
     assert!(harness.net.take_config_change());
     assert!(harness.sent().is_empty());
     assert_eq!(harness.driver.used().len(), 3);
@@ -103,7 +103,7 @@ proptest! {
         let bytes = [&[0; VNET_HEADER_SIZE][..], &frame(length)].concat();
         harness.driver.memory.write_slice(&bytes, GuestAddress(BUFFERS)).unwrap();
         harness.driver.send(&split(BUFFERS, bytes.len(), &offsets, false));
-        prop_assert_eq!(harness.serve().unwrap(), Progress::Done);
+        prop_assert_eq!(harness.serve().unwrap(), QueueProgress::Done);
         prop_assert_eq!(harness.sent(), [(VnetHeader::default(), frame(length))]);
     }
 }

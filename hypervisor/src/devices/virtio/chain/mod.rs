@@ -15,7 +15,7 @@ use vm_memory::{
     Address, Bytes, GuestAddress, GuestMemory, GuestMemoryError, GuestMemoryMmap, Permissions, VolatileSlice,
 };
 
-use super::{DeviceError, Progress, WORK_LIMIT};
+use super::{DeviceError, QueueProgress, WORK_LIMIT};
 
 /// A non-empty range of guest memory.
 #[derive(Clone, Copy, Debug)]
@@ -254,11 +254,11 @@ pub fn serve_chains(
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
     mut serve: impl FnMut(Chain) -> Result<Completion, DeviceError>,
-) -> Result<Progress, DeviceError> {
+) -> Result<QueueProgress, DeviceError> {
     let mut work = 0_u64;
     // Bounds the loop even if the guest keeps adding chains.
     for _ in 0..queue.size() {
-        let Some(chain) = Chain::next(queue, memory)? else { return Ok(Progress::Done) };
+        let Some(chain) = Chain::next(queue, memory)? else { return Ok(QueueProgress::Done) };
         let head = chain.head;
         let completion = serve(chain)?;
         queue.add_used(memory, head, completion.written)?;
@@ -267,7 +267,7 @@ pub fn serve_chains(
             break;
         }
     }
-    Ok(Progress::Yielded)
+    Ok(QueueProgress::Yielded)
 }
 
 #[cfg(test)]

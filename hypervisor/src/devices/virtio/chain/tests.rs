@@ -2,7 +2,7 @@
 
 use super::{Buffers, Chain, Completion, has_available, serve_chains};
 use crate::devices::virtio::test_utils::{BUFFERS, INDIRECT, NEXT, TestDriver, WRITE};
-use crate::devices::virtio::{DeviceError, Progress, WORK_LIMIT};
+use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, Permissions};
@@ -109,7 +109,7 @@ fn serve_chains_stops_at_the_end_or_the_work_limit() {
     for _ in 0..0x1_2000 {
         let head = driver.send(&[(BUFFERS, 1, false)]);
         let served = serve_chains(&mut queue, &driver.memory, |_| Ok(Completion { written: 3, work: 1 }));
-        assert_eq!(served.unwrap(), Progress::Done);
+        assert_eq!(served.unwrap(), QueueProgress::Done);
         assert_eq!(driver.used(), [(head.into(), 3)]);
     }
     let mut serve = |driver: &TestDriver, work| {
@@ -118,11 +118,11 @@ fn serve_chains_stops_at_the_end_or_the_work_limit() {
     for _ in 0..4 {
         driver.send(&[(BUFFERS, 1, false)]);
     }
-    assert_eq!(serve(&driver, WORK_LIMIT / 2), Progress::Yielded);
+    assert_eq!(serve(&driver, WORK_LIMIT / 2), QueueProgress::Yielded);
     assert_eq!(driver.used().len(), 2);
-    assert_eq!(serve(&driver, u64::MAX), Progress::Yielded);
+    assert_eq!(serve(&driver, u64::MAX), QueueProgress::Yielded);
     assert_eq!(driver.used().len(), 1);
-    assert_eq!(serve(&driver, 0), Progress::Done);
+    assert_eq!(serve(&driver, 0), QueueProgress::Done);
     assert_eq!(driver.used().len(), 1);
 }
 
@@ -136,7 +136,7 @@ fn serve_chains_yields_although_the_guest_adds_chains() {
         driver.send(&[(BUFFERS, 1, false)]);
         Ok(Completion { written: 0, work: 0 })
     });
-    assert_eq!(served.unwrap(), Progress::Yielded);
+    assert_eq!(served.unwrap(), QueueProgress::Yielded);
     assert_eq!(driver.used().len(), 4);
 }
 

@@ -11,7 +11,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::{Interrupt, InterruptStatus, MmioRegisters, ServeOutcome};
 use crate::devices::bus::BusDevice;
-use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, QueueProgress, VirtioDevice};
 
 /// Offset of `InterruptStatus`.
 const INTERRUPT_STATUS: u64 = VIRTIO_MMIO_INTERRUPT_STATUS as u64;
@@ -77,14 +77,14 @@ impl MmioTransport {
 
     /// Processes a queue, up to `MAX_ROUNDS` times the work limit. The worker calls [`Self::take_kick`] before.
     #[must_use]
-    pub fn handle_queue(&self, index: usize) -> Progress {
+    pub fn handle_queue(&self, index: usize) -> QueueProgress {
         for _ in 0..MAX_ROUNDS {
             let progress = self.serve(index);
-            if progress != Progress::Yielded {
+            if progress != QueueProgress::Yielded {
                 return progress;
             }
         }
-        Progress::Yielded
+        QueueProgress::Yielded
     }
 
     /// Clears the kick of a queue. Must precede the processing, which then sees every chain announced by the kick.
@@ -118,7 +118,7 @@ impl MmioTransport {
         // Each round completes at least one chain: this many rounds complete all chains that were available before.
         let rounds = self.lock().queue_size(index);
         for _ in 0..=rounds {
-            if self.serve(index) != Progress::Yielded {
+            if self.serve(index) != QueueProgress::Yielded {
                 return;
             }
         }
@@ -127,7 +127,7 @@ impl MmioTransport {
     }
 
     /// Processes a queue up to the work limit, then raises an interrupt if one is due, without the lock.
-    fn serve(&self, index: usize) -> Progress {
+    fn serve(&self, index: usize) -> QueueProgress {
         let ServeOutcome { progress, needs_interrupt } = self.lock().serve(index);
         if needs_interrupt {
             self.interrupt.raise();
@@ -176,7 +176,7 @@ impl BusDevice for MmioTransport {
 mod tests {
     use super::MmioTransport;
     use crate::devices::bus::BusDevice;
-    use crate::devices::virtio::Progress;
+    use crate::devices::virtio::QueueProgress;
     use crate::devices::virtio::test_utils::{
         BUFFERS, EchoDevice, InterruptCounter, TestDriver, read, start, write,
     };
@@ -246,10 +246,10 @@ mod tests {
     fn used_buffer_raises_an_interrupt_until_acknowledged() {
         let (transport, mut driver, counter) = transport();
         start(&transport, 1);
-        assert_eq!(transport.handle_queue(0), Progress::Done);
+        assert_eq!(transport.handle_queue(0), QueueProgress::Done);
         assert_eq!(counter.count(), 0);
         driver.send(&[(BUFFERS, 1, false)]);
-        assert_eq!(transport.handle_queue(0), Progress::Done);
+        assert_eq!(transport.handle_queue(0), QueueProgress::Done);
         assert_eq!(counter.count(), 1);
         assert_eq!(read(&transport, INTERRUPT_STATUS), 1);
         write(&transport, INTERRUPT_ACK, 2);
@@ -263,9 +263,9 @@ mod tests {
         let (transport, mut driver, counter) = transport();
         start(&transport, 1);
         driver.set_available(17);
-        assert_eq!(transport.handle_queue(0), Progress::Done);
+        assert_eq!(transport.handle_queue(0), QueueProgress::Done);
         assert_eq!((counter.count(), read(&transport, INTERRUPT_STATUS)), (1, 2));
-        assert_eq!(transport.handle_queue(0), Progress::Done);
+        assert_eq!(transport.handle_queue(0), QueueProgress::Done);
         assert_eq!(counter.count(), 1);
     }
 
@@ -276,7 +276,7 @@ mod tests {
         for _ in 0..16 {
             driver.send(&[(BUFFERS, 0x4_0000, false)]);
         }
-        assert_eq!(transport.handle_queue(0), Progress::Yielded);
+        assert_eq!(transport.handle_queue(0), QueueProgress::Yielded);
         assert_eq!(driver.used().len(), 4);
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use super::figures::Figures;
-use super::plan::Plan;
+use super::plan::NetBenchPlan;
 use super::server::{RunningServer, ServerProgram};
 use super::system::System;
 use super::topic::Topic;
@@ -19,7 +19,7 @@ use xtask::process;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Measures all selected topics once. A failure is recorded, and the other measurements continue.
-pub(super) fn all(plan: &Plan, system: System, figures: &mut Figures) {
+pub(super) fn all(plan: &NetBenchPlan, system: System, figures: &mut Figures) {
     let topics = net_bench::TOPICS.into_iter().filter(|(topic, _)| plan.selection.includes(*topic));
     let words: Vec<&str> = topics.map(|(_, word)| word).collect();
     if !words.is_empty()
@@ -34,7 +34,7 @@ pub(super) fn all(plan: &Plan, system: System, figures: &mut Figures) {
     }
 }
 
-fn with_net_bench(plan: &Plan, system: System, words: &[&str], figures: &mut Figures) -> Result<()> {
+fn with_net_bench(plan: &NetBenchPlan, system: System, words: &[&str], figures: &mut Figures) -> Result<()> {
     let client = plan.programs.first().context("there is no client")?;
     let server = RunningServer::ready(plan, system, ServerProgram::NetBench)?;
     for word in words {
@@ -45,7 +45,7 @@ fn with_net_bench(plan: &Plan, system: System, words: &[&str], figures: &mut Fig
     Ok(())
 }
 
-fn with_httpd(plan: &Plan, system: System, figures: &mut Figures) -> Result<()> {
+fn with_httpd(plan: &NetBenchPlan, system: System, figures: &mut Figures) -> Result<()> {
     let mut server = RunningServer::start(plan, system, ServerProgram::Httpd)?;
     start::measure(&mut server, system, plan.selection.includes(Topic::Start), figures)?;
     if plan.selection.includes(Topic::Http) {

@@ -4,7 +4,7 @@
 //! host. The suite runs in a network namespace of its own: its names and addresses do not collide with the host's, and the kernel
 //! removes all of it, however the suite ends.
 //!
-//! [`main`] makes the `Plan` outside of the namespace, where programs can be built and packages installed; [`inside`] executes it.
+//! [`main`] makes the `NetBenchPlan` outside of the namespace, where programs can be built and packages installed; [`inside`] executes it.
 
 mod aims;
 mod figures;
@@ -28,7 +28,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use figures::Figures;
-pub(crate) use plan::{NetSelection, Plan};
+pub(crate) use plan::{NetBenchPlan, NetSelection};
 
 use super::BenchPlatform;
 use xtask::workspace;
@@ -38,14 +38,14 @@ pub(super) fn main(selection: &NetSelection, platform: Option<BenchPlatform>) ->
     namespace::check()?;
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let file = folder.path().join("figures");
-    let plan = Plan::prepare(selection, platform, &file)?;
+    let plan = NetBenchPlan::prepare(selection, platform, &file)?;
     namespace::run(&plan.arguments(), folder.path())?;
     let text = fs::read_to_string(file).context("cannot read the figures")?;
     serde_json::from_str(&text).context("cannot parse the figures")
 }
 
 /// Executes the plan: the command `net-bench`, which [`main`] starts in a network namespace of its own.
-pub(crate) fn inside(plan: &Plan) -> Result<()> {
+pub(crate) fn inside(plan: &NetBenchPlan) -> Result<()> {
     namespace::end_with_parent();
     link::enable_loopback()?;
     let mut figures = Figures::default();

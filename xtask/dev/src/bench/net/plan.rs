@@ -42,7 +42,7 @@ impl NetSelection {
 
 /// The selection, and the files that it needs.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Plan {
+pub(crate) struct NetBenchPlan {
     /// The selection, with all systems named.
     #[command(flatten)]
     pub(super) selection: NetSelection,
@@ -72,7 +72,7 @@ pub(crate) struct Plan {
 /// The examples that are servers.
 const PROGRAMS: [&str; 2] = ["net_bench", "httpd"];
 
-impl Plan {
+impl NetBenchPlan {
     /// Builds and downloads the files. Systems that are not available are left out, with a message.
     pub(super) fn prepare(
         selection: &NetSelection,
@@ -185,21 +185,21 @@ fn name_of(value: &impl ValueEnum) -> OsString {
 mod tests {
     use clap::Parser;
 
-    use super::{NetSelection, Plan};
+    use super::{NetBenchPlan, NetSelection};
     use crate::bench::net::system::System;
     use crate::bench::net::topic::Topic;
 
     #[derive(Debug, Parser)]
     struct TestArguments {
         #[command(flatten)]
-        plan: Plan,
+        plan: NetBenchPlan,
     }
 
     #[test]
     fn plan_is_parsed_from_its_arguments() {
         let systems = vec![System::LinuxNoTso, System::Uhyve];
         let selection = NetSelection { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
-        let plan = Plan {
+        let plan = NetBenchPlan {
             selection,
             uhyve: "/u".into(),
             loader: "/l".into(),

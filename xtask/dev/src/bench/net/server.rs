@@ -13,7 +13,7 @@ use anyhow::{Context, Error, Result, bail};
 use tempfile::TempDir;
 
 use super::link::{DEVICE, HOST, MAC, NetLink, PREFIX, SERVER};
-use super::plan::Plan;
+use super::plan::NetBenchPlan;
 use super::system::System;
 use crate::bench::linux;
 use xtask::qemu::{Board, Guest};
@@ -94,7 +94,7 @@ pub(super) struct RunningServer {
 
 impl RunningServer {
     /// Starts a server, and does not wait until it accepts connections.
-    pub(super) fn start(plan: &Plan, system: System, program: ServerProgram) -> Result<Self> {
+    pub(super) fn start(plan: &NetBenchPlan, system: System, program: ServerProgram) -> Result<Self> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let link = match system {
             System::Loopback => NetLink::Loopback,
@@ -118,7 +118,7 @@ impl RunningServer {
     }
 
     /// Starts a server and waits until it accepts connections.
-    pub(super) fn ready(plan: &Plan, system: System, program: ServerProgram) -> Result<Self> {
+    pub(super) fn ready(plan: &NetBenchPlan, system: System, program: ServerProgram) -> Result<Self> {
         let mut server = Self::start(plan, system, program)?;
         loop {
             server.check()?;
@@ -169,7 +169,7 @@ impl Drop for RunningServer {
 }
 
 /// The command of a guest in uhyve.
-fn uhyve(plan: &Plan, program: ServerProgram) -> Result<Command> {
+fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     let mut command = uhyve::command(&plan.uhyve, Engine::Process);
     let net = format!("tap={},mac={MAC},ip={SERVER}/{PREFIX},gateway={HOST}", DEVICE);
     command.args(["--memory", MEMORY, "--net", &net, "--timeout", &GUEST_TIMEOUT.as_secs().to_string()]);
@@ -195,7 +195,7 @@ fn machine(kernel: &Path, image: &Path, name: OsString, device: &str) -> Result<
 }
 
 /// The command of a guest of this kernel in QEMU.
-fn qemu(plan: &Plan, program: ServerProgram, folder: &Path) -> Result<Command> {
+fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path) -> Result<Command> {
     let image = program.of(&plan.images)?;
     let guest = machine(&plan.loader, image, program::name_of(image), "")?;
     let guest = guest
@@ -206,7 +206,7 @@ fn qemu(plan: &Plan, program: ServerProgram, folder: &Path) -> Result<Command> {
 }
 
 /// The command of a Linux guest in QEMU.
-fn linux(plan: &Plan, program: ServerProgram, folder: &Path, device: &str) -> Result<Command> {
+fn linux(plan: &NetBenchPlan, program: ServerProgram, folder: &Path, device: &str) -> Result<Command> {
     let files = plan.kernel.as_deref().zip(plan.file_system.as_deref());
     let (kernel, file_system) = files.context("there is no Linux guest")?;
     let guest = machine(kernel, file_system, "init".into(), device)?;
@@ -217,7 +217,7 @@ fn linux(plan: &Plan, program: ServerProgram, folder: &Path, device: &str) -> Re
 }
 
 /// The command of a process of the host.
-fn native(plan: &Plan, program: ServerProgram, link: &NetLink) -> Result<Command> {
+fn native(plan: &NetBenchPlan, program: ServerProgram, link: &NetLink) -> Result<Command> {
     let file = program.of(&plan.programs)?;
     let mut command = match link {
         NetLink::Veth(namespace) => {

@@ -1,6 +1,6 @@
 //! System calls that std does not use: `examples/abi_calls`.
 
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
 /// Numbers of CPUs.
@@ -26,7 +26,7 @@ const CHECKS: [&str; 13] = [
 /// Memory in MiB for the check of the heap, which uses a large part of it. `mmap` exhausts the usual memory.
 const MEMORY_FOR_HEAP: u64 = 2048;
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for cpus in CPUS {
         for check in CHECKS {
             let guest = platform.guest("abi_calls", &[check]).cpus(cpus);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
 
@@ -18,7 +18,7 @@ const REPETITIONS: usize = 2;
 /// Length of the windows at the start and at the end whose lines are compared: at least one of them arrives without delay.
 const WINDOW: Duration = Duration::from_secs(2);
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: rate of the clock"), move || {
         if is_right(measure(platform)?) {
             return Ok(());
@@ -37,7 +37,7 @@ fn is_right(error: f64) -> bool {
 }
 
 /// By how many parts per million the clock of a guest is too fast.
-fn measure(platform: &Platform<'_>) -> Result<f64> {
+fn measure(platform: &TestPlatform<'_>) -> Result<f64> {
     let outcome = platform.guest("threads", &["tick"]).expect(0, &["ok"])?;
     let ticks: Vec<_> = outcome.lines().filter_map(|(moment, line)| tick(moment, &line)).collect();
     error(&ticks)

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::test::platform::{Guest, Platform};
+use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 use xtask::build;
 
@@ -80,7 +80,7 @@ const ON_SLOW_HOSTS: [&str; 13] = [
     "two-faults",
 ];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let wanted = |fault: &str| !platform.is_slow() || ON_SLOW_HOSTS.contains(&fault);
     for (fault, code, texts) in FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
         tests.add(format!("{platform}: faults {fault}"), move || {
@@ -105,7 +105,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 }
 
 /// A guest ends as expected. What it prints when it fails, its own messages and those of the kernel, is on standard error.
-fn ends(guest: &Guest<'_>, code: i32, texts: &[&str]) -> Result<()> {
+fn ends(guest: &TestGuest<'_>, code: i32, texts: &[&str]) -> Result<()> {
     let outcome = guest.expect(code, texts)?;
     let (is_failure, text) = (code != 0, outcome.error_text());
     let is_on_stderr = outcome.output.is_empty() && texts.iter().all(|expected| text.contains(expected));
@@ -114,7 +114,7 @@ fn ends(guest: &Guest<'_>, code: i32, texts: &[&str]) -> Result<()> {
 }
 
 /// A guest ends with exactly one report of a fault.
-fn one_report(guest: &Guest<'_>, code: i32, text: &str) -> Result<()> {
+fn one_report(guest: &TestGuest<'_>, code: i32, text: &str) -> Result<()> {
     let text = guest.expect(code, &[text, "backtrace"])?.text();
     // Functions in the backtrace have the word in their names.
     let reports = text.matches("; backtrace, ").count();
@@ -123,7 +123,7 @@ fn one_report(guest: &Guest<'_>, code: i32, text: &str) -> Result<()> {
 }
 
 /// The line of the output that starts with `prefix` differs between two runs.
-fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
+fn differs(guest: &TestGuest<'_>, code: i32, prefix: &str) -> Result<()> {
     let line = || {
         let text = guest.expect(code, &[prefix])?.text();
         let line = text.lines().find(|line| line.trim_start().starts_with(prefix));
@@ -135,7 +135,7 @@ fn differs(guest: &Guest<'_>, code: i32, prefix: &str) -> Result<()> {
 }
 
 /// A panic prints a backtrace if the environment asks for it.
-fn panics(platform: &Platform<'_>) -> Result<()> {
+fn panics(platform: &TestPlatform<'_>) -> Result<()> {
     let note = "run with `RUST_BACKTRACE=1` environment variable";
     let silent = platform.guest("faults", &["panic"]).expect(134, &[note])?.text();
     ensure!(!silent.contains("stack backtrace"), "there is a backtrace\n{silent}");
@@ -153,7 +153,7 @@ fn panics(platform: &Platform<'_>) -> Result<()> {
 }
 
 /// The backtrace of a stripped image has addresses instead of names.
-fn without_symbols(platform: &Platform<'_>) -> Result<()> {
+fn without_symbols(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("faults");
     build::strip(&platform.images.image("faults"), &stripped)?;

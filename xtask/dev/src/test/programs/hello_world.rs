@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
 /// Exit codes that are tested where there is no time for all.
@@ -14,7 +14,7 @@ const MEMORY: [u64; 3] = [8, 1024, 5 * 1024];
 /// Numbers of CPUs.
 const CPUS: [u32; 4] = [1, 2, 4, 64];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     // A debug build has several times the instructions.
     let images: &[&str] = if platform.is_slow() { &["hello_world"] } else { &["hello_world", "debug"] };
     for image in images {
@@ -54,7 +54,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     }
 }
 
-fn greeting(platform: &Platform<'_>, image: &str) -> Result<()> {
+fn greeting(platform: &TestPlatform<'_>, image: &str) -> Result<()> {
     let texts = ["Hello, world!", "hermit", "argument 1: one", "argument 2: two words", "GREETING=good day"];
     let guest = platform.guest(image, &["one", "two words"]).variable("GREETING=good day");
     let outcome = guest.expect(0, &texts)?;

@@ -15,14 +15,14 @@ mod threads;
 
 use anyhow::Result;
 
-use super::platform::Platform;
+use super::platform::TestPlatform;
 use super::schedule::Tests;
 
 /// Memory in MiB for a guest that needs much.
 const MUCH_MEMORY: u64 = 1024;
 
 /// Adds all tests that the host has time for.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) -> Result<()> {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) -> Result<()> {
     hello_world::test(tests, platform, long);
     faults::test(tests, platform);
     stdin::test(tests, platform);

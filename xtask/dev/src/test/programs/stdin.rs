@@ -2,10 +2,10 @@
 
 use anyhow::{Result, ensure};
 
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let inputs: [(&str, Vec<u8>); 4] = [
         ("text", b"Hello\nworld".to_vec()),
         ("nothing", Vec::new()),
@@ -17,7 +17,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
     }
 }
 
-fn in_upper_case(platform: &Platform<'_>, input: &[u8]) -> Result<()> {
+fn in_upper_case(platform: &TestPlatform<'_>, input: &[u8]) -> Result<()> {
     let count = format!("{} bytes", input.len());
     let outcome = platform.guest("stdin", &[]).reads(input).expect(0, &[&count])?;
     let expected = input.to_ascii_uppercase();

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::test::child::Outcome;
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
 /// Lines of each stream, on a host that has time for few instructions.
@@ -44,7 +44,7 @@ const OUTPUT_READ_LATE: &str = r#"
 /// What a test expects of the streams, each of which is checked unless its text is `None`.
 type Expected = (Option<String>, Option<String>);
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let lines = if platform.is_slow() { FEW_LINES } else { LINES };
     let (output, error) = (Some(text("output", lines)), Some(text("error", lines)));
     let in_order = (0..lines).map(|number| format!("output {number}\nerror {number}\n")).collect();
@@ -92,7 +92,12 @@ fn text(stream: &str, lines: usize) -> String {
 
 /// Runs `examples/streams` in a script. It exits with code 0, and each stream has the expected lines and nothing else;
 /// standard error may have messages of the VMM about the other stream.
-fn run(platform: &Platform<'_>, arguments: &[&str], script: &str, (output, error): &Expected) -> Result<()> {
+fn run(
+    platform: &TestPlatform<'_>,
+    arguments: &[&str],
+    script: &str,
+    (output, error): &Expected,
+) -> Result<()> {
     let guest = platform.guest("streams", arguments).in_script(&[PROLOGUE, script, EPILOGUE].join("\n"));
     let outcome = guest.expect(0, &[])?;
     if let Some(expected) = output {

@@ -3,8 +3,8 @@
 use anyhow::{Result, bail, ensure};
 
 use crate::test::build_tool::xtask;
-use crate::test::child::{ChildProcess, Input, Outcome};
-use crate::test::platform::{LIMIT, Platform};
+use crate::test::child::{ChildInput, ChildProcess, Outcome};
+use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 use crate::test::uhyve::has_ended;
 use xtask::process;
@@ -16,7 +16,7 @@ const LONG: &str = "1000";
 const TIME_LIMIT: &str = "2";
 
 /// Adds the tests.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let mut add = |name: &str, test: Box<dyn FnOnce() -> Result<()> + Send + 'a>| {
         tests.add(format!("{platform}: {name}"), test);
     };
@@ -54,7 +54,12 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 }
 
 /// Starts the example with arguments, and waits until it is ready.
-fn start(platform: &Platform<'_>, mode: &[&str], options: &[&str], input: Input) -> Result<ChildProcess> {
+fn start(
+    platform: &TestPlatform<'_>,
+    mode: &[&str],
+    options: &[&str],
+    input: ChildInput,
+) -> Result<ChildProcess> {
     let (image, name) = (platform.images.image("shutdown"), platform.to_string());
     let image = image.display().to_string();
     let run = ["run", &image, "--platform", &name, "--memory", "32M"];
@@ -70,51 +75,52 @@ fn signalled(running: ChildProcess, signal: &str) -> Result<Outcome> {
     running.end()
 }
 
-fn ends(platform: &Platform<'_>, signal: &str, mode: &[&str], options: &[&str]) -> Result<()> {
+fn ends(platform: &TestPlatform<'_>, signal: &str, mode: &[&str], options: &[&str]) -> Result<()> {
     let options = [&["--grace", LONG], options].concat();
-    let outcome = signalled(start(platform, mode, &options, Input::Nothing)?, signal)?;
+    let outcome = signalled(start(platform, mode, &options, ChildInput::Nothing)?, signal)?;
     outcome.check(3, &["ending\n"])
 }
 
-fn ends_at_once(platform: &Platform<'_>, signal: &str, code: i32) -> Result<()> {
-    signalled(start(platform, &["unaware"], &["--grace", LONG], Input::Nothing)?, signal)?.check(code, &[])
+fn ends_at_once(platform: &TestPlatform<'_>, signal: &str, code: i32) -> Result<()> {
+    signalled(start(platform, &["unaware"], &["--grace", LONG], ChildInput::Nothing)?, signal)?
+        .check(code, &[])
 }
 
-fn is_killed(platform: &Platform<'_>) -> Result<()> {
-    let outcome = signalled(start(platform, &["ignore"], &["--grace", "1"], Input::Nothing)?, "TERM")?;
+fn is_killed(platform: &TestPlatform<'_>) -> Result<()> {
+    let outcome = signalled(start(platform, &["ignore"], &["--grace", "1"], ChildInput::Nothing)?, "TERM")?;
     // The program may be killed before it prints that it ignores the request.
     outcome.check(137, &["did not end within 1 s"])
 }
 
-fn second_signal(platform: &Platform<'_>) -> Result<()> {
-    let running = start(platform, &["ignore"], &["--grace", LONG], Input::Nothing)?;
+fn second_signal(platform: &TestPlatform<'_>) -> Result<()> {
+    let running = start(platform, &["ignore"], &["--grace", LONG], ChildInput::Nothing)?;
     running.signal("TERM")?;
     running.has_printed(b"ignoring\n")?;
     signalled(running, "INT")?.check(130, &[])
 }
 
-fn time_limit(platform: &Platform<'_>) -> Result<()> {
+fn time_limit(platform: &TestPlatform<'_>) -> Result<()> {
     let options = ["--grace", LONG, "--timeout", TIME_LIMIT];
-    let outcome = signalled(start(platform, &["ignore"], &options, Input::Nothing)?, "TERM")?;
+    let outcome = signalled(start(platform, &["ignore"], &options, ChildInput::Nothing)?, "TERM")?;
     outcome.check(124, &["ran for more than"])
 }
 
 /// The input fills all buffers on its way, and the program reads none of it.
-fn unread_input(platform: &Platform<'_>) -> Result<()> {
-    let input = Input::Open(b"0123456789\n".repeat(20_000));
+fn unread_input(platform: &TestPlatform<'_>) -> Result<()> {
+    let input = ChildInput::Open(b"0123456789\n".repeat(20_000));
     let running = start(platform, &["wait"], &["--grace", LONG], input)?;
     signalled(running, "TERM")?.check(3, &["ending\n"])
 }
 
-fn ended_input(platform: &Platform<'_>) -> Result<()> {
-    let running = start(platform, &["input"], &["--grace", LONG], Input::Bytes(b"abc".to_vec()))?;
+fn ended_input(platform: &TestPlatform<'_>) -> Result<()> {
+    let running = start(platform, &["input"], &["--grace", LONG], ChildInput::Bytes(b"abc".to_vec()))?;
     running.has_printed(b"3 bytes of input\n")?;
     signalled(running, "TERM")?.check(3, &["ending\n"])
 }
 
 /// QEMU is killed when the build tool is.
-fn has_no_orphan(platform: &Platform<'_>) -> Result<()> {
-    let mut running = start(platform, &["wait"], &[], Input::Nothing)?;
+fn has_no_orphan(platform: &TestPlatform<'_>) -> Result<()> {
+    let mut running = start(platform, &["wait"], &[], ChildInput::Nothing)?;
     let children = process::children(running.id())?;
     let [qemu] = children[..] else { bail!("the build tool has not one child but {children:?}") };
     running.kill()?;

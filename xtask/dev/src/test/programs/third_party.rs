@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use super::MUCH_MEMORY;
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 use xtask::workspace;
 
@@ -13,7 +13,7 @@ use xtask::workspace;
 const EXPECTED: &str = "examples/third_party/expected.txt";
 
 /// Every crate computes the same digest in a guest as on the development machine.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) -> Result<()> {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {
     let digests = fs::read_to_string(workspace::root().join(EXPECTED)).context(EXPECTED)?;
     for digest in digests.lines().map(str::to_owned) {
         let (name, _) = digest.split_once(": ").with_context(|| format!("{EXPECTED}: {digest}"))?;

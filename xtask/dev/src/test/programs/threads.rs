@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::MUCH_MEMORY;
-use crate::test::platform::{Guest, Platform};
+use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 
 /// Numbers of CPUs.
@@ -58,7 +58,7 @@ const POLICY_CHECKS: [(&str, &[&str]); 2] = [
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
 ];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let slow = platform.is_slow();
     for cpus in CPUS.into_iter().filter(|cpus| *cpus <= 2 || !slow) {
         for check in CHECKS.into_iter().filter(|check| !slow || ON_SLOW_HOSTS.contains(check)) {
@@ -81,7 +81,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
     }
 }
 
-fn stress<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, cpus: u32, long: bool) {
+fn stress<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, cpus: u32, long: bool) {
     let time = if long { LONG_STRESS } else { STRESS };
     tests.add(format!("{platform}, CPUs {cpus}: threads stress for {time:?}"), move || {
         let seconds = time.as_secs().to_string();
@@ -89,7 +89,7 @@ fn stress<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, cpus: u32, long
     });
 }
 
-fn policies<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+fn policies<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for (policy, checks) in POLICY_CHECKS {
         for check in checks {
             tests.add(format!("{platform}, CPUs 2, policy {policy}: threads {check}"), move || {
@@ -100,7 +100,7 @@ fn policies<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 }
 
 /// Many sleeps, and a hundred times as many yields.
-fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let sleeps = match (platform.is_native(), long) {
         (_, true) => 1_000_000,
         (true, false) => 100_000,
@@ -113,7 +113,7 @@ fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
 }
 
 /// A guest that runs the checks in the arguments.
-fn guest<'a>(platform: &'a Platform<'_>, cpus: u32, arguments: &[&str]) -> Guest<'a> {
+fn guest<'a>(platform: &'a TestPlatform<'_>, cpus: u32, arguments: &[&str]) -> TestGuest<'a> {
     let guest =
         platform.guest("threads", &[arguments, &["--cpus-expected", &cpus.to_string()]].concat()).cpus(cpus);
     if arguments.first().is_some_and(|check| LARGE.contains(check)) {
@@ -123,7 +123,7 @@ fn guest<'a>(platform: &'a Platform<'_>, cpus: u32, arguments: &[&str]) -> Guest
     }
 }
 
-fn succeeds(guest: &Guest<'_>) -> Result<()> {
+fn succeeds(guest: &TestGuest<'_>) -> Result<()> {
     guest.expect(0, &["ok"]).map(drop)
 }
 

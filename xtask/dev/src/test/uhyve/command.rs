@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::test::child::{ChildProcess, Input, Outcome, started_by};
+use crate::test::child::{ChildInput, ChildProcess, Outcome, started_by};
 use crate::test::platform::LIMIT;
 
 /// How much later uhyve is killed if it does not keep its time limit.
@@ -21,7 +21,7 @@ pub(in crate::test) struct UhyveCommand {
     /// The image and its arguments, which follow the options.
     rest: Vec<OsString>,
     limit: Duration,
-    input: Input,
+    input: ChildInput,
 }
 
 impl UhyveCommand {
@@ -29,7 +29,7 @@ impl UhyveCommand {
     pub(in crate::test) fn new(command: Command, image: &Path, arguments: &[&str]) -> Self {
         let words = ["--"].iter().chain(arguments).map(OsString::from);
         let rest = [image.as_os_str().to_owned()].into_iter().chain(words).collect();
-        Self { command, rest, limit: LIMIT, input: Input::Nothing }
+        Self { command, rest, limit: LIMIT, input: ChildInput::Nothing }
     }
 
     /// Adds options of uhyve.
@@ -49,13 +49,13 @@ impl UhyveCommand {
     }
 
     /// Sets the guest's standard input.
-    pub(in crate::test) fn reads(self, input: Input) -> Self {
+    pub(in crate::test) fn reads(self, input: ChildInput) -> Self {
         Self { input, ..self }
     }
 
     /// Makes `examples/stdin` wait for input after it has printed `READY`.
     pub(in crate::test) fn waits(self) -> Self {
-        self.reads(Input::Open(b"ready\n".to_vec()))
+        self.reads(ChildInput::Open(b"ready\n".to_vec()))
     }
 
     /// Sets uhyve's time limit.

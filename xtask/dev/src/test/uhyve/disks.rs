@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::Fixture;
-use crate::test::child::Input;
+use crate::test::child::ChildInput;
 use crate::test::schedule::Tests;
 
 /// Size of a disk in bytes.
@@ -68,7 +68,7 @@ fn bytes(fixture: &Fixture<'_>) -> Result<()> {
     let (_folder, path, name) = disk(SIZE)?;
     let bytes = b"within sectors".repeat(100);
     let machine = fixture.command("disk", &["write", DISK, "700"]).disk(&name);
-    machine.reads(Input::Bytes(bytes.clone())).expect(0, &[])?;
+    machine.reads(ChildInput::Bytes(bytes.clone())).expect(0, &[])?;
     let mut expected = vec![0; SIZE];
     expected[700..700 + bytes.len()].copy_from_slice(&bytes);
     ensure!(fs::read(path)? == expected, "the file differs from what the guest wrote");
@@ -79,7 +79,7 @@ fn read_only(fixture: &Fixture<'_>) -> Result<()> {
     let (_folder, path, name) = disk(SIZE)?;
     let name = format!("{name}:ro");
     let machine = fixture.command("disk", &["write", DISK, "0"]).disk(&name);
-    machine.reads(Input::Bytes(b"x".to_vec())).expect(1, &["disk: "])?;
+    machine.reads(ChildInput::Bytes(b"x".to_vec())).expect(1, &["disk: "])?;
     ensure!(fs::read(path)? == vec![0; SIZE], "the file has changed");
     fixture.command("disk", &["size", DISK]).disk(&name).expect(0, &["65536\n"]).map(drop)
 }

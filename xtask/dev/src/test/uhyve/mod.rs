@@ -17,7 +17,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use super::host_tests::HostTests;
-use super::platform::{Platform, Vmm};
+use super::platform::{TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
 use super::{Builds, build_tool, programs};
@@ -49,7 +49,7 @@ pub(super) struct RingOptions {
 /// uhyve with one engine, and images for it.
 #[derive(Debug)]
 struct Fixture<'a> {
-    platform: Platform<'a>,
+    platform: TestPlatform<'a>,
     program: PathBuf,
     engine: Engine,
 }
@@ -98,7 +98,7 @@ pub(super) fn test(report: &mut Report, builds: &Builds, options: &RingOptions) 
     // A build that has failed is in the report already.
     let (Some(images), Some(host_tests)) = (images, &builds.host_tests) else { return Ok(()) };
     let program = uhyve.program.clone();
-    let platform = Platform { vmm: Vmm::Uhyve(uhyve, engine), images };
+    let platform = TestPlatform { vmm: TestVmm::Uhyve(uhyve, engine), images };
     let fixture = Fixture { platform, program, engine };
     let mut tests = Tests::default();
     add(&mut tests, &fixture, host_tests, options)?;

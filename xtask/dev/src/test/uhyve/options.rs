@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::Fixture;
 use crate::test::build_tool;
-use crate::test::child::Input;
+use crate::test::child::ChildInput;
 use crate::test::schedule::Tests;
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
@@ -27,8 +27,10 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
         Ok(())
     });
     fixture.add(tests, "a time limit", move || {
-        let machine =
-            fixture.command("stdin", &[]).reads(Input::Open(Vec::new())).limit(Duration::from_millis(500));
+        let machine = fixture
+            .command("stdin", &[])
+            .reads(ChildInput::Open(Vec::new()))
+            .limit(Duration::from_millis(500));
         machine.expect(124, &["more than 0.5 s and was killed"]).map(drop)
     });
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
@@ -83,7 +85,8 @@ fn ends_by_signal(
     signal: &str,
     code: i32,
 ) -> Result<()> {
-    let machine = fixture.command(image, arguments).reads(Input::Open(b"tick\nTICK\n".to_vec())).start()?;
+    let machine =
+        fixture.command(image, arguments).reads(ChildInput::Open(b"tick\nTICK\n".to_vec())).start()?;
     machine.has_printed(if image == "stdin" { b"TICK" } else { b"tick" })?;
     machine.signal(signal)?;
     let outcome = machine.end()?;

@@ -5,7 +5,7 @@ use std::io::{Seek, Write};
 use anyhow::{Result, ensure};
 
 use super::Fixture;
-use crate::test::child::Input;
+use crate::test::child::ChildInput;
 use crate::test::schedule::Tests;
 
 /// Number of bytes that pass through a pipe.
@@ -14,15 +14,15 @@ const LENGTH: usize = 100_000;
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "standard input, a pipe with every byte", move || {
         let bytes = bytes(LENGTH);
-        copied(fixture, Input::Bytes(bytes.clone()), &bytes)
+        copied(fixture, ChildInput::Bytes(bytes.clone()), &bytes)
     });
     fixture.add(tests, "standard input, a file", move || {
         let (bytes, mut file) = (bytes(5000), tempfile::tempfile()?);
         file.write_all(&bytes)?;
         file.rewind()?;
-        copied(fixture, Input::File(file), &bytes)
+        copied(fixture, ChildInput::File(file), &bytes)
     });
-    fixture.add(tests, "standard input, /dev/null", move || copied(fixture, Input::Nothing, b""));
+    fixture.add(tests, "standard input, /dev/null", move || copied(fixture, ChildInput::Nothing, b""));
     fixture.add(tests, "standard input, closed", move || {
         let machine = fixture.command("stdin", &[]).started_by(&["sh", "-c", "exec \"$@\" <&-", "sh"]);
         machine.expect(0, &["0 bytes"]).map(drop)
@@ -35,7 +35,7 @@ fn bytes(length: usize) -> Vec<u8> {
 }
 
 /// The program reads these bytes, and its output arrives completely.
-fn copied(fixture: &Fixture<'_>, input: Input, bytes: &[u8]) -> Result<()> {
+fn copied(fixture: &Fixture<'_>, input: ChildInput, bytes: &[u8]) -> Result<()> {
     let count = format!("{} bytes", bytes.len());
     let outcome = fixture.command("stdin", &[]).reads(input).expect(0, &[&count])?;
     let expected = [bytes.to_ascii_uppercase(), format!("{count}\n").into_bytes()].concat();

@@ -30,7 +30,7 @@ use self::features::Features;
 use self::queue::QueueRegisters;
 use super::InterruptStatus;
 use crate::devices::virtio::used_ring::needs_interrupt;
-use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, Progress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, QueueProgress, VirtioDevice};
 use crate::devices::warn_once::WarnOnce;
 
 /// `MagicValue`: "virt".
@@ -46,14 +46,14 @@ const VENDOR: u32 = u32::from_le_bytes(*b"uhyv");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeOutcome {
     /// State of the queue.
-    pub progress: Progress,
+    pub progress: QueueProgress,
     /// Whether the caller must raise an interrupt.
     pub needs_interrupt: bool,
 }
 
 impl ServeOutcome {
     /// The queue is not ready, or the device is not running.
-    const IDLE: Self = Self { progress: Progress::Done, needs_interrupt: false };
+    const IDLE: Self = Self { progress: QueueProgress::Done, needs_interrupt: false };
 }
 
 /// A device, its virtqueues, and the state of its registers.
@@ -182,7 +182,7 @@ impl MmioRegisters {
             }
             Err(error) => {
                 self.fail(&error);
-                ServeOutcome { progress: Progress::Done, needs_interrupt: true }
+                ServeOutcome { progress: QueueProgress::Done, needs_interrupt: true }
             }
         }
     }
@@ -340,8 +340,8 @@ fn serve(
     let progress = device.process(index, queue, memory)?;
     let needs_interrupt = needs_interrupt(queue, memory, before)?;
     // The driver may have added chains after the last check, before it could see that notifications are enabled.
-    let has_more = progress == Progress::Done && queue.enable_notification(memory)?;
-    Ok(ServeOutcome { progress: if has_more { Progress::Yielded } else { progress }, needs_interrupt })
+    let has_more = progress == QueueProgress::Done && queue.enable_notification(memory)?;
+    Ok(ServeOutcome { progress: if has_more { QueueProgress::Yielded } else { progress }, needs_interrupt })
 }
 
 #[cfg(test)]

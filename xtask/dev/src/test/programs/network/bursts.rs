@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::path::{self, NetworkPath};
 use super::{http, load, server_guest};
 use crate::burst;
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
 /// Number of clients: more than std's backlog of 128.
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(150);
 /// The guest's memory in MiB.
 const MEMORY: u64 = 512;
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let clients = if long { MANY_CLIENTS } else { CLIENTS };
     let name = format!("{platform}: a burst of {clients} clients");
     // passt resets a connection that the guest does not accept within 10 s.
@@ -31,7 +31,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
 }
 
 /// All clients are served, twice.
-fn burst_of(platform: &Platform<'_>, clients: usize) -> Result<()> {
+fn burst_of(platform: &TestPlatform<'_>, clients: usize) -> Result<()> {
     let (guest, address) = NetworkPath::port()?.reach(load::httpd(platform, MEMORY).passt(), load::PORT)?;
     let run = || {
         http::get_with_retries(address, "/")?;

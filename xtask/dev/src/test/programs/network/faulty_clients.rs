@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::path::{self, NetworkPath};
 use super::{http, load, uninterrupted};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
 /// Number of clients of each kind.
@@ -40,7 +40,7 @@ const ATTEMPTS: usize = 3;
 /// Beginning of the response after the server's timeout.
 const TIMED_OUT: &str = "HTTP/1.1 408 ";
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let name = format!("{platform}: clients that stop, send slowly, do not read, or reset");
     tests.add_unless(path::reason_against(platform), name, move || {
         let guest = load::httpd(platform, 128).variable(&format!("HTTPD_TIMEOUT={TIMEOUT}"));

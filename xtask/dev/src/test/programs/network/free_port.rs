@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 
 use super::{http, path};
 use crate::test::build_tool::xtask;
-use crate::test::child::{ChildProcess, Input};
-use crate::test::platform::{LIMIT, Platform};
+use crate::test::child::{ChildInput, ChildProcess};
+use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let reason = path::reason_against(platform);
     tests.add_unless(reason, format!("{platform}: run forwards a free port"), move || {
         is_served(&platform.to_string(), &platform.images.image("httpd"))
@@ -21,7 +21,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 fn is_served(platform: &str, image: &Path) -> Result<()> {
     let image = image.display().to_string();
     let words = ["run", &image, "--platform", platform, "--publish", "127.0.0.1:0:8080", "--quiet"];
-    let running = ChildProcess::start(xtask(&words)?, Input::Nothing, LIMIT)?;
+    let running = ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)?;
     let line = running.error_line("is forwarded to port 8080 of the guest")?;
     let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     let port: u16 = port.with_context(|| format!("there is no port in {line:?}"))?;

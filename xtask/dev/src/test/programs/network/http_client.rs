@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::dns_server::DnsServer;
 use super::{http, path};
 use crate::test::child::Outcome;
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
 use xtask::process;
@@ -31,7 +31,7 @@ const ATTEMPTS: usize = 3;
 /// Creates certificates, and serves HTTPS.
 const OPENSSL: &str = "openssl";
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let reason = path::reason_against(platform);
     tests.add_unless(
         reason.clone(),
@@ -56,7 +56,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 }
 
 /// The client gets the response in time.
-fn responds_in_time(platform: &Platform<'_>) -> Result<()> {
+fn responds_in_time(platform: &TestPlatform<'_>) -> Result<()> {
     for _ in 1..ATTEMPTS {
         let (time, _) = connect_at_start(platform)?;
         if time < MAX_TIME {
@@ -70,7 +70,7 @@ fn responds_in_time(platform: &Platform<'_>) -> Result<()> {
 }
 
 /// The client, which does not have an address yet when it connects, gets the response. Returns how long that took.
-fn connect_at_start(platform: &Platform<'_>) -> Result<(Duration, Outcome)> {
+fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
     let url = format!("http://{}:{port}/", path::host_of(platform).context("the host has no address")?);
@@ -82,7 +82,7 @@ fn connect_at_start(platform: &Platform<'_>) -> Result<(Duration, Outcome)> {
 }
 
 /// A DNS server on the host that resolves every name to the host, and the host's address for guests; or why there is none.
-fn name_server(platform: &Platform<'_>) -> Result<(DnsServer, Ipv4Addr), String> {
+fn name_server(platform: &TestPlatform<'_>) -> Result<(DnsServer, Ipv4Addr), String> {
     let Some(IpAddr::V4(address)) = path::host_of(platform) else {
         return Err("the host has no address of IPv4".to_owned());
     };
@@ -91,7 +91,7 @@ fn name_server(platform: &Platform<'_>) -> Result<(DnsServer, Ipv4Addr), String>
 }
 
 /// The client resolves a name, which takes an address of its own first.
-fn resolves_name(platform: &Platform<'_>) -> Result<()> {
+fn resolves_name(platform: &TestPlatform<'_>) -> Result<()> {
     let (_server, address) = name_server(platform).map_err(anyhow::Error::msg)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let url = format!("http://server.test:{}/", listener.local_addr()?.port());
@@ -102,7 +102,7 @@ fn resolves_name(platform: &Platform<'_>) -> Result<()> {
 }
 
 /// The guest warns of an invalid setting and ignores it. uhyve refuses the setting.
-fn ignores_invalid_setting(platform: &Platform<'_>) -> Result<()> {
+fn ignores_invalid_setting(platform: &TestPlatform<'_>) -> Result<()> {
     let guest = platform.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).connected();
     let texts = &["`nameserver=255.255.255.255` on the command line", "refused"];
     guest.nameserver(Ipv4Addr::BROADCAST.into()).expect(1, texts).map(drop)
@@ -150,7 +150,7 @@ impl Drop for HttpsServer {
 }
 
 /// The client accepts a server whose certificate it knows, and no other one.
-fn verifies_certificate(platform: &Platform<'_>) -> Result<()> {
+fn verifies_certificate(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let address = path::host_of(platform).context("the host has no address")?;
     let name = format!("subjectAltName=IP:{address}");

@@ -9,14 +9,14 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket}
 use super::load::PORT;
 use super::tap::{self, Tap};
 use super::{http, packets, server_guest};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::tap_nic::TapNic;
 
 /// Hop limit of router advertisements, which shows that the router is on the same link (RFC 4861, section 6.1.2).
 const HOP_LIMIT: u8 = 255;
 
 /// The address is configured.
-pub(super) fn configured(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn configured(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let (addresses, gateway) = (vec![(IpAddr::V6(tap.guest_v6()), 64)], IpAddr::V6(tap.host_v6()));
     let nic = TapNic { addresses, gateway, ..tap.nic() };
@@ -24,13 +24,13 @@ pub(super) fn configured(platform: &Platform<'_>) -> Result<()> {
 }
 
 /// The address is the link-local one.
-pub(super) fn link_local(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn link_local(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     served(platform, tap.nic(), link_local_address(&tap)?.into(), || Ok(()))
 }
 
 /// The guest derives the address from a router advertisement.
-pub(super) fn autoconfigured(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn autoconfigured(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let guest = link_local_address(&tap)?;
     let network = tap.routed_network()?;
@@ -44,7 +44,7 @@ fn link_local_address(tap: &Tap) -> Result<SocketAddrV6> {
 
 /// Runs a server and sends it requests until one succeeds, each after `before`.
 fn served(
-    platform: &Platform<'_>,
+    platform: &TestPlatform<'_>,
     nic: TapNic,
     address: SocketAddr,
     before: impl Fn() -> Result<()>,

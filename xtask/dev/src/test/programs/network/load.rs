@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::http::{self, Connection};
 use super::path::{self, NetworkPath};
 use super::server_guest;
-use crate::test::platform::{Guest, Platform};
+use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 
 /// The port of `httpd` in the guest.
@@ -38,7 +38,7 @@ const MAX_KEPT: u64 = 2 << 20;
 /// Limit of the time until the memory is free again: connections stay up to 100 s in TIME-WAIT or without a response of their peer.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(150);
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let in_a_row = if platform.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
     let reason = path::reason_against(platform);
     let name = format!("{platform}: {AT_ONCE} connections at once");
@@ -48,7 +48,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
 }
 
 /// A server for many clients, with a long idle timeout.
-pub(super) fn httpd<'a>(platform: &'a Platform<'_>, mebibytes: u64) -> Guest<'a> {
+pub(super) fn httpd<'a>(platform: &'a TestPlatform<'_>, mebibytes: u64) -> TestGuest<'a> {
     let guest = platform.guest("httpd", &[]).memory(mebibytes).more_time(MORE_TIME);
     guest.variable("HTTPD_TIMEOUT=60000").variable("HTTPD_CONNECTIONS=4096")
 }
@@ -56,7 +56,7 @@ pub(super) fn httpd<'a>(platform: &'a Platform<'_>, mebibytes: u64) -> Guest<'a>
 /// Runs a test twice against one server. The first run fills caches; the second one must not use more memory.
 pub(super) fn twice(
     path: &NetworkPath,
-    guest: Guest<'_>,
+    guest: TestGuest<'_>,
     test: impl Fn(SocketAddr) -> Result<()>,
 ) -> Result<()> {
     let (guest, address) = path.reach(guest, PORT)?;
@@ -105,7 +105,7 @@ pub(super) fn memory(address: SocketAddr) -> Result<u64> {
     text.trim().parse().with_context(|| text.clone())
 }
 
-fn at_once(platform: &Platform<'_>) -> Result<()> {
+fn at_once(platform: &TestPlatform<'_>) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < DESCRIPTORS) {
         setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), ..limit })
@@ -133,7 +133,7 @@ fn open_many(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-fn in_a_row_of(platform: &Platform<'_>, count: usize) -> Result<()> {
+fn in_a_row_of(platform: &TestPlatform<'_>, count: usize) -> Result<()> {
     twice(&NetworkPath::best()?, httpd(platform, 64), |address| {
         (0..count / 2).try_for_each(|number| {
             let answer = http::get_with_retries(address, "/bytes/100");

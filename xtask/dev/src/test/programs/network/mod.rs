@@ -36,14 +36,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
 /// Limit of a single operation on a connection. It only bounds how long a failed test hangs.
 const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Tests of a guest on a tap, by name.
-type OnATap = [(&'static str, fn(&Platform<'_>) -> Result<()>)];
+type OnATap = [(&'static str, fn(&TestPlatform<'_>) -> Result<()>)];
 
 const SHUTDOWN: &OnATap = &[("data written before exit arrives", shutdown::test)];
 
@@ -72,7 +72,7 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// Adds all tests that this host can run.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: bool) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     std_net::test(tests, platform);
     servers::test(tests, platform);
     http_client::test(tests, platform);
@@ -90,7 +90,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, long: 
 }
 
 /// Adds the tests for hosts that emulate the processor.
-pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     std_net::test_light(tests, platform);
     servers::test_light(tests, platform);
     bursts::test(tests, platform, false);
@@ -99,7 +99,7 @@ pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) 
 
 fn on_a_tap<'a>(
     tests: &mut Tests<'a>,
-    platform: &'a Platform<'_>,
+    platform: &'a TestPlatform<'_>,
     group: &'static OnATap,
     reason: Option<&str>,
 ) {

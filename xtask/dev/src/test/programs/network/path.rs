@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use anyhow::{Context, Error, Result};
 
 use super::tap::{self, Tap};
-use crate::test::platform::{Guest, Platform};
+use crate::test::platform::{TestGuest, TestPlatform};
 use hermit_interface::port_forward::PortForward;
 use xtask::setup::packages::PASST;
 
@@ -39,7 +39,7 @@ impl NetworkPath {
     }
 
     /// Connects a guest; returns it, and the address by which the host reaches its port.
-    pub(super) fn reach<'a>(&self, guest: Guest<'a>, port: u16) -> Result<(Guest<'a>, SocketAddr)> {
+    pub(super) fn reach<'a>(&self, guest: TestGuest<'a>, port: u16) -> Result<(TestGuest<'a>, SocketAddr)> {
         match self {
             Self::Tap(tap) => Ok((guest.nic(tap.nic()), (tap.guest(), port).into())),
             Self::Port(ours) => {
@@ -63,7 +63,7 @@ fn free_port() -> Result<u16> {
 }
 
 /// Why this host cannot connect a guest without a tap.
-pub(super) fn reason_against(platform: &Platform<'_>) -> Option<String> {
+pub(super) fn reason_against(platform: &TestPlatform<'_>) -> Option<String> {
     // QEMU has a user-mode network stack of its own.
     if platform.is_uhyve() { reason_against_passt() } else { None }
 }
@@ -77,7 +77,7 @@ pub(super) fn reason_against_passt() -> Option<String> {
 }
 
 /// The address of the host for a guest that is connected by passt or QEMU.
-pub(super) fn host_of(platform: &Platform<'_>) -> Option<IpAddr> {
+pub(super) fn host_of(platform: &TestPlatform<'_>) -> Option<IpAddr> {
     if platform.is_uhyve() { gateway() } else { Some(Ipv4Addr::new(10, 0, 2, 2).into()) }
 }
 

@@ -11,12 +11,12 @@ use super::load::PORT;
 use super::ping::Pings;
 use super::tap::Tap;
 use super::{http, server_guest};
-use crate::test::platform::{Guest, Platform};
+use crate::test::platform::{TestGuest, TestPlatform};
 
 /// How long requests continue once the server is up.
 const TIME: Duration = Duration::from_secs(5);
 
-pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let guest = platform.guest("httpd", &[]).memory(64).nic(tap.nic());
     from_power_on(&tap, &guest, |address| {
@@ -33,7 +33,7 @@ pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
 /// Runs an HTTP server on the tap, pinged all the time, and a test once the server is up.
 pub(super) fn from_power_on(
     tap: &Tap,
-    guest: &Guest<'_>,
+    guest: &TestGuest<'_>,
     test: impl FnOnce(SocketAddr) -> Result<()>,
 ) -> Result<()> {
     let address = SocketAddr::from((tap.guest(), PORT));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::test::child::Outcome;
-use crate::test::platform::{Guest, Started};
+use crate::test::platform::{Started, TestGuest};
 use crate::test::report::note;
 
 /// Printed by every server of `examples` when it is ready.
@@ -23,7 +23,7 @@ const EXIT_TIME: Duration = Duration::from_secs(5);
 
 /// Runs a server. The test starts when the server is ready; afterwards `request_exit` asks the guest to end, with success.
 pub(super) fn during(
-    guest: &Guest<'_>,
+    guest: &TestGuest<'_>,
     test: impl FnOnce() -> Result<()>,
     request_exit: impl FnMut() -> Result<()>,
 ) -> Result<Outcome> {
@@ -32,7 +32,7 @@ pub(super) fn during(
 
 /// As [`during`], with a test that starts together with the machine.
 pub(super) fn from_power_on(
-    guest: &Guest<'_>,
+    guest: &TestGuest<'_>,
     test: impl FnOnce(&Started) -> Result<()>,
     request_exit: impl FnMut() -> Result<()>,
 ) -> Result<Outcome> {

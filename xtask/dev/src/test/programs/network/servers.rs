@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 use super::http::{self, Connection, Response};
 use super::path::{self, NetworkPath};
 use super::{TIMEOUT, server_guest};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 use xtask::process;
 
@@ -49,7 +49,7 @@ const SERVERS: [Case; 4] = [
     ("udp_echo", 7007, udp_echo, end_udp_echo),
 ];
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let reason = path::reason_against(platform);
     for case in SERVERS {
         behind_a_port(tests, platform, case, reason.clone());
@@ -66,7 +66,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
 }
 
 /// A server, and one client after the other, on QEMU's machine with PCI Express.
-fn on_q35(platform: &Platform<'_>) -> Result<()> {
+fn on_q35(platform: &TestPlatform<'_>) -> Result<()> {
     let path = NetworkPath::port()?;
     let guest =
         platform.guest("httpd", &[]).memory(128).qemu_options(&["-machine", "q35"]).more_time(MORE_TIME);
@@ -75,15 +75,20 @@ fn on_q35(platform: &Platform<'_>) -> Result<()> {
 }
 
 /// A server, and one client after the other.
-pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit), path::reason_against(platform));
 }
 
-fn behind_a_port<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>, case: Case, reason: Option<String>) {
+fn behind_a_port<'a>(
+    tests: &mut Tests<'a>,
+    platform: &'a TestPlatform<'_>,
+    case: Case,
+    reason: Option<String>,
+) {
     tests.add_unless(reason, format!("{platform}: {} behind -p", case.0), move || served(platform, case));
 }
 
-fn served(platform: &Platform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
+fn served(platform: &TestPlatform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
     let path = NetworkPath::port()?;
     let (guest, address) = path.reach(platform.guest(name, &[]).memory(128), port)?;
     // On a slow machine, httpd must not close idle connections while others are opened.

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 
 use super::tap::Tap;
 use super::{http, ping_from_power_on};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::tap_nic::TapNic;
 
 /// Size of the disk in bytes.
@@ -21,7 +21,7 @@ const TIME: Duration = Duration::from_secs(5);
 /// Properties that put the devices on one line: every fourth slot has the same one, and without vectors there is no MSI-X.
 const ON_ONE_LINE: [&str; 3] = [",vectors=0,addr=4", "vectors=0,addr=8", "vectors=0,addr=0xc"];
 
-pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("disk");

@@ -8,7 +8,7 @@ use super::http::{self, Connection};
 use super::path::NetworkPath;
 use super::server_guest;
 use super::tap::Tap;
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 
 /// The port of `httpd`.
 const PORT: u16 = 8080;
@@ -17,7 +17,7 @@ const PORT: u16 = 8080;
 /// (256 KiB): when the first byte arrives, the program has written the last one.
 const SIZE: usize = 200_000;
 
-pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let path = NetworkPath::Tap(Tap::new()?);
     let (guest, address) = path.reach(platform.guest("httpd", &[]).memory(64), PORT)?;
     let mut received = Ok(());

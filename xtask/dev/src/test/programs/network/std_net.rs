@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
 use xtask::workspace;
@@ -32,17 +32,17 @@ const LIGHT: [&str; 9] =
     ["addresses", "bind", "connect", "datagram-error", "dual", "multicast", "names", "option", "stream"];
 
 /// Every row of `net_calls` is as on Linux.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: std::net as on Linux"), move || table(platform, &[]));
 }
 
 /// Some families of rows are as on Linux, where the processor is emulated.
-pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: std::net as on Linux, where light"), move || table(platform, &LIGHT));
 }
 
 /// Compares the rows of these families, or of all. Few rows that differ are repeated one by one: the host may have been busy.
-fn table(platform: &Platform<'_>, families: &[&str]) -> Result<()> {
+fn table(platform: &TestPlatform<'_>, families: &[&str]) -> Result<()> {
     let file = workspace::root().join("examples/net_calls").join(EXPECTED);
     let expected = fs::read_to_string(file).with_context(|| format!("no {EXPECTED}"))?;
     let is_chosen = |name: &str| {
@@ -77,7 +77,11 @@ impl fmt::Display for Difference {
 }
 
 /// Runs the rows of these names, and returns those that differ from what is expected.
-fn compare(platform: &Platform<'_>, names: &[&str], expected: &[(&str, &str)]) -> Result<Vec<Difference>> {
+fn compare(
+    platform: &TestPlatform<'_>,
+    names: &[&str],
+    expected: &[(&str, &str)],
+) -> Result<Vec<Difference>> {
     let outcome = platform.guest("net_calls", names).memory(256).more_time(MORE_TIME).run()?;
     let printed = outcome.text();
     let printed: BTreeMap<_, _> = printed.lines().filter_map(|line| line.split_once(": ")).collect();

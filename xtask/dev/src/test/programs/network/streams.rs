@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, ensure};
 use super::path::NetworkPath;
 use super::tap::Tap;
 use super::{http, server_guest, servers, uninterrupted};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 
 /// The port of `poll_server`, an echo server.
 const PORT: u16 = 7070;
@@ -24,7 +24,7 @@ const TIME: Duration = Duration::from_secs(4);
 /// Size of a write in bytes: no multiple of a segment's.
 const PIECE: usize = 50_000;
 
-pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let path = NetworkPath::Tap(Tap::new()?);
     let (guest, address) = path.reach(platform.guest("poll_server", &[]).memory(64), PORT)?;
     let test = || streams(address);

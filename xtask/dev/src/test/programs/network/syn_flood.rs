@@ -12,7 +12,7 @@ use super::load::{self, memory};
 use super::path::NetworkPath;
 use super::tap::Tap;
 use super::{http, packets};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 
 /// Duration of the flood.
 const TIME: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ const SHARE: u64 = 3;
 /// The guest's memory in MiB: far less than an unbounded backlog would take.
 const MEMORY: u64 = 64;
 
-pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let target = tap.guest();
     load::twice(&NetworkPath::Tap(tap), load::httpd(platform, MEMORY), |address| {

@@ -3,7 +3,7 @@
 use vm_memory::{Bytes, GuestAddress};
 
 use super::{ACKNOWLEDGE, DRIVER, DRIVER_OK, FEATURES_OK, Harness, NEEDS_RESET, STATUS};
-use crate::devices::virtio::Progress;
+use crate::devices::virtio::QueueProgress;
 use crate::devices::virtio::mmio::ServeOutcome;
 use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
 
@@ -16,7 +16,10 @@ fn used_chain_raises_an_interrupt() {
     assert_eq!(harness.registers.serve(0), ServeOutcome::IDLE);
     assert_eq!(harness.interrupts(), 0);
     let head = harness.driver.send(&[(BUFFERS, 4, false)]);
-    assert_eq!(harness.registers.serve(0), ServeOutcome { progress: Progress::Done, needs_interrupt: true });
+    assert_eq!(
+        harness.registers.serve(0),
+        ServeOutcome { progress: QueueProgress::Done, needs_interrupt: true }
+    );
     assert_eq!(harness.driver.used(), [(head.into(), 0)]);
     assert_eq!(harness.interrupts(), 1);
     harness.registers.interrupts().acknowledge(1);
@@ -58,10 +61,10 @@ fn without_event_index_notifications_are_suppressed_until_the_queue_is_done() {
     // The work limit.
     assert_eq!(
         harness.registers.serve(0),
-        ServeOutcome { progress: Progress::Yielded, needs_interrupt: true }
+        ServeOutcome { progress: QueueProgress::Yielded, needs_interrupt: true }
     );
     assert_eq!(harness.driver.used_flags(), 1);
-    while harness.registers.serve(0).progress == Progress::Yielded {}
+    while harness.registers.serve(0).progress == QueueProgress::Yielded {}
     assert_eq!(harness.driver.used_flags(), 0);
     assert_eq!(harness.driver.used().len(), 16);
 }
@@ -75,7 +78,7 @@ fn malformed_queue_stops_the_device_until_its_reset() {
         let status = harness.read(STATUS);
         assert_eq!(
             harness.registers.serve(0),
-            ServeOutcome { progress: Progress::Done, needs_interrupt: true },
+            ServeOutcome { progress: QueueProgress::Done, needs_interrupt: true },
             "{name}"
         );
         assert_eq!(harness.read(STATUS), status | NEEDS_RESET);

@@ -6,7 +6,7 @@ use super::{
     ACKNOWLEDGE, AVAILABLE, DESCRIPTORS, DRIVER, DRIVER_OK, FEATURES_OK, Harness, NEEDS_RESET, QUEUE_MAX,
     QUEUE_READY, QUEUE_SELECT, QUEUE_SIZE, STATUS, USED,
 };
-use crate::devices::virtio::Progress;
+use crate::devices::virtio::QueueProgress;
 use crate::devices::virtio::mmio::ServeOutcome;
 use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver};
 
@@ -84,7 +84,10 @@ fn queue_at_the_end_of_memory_works() {
     harness.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
     harness.driver.describe_at(BUFFERS, 0, (BUFFERS, 1, 0, 0));
     harness.driver.memory.write_obj(1_u16, GuestAddress(available + 2)).unwrap();
-    assert_eq!(harness.registers.serve(0), ServeOutcome { progress: Progress::Done, needs_interrupt: true });
+    assert_eq!(
+        harness.registers.serve(0),
+        ServeOutcome { progress: QueueProgress::Done, needs_interrupt: true }
+    );
     assert_eq!(harness.driver.memory.read_obj::<u16>(GuestAddress(used + 2)).unwrap(), 1);
 }
 
