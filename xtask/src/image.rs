@@ -16,6 +16,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
 
 use crate::program::{self, Program};
+use crate::qemu::debug_console;
 use crate::setup;
 use crate::usage::usage_error;
 
@@ -62,10 +63,11 @@ fn qemu_command(image: &Path) -> String {
     let image = shell_word(image);
     // In this option QEMU separates the parts by commas.
     let file = status.replace(',', ",,");
+    let device = debug_console(STATUS_PORT, "status");
     format!(
         "    qemu-system-x86_64 -cpu max -m 128M -nographic -no-reboot -kernel {image} \\
         -chardev file,id=status,path={file} \\
-        -device isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status \\
+        -device {device} \\
         -device isa-debug-exit,iobase={QUIT_PORT:#x},iosize=1 \\
         -netdev user,id=net,hostfwd=tcp::8080-:8080 -device virtio-net-pci,netdev=net \\
         -append '-- ARGUMENTS'

@@ -288,22 +288,13 @@ impl Guest {
             qemu.args(["-chardev", "file,id=stderr,path=/proc/self/fd/2,append=on"]);
             qemu.args(["-device", "isa-serial,index=1,chardev=stderr"]);
         }
-        qemu.args(["-chardev", &format!("file,id=status,path={}", quote_commas(&status_file(folder)))]);
-        let status = format!("isa-debugcon,iobase={STATUS_PORT:#x},readback={STATUS_PORT:#x},chardev=status");
-        let handled = SHUTDOWN_HANDLED_PORT;
-        let port = format!("isa-debugcon,iobase={handled:#x},readback={handled:#x},chardev=handled");
-        let file = quote_commas(&handled_file(folder));
-        qemu.args(["-chardev", &format!("file,id=handled,path={file}"), "-device", &port]);
+        qemu.args(file_port("status", STATUS_PORT, &status_file(folder)));
+        qemu.args(file_port("handled", SHUTDOWN_HANDLED_PORT, &handled_file(folder)));
         let monitor = monitor(folder);
         if monitor.as_os_str().len() <= MAX_SOCKET_PATH {
             qemu.args(["-monitor", &format!("unix:{},server=on,wait=off", quote_commas(&monitor))]);
         }
-        qemu.args([
-            "-device",
-            &status,
-            "-device",
-            &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01"),
-        ]);
+        qemu.args(["-device", &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01")]);
         qemu.args(&self.extra_options);
         Ok(qemu)
     }
@@ -420,6 +411,17 @@ pub fn disk_options(number: usize, disk: &DiskConfig) -> [String; 4] {
 /// Escapes commas, which separate the parts of QEMU's options.
 fn quote_commas(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
+}
+
+/// Options of an I/O port at which QEMU appends the bytes that the guest writes to a file.
+fn file_port(id: &str, port: u16, file: &Path) -> [String; 4] {
+    let file = format!("file,id={id},path={}", quote_commas(file));
+    ["-chardev".to_owned(), file, "-device".to_owned(), debug_console(port, id)]
+}
+
+/// The device of an I/O port that passes written bytes to a character device. Reading the port returns its number.
+pub(crate) fn debug_console(port: u16, chardev: &str) -> String {
+    format!("isa-debugcon,iobase={port:#x},readback={port:#x},chardev={chardev}")
 }
 
 fn status_file(folder: &Path) -> PathBuf {
