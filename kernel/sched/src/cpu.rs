@@ -165,6 +165,18 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.has_slice.store(running, Relaxed);
     }
 
+    /// Ends the time slice, which is over, unless a thread is ready. Returns whether it has ended.
+    pub fn try_end_slice(&self) -> bool {
+        // Under the lock: a thread is either counted here, or enqueued after the end, which has the CPU rescheduled.
+        self.run_queue.with(|_| {
+            let ended = self.ready_count() == 0;
+            if ended {
+                self.set_slice(false);
+            }
+            ended
+        })
+    }
+
     /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
     /// one, or a slice must be started.
     #[inline]

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, TimerLink};
 
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
@@ -34,11 +34,11 @@ pub(crate) struct Links<T: 'static> {
 pub(crate) struct TimerNode<T: 'static> {
     /// When the timer expires, in nanoseconds of the caller's clock.
     pub(crate) deadline: AtomicU64,
-    pub(crate) child: Link<T>,
-    pub(crate) next: Link<T>,
+    pub(crate) child: TimerLink<T>,
+    pub(crate) next: TimerLink<T>,
     /// The previous sibling, or the parent if this is the first child.
-    pub(crate) previous: Link<T>,
-    /// Whether the node is in a heap.
+    pub(crate) previous: TimerLink<T>,
+    /// Whether the node is in a heap. Once it is not, the owner may insert it into another CPU's heap.
     pub(crate) queued: AtomicBool,
 }
 
@@ -90,9 +90,9 @@ impl<T> Entity<T> {
             waiting: Links::new(),
             timer: TimerNode {
                 deadline: AtomicU64::new(0),
-                child: AtomicCell::new(None),
-                next: AtomicCell::new(None),
-                previous: AtomicCell::new(None),
+                child: TimerLink::new(None),
+                next: TimerLink::new(None),
+                previous: TimerLink::new(None),
                 queued: AtomicBool::new(false),
             },
             address: AtomicU64::new(0),

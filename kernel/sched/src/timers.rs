@@ -117,7 +117,14 @@ impl<T: Thread> TimerHeap<T> {
         if !own.queued.load(Relaxed) {
             return;
         }
+        self.unlink(thread);
+        // Last of all: as soon as the owner sees this, it may insert the node into another CPU's heap.
         own.queued.store(false, Release);
+    }
+
+    /// Takes the node of a thread out of the tree.
+    fn unlink(&mut self, thread: &'static T) {
+        let own = timer(thread);
         let children = meld_siblings(own.child.load());
         if self.root.is_some_and(|root| same(root, thread)) {
             self.root = children;

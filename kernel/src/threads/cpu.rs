@@ -224,7 +224,8 @@ impl Cpu {
             request_reschedule(masked, SYSTEM.wake(due));
         }
         if self.slice_end.load(Relaxed) <= now {
-            if self.is_idle() || self.sched.ready_count() == 0 {
+            // An idle CPU picks its next thread under the lock of the run queue, and then starts a slice if needed.
+            if self.sched.try_end_slice() || self.is_idle() {
                 self.end_slice();
             } else {
                 interrupts::reschedule(masked);

@@ -3,21 +3,29 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --lib --profile loom --target-dir target/loom`
 //!
+//! With `-- --show-output` each model prints how many executions were explored.
+//!
 //! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not
 //! track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which
-//! other CPUs use only as a guess.
+//! other CPUs use only as a guess, and the links of timers ([`TimerLink`](crate::sync::TimerLink)), between whose
+//! accesses loom may switch.
 
 extern crate std;
 
 mod futex;
 mod placement;
+mod slice;
 mod steal;
 mod system;
+mod timers;
 mod token;
 mod yielding;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::boxed::Box;
+use std::println;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use loom::model::Builder;
 use loom::sync::{Condvar, Mutex};
@@ -25,11 +33,17 @@ use loom::sync::{Condvar, Mutex};
 use crate::sync::{AtomicBool, AtomicU32};
 use crate::thread::{Entity, Thread};
 
-/// Explores all executions with at most `switches` preemptions, loom's preemption bound.
+/// Explores all executions with at most `switches` preemptions, loom's preemption bound, and prints their number.
 fn explore(switches: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(switches);
-    builder.check(model);
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executions);
+    builder.check(move || {
+        counter.fetch_add(1, Relaxed);
+        model();
+    });
+    println!("{} executions with at most {switches} preemptions", executions.load(Relaxed));
 }
 
 fn leak<T>(value: T) -> &'static T {

@@ -27,7 +27,7 @@ fn cpu_that_becomes_idle_steals() {
 
 #[test]
 fn two_idle_cpus_steal_a_thread_each() {
-    explore(2, || {
+    explore(3, || {
         let system = ModelScheduler::new(3);
         let find = |number| spawn(move || system.schedule(number, system.cpu(number).current()).number);
         let found = [1, 2].map(find);
@@ -74,7 +74,7 @@ fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
 /// CPU 0 switches to another thread while the one that it switches away from is woken; so CPU 1 must run that.
 #[test]
 fn thread_is_woken_while_its_cpu_switches_to_another() {
-    explore(2, || {
+    explore(3, || {
         let system = ModelScheduler::new(3);
         let thread = parked(7, 0, false);
         system.make_ready(ModelScheduler::thread(8, 0, true));
@@ -89,7 +89,7 @@ fn thread_is_woken_while_its_cpu_switches_to_another() {
 /// Each CPU may see the other's thread before the other has switched away from it.
 #[test]
 fn cpus_do_not_wait_for_each_other() {
-    explore(2, || {
+    explore(3, || {
         let system = ModelScheduler::new(3);
         let threads = [0, 1].map(|number| parked(number, if number == 0 { 0 } else { 1 }, false));
         let found = [0, 1].map(|number| spawn(move || system.schedule(number, threads[number]).number));
