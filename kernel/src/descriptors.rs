@@ -12,18 +12,17 @@ static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
 
 /// Opens standard input, output and error.
 pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
-    let mut table = TABLE.lock();
     const { assert!(STDIN_FILENO == 0 && STDOUT_FILENO == 1 && STDERR_FILENO == 2, "in order of descriptors") };
     for stream in [Arc::clone(console), Arc::clone(console), error] {
         // An empty table has room for three.
-        let _: Result<usize, Errno> = table.insert(stream);
+        let _: Result<i32, Errno> = open(stream);
     }
 }
 
-/// Opens a descriptor for an object.
+/// Opens a descriptor for an object. If there is none, the object is dropped: not under the table's lock.
 pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
-    let descriptor = TABLE.lock().insert(object)?;
-    i32::try_from(descriptor).map_err(|_| Errno::EMFILE)
+    let reserved = TABLE.lock().reserve();
+    Reserved(reserved?).open(object)
 }
 
 /// A descriptor that is allocated and not open yet; dropping it frees the descriptor.

@@ -38,10 +38,10 @@ pub(crate) fn start_kernel(boot: Boot) -> ! {
         stack_size: MAIN_STACK_SIZE,
         cpu: None,
     };
-    let masked = Masked::new();
+    let mut masked = Masked::new();
     if let Err(OutOfMemory) = lifecycle::start(&masked, &main_thread) {
         report::fatal(format_args!("too little memory for the main thread"));
     }
     interrupts::init();
-    cpu::idle(&masked)
+    cpu::idle(&mut masked)
 }

@@ -2,6 +2,7 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::record::Transcript;
 use crate::support::{IpVersion, join, read, settle, write};
@@ -186,8 +187,38 @@ fn open_all(record: &mut Transcript, copied: &TcpListener) -> std::io::Result<Ve
     }
 }
 
+/// Number of sockets without a descriptor that are asked for beside other threads' traffic.
+const REFUSED: usize = 2_000;
+
+/// Asks for sockets while threads send over connections, and returns the first answer but `EMFILE`, or that. A socket
+/// without a descriptor is closed again, by the same network stack that carries the traffic.
+fn socket_beside_traffic(ip: IpVersion, connections: &[(TcpStream, TcpStream)]) -> std::io::Result<()> {
+    let done = AtomicBool::new(false);
+    let send = |(client, server): &(TcpStream, TcpStream)| {
+        while !done.load(Ordering::Relaxed) {
+            write(client, b"traffic")?;
+            read(server)?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    std::thread::scope(|scope| {
+        let senders: Vec<_> =
+            connections.iter().map(|connection| scope.spawn(move || send(connection))).collect();
+        let answers = (0..REFUSED).map(|_| ip.stream_socket().map(drop));
+        let answer = answers.reduce(|before, next| if is_refused(&before) { next } else { before });
+        done.store(true, Ordering::Relaxed);
+        senders.into_iter().try_for_each(join)?;
+        answer.unwrap_or(Ok(()))
+    })
+}
+
+fn is_refused(answer: &std::io::Result<()>) -> bool {
+    answer.as_ref().is_err_and(|error| error.raw_os_error() == Some(sys::EMFILE))
+}
+
 /// A connection stays in the accept queue if there is no descriptor for it.
 fn all_open(record: &mut Transcript, ip: IpVersion) -> CheckResult {
+    let connections = (0..4).map(|_| ip.pair()).collect::<Result<Vec<_>, _>>()?;
     let (listener, address) = ip.listener()?;
     let client = TcpStream::connect(address)?;
     write(&client, b"stays")?;
@@ -196,6 +227,7 @@ fn all_open(record: &mut Transcript, ip: IpVersion) -> CheckResult {
         record.add("accept", listener.accept().map(drop));
     }
     record.add("socket", ip.stream_socket().map(drop));
+    record.add("beside traffic", socket_beside_traffic(ip, &connections));
     copies.pop();
     let (server, _) = listener.accept()?;
     record.add("read", read(&server));

@@ -51,7 +51,7 @@ pub struct Handlers {
     /// [`reschedule`].
     pub raised: fn(u8, &Masked),
     /// Called after [`reschedule`], as part of the running thread. May switch to another one.
-    pub preempt: fn(&Masked),
+    pub preempt: fn(&mut Masked),
 }
 
 static HANDLERS: Once<Handlers> = Once::new();
@@ -62,6 +62,10 @@ pub fn set_handlers(handlers: Handlers) {
 }
 
 /// The proof that interrupts are masked on this CPU, and so that the thread stays on it.
+///
+/// An exclusive reference proves besides that no [`MaskedLock`](crate::sync::MaskedLock) is held by means of this
+/// value, which such a lock borrows: [`thread::switch`](crate::thread::switch) and [`wait`] take one. They check
+/// besides that the mask depth is one: it is higher while a [`SpinLock`](crate::sync::SpinLock) is held.
 #[derive(Debug)]
 pub struct Masked(PhantomData<*const ()>);
 
@@ -139,8 +143,10 @@ pub(crate) fn unmask() {
     local::unmask::<Hooks>();
 }
 
-/// Whether interrupts are unmasked.
-pub(crate) fn are_unmasked() -> bool {
+/// Whether interrupts are unmasked: no spinlock is held, and no interrupt is being handled.
+#[inline]
+#[must_use]
+pub fn are_unmasked() -> bool {
     local::mask_depth() == 0
 }
 
@@ -162,7 +168,7 @@ impl preempt::PreemptHooks for Hooks {
     }
 
     extern "C" fn preempted() {
-        let masked = Masked::borrowed();
+        let mut masked = Masked::borrowed();
         loop {
             handle_pending();
             // The thread may be on another CPU than before the last iteration: the block is looked up anew.
@@ -170,7 +176,7 @@ impl preempt::PreemptHooks for Hooks {
             if local.reschedule.swap(false, Relaxed)
                 && let Some(handlers) = HANDLERS.get()
             {
-                (handlers.preempt)(&masked);
+                (handlers.preempt)(&mut masked);
             }
             if cpu_local::current().header.pending.load(Relaxed) == 0 {
                 return;
@@ -280,7 +286,7 @@ pub(crate) fn enable() {
 
 /// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked once;
 /// they are unmasked meanwhile.
-pub fn wait(masked: &Masked) {
+pub fn wait(masked: &mut Masked) {
     let _ = masked;
     assert_depth();
     let local = cpu_local::current();

@@ -1,4 +1,7 @@
-//! Spinlocks.
+//! Spinlocks. A thread that holds one must not sleep, nor drop a value whose `Drop` may.
+//!
+//! [`SpinLock`] counts as a mask, and a switch to another thread asserts that there is no other mask than its own.
+//! [`MaskedLock`] does not count: it borrows the [`Masked`], and a switch takes that exclusively.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,7 +25,8 @@ impl<T> MaskedLock<T> {
         Self(lock_api::Mutex::const_new(RawMaskedLock::INIT, value))
     }
 
-    /// Calls `action` with the value while the lock is held.
+    /// Calls `action` with the value while the lock is held. `action` cannot switch to another thread, which takes an
+    /// exclusive reference to `masked`.
     #[inline]
     pub fn with<R>(&self, masked: &Masked, action: impl FnOnce(&mut T) -> R) -> R {
         let _ = masked;
@@ -31,7 +35,8 @@ impl<T> MaskedLock<T> {
 
     /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked but
     /// have no [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same CPU spins
-    /// for ever.
+    /// for ever. `action` must not switch to another thread; that of the scheduler, which has no threads to switch
+    /// between, cannot.
     #[inline]
     pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         interrupts::debug_assert_masked();

@@ -108,7 +108,7 @@ impl Thread {
 ///
 /// If `to` is not suspended, or a lock is held.
 #[inline]
-pub fn switch(masked: &Masked, to: &'static Thread) {
+pub fn switch(masked: &mut Masked, to: &'static Thread) {
     leave(masked, to, false);
 }
 
@@ -117,13 +117,13 @@ pub fn switch(masked: &Masked, to: &'static Thread) {
 /// # Panics
 ///
 /// If `to` is not suspended, or a lock is held.
-pub fn finish(masked: &Masked, to: &'static Thread) -> ! {
+pub fn finish(masked: &mut Masked, to: &'static Thread) -> ! {
     leave(masked, to, true);
     unreachable!("a thread that has ended was resumed")
 }
 
 #[inline]
-fn leave(masked: &Masked, to: &'static Thread, ended: bool) {
+fn leave(masked: &mut Masked, to: &'static Thread, ended: bool) {
     let _ = masked;
     interrupts::assert_depth();
     let local = cpu_local::current();

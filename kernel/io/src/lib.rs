@@ -20,7 +20,8 @@
 //! }
 //!
 //! let mut table = DescriptorTable::new();
-//! let descriptor = table.insert(Arc::new(EventFd::new(7, false, true, NoWaiters)))?;
+//! let descriptor = table.reserve()?;
+//! table.fill(descriptor, Arc::new(EventFd::new(7, false, true, NoWaiters)));
 //! let mut memory = [MaybeUninit::uninit(); 8];
 //! let mut buffer = ReadBuffer::new(&mut memory);
 //! let mut context = Context::from_waker(Waker::noop());

@@ -4,9 +4,11 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::task::Poll;
 
+use hermit_hal::interrupts;
 use hermit_io::WaitQueue as _;
 
 use super::WaitQueue;
+use crate::threads::schedule;
 use crate::threads::wait::block_on;
 
 /// The mutex is not held.
@@ -20,6 +22,8 @@ const CONTENDED: u8 = 2;
 ///
 /// Unlocking wakes all waiters in the order of their arrival. The lock is not handed over: a thread that arrives before
 /// the first of them runs may take it first.
+///
+/// A thread that locks it may sleep, so it must hold no spinlock, which is checked even if the mutex is free.
 #[derive(Debug)]
 pub(crate) struct Mutex {
     state: AtomicU8,
@@ -43,6 +47,9 @@ impl Mutex {
     /// during that sleep, is used up.
     #[inline]
     pub(crate) fn with_contention<R>(&self, action: impl FnOnce(bool) -> R) -> R {
+        if !interrupts::are_unmasked() {
+            assert_no_threads();
+        }
         let has_slept = self.state.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err();
         if has_slept {
             self.lock_contended();
@@ -68,4 +75,14 @@ impl Mutex {
             if self.state.swap(CONTENDED, AcqRel) == UNLOCKED { Poll::Ready(()) } else { Poll::Pending }
         });
     }
+}
+
+/// Checks that there are no threads yet: before, interrupts are masked, and a mutex is always free.
+///
+/// # Panics
+///
+/// If there are: interrupts are masked because a spinlock is held, or an interrupt is being handled.
+#[cold]
+fn assert_no_threads() {
+    assert!(schedule::try_current().is_none(), "a mutex is locked where a thread must not sleep");
 }

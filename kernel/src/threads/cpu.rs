@@ -103,7 +103,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
 }
 
 /// The idle loop: runs threads that become ready, and else waits for interrupts.
-pub(crate) fn idle(masked: &Masked) -> ! {
+pub(crate) fn idle(masked: &mut Masked) -> ! {
     loop {
         // An idle thread never leaves its CPU.
         let cpu = here(masked);
@@ -136,7 +136,7 @@ pub(crate) fn reschedule_interrupt(masked: &Masked) {
 }
 
 /// Switches to another thread if the current one's time slice is over or a better one is ready.
-pub(crate) fn preempt(masked: &Masked) {
+pub(crate) fn preempt(masked: &mut Masked) {
     let cpu = here(masked);
     if cpu.is_idle() {
         return;

@@ -71,14 +71,14 @@ pub(crate) fn wake(thread: &'static Thread) {
 /// path, too: with a second caller the scheduler's part would not be inlined into `sys_yield`.
 #[inline]
 pub(crate) fn yield_now() {
-    let masked = Masked::new();
+    let mut masked = Masked::new();
     let cpu = cpu::here(&masked);
     let current = cpu.sched.current();
     if current.deferred_block.block.load(Relaxed) {
         drop(masked);
         return block_now();
     }
-    schedule::yield_masked(&masked, cpu, current);
+    schedule::yield_masked(&mut masked, cpu, current);
 }
 
 /// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a descriptor

@@ -28,13 +28,13 @@ fn address(futex: &AtomicU32) -> u64 {
 /// `EAGAIN` if the futex has another value, `ETIMEDOUT`.
 pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> Result<(), Errno> {
     let address = address(futex);
-    let masked = Masked::new();
+    let mut masked = Masked::new();
     let thread = cpu::here(&masked).sched.current();
     if !TABLE.wait(address, thread, || futex.load(SeqCst) == expected) {
         return Err(Errno::EAGAIN);
     }
     loop {
-        schedule::wait_masked(&masked, thread, deadline);
+        schedule::wait_masked(&mut masked, thread, deadline);
         if !thread.entity().is_waiting() {
             return Ok(());
         }

@@ -70,12 +70,12 @@ fn start_cpus() {
 
 /// Entry function of the other CPUs.
 fn secondary_cpu_main(_number: u32) -> ! {
-    let masked = Masked::inherited();
+    let mut masked = Masked::inherited();
     match cpu::adopt(&masked) {
-        Ok(_) => cpu::idle(&masked),
+        Ok(_) => cpu::idle(&mut masked),
         // Without memory for its state the CPU runs no threads, but still answers TLB shootdowns.
         Err(OutOfMemory) => loop {
-            interrupts::wait(&masked);
+            interrupts::wait(&mut masked);
         },
     }
 }
@@ -171,14 +171,15 @@ fn exit(thread: &'static Thread) -> ! {
     release_stacks(MAX_KEPT_STACKS);
     thread.end();
     futex::wake_all(thread.end_futex());
-    let masked = Masked::new();
+    let mut masked = Masked::new();
     {
         // From here on `prepare` may take the thread; it waits until this CPU has switched away.
         let mut ended = ENDED.lock();
         ended.with_stack.push(thread);
         ended.with_stack_count += 1;
     }
-    thread::finish(&masked, &cpu::here(&masked).next().context)
+    let next = cpu::here(&masked).next();
+    thread::finish(&mut masked, &next.context)
 }
 
 /// Frees stacks of ended threads until at most `max_kept` threads keep theirs.

@@ -25,7 +25,7 @@ pub(crate) fn try_current() -> Option<&'static Thread> {
 /// Yields to other ready threads: switches from `thread`, which this CPU, `cpu`, runs. Its only caller is
 /// `deferred_block::yield_now`, so that the compiler inlines the whole path into `sys_yield`.
 #[inline]
-pub(super) fn yield_masked(masked: &Masked, cpu: &'static Cpu, thread: &'static Thread) {
+pub(super) fn yield_masked(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     if let Some(next) = cpu.sched.yield_now(thread, clock::monotonic) {
         thread::switch(masked, &next.context);
     }
@@ -34,13 +34,14 @@ pub(super) fn yield_masked(masked: &Masked, cpu: &'static Cpu, thread: &'static 
 /// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns at once if
 /// the thread was woken since it last slept; may return spuriously.
 pub(crate) fn wait(deadline: Option<u64>) {
-    let masked = Masked::new();
-    wait_masked(&masked, cpu::here(&masked).sched.current(), deadline);
+    let mut masked = Masked::new();
+    let thread = cpu::here(&masked).sched.current();
+    wait_masked(&mut masked, thread, deadline);
 }
 
 /// [`wait`] for the current thread, `thread`. When it returns, the thread may be on another CPU.
 #[inline]
-pub(super) fn wait_masked(masked: &Masked, thread: &'static Thread, deadline: Option<u64>) {
+pub(super) fn wait_masked(masked: &mut Masked, thread: &'static Thread, deadline: Option<u64>) {
     if !thread.entity().park() {
         return;
     }
@@ -55,7 +56,7 @@ pub(super) fn wait_masked(masked: &Masked, thread: &'static Thread, deadline: Op
 
 /// Switches from `thread`, which is parked, to the next ready thread; returns when `thread` runs again.
 #[inline]
-fn switch_away(masked: &Masked, cpu: &'static Cpu, thread: &'static Thread) {
+fn switch_away(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     let next = cpu.next();
     // A wake-up since it was parked may have made the thread itself the next.
     if !next.is(thread) {
