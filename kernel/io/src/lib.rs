@@ -50,5 +50,5 @@ pub use eventfd::{EventFd, WaitQueue};
 pub use hermit_interface::Readiness;
 pub use object::{Object, Stat};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
-pub use storage::{AccessMode, BlockFile, Storage};
+pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor};

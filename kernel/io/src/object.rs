@@ -4,7 +4,7 @@ use core::any::Any;
 use core::fmt::Debug;
 use core::task::{Context, Poll};
 
-use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_RDWR, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::{Errno, Readiness};
 
 use crate::ReadBuffer;
@@ -80,6 +80,11 @@ pub trait Object: Any + Debug + Send + Sync {
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let _ = context;
         Readiness { read: true, write: true, ..Readiness::default() }
+    }
+
+    /// Status flags (`fcntl` with `F_GETFL`) besides `O_NONBLOCK`: the access mode, and `O_APPEND`.
+    fn status_flags(&self) -> i32 {
+        O_RDWR
     }
 
     /// Whether operations fail with `EAGAIN` instead of blocking (`O_NONBLOCK`).

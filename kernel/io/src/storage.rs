@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
-use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_APPEND, O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
 
 use crate::{Object, ReadBuffer, Stat};
@@ -44,30 +44,27 @@ const BLOCK_DEVICE: u32 = 0o06_0600;
 /// Preferred size of a read or write in bytes (`st_blksize`).
 const BLOCK_SIZE: u32 = 4096;
 
+/// Bits of the access mode (`O_ACCMODE`).
+const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
+
 /// Maximum size of one read in bytes: the size of its temporary buffer.
 const MAX_READ: usize = 64 << 10;
-
-/// Access mode of an open file (`O_ACCMODE`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AccessMode {
-    /// Reads are allowed.
-    pub read: bool,
-    /// Writes are allowed.
-    pub write: bool,
-}
 
 /// An open block device, with a file position.
 #[derive(Debug)]
 pub struct BlockFile<S> {
     storage: S,
-    access: AccessMode,
+    /// Access mode, and `O_APPEND`.
+    status_flags: i32,
     position: AtomicU64,
 }
 
 impl<S: Storage> BlockFile<S> {
-    /// Creates an open file with its position at the first byte.
-    pub const fn new(storage: S, access: AccessMode) -> Self {
-        Self { storage, access, position: AtomicU64::new(0) }
+    /// Creates an open file with its position at the first byte, for the access that `flags` (of `open`) ask for.
+    ///
+    /// As on Linux, `O_APPEND` and `O_TRUNC` have no effect on a block device.
+    pub const fn new(storage: S, flags: i32) -> Self {
+        Self { storage, status_flags: flags & (ACCESS_MODE | O_APPEND), position: AtomicU64::new(0) }
     }
 
     /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls get
@@ -82,7 +79,7 @@ impl<S: Storage> BlockFile<S> {
     }
 
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        if !self.access.read {
+        if self.status_flags & O_WRONLY != 0 {
             return Err(Errno::EBADF);
         }
         let (start, size) = self.advance(buffer.room().min(MAX_READ));
@@ -100,7 +97,7 @@ impl<S: Storage> BlockFile<S> {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        if !self.access.write {
+        if self.status_flags & ACCESS_MODE == O_RDONLY {
             return Err(Errno::EBADF);
         }
         let (start, size) = self.advance(bytes.len());
@@ -148,6 +145,10 @@ impl<S: Storage + 'static> Object for BlockFile<S> {
         self.storage.flush()
     }
 
+    fn status_flags(&self) -> i32 {
+        self.status_flags
+    }
+
     fn stat(&self) -> Result<Stat, Errno> {
         // As on Linux, `st_size` of a block device is 0; its size is the position at `SEEK_END`.
         Ok(Stat { mode: BLOCK_DEVICE, size: 0, block_size: BLOCK_SIZE })
@@ -158,10 +159,11 @@ impl<S: Storage + 'static> Object for BlockFile<S> {
 mod tests {
     extern crate std;
 
-    use super::{AccessMode, BlockFile, Storage};
+    use super::{BlockFile, Storage};
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::task::{Context, Poll, Waker};
+    use hermit_abi::{O_APPEND, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY};
     use hermit_interface::Errno;
     use std::sync::Mutex;
     use std::vec::Vec;
@@ -199,10 +201,8 @@ mod tests {
         }
     }
 
-    const BOTH: AccessMode = AccessMode { read: true, write: true };
-
-    fn file(size: u8, broken: usize, access: AccessMode) -> BlockFile<FakeStorage> {
-        BlockFile::new(FakeStorage { bytes: Mutex::new((0..size).collect()), broken }, access)
+    fn file(size: u8, broken: usize, flags: i32) -> BlockFile<FakeStorage> {
+        BlockFile::new(FakeStorage { bytes: Mutex::new((0..size).collect()), broken }, flags)
     }
 
     fn read(file: &BlockFile<FakeStorage>, size: usize) -> Result<Vec<u8>, Errno> {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn read_advances_and_seek_sets_the_position() {
-        let file = file(10, 10, BOTH);
+        let file = file(10, 10, O_RDWR);
         assert_eq!(read(&file, 4), Ok(std::vec![0, 1, 2, 3]));
         assert_eq!(read(&file, 100), Ok((4..10).collect()));
         assert_eq!(read(&file, 1), Ok(Vec::new()));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn failed_read_does_not_move_the_position() {
-        let file = file(10, 6, BOTH);
+        let file = file(10, 6, O_RDWR);
         assert_eq!(read(&file, 8), Ok((0..6).collect()));
         assert_eq!(read(&file, 2), Err(Errno::EIO));
         assert_eq!(file.seek(0, 1), Ok(6));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn write_beyond_the_end_is_truncated_or_enospc() {
-        let file = file(4, 4, BOTH);
+        let file = file(4, 4, O_RDWR);
         assert_eq!(file.seek(3, 0), Ok(3));
         assert_eq!(write(&file, b"xy"), Ok(1));
         assert_eq!(write(&file, b"y"), Err(Errno::ENOSPC));
@@ -263,7 +263,16 @@ mod tests {
 
     #[test]
     fn access_mode_is_enforced() {
-        assert_eq!(write(&file(1, 1, AccessMode { read: true, write: false }), b"x"), Err(Errno::EBADF));
-        assert_eq!(read(&file(1, 1, AccessMode { read: false, write: true }), 1), Err(Errno::EBADF));
+        assert_eq!(write(&file(1, 1, O_RDONLY), b"x"), Err(Errno::EBADF));
+        assert_eq!(read(&file(1, 1, O_RDONLY), 1), Ok(std::vec![0]));
+        assert_eq!(read(&file(1, 1, O_WRONLY), 1), Err(Errno::EBADF));
+        assert_eq!(write(&file(1, 1, O_WRONLY), b"x"), Ok(1));
+    }
+
+    #[test]
+    fn status_flags_are_those_of_open() {
+        for flags in [O_RDONLY, O_WRONLY, O_RDWR, O_WRONLY | O_APPEND] {
+            assert_eq!(file(1, 1, flags | O_TRUNC).status_flags(), flags);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use hermit_abi::{F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, O_NONBLOCK, O_RDWR, iovec, stat};
+use hermit_abi::{F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, O_NONBLOCK, iovec, stat};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer, Stat};
 
@@ -101,8 +101,9 @@ export! {
         match cmd {
             F_DUPFD => descriptors::duplicate(fd, arg),
             F_GETFL => {
-                let nonblocking = descriptors::get(fd)?.is_nonblocking();
-                Ok(if nonblocking { O_RDWR | O_NONBLOCK } else { O_RDWR })
+                let object = descriptors::get(fd)?;
+                let nonblocking = if object.is_nonblocking() { O_NONBLOCK } else { 0 };
+                Ok(object.status_flags() | nonblocking)
             }
             // FD_CLOEXEC has no meaning: there is no other program to execute.
             F_GETFD | F_SETFD => descriptors::get(fd).map(|_| 0),

@@ -10,8 +10,8 @@ use super::user::{UserOut, UserText};
 use super::{export, unsupported};
 use crate::{descriptors, devices};
 
-/// Maximum length of a path in bytes, as on Linux.
-const MAX_PATH_LEN: usize = 4096;
+/// Maximum length of a path in bytes, as on Linux, whose `PATH_MAX` of 4,096 counts the zero byte.
+const MAX_PATH_LEN: usize = 4095;
 
 unsupported! {
     ENOENT;

@@ -1,6 +1,7 @@
 //! Name resolution: `getaddrinfo`.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ffi::c_char;
 use core::net::{IpAddr, Ipv6Addr};
 use core::ptr;
@@ -109,9 +110,18 @@ fn put(found: &mut [Endpoint], addresses: impl Iterator<Item = Endpoint>) -> usi
     found.iter_mut().zip(addresses).map(|(slot, address)| *slot = address).count()
 }
 
-/// Allocates the linked list that the program gets, from its end on.
-fn list(lookup: Lookup, addresses: &[Endpoint]) -> *mut addrinfo {
-    addresses.iter().rev().fold(ptr::null_mut(), |next, endpoint| {
+/// Moves an entry to memory of its own; `None` without memory. It is freed as a `Box`.
+fn allocate<'a>(entry: ResultEntry) -> Option<&'a mut ResultEntry> {
+    let mut block = Vec::new();
+    block.try_reserve_exact(1).ok()?;
+    block.push(entry);
+    Box::leak(block.into_boxed_slice()).first_mut()
+}
+
+/// Allocates the linked list that the program gets, from its end on; `EAI_MEMORY`.
+fn list(lookup: Lookup, addresses: &[Endpoint]) -> Result<*mut addrinfo, GaiError> {
+    let mut next = ptr::null_mut();
+    for endpoint in addresses.iter().rev() {
         let address = Address::new(&Endpoint { port: lookup.port, ..*endpoint });
         let info = addrinfo {
             ai_flags: 0,
@@ -123,10 +133,30 @@ fn list(lookup: Lookup, addresses: &[Endpoint]) -> *mut addrinfo {
             ai_addr: ptr::null_mut(),
             ai_next: next,
         };
-        let entry = Box::leak(Box::new(ResultEntry { info, address }));
+        let Some(entry) = allocate(ResultEntry { info, address }) else {
+            // SAFETY: the list consists of the entries that this loop has allocated, and no other code has a pointer to it.
+            unsafe { free(next) };
+            return Err(EAI_MEMORY);
+        };
         entry.info.ai_addr = entry.address.as_mut_ptr();
-        (&raw mut *entry).cast()
-    })
+        next = (&raw mut *entry).cast();
+    }
+    Ok(next)
+}
+
+/// Frees a list.
+///
+/// # Safety
+///
+/// Each `addrinfo` of the list must be the first field of a `ResultEntry` of [`allocate`], and not be used any more.
+unsafe fn free(list: *mut addrinfo) {
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: the pointer is to an entry (contract), with which `allocate` has leaked a boxed slice of one: its
+        // memory has the layout of a box of the entry.
+        let entry = unsafe { Box::from_raw(next.cast::<ResultEntry>()) };
+        next = entry.info.ai_next;
+    }
 }
 
 /// The body of `getaddrinfo`.
@@ -149,8 +179,12 @@ fn look_up(
     let lookup = Lookup::new(&hints, service)?;
     let mut addresses = [Endpoint::default(); MAX_ADDRESSES];
     let count = lookup.addresses(name, &mut addresses)?;
-    let list = list(lookup, addresses.get(..count).unwrap_or_default());
-    out.write(list).map_err(system_error)
+    let list = list(lookup, addresses.get(..count).unwrap_or_default())?;
+    out.write(list).map_err(|error| {
+        // SAFETY: the list was allocated above, and the program has not got it.
+        unsafe { free(list) };
+        system_error(error)
+    })
 }
 
 /// Hints for a lookup without any: all families, types and protocols.
@@ -176,13 +210,9 @@ export_plain! {
     }
 
     fn sys_freeaddrinfo as freeaddrinfo(list: *mut addrinfo) {
-        let mut next = list;
-        while !next.is_null() {
-            // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo` of it
-            // is the first field of a `ResultEntry` that `list` has leaked from a box.
-            let entry = unsafe { Box::from_raw(next.cast::<ResultEntry>()) };
-            next = entry.info.ai_next;
-        }
+        // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo` of it is
+        // the first field of an entry that `self::list` has allocated.
+        unsafe { free(list) };
     }
 }
 

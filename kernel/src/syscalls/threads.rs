@@ -52,7 +52,7 @@ export_plain! {
 
     fn sys_set_thread_name as set_thread_name(name: *const c_char)
     where name: UserText::new(name) {
-        schedule::current().set_name(name.get(name::MAX_LEN).unwrap_or_default());
+        schedule::current().set_name(name.get_prefix(name::MAX_LEN).unwrap_or_default());
     }
 
     fn sys_available_parallelism as available_parallelism() -> usize {

@@ -209,9 +209,15 @@ impl<'a> UserText<'a> {
         if self.start.is_null() { Ok(None) } else { self.get(max_len).map(Some) }
     }
 
+    /// The text without its end; `ENAMETOOLONG` if it has more than `max_len` bytes, `EFAULT` if the pointer is null.
+    pub(super) fn get(&self, max_len: usize) -> Result<&'a [u8], Errno> {
+        let text = self.get_prefix(max_len + 1)?;
+        if text.len() > max_len { Err(Errno::ENAMETOOLONG) } else { Ok(text) }
+    }
+
     /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing behind
     /// the zero byte.
-    pub(super) fn get(&self, max_len: usize) -> Result<&'a [u8], Errno> {
+    pub(super) fn get_prefix(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         check(self.start, max_len)?;
         // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes before this
         // one are part of the text, and the byte is part of it or its end: valid for a read by the contract of `new`.

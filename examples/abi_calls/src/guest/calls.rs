@@ -2,11 +2,12 @@
 
 #![expect(unsafe_code, reason = "the kernel's functions are foreign")]
 
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 use std::time::Duration;
 
-use hermit_abi::{CLOCK_REALTIME, Priority, Tid, clockid_t, pollfd, sem_t, timespec};
+use hermit_abi::{CLOCK_REALTIME, Priority, Tid, addrinfo, clockid_t, pollfd, sem_t, timespec};
 
 /// Return value of a call, or its positive errno.
 pub(crate) type ErrnoResult<T = i32> = Result<T, i32>;
@@ -60,6 +61,33 @@ pub(crate) fn eventfd(value: u64, flags: i16) -> ErrnoResult {
 pub(crate) fn close(fd: i32) -> ErrnoResult {
     // SAFETY: only integers are passed; the descriptors here are not owned by std.
     call_result(unsafe { hermit_abi::close(fd) })
+}
+
+pub(crate) fn open(path: &CStr, flags: i32) -> ErrnoResult {
+    // SAFETY: the path ends with a zero byte.
+    call_result(unsafe { hermit_abi::open(path.as_ptr(), flags, 0) })
+}
+
+/// The result of `getaddrinfo`, which is freed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct AddressList(*mut addrinfo);
+
+impl AddressList {
+    /// Resolves a name; the error is an `EAI_` number.
+    pub(crate) fn resolve(name: &CStr) -> Result<Self, i32> {
+        let mut list = ptr::null_mut();
+        // SAFETY: the name ends with a zero byte, service and hints are null, and `list` is writable.
+        let error =
+            unsafe { hermit_abi::getaddrinfo(name.as_ptr(), ptr::null(), ptr::null(), &raw mut list) };
+        if error == 0 { Ok(Self(list)) } else { Err(error) }
+    }
+}
+
+impl Drop for AddressList {
+    fn drop(&mut self) {
+        // SAFETY: the list is one of `getaddrinfo`, which only this value has.
+        unsafe { hermit_abi::freeaddrinfo(self.0) };
+    }
 }
 
 pub(crate) fn dup(fd: i32) -> ErrnoResult {

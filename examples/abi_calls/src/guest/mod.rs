@@ -6,8 +6,10 @@ mod errno;
 mod eventfd;
 mod futex;
 mod heap;
+mod lookup;
 mod memory;
 mod mmap;
+mod paths;
 mod poll;
 mod priorities;
 mod queues;
@@ -29,15 +31,17 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 15] = [
     ("block", block::block),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
     ("futex", futex::futex),
     ("heap", heap::heap),
+    ("lookup", lookup::lookup),
     ("mmap", mmap::mmap),
     ("nanosleep", sleep::nanosleep),
     ("page-size", memory::page_size),
+    ("paths", paths::paths),
     ("poll", poll::poll),
     ("priorities", priorities::priorities),
     ("queues", queues::queues),

@@ -7,15 +7,17 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 13] = [
+const CHECKS: [&str; 15] = [
     "block",
     "errno",
     "eventfd",
     "futex",
     "heap",
+    "lookup",
     "mmap",
     "nanosleep",
     "page-size",
+    "paths",
     "poll",
     "priorities",
     "queues",
