@@ -1,10 +1,12 @@
 //! The kernel's random number generator.
 
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+
 use hermit_entropy::{Generator, SEED_SIZE};
 use hermit_hal::boot::Boot;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use spin::Once;
 
 use crate::report;
 
@@ -42,11 +44,11 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), Errno> {
 
 /// Says, at the first failure for the program, how to give the machine a source of entropy.
 pub(crate) fn warn_of_missing_source() {
-    static WARNING: Once<()> = Once::new();
-    WARNING.call_once(|| {
+    static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+    if !HAS_WARNED.swap(true, Relaxed) {
         report::warn(format_args!(
             "this machine has no source of random numbers: add `-cpu max` (RDRAND) or `-device virtio-rng-pci` to \
              QEMU's command line"
         ));
-    });
+    }
 }

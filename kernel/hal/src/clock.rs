@@ -125,6 +125,8 @@ pub fn wall_clock() -> u64 {
 
 #[cold]
 fn first_wall_clock() -> &'static u64 {
+    // As above: a thread of higher priority would spin for ever.
+    let _masked = Masked::new();
     WALL_CLOCK.call_once(|| {
         let start = boot_time();
         if start.wall_clock != 0 {

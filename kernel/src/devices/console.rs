@@ -14,7 +14,7 @@ use spin::Once;
 
 use super::{DiscoveredDevice, Pages, Transport, find, install};
 use crate::interrupts::InterruptHandler;
-use crate::sync::WaitQueue;
+use crate::sync::{OnceLock, WaitQueue};
 use crate::threads::deferred_block;
 use crate::threads::wait::block_on;
 
@@ -40,7 +40,7 @@ pub(crate) enum ErrorDevice {
 
 static CONSOLE: Once<Option<&'static VirtioConsole>> = Once::new();
 
-static ERROR_CONSOLE: Once<ErrorDevice> = Once::new();
+static ERROR_CONSOLE: OnceLock<ErrorDevice> = OnceLock::new();
 
 /// Initialises the first console device, if there is one.
 pub(super) fn init() {
@@ -63,7 +63,7 @@ pub(crate) fn console() -> Option<&'static VirtioConsole> {
 /// The device of standard error: the second console device, which the first call initialises. Without one it is the
 /// device of standard output. If the second one cannot be initialised, as without memory, it is the platform's console.
 pub(crate) fn error_console() -> ErrorDevice {
-    *ERROR_CONSOLE.call_once(|| {
+    *ERROR_CONSOLE.get_or_init(|| {
         let Some(console) = console() else { return ErrorDevice::Platform };
         match find(Id::Console, 1) {
             Some(device) => start(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),

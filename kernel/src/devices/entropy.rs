@@ -11,12 +11,11 @@ use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer, Stat, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::entropy::{EntropyDriver, EntropyError};
-use spin::Once;
 
 use super::{Pages, Transport, find, install};
 use crate::fallible;
 use crate::interrupts::InterruptHandler;
-use crate::sync::{Mutex, WaitQueue};
+use crate::sync::{Mutex, OnceLock, WaitQueue};
 use crate::threads::wait::block_on;
 
 /// Maximum number of bytes per request.
@@ -38,11 +37,11 @@ struct EntropyDevice {
     waiters: WaitQueue,
 }
 
-static DEVICE: Once<Option<&'static EntropyDevice>> = Once::new();
+static DEVICE: OnceLock<Option<&'static EntropyDevice>> = OnceLock::new();
 
 /// The device; the first call initialises it.
 fn device() -> Option<&'static EntropyDevice> {
-    *DEVICE.call_once(|| {
+    *DEVICE.get_or_init(|| {
         let device = find(Id::Rng, 0)?;
         let (transport, line) = device.transport()?;
         let driver =
@@ -120,6 +119,10 @@ impl Object for File {
         Poll::Ready(result.map(|count| {
             buffer.append(chunk.get(..count).unwrap_or_default());
         }))
+    }
+
+    fn status_flags(&self) -> i32 {
+        O_RDONLY
     }
 
     fn stat(&self) -> Result<Stat, Errno> {

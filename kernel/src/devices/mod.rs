@@ -26,6 +26,7 @@ pub(crate) use entropy::seed;
 pub(crate) use network::{init as init_network, network};
 
 use crate::interrupts::{self, InterruptHandler};
+use crate::sync::OnceLock;
 
 /// Directory of the device files.
 const DIRECTORY: &[u8] = b"/dev/";
@@ -33,7 +34,7 @@ const DIRECTORY: &[u8] = b"/dev/";
 /// Virtio-mmio devices of the boot information and the command line.
 static MMIO_DEVICES: Once<Vec<boot_info::MmioDevice>> = Once::new();
 
-static DISCOVERED: Once<Vec<DiscoveredDevice>> = Once::new();
+static DISCOVERED: OnceLock<Vec<DiscoveredDevice>> = OnceLock::new();
 
 /// Stores where virtio-mmio devices are, and initialises a console device if the machine's console is to be one.
 pub(crate) fn init(boot: &Boot, line: &CommandLine) {
@@ -49,7 +50,7 @@ pub(crate) fn init(boot: &Boot, line: &CommandLine) {
 fn find(id: Id, index: usize) -> Option<&'static DiscoveredDevice> {
     let discover = || discovery::discover(MMIO_DEVICES.get().map_or(&[], Vec::as_slice));
     let id = u16::from(u8::from(id));
-    DISCOVERED.call_once(discover).iter().filter(|device| device.id() == id).nth(index)
+    DISCOVERED.get_or_init(discover).iter().filter(|device| device.id() == id).nth(index)
 }
 
 /// Moves a driver to where it stays for ever, and registers it as the handler of its device's interrupt line.

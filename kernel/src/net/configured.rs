@@ -3,14 +3,13 @@
 //! Sockets that must not wait do so, too: on Linux a machine has its address before programs begin, so they take "network is
 //! unreachable" for an answer that will not change. std's `connect_timeout` is one of them.
 
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::Poll;
 
 use hermit_hal::clock;
 use hermit_interface::net::{Endpoint, V4};
 use hermit_io::WaitQueue as _;
-use spin::Once;
 
 use super::stack::{Network, Stack};
 use crate::sync::WaitQueue;
@@ -49,8 +48,10 @@ pub(super) fn wait_for_others(network: &Network) {
     if !is_awaited() {
         return;
     }
-    static DEADLINE: Once<u64> = Once::new();
-    let deadline = *DEADLINE.call_once(|| clock::monotonic() + PATIENCE);
+    // 0 until the first caller has set it.
+    static DEADLINE: AtomicU64 = AtomicU64::new(0);
+    let deadline = clock::monotonic() + PATIENCE;
+    let deadline = DEADLINE.compare_exchange(0, deadline, Relaxed, Relaxed).err().unwrap_or(deadline);
     block_until(Some(deadline), |context| {
         WAITERS.add(context);
         network.with(look);
