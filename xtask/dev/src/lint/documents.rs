@@ -1,4 +1,5 @@
-//! Rules of Markdown files: lines fit a terminal, and the files and sections that they name or link exist.
+//! Rules of Markdown files: lines fit a terminal, the files and sections that they name or link exist, and code that is
+//! quoted from a file is in that file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,10 +23,13 @@ const FOLDERS: [&str; 9] = [
     ".ci/",
 ];
 
+/// Precedes a block of code that is quoted from a file, whose path follows: `<!-- file: PATH -->`.
+const QUOTED_FILE: &str = "<!-- file: ";
+
 /// Checks a Markdown file; `root` is the repository's folder.
 pub(super) fn check(root: &Path, file: &str, text: &str) -> Vec<Violation> {
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-    let mut found = Vec::new();
+    let mut found = misquotations(root, file, text);
     let mut in_code = false;
     for (number, line) in (0..).zip(text.lines()) {
         if line.trim_start().starts_with("```") {
@@ -54,6 +58,23 @@ pub(super) fn check(root: &Path, file: &str, text: &str) -> Vec<Violation> {
                     format!("{path}#{anchor}: no section has this anchor"),
                 ));
             }
+        }
+    }
+    found
+}
+
+/// Blocks of code after [`QUOTED_FILE`] that are not a part of that file.
+fn misquotations(root: &Path, file: &str, text: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut lines = (0..).zip(text.lines());
+    while let Some((number, line)) = lines.next() {
+        let Some(path) = line.strip_prefix(QUOTED_FILE).and_then(|rest| rest.strip_suffix(" -->")) else {
+            continue;
+        };
+        let code = lines.by_ref().map(|(_, line)| line).skip(1).take_while(|line| *line != "```");
+        let code: String = code.flat_map(|line| [line, "\n"]).collect();
+        if !fs::read_to_string(root.join(path)).is_ok_and(|content| content.contains(&code)) {
+            found.push(Violation::new(file, number, format!("this block is not a part of {path}")));
         }
     }
     found
@@ -148,6 +169,18 @@ mod tests {
         let expected = ["a.md:3: #other: no section", "a.md:5: b.md#there: no section"];
         assert_eq!(found.len(), expected.len(), "{found:?}");
         assert!(found.iter().zip(expected).all(|(message, start)| message.starts_with(start)), "{found:?}");
+    }
+
+    #[test]
+    fn quoted_code_that_differs_from_its_file_is_reported() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("c.rs"), "one\ntwo\nthree\n").unwrap();
+        let block = |file: &str, code: &str| format!("<!-- file: {file} -->\n```rust\n{code}\n```\n");
+        let text = [block("c.rs", "two\nthree"), block("c.rs", "two\nfour"), block("d.rs", "two")].concat();
+        let found: Vec<String> = check(root.path(), "a.md", &text).iter().map(ToString::to_string).collect();
+        let expected =
+            ["a.md:6: this block is not a part of c.rs", "a.md:11: this block is not a part of d.rs"];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`std_net`] | every call of `std::net`, compared with Linux |
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
+//! | [`key_value`] | the service of the tutorial |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
 //! | [`bursts`] | more clients at once than the backlog of a listener |
@@ -17,6 +18,7 @@ mod free_port;
 mod http;
 mod http_client;
 mod ipv6;
+mod key_value;
 mod load;
 mod packets;
 mod path;
@@ -76,6 +78,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     std_net::test(tests, platform);
     servers::test(tests, platform);
     http_client::test(tests, platform);
+    key_value::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
     bursts::test(tests, platform, long);

@@ -1,0 +1,48 @@
+//! `kv`, the service of `docs/tutorial.md`: requests of several clients, and an end in order by SIGTERM.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{TIMEOUT, http, path};
+use crate::test::build_tool::xtask;
+use crate::test::child::{ChildProcess, Input};
+use crate::test::platform::{LIMIT, Platform};
+use crate::test::schedule::Tests;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+    let reason = path::reason_against(platform);
+    tests
+        .add_unless(reason, format!("{platform}: kv serves clients until SIGTERM"), move || serves(platform));
+}
+
+fn serves(platform: &Platform<'_>) -> Result<()> {
+    let (image, name) = (platform.images.image("kv").display().to_string(), platform.to_string());
+    let words = ["run", &image, "--platform", &name, "-p", "127.0.0.1:0:7379", "--grace", "1000"];
+    let running = ChildProcess::start(xtask(&words)?, Input::Nothing, LIMIT)?;
+    let line = running.error_line("is forwarded to port 7379 of the guest")?;
+    let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let address: SocketAddr =
+        (Ipv4Addr::LOCALHOST, port.with_context(|| format!("there is no port in {line:?}"))?).into();
+    running.has_printed(b"listening on port 7379\n")?;
+    let setter = http::with_retries(|| ask(address, "SET colour light blue\n"))?;
+    ensure!(setter == ["OK"], "{setter:?}");
+    let answers = ask(address, "GET colour\nEXPIRE colour 0\nGET colour\nSET shape round\n")?;
+    ensure!(answers == ["VALUE light blue", "OK", "NONE", "OK"], "{answers:?}");
+    running.signal("TERM")?;
+    // The expired value may be swept before.
+    let outcome = running.end()?;
+    outcome.check(0, &[" keys after "])
+}
+
+/// The answers to requests, a line each, on a connection of their own.
+fn ask(address: SocketAddr, requests: &str) -> Result<Vec<String>> {
+    let mut client = TcpStream::connect(address)?;
+    client.set_read_timeout(Some(TIMEOUT))?;
+    client.write_all(requests.as_bytes())?;
+    let lines = BufReader::new(client).lines().take(requests.lines().count());
+    let answers = lines.collect::<Result<Vec<_>, _>>()?;
+    ensure!(answers.len() == requests.lines().count(), "the connection ended after {answers:?}");
+    Ok(answers)
+}
