@@ -2,7 +2,7 @@
 //!
 //! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them changes, and
 //! frees tables that become empty. The caller implements access to the memory of the tables ([`TableMemory`]) and
-//! flushes TLBs:
+//! flushes TLBs, those of other CPUs by a [`Shootdown`]:
 //!
 //! - A successful [`PageTable::map`] needs no flush: processors do not cache entries that are not present (SDM volume
 //!   3, 4.10.2.3).
@@ -45,9 +45,11 @@
 
 mod entry;
 mod page_table;
+mod shootdown;
 mod table;
 
 pub use page_table::PageTable;
+pub use shootdown::Shootdown;
 
 /// Access to the physical memory in which page tables lie.
 pub trait TableMemory {
@@ -152,4 +154,5 @@ pub enum PagingError {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -14,8 +14,8 @@ use xtask::{cargo, process, workspace};
 /// `--long` they start from a random seed.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
-/// The package of the scheduler, which loom models.
-const SCHEDULER: &str = "hermit-sched";
+/// Packages with loom models.
+const MODELLED: [&str; 2] = ["hermit-paging", "hermit-sched"];
 
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ impl HostTests {
 
     /// Adds all tests. If only some packages are tested, documentation is left out, and models of others.
     pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>, packages: Option<&BTreeSet<String>>) {
-        if packages.is_none_or(|packages| packages.contains(SCHEDULER)) {
-            tests.add("host: loom models of the scheduler", models);
+        for package in MODELLED.into_iter().filter(|&name| packages.is_none_or(|all| all.contains(name))) {
+            tests.add(format!("host: loom models of {package}"), move || models(package));
         }
         for program in &self.programs {
             tests.add(format!("host: {}", program.name), || self.run(program, &[]));
@@ -107,7 +107,7 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
 }
 
 /// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`.
-fn models() -> Result<()> {
+fn models(package: &str) -> Result<()> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).env("RUSTFLAGS", "--cfg loom");
     succeed(cargo.args([
@@ -117,7 +117,7 @@ fn models() -> Result<()> {
         "--profile",
         "loom",
         "--package",
-        SCHEDULER,
+        package,
         "--target-dir",
         "target/loom",
     ]))
