@@ -44,6 +44,8 @@
 )]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 #[doc(hidden)]
 pub mod arch;
@@ -65,6 +67,8 @@ mod platform;
 pub mod power_button;
 pub mod symbols;
 pub mod sync;
+#[cfg(test)]
+mod testing;
 pub mod thread;
 mod tlb;
 mod traps;

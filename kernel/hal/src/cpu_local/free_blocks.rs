@@ -89,11 +89,81 @@ impl FreeList {
         room != 0
     }
 
-    /// Number of blocks that a refill is to take from the heap.
-    pub(crate) fn next_batch(&self, class: usize) -> u32 {
+    /// Adds blocks that `take` allocates until the list has the next batch, `take` has no more, or one more would make
+    /// the list full. The list need not be empty: the thread may have moved to this CPU since it found its own empty.
+    ///
+    /// # Safety
+    ///
+    /// The blocks that `take` returns must be of the list's size class, and exclusively the caller's, who gives them up.
+    pub(crate) unsafe fn refill(&self, class: usize, mut take: impl FnMut() -> Option<NonNull<u8>>) {
+        for _ in 1..self.next_batch(class) {
+            if self.room.load(Relaxed) <= 1 {
+                break;
+            }
+            let Some(block) = take() else { break };
+            // SAFETY: `take` has returned the block, which so is of this class and given up (contract).
+            let _has_room: bool = unsafe { self.push(block) };
+        }
+    }
+
+    /// Number of blocks that a refill is to take from the heap, the caller's own one included.
+    fn next_batch(&self, class: usize) -> u32 {
         let batch = self.batch.load(Relaxed);
         let max = u32::try_from(size_classes::batch(class)).unwrap_or(1);
         self.batch.store((batch * 2).min(max), Relaxed);
         batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FreeList;
+    use core::ptr::NonNull;
+    use hermit_memory::size_classes;
+    use std::boxed::Box;
+
+    /// Class of the tests: blocks of 16 bytes, of which 256 fit.
+    const CLASS: usize = 0;
+    const LIMIT: usize = 2 * size_classes::batch(CLASS);
+
+    fn block() -> NonNull<u8> {
+        NonNull::from(Box::leak(Box::new([0_u64; 2]))).cast()
+    }
+
+    #[expect(unsafe_code, reason = "the list is unsafe to use")]
+    fn push(list: &FreeList) -> bool {
+        // SAFETY: the block is new and of the size of the class.
+        unsafe { list.push(block()) }
+    }
+
+    #[expect(unsafe_code, reason = "the list is unsafe to use")]
+    fn refill(list: &FreeList) {
+        // SAFETY: the blocks are new and of the size of the class.
+        unsafe { list.refill(CLASS, || Some(block())) };
+    }
+
+    #[test]
+    fn refills_of_an_empty_list_grow_to_a_batch() {
+        let list = FreeList::new(CLASS);
+        let added = || {
+            refill(&list);
+            core::iter::from_fn(|| list.pop()).count() + 1
+        };
+        let sizes: [usize; 9] = core::array::from_fn(|_| added());
+        assert_eq!(sizes, [1, 2, 4, 8, 16, 32, 64, 128, 128]);
+    }
+
+    #[test]
+    fn refill_of_a_list_with_blocks_keeps_its_limit() {
+        let list = FreeList::new(CLASS);
+        (0..8).for_each(|_| refill(&list));
+        // With the 127 blocks of the last of these refills there are 247.
+        assert_eq!(core::iter::from_fn(|| list.pop()).count(), 247);
+        (0..130).for_each(|_| assert!(push(&list)));
+        refill(&list);
+        refill(&list);
+        // The list takes one more block, with which it is full, and not endlessly many.
+        assert!(!push(&list));
+        assert_eq!(core::iter::from_fn(|| list.pop()).count(), LIMIT);
     }
 }

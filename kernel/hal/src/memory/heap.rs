@@ -57,7 +57,8 @@ pub fn heap_lock_count() -> u64 {
 static RECLAIM: Once<fn()> = Once::new();
 
 /// The global allocator of the kernel, for `Box` and `Vec`.
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
+#[cfg_attr(test, expect(dead_code, reason = "unit tests use the allocator of their host"))]
 static ALLOCATOR: KernelHeap = KernelHeap;
 
 #[derive(Debug)]
@@ -208,17 +209,14 @@ fn refill(class: usize) -> Option<NonNull<u8>> {
     let layout = layout_of(class)?;
     let masked = Masked::new();
     let list = cpu_local::current().free_blocks.list(class)?;
-    let more = list.next_batch(class) - 1;
     shared(&masked, |heap| {
         // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
         let block = unsafe { heap.allocate(layout) }?;
-        for _ in 0..more {
-            // The heap does not grow for blocks that are taken in advance.
-            // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
-            let Some(block) = (unsafe { heap.try_allocate(layout) }) else { break };
-            // SAFETY: talc has just allocated the block, with the layout of the list's class.
-            unsafe { list.push(block) };
-        }
+        // The heap does not grow for blocks that are taken in advance.
+        // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
+        let in_advance = || unsafe { heap.try_allocate(layout) };
+        // SAFETY: talc has just allocated the blocks, with the layout of the list's class.
+        unsafe { list.refill(class, in_advance) };
         Some(block)
     })
 }

@@ -122,6 +122,7 @@ impl MemoryState {
         match self.table.map(&mut self.physical, address, page, PAGE_SIZE, Access::Write) {
             Ok(()) => Ok(()),
             Err(error) => {
+                // No other CPU has cached it: the mapping of a single page fails before it is made.
                 self.physical.release(AddressRange { start: page, end: page + PAGE_SIZE });
                 // Another CPU may have mapped it at the same time.
                 if error == PagingError::AlreadyMapped { Ok(()) } else { Err(OutOfMemory) }
@@ -135,7 +136,10 @@ impl MemoryState {
         let physical = self.physical.take_block(&mut self.table, size)?;
         let mapped = self.table.map(&mut self.physical, address, physical, size, Access::Write);
         mapped.map_err(|_| {
-            self.free_physical(physical, size);
+            // A part may have been mapped for a moment, in which another CPU may have cached it.
+            let mut deferred = DeferredFrees::new(self.physical.direct_map);
+            deferred.add(physical, size);
+            self.flush(deferred);
             OutOfMemory
         })
     }
@@ -197,6 +201,7 @@ impl MemoryState {
             None => (self.physical.take_page(&mut self.table)?, PAGE_SIZE),
         };
         if self.table.map(&mut self.physical, address, page, page_size, access).is_err() {
+            // No other CPU has cached it: the mapping of a single page fails before it is made.
             self.physical.release(AddressRange { start: page, end: page + page_size });
             return Err(OutOfMemory);
         }
@@ -280,3 +285,6 @@ impl MemoryState {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

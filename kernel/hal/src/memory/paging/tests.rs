@@ -1,0 +1,69 @@
+//! The memory lock's contents over memory of the host, on a platform without other CPUs.
+
+use core::alloc::Layout;
+use std::alloc::alloc_zeroed;
+use std::vec::Vec;
+
+use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::boot_info::{BootInfo, Parsed, Platform, Region};
+use zerocopy::FromZeros;
+
+use super::MemoryState;
+use crate::memory::OutOfMemory;
+use crate::memory::address_space::AddressSpace;
+use crate::memory::physical::PhysicalFrames;
+use crate::testing::{self, flush_count};
+use hermit_memory::ranges::FreeRanges;
+
+/// Size of the physical memory in bytes.
+const SIZE: u64 = 4 << 20;
+
+/// Physical address of the root of the page tables.
+const ROOT: u64 = 2 * PAGE_SIZE;
+
+/// An address at which nothing is mapped.
+const ADDRESS: u64 = 200 << 39;
+
+/// Physical memory of which all but the first pages is free, and page tables without mappings.
+fn memory() -> MemoryState {
+    testing::set_platform();
+    let layout = Layout::from_size_align(usize::try_from(SIZE).unwrap(), 2 << 20).unwrap();
+    // SAFETY: the size is not zero.
+    let start = unsafe { alloc_zeroed(layout) };
+    let fixed = BootInfo {
+        direct_map: Region { start: start.expose_provenance() as u64, size: SIZE },
+        page_table_root: ROOT,
+        ..BootInfo::new_zeroed()
+    };
+    let regions = [Region { start: 4 * PAGE_SIZE, size: SIZE - 4 * PAGE_SIZE }];
+    let info =
+        Parsed { fixed: &fixed, platform: Platform::Pc, regions: &regions, devices: &[], command_line: &[] };
+    MemoryState {
+        table: AddressSpace::at(ROOT),
+        physical: PhysicalFrames::new(&info),
+        addresses: FreeRanges::new(),
+    }
+}
+
+#[test]
+fn partly_mapped_block_is_flushed_before_it_is_freed() {
+    let mut memory = memory();
+    let pages = 8;
+    memory.map_fresh(ADDRESS + (pages - 1) * PAGE_SIZE).unwrap();
+    let (available, flushes) = (memory.available(), flush_count());
+    // All pages but the last one are mapped, which is there already.
+    assert_eq!(memory.map_fresh_block(ADDRESS, pages * PAGE_SIZE), Err(OutOfMemory));
+    assert_eq!(memory.available(), available);
+    assert_eq!(flush_count(), flushes + 1, "the memory is free, and TLBs may have entries of it");
+    let mapped = |page| memory.table.translate(&memory.physical, ADDRESS + page * PAGE_SIZE).is_some();
+    assert_eq!((0..pages).filter(|&page| mapped(page)).collect::<Vec<_>>(), [pages - 1]);
+}
+
+#[test]
+fn page_that_is_mapped_already_is_freed_without_a_flush() {
+    let mut memory = memory();
+    memory.map_fresh(ADDRESS).unwrap();
+    let (available, flushes) = (memory.available(), flush_count());
+    assert_eq!(memory.map_fresh(ADDRESS), Ok(()));
+    assert_eq!((memory.available(), flush_count()), (available, flushes));
+}
