@@ -4,6 +4,7 @@
 //! first used, so nothing here costs more on a machine with more memory.
 
 mod address_space;
+mod device_space;
 mod heap;
 mod large;
 pub mod mapping;
@@ -28,6 +29,7 @@ pub use thread_locals::ThreadLocals;
 pub use crate::fallible::{OutOfMemory, leak};
 
 use crate::arch::{copy, stacks};
+use device_space::DeviceSpace;
 use paging::MemoryState;
 
 static TLS: Once<Tls> = Once::new();
@@ -37,7 +39,7 @@ static IMAGE: Once<ImagePlacement> = Once::new();
 pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     TLS.call_once(|| info.fixed.tls);
     IMAGE.call_once(|| info.fixed.image);
-    MEMORY_ENDS.call_once(|| memory_ends(info));
+    DEVICE_SPACE.call_once(|| DeviceSpace::of(info));
     // SAFETY: the loader's contract (`hermit_interface::boot_info`) says what is mapped where and what is free,
     // and this runs once.
     unsafe { paging::init(info) };
@@ -88,16 +90,10 @@ impl PhysicalMemory for PhysicalReader {
     }
 }
 
-/// Maps a page of device registers, which stays mapped.
-pub(crate) fn map_device_page(physical: u64) -> Result<NonNull<u32>, OutOfMemory> {
-    let address = paging::with(|memory: &mut MemoryState| memory.map_device(physical, PAGE_SIZE))?;
-    NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
-}
-
 /// Maps device registers, which stay mapped; fails if there may be memory at these physical addresses.
 pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, OutOfMemory> {
     let end = physical.checked_add(size).filter(|&end| end <= MAX_PHYSICAL && size > 0).ok_or(OutOfMemory)?;
-    if !is_device(physical, end) {
+    if !DEVICE_SPACE.get().is_some_and(|space| space.contains(physical, end)) {
         return Err(OutOfMemory);
     }
     let first = physical & !(PAGE_SIZE - 1);
@@ -147,23 +143,7 @@ pub(crate) unsafe fn unmap_mirrored(mapping: &MirroredMapping) {
 /// End of the physical addresses that page tables can express.
 const MAX_PHYSICAL: u64 = 1 << 52;
 
-/// End of the hole below 4 GiB in which devices have their registers; memory that does not fit below continues above.
-const DEVICES_END: u64 = 4 << 30;
-
-/// Ends of the memory below [`DEVICES_END`], and of all memory.
-static MEMORY_ENDS: Once<(u64, u64)> = Once::new();
-
-fn memory_ends(info: &Parsed<'_>) -> (u64, u64) {
-    let end =
-        |limit| info.regions.iter().filter(|region| region.start < limit).map(|region| region.end()).max();
-    (end(DEVICES_END).unwrap_or_default(), end(u64::MAX).unwrap_or_default())
-}
-
-/// Whether physical addresses are above all memory, or in the hole below 4 GiB.
-fn is_device(start: u64, end: u64) -> bool {
-    let Some(&(low, all)) = MEMORY_ENDS.get() else { return false };
-    start >= all.max(DEVICES_END) || start >= low && end <= DEVICES_END
-}
+static DEVICE_SPACE: Once<DeviceSpace> = Once::new();
 
 /// A page to which the hypervisor writes. Its bytes are only ever copied; no reference to them exists.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 
 use crate::fallible::OutOfMemory;
-use crate::memory::map_device_page;
+use crate::memory::map_registers;
 
 /// Number of registers in one page.
 const COUNT: usize = to_usize(PAGE_SIZE) / size_of::<u32>();
@@ -23,14 +23,14 @@ impl RegisterPage {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Maps the page at a physical address.
+    /// Maps the page at a physical address, a multiple of its size; fails if there may be memory.
     ///
     /// # Safety
     ///
     /// The page must be one of device registers, and no access to them may make the device change memory that is in
     /// use.
     pub(in crate::platform) unsafe fn map(&self, physical: u64) -> Result<(), OutOfMemory> {
-        self.0.store(map_device_page(physical)?.as_ptr(), Relaxed);
+        self.0.store(map_registers(physical, PAGE_SIZE)?.cast().as_ptr(), Relaxed);
         Ok(())
     }
 
