@@ -17,6 +17,12 @@ const TOO_MUCH: usize = 100 << 30;
 /// An address at which nothing is mapped, for a stack pointer.
 const UNMAPPED_STACK: usize = 0x5000;
 
+/// Size of a page in bytes.
+const PAGE: usize = 4096;
+
+/// Distance in bytes from the used part of a stack to a page that is touched before those above it.
+const HOLE_DEPTH: usize = 1 << 20;
+
 /// Constant data, which must be mapped read-only.
 static CONSTANT: [u8; 32] = *b"constant data, never to change..";
 
@@ -64,6 +70,26 @@ pub(crate) fn illegal() -> ActionResult {
     // SAFETY: the instruction has no effect but the fault (#UD).
     unsafe { asm!("ud2") };
     survived()
+}
+
+/// Executes `ud2` with a frame pointer to the last word of a page of the stack above which a page was never touched.
+/// The report's backtrace must not read that one: it runs on the stack of exceptions, where it must cause none.
+pub(crate) fn stack_hole() -> ActionResult {
+    let here = 0_u8;
+    // Below what the stack has used, and above the guard page: the main thread's stack has 8 MiB.
+    let page = ((&raw const here).addr() - HOLE_DEPTH) & !(PAGE - 1);
+    // SAFETY: the page belongs to this thread's stack, below its red zone, so it can be read; that maps the page and
+    // lower ones. Then the instruction faults (#UD).
+    unsafe {
+        asm!(
+            "cmp byte ptr [{page}], 0",
+            "lea rbp, [{page} + {last_word}]",
+            "ud2",
+            page = in(reg) page,
+            last_word = const PAGE - 8,
+            options(noreturn),
+        )
+    };
 }
 
 /// Recurses until the stack overflows.

@@ -40,6 +40,7 @@ const ACTIONS: &[(&str, Action)] = &[
     ("panic", faults::panic),
     ("preempted-nowhere", threads::preempted_nowhere),
     ("recursion", faults::recursion),
+    ("stack-hole", faults::stack_hole),
     ("step", faults::step),
     ("thread-long-name", threads::long_name),
     ("thread-null", threads::null),

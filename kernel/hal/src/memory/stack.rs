@@ -210,6 +210,9 @@ pub(crate) fn touch(size: usize) {
     }
 }
 
+/// Size of a frame record in bytes: two words.
+const RECORD_SIZE: u64 = 16;
+
 /// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the
 /// mapped part of a thread's stack or in a stack of the kernel.
 pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
@@ -217,16 +220,19 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
         return None;
     }
     let mapped = match find(frame) {
-        Some(bounds) => frame >= bounds.bottom && frame + 16 <= bounds.top && paging::is_mapped(frame),
-        None => stacks::contains(frame) && stacks::contains(frame + 15),
+        // The record may cross into a page that was never touched, though lower ones have memory.
+        Some(bounds) => {
+            let is_inside = frame >= bounds.bottom && frame + RECORD_SIZE <= bounds.top;
+            is_inside && paging::is_mapped(frame) && paging::is_mapped(frame + RECORD_SIZE - 1)
+        }
+        None => stacks::contains(frame) && stacks::contains(frame + RECORD_SIZE - 1),
     };
     if !mapped {
         return None;
     }
     let record = with_exposed_provenance::<[u64; 2]>(to_usize(frame));
-    // SAFETY: the record lies in a stack, and its first byte is mapped (checked); so is the rest, if it crosses
-    // into the next page, since stacks are mapped from the top downwards. It is aligned (checked), and any bits are
-    // integers.
+    // SAFETY: the record lies in a stack, and its first and last byte are mapped (checked), so all of it is: it is
+    // shorter than a page. It is aligned to eight bytes (checked), as its words must be, and any bits are integers.
     let [next, return_address] = unsafe { record.read_volatile() };
     Some((next, return_address))
 }

@@ -104,6 +104,9 @@ const MAX_SECONDARY: u64 = MAX_CPUS as u64 - 1;
 /// Address of the first stack of secondary CPUs; 0 until there are any.
 static START: AtomicU64 = AtomicU64::new(0);
 
+/// Number of secondary CPUs whose stacks are mapped.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
+
 /// The stacks of a secondary CPU.
 #[derive(Debug)]
 pub(super) struct Stacks {
@@ -114,7 +117,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other.
+    /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other, from number 1 on.
     pub(super) fn new<R: CpuResources>(number: u32) -> Result<Self, OutOfMemory> {
         if START.load(Relaxed) == 0 {
             START.store(R::reserve_addresses(STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?, Relaxed);
@@ -126,6 +129,7 @@ impl Stacks {
             R::map_stack(guard + PAGE_SIZE, STRIDE - PAGE_SIZE)?;
             *top = guard + STRIDE;
         }
+        MAPPED.store(number.into(), Relaxed);
         let [device, fault, double_fault, non_maskable, own] = tops;
         Ok(Self { interrupts: [device, fault, double_fault, non_maskable], own })
     }
@@ -135,9 +139,8 @@ impl Stacks {
 fn find(address: u64) -> Option<Extent> {
     let of_secondary = || {
         let start = START.load(Relaxed);
-        let offset = address
-            .checked_sub(start)
-            .filter(|&offset| start != 0 && offset < STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?;
+        let end = STRIDE * STACKS_PER_CPU * MAPPED.load(Relaxed);
+        let offset = address.checked_sub(start).filter(|&offset| start != 0 && offset < end)?;
         let guard = start + offset / STRIDE * STRIDE;
         Some(Extent { guard, top: guard + STRIDE })
     };
@@ -155,3 +158,41 @@ pub(crate) fn is_guard(address: u64) -> bool {
 }
 
 const _: () = assert!(STACK_TOP.is_multiple_of(GUARD), "the boot stack consists of whole pages");
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_SECONDARY, PAGE_SIZE, STACKS_PER_CPU, STRIDE, Stacks, contains, is_guard};
+    use crate::arch::x86_64::local::Base;
+    use crate::arch::x86_64::startup::CpuResources;
+    use crate::fallible::OutOfMemory;
+
+    const START: u64 = 200 << 39;
+
+    /// Resources of a machine with memory for the stacks of one secondary CPU.
+    enum OneCpu {}
+
+    impl CpuResources for OneCpu {
+        fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
+            assert_eq!(size, STRIDE * STACKS_PER_CPU * MAX_SECONDARY);
+            Ok(START)
+        }
+
+        fn map_stack(address: u64, _size: u64) -> Result<(), OutOfMemory> {
+            if address < START + STRIDE * (STACKS_PER_CPU + 2) { Ok(()) } else { Err(OutOfMemory) }
+        }
+
+        fn local(_number: u32) -> Result<Base, OutOfMemory> {
+            Err(OutOfMemory)
+        }
+    }
+
+    #[test]
+    fn stacks_of_absent_cpus_are_no_stacks() {
+        let own = Stacks::new::<OneCpu>(1).unwrap().own;
+        assert_eq!(own, START + STRIDE * STACKS_PER_CPU);
+        assert!(contains(START + PAGE_SIZE) && contains(own - 1) && is_guard(own - STRIDE));
+        assert!(Stacks::new::<OneCpu>(2).is_err());
+        let of_second = own + PAGE_SIZE;
+        assert!(!contains(of_second) && !is_guard(own));
+    }
+}

@@ -8,7 +8,7 @@ use crate::test::schedule::Tests;
 use xtask::build;
 
 /// Argument of `examples/faults`, exit code, and texts that it prints.
-const FAULTS: [(&str, i32, &[&str]); 24] = [
+const FAULTS: [(&str, i32, &[&str]); 25] = [
     ("panic", 134, &["thread 'main'", "panicked at"]),
     (
         "null",
@@ -25,6 +25,7 @@ const FAULTS: [(&str, i32, &[&str]); 24] = [
     ("null-read", 139, &["thread 'main' read from 0x0, which is not mapped"]),
     ("divide", 136, &["thread 'main' divided by zero"]),
     ("illegal", 132, &["thread 'main' executed an illegal instruction"]),
+    ("stack-hole", 132, &["thread 'main' executed an illegal instruction", " faults::faults::stack_hole+0x"]),
     (
         "recursion",
         134,
