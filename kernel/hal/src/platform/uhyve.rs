@@ -8,7 +8,7 @@ use hermit_interface::machine::{ERROR_TEXT_PORT, POWER_BUTTON_LINE, TEXT_PORT};
 use hermit_virtio::transport::pci::MsiMessage;
 
 use super::native::apic;
-use super::native::{self, Native, kvm_clock};
+use super::native::{self, Native, kvm_clock, smp};
 use crate::arch::cpu;
 use crate::console::Stream;
 use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
@@ -45,6 +45,7 @@ impl IrqChip for UhyveKvm {
     fn init_irqs(&self) {
         if apic::find() {
             apic::init(false);
+            smp::started(0);
         }
     }
 
@@ -54,7 +55,7 @@ impl IrqChip for UhyveKvm {
     }
 
     fn msi_message(&self, line: u8) -> Option<MsiMessage> {
-        Some(apic::msi_message(line))
+        apic::msi_message(smp::apic_id(0), line)
     }
 }
 

@@ -34,8 +34,14 @@ const X2APIC: u32 = 0x800;
 /// `IA32_TSC_DEADLINE`: the value of the time-stamp counter at which the timer expires, in TSC-deadline mode.
 const TSC_DEADLINE: u32 = 0x6e0;
 
-/// Address of MSI messages to the local APIC with identifier 0.
+/// Address of MSI messages to the local APIC with identifier 0, in physical destination mode (SDM volume 3, 11.11.1).
 const MSI_ADDRESS: u64 = 0xfee0_0000;
+
+/// Position of the destination in the address.
+const MSI_DESTINATION: u32 = 12;
+
+/// The destination that addresses all local APICs; identifiers below it fit into a message.
+const BROADCAST: u32 = 0xff;
 
 /// APIC software enable, in the spurious-interrupt vector register.
 const ENABLE: u32 = 1 << 8;
@@ -163,7 +169,7 @@ pub(in crate::platform) fn is_present() -> bool {
 
 /// Whether IPIs can be addressed to this identifier, which has 8 bits without x2APIC.
 pub(in crate::platform) fn can_reach(id: u32) -> bool {
-    uses_msrs() || id < 0xff
+    uses_msrs() || id < BROADCAST
 }
 
 /// Identifier of this CPU's local APIC.
@@ -176,9 +182,11 @@ pub(in crate::platform) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// The message by which a device raises a line on the first CPU.
-pub(in crate::platform) fn msi_message(line: u8) -> MsiMessage {
-    MsiMessage { address: MSI_ADDRESS, data: u32::from(FIRST_LINE + line) }
+/// The message by which a device raises a line on the CPU whose local APIC has this identifier; `None` if no message
+/// can address it.
+pub(in crate::platform) fn msi_message(id: u32, line: u8) -> Option<MsiMessage> {
+    let address = MSI_ADDRESS | u64::from(id) << MSI_DESTINATION;
+    (id < BROADCAST).then(|| MsiMessage { address, data: u32::from(FIRST_LINE + line) })
 }
 
 fn send_raw(destination: u32, bits: u32) {
@@ -276,4 +284,19 @@ fn reading() -> (u32, u64) {
     let [first, ..] = readings;
     let (_, count, time) = readings.into_iter().min_by_key(|(took, ..)| *took).unwrap_or(first);
     (count, time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST_LINE, msi_message};
+    use hermit_virtio::transport::pci::MsiMessage;
+
+    #[test]
+    fn msi_message_addresses_the_local_apic() {
+        let message = |address| Some(MsiMessage { address, data: u32::from(FIRST_LINE) + 20 });
+        assert_eq!(msi_message(0, 20), message(0xfee0_0000));
+        assert_eq!(msi_message(5, 20), message(0xfee0_5000));
+        assert_eq!(msi_message(0xfe, 20), message(0xfeef_e000));
+        assert_eq!([0xff, 0x100, u32::MAX].map(|id| msi_message(id, 20)), [None; 3]);
+    }
 }

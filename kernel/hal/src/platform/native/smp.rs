@@ -82,13 +82,13 @@ fn record(all: impl Iterator<Item = u32>) -> u32 {
 }
 
 /// APIC identifier of a CPU.
-pub(super) fn apic_id(cpu: u32) -> u32 {
+pub(in crate::platform) fn apic_id(cpu: u32) -> u32 {
     IDS.get(cpu as usize).map_or(0, |id| id.load(Relaxed))
 }
 
 /// Notes the APIC identifier of the CPU that calls and has this number: CPUs take their numbers in the order in
 /// which they start.
-pub(super) fn started(cpu: u32) {
+pub(in crate::platform) fn started(cpu: u32) {
     if let Some(slot) = IDS.get(cpu as usize) {
         slot.store(apic::id(), Relaxed);
     }

@@ -10,7 +10,7 @@ mod serial;
 
 use hermit_virtio::transport::pci::MsiMessage;
 
-use super::native::{self, Native, apic, kvm_clock};
+use super::native::{self, Native, apic, kvm_clock, smp};
 use crate::arch::cpu;
 use crate::arch::x86_64::port::Register;
 use crate::console::Stream;
@@ -66,6 +66,7 @@ impl IrqChip for Pc {
     fn init_irqs(&self) {
         if apic::find() {
             apic::init(true);
+            smp::started(0);
         }
         pic::init();
         pic::enable(SERIAL_LINE);
@@ -95,7 +96,7 @@ impl IrqChip for Pc {
     }
 
     fn msi_message(&self, line: u8) -> Option<MsiMessage> {
-        Some(apic::msi_message(line))
+        apic::msi_message(smp::apic_id(0), line)
     }
 }
 
