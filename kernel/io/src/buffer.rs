@@ -34,17 +34,24 @@ impl<'a> ReadBuffer<'a> {
     }
 
     /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and returns
-    /// their number.
+    /// them. Returns their number.
     ///
     /// # Errors
     ///
     /// The error of `fill`; then nothing is appended.
+    ///
+    /// # Panics
+    ///
+    /// If `fill` returns other bytes, which would leave those of the buffer uninitialised.
     pub fn append_with<E>(
         &mut self,
-        fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<usize, E>,
+        fill: impl for<'room> FnOnce(&'room mut [MaybeUninit<u8>]) -> Result<&'room mut [u8], E>,
     ) -> Result<usize, E> {
         let room = self.bytes.get_mut(self.filled..).unwrap_or_default();
-        let count = fill(room)?.min(self.room());
+        let (start, size) = (room.as_ptr().cast::<u8>(), room.len());
+        let filled = fill(room)?;
+        assert!(filled.as_ptr() == start && filled.len() <= size, "these are not the bytes of the buffer");
+        let count = filled.len();
         self.filled += count;
         Ok(count)
     }
@@ -60,6 +67,8 @@ impl<'a> ReadBuffer<'a> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::ReadBuffer;
     use core::mem::MaybeUninit;
 
@@ -73,12 +82,31 @@ mod tests {
     }
 
     #[test]
-    fn append_with_is_limited_to_the_room() {
+    fn append_with_counts_initialised_bytes() {
         let mut memory = [MaybeUninit::uninit(); 5];
         let mut buffer = ReadBuffer::new(&mut memory);
-        let add = |count: usize| move |room: &mut [MaybeUninit<u8>]| Ok::<_, ()>(room.len().min(1) * count);
-        assert_eq!(buffer.append_with(add(2)), Ok(2));
+        let mut add = |bytes: &[u8]| {
+            buffer.append_with(|room| Ok::<_, ()>(room[..bytes.len()].write_copy_of_slice(bytes)))
+        };
+        assert_eq!((add(b"ab"), add(b"cde"), add(b"")), (Ok(2), Ok(3), Ok(0)));
         assert_eq!(buffer.append_with(|_| Err(())), Err(()));
-        assert_eq!((buffer.append_with(add(9)), buffer.append_with(add(9))), (Ok(3), Ok(0)));
+        assert_eq!(buffer.len(), 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "not the bytes of the buffer")]
+    fn append_with_rejects_bytes_of_another_buffer() {
+        let mut memory = [MaybeUninit::uninit(); 5];
+        let mut buffer = ReadBuffer::new(&mut memory);
+        let other: &'static mut [u8] = std::boxed::Box::leak(std::boxed::Box::new([0; 5]));
+        let _: Result<usize, ()> = buffer.append_with(|_| Ok(other));
+    }
+
+    #[test]
+    #[should_panic(expected = "not the bytes of the buffer")]
+    fn append_with_rejects_bytes_behind_a_gap() {
+        let mut memory = [MaybeUninit::uninit(); 5];
+        let mut buffer = ReadBuffer::new(&mut memory);
+        let _: Result<usize, ()> = buffer.append_with(|room| Ok(room[1..3].write_copy_of_slice(b"ab")));
     }
 }

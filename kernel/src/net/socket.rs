@@ -247,9 +247,9 @@ impl Socket {
         self.wait(Direction::Receive, |stack| {
             let mut from = Endpoint::default();
             buffer.append_with(|room| {
-                let (count, sender) = stack.receive(self.number, room, flags)?;
+                let (received, sender) = stack.receive(self.number, room, flags)?;
                 from = sender;
-                Ok(count)
+                Ok(received)
             })?;
             Ok(from)
         })

@@ -175,19 +175,22 @@ impl Stack {
         result(sent).map(to_usize)
     }
 
-    /// Receives into `buffer`; how many bytes are there then, and from where a datagram came.
-    pub(super) fn receive(
+    /// Receives into the start of `buffer`; the bytes that are there then, and from where a datagram came.
+    pub(super) fn receive<'buffer>(
         &mut self,
         socket: u64,
-        buffer: &mut [MaybeUninit<u8>],
+        buffer: &'buffer mut [MaybeUninit<u8>],
         flags: u32,
-    ) -> Result<(usize, Endpoint), Errno> {
+    ) -> Result<(&'buffer mut [u8], Endpoint), Errno> {
         let mut from = Endpoint::default();
         let (start, room) = (buffer.as_mut_ptr().cast::<u8>(), buffer.len());
         // SAFETY: see above; the stack only writes to the buffer.
         let received =
             unsafe { (self.begun.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
-        Ok((to_usize(result(received)?), from))
+        let received = buffer.get_mut(..to_usize(result(received)?)).unwrap_or_default();
+        // SAFETY: the stack has initialised as many bytes from the buffer's start on as it returns
+        // (`hermit_interface::net::Calls::receive`).
+        Ok((unsafe { received.assume_init_mut() }, from))
     }
 
     pub(super) fn shutdown(&mut self, socket: u64, how: i32) -> Result<(), Errno> {
