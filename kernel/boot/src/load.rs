@@ -55,6 +55,7 @@ pub fn load(
     let mut table = PageTableBuilder::new(memory, free)?;
     map_image(&mut table, image, start, physical)?;
     table.map_large(direct_map.start, 0, direct_map.size, Access::Write)?;
+    protect_image(&mut table, image, direct_map.start + physical)?;
     table.map_large(0, 0, identity, Access::WriteExecute)?;
     let info = BootInfo {
         magic: boot_info::MAGIC,
@@ -153,16 +154,36 @@ fn map_image<M: PhysicalMemory>(
     start: u64,
     physical: u64,
 ) -> Result<(), LoadError> {
-    let relro = image.read_only_after_relocation().unwrap_or((0, 0));
-    for segment in image.segments() {
-        let first = segment.start & !(PAGE_SIZE - 1);
-        let last = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
-        for page in (first..last).step_by(to_usize(PAGE_SIZE)) {
-            let write = segment.write && !(relro.0..relro.1).contains(&page);
-            table.map(start + page, physical + page, PAGE_SIZE, access(write, segment.execute))?;
-        }
+    for (page, access) in pages(image) {
+        table.map(start + page, physical + page, PAGE_SIZE, access)?;
     }
     Ok(())
+}
+
+/// Takes write access to those pages of the image, mapped at `start` in the direct map, that are not writable at the
+/// image's own addresses.
+fn protect_image<M: PhysicalMemory>(
+    table: &mut PageTableBuilder<'_, M>,
+    image: &Image<'_>,
+    start: u64,
+) -> Result<(), LoadError> {
+    for (page, _) in pages(image).filter(|(_, access)| *access != Access::Write) {
+        table.protect(start + page, PAGE_SIZE, Access::Read)?;
+    }
+    Ok(())
+}
+
+/// Offsets of the pages of the image, and the access that each allows.
+fn pages(image: &Image<'_>) -> impl Iterator<Item = (u64, Access)> {
+    let relro = image.read_only_after_relocation().unwrap_or((0, 0));
+    image.segments().flat_map(move |segment| {
+        let first = segment.start & !(PAGE_SIZE - 1);
+        let last = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
+        (first..last).step_by(to_usize(PAGE_SIZE)).map(move |page| {
+            let write = segment.write && !(relro.0..relro.1).contains(&page);
+            (page, access(write, segment.execute))
+        })
+    })
 }
 
 #[cfg(test)]

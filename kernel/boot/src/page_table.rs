@@ -42,6 +42,11 @@ impl<'a, M: PhysicalMemory> PageTableBuilder<'a, M> {
         Ok(self.tree.map(&mut self.tables, address, physical, size, access.into())?)
     }
 
+    /// Sets the access of `size` bytes that are mapped.
+    pub(crate) fn protect(&mut self, address: u64, size: u64, access: Access) -> Result<(), LoadError> {
+        Ok(self.tree.protect(&mut self.tables, address, size, access)?)
+    }
+
     /// Maps `size` bytes, rounded up to large pages.
     pub(crate) fn map_large(
         &mut self,

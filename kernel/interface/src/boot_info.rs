@@ -6,9 +6,9 @@
 //! - paging is enabled with the page tables at [`BootInfo::page_table_root`], which the kernel owns from now on;
 //! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none both
 //!   writable and executable, and is relocated;
-//! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable and writable at
-//!   `direct_map.start + a`;
-//! - so are the pages of [`BootInfo::symbols`], at any physical address; they are not free memory;
+//! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable at `direct_map.start + a`, and writable
+//!   unless it is a part of the image that is not writable at its own address;
+//! - so are the pages of [`BootInfo::symbols`] readable, at any physical address; they are not free memory;
 //! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the kernel
 //!   unmaps them;
 //! - the GDT is the loader's; the kernel loads its own before it uses free memory;

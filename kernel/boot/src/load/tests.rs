@@ -18,6 +18,8 @@ use crate::page_table::tests::translate;
 use crate::{FreeMemory, PhysicalMemory, Randomness};
 
 const START: u64 = 0x10_0000;
+/// An address behind the image and its page tables.
+const FREE: u64 = START + 0x8_0000;
 const RANDOM: Randomness = Randomness { image: 0x1234_5678_9abc_def0, direct_map: 77, free_addresses: 99 };
 
 /// Memory at [`START`], filled with 0xaa. Accesses elsewhere panic.
@@ -88,10 +90,29 @@ fn pages_have_the_access_of_their_segment() {
     assert_eq!(mapped(0x5fff), at(0x5fff, true, false));
     assert_eq!(mapped(0x6000), None);
     assert_eq!(translate(&memory, root, 0), None);
-    let direct = translate(&memory, root, info.direct_map.start + START + 5);
-    assert_eq!(direct, Some((START + 5, Access::Write)));
+    let direct = translate(&memory, root, info.direct_map.start + FREE + 5);
+    assert_eq!(direct, Some((FREE + 5, Access::Write)));
     assert_eq!(info.direct_map.size, 2 << 20);
     assert_eq!(translate(&memory, root, info.direct_map.start + info.direct_map.size), None);
+}
+
+#[test]
+fn direct_map_does_not_allow_writes_to_read_only_parts_of_the_image() {
+    let file = Sample::default().build();
+    let (memory, _, loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
+    let (info, root) = (loaded.info, loaded.info.page_table_root);
+    let access = |physical| translate(&memory, root, info.direct_map.start + physical).unwrap();
+    let image = info.image.physical;
+    for (offset, expected) in [
+        (0, Access::Read),
+        (0x1010, Access::Read),
+        (0x2010, Access::Read),
+        (0x3000, Access::Write),
+        (0x5fff, Access::Write),
+        (info.image.size, Access::Write),
+    ] {
+        assert_eq!(access(image + offset), (image + offset, expected), "{offset:#x}");
+    }
 }
 
 #[test]
@@ -109,14 +130,14 @@ fn symbols_are_mapped_at_any_physical_address() {
     let (mut memory, mut free, mut loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
     let far = 3 << 30;
     let symbols = Symbols {
-        table: boot_info::Region { start: START + 5, size: 48 },
+        table: boot_info::Region { start: FREE + 5, size: 48 },
         strings: boot_info::Region { start: far - 10, size: 20 },
     };
     loaded.keep_symbols(&mut memory, &mut free, symbols).unwrap();
     assert_eq!(loaded.info.symbols, symbols);
     let (info, data) = (loaded.info, Access::Write);
     let mapped = |address| translate(&memory, info.page_table_root, info.direct_map.start + address);
-    for address in [START + 5, START + 52, far - 10, far, far + 9] {
+    for address in [FREE + 5, FREE + 52, far - 10, far, far + 9] {
         assert_eq!(mapped(address), Some((address, data)));
     }
     assert_eq!(mapped(info.direct_map.size), None);
