@@ -7,20 +7,20 @@ use anyhow::{Context, Result, ensure};
 
 use super::{TIMEOUT, http, path};
 use crate::test::build_tool::xtask;
-use crate::test::child::{ChildProcess, Input};
-use crate::test::platform::{LIMIT, Platform};
+use crate::test::child::{ChildInput, ChildProcess};
+use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a Platform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let reason = path::reason_against(platform);
     tests
         .add_unless(reason, format!("{platform}: kv serves clients until SIGTERM"), move || serves(platform));
 }
 
-fn serves(platform: &Platform<'_>) -> Result<()> {
+fn serves(platform: &TestPlatform<'_>) -> Result<()> {
     let (image, name) = (platform.images.image("kv").display().to_string(), platform.to_string());
     let words = ["run", &image, "--platform", &name, "-p", "127.0.0.1:0:7379", "--grace", "1000"];
-    let running = ChildProcess::start(xtask(&words)?, Input::Nothing, LIMIT)?;
+    let running = ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)?;
     let line = running.error_line("is forwarded to port 7379 of the guest")?;
     let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     let address: SocketAddr =
