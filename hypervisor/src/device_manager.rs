@@ -14,10 +14,11 @@ use hermit_options::disk::{self, DiskError};
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
-use crate::devices::console::{ConsoleDevice, Output, TextPort, TextPorts};
+use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
 use crate::devices::net::backend::passt::PasstStartup;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
+use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
 use crate::network::{self, NetworkError, PreparedNetwork};
@@ -53,15 +54,47 @@ pub enum DeviceManagerError {
     Engine(#[from] EngineError),
 }
 
+/// Thread that serves queues of devices.
+#[derive(Debug)]
+pub struct WorkerConfig {
+    /// Role of the thread.
+    pub role: Role,
+    /// Name of the thread.
+    pub name: String,
+    /// Queues, each a device and an index.
+    pub queues: Vec<(Arc<MmioTransport>, usize)>,
+}
+
+/// Threads that serve the queues of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Serving {
+    /// All queues are served by the device thread: the host never blocks it.
+    Shared,
+    /// Console: the output queue has a thread of this name, the others are served by the device thread.
+    Console(&'static str),
+    /// All queues are served by a thread of this role and name.
+    Own(Role, String),
+}
+
+impl Serving {
+    /// Role and name of the thread that serves a queue.
+    fn thread(&self, queue: usize) -> (Role, &str) {
+        match self {
+            Self::Console(name) if queue == TRANSMITQ => (Role::Output, name),
+            Self::Shared | Self::Console(_) => (Role::Devices, Role::Devices.name()),
+            Self::Own(role, name) => (*role, name),
+        }
+    }
+}
+
 /// Devices of a VM.
 #[derive(Debug)]
 pub struct DeviceManager {
     /// Device registers by guest physical address.
     pub bus: Bus,
-    /// Devices by the role of the thread that serves them. The network device has a thread of its own, so that frames do
-    /// not wait for disks and terminals, and so has standard error, so that neither output stream waits for the reader of
-    /// the other.
-    pub workers: Vec<(Role, Vec<Arc<MmioTransport>>)>,
+    /// Threads that serve the devices. Whatever may block has a thread of its own: each disk, each output stream, and
+    /// the network.
+    pub workers: Vec<WorkerConfig>,
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
     /// Program behind the network device that is still starting, if it has one.
@@ -82,43 +115,49 @@ impl DeviceManager {
         let StandardStreams { input, output, error } =
             StandardStreams::open().map_err(DeviceManagerError::Standard)?;
         let console = ConsoleDevice::new(output.clone(), Some(input));
-        let mut devices: Vec<(Role, Box<dyn VirtioDevice>)> = vec![
-            (Role::Devices, Box::new(console)),
-            (Role::Devices, Box::new(Entropy::<HostRandom>::default())),
+        let mut devices: Vec<(Serving, Box<dyn VirtioDevice>)> = vec![
+            (Serving::Console("stdout"), Box::new(console)),
+            (Serving::Shared, Box::new(Entropy::<HostRandom>::default())),
         ];
-        for disk in &config.disks {
-            devices.push((Role::Devices, Box::new(open(disk)?)));
+        for (number, disk) in config.disks.iter().enumerate() {
+            let serving = Serving::Own(Role::Disk, format!("disk {number}"));
+            devices.push((serving, Box::new(open(disk)?)));
         }
         // Optional devices come last, so that the lines of the others do not depend on them.
         let connection = config.network.as_ref().map(network::create_device).transpose()?;
         let (tap, starting) = match connection {
             Some(PreparedNetwork { device, tap, starting }) => {
-                devices.push((Role::Network, Box::new(device)));
+                let serving = Serving::Own(Role::Network, Role::Network.to_string());
+                devices.push((serving, Box::new(device)));
                 (tap, starting)
             }
             None => (None, None),
         };
         if let Some(error) = &error {
-            devices.push((Role::Stderr, Box::new(ConsoleDevice::new(error.clone(), None))));
+            let console = ConsoleDevice::new(error.clone(), None);
+            devices.push((Serving::Console("stderr"), Box::new(console)));
         }
         let mut bus = Bus::new();
         let (mut transports, mut descriptions) = (Vec::new(), Vec::new());
-        for (line, (role, device)) in (0..).zip(devices) {
+        for (line, (serving, device)) in (0..).zip(devices) {
             let description = describe(line, &*device)?;
             let transport = MmioTransport::new(device, memory.guest().clone(), engine.irq_line(line)?)?;
             let transport = connect(transport, description.registers, &mut bus, engine)?;
-            transports.push((role, transport));
+            transports.push((serving, transport));
             descriptions.push(description);
         }
         let text = text_ports(&transports, output, error);
-        Ok(Self { bus, workers: by_role(transports), tap, starting, descriptions, text })
+        Ok(Self { bus, workers: workers(&transports), tap, starting, descriptions, text })
     }
 }
 
-/// Text ports beside the consoles: the first device, and the one of [`Role::Stderr`] if standard error has one.
-fn text_ports(transports: &[(Role, Arc<MmioTransport>)], output: Output, error: Option<Output>) -> TextPorts {
-    let console = transports.iter().take(1);
-    let consoles = console.chain(transports.iter().filter(|(role, _)| *role == Role::Stderr));
+/// Text ports beside the consoles: the first device, and the one of standard error if that has one.
+fn text_ports(
+    transports: &[(Serving, Arc<MmioTransport>)],
+    output: Output,
+    error: Option<Output>,
+) -> TextPorts {
+    let consoles = transports.iter().filter(|(serving, _)| matches!(serving, Serving::Console(_)));
     let consoles: Vec<_> = consoles.map(|(_, transport)| Arc::clone(transport)).collect();
     TextPorts {
         error: TextPort::new(consoles.clone(), error.unwrap_or_else(|| output.clone())),
@@ -126,16 +165,19 @@ fn text_ports(transports: &[(Role, Arc<MmioTransport>)], output: Output, error: 
     }
 }
 
-/// Groups devices by the role of their thread.
-fn by_role(transports: Vec<(Role, Arc<MmioTransport>)>) -> Vec<(Role, Vec<Arc<MmioTransport>>)> {
-    let mut groups: Vec<(Role, Vec<_>)> = Vec::new();
-    for (role, transport) in transports {
-        match groups.iter_mut().find(|(known, _)| *known == role) {
-            Some((_, group)) => group.push(transport),
-            None => groups.push((role, vec![transport])),
+/// Groups the queues of all devices by the thread that serves them.
+fn workers(transports: &[(Serving, Arc<MmioTransport>)]) -> Vec<WorkerConfig> {
+    let mut workers: Vec<WorkerConfig> = Vec::new();
+    for (serving, transport) in transports {
+        for queue in all_queues(transport) {
+            let (role, name) = serving.thread(queue.1);
+            match workers.iter_mut().find(|worker| worker.name == name) {
+                Some(worker) => worker.queues.push(queue),
+                None => workers.push(WorkerConfig { role, name: name.to_owned(), queues: vec![queue] }),
+            }
         }
     }
-    groups
+    workers
 }
 
 /// Registers and interrupt line of the device with number `line`.

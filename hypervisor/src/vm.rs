@@ -3,7 +3,8 @@
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hermit_interface::boot_info::Platform;
@@ -14,7 +15,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::boot::{self, BootError, BootParams};
 use crate::config::Config;
-use crate::device_manager::{DeviceManager, DeviceManagerError};
+use crate::device_manager::{DeviceManager, DeviceManagerError, WorkerConfig};
 use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::selection::{SelectedEngine, SelectionError};
 use crate::engine::{Engine, EngineError, Vcpu, VcpuExit};
@@ -28,9 +29,6 @@ use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
 use crate::stats::ExitCounters;
 use crate::vcpu_manager::{VcpuEndpoint, VcpuManager};
 use crate::vm_handle::{ShutdownCause, VmHandle};
-
-/// Interval at which a thread is polled for its end.
-const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -79,23 +77,32 @@ pub struct Loaded {
     memory: Memory,
     handle: Arc<VmHandle>,
     io: IoManager,
-    workers: Vec<(Role, Worker)>,
+    workers: Vec<DeviceThread>,
     stop_workers: EventFd,
     sandbox: Sandbox,
     gdb: Option<GdbServer>,
 }
 
+/// Device thread that is not started.
+#[derive(Debug)]
+struct DeviceThread {
+    role: Role,
+    name: String,
+    worker: Worker,
+}
+
 /// State of a VM whose threads run.
 #[derive(Debug)]
 pub struct Running {
-    _engine: Box<dyn Engine>,
+    engine: Box<dyn Engine>,
     memory: Memory,
     handle: Arc<VmHandle>,
     /// Kept so that the main thread drops the devices.
     io: Arc<IoManager>,
     exits: Arc<ExitCounters>,
     vcpus: VcpuControl,
-    workers: Vec<JoinHandle<()>>,
+    /// Disconnected when all device threads have exited.
+    workers_running: Receiver<()>,
     stop_workers: EventFd,
 }
 
@@ -156,12 +163,14 @@ impl Vm<Configured> {
         let power_button = PowerButton::new(&*engine)?;
         let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text, power_button);
         let stop_workers = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
-        let worker =
-            |(role, devices)| Ok::<_, VmError>((role, Worker::new(devices, stop_workers.try_clone()?)?));
+        let worker = |WorkerConfig { role, name, queues }| {
+            let worker = Worker::new(queues, stop_workers.try_clone()?)?;
+            Ok::<_, VmError>(DeviceThread { role, name, worker })
+        };
         let workers = devices.workers.into_iter().map(worker).collect::<Result<_, _>>()?;
         let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
         let rules = Rules { debugger, process, tap: devices.tap, ..Rules::default() };
-        let sandbox = if config.sandbox { Sandbox::new(rules)? } else { Sandbox::off() };
+        let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;
         }
@@ -202,10 +211,15 @@ impl Vm<Loaded> {
         let mut threads = Threads::new(sandbox)?;
         vcpus.iter_mut().try_for_each(|vcpu| vcpu.start_processes())?;
         let worker_count = workers.len();
-        for (role, worker) in workers {
-            let handle = Arc::clone(&handle);
-            threads.spawn(role.to_string(), role, move || serve_devices(worker, &handle))?;
+        let (running, workers_running) = mpsc::channel();
+        for DeviceThread { role, name, worker } in workers {
+            let (handle, running) = (Arc::clone(&handle), running.clone());
+            threads.spawn(name, role, move || {
+                serve_devices(worker, &handle);
+                drop::<mpsc::Sender<()>>(running);
+            })?;
         }
+        drop(running);
         let (io, exits) = (Arc::new(io), Arc::new(ExitCounters::default()));
         for (id, (vcpu, endpoint)) in vcpus.into_iter().zip(endpoints).enumerate() {
             let context = VcpuContext {
@@ -219,9 +233,7 @@ impl Vm<Loaded> {
         if let Some(gdb_thread) = gdb_thread {
             threads.spawn("gdb".to_owned(), Role::Gdb, gdb_thread)?;
         }
-        let mut threads = threads.start()?.into_iter();
-        let workers = threads.by_ref().take(worker_count).collect();
-        manager.attach(threads.take(vcpu_count));
+        manager.attach(threads.start()?.into_iter().skip(worker_count).take(vcpu_count));
         let vcpus = match debugger {
             Some(debugger) => {
                 debugger.hand_over(manager);
@@ -232,7 +244,7 @@ impl Vm<Loaded> {
                 VcpuControl::Manager(manager)
             }
         };
-        Ok(Vm(Running { _engine: engine, memory, handle, io, exits, vcpus, workers, stop_workers }))
+        Ok(Vm(Running { engine, memory, handle, io, exits, vcpus, workers_running, stop_workers }))
     }
 }
 
@@ -336,18 +348,29 @@ impl Vm<Running> {
     ///
     /// epoll failed.
     pub fn wait(self, deadline: Option<Instant>) -> Result<ShutdownCause, VmError> {
-        let Running { _engine, memory: _memory, handle, io: _io, exits: _, vcpus, workers, stop_workers } =
-            self.0;
+        let Running {
+            engine,
+            memory: _memory,
+            handle,
+            io: _io,
+            exits: _,
+            vcpus,
+            workers_running,
+            stop_workers,
+        } = self.0;
         let result = wait_for_shutdown(&handle);
         let cause = handle.shutdown_cause().cloned().unwrap_or(ShutdownCause::Requested);
         let left =
             deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(OUTPUT_TIMEOUT));
         let timeout =
             if cause == ShutdownCause::Requested { OUTPUT_TIMEOUT } else { left.unwrap_or(Duration::MAX) };
+        // First of all: a vCPU thread may be blocked by the reader of the output.
+        engine.kill();
         vcpus.shut_down(timeout);
         // The vCPUs have stopped: the workers process what the guest has sent so far, and exit.
         let _: io::Result<()> = stop_workers.write(1);
-        wait_for_workers(&workers, timeout);
+        // Nothing is sent: this returns when all workers have exited, or after the timeout.
+        let _: Result<(), mpsc::RecvTimeoutError> = workers_running.recv_timeout(timeout);
         result?;
         Ok(cause)
     }
@@ -364,12 +387,4 @@ fn wait_for_shutdown(vm: &VmHandle) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Waits until the device threads have exited, for at most `timeout`.
-fn wait_for_workers(workers: &[JoinHandle<()>], timeout: Duration) {
-    let start = Instant::now();
-    while !workers.iter().all(JoinHandle::is_finished) && start.elapsed() < timeout {
-        thread::sleep(POLL_INTERVAL);
-    }
 }

@@ -47,6 +47,10 @@ pub trait Engine: Debug {
     ///
     /// See [`EngineError`].
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError>;
+
+    /// Kills the guest's process, if the engine has one: its vCPU threads may be blocked by the host. Other engines stop
+    /// with their vCPU threads.
+    fn kill(&self) {}
 }
 
 /// A vCPU. The methods that only a debugger calls have defaults for engines without debugging.

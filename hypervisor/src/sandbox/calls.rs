@@ -126,6 +126,9 @@ const COMMON: &[CallRule] = &[
     (SYS_clock_nanosleep, &[]),
     (SYS_getrandom, &[]),
     (SYS_sched_yield, &[]),
+    // Messages wait for a reader of standard error, for a limited time.
+    (SYS_poll, &[]),
+    (SYS_ppoll, &[]),
     // A standard library with debug assertions checks a descriptor before it closes it.
     (SYS_fcntl, &[&[Is(1, libc::F_GETFD)]]),
     (SYS_restart_syscall, &[]),
@@ -172,16 +175,24 @@ const KVM_VCPU_DEBUG: &[CallRule] = &[(
     ],
 )];
 
-/// Main thread with the process engine: fstat(2) of the memory's file, for statistics; the interrupt of the power button.
-const PROCESS_MAIN: &[CallRule] =
-    &[(SYS_fstat, &[]), (SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
+/// Arguments of pidfd_send_signal(2): no forged `siginfo_t`, and only the process, not its group.
+const NO_INFO: ArgumentCheck = Is(2, 0);
+const NO_FLAGS: ArgumentCheck = Is(3, 0);
+
+/// Main thread with the process engine: fstat(2) of the memory's file, for statistics; the interrupt of the power button;
+/// the end of the guest.
+const PROCESS_MAIN: &[CallRule] = &[
+    (SYS_fstat, &[]),
+    (
+        SYS_pidfd_send_signal,
+        &[&[Is(1, DEVICE.cast_signed()), NO_INFO, NO_FLAGS], &[Is(1, libc::SIGKILL), NO_INFO, NO_FLAGS]],
+    ),
+];
 
 /// vCPU thread with the process engine: responds to hypercalls, and kills the guest.
 const PROCESS_VCPU: &[CallRule] = &[
     (SYS_ioctl, &[&[Request(1, SECCOMP_IOCTL_NOTIF_RECV)], &[Request(1, SECCOMP_IOCTL_NOTIF_SEND)]]),
-    (SYS_poll, &[]),
-    (SYS_ppoll, &[]),
-    (SYS_pidfd_send_signal, &[&[Is(1, libc::SIGKILL)]]),
+    (SYS_pidfd_send_signal, &[&[Is(1, libc::SIGKILL), NO_INFO, NO_FLAGS]]),
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
 ];
 
@@ -212,10 +223,15 @@ const PROCESS_VCPU_DEBUG: &[CallRule] = &[
 ];
 
 /// Interrupts to the guest with the process engine.
-const PROCESS_INTERRUPT: &[CallRule] = &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed())]])];
+const PROCESS_INTERRUPT: &[CallRule] =
+    &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed()), NO_INFO, NO_FLAGS]])];
 
-/// Device thread.
-const DEVICES: &[CallRule] = &[
+/// Device thread and output threads. All roles may write to the descriptors that are open.
+const DEVICES: &[CallRule] =
+    &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
+
+/// Disk thread.
+const DISK: &[CallRule] = &[
     (SYS_read, &[]),
     (SYS_readv, &[]),
     (SYS_writev, &[]),
@@ -232,10 +248,6 @@ const DEVICES: &[CallRule] = &[
 
 /// Network thread.
 const NETWORK: &[CallRule] =
-    &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
-
-/// Standard-error thread. All roles may write to the descriptors that are open.
-const STDERR: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
@@ -260,8 +272,6 @@ const GDB: &[CallRule] = &[
         ],
     ),
     (SYS_ioctl, &[&[Request(1, FIONBIO)]]),
-    (SYS_poll, &[]),
-    (SYS_ppoll, &[]),
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
@@ -275,12 +285,12 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
         Role::Main => [MAIN, &[], &[]],
         Role::Vcpu if rules.process => [PROCESS_VCPU, PROCESS_INTERRUPT, PROCESS_VCPU_DEBUG],
         Role::Vcpu => [KVM_VCPU, &[], KVM_VCPU_DEBUG],
-        Role::Devices if rules.process => [DEVICES, PROCESS_INTERRUPT, &[]],
-        Role::Devices => [DEVICES, &[], &[]],
+        Role::Devices | Role::Output if rules.process => [DEVICES, PROCESS_INTERRUPT, &[]],
+        Role::Devices | Role::Output => [DEVICES, &[], &[]],
+        Role::Disk if rules.process => [DISK, PROCESS_INTERRUPT, &[]],
+        Role::Disk => [DISK, &[], &[]],
         Role::Network if rules.process => [NETWORK, PROCESS_INTERRUPT, &[]],
         Role::Network => [NETWORK, &[], &[]],
-        Role::Stderr if rules.process => [STDERR, PROCESS_INTERRUPT, &[]],
-        Role::Stderr => [STDERR, &[], &[]],
         Role::Gdb => [GDB, &[], &[]],
     };
     let debugging = if rules.debugger { debugging } else { &[] };

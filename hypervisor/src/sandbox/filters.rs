@@ -12,43 +12,11 @@ use vmm_sys_util::signal::SIGRTMIN;
 use super::calls::{self, ArgumentCheck};
 use super::{Role, Rules, SandboxError, denial};
 
-/// Compiled filters of all roles.
-#[derive(Debug)]
-pub(super) struct Filters {
-    main: BpfProgram,
-    vcpu: BpfProgram,
-    devices: BpfProgram,
-    network: BpfProgram,
-    stderr: BpfProgram,
-    gdb: BpfProgram,
-}
-
-impl Filters {
-    pub(super) fn new(rules: &Rules) -> Result<Self, BackendError> {
-        let compile = |role| compile(role, rules);
-        Ok(Self {
-            main: compile(Role::Main)?,
-            vcpu: compile(Role::Vcpu)?,
-            devices: compile(Role::Devices)?,
-            network: compile(Role::Network)?,
-            stderr: compile(Role::Stderr)?,
-            gdb: compile(Role::Gdb)?,
-        })
-    }
-
-    /// Installs the filter of `role` for the calling thread.
-    pub(super) fn enter(&self, role: Role) -> Result<(), SandboxError> {
-        let filter = match role {
-            Role::Main => &self.main,
-            Role::Vcpu => &self.vcpu,
-            Role::Devices => &self.devices,
-            Role::Network => &self.network,
-            Role::Stderr => &self.stderr,
-            Role::Gdb => &self.gdb,
-        };
-        denial::set_role(role);
-        seccompiler::apply_filter(filter).map_err(|source| SandboxError::Filter { role, source })
-    }
+/// Compiles the filter of `role`, and installs it for the calling thread.
+pub(super) fn enter(role: Role, rules: &Rules) -> Result<(), SandboxError> {
+    let filter = compile(role, rules)?;
+    denial::set_role(role);
+    seccompiler::apply_filter(&filter).map_err(|source| SandboxError::Filter { role, source })
 }
 
 /// Compiles the filter of a role. A call that it does not allow is not executed, and raises SIGSYS ([`denial`]). A call
@@ -91,7 +59,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use syscalls::Sysno;
 
-    const ROLES: [Role; 6] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Stderr, Role::Gdb];
+    const ROLES: [Role; 7] =
+        [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb];
 
     /// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger and a tap.
     fn all_rules() -> [Rules; 3] {

@@ -32,7 +32,6 @@ use std::path::PathBuf;
 
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
-use filters::Filters;
 pub(crate) use paths::empty_ruleset;
 pub use threads::Threads;
 
@@ -82,12 +81,14 @@ pub enum Role {
     Main,
     /// vCPU thread.
     Vcpu,
-    /// Device thread: processes the virtqueues of all devices without a thread of their own.
+    /// Device thread: processes the virtqueues of entropy and input, for which the host never blocks it.
     Devices,
+    /// Disk thread: processes the virtqueue of one disk.
+    Disk,
     /// Network thread: processes the virtqueues of the network device.
     Network,
-    /// Standard-error thread: processes the virtqueues of the console of standard error.
-    Stderr,
+    /// Output thread: processes the virtqueue of standard output or standard error.
+    Output,
     /// gdb thread: serves a debugger.
     Gdb,
 }
@@ -100,8 +101,9 @@ impl Role {
             Self::Main => "main",
             Self::Vcpu => "vcpu",
             Self::Devices => "devices",
+            Self::Disk => "disk",
             Self::Network => "network",
-            Self::Stderr => "stderr",
+            Self::Output => "output",
             Self::Gdb => "gdb",
         }
     }
@@ -138,23 +140,13 @@ pub struct Folder {
 
 /// Confinement of the hypervisor's process.
 #[derive(Debug)]
-pub struct Sandbox(Option<Confinement>);
-
-#[derive(Debug)]
-struct Confinement {
-    folders: Vec<Folder>,
-    filters: Filters,
-}
+pub struct Sandbox(Option<Rules>);
 
 impl Sandbox {
-    /// Compiles the seccomp filters of all roles.
-    ///
-    /// # Errors
-    ///
-    /// [`SandboxError::Compile`].
-    pub fn new(rules: Rules) -> Result<Self, SandboxError> {
-        let filters = Filters::new(&rules)?;
-        Ok(Self(Some(Confinement { folders: rules.folders, filters })))
+    /// Creates a sandbox with these rules.
+    #[must_use]
+    pub const fn new(rules: Rules) -> Self {
+        Self(Some(rules))
     }
 
     /// Creates a sandbox that confines nothing, to debug the hypervisor.
@@ -169,20 +161,20 @@ impl Sandbox {
     ///
     /// See [`SandboxError`]. After an error the process is partly confined.
     pub fn confine_process(&self) -> Result<(), SandboxError> {
-        let Some(confinement) = &self.0 else { return Ok(()) };
+        let Some(rules) = &self.0 else { return Ok(()) };
         allocator::use_main_arena();
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
         privileges::drop_all().map_err(SandboxError::Privileges)?;
-        paths::restrict(&confinement.folders)
+        paths::restrict(&rules.folders)
     }
 
     /// Restricts the calling thread to the system calls of its role.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Filter`].
+    /// [`SandboxError::Compile`], [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
-        self.0.as_ref().map_or(Ok(()), |confinement| confinement.filters.enter(role))
+        self.0.as_ref().map_or(Ok(()), |rules| filters::enter(role, rules))
     }
 }

@@ -1,13 +1,14 @@
 //! Shutdown: however it happens, no process is left, and uhyve reports the cause.
 
 use std::fs;
-use std::io::Read;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hermit_interface::machine::TEXT_PORT;
 use iced_x86::code_asm::{dword_ptr, eax};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::debugger::resume;
@@ -150,6 +151,34 @@ fn time_limit_ends_the_guest() {
     // It is long enough for the debugger with which `run` repeats the test.
     let outcome = run(&spinning_guest(), &["--timeout", "3"]);
     assert_eq!(outcome.code, Some(124));
+}
+
+/// A pipe that nobody reads, and that takes no more bytes.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[0; 4096]).is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn time_limit_ends_the_guest_even_if_no_one_reads_its_output() {
+    let host = Host::new(&spinning_guest(), &["--timeout", "1"]);
+    let [(_stdout, output), (_stderr, errors)] = [full_pipe(), full_pipe()];
+    let mut uhyve = host.command().stdout(output).stderr(errors).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = uhyve.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > limit {
+            uhyve.kill().unwrap();
+            panic!("uhyve still runs: {:?}", uhyve.wait());
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(124));
 }
 
 #[test]

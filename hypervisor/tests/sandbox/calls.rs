@@ -10,7 +10,8 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::probe;
 
-const ROLES: [Role; 6] = [Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Stderr, Role::Gdb];
+const ROLES: [Role; 7] =
+    [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb];
 
 /// ioctl(2) requests of KVM, and one that differs from `KVM_GET_REGS` in the size only.
 const KVM_CREATE_VM: c_long = 0xae01;
@@ -36,6 +37,9 @@ const TAP_ECN: c_long = 8;
 const TCSETS: c_long = 0x5402;
 const TIOCSTI: c_long = 0x5412;
 const FIONBIO: c_long = 0x5421;
+
+/// Flag of pidfd_send_signal(2) (linux/pidfd.h).
+const PIDFD_SIGNAL_PROCESS_GROUP: c_long = 4;
 
 const PRIVATE: c_long = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as c_long;
 const EXECUTABLE: c_long = (libc::PROT_READ | libc::PROT_EXEC) as c_long;
@@ -91,15 +95,15 @@ fn files() -> Vec<ProbedCall> {
         call("sendto an address", libc::SYS_sendto, [-1, 0, 0, 0, 0, 16]),
         only(&[Role::Main, Role::Gdb], call("recvfrom", libc::SYS_recvfrom, [-1])),
         only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
-        only(&[Role::Devices], call("pwrite64", libc::SYS_pwrite64, [-1])),
-        only(&[Role::Devices], call("fdatasync", libc::SYS_fdatasync, [-1])),
+        only(&[Role::Disk], call("pwrite64", libc::SYS_pwrite64, [-1])),
+        only(&[Role::Disk], call("fdatasync", libc::SYS_fdatasync, [-1])),
         only(
-            &[Role::Main, Role::Devices, Role::Network, Role::Stderr, Role::Gdb],
+            &[Role::Main, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb],
             call("read", libc::SYS_read, [-1]),
         ),
-        only(&[Role::Devices], call("readv", libc::SYS_readv, [-1])),
-        only(&[Role::Devices], call("writev", libc::SYS_writev, [-1])),
-        only(&[Role::Devices], call("writev elsewhere", libc::SYS_writev, [-2])),
+        only(&[Role::Disk], call("readv", libc::SYS_readv, [-1])),
+        only(&[Role::Disk], call("writev", libc::SYS_writev, [-1])),
+        only(&[Role::Disk], call("writev elsewhere", libc::SYS_writev, [-2])),
         only(&ROLES, call("write", libc::SYS_write, [-1])),
     ]
 }
@@ -128,6 +132,16 @@ fn processes() -> Vec<ProbedCall> {
         call("unshare", libc::SYS_unshare, []),
         call("pidfd_send_signal that kills", libc::SYS_pidfd_send_signal, [-1, libc::SIGKILL.into()]),
         call("pidfd_send_signal of an interrupt", libc::SYS_pidfd_send_signal, [-1, libc::SIGUSR2.into()]),
+        call(
+            "pidfd_send_signal to the process group",
+            libc::SYS_pidfd_send_signal,
+            [-1, libc::SIGKILL.into(), 0, PIDFD_SIGNAL_PROCESS_GROUP],
+        ),
+        call(
+            "pidfd_send_signal with a forged siginfo_t",
+            libc::SYS_pidfd_send_signal,
+            [-1, libc::SIGKILL.into(), 4096],
+        ),
         call("pidfd_send_signal that stops", libc::SYS_pidfd_send_signal, [-1, libc::SIGSTOP.into()]),
         call("waitid for a descriptor", libc::SYS_waitid, [libc::P_PIDFD.into(), -1]),
         call("waitid for any child", libc::SYS_waitid, [libc::P_ALL.into()]),
@@ -195,7 +209,7 @@ pub(crate) fn act(action: &str) {
     let wants = |word| words.get(2) == Some(&word);
     let tap = wants("tap").then_some(-1);
     let rules = Rules { debugger: wants("debugger"), process: wants("process"), tap, ..Rules::default() };
-    let sandbox = Sandbox::new(rules).unwrap();
+    let sandbox = Sandbox::new(rules);
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
     // SAFETY: no call of `calls` refers to memory in use, so that the kernel changes none, whether the filter allows the
@@ -237,16 +251,18 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
     let allowed = |name: &str| match name {
         "ioctl with SECCOMP_IOCTL_NOTIF_RECV"
         | "ioctl with SECCOMP_IOCTL_NOTIF_SEND"
-        | "pidfd_send_signal that kills"
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
+        "pidfd_send_signal that kills" => Some(&[Role::Main, Role::Vcpu][..]),
         "pidfd_send_signal of an interrupt" => {
-            Some(&[Role::Main, Role::Vcpu, Role::Devices, Role::Network, Role::Stderr][..])
+            Some(&[Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output][..])
         }
         "fstat" => Some(&[Role::Main][..]),
         RUN
         | "ioctl with KVM_GET_REGS"
         | "ioctl with SECCOMP_IOCTL_NOTIF_ADDFD"
         | "pidfd_send_signal that stops"
+        | "pidfd_send_signal to the process group"
+        | "pidfd_send_signal with a forged siginfo_t"
         | "waitid for any child" => Some(&[][..]),
         _ => None,
     };
@@ -256,8 +272,8 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
 #[test]
 fn tap_rule_allows_network_thread_the_tap_only() {
     expect("tap", |name| match name {
-        "readv" | "writev" => Some(&[Role::Devices, Role::Network][..]),
-        "writev elsewhere" => Some(&[Role::Devices][..]),
+        "readv" | "writev" => Some(&[Role::Disk, Role::Network][..]),
+        "writev elsewhere" => Some(&[Role::Disk][..]),
         "ioctl with TUNSETOFFLOAD" => Some(&[Role::Network][..]),
         _ if name.contains("TUNSET") => Some(&[][..]),
         _ => None,

@@ -37,9 +37,9 @@ impl Engine {
     /// Names of the threads of a machine with two vCPUs and two output streams, sorted.
     fn threads(self) -> &'static [&'static str] {
         match self {
-            Self::Kvm => &["devices", "stderr", "uhyve", "vcpu 0", "vcpu 1"],
+            Self::Kvm => &["devices", "stderr", "stdout", "uhyve", "vcpu 0", "vcpu 1"],
             // The vCPUs are threads of the guest's process: one thread of uhyve serves all of them.
-            Self::Process => &["devices", "stderr", "uhyve", "vcpu 0"],
+            Self::Process => &["devices", "stderr", "stdout", "uhyve", "vcpu 0"],
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn act(action: &str) {
 
 /// Performs an action in a confined thread.
 fn in_thread(action: impl FnOnce() + Send + 'static) {
-    let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
+    let mut threads = Threads::new(Sandbox::new(Rules::default())).unwrap();
     threads.spawn("action".to_owned(), Role::Vcpu, action).unwrap();
     let failures = threads.start().unwrap().into_iter().map(thread::JoinHandle::join);
     // The panic of a thread does not end the process.
@@ -65,10 +65,11 @@ fn work() {
     let epoll = Epoll::new().unwrap();
     let forward = network();
     let (end, ended) = mpsc::channel::<()>();
-    let mut threads = Threads::new(Sandbox::new(Rules::default()).unwrap()).unwrap();
-    threads.spawn("devices".to_owned(), Role::Devices, move || serve(&disk, &epoll, &devices_event)).unwrap();
+    let mut threads = Threads::new(Sandbox::new(Rules::default())).unwrap();
+    threads.spawn("disk".to_owned(), Role::Disk, move || serve(&disk, &epoll, &devices_event)).unwrap();
+    threads.spawn("devices".to_owned(), Role::Devices, use_runtime).unwrap();
     threads.spawn("network".to_owned(), Role::Network, forward).unwrap();
-    threads.spawn("stderr".to_owned(), Role::Stderr, print()).unwrap();
+    threads.spawn("stderr".to_owned(), Role::Output, print()).unwrap();
     threads.spawn("gdb".to_owned(), Role::Gdb, move || debug(&listener, debugger)).unwrap();
     let vcpu = move || {
         use_runtime();
@@ -80,7 +81,7 @@ fn work() {
     let threads = threads.start().unwrap();
     use_runtime();
     thread::sleep(Duration::from_millis(1));
-    threads[4].kill(SIGRTMIN()).unwrap();
+    threads[5].kill(SIGRTMIN()).unwrap();
     drop(end);
     for thread in threads {
         thread.join().unwrap();
@@ -147,7 +148,7 @@ fn network() -> impl FnOnce() + Send {
     }
 }
 
-/// Work of the standard-error thread.
+/// Work of an output thread.
 fn print() -> impl FnOnce() + Send {
     let (kick, epoll) = (EventFd::new(libc::EFD_CLOEXEC).unwrap(), Epoll::new().unwrap());
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().unwrap();
@@ -182,7 +183,7 @@ fn paths() {
     let address = listener.local_addr().unwrap();
     let parent = rustix::process::getppid().unwrap();
     let file = File::open("/etc/passwd").unwrap();
-    Sandbox::new(Rules::default()).unwrap().confine_process().unwrap();
+    Sandbox::new(Rules::default()).confine_process().unwrap();
     let CapabilitySets { effective, permitted, inheritable } = capabilities(None).unwrap();
     assert!((effective | permitted | inheritable).is_empty());
     assert!(no_new_privs().unwrap());
@@ -216,7 +217,7 @@ fn folders() {
         Folder { path: kept.clone(), read_only: false },
         Folder { path: shown.clone(), read_only: true },
     ];
-    Sandbox::new(Rules { folders, ..Rules::default() }).unwrap().confine_process().unwrap();
+    Sandbox::new(Rules { folders, ..Rules::default() }).confine_process().unwrap();
     for folder in [&kept, &shown] {
         assert_eq!(fs::read(folder.join("file")).unwrap(), b"text");
         assert!(fs::read_dir(folder).unwrap().count() > 0);
@@ -251,7 +252,7 @@ fn off() {
 
 fn missing_folder() {
     let folders = vec![Folder { path: "/does/not/exist".into(), read_only: true }];
-    let error = Sandbox::new(Rules { folders, ..Rules::default() }).unwrap().confine_process().unwrap_err();
+    let error = Sandbox::new(Rules { folders, ..Rules::default() }).confine_process().unwrap_err();
     assert!(matches!(error, SandboxError::Folder { .. }));
     assert!(error.to_string().contains("/does/not/exist"), "{error}");
 }

@@ -4,7 +4,7 @@
 pub(super) const RECEIVEQ: usize = 0;
 
 /// Index of `transmitq(port0)`: buffers that hold output.
-pub(super) const TRANSMITQ: usize = 1;
+pub(crate) const TRANSMITQ: usize = 1;
 
 /// Maximum number of descriptors of each queue.
 pub(super) const QUEUE_SIZES: [u16; 2] = [256, 256];

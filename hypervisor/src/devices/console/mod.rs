@@ -11,11 +11,14 @@ use virtio_bindings::virtio_ids::VIRTIO_ID_CONSOLE;
 use virtio_queue::Queue;
 use vm_memory::GuestMemoryMmap;
 
-use self::config::{QUEUE_SIZES, RECEIVEQ, TRANSMITQ};
+pub(crate) use self::config::TRANSMITQ;
+use self::config::{QUEUE_SIZES, RECEIVEQ};
 pub use self::input::ConsoleInput;
 pub use self::output::Output;
 pub use self::text_port::{TextPort, TextPorts};
-use super::virtio::{DeviceError, EventValidity, HostEvent, Interest, QueueProgress, VirtioDevice};
+use super::virtio::{
+    DeviceError, EventValidity, HostEvent, Interest, QueueProgress, QueueSink, VirtioDevice,
+};
 
 /// A virtio console: that of standard input and output, or that of standard error.
 #[derive(Debug)]
@@ -56,6 +59,10 @@ impl VirtioDevice for ConsoleDevice {
 
     fn is_output(&self, index: usize) -> bool {
         index == TRANSMITQ
+    }
+
+    fn sink(&self, index: usize) -> Option<Box<dyn QueueSink>> {
+        (index == TRANSMITQ).then(|| -> Box<dyn QueueSink> { Box::new(self.output.clone()) })
     }
 
     fn host_event(&self, index: usize) -> Option<HostEvent> {

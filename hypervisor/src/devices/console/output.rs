@@ -1,10 +1,13 @@
 //! Output of the guest on the host, the destination of `transmitq`.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::devices::virtio::QueueSink;
 
 /// Interval between two attempts to write to a terminal or pipe in non-blocking mode (another process that shares it
 /// may have set `O_NONBLOCK`).
@@ -15,7 +18,13 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream never
 /// continues behind a gap.
 #[derive(Clone)]
-pub struct Output(Arc<Mutex<HostStream>>);
+pub struct Output(Arc<OutputState>);
+
+struct OutputState {
+    sink: Mutex<HostStream>,
+    /// Chunks that [`Output::buffer`] has taken; the holder of the sink's lock writes and removes them.
+    buffered: Mutex<VecDeque<Vec<u8>>>,
+}
 
 struct HostStream {
     stream: Box<dyn Write + Send>,
@@ -26,7 +35,13 @@ impl Output {
     /// Output to this stream.
     #[must_use]
     pub fn new(stream: Box<dyn Write + Send>) -> Self {
-        Self(Arc::new(Mutex::new(HostStream { stream, failure: None })))
+        let sink = Mutex::new(HostStream { stream, failure: None });
+        Self(Arc::new(OutputState { sink, buffered: Mutex::default() }))
+    }
+
+    /// Buffers a chunk, which the surrounding [`QueueSink::write_after`] writes.
+    pub(super) fn buffer(&self, chunk: Vec<u8>) {
+        self.buffered().push_back(chunk);
     }
 
     /// Writes all of `bytes`. Blocks until the stream has taken them.
@@ -41,13 +56,32 @@ impl Output {
     }
 
     fn lock(&self) -> MutexGuard<'_, HostStream> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn buffered(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
+        self.0.buffered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_chunk(&self) -> Option<Vec<u8>> {
+        self.buffered().pop_front()
+    }
+}
+
+impl QueueSink for Output {
+    fn write_after(&self, process: &mut dyn FnMut()) {
+        let mut sink = self.lock();
+        process();
+        while let Some(chunk) = self.take_chunk() {
+            sink.write(&chunk);
+        }
     }
 }
 
 impl fmt::Debug for Output {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Output").field("failure", &self.failure()).finish_non_exhaustive()
+        // Without the failure, whose lock is held as long as a write blocks.
+        out.debug_struct("Output").finish_non_exhaustive()
     }
 }
 

@@ -88,7 +88,14 @@ impl Harness {
     }
 
     fn process(&mut self, index: usize) -> Result<QueueProgress, DeviceError> {
-        self.console.process(index, &mut self.queue, &self.driver.memory)
+        let mut result = Ok(QueueProgress::Done);
+        let sink = self.console.sink(index);
+        let mut process = || result = self.console.process(index, &mut self.queue, &self.driver.memory);
+        match sink {
+            Some(sink) => sink.write_after(&mut process),
+            None => process(),
+        }
+        result
     }
 
     fn receive(&mut self) -> QueueProgress {

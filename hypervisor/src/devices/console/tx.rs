@@ -8,7 +8,7 @@ use super::config::{MAX_TX_CHAIN, TX_CHUNK};
 use crate::devices::virtio::chain::{Buffers, Completion, serve_chains};
 use crate::devices::virtio::{DeviceError, QueueProgress};
 
-/// Writes the available descriptor chains to `output`, in order.
+/// Buffers the available descriptor chains in `output`, in order.
 ///
 /// # Errors
 ///
@@ -26,15 +26,16 @@ pub(super) fn transmit(
     })
 }
 
-/// Writes one descriptor chain: by one call, unless it is longer than [`TX_CHUNK`].
+/// Buffers one descriptor chain: for one write, unless it is longer than [`TX_CHUNK`].
 fn write(output: &Output, mut bytes: Buffers, memory: &GuestMemoryMmap) -> Result<(), DeviceError> {
     if bytes.length() > MAX_TX_CHAIN {
         return Err(DeviceError::Length(bytes.length() as u64));
     }
-    let mut chunk = vec![0; bytes.length().min(TX_CHUNK)];
     while !bytes.is_empty() {
+        let mut chunk = vec![0; bytes.length().min(TX_CHUNK)];
         let length = bytes.read(memory, &mut chunk)?;
-        output.write(chunk.get(..length).unwrap_or_default());
+        chunk.truncate(length);
+        output.buffer(chunk);
     }
     Ok(())
 }

@@ -87,6 +87,16 @@ pub enum EventValidity {
     Always,
 }
 
+/// Stream of the host to which a queue's chains are written.
+///
+/// The device buffers the contents of the chains; the transport writes the buffer without holding its lock, since the
+/// write may block as long as the stream's reader does.
+pub trait QueueSink: Debug + Send + Sync {
+    /// Calls `process`, which buffers chains, and writes the buffer to the stream. Calls are executed one after the
+    /// other: at most one result of `process` is buffered.
+    fn write_after(&self, process: &mut dyn FnMut());
+}
+
 /// A type of device, without its transport.
 ///
 /// The transport calls one method at a time. It calls [`Self::process`] only between [`Self::activate`] and
@@ -142,6 +152,13 @@ pub trait VirtioDevice: Debug + Send {
     fn is_output(&self, index: usize) -> bool {
         let _: usize = index;
         false
+    }
+
+    /// Stream to which the transport writes what [`Self::process`] has buffered of this queue; `None` if the queue has
+    /// none.
+    fn sink(&self, index: usize) -> Option<Box<dyn QueueSink>> {
+        let _: usize = index;
+        None
     }
 
     /// Event for which a [`QueueProgress::Blocked`] queue waits; `None` if it will never occur.

@@ -57,27 +57,27 @@ struct WorkerQueue {
     watched: Option<HostEvent>,
 }
 
-/// Event loop over the queues of several devices.
+/// Event loop over some queues of one or more devices.
 ///
 /// Each event leads to a bounded amount of work. A queue with work left is kicked again, and so processed after the
 /// queues with pending events: no device starves another.
 #[derive(Debug)]
 pub struct Worker {
-    devices: Vec<Arc<MmioTransport>>,
-    /// Queues of all devices.
     queues: Vec<WorkerQueue>,
     epoll: Epoll,
     stop: EventFd,
 }
 
 impl Worker {
-    /// Worker for these devices. [`Self::run`] returns once `stop` is signalled.
+    /// Worker for these queues, each a device and an index. [`Self::run`] returns once `stop` is signalled.
     ///
     /// # Errors
     ///
     /// The host has no more file descriptors or memory.
-    pub fn new(devices: Vec<Arc<MmioTransport>>, stop: EventFd) -> Result<Self, WorkerError> {
-        let worker = Self { queues: queues(&devices), devices, epoll: Epoll::new()?, stop };
+    pub fn new(queues: Vec<(Arc<MmioTransport>, usize)>, stop: EventFd) -> Result<Self, WorkerError> {
+        let queue = |(device, index)| WorkerQueue { device, index, watched: None };
+        let queues = queues.into_iter().map(queue).collect();
+        let worker = Self { queues, epoll: Epoll::new()?, stop };
         worker.add(worker.stop.as_raw_fd(), EventSet::IN, Source::Stop)?;
         for (number, queue) in worker.queues.iter().enumerate() {
             if let Some(kick) = queue.device.kicks().get(queue.index) {
@@ -87,14 +87,15 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Processes events until `stop` is signalled, then drains the output queues ([`drain`]).
+    /// Processes events until `stop` is signalled, then the output queues until every chain that is available then is
+    /// used.
     ///
     /// # Errors
     ///
     /// A call of epoll(7) fails. The output queues are drained nevertheless.
     pub fn run(mut self) -> Result<(), WorkerError> {
         let result = self.serve_until_stopped();
-        drain(&self.devices);
+        self.queues.iter().for_each(|queue| queue.device.drain_queue(queue.index));
         result
     }
 
@@ -182,18 +183,10 @@ impl Worker {
     }
 }
 
-fn queues(devices: &[Arc<MmioTransport>]) -> Vec<WorkerQueue> {
-    let of = |device: &Arc<MmioTransport>| {
-        let queue = |index| WorkerQueue { device: Arc::clone(device), index, watched: None };
-        (0..device.kicks().len()).map(queue).collect::<Vec<_>>()
-    };
-    devices.iter().flat_map(of).collect()
-}
-
-/// Processes the output queues of all devices until every chain that is available now is used. May be called from any
-/// thread, at any time.
-pub fn drain(devices: &[Arc<MmioTransport>]) {
-    devices.iter().for_each(|device| device.drain());
+/// All queues of a device, for [`Worker::new`].
+pub fn all_queues(device: &Arc<MmioTransport>) -> impl Iterator<Item = (Arc<MmioTransport>, usize)> + use<> {
+    let device = Arc::clone(device);
+    (0..device.kicks().len()).map(move |index| (Arc::clone(&device), index))
 }
 
 #[cfg(test)]

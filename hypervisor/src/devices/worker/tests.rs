@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{Worker, WorkerError};
+use super::{Worker, WorkerError, all_queues};
 use crate::devices::console::{ConsoleDevice, ConsoleInput, Output};
 use crate::devices::virtio::test_utils::{BUFFERS, EchoDevice, InterruptCounter, TestDriver, start, write};
-use crate::devices::virtio::{Interrupt, MmioTransport};
+use crate::devices::virtio::{Interrupt, MmioTransport, QueueProgress};
 
 /// Limit of the wait for an interrupt.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,9 +36,9 @@ struct WorkerThread {
 }
 
 impl WorkerThread {
-    fn new(devices: Vec<Arc<MmioTransport>>) -> Self {
+    fn new(queues: Vec<(Arc<MmioTransport>, usize)>) -> Self {
         let stop = EventFd::new(0).unwrap();
-        let worker = Worker::new(devices, stop.try_clone().unwrap()).unwrap();
+        let worker = Worker::new(queues, stop.try_clone().unwrap()).unwrap();
         Self { stop, thread: Some(thread::spawn(|| worker.run())) }
     }
 
@@ -54,14 +54,23 @@ impl Drop for WorkerThread {
     }
 }
 
-/// A console, and the driver of its `receiveq`.
+/// A console without output, and the driver of its `receiveq`.
 fn console(input: ConsoleInput) -> (Arc<MmioTransport>, TestDriver, Receiver<()>) {
+    console_with(input, Box::new(io::sink()), 1)
+}
+
+/// A console, and the driver of the last of its first `queues` queues.
+fn console_with(
+    input: ConsoleInput,
+    output: Box<dyn Write + Send>,
+    queues: u32,
+) -> (Arc<MmioTransport>, TestDriver, Receiver<()>) {
     let (sender, interrupts) = channel();
     let driver = TestDriver::new(256);
-    let device = ConsoleDevice::new(Output::new(Box::new(io::sink())), Some(input));
+    let device = ConsoleDevice::new(Output::new(output), Some(input));
     let line = Box::new(TestInterrupt(Mutex::new(sender)));
     let device = Arc::new(MmioTransport::new(Box::new(device), driver.memory.clone(), line).unwrap());
-    start(&device, 1);
+    start(&device, queues);
     (device, driver, interrupts)
 }
 
@@ -104,7 +113,7 @@ fn notification_is_processed_in_rounds_to_the_end() {
     let line = Box::new(TestInterrupt(Mutex::new(sender)));
     let device =
         Arc::new(MmioTransport::new(Box::<EchoDevice>::default(), driver.memory.clone(), line).unwrap());
-    let worker = WorkerThread::new(vec![device.clone()]);
+    let worker = WorkerThread::new(all_queues(&device).collect());
     start(&device, 1);
     // Many times the work limit.
     for _ in 0..16 {
@@ -127,7 +136,7 @@ fn stop_drains_output_without_a_notification() {
     start(&device, 2);
     // Clears the kick of DRIVER_OK.
     device.take_kick(1);
-    let worker = WorkerThread::new(vec![device]);
+    let worker = WorkerThread::new(all_queues(&device).collect());
     for _ in 0..8 {
         driver.send(&[(BUFFERS, 0x4_0000, false)]);
     }
@@ -139,7 +148,7 @@ fn stop_drains_output_without_a_notification() {
 fn input_of_a_pipe_arrives_as_it_is_written() {
     let (source, mut writer) = pipe();
     let (device, mut driver, interrupts) = console(ConsoleInput::quoted(source));
-    let worker = WorkerThread::new(vec![device.clone()]);
+    let worker = WorkerThread::new(all_queues(&device).collect());
     for text in ["one", "two", "three"] {
         driver.send(&[(BUFFERS, 1000, true)]);
         write(&device, MmioTransport::QUEUE_NOTIFY, 0);
@@ -160,7 +169,7 @@ fn input_of_a_file_arrives_whole_with_its_end() {
     file.write_all(&content).unwrap();
     io::Seek::rewind(&mut file).unwrap();
     let (device, mut driver, interrupts) = console(ConsoleInput::quoted(file));
-    let worker = WorkerThread::new(vec![device.clone()]);
+    let worker = WorkerThread::new(all_queues(&device).collect());
     let input = receive(&device, &mut driver, &interrupts, content.len() + 1);
     assert_eq!(input, [&content[..], &[4]].concat());
     worker.stop();
@@ -169,7 +178,7 @@ fn input_of_a_file_arrives_whole_with_its_end() {
 #[test]
 fn empty_input_ends_immediately() {
     let (device, mut driver, interrupts) = console(ConsoleInput::quoted(File::open("/dev/null").unwrap()));
-    let worker = WorkerThread::new(vec![device.clone()]);
+    let worker = WorkerThread::new(all_queues(&device).collect());
     assert_eq!(receive(&device, &mut driver, &interrupts, 1), [4]);
     worker.stop();
 }
@@ -177,7 +186,7 @@ fn empty_input_ends_immediately() {
 /// Runs a worker in this thread for 400 ms, and returns the CPU time that it has consumed.
 fn cpu_time_of_worker(device: &Arc<MmioTransport>) -> Duration {
     let stop = EventFd::new(0).unwrap();
-    let worker = Worker::new(vec![device.clone()], stop.try_clone().unwrap()).unwrap();
+    let worker = Worker::new(all_queues(device).collect(), stop.try_clone().unwrap()).unwrap();
     let before = cpu_time();
     let stopper = thread::spawn(move || {
         thread::sleep(Duration::from_millis(400));
@@ -212,4 +221,42 @@ fn idle_worker_consumes_no_cpu_time() {
     driver.send(&[(BUFFERS, 10, true)]);
     assert!(cpu_time_of_worker(&device) < max);
     assert_eq!(driver.used().len(), 1);
+}
+
+/// Stream whose reader has stalled: a write blocks until the test drops the sender of `reader`.
+struct StalledStream {
+    writing: Sender<()>,
+    reader: Receiver<()>,
+}
+
+impl Write for StalledStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writing.send(()).unwrap();
+        let _: Result<(), _> = self.reader.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn stalled_output_leaves_the_other_queue_and_registers_usable() {
+    let (writing, is_writing) = channel();
+    let (stalled, reader) = channel::<()>();
+    let (source, _writer) = pipe();
+    let output = Box::new(StalledStream { writing, reader });
+    let (device, mut driver, _interrupts) = console_with(ConsoleInput::raw(source), output, 2);
+    let worker = WorkerThread::new(vec![(Arc::clone(&device), 1)]);
+    driver.send_bytes(BUFFERS, b"output");
+    write(&device, MmioTransport::QUEUE_NOTIFY, 1);
+    is_writing.recv_timeout(INTERRUPT_TIMEOUT).unwrap();
+    let (done, is_done) = channel();
+    thread::spawn(move || done.send((device.handle_queue(0), device.host_event(0))).unwrap());
+    let (progress, event) = is_done.recv_timeout(INTERRUPT_TIMEOUT).unwrap();
+    assert_eq!(progress, QueueProgress::Done);
+    assert!(event.is_some());
+    drop(stalled);
+    worker.stop();
 }

@@ -43,6 +43,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hermit_interface::machine::{HOLE, LINES};
 use hermit_interface::process::{ADDRESSES, MAX_EVENTFD_QUEUES, queue_eventfd};
+use rustix::process::{Signal, pidfd_send_signal};
 use vmm_sys_util::eventfd::EventFd;
 
 use self::bootstrap::syscalls::BootstrapConfig;
@@ -155,5 +156,19 @@ impl Engine for ProcessEngine {
             events.push(QueueEvent { fd_number: queue_eventfd(line, queue), event });
         }
         Ok(())
+    }
+
+    fn kill(&self) {
+        self.shared.kill();
+    }
+}
+
+impl Shared {
+    /// Kills the guest's process, if it is started.
+    fn kill(&self) {
+        if let Some(pidfd) = self.pidfd.get() {
+            // It fails if the process has exited.
+            let _: rustix::io::Result<()> = pidfd_send_signal(pidfd, Signal::KILL);
+        }
     }
 }

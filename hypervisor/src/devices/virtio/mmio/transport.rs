@@ -11,7 +11,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::{Interrupt, InterruptStatus, MmioRegisters, ServeOutcome};
 use crate::devices::bus::BusDevice;
-use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, QueueProgress, VirtioDevice};
+use crate::devices::virtio::{DeviceError, EventValidity, HostEvent, QueueProgress, QueueSink, VirtioDevice};
 
 /// Offset of `InterruptStatus`.
 const INTERRUPT_STATUS: u64 = VIRTIO_MMIO_INTERRUPT_STATUS as u64;
@@ -25,11 +25,13 @@ const MAX_ROUNDS: usize = 4;
 /// MMIO transport of a device: the registers behind a lock, the eventfds of the driver's notifications, and the
 /// interrupt line.
 ///
-/// The lock is held while the device processes a queue, and so while it waits for the host. A vCPU that notifies the
-/// device or handles its interrupt takes no lock.
+/// The lock is held while the device processes a queue, but not while a stream of the host takes output
+/// ([`QueueSink`]). A vCPU that notifies the device or handles its interrupt takes no lock.
 #[derive(Debug)]
 pub struct MmioTransport {
     registers: Mutex<MmioRegisters>,
+    /// Sink of each queue that has one.
+    sinks: Vec<Option<Box<dyn QueueSink>>>,
     /// Kick of each queue: the eventfd that an available buffer notification signals.
     kicks: Vec<EventFd>,
     interrupts: Arc<InterruptStatus>,
@@ -53,11 +55,12 @@ impl MmioTransport {
         memory: GuestMemoryMmap,
         interrupt: Box<dyn Interrupt>,
     ) -> Result<Self, DeviceError> {
+        let sinks = (0..device.queue_sizes().len()).map(|index| device.sink(index)).collect();
         let registers = MmioRegisters::new(device, memory)?;
         let new_kick = |_| EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC);
         let kicks = (0..registers.queue_count()).map(new_kick).collect::<io::Result<_>>()?;
         let interrupts = registers.interrupts();
-        Ok(Self { registers: Mutex::new(registers), kicks, interrupts, interrupt })
+        Ok(Self { registers: Mutex::new(registers), sinks, kicks, interrupts, interrupt })
     }
 
     /// Kick of each queue. Signalling it equals a write of the queue's index to [`Self::QUEUE_NOTIFY`], so that it may be
@@ -97,10 +100,7 @@ impl MmioTransport {
 
     /// Processes all output queues until every chain that is available now is used. May be called from any thread.
     pub fn drain(&self) {
-        let is_output = |&index: &usize| self.lock().is_output(index);
-        for index in (0..self.kicks.len()).filter(is_output) {
-            self.drain_queue(index);
-        }
+        (0..self.kicks.len()).for_each(|index| self.drain_queue(index));
     }
 
     /// See [`VirtioDevice::host_event`].
@@ -114,7 +114,11 @@ impl MmioTransport {
         self.lock().host_ready(index, readiness);
     }
 
-    fn drain_queue(&self, index: usize) {
+    /// Processes a queue as [`Self::drain`], if it is an output queue.
+    pub fn drain_queue(&self, index: usize) {
+        if !self.lock().is_output(index) {
+            return;
+        }
         // Each round completes at least one chain: this many rounds complete all chains that were available before.
         let rounds = self.lock().queue_size(index);
         for _ in 0..=rounds {
@@ -128,11 +132,22 @@ impl MmioTransport {
 
     /// Processes a queue up to the work limit, then raises an interrupt if one is due, without the lock.
     fn serve(&self, index: usize) -> QueueProgress {
-        let ServeOutcome { progress, needs_interrupt } = self.lock().serve(index);
+        let ServeOutcome { progress, needs_interrupt } = self.serve_registers(index);
         if needs_interrupt {
             self.interrupt.raise();
         }
         progress
+    }
+
+    /// Processes a queue up to the work limit, and writes what the device has buffered to the queue's sink.
+    fn serve_registers(&self, index: usize) -> ServeOutcome {
+        let mut outcome = ServeOutcome { progress: QueueProgress::Done, needs_interrupt: false };
+        let mut serve = || outcome = self.lock().serve(index);
+        match self.sinks.get(index) {
+            Some(Some(sink)) => sink.write_after(&mut serve),
+            _ => serve(),
+        }
+        outcome
     }
 
     fn lock(&self) -> MutexGuard<'_, MmioRegisters> {

@@ -25,7 +25,6 @@ use std::sync::{Arc, Barrier, OnceLock};
 
 use hermit_interface::to_usize;
 use nix::unistd::Pid;
-use rustix::process::{Signal, pidfd_send_signal};
 
 use self::vcpu::TracedVcpu;
 use super::Shared;
@@ -49,10 +48,7 @@ struct TracedVm {
 
 impl TracedVm {
     fn kill(&self) {
-        if let Some(pidfd) = self.shared.pidfd.get() {
-            // It fails if the process has exited.
-            let _: rustix::io::Result<()> = pidfd_send_signal(pidfd, Signal::KILL);
-        }
+        self.shared.kill();
     }
 }
 
