@@ -13,6 +13,10 @@ use crate::host::{Outcome, run};
 const KILLED: i32 = 159;
 const NOT_KILLED: u8 = 1;
 
+/// Start of uhyve's message about a killed guest.
+const DENIED: &str =
+    "uhyve: error: the guest was killed by the sandbox: it made a system call that it may not make";
+
 const ADDRESS: u64 = 250 << 39;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const EVERYTHING: i32 = READ_WRITE | libc::PROT_EXEC;
@@ -22,15 +26,14 @@ fn run_guest(write: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Outcome {
     run(&GuestBuilder::image(NOT_KILLED, write), &[])
 }
 
-/// Asserts that a guest that makes this system call is killed, and that uhyve names the call.
+/// Asserts that a guest that makes this system call is killed. `name` is for messages.
 #[track_caller]
 fn denied<const N: usize>(name: &str, number: i64, arguments: [Operand; N]) {
     let outcome = run_guest(|guest| {
         guest.put(FREE, b"/proc/self/maps\0")?;
         guest.call(number, arguments)
     });
-    let expected = format!("uhyve: error: the guest was killed by the sandbox: {name} (number {number},");
-    assert!(outcome.errors.starts_with(&expected), "{name}: {outcome:?}");
+    assert!(outcome.errors.starts_with(DENIED), "{name}: {outcome:?}");
     assert_eq!(outcome.code, Some(KILLED), "{name}");
 }
 
@@ -123,7 +126,7 @@ fn tgkill_with_other_signals_is_denied() {
         let own = Operand::Register(iced_x86::code_asm::rbx);
         guest.call(libc::SYS_tgkill, [own, own, libc::SIGUSR2.into()])
     });
-    assert!(outcome.errors.contains("killed by the sandbox: tgkill"), "{outcome:?}");
+    assert!(outcome.errors.starts_with(DENIED), "{outcome:?}");
 }
 
 #[test]
@@ -187,9 +190,7 @@ fn calls_of_another_architecture_kill_the_guest() {
             guest.code.mov(rax, number)?;
             guest.code.int(0x80)
         });
-        let expected =
-            "uhyve: error: the guest was killed by the sandbox: a system call of another architecture";
-        assert!(outcome.errors.starts_with(expected), "{outcome:?}");
+        assert!(outcome.errors.starts_with(DENIED), "{outcome:?}");
         assert_eq!(outcome.code, Some(KILLED));
     }
 }

@@ -15,6 +15,7 @@ use syscalls::Sysno;
 use vm_memory::{Bytes, GuestAddress};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
+use super::QueueEvent;
 use super::bootstrap::elf::{ENTRY_SIZE, syscall_number};
 use super::bootstrap::syscalls::{self as bootstrap, BootstrapConfig, BootstrapProgram};
 use super::error::{ProcessError, syscall_failed};
@@ -22,7 +23,6 @@ use super::fds::{CONTROL_FD, MIN_COPY_FD, RULESET_FD};
 use super::owned_process::{ExitStatus, OwnedProcess};
 use super::seccomp_notify::{self, CallResponse};
 use super::spawn::{SpawnConfig, spawn};
-use super::{QueueEvent, hypercall};
 use crate::memory::Memory;
 use crate::sandbox;
 
@@ -56,10 +56,7 @@ impl GuestProcess {
         let listener = listener.ok_or(ProcessError::Unsupported("there is no listener for system calls"))?;
         seccomp_notify::set_sync_wake_up(&listener);
         let mut guest = Self { process, listener };
-        // Bootstrap closes the listener, then the control socket.
-        let first = guest.next_close()?;
-        guest.respond(first, CallResponse::Continue).map_err(syscall_failed("close"))?;
-        let last = guest.next_close()?;
+        let last = guest.first_hypercall()?;
         Ok((guest, last))
     }
 
@@ -101,13 +98,12 @@ impl GuestProcess {
         }
     }
 
-    /// Waits for the next system call, which must be close(2), and returns its ID.
-    fn next_close(&mut self) -> Result<u64, ProcessError> {
+    /// Waits for the hypercall that ends the bootstrap, and returns its ID.
+    fn first_hypercall(&mut self) -> Result<u64, ProcessError> {
         loop {
             match self.wait().map_err(syscall_failed("poll"))? {
                 GuestEvent::Interrupted => {}
-                GuestEvent::Call(call) if i64::from(call.data.nr) == libc::SYS_close => return Ok(call.id),
-                GuestEvent::Call(call) => return Err(ProcessError::Exited(hypercall::describe(&call.data))),
+                GuestEvent::Call(call) => return Ok(call.id),
                 GuestEvent::Exited(status) => return Err(ProcessError::Exited(status.describe())),
             }
         }

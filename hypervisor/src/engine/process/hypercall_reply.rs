@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(reply.take(), Some(CallResponse::Value(0)));
         assert!(matches!(reply.begin(&Hypercall::Invalid), VcpuExit::Interrupted));
         assert_eq!(reply.take(), Some(CallResponse::Error(libc::EINVAL)));
-        assert_eq!(HypercallReply::ready(CallResponse::Continue).take(), Some(CallResponse::Continue));
+        assert_eq!(HypercallReply::ready(CallResponse::Value(1)).take(), Some(CallResponse::Value(1)));
     }
 }

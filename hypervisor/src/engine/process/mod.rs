@@ -2,9 +2,9 @@
 //!
 //! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's memory, an
 //! eventfd for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract with the kernel.
-//! System calls that the filter does not allow are reported to the hypervisor (`SECCOMP_RET_USER_NOTIF`) and not
-//! executed: either the call is [`hermit_interface::process::CALL`], the hypercall by which the guest accesses device
-//! registers and ports, or the guest is killed.
+//! The hypercall by which the guest accesses device registers and ports, [`hermit_interface::process::CALL`], is reported
+//! to the hypervisor (`SECCOMP_RET_USER_NOTIF`). Any other system call that the filter does not allow kills the guest
+//! (`SECCOMP_RET_KILL_PROCESS`), and the hypervisor cannot permit it.
 //!
 //! | module | |
 //! | --- | --- |

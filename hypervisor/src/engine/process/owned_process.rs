@@ -43,18 +43,16 @@ impl ExitStatus {
 
     /// Converts the end of the guest's process into an exit of its vCPU and a failure message.
     pub(super) fn vcpu_exit(self) -> (VcpuExit<'static>, String) {
-        // The filter kills a process that makes a system call of another architecture (SECCOMP_RET_KILL_PROCESS).
+        // The filter kills a process that makes any other call (SECCOMP_RET_KILL_PROCESS).
         if self == Self::Signal(libc::SIGSYS) {
-            return (VcpuExit::Denied, denied("a system call of another architecture"));
+            return (VcpuExit::Denied, DENIED.to_owned());
         }
         (VcpuExit::Failed, format!("the guest's process has ended: {}", self.describe()))
     }
 }
 
-/// Message for [`VcpuExit::Denied`].
-pub(super) fn denied(what: &str) -> String {
-    format!("the guest was killed by the sandbox: {what}")
-}
+/// Message for [`VcpuExit::Denied`]. The host's kernel names the call in its log (audit record `SECCOMP`).
+const DENIED: &str = "the guest was killed by the sandbox: it made a system call that it may not make";
 
 impl OwnedProcess {
     pub(super) const fn new(pidfd: OwnedFd) -> Self {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
+use std::mem::offset_of;
 
 use hermit_interface::machine::LINES;
-use hermit_interface::process::{ADDRESSES, FIRST_QUEUE_EVENTFD, INTERRUPT, MEMORY, queue_eventfd};
+use hermit_interface::process::{ADDRESSES, CALL, FIRST_QUEUE_EVENTFD, INTERRUPT, MEMORY, queue_eventfd};
 use libc::{
-    SYS_futex, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask,
-    SYS_rt_sigreturn, SYS_sched_yield, SYS_sendmsg, SYS_sigaltstack, SYS_tgkill, SYS_timer_settime,
-    SYS_write, c_int, c_long,
+    SYS_close, SYS_futex, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_restart_syscall, SYS_rt_sigaction,
+    SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendmsg, SYS_sigaltstack, SYS_tgkill,
+    SYS_timer_settime, SYS_write, c_int, c_long,
 };
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, Ge, Lt, MaskedEq};
@@ -21,12 +22,13 @@ use super::fds::CONTROL_FD;
 /// Placeholder for the process's ID, which only the process itself knows. It is above all valid IDs.
 const PID_PLACEHOLDER: u32 = 0x7fff_fff1;
 
-/// Data of `SECCOMP_RET_TRACE`. The same action stands for `SECCOMP_RET_USER_NOTIF`, which `seccompiler` does not have.
-const TRACE_DATA: u32 = 0x1234;
-
-/// BPF opcodes `BPF_RET | BPF_K` and `BPF_JMP | BPF_JEQ | BPF_K` (linux/bpf_common.h).
+/// BPF opcodes `BPF_LD | BPF_W | BPF_ABS`, `BPF_RET | BPF_K` and `BPF_JMP | BPF_JEQ | BPF_K` (linux/bpf_common.h).
+const LOAD: u16 = 0x20;
 const RETURN: u16 = 0x06;
 const JUMP_IF_EQUAL: u16 = 0x15;
+
+/// `AUDIT_ARCH_X86_64` (linux/audit.h).
+const X86_64: u32 = 0xc000_003e;
 
 /// Allowed protections: none or read; read and write; read and execute.
 const PROTECTIONS: [(SeccompCmpOp, c_int); 3] = [
@@ -49,33 +51,36 @@ pub(super) struct Filter {
     pub(super) pid_offset: usize,
 }
 
-/// Action for the system calls that the filter does not allow.
+/// Who handles hypercalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DefaultAction {
-    /// Report the call to the filter's listener (`SECCOMP_RET_USER_NOTIF`).
+pub(super) enum HypercallAction {
+    /// The filter's listener (`SECCOMP_RET_USER_NOTIF`).
     Notify,
-    /// Report the call to the thread's tracer (`SECCOMP_RET_TRACE`). Without a tracer the call fails.
+    /// The thread's tracer (`SECCOMP_RET_TRACE`). Without a tracer the call fails.
     Trace,
 }
 
+/// Message that carries the filter's listener to the hypervisor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListenerMessage {
+    /// Address of the message (`struct msghdr`).
+    pub(super) address: u64,
+    /// Descriptor of the listener.
+    pub(super) listener: u32,
+}
+
 impl Filter {
-    /// Compiles the filter. It also allows to send the message at address `message` until the process closes
-    /// [`CONTROL_FD`].
-    pub(super) fn new(message: Option<u64>, default_action: DefaultAction) -> Result<Self, BackendError> {
-        let filter = SeccompFilter::new(
-            rules(message)?,
-            SeccompAction::Trace(TRACE_DATA),
-            SeccompAction::Allow,
-            ARCH.try_into()?,
-        )?;
-        let mut program: seccompiler::BpfProgram = filter.try_into()?;
-        let trace = u32::from(SeccompAction::Trace(TRACE_DATA));
-        for instruction in &mut program {
-            let is_default = (instruction.code, instruction.k) == (RETURN, trace);
-            if is_default && default_action == DefaultAction::Notify {
-                instruction.k = libc::SECCOMP_RET_USER_NOTIF;
-            }
-        }
+    /// Compiles the filter. It also allows what ends the bootstrap: the message, until the process closes
+    /// [`CONTROL_FD`], and to close both descriptors. A call that it does not allow kills the process: the hypervisor
+    /// has no say in that.
+    pub(super) fn new(
+        message: Option<ListenerMessage>,
+        action: HypercallAction,
+    ) -> Result<Self, BackendError> {
+        let kill = SeccompAction::KillProcess;
+        let filter = SeccompFilter::new(rules(message)?, kill, SeccompAction::Allow, ARCH.try_into()?)?;
+        let rest: seccompiler::BpfProgram = filter.try_into()?;
+        let program: Vec<_> = hypercalls(action).into_iter().chain(rest).collect();
         let is_pid_check =
             |found: &seccompiler::sock_filter| (found.code, found.k) == (JUMP_IF_EQUAL, PID_PLACEHOLDER);
         let index = program.iter().position(is_pid_check).expect("the rule for tgkill compares with it");
@@ -90,8 +95,30 @@ impl Filter {
     }
 }
 
+/// Instructions that return the action for hypercalls, which `seccompiler` does not have, and continue behind their end
+/// for all other calls.
+fn hypercalls(action: HypercallAction) -> [seccompiler::sock_filter; 5] {
+    let action = match action {
+        HypercallAction::Notify => libc::SECCOMP_RET_USER_NOTIF,
+        HypercallAction::Trace => libc::SECCOMP_RET_TRACE,
+    };
+    let call = u32::try_from(CALL).unwrap_or(u32::MAX);
+    let architecture = offset_of!(libc::seccomp_data, arch);
+    let number = offset_of!(libc::seccomp_data, nr);
+    let load = |offset: usize| (LOAD, 0, 0, u32::try_from(offset).unwrap_or(u32::MAX));
+    // Code, jump offsets if true and if false, constant.
+    let instructions = [
+        load(architecture),
+        (JUMP_IF_EQUAL, 0, 3, X86_64),
+        load(number),
+        (JUMP_IF_EQUAL, 0, 1, call),
+        (RETURN, 0, 0, action),
+    ];
+    instructions.map(|(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k })
+}
+
 /// Rules of the filter by system call: without conditions, or with alternatives of which one must hold.
-fn rules(message: Option<u64>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+fn rules(message: Option<ListenerMessage>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let always = [
         SYS_rt_sigaction,
         SYS_rt_sigprocmask,
@@ -114,7 +141,7 @@ fn rules(message: Option<u64>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Bac
 
 /// System calls with conditions on their arguments; a call that appears several times is allowed in each of these
 /// forms.
-fn checks(message: Option<u64>) -> Vec<(c_long, Vec<ArgumentCondition>)> {
+fn checks(message: Option<ListenerMessage>) -> Vec<(c_long, Vec<ArgumentCondition>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAIT))]),
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAKE))]),
@@ -129,9 +156,11 @@ fn checks(message: Option<u64>) -> Vec<(c_long, Vec<ArgumentCondition>)> {
             ],
         ),
     ];
-    if let Some(message) = message {
-        let arguments = vec![(0, Qword, Eq, CONTROL_FD.into()), (1, Qword, Eq, message), (2, Qword, Eq, 0)];
-        checks.push((SYS_sendmsg, arguments));
+    let close = |descriptor: u32| (SYS_close, vec![(0, Qword, Eq, descriptor.into())]);
+    checks.push(close(CONTROL_FD));
+    if let Some(ListenerMessage { address, listener }) = message {
+        let arguments = vec![(0, Qword, Eq, CONTROL_FD.into()), (1, Qword, Eq, address), (2, Qword, Eq, 0)];
+        checks.extend([(SYS_sendmsg, arguments), close(listener)]);
     }
     for (operator, protection) in PROTECTIONS {
         let change = [address(), vec![(2, Qword, operator.clone(), value(protection))]].concat();

@@ -19,8 +19,6 @@ const SYNC_WAKE_UP: usize = 1;
 /// Result of a system call that was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallResponse {
-    /// The host executes the call (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
-    Continue,
     /// The call returns this value.
     Value(i64),
     /// The call fails with this errno.
@@ -42,12 +40,11 @@ pub(super) fn receive(listener: &OwnedFd) -> Result<seccomp_notif> {
 
 /// Completes the system call `id`.
 pub(super) fn send(listener: &OwnedFd, id: u64, response: CallResponse) -> Result<()> {
-    let (val, error, flags) = match response {
-        CallResponse::Continue => (0, 0, 1),
-        CallResponse::Value(value) => (value, 0, 0),
-        CallResponse::Error(error) => (0, -error, 0),
+    let (val, error) = match response {
+        CallResponse::Value(value) => (value, 0),
+        CallResponse::Error(error) => (0, -error),
     };
-    let mut response = seccomp_notif_resp { id, val, error, flags };
+    let mut response = seccomp_notif_resp { id, val, error, flags: 0 };
     // SAFETY: the opcode is that of SECCOMP_IOCTL_NOTIF_SEND, whose argument is a `struct seccomp_notif_resp`, the type
     // given here; all its fields are integers.
     let request = unsafe { Updater::<SEND, _>::new(&mut response) };

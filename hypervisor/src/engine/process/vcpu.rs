@@ -7,9 +7,9 @@ use super::Shared;
 use super::bootstrap::Bootstrap;
 use super::error::{ProcessError, syscall_failed};
 use super::guest_process::{GuestEvent, GuestProcess};
-use super::hypercall::{Hypercall, describe};
+use super::hypercall::Hypercall;
 use super::hypercall_reply::HypercallReply;
-use super::owned_process::{ExitStatus, denied};
+use super::owned_process::ExitStatus;
 use super::seccomp_notify::CallResponse;
 use super::tsc::{self, TscCalibration};
 use crate::boot::{KernelEntry, Tsc};
@@ -45,13 +45,6 @@ impl ProcessVcpu {
         guest.respond(self.pending_call, response).map_err(syscall_failed("ioctl"))
     }
 
-    /// Kills the guest for a system call that it may not make, and which is therefore never executed.
-    fn deny(&mut self, call: &str) -> VcpuExit<'_> {
-        self.guest = None;
-        self.failure = denied(call);
-        VcpuExit::Denied
-    }
-
     fn exited(&mut self, status: ExitStatus) -> VcpuExit<'_> {
         let (exit, failure) = status.vcpu_exit();
         self.failure = failure;
@@ -73,7 +66,7 @@ impl Vcpu for ProcessVcpu {
     fn start_processes(&mut self) -> Result<(), EngineError> {
         let (guest, last_call) = self.bootstrap.start(GuestProcess::start, |(guest, _)| guest.process())?;
         self.guest = Some(guest);
-        (self.pending_call, self.reply) = (last_call, HypercallReply::ready(CallResponse::Continue));
+        (self.pending_call, self.reply) = (last_call, HypercallReply::ready(CallResponse::Value(0)));
         Ok(())
     }
 
@@ -83,13 +76,10 @@ impl Vcpu for ProcessVcpu {
         let guest = self.guest.as_mut().ok_or(ProcessError::Unsupported("it has ended"))?;
         Ok(match guest.wait().map_err(syscall_failed("poll"))? {
             GuestEvent::Interrupted => VcpuExit::Interrupted,
-            GuestEvent::Call(call) => match Hypercall::decode(&call.data) {
-                Some(hypercall) => {
-                    self.pending_call = call.id;
-                    self.reply.begin(&hypercall)
-                }
-                None => self.deny(&describe(&call.data)),
-            },
+            GuestEvent::Call(call) => {
+                self.pending_call = call.id;
+                self.reply.begin(&Hypercall::decode(&call.data))
+            }
             GuestEvent::Exited(status) => self.exited(status),
         })
     }

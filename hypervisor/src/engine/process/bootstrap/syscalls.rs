@@ -3,14 +3,15 @@
 use std::io;
 use std::mem::offset_of;
 
-use hermit_interface::process::{MEMORY, SharedCpu};
+use hermit_interface::process::{CALL, MEMORY, SharedCpu};
 use rustix::process::{Resource, getrlimit};
 
 use super::elf::{BASE, BootstrapElf, file_offset};
 use crate::engine::process::error::ProcessError;
 use crate::engine::process::fds::{CONTROL_FD, RULESET_FD};
 use crate::engine::process::memory_map::Mapping;
-use crate::engine::process::seccomp::{DefaultAction, Filter};
+use crate::engine::process::seccomp::{Filter, HypercallAction, ListenerMessage};
+use crate::sandbox;
 
 /// End of the user address space (arch/x86, `TASK_SIZE_MAX`).
 const TASK_SIZE: u64 = (1 << 47) - 0x1000;
@@ -77,26 +78,35 @@ pub(in super::super) fn build(
 ) -> Result<BootstrapProgram, ProcessError> {
     let mut elf = BootstrapElf::new();
     confine(&mut elf, config.memory_size, has_ruleset);
+    if !config.is_traced {
+        // Other processes of the user get no access to memory and descriptors. A tracer needs that access.
+        elf.call(libc::SYS_prctl, [flag(libc::PR_SET_DUMPABLE), 0]);
+    }
     for mapping in &config.mappings {
         map(&mut elf, mapping);
     }
     start_threads(&mut elf, config);
-    let new_filter = |message, default_action| {
-        Filter::new(message, default_action)
+    let new_filter = |message, action| {
+        Filter::new(message, action)
             .map_err(|error| ProcessError::Syscall { call: "seccomp", source: io::Error::other(error) })
     };
     let pid_offset = if config.is_traced {
         wait_for_tracers(&mut elf);
-        install(&mut elf, &new_filter(None, DefaultAction::Trace)?, ALL_THREADS)
+        let pid_offset = install(&mut elf, &new_filter(None, HypercallAction::Trace)?, ALL_THREADS);
+        elf.call(libc::SYS_close, [CONTROL_FD.into()]);
+        pid_offset
     } else {
-        let message = listener_message(&mut elf, listener);
-        let filter = new_filter(Some(message), DefaultAction::Notify)?;
+        let address = listener_message(&mut elf, listener);
+        let message = ListenerMessage { address, listener };
+        let filter = new_filter(Some(message), HypercallAction::Notify)?;
         let pid_offset = install(&mut elf, &filter, ALL_THREADS | WITH_LISTENER);
-        elf.call(libc::SYS_sendmsg, [CONTROL_FD.into(), message, 0]);
+        elf.call(libc::SYS_sendmsg, [CONTROL_FD.into(), address, 0]);
         elf.call(libc::SYS_close, [listener.into()]);
+        elf.call(libc::SYS_close, [CONTROL_FD.into()]);
+        // The hypervisor completes it when all of its threads are confined.
+        elf.call(CALL.cast_signed(), []);
         pid_offset
     };
-    elf.call(libc::SYS_close, [CONTROL_FD.into()]);
     Ok(BootstrapProgram { file: elf.finish(config.entry, config.argument), pid_offset })
 }
 
@@ -113,9 +123,7 @@ fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = elf.data(NAME);
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
-    // 1, since 0 does not keep the host from piping a core dump to a program (core(5)).
-    let core = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
-    limit(elf, libc::RLIMIT_CORE, core.min(1));
+    limit(elf, libc::RLIMIT_CORE, sandbox::core_limit());
     // Only privileged processes can raise a hard limit.
     let addresses = memory_size.saturating_mul(ADDRESS_SPACE.0).saturating_add(ADDRESS_SPACE.1);
     let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);

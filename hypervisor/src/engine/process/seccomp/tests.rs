@@ -5,17 +5,18 @@ use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, queue_eventfd};
 use libc::{c_int, c_long};
 use proptest::prelude::*;
 
-use super::{DefaultAction, Filter, PID_PLACEHOLDER, TRACE_DATA};
+use super::{Filter, HypercallAction, ListenerMessage, PID_PLACEHOLDER, X86_64};
 
-/// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_I386`.
-const X86_64: u32 = 0xc000_003e;
+/// `AUDIT_ARCH_I386`.
 const I386: u32 = 0x4000_0003;
 
 const MESSAGE: u64 = 0x40_1234;
+const LISTENER: u32 = 9;
 const PROCESS: u32 = 4711;
 
 fn filter() -> Filter {
-    let mut filter = Filter::new(Some(MESSAGE), DefaultAction::Notify).unwrap();
+    let message = ListenerMessage { address: MESSAGE, listener: LISTENER };
+    let mut filter = Filter::new(Some(message), HypercallAction::Notify).unwrap();
     assert_eq!(filter.bytes[filter.pid_offset..][..4], PID_PLACEHOLDER.to_le_bytes());
     filter.bytes[filter.pid_offset..][..4].copy_from_slice(&PROCESS.to_le_bytes());
     filter
@@ -53,17 +54,42 @@ fn verdict(filter: &Filter, architecture: u32, number: u32, arguments: [u64; 6])
 fn check(number: c_long, arguments: &[u64], is_allowed: bool) {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    let expected = if is_allowed { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_USER_NOTIF };
+    let expected = if is_allowed { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_KILL_PROCESS };
     let found = verdict(&filter(), X86_64, u32::try_from(number).unwrap(), all);
     assert_eq!(found, expected, "{number}: {arguments:#x?}");
 }
 
+/// Calls that are allowed with some arguments or all.
+const LISTED: [c_long; 14] = [
+    libc::SYS_close,
+    libc::SYS_futex,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_restart_syscall,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_yield,
+    libc::SYS_sendmsg,
+    libc::SYS_sigaltstack,
+    libc::SYS_tgkill,
+    libc::SYS_timer_settime,
+];
+
+/// Whatever the hypervisor does, it cannot let the guest make such a call.
 #[test]
-fn unlisted_calls_are_reported_to_listener() {
-    let reported =
-        [CALL.cast_signed(), libc::SYS_openat, libc::SYS_exit_group, libc::SYS_close, 1 << 30 | 15, 1 << 20];
-    for number in reported {
-        check(number, &[], false);
+fn unlisted_calls_kill_the_process() {
+    for action in [HypercallAction::Notify, HypercallAction::Trace] {
+        let filter = Filter::new(None, action).unwrap();
+        for number in (0..0x8000).chain((0..1024).map(|number| 1 << 30 | number)).chain([1 << 20, u32::MAX]) {
+            let is_listed = LISTED.contains(&number.into()) || i64::from(number) == libc::SYS_write;
+            if is_listed || u64::from(number) == CALL {
+                continue;
+            }
+            let found = verdict(&filter, X86_64, number, [0; 6]);
+            assert_eq!(found, libc::SECCOMP_RET_KILL_PROCESS, "{number}");
+        }
     }
     for number in
         [libc::SYS_rt_sigreturn, libc::SYS_sigaltstack, libc::SYS_timer_settime, libc::SYS_sched_yield]
@@ -73,19 +99,32 @@ fn unlisted_calls_are_reported_to_listener() {
 }
 
 #[test]
-fn unlisted_calls_are_reported_to_tracer() {
-    let filter = Filter::new(None, DefaultAction::Trace).unwrap();
-    for (number, arguments) in [
-        (u32::try_from(CALL).unwrap(), [0; 6]),
-        (u32::try_from(libc::SYS_openat).unwrap(), [0; 6]),
-        (u32::try_from(libc::SYS_sendmsg).unwrap(), [129, MESSAGE, 0, 0, 0, 0]),
-    ] {
-        let expected = libc::SECCOMP_RET_TRACE | TRACE_DATA;
-        assert_eq!(verdict(&filter, X86_64, number, arguments), expected, "{number}");
+fn hypercall_is_reported_to_listener_or_tracer() {
+    let call = u32::try_from(CALL).unwrap();
+    for arguments in [[0; 6], [u64::MAX; 6]] {
+        assert_eq!(verdict(&filter(), X86_64, call, arguments), libc::SECCOMP_RET_USER_NOTIF);
+        let traced = Filter::new(None, HypercallAction::Trace).unwrap();
+        assert_eq!(verdict(&traced, X86_64, call, arguments), libc::SECCOMP_RET_TRACE);
+        for filter in [filter(), traced] {
+            assert_eq!(verdict(&filter, I386, call, arguments), libc::SECCOMP_RET_KILL_PROCESS);
+        }
     }
-    let allowed = u32::try_from(libc::SYS_sched_yield).unwrap();
-    assert_eq!(verdict(&filter, X86_64, allowed, [0; 6]), libc::SECCOMP_RET_ALLOW);
-    assert_eq!(verdict(&filter, I386, 1, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+}
+
+#[test]
+fn only_bootstrap_descriptors_can_be_closed() {
+    for (descriptor, is_allowed) in
+        [(129, true), (LISTENER.into(), true), (0, false), (1, false), (130, false)]
+    {
+        check(libc::SYS_close, &[descriptor], is_allowed);
+    }
+    let traced = Filter::new(None, HypercallAction::Trace).unwrap();
+    let close = u32::try_from(libc::SYS_close).unwrap();
+    let listener = [u64::from(LISTENER), 0, 0, 0, 0, 0];
+    assert_eq!(verdict(&traced, X86_64, close, listener), libc::SECCOMP_RET_KILL_PROCESS);
+    let sendmsg = u32::try_from(libc::SYS_sendmsg).unwrap();
+    let message = [129, MESSAGE, 0, 0, 0, 0];
+    assert_eq!(verdict(&traced, X86_64, sendmsg, message), libc::SECCOMP_RET_KILL_PROCESS);
 }
 
 #[test]

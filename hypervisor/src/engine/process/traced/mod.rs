@@ -1,9 +1,8 @@
 //! vCPUs of the process engine that can be debugged, by ptrace(2).
 //!
 //! Each vCPU thread of the hypervisor traces one CPU's thread in the guest's process: only a thread's tracer reads and
-//! writes its registers, and only from the thread that has seized it. There is no seccomp listener. A system call that
-//! the filter does not allow stops the thread (`SECCOMP_RET_TRACE`), as a signal does, and its tracer decodes it. So a
-//! CPU stops for all reasons in one way, and stays stopped until the tracer resumes it.
+//! writes its registers, and only from the thread that has seized it. There is no seccomp listener. A hypercall stops the
+//! thread (`SECCOMP_RET_TRACE`), as a signal does, and its tracer decodes it. So a CPU stops for all reasons in one way, and stays stopped until the tracer resumes it.
 //!
 //! | module | |
 //! | --- | --- |

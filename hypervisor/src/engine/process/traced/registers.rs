@@ -74,10 +74,9 @@ pub(super) fn system_call(thread: Pid) -> Result<seccomp_data> {
     })
 }
 
-/// Completes the system call that a thread is about to make, unless the host is to execute it.
+/// Completes the system call that a thread is about to make.
 pub(super) fn respond(thread: Pid, response: CallResponse) -> Result<()> {
     let result = match response {
-        CallResponse::Continue => return Ok(()),
         CallResponse::Value(value) => value,
         CallResponse::Error(error) => (-error).into(),
     };

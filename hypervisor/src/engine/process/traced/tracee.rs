@@ -36,8 +36,8 @@ pub(super) enum ResumeMode {
 pub(super) enum TraceStop {
     /// The tracer has interrupted the tracee after a signal of its own, or the tracee was stopped from outside.
     Interrupted,
-    /// The tracee is about to make a system call that the seccomp filter does not allow.
-    SystemCall,
+    /// The tracee is about to make a hypercall.
+    Hypercall,
     /// A signal is about to be delivered to the tracee.
     Signal(Signal),
     /// The tracee has exited or is about to exit.
@@ -114,7 +114,7 @@ impl Tracee {
     fn decode(&self, status: WaitStatus) -> nix::Result<TraceStop> {
         Ok(match status {
             WaitStatus::Stopped(_, signal) => TraceStop::Signal(signal),
-            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => TraceStop::SystemCall,
+            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => TraceStop::Hypercall,
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) => {
                 let status = i32::try_from(ptrace::getevent(self.thread)?).unwrap_or(0);
                 let status = WaitStatus::from_raw(self.thread, status);

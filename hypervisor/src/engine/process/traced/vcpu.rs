@@ -9,9 +9,8 @@ use nix::unistd::Pid;
 use super::super::bootstrap::{self, Bootstrap};
 use super::super::error::{ProcessError, syscall_failed};
 use super::super::guest_process::PausedProcess;
-use super::super::hypercall::{Hypercall, describe};
+use super::super::hypercall::Hypercall;
 use super::super::hypercall_reply::HypercallReply;
-use super::super::owned_process::denied;
 use super::super::tsc;
 use super::tracee::{ResumeMode, TraceStop, Tracee};
 use super::{TracedVm, debug_registers, page_tables, registers, tracee};
@@ -122,15 +121,10 @@ impl TracedVcpu {
         decode().map_err(syscall_failed("ptrace"))
     }
 
-    /// Handles a system call that the seccomp filter does not allow.
-    fn system_call(&mut self) -> Result<VcpuExit<'_>, ProcessError> {
+    /// Handles a hypercall.
+    fn hypercall(&mut self) -> Result<VcpuExit<'_>, ProcessError> {
         let call = registers::system_call(self.thread()?).map_err(syscall_failed("ptrace"))?;
-        let Some(hypercall) = Hypercall::decode(&call) else {
-            // The tracee stays stopped, and the call is not executed, until the process is killed.
-            self.failure = denied(&describe(&call));
-            return Ok(VcpuExit::Denied);
-        };
-        Ok(self.reply.begin(&hypercall))
+        Ok(self.reply.begin(&Hypercall::decode(&call)))
     }
 }
 
@@ -181,7 +175,7 @@ impl Vcpu for TracedVcpu {
         let (stop, event) = self.next_stop()?;
         Ok(match (stop, event) {
             (_, Some(event)) => VcpuExit::Debug(event),
-            (TraceStop::SystemCall, _) => self.system_call()?,
+            (TraceStop::Hypercall, _) => self.hypercall()?,
             (TraceStop::Exited(status), _) => {
                 let (exit, failure) = status.vcpu_exit();
                 self.failure = failure;
