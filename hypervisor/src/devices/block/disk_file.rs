@@ -1,5 +1,6 @@
 //! The raw file behind a disk.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
@@ -15,6 +16,8 @@ use crate::devices::virtio::chain::Buffers;
 pub(super) struct DiskFile {
     file: File,
     sectors: u64,
+    /// errno of the first flush that has failed.
+    flush_error: OnceCell<i32>,
 }
 
 impl DiskFile {
@@ -22,7 +25,7 @@ impl DiskFile {
     pub(super) fn new(mut file: File) -> io::Result<Self> {
         // stat(2) reports the size of a block device as 0: seek to its end instead.
         let sectors = file.seek(SeekFrom::End(0))? / u64::from(SECTOR_SIZE);
-        Ok(Self { file, sectors })
+        Ok(Self { file, sectors, flush_error: OnceCell::new() })
     }
 
     /// Capacity in sectors.
@@ -64,14 +67,44 @@ impl DiskFile {
         })
     }
 
-    /// Commits completed writes to stable storage (fdatasync(2)).
+    /// Commits completed writes to stable storage (fdatasync(2)). Once it has failed, it always fails: Linux reports an
+    /// error of a write-back once, drops the data, and reports success afterwards.
     pub(super) fn flush(&self) -> Result<(), DeviceError> {
-        Ok(self.file.sync_data()?)
+        Ok(self.flush_by(File::sync_data)?)
+    }
+
+    fn flush_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+        if let Some(&error) = self.flush_error.get() {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        sync(&self.file).inspect_err(|error| {
+            // It is set once: after that the file is not flushed.
+            let _: Result<(), i32> = self.flush_error.set(error.raw_os_error().unwrap_or(libc::EIO));
+        })
     }
 
     fn seek(&self, offset: u64) -> io::Result<&File> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(offset))?;
         Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DiskFile;
+    use std::io;
+
+    #[test]
+    fn flush_fails_for_good_after_its_first_error() {
+        let disk = DiskFile::new(tempfile::tempfile().unwrap()).unwrap();
+        disk.flush().unwrap();
+        let failing = disk.flush_by(|_| Err(io::Error::from_raw_os_error(libc::ENOSPC)));
+        assert_eq!(failing.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+        for _ in 0..2 {
+            let later = disk.flush_by(|_| panic!("the file is flushed again"));
+            assert_eq!(later.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+            assert!(disk.flush().is_err());
+        }
     }
 }
