@@ -4,7 +4,7 @@
 //! | module | drops |
 //! | --- | --- |
 //! | `descriptors` | inherited file descriptors |
-//! | `privileges` | capabilities, and the ways to regain them |
+//! | `privileges` | capabilities, and the ways to regain them; core dumps and access by other processes |
 //! | `paths` | files, TCP, signals to other processes: landlock |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
@@ -33,6 +33,7 @@ use std::path::PathBuf;
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
 pub(crate) use paths::empty_ruleset;
+pub(crate) use privileges::core_limit;
 pub use threads::Threads;
 
 /// Why the hypervisor cannot be confined.
@@ -166,6 +167,7 @@ impl Sandbox {
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
         privileges::drop_all().map_err(SandboxError::Privileges)?;
+        privileges::hide().map_err(SandboxError::Privileges)?;
         paths::restrict(&rules.folders)
     }
 

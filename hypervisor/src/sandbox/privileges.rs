@@ -1,8 +1,9 @@
-//! Privileges: capabilities and no-new-privs.
+//! Privileges: capabilities and no-new-privs; access of other processes to this one.
 
 use std::io;
 
 use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -21,6 +22,19 @@ pub(super) fn drop_all() -> io::Result<()> {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
     Ok(())
+}
+
+/// Maximum size of a core dump in bytes: 1, since 0 does not keep the host from piping it to a program (core(5)).
+pub(crate) fn core_limit() -> u64 {
+    getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX).min(1)
+}
+
+/// Makes this process write no core dump, and denies other processes of the user access to its memory and open files
+/// (`PR_SET_DUMPABLE`): guest memory is one of them.
+pub(super) fn hide() -> io::Result<()> {
+    let limit = Some(core_limit());
+    setrlimit(Resource::Core, Rlimit { current: limit, maximum: limit })?;
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 fn empty_bounding_set() -> io::Result<()> {

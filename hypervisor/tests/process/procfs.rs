@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use hermit_interface::process::queue_eventfd;
+use rustix::process::Pid;
 
 use crate::shutdown::start_spinning;
 
@@ -25,6 +27,29 @@ fn guest_has_only_memory_program_and_queue_events() {
         uhyve.kill().unwrap();
         uhyve.wait().unwrap();
     }
+}
+
+/// Neither memory nor descriptors of uhyve and its guest are accessible to a process of the same user that has no
+/// capabilities.
+#[test]
+fn other_processes_of_the_user_have_no_access() {
+    let (mut uhyve, guest) = start_spinning(&[]);
+    let list = |process: i32, name: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", "cat"]);
+        command.arg(format!("/proc/{process}/{name}")).output().unwrap()
+    };
+    // The command works: a process may read its own.
+    assert!(Command::new("setpriv").args(["--inh-caps=-all", "true"]).status().unwrap().success());
+    for process in [guest.as_raw_pid(), Pid::from_child(&uhyve).as_raw_pid()] {
+        assert!(list(process, "stat").status.success());
+        for name in ["maps", "environ"] {
+            let output = list(process, name);
+            assert!(!output.status.success(), "{process}: {name}: {output:?}");
+        }
+    }
+    uhyve.kill().unwrap();
+    uhyve.wait().unwrap();
 }
 
 fn check_threads(folder: &str, options: &[&str]) {

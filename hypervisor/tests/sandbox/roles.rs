@@ -14,6 +14,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 use rustix::thread::{CapabilitySets, capabilities, no_new_privs};
 use uhyve::sandbox::{Folder, Role, Rules, Sandbox, SandboxError, Threads, close_inherited};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -187,6 +188,8 @@ fn paths() {
     let CapabilitySets { effective, permitted, inheritable } = capabilities(None).unwrap();
     assert!((effective | permitted | inheritable).is_empty());
     assert!(no_new_privs().unwrap());
+    assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+    assert_eq!(getrlimit(Resource::Core).current, Some(1));
     assert_eq!(rustix::process::test_kill_process(parent), Err(rustix::io::Errno::PERM));
     for path in ["/etc/passwd", "/", "/proc/self/maps", "/dev/kvm", "/dev/null", "/tmp"] {
         denied(File::open(path).map(drop), path);
