@@ -1,6 +1,6 @@
 //! vCPUs in states that no kernel causes.
 
-use iced_x86::code_asm::{dword_ptr, eax, rax, rbx, rdi};
+use iced_x86::code_asm::{dword_ptr, eax, ecx, edx, rax, rbx, rdi};
 
 use crate::guest::{Assembled, CODE, GuestBuilder, ZEROS};
 use crate::host::{Host, NO_STATUS, TIMED_OUT};
@@ -25,6 +25,47 @@ fn well_behaved_guest_exits_with_its_status() {
 #[test]
 fn triple_fault_by_an_undefined_instruction_ends_the_guest() {
     if let Some(code) = run(|guest| guest.code.ud2()) {
+        assert_eq!(code, NO_STATUS);
+    }
+}
+
+/// Exits with `status` if CPUID has any of these bits in ecx, or in eax.
+fn expect_no_cpuid(guest: &mut GuestBuilder, leaf: u32, bits: u32, in_ecx: bool, status: u8) -> Assembled {
+    let mut absent = guest.code.create_label();
+    guest.code.mov(eax, leaf)?;
+    guest.code.xor(ecx, ecx)?;
+    guest.code.cpuid()?;
+    guest.code.test(if in_ecx { ecx } else { eax }, bits)?;
+    guest.code.je(absent)?;
+    guest.exit(status)?;
+    guest.code.set_label(&mut absent)?;
+    guest.code.nop()
+}
+
+#[test]
+fn cpuid_offers_neither_nested_virtualisation_nor_counters_nor_paravirtual_features() {
+    let probe = |guest: &mut GuestBuilder| {
+        expect_no_cpuid(guest, 1, 1 << 5 | 1 << 15, true, 1)?;
+        expect_no_cpuid(guest, 0x8000_0001, 1 << 2, true, 2)?;
+        expect_no_cpuid(guest, 0xa, 0xff, false, 3)?;
+        // All but the two bits of the clock.
+        expect_no_cpuid(guest, 0x4000_0001, !(1 << 3 | 1 << 24), false, 4)
+    };
+    if let Some(code) = run(probe) {
+        assert_eq!(code, DONE.into());
+    }
+}
+
+/// MSR_KVM_ASYNC_PF_EN exists only for guests to which CPUID offers it.
+#[test]
+fn hidden_paravirtual_msr_is_refused() {
+    let write = |guest: &mut GuestBuilder| {
+        guest.code.mov(ecx, 0x4b56_4d02_u32)?;
+        guest.code.xor(eax, eax)?;
+        guest.code.xor(edx, edx)?;
+        guest.code.wrmsr()
+    };
+    if let Some(code) = run(write) {
         assert_eq!(code, NO_STATUS);
     }
 }

@@ -14,15 +14,37 @@ const HYPERVISOR_FREQUENCIES: u32 = 0x4000_0010;
 /// Leaf with the hypervisor's signature and highest leaf.
 const HYPERVISOR: u32 = 0x4000_0000;
 
+/// Leaf with KVM's paravirtual features.
+const KVM_FEATURES: u32 = 0x4000_0001;
+
 /// Leaf 1, ecx: the APIC timer has a TSC-deadline mode.
 const TSC_DEADLINE: u32 = 1 << 24;
 
-/// Returns all that this host's KVM supports, adapted to vCPU `id` of `count`.
+/// Features of leaf 0x4000_0001 that the kernel uses: `KVM_FEATURE_CLOCKSOURCE2`, `KVM_FEATURE_CLOCKSOURCE_STABLE_BIT`.
+const KVM_CLOCK: u32 = 1 << 3 | 1 << 24;
+
+/// Leaves that no guest needs: performance counters and last-branch records, SGX, processor trace, SVM, sampling and
+/// encryption of AMD.
+const ABSENT_LEAVES: [u32; 9] =
+    [0xa, 0x12, 0x14, 0x1c, 0x23, 0x8000_000a, 0x8000_001b, 0x8000_001f, 0x8000_0022];
+
+/// Bits of leaf 1, ecx: 64-bit debug store, qualified debug store, VMX, SMX, performance capabilities.
+const ABSENT_1_ECX: u32 = 1 << 2 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 15;
+/// Bit of leaf 1, edx: debug store.
+const ABSENT_1_EDX: u32 = 1 << 21;
+/// Bits of leaf 7, ebx: SGX, processor trace; ecx: SGX launch control; edx: architectural last-branch records.
+const ABSENT_7: [u32; 3] = [1 << 2 | 1 << 25, 1 << 30, 1 << 19];
+/// Bits of leaf 0x8000_0001, ecx: SVM, sampling, lightweight profiling, performance counters.
+const ABSENT_EXTENDED: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 23 | 1 << 24 | 1 << 27 | 1 << 28;
+
+/// Returns what this host's KVM supports and a guest needs, adapted to vCPU `id` of `count`: without nested
+/// virtualisation, performance counters, and KVM's paravirtual features but its clock.
 pub(super) fn entries(kvm: &Kvm, id: u32, count: u32, tsc_khz: u32) -> Result<CpuId, KvmError> {
     let mut entries =
         kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(ioctl_failed("list CPUID entries"))?;
     let has_deadline = kvm.check_extension(Cap::TscDeadlineTimer);
     for entry in entries.as_mut_slice() {
+        mask(entry);
         adapt(entry, id, count, has_deadline);
     }
     let frequencies = kvm_cpuid_entry2 {
@@ -34,6 +56,26 @@ pub(super) fn entries(kvm: &Kvm, id: u32, count: u32, tsc_khz: u32) -> Result<Cp
     // Without room for the entry the kernel measures the frequencies.
     let _: Result<(), vmm_sys_util::fam::Error> = entries.push(frequencies);
     Ok(entries)
+}
+
+/// Removes the features of an entry that no guest needs: each is code of the host that a hostile guest could reach.
+fn mask(entry: &mut kvm_cpuid_entry2) {
+    match entry.function {
+        1 => {
+            entry.ecx &= !ABSENT_1_ECX;
+            entry.edx &= !ABSENT_1_EDX;
+        }
+        7 if entry.index == 0 => {
+            let [ebx, ecx, edx] = ABSENT_7;
+            (entry.ebx, entry.ecx, entry.edx) = (entry.ebx & !ebx, entry.ecx & !ecx, entry.edx & !edx);
+        }
+        0x8000_0001 => entry.ecx &= !ABSENT_EXTENDED,
+        KVM_FEATURES => (entry.eax, entry.edx) = (entry.eax & KVM_CLOCK, 0),
+        leaf if ABSENT_LEAVES.contains(&leaf) => {
+            (entry.eax, entry.ebx, entry.ecx, entry.edx) = (0, 0, 0, 0);
+        }
+        _ => {}
+    }
 }
 
 /// Sets the fields of an entry that depend on the vCPU, and those that KVM leaves to the hypervisor.
@@ -62,8 +104,29 @@ fn adapt(entry: &mut kvm_cpuid_entry2, id: u32, count: u32, has_deadline: bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::{TSC_DEADLINE, adapt};
+    use super::{KVM_CLOCK, TSC_DEADLINE, adapt, mask};
     use kvm_bindings::kvm_cpuid_entry2;
+
+    #[test]
+    fn mask_removes_nested_virtualisation_counters_and_paravirtual_features() {
+        let masked = |function, index| {
+            let [eax, ebx, ecx, edx] = [u32::MAX; 4];
+            let mut entry = kvm_cpuid_entry2 { function, index, eax, ebx, ecx, edx, ..Default::default() };
+            mask(&mut entry);
+            [entry.eax, entry.ebx, entry.ecx, entry.edx]
+        };
+        let [_, _, ecx, edx] = masked(1, 0);
+        assert_eq!((ecx & (1 << 5 | 1 << 15), edx & 1 << 21), (0, 0), "VMX, PDCM, DS");
+        assert!(ecx & 1 << 28 != 0 && edx & 1 << 25 != 0, "AVX, SSE");
+        assert_eq!(masked(0x8000_0001, 0)[2] & (1 << 2 | 1 << 23), 0, "SVM, PerfCtrExtCore");
+        assert_eq!(masked(7, 0)[1] & (1 << 2 | 1 << 5 | 1 << 25), 1 << 5, "SGX, AVX2, PT");
+        assert_eq!(masked(7, 1), [u32::MAX; 4]);
+        assert_eq!(masked(0x4000_0001, 0), [KVM_CLOCK, u32::MAX, u32::MAX, 0]);
+        for leaf in [0xa, 0x14, 0x8000_000a, 0x8000_0022] {
+            assert_eq!(masked(leaf, 0), [0; 4], "{leaf:#x}");
+        }
+        assert_eq!(masked(0xd, 0), [u32::MAX; 4]);
+    }
 
     #[test]
     fn entries_carry_apic_id_and_cpu_count() {

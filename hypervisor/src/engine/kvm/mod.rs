@@ -12,8 +12,8 @@ mod vcpu;
 
 use hermit_interface::machine::{FIRST_VECTOR, LINES};
 use kvm_bindings::{
-    KVM_CAP_SPLIT_IRQCHIP, KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_enable_cap, kvm_irq_routing_entry,
-    kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_msi,
+    KVM_CAP_PMU_CAPABILITY, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_PMU_CAP_DISABLE, KvmIrqRouting,
+    kvm_enable_cap, kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_msi,
 };
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VmFd};
 use vmm_sys_util::eventfd::EventFd;
@@ -69,6 +69,10 @@ impl KvmEngine {
         // Local APICs in the host's kernel; no 8259A, no I/O APIC, no 8254.
         let split = kvm_enable_cap { cap: KVM_CAP_SPLIT_IRQCHIP, ..kvm_enable_cap::default() };
         vm.enable_cap(&split).map_err(ioctl_failed("create interrupt controllers"))?;
+        if kvm.check_extension_raw(KVM_CAP_PMU_CAPABILITY.into()) & KVM_PMU_CAP_DISABLE.cast_signed() != 0 {
+            let no_pmu = enabled(KVM_CAP_PMU_CAPABILITY, KVM_PMU_CAP_DISABLE);
+            vm.enable_cap(&no_pmu).map_err(ioctl_failed("disable performance counters"))?;
+        }
         let engine = Self { kvm, vm, memory };
         engine.set_memory_regions()?;
         engine.route_irq_lines()?;
@@ -107,6 +111,11 @@ impl KvmEngine {
             .map_err(|_| KvmError::Unsupported("room for interrupt lines"))?;
         self.vm.set_gsi_routing(&routing).map_err(ioctl_failed("route interrupts"))
     }
+}
+
+/// Argument of the ioctl that enables a capability of KVM.
+fn enabled(capability: u32, argument: u32) -> kvm_enable_cap {
+    kvm_enable_cap { cap: capability, args: [argument.into(), 0, 0, 0], ..kvm_enable_cap::default() }
 }
 
 impl Engine for KvmEngine {

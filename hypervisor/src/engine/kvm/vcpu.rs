@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kvm_bindings::{Msrs, kvm_msr_entry, kvm_sregs};
+use kvm_bindings::{KVM_CAP_ENFORCE_PV_FEATURE_CPUID, Msrs, kvm_msr_entry, kvm_sregs};
 use kvm_ioctls::{VcpuExit as KvmExit, VcpuFd};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -48,6 +48,11 @@ impl KvmVcpu {
             vcpu.get_tsc_khz().map_err(ioctl_failed("read the frequency of the time-stamp counter"))?;
         let entries = cpuid::entries(kvm, id, count, tsc_khz)?;
         vcpu.set_cpuid2(&entries).map_err(ioctl_failed("set CPUID"))?;
+        if kvm.check_extension_raw(KVM_CAP_ENFORCE_PV_FEATURE_CPUID.into()) > 0 {
+            // Without it a guest can use paravirtual features that CPUID hides.
+            let enforced = super::enabled(KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 1);
+            vcpu.enable_cap(&enforced).map_err(ioctl_failed("hide paravirtual features"))?;
+        }
         let mtrr =
             kvm_msr_entry { index: MSR_MTRR_DEF_TYPE, data: MTRR_WRITE_BACK, ..kvm_msr_entry::default() };
         let mtrr = Msrs::from_entries(&[mtrr]).map_err(|_| KvmError::Unsupported("memory types"))?;
