@@ -1,4 +1,4 @@
-//! `--check`: which engines work on this host.
+//! `--check`: which engines work on this host, and which protections are in force.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,29 +9,37 @@ use hermit_interface::exit::NOT_STARTED;
 use crate::config::{CpuCount, MemorySize};
 use crate::engine::kvm::{KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
-use crate::engine::selection::SelectionError;
 use crate::memory::Memory;
+use crate::sandbox::{LandlockLevel, speculation};
 
 /// Prints which engines work. The exit code is 0 if one runs guests at native speed.
 pub(crate) fn main() -> ExitCode {
     let (kvm, process) = (kvm(), process());
     let (kvm_works, process_works) = (kvm.is_ok(), process.is_ok());
     // It fails if the reader has closed the pipe.
-    let _: io::Result<()> = writeln!(io::stdout(), "kvm: {}\nprocess: {}", state(kvm), state(process));
+    let _: io::Result<()> = print(&state(kvm), &state(process));
     if kvm_works || process_works { ExitCode::SUCCESS } else { ExitCode::from(NOT_STARTED) }
+}
+
+fn print(kvm: &str, process: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "kvm: {kvm}\nprocess: {process}")?;
+    writeln!(stdout, "landlock: {}", LandlockLevel::of_host().describe())?;
+    speculation::report().iter().try_for_each(|line| writeln!(stdout, "{line}"))
 }
 
 fn state(result: Result<(), impl Display>) -> String {
     result.map_or_else(|error| error.to_string(), |()| "works, at full speed".to_owned())
 }
 
-fn kvm() -> Result<(), SelectionError> {
+fn kvm() -> anyhow::Result<()> {
     let engine = KvmEngine::new(Memory::new(MemorySize::default())?)?;
     let mut vcpus = engine.vcpus(CpuCount::default().get())?;
     Ok(vcpus.iter_mut().try_for_each(self_test)?)
 }
 
-fn process() -> Result<(), SelectionError> {
+fn process() -> anyhow::Result<()> {
     let engine = ProcessEngine::new(Memory::shared(MemorySize::default())?)?;
-    Ok(engine.self_test()?)
+    engine.self_test()?;
+    Ok(LandlockLevel::of_host().require()?)
 }

@@ -35,10 +35,13 @@ pub struct Arguments {
     /// ip=ADDR/PREFIX, gateway=, dns=, hostname=
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY=VALUE...]")]
     net: Option<NetworkOption>,
+    /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,
-    /// Print which engines work on this host, and run nothing
+    /// Print which engines work on this host and which protections are in force, and run nothing
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -63,6 +66,7 @@ impl Arguments {
             engine: self.engine,
             gdb: machine.gdb,
             sandbox: !self.no_sandbox,
+            allow_partial_sandbox: machine.allow_partial_sandbox,
         })
     }
 }

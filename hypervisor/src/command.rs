@@ -1,10 +1,13 @@
 //! The command `uhyve`.
 
 use std::fmt::Display;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_options::{grace_message, timeout_message};
@@ -14,6 +17,7 @@ use crate::config::Config;
 use crate::log::say;
 use crate::power_button::PowerButton;
 use crate::signals::{MainEvent, Signals};
+use crate::stats::Statistics;
 use crate::vm::Vm;
 use crate::vm_handle::ShutdownCause;
 use crate::{check, log, sandbox, stats};
@@ -38,13 +42,52 @@ pub fn main() -> ExitCode {
     }
     let limits = Limits { timeout: arguments.machine.timeout, grace: arguments.machine.grace() };
     let has_stats = arguments.machine.stats;
+    let report = match ReportFile::create(arguments.report.as_deref()) {
+        Ok(report) => report,
+        Err(error) => return failed(format_args!("{error:#}"), USAGE_ERROR),
+    };
     let config = match arguments.config() {
         Ok(config) => config,
         Err(error) => return failed(error, USAGE_ERROR),
     };
-    match run(config, limits, has_stats, started) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => failed(error, NOT_STARTED),
+    let status = stats::ProcessStatus::open(has_stats || report.0.is_some());
+    match run(config, limits, has_stats, status, started) {
+        Ok((outcome, statistics)) => {
+            report.write(&statistics, outcome);
+            ExitCode::from(outcome.code)
+        }
+        Err(error) => {
+            report.write(&Statistics::default(), Outcome { reason: "not started", code: NOT_STARTED });
+            failed(error, NOT_STARTED)
+        }
+    }
+}
+
+/// How the run has ended.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Reason in the report (docs/running.md).
+    reason: &'static str,
+    /// uhyve's exit code.
+    code: u8,
+}
+
+/// File of `--report`, opened before the sandbox denies it.
+#[derive(Debug)]
+struct ReportFile(Option<File>);
+
+impl ReportFile {
+    fn create(path: Option<&Path>) -> Result<Self> {
+        let create =
+            |path: &Path| File::create(path).with_context(|| format!("--report: {}", path.display()));
+        Ok(Self(path.map(create).transpose()?))
+    }
+
+    fn write(&self, statistics: &Statistics, Outcome { reason, code }: Outcome) {
+        let Some(mut file) = self.0.as_ref() else { return };
+        if let Err(error) = file.write_all(statistics.json(reason, code).as_bytes()) {
+            say(format_args!("error: --report: {error}"));
+        }
     }
 }
 
@@ -75,10 +118,15 @@ enum End {
     GraceExpired,
 }
 
-/// Runs the VM to its end, and returns the exit code.
-fn run(config: Config, limits: Limits, has_stats: bool, started: Instant) -> Result<u8> {
+/// Runs the VM to its end.
+fn run(
+    config: Config,
+    limits: Limits,
+    has_stats: bool,
+    status: stats::ProcessStatus,
+    started: Instant,
+) -> Result<(Outcome, Statistics)> {
     sandbox::close_inherited()?;
-    let status = has_stats.then(stats::ProcessStatus::open);
     let signals = Signals::new()?;
     let vm = Vm::new(config).load()?.start()?;
     let (handle, memory, exits) = (vm.handle(), vm.memory(), vm.exits());
@@ -90,21 +138,23 @@ fn run(config: Config, limits: Limits, has_stats: bool, started: Instant) -> Res
         handle.shut_down(ShutdownCause::Requested);
     }
     let cause = vm.wait(deadline)?;
-    if let Some(status) = status {
-        say(format_args!("{}", status.report(&exits, &memory, started)));
+    let statistics = status.statistics(&exits, &memory, started);
+    if has_stats {
+        say(format_args!("{}", statistics.text()));
     }
-    Ok(match end {
+    let (reason, code) = match end {
         End::Shutdown => report(&cause),
-        End::Signal(number) => SIGNAL_BASE.saturating_add(number),
+        End::Signal(number) => ("signal", SIGNAL_BASE.saturating_add(number)),
         End::TimedOut => {
             say(format_args!("error: {}", timeout_message(limits.timeout.unwrap_or_default())));
-            TIMED_OUT
+            ("timeout", TIMED_OUT)
         }
         End::GraceExpired => {
             say(format_args!("error: {}", grace_message(limits.grace)));
-            KILLED
+            ("grace period", KILLED)
         }
-    })
+    };
+    Ok((Outcome { reason, code }, statistics))
 }
 
 /// Waits until the VM has shut down or is to be killed. The first signal presses the power button, if the guest has
@@ -129,22 +179,25 @@ fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grac
     })
 }
 
-/// Returns the exit code for a shutdown, and prints an error unless the guest has exited.
-fn report(cause: &ShutdownCause) -> u8 {
+/// Returns reason and exit code of a shutdown, and prints an error unless the guest has exited.
+fn report(cause: &ShutdownCause) -> (&'static str, u8) {
     match cause {
-        ShutdownCause::Exited(status) => return *status,
+        ShutdownCause::Exited(status) => ("exited", *status),
         // By gdb's `kill`: as if by SIGTERM.
-        ShutdownCause::Requested => return SIGNAL_BASE + 15,
+        ShutdownCause::Requested => ("debugger", SIGNAL_BASE + 15),
         ShutdownCause::Reset => {
             say(format_args!(
                 "error: the guest reset the CPU: it took a fault that its kernel could not handle"
             ));
+            ("reset", NOT_STARTED)
         }
-        ShutdownCause::Failed(reason) => say(format_args!("error: {reason}")),
+        ShutdownCause::Failed(reason) => {
+            say(format_args!("error: {reason}"));
+            ("failed", NOT_STARTED)
+        }
         ShutdownCause::Denied(reason) => {
             say(format_args!("error: {reason}"));
-            return sandbox::EXIT_CODE;
+            ("sandbox", sandbox::EXIT_CODE)
         }
     }
-    NOT_STARTED
 }

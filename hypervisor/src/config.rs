@@ -33,6 +33,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the hypervisor.
     pub sandbox: bool,
+    /// Whether a guest may run as a process although landlock is incomplete.
+    pub allow_partial_sandbox: bool,
     /// TCP port on which the machine waits for gdb ([`crate::gdb`]) before the guest starts; 0 is any free port.
     pub gdb: Option<u16>,
 }
@@ -52,6 +54,7 @@ impl Config {
             network: None,
             engine: EngineKind::default(),
             sandbox: true,
+            allow_partial_sandbox: false,
             gdb: None,
         }
     }

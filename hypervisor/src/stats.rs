@@ -1,10 +1,10 @@
-//! Statistics of a run (`--stats`).
+//! Statistics of a run (`--stats`, `--report`).
 
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::engine::VcpuExit;
 use crate::memory::Memory;
@@ -44,28 +44,61 @@ const fn counter(exit: &VcpuExit<'_>) -> usize {
 pub(crate) struct ProcessStatus(Option<File>);
 
 impl ProcessStatus {
-    pub(crate) fn open() -> Self {
-        Self(File::open("/proc/self/status").ok())
+    /// Opens the file if statistics are `wanted`; without it they lack the peak of memory.
+    pub(crate) fn open(wanted: bool) -> Self {
+        Self(wanted.then(|| File::open("/proc/self/status").ok()).flatten())
     }
 
-    /// Reports the run time since `started`, the exits, and the peak of resident memory.
-    pub(crate) fn report(self, exits: &ExitCounters, memory: &Memory, started: Instant) -> String {
-        let mut text = format!("ran for {:.3} s", started.elapsed().as_secs_f64());
-        for (name, count) in NAMES.iter().zip(&exits.0) {
-            let count = count.load(Ordering::Relaxed);
-            if count > 0 {
-                // Writing to a string never fails.
-                let _: std::fmt::Result = write!(text, ", {count} {name}");
-            }
-        }
+    /// Reads the statistics of a run that has begun at `started`.
+    pub(crate) fn statistics(self, exits: &ExitCounters, memory: &Memory, started: Instant) -> Statistics {
         let status =
             self.0.and_then(|file| io::read_to_string(file.take(MAX_STATUS_SIZE)).ok()).unwrap_or_default();
-        if let Some(peak) = field_kb(&status, "VmHWM") {
-            let peak = total_peak_kb(peak, &status, memory.resident());
+        let peak = field_kb(&status, "VmHWM");
+        Statistics {
+            run_time: started.elapsed(),
+            exits: exits.0.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            peak_kb: peak.map(|peak| total_peak_kb(peak, &status, memory.resident())),
+        }
+    }
+}
+
+/// Statistics of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Statistics {
+    run_time: Duration,
+    exits: [u64; NAMES.len()],
+    /// Peak of resident memory in kB, the guest's included, if the host says it.
+    peak_kb: Option<u64>,
+}
+
+impl Statistics {
+    /// Text for users.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("ran for {:.3} s", self.run_time.as_secs_f64());
+        for (name, count) in NAMES.iter().zip(self.exits).filter(|(_, count)| *count > 0) {
+            // Writing to a string never fails.
+            let _: std::fmt::Result = write!(text, ", {count} {name}");
+        }
+        if let Some(peak) = self.peak_kb {
             let _: std::fmt::Result =
                 write!(text, "; at most {peak} kB resident, the guest's memory included");
         }
         text
+    }
+
+    /// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics.
+    pub(crate) fn json(&self, reason: &str, status: u8) -> String {
+        let exits: Vec<_> = NAMES.iter().zip(self.exits).map(|(name, count)| (*name, count)).collect();
+        let exits: serde_json::Map<_, _> =
+            exits.into_iter().map(|(name, count)| (name.replace(' ', "_"), count.into())).collect();
+        let report = serde_json::json!({
+            "reason": reason,
+            "status": status,
+            "run_time_seconds": self.run_time.as_secs_f64(),
+            "exits": exits,
+            "peak_memory_bytes": self.peak_kb.map(|peak| peak * 1024),
+        });
+        format!("{report:#}\n")
     }
 }
 
@@ -84,9 +117,22 @@ fn total_peak_kb(peak: u64, status: &str, shared: Option<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{field_kb, total_peak_kb};
+    use super::{Statistics, field_kb, total_peak_kb};
+    use std::time::Duration;
 
     const STATUS: &str = "Name:\tuhyve\nVmHWM:\t    9000 kB\nRssShmem:\t    1000 kB\nThreads:\t4\n";
+
+    #[test]
+    fn json_has_reason_status_exits_and_peak() {
+        let run_time = Duration::from_millis(1500);
+        let statistics = Statistics { run_time, exits: [1, 2, 3, 4, 5, 6], peak_kb: Some(10) };
+        let json: serde_json::Value = serde_json::from_str(&statistics.json("exited", 3)).unwrap();
+        assert_eq!((&json["reason"], &json["status"]), (&"exited".into(), &3.into()));
+        assert_eq!((&json["exits"]["port_writes"], &json["exits"]["other_exits"]), (&2.into(), &6.into()));
+        assert_eq!((&json["peak_memory_bytes"], &json["run_time_seconds"]), (&10240.into(), &1.5.into()));
+        let unknown = Statistics { peak_kb: None, ..statistics };
+        assert!(unknown.json("exited", 3).contains("\"peak_memory_bytes\": null"));
+    }
 
     #[test]
     fn shared_memory_is_counted_once() {

@@ -169,7 +169,8 @@ impl Vm<Configured> {
         };
         let workers = devices.workers.into_iter().map(worker).collect::<Result<_, _>>()?;
         let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
-        let rules = Rules { debugger, process, tap: devices.tap, ..Rules::default() };
+        let allow_partial = config.allow_partial_sandbox;
+        let rules = Rules { debugger, process, allow_partial, tap: devices.tap, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;

@@ -36,7 +36,7 @@ pub struct Uhyve {
     pub program: PathBuf,
     /// Whether an engine runs guests at full speed.
     pub is_fast: bool,
-    /// Output of `uhyve --check`: a line for each engine.
+    /// Output of `uhyve --check`: a line for each engine and each protection.
     pub report: String,
 }
 

@@ -6,6 +6,7 @@
 //! | `descriptors` | inherited file descriptors |
 //! | `privileges` | capabilities, and the ways to regain them; core dumps and access by other processes |
 //! | `paths` | files, TCP, signals to other processes: landlock |
+//! | `speculation` | side channels of speculative execution, and of hyperthreads |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
 //! `denial` reports a denied system call, and exits the process; `panics` and `allocator` keep the standard library and
@@ -23,6 +24,7 @@ mod filters;
 mod panics;
 mod paths;
 mod privileges;
+pub(crate) mod speculation;
 mod threads;
 
 use std::fmt;
@@ -32,7 +34,7 @@ use std::path::PathBuf;
 
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
-pub(crate) use paths::empty_ruleset;
+pub(crate) use paths::{LandlockLevel, empty_ruleset};
 pub(crate) use privileges::core_limit;
 pub use threads::Threads;
 
@@ -48,6 +50,12 @@ pub enum SandboxError {
     /// Landlock cannot be enforced.
     #[error("sandbox: cannot restrict access to files: {0}")]
     Paths(#[from] landlock::RulesetError),
+    /// Landlock does not enforce all that a guest as a process relies on.
+    #[error(
+        "sandbox: landlock is {0}. A guest that runs as a process relies on it; --allow-partial-sandbox runs the guest \
+         nevertheless"
+    )]
+    Incomplete(&'static str),
     /// A folder of [`Rules`] cannot be opened.
     #[error("sandbox: cannot open {path}: {source}", path = .path.display())]
     Folder {
@@ -126,6 +134,8 @@ pub struct Rules {
     /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd instead of
     /// KVM.
     pub process: bool,
+    /// The guest may be a process although landlock is incomplete.
+    pub allow_partial: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
 }
@@ -166,6 +176,10 @@ impl Sandbox {
         allocator::use_main_arena();
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
+        if rules.process && !rules.allow_partial {
+            LandlockLevel::of_host().require()?;
+        }
+        speculation::isolate_core();
         privileges::drop_all().map_err(SandboxError::Privileges)?;
         privileges::hide().map_err(SandboxError::Privileges)?;
         paths::restrict(&rules.folders)

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use super::{Folder, SandboxError};
@@ -12,6 +12,55 @@ use super::{Folder, SandboxError};
 /// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights that it
 /// knows.
 const ABI_VERSION: ABI = ABI::V9;
+
+/// ABI with all that guests as processes rely on: files, TCP ports, signals and abstract sockets (Linux 6.12).
+const REQUIRED_ABI: ABI = ABI::V6;
+
+/// How much of landlock the host's kernel enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LandlockLevel {
+    /// Files, TCP ports, signals and abstract sockets.
+    Complete,
+    /// Files, but not all of the rest.
+    Partial,
+    /// Nothing.
+    Missing,
+}
+
+impl LandlockLevel {
+    /// Examines the host's kernel.
+    pub(crate) fn of_host() -> Self {
+        let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        let complete = ruleset()
+            .handle_access(AccessFs::from_all(REQUIRED_ABI))
+            .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(REQUIRED_ABI)))
+            .and_then(|ruleset| ruleset.scope(Scope::from_all(REQUIRED_ABI)));
+        if complete.is_ok() {
+            Self::Complete
+        } else if ruleset().handle_access(AccessFs::from_all(ABI::V1)).is_ok() {
+            Self::Partial
+        } else {
+            Self::Missing
+        }
+    }
+
+    /// Describes the level.
+    pub(crate) const fn describe(self) -> &'static str {
+        match self {
+            Self::Complete => "complete: files, TCP ports, signals, abstract sockets",
+            Self::Partial => "partial: the host's kernel is older than Linux 6.12",
+            Self::Missing => "missing: the host's kernel lacks it or has disabled it (boot option lsm=)",
+        }
+    }
+
+    /// Returns an error unless landlock is complete.
+    pub(crate) const fn require(self) -> Result<(), SandboxError> {
+        match self {
+            Self::Complete => Ok(()),
+            Self::Partial | Self::Missing => Err(SandboxError::Incomplete(self.describe())),
+        }
+    }
+}
 
 /// Denies access to all paths except below `folders`, bind and connect of TCP ports, and signals and abstract sockets
 /// to other processes. Open files remain usable.

@@ -13,6 +13,8 @@ mod guest;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+mod landlock;
+#[cfg(test)]
 mod network;
 #[cfg(test)]
 mod procfs;

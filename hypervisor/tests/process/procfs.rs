@@ -52,6 +52,28 @@ fn other_processes_of_the_user_have_no_access() {
     uhyve.wait().unwrap();
 }
 
+/// Value of a field of a status file that older kernels lack.
+fn optional_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Where the host lets a process disable speculation, the guest's does for good.
+#[test]
+fn guest_has_disabled_speculation() {
+    let (mut uhyve, guest) = start_spinning(&[]);
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    let status = fs::read_to_string(format!("/proc/{}/status", guest.as_raw_pid())).unwrap();
+    for (name, mine, guests) in [
+        ("Speculation_Store_Bypass", "thread vulnerable", "thread force mitigated"),
+        ("SpeculationIndirectBranch", "conditional enabled", "conditional force disabled"),
+    ] {
+        let expected = optional_field(&own, name).map(|own| if own == mine { guests } else { own });
+        assert_eq!(optional_field(&status, name), expected, "{name}");
+    }
+    uhyve.kill().unwrap();
+    uhyve.wait().unwrap();
+}
+
 fn check_threads(folder: &str, options: &[&str]) {
     let tasks: Vec<_> = fs::read_dir(format!("{folder}/task")).unwrap().collect();
     assert_eq!(tasks.len(), 3);

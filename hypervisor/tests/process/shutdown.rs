@@ -153,7 +153,37 @@ fn time_limit_ends_the_guest() {
     assert_eq!(outcome.code, Some(124));
 }
 
-/// A pipe that nobody reads, and that takes no more bytes.
+#[test]
+fn report_has_the_reason_of_the_end() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let report = folder.path().join("report.json");
+    // The first two end with the same status.
+    let exiting = GuestBuilder::image(124, |_| Ok(()));
+    let faulting = GuestBuilder::image(1, |guest| guest.code.ud2());
+    let denied = GuestBuilder::image(1, |guest| guest.call(libc::SYS_getpid, []));
+    for (image, limit, reason, status) in [
+        (exiting, "60", "exited", 124),
+        (spinning_guest(), "1", "timeout", 124),
+        (faulting, "60", "failed", 125),
+        (denied, "60", "sandbox", 159),
+    ] {
+        let host = Host::new(&image, &["--timeout", limit]);
+        let output = host.command().arg("--report").arg(&report).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        let json: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+        assert_eq!((&json["reason"], &json["status"]), (&reason.into(), &status.into()), "{json}");
+        assert!(json["peak_memory_bytes"].as_u64().unwrap() > 0, "{json}");
+        assert!(json["exits"]["port_writes"].is_u64(), "{json}");
+    }
+    let mut missing = Host::new(&[], &[]).command();
+    let missing = Outcome::from(missing.args(["--report", "/does/not/exist"]).output().unwrap());
+    assert!(missing.code == Some(2) && missing.errors.contains("--report: /does/not/exist"), "{missing:?}");
+    let nothing = Host::new(&[], &[]).command().arg("--report").arg(&report).output().unwrap();
+    assert_eq!(nothing.status.code(), Some(125));
+    assert!(fs::read_to_string(&report).unwrap().contains("\"reason\": \"not started\""));
+}
+
+/// A pipe without a reader, which takes no more bytes.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();

@@ -4,14 +4,14 @@ use std::io;
 use std::mem::offset_of;
 
 use hermit_interface::process::{CALL, MEMORY, SharedCpu};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, SpeculationFeatureControl, getrlimit};
 
 use super::elf::{BASE, BootstrapElf, file_offset};
 use crate::engine::process::error::ProcessError;
 use crate::engine::process::fds::{CONTROL_FD, RULESET_FD};
 use crate::engine::process::memory_map::Mapping;
 use crate::engine::process::seccomp::{Filter, HypercallAction, ListenerMessage};
-use crate::sandbox;
+use crate::sandbox::{self, speculation};
 
 /// End of the user address space (arch/x86, `TASK_SIZE_MAX`).
 const TASK_SIZE: u64 = (1 << 47) - 0x1000;
@@ -136,6 +136,11 @@ fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
     let signals = elf.data(&signals.to_le_bytes());
     elf.call(libc::SYS_rt_sigprocmask, [flag(libc::SIG_SETMASK), signals, 0, 8]);
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NO_NEW_PRIVS), 1]);
+    // Since Linux 5.16 a seccomp filter does not imply it.
+    for feature in speculation::controllable() {
+        let value = SpeculationFeatureControl::FORCE_DISABLE.bits();
+        elf.call(libc::SYS_prctl, [flag(libc::PR_SET_SPECULATION_CTRL), feature as u64, value.into()]);
+    }
     if has_ruleset {
         elf.call(libc::SYS_landlock_restrict_self, [RULESET_FD.into()]);
         elf.call(libc::SYS_close, [RULESET_FD.into()]);
