@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use hermit_hal::interrupts::{self, Handlers, Masked, RESCHEDULE, TIMER};
-use hermit_hal::memory::OutOfMemory;
+use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
 use spin::Once;
 
@@ -51,7 +51,10 @@ pub(crate) fn register_default(handler: &'static dyn InterruptHandler) {
 fn raised(line: u8, masked: &Masked) {
     match line {
         TIMER => cpu::timer_interrupt(masked),
-        RESCHEDULE => cpu::reschedule_interrupt(masked),
+        RESCHEDULE => {
+            memory::drain_if_requested(masked);
+            cpu::reschedule_interrupt(masked);
+        }
         _ => device_interrupt(line),
     }
 }

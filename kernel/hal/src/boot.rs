@@ -20,17 +20,27 @@ pub struct Boot {
 
 /// Called by the entry point ([`crate::entry!`]) with the address of the boot information: initialises the first
 /// CPU, then everything else.
+///
+/// # Safety
+///
+/// This must be called once, before anything else of this crate, with the address that the loader has passed to the
+/// entry point, in the state that `hermit_interface::boot_info` describes.
 #[doc(hidden)]
 #[must_use]
-pub fn start(info: u64) -> Boot {
-    let info = find(info);
+pub unsafe fn start(info: u64) -> Boot {
+    // SAFETY: the address is the loader's (contract).
+    let info = unsafe { find(info) };
     platform::choose(info);
     ops::cpu().enter(&Processor::first(BOOT_CPU.base()));
     init(info)
 }
 
 /// The boot information at `address`, which is not checked yet.
-fn find(address: u64) -> &'static BootInfo {
+///
+/// # Safety
+///
+/// The address must be the one that the loader has passed.
+unsafe fn find(address: u64) -> &'static BootInfo {
     let start = with_exposed_provenance::<BootInfo>(to_usize(address));
     // SAFETY: by its contract (`hermit_interface::boot_info`) the loader leaves the boot information at this
     // address, aligned and initialised, in memory that is not free; so nothing writes to it.

@@ -16,7 +16,7 @@ use crate::interrupts::Masked;
 use crate::ops;
 use crate::{clock, memory};
 
-static MAIN: Once<fn(u32) -> !> = Once::new();
+static MAIN: Once<fn(Masked) -> !> = Once::new();
 
 /// Number of CPUs of the machine, from 1 to 64.
 #[must_use]
@@ -24,9 +24,9 @@ pub fn count() -> u32 {
     ops::smp().cpu_count()
 }
 
-/// Starts all CPUs but the first. Each calls `main` with its number, some time later, with interrupts masked once.
+/// Starts all CPUs but the first. Each calls `main`, some time later, with the mask with which it starts.
 /// To be called once. CPUs for which there is no memory are not started.
-pub fn start_others(main: fn(u32) -> !) {
+pub fn start_others(main: fn(Masked) -> !) {
     let count = count();
     if count > 1 {
         clock::prepare_for_smp();
@@ -57,8 +57,9 @@ fn enter(processor: &'static Processor) -> ! {
     ops::cpu().enter(processor);
     ops::smp().init_secondary(local::number());
     ops::cpu().enable_interrupts();
+    memory::join_heap(local::number());
     match MAIN.get() {
-        Some(main) => main(local::number()),
+        Some(main) => main(Masked::inherited()),
         None => ops::cpu().stop(),
     }
 }

@@ -36,7 +36,7 @@ const DEFERRED: u8 = 27;
 /// The mask of that bit.
 pub(crate) const DEFERRED_BIT: u32 = 1 << DEFERRED;
 
-/// The lines of MSI vectors ([`crate::devices::msi_message`]).
+/// The lines of MSI vectors.
 pub const MSI_LINES: Range<u8> = 19..27;
 
 /// Unmasks a device line; those of MSI vectors are never masked.
@@ -88,8 +88,7 @@ impl Masked {
     /// # Panics
     ///
     /// If interrupts are not masked exactly once.
-    #[must_use]
-    pub fn inherited() -> Self {
+    pub(crate) fn inherited() -> Self {
         assert_depth();
         Self(PhantomData)
     }

@@ -58,8 +58,8 @@ impl Thread {
         self.resources.lock().as_ref().map_or(0, |(stack, _)| stack.size())
     }
 
-    /// Prepares the thread so that it starts with `function` when it is first switched to, with interrupts masked
-    /// once. It keeps the stack of an earlier use if that has the right size.
+    /// Prepares the thread so that it runs `M` when it is first switched to. It keeps the stack of an earlier use if
+    /// that has the right size.
     ///
     /// # Errors
     ///
@@ -68,11 +68,7 @@ impl Thread {
     /// # Panics
     ///
     /// If the thread has been prepared and has not ended since.
-    pub fn prepare(
-        &'static self,
-        stack_size: usize,
-        function: extern "C" fn() -> !,
-    ) -> Result<(), OutOfMemory> {
+    pub fn prepare<M: ThreadMain>(&'static self, stack_size: usize) -> Result<(), OutOfMemory> {
         let mut resources = self.resources.lock();
         assert!(self.context.is_empty(), "the thread has been prepared already");
         let old = resources.take().filter(|(stack, _)| Stack::fits(stack.size(), stack_size));
@@ -86,7 +82,7 @@ impl Thread {
         // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack is
         // owned by this thread. The context is empty (asserted), so no CPU runs on the stack; the lock excludes a
         // second `prepare`.
-        unsafe { self.context.prepare(stack.top(), locals.pointer(), function) };
+        unsafe { self.context.prepare(stack.top(), locals.pointer(), run::<M>) };
         *resources = Some((stack, locals));
         Ok(())
     }
@@ -112,13 +108,22 @@ pub fn switch(masked: &mut Masked, to: &'static Thread) {
     leave(masked, to, false);
 }
 
-/// Ends the running thread, and switches to another one. From then on the thread can be prepared again.
+/// What threads execute.
+pub trait ThreadMain {
+    /// Runs as the thread, which ends when this returns: not before, since its stack, to which others may have been
+    /// given references, is used again from then on. `masked` is the mask with which the thread starts. Returns a mask,
+    /// and the thread that is to run next.
+    fn run(masked: Masked) -> (Masked, &'static Thread);
+}
+
+/// Entry function of threads.
 ///
 /// # Panics
 ///
-/// If `to` is not suspended, or a lock is held.
-pub fn finish(masked: &mut Masked, to: &'static Thread) -> ! {
-    leave(masked, to, true);
+/// If the next thread is not suspended, or a lock is held.
+extern "C" fn run<M: ThreadMain>() -> ! {
+    let (mut masked, next) = M::run(Masked::inherited());
+    leave(&mut masked, next, true);
     unreachable!("a thread that has ended was resumed")
 }
 

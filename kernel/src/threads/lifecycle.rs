@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use hermit_hal::interrupts::{self, Masked};
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
+use hermit_hal::thread::ThreadMain;
 use hermit_hal::{clock, cpus, thread};
 use hermit_interface::Errno;
 use hermit_sched::list::{List, Ready};
@@ -69,8 +70,7 @@ fn start_cpus() {
 }
 
 /// Entry function of the other CPUs.
-fn secondary_cpu_main(_number: u32) -> ! {
-    let mut masked = Masked::inherited();
+fn secondary_cpu_main(mut masked: Masked) -> ! {
     match cpu::adopt(&masked) {
         Ok(_) => cpu::idle(&mut masked),
         // Without memory for its state the CPU runs no threads, but still answers TLB shootdowns.
@@ -132,7 +132,7 @@ fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
         core::hint::spin_loop();
     }
     let stack_size = args.stack_size.max(MIN_STACK_SIZE);
-    if let Err(error) = thread.context.prepare(stack_size, begin) {
+    if let Err(error) = thread.context.prepare::<Main>(stack_size) {
         ENDED.lock().without_stack.push(thread);
         return Err(error);
     }
@@ -154,24 +154,27 @@ fn take_ended() -> Option<&'static Thread> {
     with_stack.or_else(|| ended.without_stack.pop())
 }
 
-/// Entry function of all threads: runs the thread's own function and ends the thread.
-extern "C" fn begin() -> ! {
-    let masked = Masked::inherited();
-    let thread = cpu::here(&masked).sched.current();
-    drop(masked);
-    let function = thread.function.lock().take();
-    if let Some((function, argument)) = function {
-        function(argument);
+/// What all threads execute: the thread's own function.
+enum Main {}
+
+impl ThreadMain for Main {
+    fn run(masked: Masked) -> (Masked, &'static thread::Thread) {
+        let thread = cpu::here(&masked).sched.current();
+        drop(masked);
+        let function = thread.function.lock().take();
+        if let Some((function, argument)) = function {
+            function(argument);
+        }
+        end(thread)
     }
-    exit(thread)
 }
 
-/// Ends the current thread, `thread`.
-fn exit(thread: &'static Thread) -> ! {
+/// Ends the current thread, `thread`, except for the switch to the next one, which is returned.
+fn end(thread: &'static Thread) -> (Masked, &'static thread::Thread) {
     release_stacks(MAX_KEPT_STACKS);
     thread.end();
     futex::wake_all(thread.end_futex());
-    let mut masked = Masked::new();
+    let masked = Masked::new();
     {
         // From here on `prepare` may take the thread; it waits until this CPU has switched away.
         let mut ended = ENDED.lock();
@@ -179,7 +182,7 @@ fn exit(thread: &'static Thread) -> ! {
         ended.with_stack_count += 1;
     }
     let next = cpu::here(&masked).next();
-    thread::finish(&mut masked, &next.context)
+    (masked, &next.context)
 }
 
 /// Frees stacks of ended threads until at most `max_kept` threads keep theirs.

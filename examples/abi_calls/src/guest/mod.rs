@@ -14,6 +14,7 @@ mod poll;
 mod priorities;
 mod queues;
 mod raw_thread;
+mod reclaim;
 mod semaphores;
 mod sleep;
 mod spawn;
@@ -31,7 +32,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 16] = [
     ("block", block::block),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
@@ -45,6 +46,7 @@ const CHECKS: [(&str, Check); 15] = [
     ("poll", poll::poll),
     ("priorities", priorities::priorities),
     ("queues", queues::queues),
+    ("reclaim", reclaim::reclaim),
     ("semaphores", semaphores::semaphores),
     ("spawn", spawn::spawn),
 ];

@@ -4,7 +4,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
@@ -15,9 +15,11 @@ use talc::base::binning::{Binning, DefaultBinning};
 use talc::source::Source;
 
 use super::{large, paging};
+use crate::backoff::Backoff;
 use crate::cpu_local;
 use crate::cpu_local::free_blocks::FreeList;
-use crate::interrupts::Masked;
+use crate::interrupts::{self, Masked};
+use crate::ops;
 use crate::sync::MaskedLock;
 
 /// Smallest growth of the heap in bytes.
@@ -185,7 +187,7 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
         || if is_cached(size, align) { refill(size_classes::class(size)) } else { allocate_shared(layout) };
     let block = take().or_else(|| {
         // The kernel may keep memory for reuse.
-        RECLAIM.get().filter(|_| crate::interrupts::are_unmasked()).and_then(|reclaim| {
+        RECLAIM.get().filter(|_| interrupts::are_unmasked()).and_then(|reclaim| {
             reclaim();
             take()
         })
@@ -235,11 +237,57 @@ fn drain(masked: &Masked, list: &FreeList, class: usize, count: usize) {
     });
 }
 
+/// CPUs that keep free blocks, one bit each.
+static CACHING: AtomicU64 = AtomicU64::new(1);
+
+/// CPUs that are to move their free blocks to the shared heap, one bit each.
+static DRAIN_REQUESTED: AtomicU64 = AtomicU64::new(0);
+
+/// Includes a secondary CPU, whose interrupts are enabled, in requests for its free blocks.
+pub(crate) fn join(cpu: u32) {
+    CACHING.fetch_or(1 << cpu, Relaxed);
+}
+
 /// Moves all free blocks of this CPU to the shared heap.
-pub(super) fn drain_cache() {
-    let masked = Masked::new();
+#[cold]
+fn drain_cache(masked: &Masked) {
     for (class, list) in cpu_local::current().free_blocks.lists() {
-        drain(&masked, list, class, usize::MAX);
+        drain(masked, list, class, usize::MAX);
+    }
+}
+
+/// Moves the free blocks of this CPU to the shared heap if another CPU has requested that: a part of the handler of the
+/// reschedule IPI.
+#[inline]
+pub fn drain_if_requested(masked: &Masked) {
+    let own = 1 << masked.cpu();
+    if DRAIN_REQUESTED.load(Relaxed) & own != 0 {
+        drain_cache(masked);
+        DRAIN_REQUESTED.fetch_and(!own, Release);
+    }
+}
+
+/// Moves the free blocks of all CPUs to the shared heap. If interrupts are masked, only those of this CPU: two CPUs
+/// could wait for each other.
+pub(super) fn drain_caches() {
+    let can_wait = interrupts::are_unmasked();
+    let masked = Masked::new();
+    drain_cache(&masked);
+    if !can_wait {
+        return;
+    }
+    let others = CACHING.load(Relaxed) & !(1 << masked.cpu());
+    DRAIN_REQUESTED.fetch_or(others, Release);
+    for cpu in (0..u64::BITS).filter(|cpu| others & 1 << cpu != 0) {
+        ops::smp().send_reschedule(cpu);
+    }
+    drop(masked);
+    let mut waiting = others;
+    let mut backoff = Backoff::default();
+    // A CPU that another one requests to drain meanwhile has done so once.
+    while waiting != 0 {
+        backoff.wait();
+        waiting &= DRAIN_REQUESTED.load(Acquire);
     }
 }
 

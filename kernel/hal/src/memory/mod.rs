@@ -22,7 +22,10 @@ use hermit_interface::to_usize;
 use hermit_paging::Access;
 use spin::Once;
 
-pub use heap::{allocate, allocate_zeroed, deallocate, heap_lock_count, reallocate, set_reclaim};
+pub(crate) use heap::join as join_heap;
+pub use heap::{
+    allocate, allocate_zeroed, deallocate, drain_if_requested, heap_lock_count, reallocate, set_reclaim,
+};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 
@@ -50,10 +53,11 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     stack::init()
 }
 
-/// Frees memory that is kept for reuse: that of free stacks, and this CPU's free blocks of the heap.
+/// Frees memory that is kept for reuse: that of free stacks, and the free blocks of the heap of all CPUs, for which it
+/// waits unless interrupts are masked.
 pub fn reclaim() {
     stack::reclaim();
-    heap::drain_cache();
+    heap::drain_caches();
 }
 
 /// Free physical memory in bytes.

@@ -11,7 +11,9 @@ macro_rules! entry {
         #[unsafe(naked)]
         extern "C" fn _start(_info: u64) -> ! {
             extern "C" fn start(info: u64) -> ! {
-                $main($crate::boot::start(info))
+                // SAFETY: only the entry point below calls this function, once and first of all, with what the loader
+                // has passed to it.
+                $main(unsafe { $crate::boot::start(info) })
             }
             core::arch::naked_asm!(
                 "lea rsp, [rip + {stack} + {top}]",

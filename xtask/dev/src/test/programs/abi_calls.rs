@@ -7,7 +7,7 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 15] = [
+const CHECKS: [&str; 16] = [
     "block",
     "errno",
     "eventfd",
@@ -21,6 +21,7 @@ const CHECKS: [&str; 15] = [
     "poll",
     "priorities",
     "queues",
+    "reclaim",
     "semaphores",
     "spawn",
 ];
@@ -28,11 +29,18 @@ const CHECKS: [&str; 15] = [
 /// Memory in MiB for the check of the heap, which uses a large part of it. `mmap` exhausts the usual memory.
 const MEMORY_FOR_HEAP: u64 = 2048;
 
+/// Memory in MiB for the check that exhausts it in small blocks.
+const MEMORY_FOR_RECLAIM: u64 = 64;
+
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for cpus in CPUS {
         for check in CHECKS {
             let guest = platform.guest("abi_calls", &[check]).cpus(cpus);
-            let guest = if check == "heap" { guest.memory(MEMORY_FOR_HEAP) } else { guest };
+            let guest = match check {
+                "heap" => guest.memory(MEMORY_FOR_HEAP),
+                "reclaim" => guest.memory(MEMORY_FOR_RECLAIM),
+                _ => guest,
+            };
             tests.add(format!("{platform}, CPUs {cpus}: abi_calls {check}"), move || {
                 guest.expect(0, &["ok"]).map(drop)
             });
