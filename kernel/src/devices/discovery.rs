@@ -6,11 +6,11 @@ use core::fmt::Display;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_hal::devices::{Mapper, PciConfig, Window, msi_message};
+use hermit_hal::devices::{self, Window};
 use hermit_hal::interrupts::MSI_LINES;
 use hermit_interface::boot_info;
 use hermit_virtio::transport::mmio::Mmio;
-use hermit_virtio::transport::pci::{Function, MapRegisters as _, Pci, PciAddress, functions};
+use hermit_virtio::transport::pci::PciAddress;
 
 use crate::report;
 
@@ -38,12 +38,9 @@ static NEXT_MSI_LINE: AtomicU8 = AtomicU8::new(MSI_LINES.start);
 /// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
 pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Vec<DiscoveredDevice> {
     let mut devices: Vec<_> = mmio_devices.iter().filter_map(probe_mmio).collect();
-    if let Some(config) = PciConfig::find() {
-        devices.extend(functions(&config).map(|function| DiscoveredDevice {
-            id: function.id(),
-            location: Location::Pci(function.address()),
-        }));
-    }
+    devices::for_each_pci_device(|address, id| {
+        devices.push(DiscoveredDevice { id, location: Location::Pci(address) });
+    });
     devices
 }
 
@@ -57,8 +54,7 @@ fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
 }
 
 fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
-    let registers = Mapper.map(device.registers.start, device.registers.size)?;
-    let mmio = Mmio::new(registers).ok()?;
+    let mmio = devices::mmio_transport(device.registers.start, device.registers.size)?;
     // Boot information with device IDs is uhyve's, which gives each device a line that it shares with no other.
     Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
 }
@@ -70,11 +66,7 @@ fn allocate_msi_line() -> u8 {
 }
 
 fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
-    let config = PciConfig::find()?;
-    let function = Function::new(&config, address)?;
-    let line = allocate_msi_line();
-    let pci = Pci::new(&function, &Mapper, msi_message(line)).ok()?;
-    let line = if pci.uses_msix() { line } else { function.interrupt_line()? };
+    let (pci, line) = devices::pci_transport(address, allocate_msi_line())?;
     Some((Box::new(pci), line))
 }
 

@@ -5,7 +5,7 @@ mod tests;
 
 use virtio_spec::{DeviceStatus, F};
 
-use crate::dma::DmaAllocator;
+use crate::dma::{DmaAllocator, DmaPermit};
 use crate::transport::{DeviceConfig, InterruptCause, Transport, TransportError};
 use crate::virtqueue::{DescriptorChain, QueueError, Virtqueue};
 
@@ -60,14 +60,15 @@ pub enum DeviceError {
 
 /// A device whose features have been negotiated.
 ///
-/// Dropping it resets the device. Drivers declare it before their queues and buffers, so that it is dropped first
-/// and the device writes to no memory that has been freed.
+/// Dropping it resets the device. Drivers declare it before their queues and buffers, so that it is dropped first:
+/// memory that is dropped before the device has been reset, or after a reset that timed out, is not freed
+/// ([`DmaPermit`]).
 #[derive(Debug)]
 pub struct Device<T: Transport> {
     transport: T,
     features: F,
-    is_driver_ok: bool,
     broken: Option<DeviceError>,
+    permit: DmaPermit,
 }
 
 impl<T: Transport> Device<T> {
@@ -98,7 +99,7 @@ impl<T: Transport> Device<T> {
         if transport.id() != u16::from(u8::from(id)) {
             return Err(InitError::WrongDeviceType(transport.id()));
         }
-        let mut device = Self { transport, features: F::empty(), is_driver_ok: false, broken: None };
+        let mut device = Self { transport, features: F::empty(), broken: None, permit: DmaPermit::default() };
         device.reset()?;
         device.add_status(DeviceStatus::ACKNOWLEDGE);
         device.add_status(DeviceStatus::DRIVER);
@@ -133,12 +134,17 @@ impl<T: Transport> Device<T> {
         self.features
     }
 
+    /// The permission to access DMA memory, for allocations.
+    pub(crate) const fn permit(&self) -> &DmaPermit {
+        &self.permit
+    }
+
     /// Sets up a virtqueue of `size` descriptors, or of the device's maximum if that is less (step 7).
     ///
     /// # Errors
     ///
     /// The device has no such virtqueue, or there is no memory.
-    pub fn setup_queue<D: DmaAllocator, C: DescriptorChain>(
+    pub(crate) fn setup_queue<D: DmaAllocator, C: DescriptorChain>(
         &mut self,
         dma: &D,
         index: u16,
@@ -149,15 +155,16 @@ impl<T: Transport> Device<T> {
             return Err(TransportError::NoQueue.into());
         }
         let has_event_index = self.features.contains(F::EVENT_IDX);
-        let mut queue = Virtqueue::new(dma, size, has_event_index).ok_or(InitError::OutOfMemory)?;
+        let mut queue =
+            Virtqueue::new(dma, size, has_event_index, &self.permit).ok_or(InitError::OutOfMemory)?;
         queue.set_doorbell(self.transport.enable_queue(index, &queue.addresses())?);
         Ok(queue)
     }
 
     /// Sets `DRIVER_OK`: the device is live (step 8).
     pub fn set_driver_ok(&mut self) {
+        self.permit.grant();
         self.add_status(DeviceStatus::DRIVER_OK);
-        self.is_driver_ok = true;
     }
 
     /// Reads fields of the device configuration within one generation, so that they are consistent (section 2.5.3).
@@ -255,11 +262,11 @@ impl<T: Transport> Device<T> {
 
 impl<T: Transport> Drop for Device<T> {
     fn drop(&mut self) {
-        if self.is_driver_ok {
-            // Nothing can be done about a device that does not complete its reset.
-            let _stopped = self.reset();
-        } else {
+        if !self.permit.is_granted() {
             self.add_status(DeviceStatus::FAILED);
+        } else if self.reset().is_ok() {
+            self.permit.revoke();
         }
+        // A device that does not complete its reset keeps the permit: its memory is never freed.
     }
 }

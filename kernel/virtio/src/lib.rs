@@ -69,12 +69,16 @@
 //! Devices are untrusted: an invalid answer breaks the device permanently ([`device::DeviceError`]), and never causes a
 //! panic or an endless loop. But there is no IOMMU: a malicious device can write to any memory.
 //!
+//! Memory safety rests on the addresses that drivers pass to devices. They are those of memory whose traits are unsafe to
+//! implement ([`dma::DmaMemory`], [`dma::mirrored::MirroredMemory`]), only this crate passes them on, and the memory is
+//! not freed before the device has completed a reset ([`dma::DmaPermit`]).
+//!
 //! # Limits
 //!
 //! Not supported are legacy interfaces, packed virtqueues, indirect descriptors, multiport consoles, block devices and
 //! network devices with several queues, and the network control queue.
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 #[cfg(test)]

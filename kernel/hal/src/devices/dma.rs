@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_virtio::dma::{DmaAllocator, DmaMemory};
+use hermit_virtio::dma::{DmaAllocator, DmaMemory, DmaPermit};
 
 use crate::arch::copy::copy;
 use crate::memory;
@@ -18,11 +18,11 @@ pub struct Allocator;
 impl DmaAllocator for Allocator {
     type Memory = Pages;
 
-    fn allocate(&self, size: usize) -> Option<Pages> {
+    fn allocate(&self, size: usize, permit: &DmaPermit) -> Option<Pages> {
         let size = u64::try_from(size).ok()?.checked_next_multiple_of(PAGE_SIZE)?;
         let (address, physical) = memory::allocate_pages(size).ok()?;
         let start = NonNull::new(with_exposed_provenance_mut::<u8>(to_usize(address)))?;
-        let pages = Pages { start, physical, size: to_usize(size) };
+        let pages = Pages { start, physical, size: to_usize(size), permit: permit.clone() };
         // SAFETY: `allocate_pages` returns mapped pages of this size that have no other user; the device does not
         // know of them yet.
         unsafe { start.write_bytes(0, pages.size) };
@@ -37,6 +37,7 @@ pub struct Pages {
     start: NonNull<u8>,
     physical: u64,
     size: usize,
+    permit: DmaPermit,
 }
 
 // SAFETY: the value owns the pages, wherever it is; nothing about them belongs to a thread.
@@ -67,7 +68,9 @@ impl Pages {
     }
 }
 
-impl DmaMemory for Pages {
+// SAFETY: the physical address is that of pages that `allocate_pages` has given to this value alone; they are freed when
+// it is dropped, unless the permit is granted.
+unsafe impl DmaMemory for Pages {
     fn size(&self) -> usize {
         self.size
     }
@@ -104,6 +107,9 @@ impl DmaMemory for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        if self.permit.is_granted() {
+            return;
+        }
         memory::free_pages(self.start.addr().get() as u64, self.size as u64);
     }
 }

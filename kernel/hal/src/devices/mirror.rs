@@ -5,6 +5,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use hermit_interface::to_usize;
+use hermit_virtio::dma::DmaPermit;
 use hermit_virtio::dma::mirrored::{ExclusiveRange, MirroredAllocator, MirroredMemory};
 
 use super::Allocator;
@@ -13,10 +14,10 @@ use crate::memory::{self, MirroredMapping};
 impl MirroredAllocator for Allocator {
     type Mirrored = MirroredPages;
 
-    fn allocate_mirrored(&self, size: usize) -> Option<MirroredPages> {
+    fn allocate_mirrored(&self, size: usize, permit: &DmaPermit) -> Option<MirroredPages> {
         let mapping = memory::map_mirrored(u64::try_from(size).ok()?).ok()?;
         let start = NonNull::new(with_exposed_provenance_mut(to_usize(mapping.address)))?;
-        Some(MirroredPages { mapping, start, size })
+        Some(MirroredPages { mapping, start, size, permit: permit.clone() })
     }
 }
 
@@ -27,6 +28,7 @@ pub struct MirroredPages {
     start: NonNull<u8>,
     /// Size of one mapping in bytes.
     size: usize,
+    permit: DmaPermit,
 }
 
 // SAFETY: the value owns the pages, wherever it is; nothing about them belongs to a thread.
@@ -35,7 +37,9 @@ unsafe impl Send for MirroredPages {}
 // threads own them.
 unsafe impl Sync for MirroredPages {}
 
-impl MirroredMemory for MirroredPages {
+// SAFETY: the physical address is that of pages that `map_mirrored` has given to this value alone; they are freed when it
+// is dropped, unless the permit is granted. `with_bytes` passes the bytes of the range.
+unsafe impl MirroredMemory for MirroredPages {
     fn size(&self) -> usize {
         self.size
     }
@@ -68,8 +72,11 @@ impl MirroredMemory for MirroredPages {
 
 impl Drop for MirroredPages {
     fn drop(&mut self) {
+        if self.permit.is_granted() {
+            return;
+        }
         // SAFETY: all spans, which share the ownership, have been dropped before, so there is no range of these
-        // pages; and drivers reset the device before they drop the memory (contract of `MirroredMemory`).
+        // pages; and the device does not access them, since it has no permit: it has been reset, or never knew them.
         unsafe { memory::unmap_mirrored(&self.mapping) };
     }
 }

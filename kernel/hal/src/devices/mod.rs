@@ -1,24 +1,28 @@
-//! Access to devices: registers, memory that is shared with them, PCI configuration space, MSI messages.
+//! Access to devices: virtio transports, and memory that is shared with devices.
 //!
 //! Drivers are services ([`hermit_virtio`]); this module implements the traits through which they reach the hardware.
+//! Registers and PCI configuration space are reached through the transports alone, since a write to them can make a device
+//! write to any memory.
 
 mod dma;
 mod mirror;
 mod pci;
 mod registers;
 
-use hermit_virtio::transport::pci::{MapRegisters, MsiMessage};
+use hermit_virtio::transport::mmio::Mmio;
+use hermit_virtio::transport::pci::{Function, MapRegisters, Pci, PciAddress, functions};
 
 pub use dma::{Allocator, Pages};
 pub use mirror::MirroredPages;
-pub use pci::PciConfig;
 pub use registers::Window;
 
+use crate::interrupts::MSI_LINES;
 use crate::ops;
+use pci::PciConfig;
 
 /// Mapper of device registers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mapper;
+struct Mapper;
 
 impl MapRegisters for Mapper {
     type Registers = Window;
@@ -28,8 +32,27 @@ impl MapRegisters for Mapper {
     }
 }
 
-/// The MSI message that raises a line on the first CPU; `None` without message-signaled interrupts.
+/// The virtio-mmio device with `size` bytes of registers at a physical address; `None` if there is none.
 #[must_use]
-pub fn msi_message(line: u8) -> Option<MsiMessage> {
-    ops::irq_chip().msi_message(line)
+pub fn mmio_transport(registers: u64, size: u64) -> Option<Mmio<Window>> {
+    Mmio::new(Mapper.map(registers, size)?).ok()
+}
+
+/// Calls `found` with the address and the virtio device ID of each virtio device on the PCI bus.
+pub fn for_each_pci_device(mut found: impl FnMut(PciAddress, u16)) {
+    if let Some(config) = PciConfig::find() {
+        functions(&config).for_each(|function| found(function.address(), function.id()));
+    }
+}
+
+/// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`], if it can
+/// send messages, and else a wired one. `None` if there is no such device.
+#[must_use]
+pub fn pci_transport(address: PciAddress, msi_line: u8) -> Option<(Pci<Window>, u8)> {
+    let config = PciConfig::find()?;
+    let function = Function::new(&config, address)?;
+    let message = ops::irq_chip().msi_message(msi_line).filter(|_| MSI_LINES.contains(&msi_line));
+    let pci = Pci::new(&function, &Mapper, message).ok()?;
+    let line = if pci.uses_msix() { msi_line } else { function.interrupt_line()? };
+    Some((pci, line))
 }

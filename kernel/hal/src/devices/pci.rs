@@ -6,12 +6,11 @@ use crate::ops;
 
 /// The configuration space of the first PCI host bridge.
 #[derive(Clone, Copy, Debug)]
-pub struct PciConfig(&'static dyn ConfigSpace);
+pub(super) struct PciConfig(&'static dyn ConfigSpace);
 
 impl PciConfig {
     /// The configuration space, if there is a host bridge.
-    #[must_use]
-    pub fn find() -> Option<Self> {
+    pub(super) fn find() -> Option<Self> {
         ops::device_access().pci_config().map(Self)
     }
 }

@@ -81,7 +81,7 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         let queue: Virtqueue<M, BlockRequest<M>> =
             device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
         let limits = limits.for_queue(queue.size())?;
-        let free = RequestBuffers::allocate(dma, requests.max(1), limits.max_transfer())?;
+        let free = RequestBuffers::allocate(dma, requests.max(1), limits.max_transfer(), device.permit())?;
         let mut block = Self { device, queue, limits, free };
         block.device.set_driver_ok();
         Ok(block)

@@ -7,7 +7,7 @@ use virtio_spec::blk::{S as Status, T as RequestType};
 
 use super::Token;
 use crate::device::InitError;
-use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaSegment};
+use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit, DmaSegment};
 use crate::virtqueue::DescriptorChain;
 
 /// Size of the header in bytes: type, a reserved word, the first sector.
@@ -46,15 +46,16 @@ impl<M: DmaMemory> RequestBuffers<M> {
         dma: &impl DmaAllocator<Memory = M>,
         requests: u16,
         size: usize,
+        permit: &DmaPermit,
     ) -> Result<Vec<Self>, InitError> {
         let count = usize::from(requests);
         let mut all = Vec::new();
         all.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
         let headers =
-            DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE).ok_or(InitError::OutOfMemory)?;
+            DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE, permit).ok_or(InitError::OutOfMemory)?;
         for header_and_status in headers.split(HEADER_AND_STATUS_SIZE) {
             // Allocated one by one: contiguous memory for all of them may be rare.
-            let data = DmaBuffer::allocate(dma, size).ok_or(InitError::OutOfMemory)?;
+            let data = DmaBuffer::allocate(dma, size, permit).ok_or(InitError::OutOfMemory)?;
             all.push(Self { header_and_status, data });
         }
         Ok(all)

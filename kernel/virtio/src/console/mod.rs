@@ -16,7 +16,7 @@ use virtio_spec::{F, Id};
 use self::rx::Rx;
 use self::tx::Tx;
 use crate::device::{Device, DeviceError, InitError};
-use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory};
+use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit};
 use crate::transport::{InterruptCause, Transport};
 
 /// Driver of a console device.
@@ -115,10 +115,11 @@ fn allocate_buffers<M: DmaMemory>(
     dma: &impl DmaAllocator<Memory = M>,
     count: u16,
     size: usize,
+    permit: &DmaPermit,
 ) -> Result<Vec<DmaBuffer<M>>, InitError> {
     let mut buffers = Vec::new();
     buffers.try_reserve_exact(usize::from(count)).map_err(|_| InitError::OutOfMemory)?;
-    let memory = DmaBuffer::allocate(dma, usize::from(count) * size).ok_or(InitError::OutOfMemory)?;
+    let memory = DmaBuffer::allocate(dma, usize::from(count) * size, permit).ok_or(InitError::OutOfMemory)?;
     buffers.extend(memory.split(size));
     Ok(buffers)
 }

@@ -51,7 +51,7 @@ impl<M: DmaMemory> Rx<M> {
     ) -> Result<Self, InitError> {
         let queue = device.setup_queue(dma, RECEIVEQ, RX_BUFFERS)?;
         let mut rx = Self { queue, unread: None };
-        let buffers = allocate_buffers(dma, rx.queue.size(), RX_BUFFER_SIZE)?;
+        let buffers = allocate_buffers(dma, rx.queue.size(), RX_BUFFER_SIZE, device.permit())?;
         buffers.into_iter().for_each(|buffer| rx.post(buffer));
         Ok(rx)
     }

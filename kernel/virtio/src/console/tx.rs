@@ -46,7 +46,7 @@ impl<M: DmaMemory> Tx<M> {
         dma: &impl DmaAllocator<Memory = M>,
     ) -> Result<Self, InitError> {
         let queue: Virtqueue<M, TxBuffer<M>> = device.setup_queue(dma, TRANSMITQ, TX_BUFFERS)?;
-        let free = allocate_buffers(dma, queue.size(), TX_BUFFER_SIZE)?;
+        let free = allocate_buffers(dma, queue.size(), TX_BUFFER_SIZE, device.permit())?;
         Ok(Self { queue, free })
     }
 

@@ -48,6 +48,17 @@ fn device_status_is_set_in_order_and_reset_on_drop() {
 }
 
 #[test]
+fn memory_of_a_device_whose_reset_times_out_is_not_freed() {
+    let model = console();
+    let console = open(&model, 100).unwrap();
+    model.lock().unwrap().memory.events();
+    model.lock().unwrap().stuck_set = 1;
+    drop(console);
+    let events = model.lock().unwrap().memory.events();
+    assert_eq!(events, [DeviceEvent::Status(0)]);
+}
+
+#[test]
 fn negotiation_accepts_offered_and_wanted_features_only() {
     let model = DeviceModel::new(3, 0xff, &[]);
     let wanted = F::from_bits_retain(0b101.into()) | F::RING_PACKED;

@@ -11,7 +11,7 @@ use core::fmt::Debug;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::DmaSegment;
+use super::{DmaPermit, DmaSegment};
 
 /// Mirrored DMA memory, whose bytes the driver accesses in place while the device does not own them.
 ///
@@ -19,10 +19,13 @@ use super::DmaSegment;
 /// are references to bytes, at most one to each: see [`ExclusiveRange`]. A malicious device can write to bytes that it no
 /// longer owns as it can to all memory, since there is no IOMMU.
 ///
-/// The pages may be reused once the value is dropped; drivers reset the device before they drop it.
+/// # Safety
+///
+/// The contract of [`DmaMemory`], for the same reason. Besides, `with_bytes` passes the bytes of the range, and no others.
 ///
 /// [`DmaMemory`]: super::DmaMemory
-pub trait MirroredMemory: Debug {
+#[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
+pub unsafe trait MirroredMemory: Debug {
     /// Size of one mapping in bytes, a power of two.
     fn size(&self) -> usize;
 
@@ -40,8 +43,9 @@ pub trait MirroredAllocator {
 
     /// Allocates `size` bytes, a power of two and at least a page; `None` if there is no such memory.
     ///
-    /// The contents are arbitrary: zeroing would touch pages that may never be used.
-    fn allocate_mirrored(&self, size: usize) -> Option<Self::Mirrored>;
+    /// The contents are arbitrary: zeroing would touch pages that may never be used. The memory keeps a clone of the
+    /// permit: see [`MirroredMemory`].
+    fn allocate_mirrored(&self, size: usize, permit: &DmaPermit) -> Option<Self::Mirrored>;
 }
 
 /// A range of mirrored memory that nothing else accesses, neither the device nor through another range, while this value
@@ -84,9 +88,13 @@ pub struct Span<A> {
 impl<A: MirroredMemory> Span<A> {
     /// Allocates mirrored memory as one span, with arbitrary contents; `None` if there is no memory, or `size` is no power
     /// of two from 4 KiB to 2 GiB.
-    pub fn allocate(allocator: &impl MirroredAllocator<Mirrored = A>, size: usize) -> Option<Self> {
+    pub fn allocate(
+        allocator: &impl MirroredAllocator<Mirrored = A>,
+        size: usize,
+        permit: &DmaPermit,
+    ) -> Option<Self> {
         u32::try_from(size).ok().filter(|size| size.is_power_of_two() && *size >= 4096)?;
-        let memory = allocator.allocate_mirrored(size).filter(|memory| memory.size() == size)?;
+        let memory = allocator.allocate_mirrored(size, permit).filter(|memory| memory.size() == size)?;
         Some(Self { memory: Arc::new(memory), start: 0, size })
     }
 

@@ -5,7 +5,7 @@ pub mod mirrored;
 use alloc::sync::Arc;
 use core::fmt::Debug;
 use core::ops::Range;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// DMA memory that the device may read and change at any time: bytes are copied in and out, no references to them exist.
 ///
@@ -16,8 +16,13 @@ use core::sync::atomic::{Ordering, fence};
 /// Callers stay inside the memory. For other offsets an implementation may panic, and must access nothing outside the
 /// memory. Drivers can move between threads if the memory is `Send` and `Sync`.
 ///
-/// The pages may be reused once the value is dropped; drivers reset the device before they drop it.
-pub trait DmaMemory: Debug {
+/// # Safety
+///
+/// Drivers, which are safe code, have devices access [`DmaMemory::size`] bytes from [`DmaMemory::device_address`] on. So
+/// these are memory that nothing else uses as long as the value lives, and after it was dropped as long as the
+/// [`DmaPermit`] with which it was allocated is granted: then the memory is never freed.
+#[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
+pub unsafe trait DmaMemory: Debug {
     /// Size in bytes.
     fn size(&self) -> usize;
 
@@ -52,7 +57,31 @@ pub trait DmaAllocator {
     type Memory: DmaMemory;
 
     /// Allocates at least `size` bytes: zeroed, physically contiguous, page-aligned; `None` if there is no such memory.
-    fn allocate(&self, size: usize) -> Option<Self::Memory>;
+    /// The memory keeps a clone of the permit: see [`DmaMemory`].
+    fn allocate(&self, size: usize, permit: &DmaPermit) -> Option<Self::Memory>;
+}
+
+/// A device's permission to access its DMA memory: granted with `DRIVER_OK`, before which devices do not use virtqueues
+/// (virtio 1.2, section 2.1.2), and revoked when a reset has completed.
+///
+/// Memory that is dropped while the permit is granted, as after a reset that timed out, is leaked and not freed.
+#[derive(Clone, Debug, Default)]
+pub struct DmaPermit(Arc<AtomicBool>);
+
+impl DmaPermit {
+    /// Whether the device may access the memory.
+    #[must_use]
+    pub fn is_granted(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn grant(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn revoke(&self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// A part of [`DmaMemory`] with a single owner.
@@ -69,9 +98,9 @@ pub struct DmaBuffer<M> {
 
 impl<M: DmaMemory> DmaBuffer<M> {
     /// Allocates a zeroed buffer; `None` if there is no memory, or for 4 GiB and more, which no descriptor can describe.
-    pub fn allocate(dma: &impl DmaAllocator<Memory = M>, size: usize) -> Option<Self> {
+    pub fn allocate(dma: &impl DmaAllocator<Memory = M>, size: usize, permit: &DmaPermit) -> Option<Self> {
         u32::try_from(size).ok()?;
-        let memory = dma.allocate(size).filter(|memory| memory.size() >= size)?;
+        let memory = dma.allocate(size, permit).filter(|memory| memory.size() >= size)?;
         Some(Self { memory: Arc::new(memory), start: 0, size })
     }
 

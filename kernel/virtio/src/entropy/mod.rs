@@ -58,7 +58,7 @@ impl<T: Transport, M: DmaMemory> EntropyDriver<T, M> {
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>) -> Result<Self, InitError> {
         let mut device = Device::start(transport, Id::Rng, F::empty())?;
         let queue = device.setup_queue(dma, REQUESTQ, 1)?;
-        let buffer = DmaBuffer::allocate(dma, MAX_REQUEST).ok_or(InitError::OutOfMemory)?;
+        let buffer = DmaBuffer::allocate(dma, MAX_REQUEST, device.permit()).ok_or(InitError::OutOfMemory)?;
         let mut entropy = Self { device, queue, buffer: Some(buffer), empty_answers: 0 };
         entropy.device.set_driver_ok();
         Ok(entropy)

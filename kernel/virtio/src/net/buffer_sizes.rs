@@ -5,6 +5,7 @@ use virtio_spec::net::F;
 use super::ETHERNET_HEADER;
 use super::header::HEADER_SIZE;
 use crate::device::InitError;
+use crate::dma::DmaPermit;
 use crate::dma::mirrored::{MirroredAllocator, MirroredMemory, Span};
 
 /// Minimum size of the memory of either direction in bytes: a few frames of maximum size.
@@ -39,12 +40,13 @@ impl BufferSizes {
         self,
         allocator: &impl MirroredAllocator<Mirrored = A>,
         buffer: usize,
+        permit: &DmaPermit,
     ) -> Result<(Span<A>, Span<A>), InitError> {
         let min = Self { rx: MIN_MEMORY.max(2 * buffer), tx: MIN_MEMORY };
         let mut sizes = self.rounded(min).ok_or(InitError::OutOfMemory)?;
         loop {
-            let receive = Span::allocate(allocator, sizes.rx);
-            if let Some(both) = receive.zip(Span::allocate(allocator, sizes.tx)) {
+            let receive = Span::allocate(allocator, sizes.rx, permit);
+            if let Some(both) = receive.zip(Span::allocate(allocator, sizes.tx, permit)) {
                 return Ok(both);
             }
             if sizes == min {

@@ -90,7 +90,7 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         let mut device = Device::start_with(transport, Id::Net, |offered| F::from(config::wanted(offered)))?;
         let info = NetInfo::read(&device)?;
         let buffer = buffer_sizes::min_buffer_size(device.features().into(), info.mtu);
-        let (rx_memory, tx_memory) = sizes.allocate(dma, buffer)?;
+        let (rx_memory, tx_memory) = sizes.allocate(dma, buffer, device.permit())?;
         let mut rx = Rx::new(&mut device, dma, rx_memory, buffer)?;
         let tx = Tx::new(&mut device, dma, tx_memory)?;
         device.set_driver_ok();

@@ -129,7 +129,10 @@ impl DeviceModel {
         if self.memory.read_u16(addresses.driver + 2) == state.taken {
             let event = addresses.device + 4 + 8 * u64::from(addresses.size);
             self.memory.write_u16(event, state.taken);
-            return None;
+            // The driver may have made a chain available before it saw the event.
+            if self.memory.read_u16(addresses.driver + 2) == state.taken {
+                return None;
+            }
         }
         let slot = u64::from(state.taken % addresses.size);
         let head = self.memory.read_u16(addresses.driver + 4 + 2 * slot);

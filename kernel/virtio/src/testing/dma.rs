@@ -5,7 +5,7 @@ use std::boxed::Box;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::vec::Vec;
 
-use crate::dma::{DmaAllocator, DmaMemory};
+use crate::dma::{DmaAllocator, DmaMemory, DmaPermit};
 
 /// DMA address of the first byte.
 const BASE: u64 = 0x1_2345_0000;
@@ -100,7 +100,7 @@ impl FakeDma {
 impl DmaAllocator for FakeDma {
     type Memory = FakeMemory;
 
-    fn allocate(&self, size: usize) -> Option<FakeMemory> {
+    fn allocate(&self, size: usize, permit: &DmaPermit) -> Option<FakeMemory> {
         let needed = size.div_ceil(PAGE);
         let mut free_pages = self.free_pages.lock().unwrap();
         *free_pages = free_pages.checked_sub(needed)?;
@@ -112,6 +112,7 @@ impl DmaAllocator for FakeDma {
             free_pages: self.free_pages.clone(),
             start,
             size: needed * PAGE,
+            permit: permit.clone(),
         })
     }
 }
@@ -123,6 +124,7 @@ pub(crate) struct FakeMemory {
     free_pages: Arc<Mutex<usize>>,
     start: usize,
     size: usize,
+    permit: DmaPermit,
 }
 
 impl FakeMemory {
@@ -133,7 +135,10 @@ impl FakeMemory {
     }
 }
 
-impl DmaMemory for FakeMemory {
+// SAFETY: the bytes are a part of the vector that is never given to another value; the device's model accesses the vector
+// and no other memory.
+#[expect(unsafe_code, reason = "the model of the kernel's memory")]
+unsafe impl DmaMemory for FakeMemory {
     fn size(&self) -> usize {
         self.size
     }
@@ -173,6 +178,9 @@ impl DmaMemory for FakeMemory {
 
 impl Drop for FakeMemory {
     fn drop(&mut self) {
+        if self.permit.is_granted() {
+            return;
+        }
         *self.free_pages.lock().unwrap() += self.size / PAGE;
         self.memory.log(DeviceEvent::Freed);
     }

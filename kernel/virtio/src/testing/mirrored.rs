@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::dma::{FakeDma, FakeMemory};
 use crate::dma::mirrored::{ExclusiveRange, MirroredAllocator, MirroredMemory};
-use crate::dma::{DmaAllocator, DmaMemory};
+use crate::dma::{DmaAllocator, DmaMemory, DmaPermit};
 
 /// Contents of newly allocated memory, which must not leave the guest.
 pub(crate) const STALE_BYTE: u8 = 0xa5;
@@ -21,15 +21,17 @@ pub(crate) struct FakeMirrored {
 impl MirroredAllocator for FakeDma {
     type Mirrored = FakeMirrored;
 
-    fn allocate_mirrored(&self, size: usize) -> Option<FakeMirrored> {
+    fn allocate_mirrored(&self, size: usize, permit: &DmaPermit) -> Option<FakeMirrored> {
         assert!(size.is_power_of_two() && size >= 4096);
-        let memory = self.allocate(size)?;
+        let memory = self.allocate(size, permit)?;
         memory.write(0, &vec![STALE_BYTE; size]);
         Some(FakeMirrored { memory, scratch: Mutex::new(vec![0; size]) })
     }
 }
 
-impl MirroredMemory for FakeMirrored {
+// SAFETY: the memory is a `FakeMemory`; `with_bytes` passes a copy of the range's bytes.
+#[expect(unsafe_code, reason = "the model of the kernel's memory")]
+unsafe impl MirroredMemory for FakeMirrored {
     fn size(&self) -> usize {
         self.memory.size()
     }

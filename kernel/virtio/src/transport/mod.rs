@@ -115,17 +115,18 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 }
 
-/// Size and DMA addresses of a virtqueue's parts (section 2.7).
+/// Size and DMA addresses of a virtqueue's parts (section 2.7). Only this crate makes them, of memory that the virtqueue
+/// owns: devices write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueAddresses {
     /// Number of descriptors, a power of two.
-    pub size: u16,
+    pub(crate) size: u16,
     /// Descriptor area: the descriptor table.
-    pub descriptors: u64,
+    pub(crate) descriptors: u64,
     /// Driver area: the available ring.
-    pub driver: u64,
+    pub(crate) driver: u64,
     /// Device area: the used ring.
-    pub device: u64,
+    pub(crate) device: u64,
 }
 
 /// Notification register of a virtqueue, for the transport that returned it.

@@ -26,7 +26,7 @@ mod vring;
 
 use alloc::vec::Vec;
 
-use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
+use crate::dma::{DmaAllocator, DmaMemory, DmaPermit, DmaSegment};
 use crate::transport::{Doorbell, QueueAddresses, Transport};
 use vring::Vring;
 
@@ -145,14 +145,18 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
     /// Creates a queue of `size` descriptors, rounded down to a power of two; `None` if that is 0, or there is no
     /// memory.
     ///
-    /// The interrupt is disarmed. [`Device::setup_queue`](crate::device::Device::setup_queue) creates queues and
-    /// registers them with the device.
-    pub fn new(dma: &impl DmaAllocator<Memory = M>, size: u16, has_event_index: bool) -> Option<Self> {
+    /// The interrupt is disarmed. `Device::setup_queue` creates queues and registers them with the device.
+    pub(crate) fn new(
+        dma: &impl DmaAllocator<Memory = M>,
+        size: u16,
+        has_event_index: bool,
+        permit: &DmaPermit,
+    ) -> Option<Self> {
         let size = 1 << size.min(MAX_SIZE).checked_ilog2()?;
         let mut descriptors = Vec::new();
         descriptors.try_reserve_exact(usize::from(size)).ok()?;
         descriptors.extend((1..=size).map(|next| DescriptorState { next, in_flight: None }));
-        let ring = Vring::allocate(dma, size)?;
+        let ring = Vring::allocate(dma, size, permit)?;
         let mut queue = Self {
             ring,
             doorbell: Doorbell::default(),
@@ -174,7 +178,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
 
     /// Size and DMA addresses of the queue's parts.
     #[must_use]
-    pub fn addresses(&self) -> QueueAddresses {
+    pub(crate) fn addresses(&self) -> QueueAddresses {
         self.ring.addresses()
     }
 

@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 use super::{DescriptorChain, SubmitError, Token, Virtqueue};
 use crate::device::Device;
-use crate::dma::{DmaBuffer, DmaSegment};
+use crate::dma::{DmaBuffer, DmaPermit, DmaSegment};
 use crate::testing::{DeviceEvent, DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 
 /// A chain whose first descriptor is device-readable, and the others device-writable parts of the same buffer.
@@ -53,7 +53,7 @@ impl Harness {
         let mut device = Device::start(transport, virtio_spec::Id::Rng, virtio_spec::F::empty()).unwrap();
         let queue = device.setup_queue(&dma, 0, size).unwrap();
         device.set_driver_ok();
-        let buffers = DmaBuffer::allocate(&dma, 64 * 64).unwrap().split(64).collect();
+        let buffers = DmaBuffer::allocate(&dma, 64 * 64, device.permit()).unwrap().split(64).collect();
         Self { device, queue, model, buffers }
     }
 
@@ -105,7 +105,9 @@ impl Harness {
 fn queue_size_is_rounded_down_to_power_of_two() {
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 1000);
-    let size = |size| Virtqueue::<_, TestChain>::new(&dma, size, true).map(|queue| queue.size());
+    let size = |size| {
+        Virtqueue::<_, TestChain>::new(&dma, size, true, &DmaPermit::default()).map(|queue| queue.size())
+    };
     assert_eq!(
         [0, 1, 2, 3, 255, 256, 65535].map(size),
         [None, Some(1), Some(2), Some(2), Some(128), Some(256), Some(32768)]
@@ -116,8 +118,8 @@ fn queue_size_is_rounded_down_to_power_of_two() {
 fn queue_creation_fails_without_memory() {
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 1);
-    assert!(Virtqueue::<_, TestChain>::new(&dma, 256, true).is_none());
-    assert!(Virtqueue::<_, TestChain>::new(&dma, 64, true).is_some());
+    assert!(Virtqueue::<_, TestChain>::new(&dma, 256, true, &DmaPermit::default()).is_none());
+    assert!(Virtqueue::<_, TestChain>::new(&dma, 64, true, &DmaPermit::default()).is_some());
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn submit_refuses_empty_chain() {
     }
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 1);
-    let mut queue = Virtqueue::new(&dma, 4, true).unwrap();
+    let mut queue = Virtqueue::new(&dma, 4, true, &DmaPermit::default()).unwrap();
     assert_eq!(queue.submit(Empty).unwrap_err().error, SubmitError::Full);
 }
 
@@ -302,8 +304,9 @@ fn disarmed_interrupt_is_raised_once_per_index_wrap() {
 fn split_buffers_do_not_overlap() {
     let model = DeviceModel::new(4, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 4);
-    assert!(DmaBuffer::allocate(&dma, 5 * 4096).is_none());
-    let mut parts: Vec<_> = DmaBuffer::allocate(&dma, 100).unwrap().split(32).collect();
+    let permit = DmaPermit::default();
+    assert!(DmaBuffer::allocate(&dma, 5 * 4096, &permit).is_none());
+    let mut parts: Vec<_> = DmaBuffer::allocate(&dma, 100, &permit).unwrap().split(32).collect();
     assert_eq!(parts.len(), 3);
     assert_eq!(parts[1].write(30, &[1; 8]), 2);
     assert_eq!(parts[1].write(32, &[1; 8]), 0);

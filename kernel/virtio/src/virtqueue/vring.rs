@@ -3,7 +3,7 @@
 
 use virtio_spec::virtq::{AvailF, DescF, UsedF};
 
-use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
+use crate::dma::{DmaAllocator, DmaMemory, DmaPermit, DmaSegment};
 use crate::transport::QueueAddresses;
 
 /// Size of a descriptor in bytes (section 2.7.5).
@@ -39,12 +39,16 @@ pub(super) struct Vring<M> {
 
 impl<M: DmaMemory> Vring<M> {
     /// Allocates a queue of `size` descriptors, a power of two up to 32768.
-    pub(super) fn allocate(dma: &impl DmaAllocator<Memory = M>, size: u16) -> Option<Self> {
+    pub(super) fn allocate(
+        dma: &impl DmaAllocator<Memory = M>,
+        size: u16,
+        permit: &DmaPermit,
+    ) -> Option<Self> {
         let slots = usize::from(size);
         let available = DESCRIPTOR_SIZE * slots;
         let used = (available + field::RING + 2 * slots + 2).next_multiple_of(CACHE_LINE);
         let end = used + field::RING + USED_ELEMENT_SIZE * slots + 2;
-        let memory = dma.allocate(end).filter(|memory| memory.size() >= end)?;
+        let memory = dma.allocate(end, permit).filter(|memory| memory.size() >= end)?;
         Some(Self { memory, size, available, used })
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 use super::{MirroredMemory, Span};
-use crate::dma::DmaSegment;
+use crate::dma::{DmaPermit, DmaSegment};
 use crate::testing::{DeviceModel, FakeDma, FakeMirrored};
 
 const MEMORY_SIZE: usize = 8192;
@@ -12,7 +12,7 @@ const MEMORY_SIZE: usize = 8192;
 fn mirrored() -> Span<FakeMirrored> {
     let model = DeviceModel::new(1, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 4);
-    Span::allocate(&dma, MEMORY_SIZE).unwrap()
+    Span::allocate(&dma, MEMORY_SIZE, &DmaPermit::default()).unwrap()
 }
 
 /// Offset in the memory, and length, of each segment.
@@ -26,9 +26,9 @@ fn invalid_sizes_are_refused() {
     let model = DeviceModel::new(1, 0, &[]);
     let dma = FakeDma::new(&model.lock().unwrap().memory, 4);
     for size in [0, 1, 2048, 4097, 12_288, 32_768, usize::MAX / 2 + 1] {
-        assert!(Span::allocate(&dma, size).is_none(), "{size}");
+        assert!(Span::allocate(&dma, size, &DmaPermit::default()).is_none(), "{size}");
     }
-    assert!(Span::allocate(&dma, 16_384).is_some());
+    assert!(Span::allocate(&dma, 16_384, &DmaPermit::default()).is_some());
 }
 
 #[test]
