@@ -62,6 +62,9 @@ pub(crate) struct VmOptions {
     /// Skip the check of the image, so that the loader rejects an invalid one
     #[arg(long, hide = true)]
     no_check: bool,
+    /// uhyve's executable if it is known: to find it takes a run of cargo.
+    #[arg(skip)]
+    uhyve: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -135,11 +138,25 @@ impl VmOptions {
         network::check(net, &self.machine.ports).map_err(usage_error)
     }
 
+    /// Sets uhyve's executable; with `None` it is found, or built, when it is needed.
+    pub(crate) fn set_uhyve(&mut self, uhyve: Option<PathBuf>) {
+        self.uhyve = uhyve;
+    }
+
+    /// Returns uhyve's executable, which is built if need be; `None` if the machine is not to run in it, or if it cannot be built.
+    pub(crate) fn uhyve(&self) -> Option<PathBuf> {
+        if self.needs_qemu() { None } else { self.find_uhyve().ok() }
+    }
+
+    fn find_uhyve(&self) -> Result<PathBuf> {
+        self.uhyve.clone().map_or_else(setup::uhyve, Ok)
+    }
+
     /// Chooses the VMM.
     pub(crate) fn choose_vmm(&self) -> Result<Vmm> {
         match self.platform {
-            PlatformOption::Kvm => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Kvm))),
-            PlatformOption::Process => Ok(Vmm::Uhyve(uhyve::command(&setup::uhyve()?, Engine::Process))),
+            PlatformOption::Kvm => Ok(Vmm::Uhyve(uhyve::command(&self.find_uhyve()?, Engine::Kvm))),
+            PlatformOption::Process => Ok(Vmm::Uhyve(uhyve::command(&self.find_uhyve()?, Engine::Process))),
             PlatformOption::Auto => self.best_vmm(),
             PlatformOption::Qemu => Ok(Vmm::Qemu),
         }
@@ -212,7 +229,7 @@ impl VmOptions {
         let reason = if self.needs_qemu() {
             "an option is only for QEMU".to_owned()
         } else {
-            match setup::uhyve().and_then(Uhyve::check) {
+            match self.find_uhyve().and_then(Uhyve::check) {
                 Ok(uhyve) if uhyve.is_fast => return Ok(Vmm::Uhyve(Command::new(uhyve.program))),
                 Ok(uhyve) => format!("uhyve has no engine at full speed on this host\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),

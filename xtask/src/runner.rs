@@ -17,6 +17,9 @@ pub struct Arguments {
     /// Boot a single machine, even if the image is a test executable. It ends with this process's parent
     #[arg(long)]
     single: bool,
+    /// uhyve's executable, which is current
+    #[arg(long, value_name = "FILE")]
+    uhyve: Option<PathBuf>,
     /// The image
     image: PathBuf,
     /// Arguments of the program
@@ -35,14 +38,15 @@ struct Options {
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let options = env::var(RUN_ARGS).unwrap_or_default();
     let words = shlex::split(&options).with_context(|| format!("{RUN_ARGS} has an unclosed quote"))?;
-    let vm = Options::try_parse_from(words).with_context(|| format!("{RUN_ARGS}={options}"))?.vm;
+    let mut vm = Options::try_parse_from(words).with_context(|| format!("{RUN_ARGS}={options}"))?.vm;
     vm.check()?;
+    vm.set_uhyve(arguments.uhyve.clone());
     if arguments.single {
         // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine only runs on.
         let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
     } else {
         let options = VmNeeds { cpus: vm.cpus(), is_exclusive: vm.is_exclusive() };
-        if let Some(code) = libtest::run(&arguments.image, &arguments.arguments, &options)? {
+        if let Some(code) = libtest::run(&arguments.image, &arguments.arguments, &options, vm.uhyve())? {
             return Ok(code);
         }
     }

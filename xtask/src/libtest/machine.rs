@@ -39,6 +39,8 @@ pub(crate) struct VmNeeds {
 pub(super) struct Machine<'a> {
     runner: PathBuf,
     image: &'a Path,
+    /// uhyve's executable, found once for all machines; `None` if each finds its VMM.
+    uhyve: Option<PathBuf>,
     /// [`RUN_ARGS`] of this process.
     run_args: OsString,
     captures: bool,
@@ -46,10 +48,10 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// With `captures` the output of tests is kept, else it goes to the streams of this process.
-    pub(super) fn new(image: &'a Path, captures: bool) -> Result<Self> {
+    pub(super) fn new(image: &'a Path, captures: bool, uhyve: Option<PathBuf>) -> Result<Self> {
         let runner = env::current_exe().context("cannot find this executable")?;
         let run_args = env::var_os(RUN_ARGS).unwrap_or_default();
-        Ok(Self { runner, image, run_args, captures })
+        Ok(Self { runner, image, uhyve, run_args, captures })
     }
 
     /// Returns the tests of the image; `None` if it does not list them, as a program that merely contains the text.
@@ -96,7 +98,11 @@ impl<'a> Machine<'a> {
         let mut run_args = self.run_args.clone();
         run_args.push(format!(" --env {variable}"));
         let mut command = Command::new(&self.runner);
-        command.args(["runner", "--single"]).arg(self.image).env(RUN_ARGS, run_args).stdin(Stdio::null());
+        command.args(["runner", "--single"]);
+        if let Some(uhyve) = &self.uhyve {
+            command.arg("--uhyve").arg(uhyve);
+        }
+        command.arg(self.image).env(RUN_ARGS, run_args).stdin(Stdio::null());
         Ok(command)
     }
 }
@@ -126,9 +132,21 @@ fn verdict(status: ExitStatus) -> (Verdict, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, capture, verdict};
+    use super::{Machine, Verdict, capture, verdict};
+    use std::ffi::OsStr;
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, ExitStatus};
+
+    #[test]
+    fn command_of_a_machine_passes_uhyve_on() {
+        let arguments = |uhyve: Option<&str>| {
+            let machine = Machine::new("image".as_ref(), true, uhyve.map(Into::into)).unwrap();
+            let command = machine.command("a test").unwrap();
+            command.get_args().map(OsStr::to_os_string).collect::<Vec<_>>()
+        };
+        assert_eq!(arguments(None), ["runner", "--single", "image"]);
+        assert_eq!(arguments(Some("/u")), ["runner", "--single", "--uhyve", "/u", "image"]);
+    }
 
     #[test]
     fn only_the_exit_code_of_success_is_a_pass() {

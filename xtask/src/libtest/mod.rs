@@ -12,7 +12,7 @@ mod schedule;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -26,12 +26,18 @@ const FAILED: u8 = 101;
 
 /// Runs the tests of an executable that has them, and returns the exit code. `None` if the image is another program, or if a single
 /// machine is to run it: libtest itself then lists tests, prints other formats than its own two, measures, or rejects the arguments.
-pub(crate) fn run(image: &Path, arguments: &[OsString], vm: &VmNeeds) -> Result<Option<u8>> {
+/// The machines run in the given uhyve, if they run in uhyve at all.
+pub(crate) fn run(
+    image: &Path,
+    arguments: &[OsString],
+    vm: &VmNeeds,
+    uhyve: Option<PathBuf>,
+) -> Result<Option<u8>> {
     let Some(options) = Options::parse(arguments)? else { return Ok(None) };
     if !is_test_executable(image)? {
         return Ok(None);
     }
-    let machine = machine::Machine::new(image, options.captures())?;
+    let machine = machine::Machine::new(image, options.captures(), uhyve)?;
     let Some(tests) = machine.list()? else { return Ok(None) };
     let (tests, filtered_out) = options.select(tests);
     let jobs = options.jobs(vm)?;
