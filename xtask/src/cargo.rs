@@ -85,14 +85,14 @@ pub(crate) fn build_uhyve_with_progress(task: Task<'_>) -> Result<()> {
 
 fn uhyve_cargo() -> Command {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--package", "uhyve", "--profile", "hypervisor"]);
+    cargo.current_dir(workspace::root()).args(["build", "--package", "uhyve", "--profile", "tools"]);
     cargo
 }
 
 /// Builds the program `xtask`, which is also the runner, and returns its file. Quick if it is up to date.
 pub fn build_xtask() -> Result<PathBuf> {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "xtask"]);
+    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--profile", "tools", "--package", "xtask"]);
     executable(&mut cargo, "xtask")
 }
 

@@ -45,7 +45,9 @@ fn launch() -> Result<ExitCode> {
 /// Has cargo build the build tool, visibly the first time; false if that fails.
 fn build(root: &Path, is_first: bool) -> Result<bool> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--package", "xtask", "--manifest-path"]).arg(root.join("Cargo.toml"));
+    cargo
+        .args(["build", "--profile", "tools", "--package", "xtask", "--manifest-path"])
+        .arg(root.join("Cargo.toml"));
     if is_first {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         eprintln!(

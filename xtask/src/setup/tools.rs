@@ -99,7 +99,7 @@ pub fn uhyve() -> Result<PathBuf> {
 
 /// Builds uhyve if it is out of date, the first time visibly.
 fn build_uhyve() -> Result<PathBuf> {
-    if !workspace::target_dir().join("hypervisor/uhyve").exists() {
+    if !workspace::target_dir().join("tools/uhyve").exists() {
         let progress = Progress::new();
         let task = progress.add("uhyve", UHYVE_SECONDS);
         progress.note("compiling uhyve, once");
