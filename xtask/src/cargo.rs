@@ -10,6 +10,9 @@ use crate::setup::progress::Task;
 use crate::target::BARE_TARGET;
 use crate::{process, workspace};
 
+/// The profile of uhyve and the build tool, which share their dependencies.
+const TOOLS_PROFILE: &str = "tools";
+
 /// The option that makes cargo report artifacts on standard output, and diagnostics as text.
 const MESSAGE_FORMAT: &str = "--message-format=json-render-diagnostics";
 
@@ -64,36 +67,29 @@ fn parse(line: &str) -> Result<Option<Artifact>> {
     }))
 }
 
-/// Builds the loader and returns its file. Quick if it is up to date.
-pub(crate) fn build_loader() -> Result<PathBuf> {
+/// Builds the loader, shows the progress, and returns its file. Quick if it is up to date.
+pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-loader"]);
+    cargo.current_dir(workspace::root()).args(["build", "--package", "hermit-loader"]);
     cargo.args(["--profile", "kernel", "--target", BARE_TARGET]);
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    executable(&mut cargo, "the loader")
+    executable(artifacts_with_progress(&mut cargo, task), "the loader")
 }
 
-/// Builds uhyve with the profile of its releases and returns its file. Quick if it is up to date.
-pub(crate) fn build_uhyve() -> Result<PathBuf> {
-    executable(uhyve_cargo().arg("--quiet"), "uhyve")
-}
-
-/// As [`build_uhyve`], and shows the progress of the build.
-pub(crate) fn build_uhyve_with_progress(task: Task<'_>) -> Result<()> {
-    artifacts_with_progress(&mut uhyve_cargo(), task).map(drop).context("cannot build uhyve")
-}
-
-fn uhyve_cargo() -> Command {
-    let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--package", "uhyve", "--profile", "tools"]);
-    cargo
+/// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up to date.
+pub(crate) fn build_uhyve(task: Task<'_>) -> Result<PathBuf> {
+    executable(artifacts_with_progress(&mut tool_cargo("uhyve"), task), "uhyve")
 }
 
 /// Builds the program `xtask`, which is also the runner, and returns its file. Quick if it is up to date.
 pub fn build_xtask() -> Result<PathBuf> {
+    executable(artifacts(tool_cargo("xtask").arg("--quiet")), "xtask")
+}
+
+fn tool_cargo(package: &str) -> Command {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--quiet", "--profile", "tools", "--package", "xtask"]);
-    executable(&mut cargo, "xtask")
+    cargo.current_dir(workspace::root()).args(["build", "--package", package, "--profile", TOOLS_PROFILE]);
+    cargo
 }
 
 /// Builds the kernel as a static library and returns its file. Quick if `hermit-sys` has built it in this workspace.
@@ -108,8 +104,9 @@ pub fn build_kernel() -> Result<PathBuf> {
     library.context("cargo built the kernel, but names no library")
 }
 
-fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
-    let artifacts = artifacts(cargo).with_context(|| format!("cannot build {name}"))?;
+/// Returns the executable of a build.
+fn executable(artifacts: Result<Vec<Artifact>>, name: &str) -> Result<PathBuf> {
+    let artifacts = artifacts.with_context(|| format!("cannot build {name}"))?;
     let executable = artifacts.into_iter().find_map(|artifact| artifact.executable);
     executable.with_context(|| format!("cargo built {name}, but names no executable"))
 }

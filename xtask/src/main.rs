@@ -76,8 +76,13 @@ fn main() -> ExitCode {
 /// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be.
 fn become_xtask_dev() -> Result<()> {
     let mut cargo = process::cargo();
-    cargo.args(["run", "--quiet", "--package", "xtask-dev", "--manifest-path"]);
-    cargo.arg(workspace::root().join("Cargo.toml")).arg("--").args(env::args_os().skip(1));
+    cargo.args(["run", "--package", "xtask-dev"]);
+    // Compiling it for the first time takes long enough to show it.
+    if workspace::target_dir().join("debug/xtask-dev").exists() {
+        cargo.arg("--quiet");
+    }
+    cargo.arg("--manifest-path").arg(workspace::root().join("Cargo.toml"));
+    cargo.arg("--").args(env::args_os().skip(1));
     Err(Error::new(cargo.exec()).context("cannot start cargo"))
 }
 

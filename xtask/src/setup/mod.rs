@@ -31,7 +31,7 @@ use crate::target::{BARE_TARGET, FloatAbi, GUEST_TARGET, SOFT_FLOAT_TARGET};
 use crate::toolchain::Toolchain;
 use crate::uhyve::Uhyve;
 use crate::{cargo, process, workspace};
-use progress::{Progress, Task};
+use progress::{Cost, Progress, Task};
 use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
@@ -39,11 +39,14 @@ use stamp::State;
 pub(crate) use patches::TEST_LIST;
 pub use tools::{loader, uhyve};
 
-/// CPU time that the build of std takes, in seconds.
-const STD_SECONDS: f64 = 50.0;
+/// Cost of std.
+const STD_COST: Cost = Cost { seconds: 40.0, last_crate: 0.1 };
 
-/// CPU time that the build of uhyve takes, in seconds.
-const UHYVE_SECONDS: f64 = 80.0;
+/// Cost of uhyve after that of the build tool, with which it shares crates.
+const UHYVE_COST: Cost = Cost { seconds: 32.0, last_crate: 0.6 };
+
+/// Cost of kernel, network stack and program.
+const PROGRAM_SECONDS: f64 = 60.0;
 
 /// Options of `setup`.
 #[derive(Debug, clap::Args)]
@@ -130,26 +133,25 @@ fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
 /// Installs the libraries that are not current, then calls `build`; builds uhyve meanwhile.
 fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>) -> Result<T> {
     let progress = Progress::new();
-    let std = progress.add("std", STD_SECONDS);
-    let uhyve = progress.add("uhyve", UHYVE_SECONDS);
+    let std = progress.add("std", STD_COST);
+    let uhyve = progress.add("uhyve", UHYVE_COST);
     let cpus = if thread::available_parallelism().is_ok_and(|cpus| cpus > NonZero::<usize>::MIN) {
         2.0
     } else {
         1.0
     };
     progress.note(&format!(
-        "setting up {}, once: std for {GUEST_TARGET} and uhyve; about {:.0} s on this machine",
+        "setting up {}, once: std for {GUEST_TARGET} and uhyve; with the kernel about {:.0} s on this machine",
         toolchain.sysroot.display(),
-        (STD_SECONDS + UHYVE_SECONDS) / cpus
+        (STD_COST.seconds + UHYVE_COST.seconds + PROGRAM_SECONDS) / cpus
     ));
     thread::scope(|scope| {
-        let uhyve = scope.spawn(move || cargo::build_uhyve_with_progress(uhyve));
+        let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve));
         // Dropped before `build`, which may install other parts.
         install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
         remove_stale_images(toolchain)?;
         let built = build()?;
         uhyve.join().unwrap_or_else(|_| bail!("the build of uhyve panicked"))?;
-        progress.finish();
         Ok(built)
     })
 }
@@ -203,8 +205,7 @@ pub(crate) fn ensure_soft_float() -> Result<()> {
         let record = Record::open(&toolchain)?;
         // Another process may have installed it while this one waited for the lock.
         let progress = Progress::new();
-        install_std(&toolchain, &record, FloatAbi::Soft, progress.add("std", STD_SECONDS))?;
-        progress.finish();
+        install_std(&toolchain, &record, FloatAbi::Soft, progress.add("std", STD_COST))?;
     }
     let folder = soft_float::target_dir();
     remove_stale_builds(&toolchain, FloatAbi::Soft, &folder, std::slice::from_ref(&folder))

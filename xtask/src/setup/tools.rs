@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-use super::UHYVE_SECONDS;
+use super::UHYVE_COST;
 use super::files;
-use super::progress::Progress;
+use super::progress::{Cost, Progress};
 use super::record::{self, Record};
 use super::sources::hex;
 use super::stamp::{Stamp, State};
@@ -21,6 +21,9 @@ use crate::{cargo, workspace};
 const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
 const UHYVE: &str = "uhyve";
+
+/// Cost of the loader.
+const LOADER_COST: Cost = Cost { seconds: 20.0, last_crate: 0.2 };
 
 /// The folders of the sources of the loader, uhyve and the runner.
 const SOURCES: [&str; 8] = [
@@ -68,8 +71,7 @@ pub(crate) fn state(toolchain: &Toolchain) -> Result<State> {
 pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     let folder = folder(toolchain);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (from, name) in
-        [(cargo::build_loader()?, LOADER), (build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
+    for (from, name) in [(build_loader()?, LOADER), (build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
     {
         // An executable that runs cannot be overwritten (ETXTBSY), but a rename can replace it.
         let (partial, target) = (folder.join(format!("{name}.partial")), folder.join(name));
@@ -88,7 +90,7 @@ pub fn loader() -> Result<PathBuf> {
         return Ok(loader);
     }
     let installed = folder(&Toolchain::detect()?).join(LOADER);
-    if installed.is_file() { Ok(installed) } else { cargo::build_loader() }
+    if installed.is_file() { Ok(installed) } else { build_loader() }
 }
 
 /// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace, which is built if it
@@ -97,16 +99,16 @@ pub fn uhyve() -> Result<PathBuf> {
     beside(UHYVE)?.map_or_else(build_uhyve, Ok)
 }
 
-/// Builds uhyve if it is out of date, the first time visibly.
+/// Builds the loader if it is out of date.
+fn build_loader() -> Result<PathBuf> {
+    let progress = Progress::new();
+    cargo::build_loader(progress.add("loader", LOADER_COST))
+}
+
+/// Builds uhyve if it is out of date.
 fn build_uhyve() -> Result<PathBuf> {
-    if !workspace::target_dir().join("tools/uhyve").exists() {
-        let progress = Progress::new();
-        let task = progress.add("uhyve", UHYVE_SECONDS);
-        progress.note("compiling uhyve, once");
-        cargo::build_uhyve_with_progress(task)?;
-        progress.finish();
-    }
-    cargo::build_uhyve()
+    let progress = Progress::new();
+    cargo::build_uhyve(progress.add("uhyve", UHYVE_COST))
 }
 
 /// Returns the tool of this name beside this executable, if that is the installed runner.
