@@ -67,7 +67,7 @@ pub struct PlatformInfo {
     pub hpet: Option<u64>,
     /// I/O port of the PM1a control register (`PM1a_CNT_BLK`), for sleep states and power-off.
     pub pm1a_control: Option<u16>,
-    /// How to reset the info.
+    /// How to reset the machine; `None` without a reset register in I/O space.
     pub reset: Option<Reset>,
     /// The power button.
     pub power_button: Option<PowerButton>,
@@ -189,7 +189,7 @@ pub enum TriggerMode {
     Level,
 }
 
-/// Writing `value` to the I/O port `port` resets the info.
+/// Writing `value` to the I/O port `port` resets the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset {
     /// I/O port of the register (`RESET_REG`).

@@ -31,7 +31,7 @@ impl Thread {
         Self { context: Context::new(), resources: SpinLock::new(None) }
     }
 
-    /// Makes this the thread of what the CPU that calls has been doing since it was started.
+    /// Makes this the thread that the calling CPU runs: the code that has run on it since it was started.
     ///
     /// # Panics
     ///

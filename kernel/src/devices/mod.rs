@@ -53,7 +53,7 @@ fn find(id: Id, index: usize) -> Option<&'static DiscoveredDevice> {
     DISCOVERED.get_or_init(discover).iter().filter(|device| device.id() == id).nth(index)
 }
 
-/// Moves a driver to where it stays for ever, and registers it as the handler of its device's interrupt line.
+/// Leaks a driver, since it is never removed, and registers it as the handler of its device's interrupt line.
 fn install<D: InterruptHandler>(driver: D, line: u8) -> Option<&'static D> {
     let driver = hermit_hal::memory::leak(driver)?;
     interrupts::register(line, driver).ok()?;

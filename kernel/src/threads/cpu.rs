@@ -47,7 +47,7 @@ pub(super) static SYSTEM: Cpus<Thread, SelectedPolicy, QueueLock<SelectedPolicy>
 /// Running CPUs, by number.
 static CPUS: [AtomicCell<Option<&'static Cpu>>; MAX_CPUS] = [const { AtomicCell::new(None) }; MAX_CPUS];
 
-/// A time that never comes.
+/// Deadline of a timer that is not set.
 const NEVER: u64 = u64::MAX;
 
 /// A CPU.
@@ -154,7 +154,7 @@ pub(crate) fn preempt(masked: &mut Masked) {
     }
 }
 
-/// Has a CPU look at its run queue, if the scheduler says that one must.
+/// Sends a reschedule IPI, or reschedules the current CPU, as the scheduler requests.
 #[inline]
 pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
     match reschedule {

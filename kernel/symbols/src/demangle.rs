@@ -35,7 +35,7 @@ impl fmt::Write for Discard {
     }
 }
 
-/// Takes the decimal number at the start of `text`. Sink follows a leading zero.
+/// Takes the decimal number at the start of `text`. A leading zero is a number of its own.
 fn number(text: &str) -> Option<(usize, &str)> {
     let digits = match text.bytes().next()? {
         b'0' => 1,

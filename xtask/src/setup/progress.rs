@@ -52,7 +52,7 @@ impl Build {
     }
 }
 
-/// What is shown of builds that run side by side, from creation to drop.
+/// The progress display of builds that run side by side. from creation to drop.
 #[derive(Debug)]
 pub(crate) struct Progress {
     display: Arc<Display>,
@@ -139,7 +139,7 @@ impl Display {
         }
     }
 
-    /// What removes the line that is redrawn.
+    /// Escape sequence that clears the line that is redrawn.
     fn clear(&self) -> &'static str {
         if self.is_terminal { "\r\u{1b}[K" } else { "" }
     }
@@ -149,7 +149,7 @@ impl Display {
     }
 }
 
-/// A build in what is shown.
+/// A build in the progress display.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     display: &'a Display,

@@ -18,7 +18,7 @@ use crate::sync::SpinLock;
 /// then, the page fault handler would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
-/// Most bytes by which a stack grows at once.
+/// Maximum number of bytes by which a stack grows in one page fault.
 const MAX_GROWTH: u64 = 64 << 10;
 
 /// Address of the first slot; 0 before [`init`].
@@ -164,7 +164,7 @@ pub(crate) fn is_guard(address: u64) -> bool {
     find(address).map_or_else(|| stacks::is_guard(address), |bounds| address < bounds.bottom)
 }
 
-/// Maps memory at an address of a stack: the page fault handler's part.
+/// Maps memory at an address of a stack. Called by the page fault handler.
 ///
 /// # Errors
 ///
@@ -176,7 +176,7 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
             let size = growth(bounds, page);
             paging::with(|memory| {
                 let block = memory.map_fresh_block(page + PAGE_SIZE - size, size);
-                // Where there is no memory for more, or something is there already, one page will do.
+                // Without memory for all of them, or with a part mapped already, only the page of the fault is mapped.
                 block.or_else(|_| memory.map_fresh(page))
             })
         }
@@ -185,7 +185,7 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
 }
 
 /// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used above it,
-/// within limits. So a stack that is used twice as much has had one fault more.
+/// within limits. So the number of faults is logarithmic in the used size, up to [`MAX_GROWTH`] per fault.
 fn growth(bounds: StackBounds, page: u64) -> u64 {
     let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
     let room = page + PAGE_SIZE - bounds.bottom;

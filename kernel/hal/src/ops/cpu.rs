@@ -1,8 +1,8 @@
-//! Operations on the CPU that calls.
+//! Operations on the calling CPU.
 
 use crate::arch::processor::Processor;
 
-/// Control of the CPU that calls. Whether it takes privileged instructions is the platform's matter.
+/// Control of the calling CPU. Whether it takes privileged instructions is the platform's matter.
 pub(crate) trait CpuControl: Sync {
     /// Prepares the CPU for kernel code: loads its CPU-local block, sets up exceptions and processor features.
     /// Precedes everything else on every CPU.

@@ -7,7 +7,7 @@ use crate::fallible::OutOfMemory;
 /// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are only the
 /// kernel's record. All calls are made under the memory lock.
 pub(crate) trait Mmu: Sync {
-    /// The page tables map these addresses now. `access` does not apply to device registers.
+    /// Called after the page tables have mapped these addresses. `access` does not apply to device registers.
     ///
     /// # Errors
     ///
@@ -17,7 +17,7 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// The page tables are about to unmap these addresses, which are whole pages of theirs.
+    /// Called before the page tables unmap these addresses, which are whole pages.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// The page tables are about to change the access to these addresses, all of which are mapped.
+    /// Called before the page tables change the access to these addresses, all of which are mapped.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// Whether there is room for mappings that are not needed to continue.
+    /// Whether mappings may be made other than those of growing stacks, for which the platform keeps a reserve.
     fn can_map_more(&self) -> bool {
         true
     }

@@ -84,7 +84,7 @@ macro_rules! accessors {
 accessors! {
     /// The platform's console.
     console: PlatformConsole;
-    /// Control of the CPU that calls.
+    /// Control of the calling CPU.
     cpu: CpuControl;
     /// The platform's ways to reach devices.
     device_access: DeviceAccess;
@@ -98,6 +98,6 @@ accessors! {
     smp: Smp;
     /// Sources of the time of day and of the counter's frequency.
     time_source: TimeSource;
-    /// The timer of the CPU that calls.
+    /// The timer of the calling CPU.
     timer: CpuTimer;
 }

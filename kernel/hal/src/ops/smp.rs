@@ -14,7 +14,7 @@ pub(crate) trait Smp: Sync {
     /// 1`. Called once, by the first CPU.
     fn start_secondary(&self, prepared: u32);
 
-    /// Initialises the interrupt controller of the secondary CPU that calls, which has this number.
+    /// Initialises the interrupt controller of the calling secondary CPU, which has this number.
     fn init_secondary(&self, cpu: u32);
 
     /// Sends the reschedule IPI to another CPU. Interrupts are masked.

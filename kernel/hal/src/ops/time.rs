@@ -2,7 +2,7 @@
 
 /// The timer of each CPU.
 pub(crate) trait CpuTimer: Sync {
-    /// Sets the timer of the CPU that calls: its line is raised in `timeout_ns`, or earlier. Interrupts are masked.
+    /// Sets the timer of the calling CPU: its line is raised in `timeout_ns`, or earlier. Interrupts are masked.
     fn set_timer(&self, timeout_ns: u64);
 }
 

@@ -1,10 +1,10 @@
-//! Round-robin within each priority, as `SCHED_RR`, with a guard against starvation: now and then a slice goes to a
-//! lower priority.
+//! Round-robin within each priority, as `SCHED_RR`, with a guard against starvation: every 16th slice goes to
+//! another priority.
 
 use super::{Fifo, Policy};
 use crate::thread::Thread;
 
-/// Every this many slices one goes to the next priority, cyclically, that has a ready thread.
+/// Period in time slices at which a slice goes to the next priority, cyclically, that has a ready thread.
 const ANTI_STARVATION_PERIOD: u32 = 16;
 
 /// The round-robin policy: [`Fifo`] with time slices.

@@ -92,7 +92,7 @@ struct Bench {
     hello_world: PathBuf,
     threads: PathBuf,
     float: FloatAbi,
-    /// Holds [`ENTRY`] and [`FIRMWARE`].
+    /// Folder of the files [`ENTRY`] and [`FIRMWARE`].
     folder: TempDir,
 }
 

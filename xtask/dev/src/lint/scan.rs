@@ -1,6 +1,6 @@
 //! A scanner of Rust files that counts lines of code and uses of `unsafe`. It recognizes comments, literals and test modules.
 
-/// Counts of some code.
+/// Counts of lines and of uses of `unsafe`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
     /// Lines with code, without tests.
@@ -87,7 +87,7 @@ fn without_tests(text: &str) -> (Vec<u8>, Vec<String>) {
     let mut names = Vec::new();
     let mut at = 0;
     while at < code.len() {
-        // Not one in a comment or a literal.
+        // `unsafe` in a comment or a literal does not count.
         let rest = &text.as_bytes()[at..];
         let mark = TEST_MARKS.iter().find(|mark| code[at] == b'#' && rest.starts_with(mark.as_bytes()));
         let Some(mark) = mark else {
@@ -177,7 +177,7 @@ fn piece(rest: &[u8]) -> (Piece, usize) {
         [b'/', b'/', ..] => (Piece::Comment, find(rest, b"\n")),
         [b'/', b'*', ..] => (Piece::Comment, block_comment_length(rest)),
         [b'"', ..] => (Piece::Literal, quoted_length(rest, b'"')),
-        // An escaped character, or one between quotes; else this is a lifetime.
+        // A character literal: an escaped character, or one between quotes. Otherwise a lifetime.
         [b'\'', b'\\', ..] => (Piece::Literal, quoted_length(rest, b'\'')),
         [b'\'', first, ..] => match rest.get(1 + character_length(*first)) {
             Some(b'\'') => (Piece::Literal, 2 + character_length(*first)),

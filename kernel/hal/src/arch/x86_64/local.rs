@@ -78,12 +78,12 @@ impl Base {
         self.header.number
     }
 
-    /// Makes this the block of the CPU that calls (`IA32_GS_BASE`, which takes privilege).
+    /// Makes this the block of the calling CPU by writing `IA32_GS_BASE`, a privileged instruction.
     pub(super) fn install(self) {
         GsBase::write(VirtAddr::new(self.address));
     }
 
-    /// As [`Self::install`], by the instruction that takes no privilege.
+    /// As [`Self::install`], by the unprivileged instruction WRGSBASE.
     ///
     /// # Safety
     ///

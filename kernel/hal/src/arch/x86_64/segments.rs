@@ -48,7 +48,7 @@ impl Gdt {
         leak(Self::new(task_state)).ok_or(OutOfMemory)
     }
 
-    /// Loads the GDT and its TSS on the CPU that calls, to which they belong.
+    /// Loads the GDT and its TSS on the calling CPU, to which they belong.
     pub(super) fn install(&'static self) {
         self.table.load();
         // SAFETY: the selector is that of a 64-bit code segment in the table just loaded.

@@ -113,7 +113,7 @@ pub(crate) enum Exception {
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
-/// Loads the IDT on the CPU that calls: its exceptions and interrupts go to `H`. There is one `H` for all CPUs.
+/// Loads the IDT on the calling CPU: its exceptions and interrupts go to `H`. There is one `H` for all CPUs.
 pub(super) fn load<H: TrapHandler>() {
     let table = TABLE.call_once(|| {
         let mut table = InterruptDescriptorTable::new();

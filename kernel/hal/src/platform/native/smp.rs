@@ -86,7 +86,7 @@ pub(in crate::platform) fn apic_id(cpu: u32) -> u32 {
     IDS.get(cpu as usize).map_or(0, |id| id.load(Relaxed))
 }
 
-/// Notes the APIC identifier of the CPU that calls and has this number: CPUs take their numbers in the order in
+/// Notes the APIC identifier of the calling CPU and has this number: CPUs take their numbers in the order in
 /// which they start.
 pub(in crate::platform) fn started(cpu: u32) {
     if let Some(slot) = IDS.get(cpu as usize) {
