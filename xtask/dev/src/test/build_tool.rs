@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 
@@ -22,6 +22,9 @@ pub(super) const OPTIONS: &str = "HERMIT_RUN_ARGS";
 
 /// The program `xtask`, built if need be.
 static XTASK: OnceLock<PathBuf> = OnceLock::new();
+
+/// Held while a crate is created, which tests of several rings share.
+static CRATE: Mutex<()> = Mutex::new(());
 
 /// A program outside the workspace. Its tests are in [`cargo_test`].
 const PROGRAM: &str = r#"
@@ -127,8 +130,9 @@ fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
     cargo_test::test(|| cargo(&["test"]), host, |seconds| machine(platform, seconds))
 }
 
-/// Creates a crate with the dependency, unless an earlier ring has created it.
+/// Creates a crate with the dependency, unless another ring has created it.
 pub(super) fn make_crate(folder: &Path) -> Result<()> {
+    let _guard = CRATE.lock().unwrap_or_else(PoisonError::into_inner);
     let manifest = folder.join("Cargo.toml");
     if manifest.exists() {
         return Ok(());
@@ -170,7 +174,7 @@ fn streams(platform: &str, image: &Path) -> Result<()> {
 
 /// `run` attaches disks, whose file names may contain commas and blanks.
 fn disk(platform: &str, images: &Images) -> Result<()> {
-    let file = images.folder().join("a disk, zeroed");
+    let file = images.folder().join(format!("a disk, zeroed, {platform}"));
     fs::write(&file, vec![0; 4096])?;
     let file = file.display().to_string();
     let image = images.image("disk").display().to_string();

@@ -4,12 +4,12 @@
 //! | --- | --- |
 //! | `host` | unit, property and integration tests of the crates that run on the development machine; loom models |
 //! | `process` | programs under uhyve's process engine, and uhyve's tests that need images |
-//! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `kvm` | as `process`, with uhyve's KVM engine |
+//! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
 //!
-//! Without a ring: the lints and all other rings in this order, as CI runs them. A ring whose engine the host lacks is then
-//! skipped.
+//! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then skipped. The tests of
+//! all rings but `fuzz` are one queue in this order, so that one ring's slow tests run beside the next ring's.
 
 mod boot;
 mod build_tool;
@@ -46,7 +46,6 @@ use machine_types::Qemu;
 use platform::{TestPlatform, TestVmm};
 use report::Report;
 use schedule::Tests;
-use uhyve::RingOptions;
 use xtask::uhyve::Engine;
 
 #[derive(Debug, clap::Args)]
@@ -72,10 +71,10 @@ enum Ring {
     Host,
     /// Programs in machines of uhyve, each in a process
     Process,
-    /// Programs in QEMU's virtual machines
-    Qemu,
     /// Programs in virtual machines of uhyve, on KVM
     Kvm,
+    /// Programs in QEMU's virtual machines
+    Qemu,
     /// Fuzz targets, which take a nightly compiler; not run unless named or with --long
     Fuzz,
 }
@@ -85,8 +84,8 @@ impl fmt::Display for Ring {
         out.write_str(match self {
             Self::Host => "host",
             Self::Process => "process",
-            Self::Qemu => "qemu",
             Self::Kvm => "kvm",
+            Self::Qemu => "qemu",
             Self::Fuzz => "fuzz",
         })
     }
@@ -117,7 +116,7 @@ struct TestPlan {
 impl TestPlan {
     fn new(arguments: &Arguments) -> Result<Self> {
         let long = arguments.long;
-        let all = [Ring::Host, Ring::Process, Ring::Qemu, Ring::Kvm];
+        let all = [Ring::Host, Ring::Process, Ring::Kvm, Ring::Qemu];
         let fuzz = long.then_some(Ring::Fuzz);
         let everything = || all.into_iter().chain(fuzz).collect();
         if let Some(base) = &arguments.changed {
@@ -148,51 +147,66 @@ impl TestPlan {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     let plan = TestPlan::new(arguments)?;
-    let mut report = Report::new(1 + plan.rings.len());
+    let (fuzz, rings): (Vec<_>, Vec<_>) = plan.rings.iter().copied().partition(|ring| *ring == Ring::Fuzz);
+    let mut report = Report::new(1 + usize::from(!rings.is_empty()) + fuzz.len());
     let builds = report.step("setup, lints and builds", |report| Builds::run(report, &plan));
-    for ring in &plan.rings {
-        report
-            .step(&format!("ring {ring}"), |report| test(report, *ring, &builds, &plan, arguments.seconds))?;
+    if !rings.is_empty() {
+        let names: Vec<_> = rings.iter().map(ToString::to_string).collect();
+        report.step(&format!("rings: {}", names.join(", ")), |report| test(report, &builds, &plan))?;
+    }
+    for ring in fuzz {
+        report.step(&format!("ring {ring}"), |report| fuzz::test(report, arguments.seconds))?;
     }
     report.finish()
 }
 
-/// Runs a ring. One whose parts could not be built is skipped: the failed build is in the report.
-fn test(report: &mut Report, ring: Ring, builds: &Builds, plan: &TestPlan, seconds: u32) -> Result<()> {
-    let options = |engine| RingOptions { engine, is_named: plan.is_named, long: plan.long };
-    match ring {
-        Ring::Host => {
-            let mut tests = Tests::default();
-            if let Some(host_tests) = &builds.host_tests {
-                host_tests.add(&mut tests, plan.packages.as_ref());
-            }
-            report.run(tests);
-            Ok(())
+/// Runs all rings but `fuzz`. One whose parts could not be built is left out: the failed build is in the report.
+fn test(report: &mut Report, builds: &Builds, plan: &TestPlan) -> Result<()> {
+    let has = |ring| plan.rings.contains(&ring);
+    let mut engines = Vec::new();
+    for (ring, engine) in [(Ring::Process, Engine::Process), (Ring::Kvm, Engine::Kvm)] {
+        if has(ring) {
+            engines.extend(uhyve::Fixture::new(report, builds, engine, plan.is_named)?);
         }
-        Ring::Process => uhyve::test(report, builds, &options(Engine::Process)),
-        Ring::Qemu => match (&builds.images, &builds.soft_images) {
-            (Some(images), Some(soft_images)) => qemu(report, images, soft_images, plan.long),
-            _ => Ok(()),
-        },
-        Ring::Kvm => uhyve::test(report, builds, &options(Engine::Kvm)),
-        Ring::Fuzz => fuzz::test(report, seconds),
     }
-}
-
-fn qemu(report: &mut Report, images: &Images, soft: &Images, long: bool) -> Result<()> {
-    let qemu = Qemu::new(images)?;
-    let platform = TestPlatform { vmm: TestVmm::Qemu(qemu.loader.clone()), images };
+    let images = builds.images.as_ref().zip(builds.soft_images.as_ref()).filter(|_| has(Ring::Qemu));
+    let qemu = images.map(|(images, soft)| QemuFixture::new(images, soft)).transpose()?;
     let mut tests = Tests::default();
-    // What takes longest starts first.
-    object_cache::test(&mut tests);
-    build_tool::test(&mut tests, &platform);
-    programs::test(&mut tests, &platform, long)?;
-    machine_types::test(&mut tests, &qemu);
-    devices::test(&mut tests, &qemu);
-    boot::test(&mut tests, &qemu)?;
-    symbols::test(&mut tests, images);
-    soft_float::test(&mut tests, &qemu, soft);
-    usage_errors::test(&mut tests, images)?;
+    if let Some(host_tests) = builds.host_tests.as_ref().filter(|_| has(Ring::Host)) {
+        host_tests.add(&mut tests, plan.packages.as_ref());
+    }
+    engines.iter().try_for_each(|fixture| fixture.add_all(&mut tests, plan.long))?;
+    qemu.iter().try_for_each(|fixture| fixture.add_all(&mut tests, plan.long))?;
     report.run(tests);
     Ok(())
+}
+
+/// What the ring `qemu` tests.
+#[derive(Debug)]
+struct QemuFixture<'a> {
+    qemu: Qemu<'a>,
+    platform: TestPlatform<'a>,
+    soft_images: &'a Images,
+}
+
+impl<'a> QemuFixture<'a> {
+    fn new(images: &'a Images, soft_images: &'a Images) -> Result<Self> {
+        let qemu = Qemu::new(images)?;
+        let platform = TestPlatform { vmm: TestVmm::Qemu(qemu.loader.clone()), images };
+        Ok(Self { qemu, platform, soft_images })
+    }
+
+    fn add_all<'b>(&'b self, tests: &mut Tests<'b>, long: bool) -> Result<()> {
+        let Self { qemu, platform, soft_images } = self;
+        // What takes longest starts first.
+        object_cache::test(tests);
+        build_tool::test(tests, platform);
+        programs::test(tests, platform, long)?;
+        machine_types::test(tests, qemu);
+        devices::test(tests, qemu);
+        boot::test(tests, qemu)?;
+        symbols::test(tests, platform.images);
+        soft_float::test(tests, qemu, soft_images);
+        usage_errors::test(tests, platform.images)
+    }
 }

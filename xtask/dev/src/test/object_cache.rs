@@ -130,7 +130,7 @@ fn other_feature_makes_another_object(crates: &Crates) -> Result<()> {
 fn damaged_object_is_built_again(crates: &Crates) -> Result<()> {
     for object in crates.kernels()? {
         let bytes = fs::read(&object)?;
-        // A file of its own: the other name of this one is in a target folder.
+        // The damaged object is a new file: the old one has a hard link in a target folder.
         fs::remove_file(&object)?;
         fs::write(&object, &bytes[..bytes.len() / 2])?;
     }
@@ -150,7 +150,7 @@ fn old_objects_are_removed(crates: &Crates) -> Result<()> {
     let built = crates.build("first", &["--features", "hermit-sys/fifo"])?;
     let count = objects(&crates.cache(), "hermit-")?.len();
     ensure!(count == MAX_OBJECTS, "there are {count} objects\n{built}");
-    // Those in use are younger.
+    // Objects in use were used last, so they are kept.
     let text = crates.build("first", &["--release"])?;
     ensure!(!text.contains(BUILDS_KERNEL), "an object in use was removed\n{text}");
     Ok(())

@@ -36,25 +36,67 @@ const ENGINE_VARIABLE: &str = "HERMIT_TEST_ENGINE";
 /// The hypervisor's integration tests that need images.
 const TESTS_WITH_IMAGES: [&str; 2] = ["gdb", "sandbox"];
 
-/// What the command line says about the ring of an engine.
-#[derive(Debug)]
-pub(super) struct RingOptions {
-    pub(super) engine: Engine,
-    /// The ring is named on the command line: a host without the engine is an error.
-    pub(super) is_named: bool,
-    /// Tests that take minutes run, too.
-    pub(super) long: bool,
-}
-
 /// uhyve with one engine, and images for it.
 #[derive(Debug)]
-struct Fixture<'a> {
+pub(super) struct Fixture<'a> {
     platform: TestPlatform<'a>,
     program: PathBuf,
     engine: Engine,
+    host_tests: &'a HostTests,
 }
 
-impl Fixture<'_> {
+impl<'a> Fixture<'a> {
+    /// uhyve with an engine. A host without the engine is an error if the ring is named; otherwise the ring is skipped.
+    pub(super) fn new(
+        report: &mut Report,
+        builds: &'a Builds,
+        engine: Engine,
+        is_named: bool,
+    ) -> Result<Option<Self>> {
+        let uhyve = Uhyve::check(setup::uhyve()?)?;
+        let is_native = uhyve.works(engine);
+        if !is_native && (engine == Engine::Process || !has_kvm()) {
+            let reason = uhyve.about(engine);
+            if is_named {
+                bail!("the ring {engine} cannot run here: {reason}");
+            }
+            report.skip(&engine.to_string(), reason);
+            return Ok(None);
+        }
+        let images = if is_native { &builds.images } else { &builds.soft_images };
+        // A build that has failed is in the report already.
+        let (Some(images), Some(host_tests)) = (images, &builds.host_tests) else { return Ok(None) };
+        let program = uhyve.program.clone();
+        let platform = TestPlatform { vmm: TestVmm::Uhyve(uhyve, engine), images };
+        Ok(Some(Self { platform, program, engine, host_tests }))
+    }
+
+    /// Adds the tests of the ring.
+    pub(super) fn add_all<'b>(&'b self, tests: &mut Tests<'b>, long: bool) -> Result<()> {
+        // What takes longest starts first.
+        build_tool::test(tests, &self.platform);
+        for test in TESTS_WITH_IMAGES {
+            self.add(tests, &format!("uhyve's integration test {test}"), move || {
+                let folder = self.platform.images.folder().display().to_string();
+                let variables = [(IMAGES_VARIABLE, folder), (ENGINE_VARIABLE, self.engine.to_string())];
+                self.host_tests.run_integration_test("hypervisor", test, &variables)
+            });
+        }
+        programs::test(tests, &self.platform, long)?;
+        standard_input::test(tests, self);
+        standard_output::test(tests, self);
+        disks::test(tests, self);
+        options::test(tests, self);
+        startup_errors::test(tests, self);
+        if self.engine == Engine::Process {
+            process_lifetime::test(tests, self);
+        }
+        if self.platform.is_native() {
+            many_guests::test(tests, self, long);
+        }
+        Ok(())
+    }
+
     /// The file of an example's image.
     fn image(&self, name: &str) -> PathBuf {
         self.platform.images.image(name)
@@ -76,62 +118,7 @@ impl Fixture<'_> {
     }
 
     /// Adds a test whose name starts with the engine.
-    fn add<'a>(&self, tests: &mut Tests<'a>, name: &str, test: impl FnOnce() -> Result<()> + Send + 'a) {
+    fn add<'b>(&self, tests: &mut Tests<'b>, name: &str, test: impl FnOnce() -> Result<()> + Send + 'b) {
         tests.add(format!("{}: {name}", self.platform), test);
     }
-}
-
-/// Runs the ring of an engine. A host without the engine is an error if the ring is named; otherwise the ring is skipped.
-pub(super) fn test(report: &mut Report, builds: &Builds, options: &RingOptions) -> Result<()> {
-    let uhyve = Uhyve::check(setup::uhyve()?)?;
-    let RingOptions { engine, .. } = *options;
-    let is_native = uhyve.works(engine);
-    if !is_native && (engine == Engine::Process || !has_kvm()) {
-        let reason = uhyve.about(engine);
-        if options.is_named {
-            bail!("the ring {engine} cannot run here: {reason}");
-        }
-        report.skip(&engine.to_string(), reason);
-        return Ok(());
-    }
-    let images = if is_native { &builds.images } else { &builds.soft_images };
-    // A build that has failed is in the report already.
-    let (Some(images), Some(host_tests)) = (images, &builds.host_tests) else { return Ok(()) };
-    let program = uhyve.program.clone();
-    let platform = TestPlatform { vmm: TestVmm::Uhyve(uhyve, engine), images };
-    let fixture = Fixture { platform, program, engine };
-    let mut tests = Tests::default();
-    add(&mut tests, &fixture, host_tests, options)?;
-    report.run(tests);
-    Ok(())
-}
-
-fn add<'a>(
-    tests: &mut Tests<'a>,
-    fixture: &'a Fixture<'_>,
-    host_tests: &'a HostTests,
-    options: &RingOptions,
-) -> Result<()> {
-    // What takes longest starts first.
-    build_tool::test(tests, &fixture.platform);
-    for test in TESTS_WITH_IMAGES {
-        fixture.add(tests, &format!("uhyve's integration test {test}"), move || {
-            let folder = fixture.platform.images.folder().display().to_string();
-            let variables = [(IMAGES_VARIABLE, folder), (ENGINE_VARIABLE, fixture.engine.to_string())];
-            host_tests.run_integration_test("hypervisor", test, &variables)
-        });
-    }
-    programs::test(tests, &fixture.platform, options.long)?;
-    standard_input::test(tests, fixture);
-    standard_output::test(tests, fixture);
-    disks::test(tests, fixture);
-    options::test(tests, fixture);
-    startup_errors::test(tests, fixture);
-    if options.engine == Engine::Process {
-        process_lifetime::test(tests, fixture);
-    }
-    if fixture.platform.is_native() {
-        many_guests::test(tests, fixture, options.long);
-    }
-    Ok(())
 }
