@@ -56,6 +56,17 @@ impl Toolchain {
         self.rustlib().join(target)
     }
 
+    /// Returns a program of the toolchain, which is part of this component of rustup.
+    ///
+    /// # Errors
+    ///
+    /// The component is not installed.
+    pub fn program(&self, name: &str, component: &str) -> Result<PathBuf> {
+        let program = self.sysroot.join("bin").join(name);
+        let advice = || format!("{} is missing: `rustup component add {component}`", program.display());
+        program.is_file().then(|| program.clone()).with_context(advice)
+    }
+
     /// Returns a tool that comes with the compiler, such as `rust-objcopy`.
     pub(crate) fn host_tool(&self, name: &str) -> Result<PathBuf> {
         let host = self.field("host").context("rustc does not name its host")?;

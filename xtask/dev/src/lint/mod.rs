@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
 
+mod compiler;
 mod crate_table;
 mod documents;
 mod rules;
@@ -17,6 +18,8 @@ use crate::figures;
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::{process, setup, workspace};
 
+pub(crate) use compiler::compile_with_clippy;
+
 /// Packages that one run of clippy checks.
 #[derive(Debug)]
 struct Selection {
@@ -27,9 +30,12 @@ struct Selection {
     features: Option<&'static str>,
 }
 
-/// What clippy checks. Kernel and loader are checked separately: in one command cargo would unify their features.
-const SELECTIONS: [Selection; 6] = [
-    Selection { target: None, packages: &[], features: None },
+/// The default members of the workspace.
+const DEFAULT_MEMBERS: Selection = Selection { target: None, packages: &[], features: None };
+
+/// What clippy checks beside the default members. Kernel and loader are checked separately: in one command cargo would unify their
+/// features.
+const OTHERS: [Selection; 5] = [
     Selection { target: None, packages: &["uhyve-fuzz", "net-fuzz"], features: None },
     Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
     Selection {
@@ -71,32 +77,46 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     check(setup::ensure)
 }
 
-/// Runs all checks. `set_up` installs the libraries of other targets; what does not need them is checked first.
-pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
-    check_text()?;
-    let cargo = || {
-        let mut cargo = process::cargo();
-        cargo.current_dir(workspace::root());
-        cargo
-    };
-    process::run(cargo().args(["fmt", "--all", "--check"])).context("`cargo fmt --all` mends this")?;
-    let (for_host, for_targets): (Vec<_>, Vec<_>) =
-        SELECTIONS.iter().partition(|selection| selection.target.is_none());
-    for_host.iter().try_for_each(|selection| process::run(clippy(&mut cargo(), selection)))?;
-    set_up()?;
-    for_targets.iter().try_for_each(|selection| process::run(clippy(&mut cargo(), selection)))
+/// Runs all checks but those of the default members, which are compiled [with clippy](compile_with_clippy) meanwhile.
+pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
+    check_text_and_format()?;
+    check_others(set_up)
 }
 
-/// Makes cargo run clippy. Warnings are errors.
-fn clippy<'a>(cargo: &'a mut Command, selection: &Selection) -> &'a mut Command {
-    cargo.args(["clippy", "--quiet"]).envs([NO_LIBFUZZER]);
+/// Runs all checks. `set_up` installs the libraries of other targets; what does not need them is checked first.
+pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
+    check_text_and_format()?;
+    clippy(&DEFAULT_MEMBERS)?;
+    check_others(set_up)
+}
+
+fn check_text_and_format() -> Result<()> {
+    check_text()?;
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["fmt", "--all", "--check"]);
+    process::run(&mut cargo).context("`cargo fmt --all` mends this")
+}
+
+/// Runs clippy on [`OTHERS`]. `set_up` installs the libraries of other targets; what does not need them is checked first.
+fn check_others(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
+    let (for_host, for_targets): (Vec<_>, Vec<_>) =
+        OTHERS.iter().partition(|selection| selection.target.is_none());
+    for_host.into_iter().try_for_each(clippy)?;
+    set_up()?;
+    for_targets.into_iter().try_for_each(clippy)
+}
+
+/// Runs clippy. Warnings are errors.
+fn clippy(selection: &Selection) -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["clippy", "--quiet"]).envs([NO_LIBFUZZER]);
     if selection.packages.is_empty() {
         cargo.arg("--all-targets");
     }
     cargo.args(selection.packages.iter().flat_map(|package| ["--package", package]));
     cargo.args(selection.target.iter().flat_map(|target| ["--target", target]));
     cargo.args(selection.features.iter().flat_map(|features| ["--features", features]));
-    cargo.args(["--", "-D", "warnings"])
+    process::run(cargo.args(["--", "-D", "warnings"]))
 }
 
 /// Checks every Rust file, document and manifest against the project's rules and its list of words.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Error, Result};
 
-use super::host_tests::HostTests;
+use super::host_tests::{Compiler, HostTests};
 use super::images::{Built, Images};
 use super::report::Report;
 use super::schedule::Tests;
@@ -36,17 +36,24 @@ impl Builds {
         };
         let mut tests = Tests::default();
         tests.add("setup", set_up);
-        if runs_uhyve || has(Ring::Host) {
-            // The rings of uhyve run its integration tests.
-            let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
-            let host_tests = &host_tests;
-            add_announced(&mut tests, "build: host tests", move || {
-                host_tests.build(|| HostTests::build(packages, plan.long))
+        let builds_host_tests = runs_uhyve || has(Ring::Host);
+        // The rings of uhyve run its integration tests.
+        let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
+        // If everything is linted and everything is built, clippy does both.
+        let is_one_pass = builds_host_tests && packages.is_none() && plan.lints == Lints::All;
+        let compiler = if is_one_pass { Compiler::Clippy } else { Compiler::Rustc };
+        if builds_host_tests {
+            let (name, host_tests) = (host_tests_name(compiler), &host_tests);
+            add_announced(&mut tests, name, move || {
+                host_tests.build(|| HostTests::build(packages, compiler, plan.long))
             });
         }
         match plan.lints {
             Lints::None => {}
             Lints::Text => add_announced(&mut tests, "lint: text", lint::check_text),
+            Lints::All if is_one_pass => {
+                add_announced(&mut tests, "lint", || lint::check_beside_default_members(set_up));
+            }
             Lints::All => add_announced(&mut tests, "lint", || lint::check(set_up)),
         }
         if runs_uhyve || has(Ring::Qemu) {
@@ -63,6 +70,13 @@ impl Builds {
         }
         report.run(tests);
         Self { host_tests: host_tests.get(), images: images.get(), soft_images: soft_images.get() }
+    }
+}
+
+fn host_tests_name(compiler: Compiler) -> &'static str {
+    match compiler {
+        Compiler::Rustc => "build: host tests",
+        Compiler::Clippy => "build and lint: host tests",
     }
 }
 

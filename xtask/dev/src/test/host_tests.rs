@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::schedule::Tests;
+use crate::lint;
 use xtask::{cargo, process, workspace};
 
 /// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has broken. With
@@ -31,15 +32,39 @@ struct TestProgram {
 #[derive(Debug)]
 pub(super) struct HostTests {
     programs: Vec<TestProgram>,
+    compiler: Compiler,
     /// Property tests start from a random seed.
     long: bool,
 }
 
+/// The compiler of the workspace's packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compiler {
+    Rustc,
+    /// [With clippy](lint::compile_with_clippy).
+    Clippy,
+}
+
+impl Compiler {
+    /// Returns a cargo command in the workspace.
+    fn cargo(self) -> Result<Command> {
+        let mut cargo = process::cargo();
+        cargo.current_dir(workspace::root());
+        if self == Self::Clippy {
+            lint::compile_with_clippy(&mut cargo)?;
+        }
+        Ok(cargo)
+    }
+}
+
 impl HostTests {
-    /// Compiles the tests of some packages, or of all.
-    pub(super) fn build(packages: Option<&BTreeSet<String>>, long: bool) -> Result<Self> {
-        let mut command = process::cargo();
-        command.current_dir(workspace::root()).args(["test", "--quiet", "--no-run"]);
+    /// Compiles the tests of some packages, or of all. With clippy also everything else of the packages, so that it is checked.
+    pub(super) fn build(packages: Option<&BTreeSet<String>>, compiler: Compiler, long: bool) -> Result<Self> {
+        let mut command = compiler.cargo()?;
+        command.args(match compiler {
+            Compiler::Rustc => ["test", "--quiet", "--no-run"],
+            Compiler::Clippy => ["build", "--quiet", "--all-targets"],
+        });
         if let Some(packages) = packages {
             command.args(host_packages(packages)?.iter().flat_map(|package| ["--package", package]));
         }
@@ -53,7 +78,7 @@ impl HostTests {
                 folder,
             })
         });
-        Ok(Self { programs: programs.collect(), long })
+        Ok(Self { programs: programs.collect(), compiler, long })
     }
 
     /// Adds all tests. If only some packages are tested, documentation is left out, and models of others.
@@ -66,8 +91,7 @@ impl HostTests {
         }
         if packages.is_none() {
             tests.add("host: examples in documentation", || {
-                let mut cargo = process::cargo();
-                succeed(cargo.current_dir(workspace::root()).args(["test", "--quiet", "--doc"]))
+                succeed(self.compiler.cargo()?.args(["test", "--quiet", "--doc"]))
             });
         }
     }
