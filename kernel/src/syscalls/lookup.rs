@@ -89,7 +89,7 @@ impl Lookup {
         if count == 0 { Err(EAI_NODATA) } else { Ok(count) }
     }
 
-    /// The address that the name is the text of.
+    /// The address that the name spells, if it is an address.
     fn literal(&self, address: IpAddr, found: &mut [Endpoint]) -> Result<usize, GaiError> {
         let endpoint = Endpoint::from(address);
         if self.family != 0 && self.family != endpoint.family {
