@@ -2,7 +2,6 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::record::Transcript;
 use crate::support::{IpVersion, join, read, settle, write};
@@ -187,28 +186,29 @@ fn open_all(record: &mut Transcript, copied: &TcpListener) -> std::io::Result<Ve
     }
 }
 
-/// Number of sockets without a descriptor that are asked for beside other threads' traffic.
-const REFUSED: usize = 2_000;
+/// Number of messages on each connection while sockets without a descriptor are asked for.
+const MESSAGES: usize = 500;
 
 /// Asks for sockets while threads send over connections, and returns the first answer but `EMFILE`, or that. A socket
 /// without a descriptor is closed again, by the same network stack that carries the traffic.
 fn socket_beside_traffic(ip: IpVersion, connections: &[(TcpStream, TcpStream)]) -> std::io::Result<()> {
-    let done = AtomicBool::new(false);
     let send = |(client, server): &(TcpStream, TcpStream)| {
-        while !done.load(Ordering::Relaxed) {
+        (0..MESSAGES).try_for_each(|_| {
             write(client, b"traffic")?;
-            read(server)?;
-        }
-        Ok::<_, std::io::Error>(())
+            read(server).map(drop)
+        })
     };
     std::thread::scope(|scope| {
         let senders: Vec<_> =
             connections.iter().map(|connection| scope.spawn(move || send(connection))).collect();
-        let answers = (0..REFUSED).map(|_| ip.stream_socket().map(drop));
-        let answer = answers.reduce(|before, next| if is_refused(&before) { next } else { before });
-        done.store(true, Ordering::Relaxed);
+        let answer = loop {
+            let answer = ip.stream_socket().map(drop);
+            if !is_refused(&answer) || senders.iter().all(|sender| sender.is_finished()) {
+                break answer;
+            }
+        };
         senders.into_iter().try_for_each(join)?;
-        answer.unwrap_or(Ok(()))
+        answer
     })
 }
 
