@@ -21,6 +21,8 @@ pub struct Cpu<T: 'static, P, L> {
     /// Number of threads in the run queue, read without the lock. Written only under the lock.
     ready_count: AtomicU32,
     current: AtomicCell<&'static T>,
+    /// Whether a thread that is not pinned may be in the run queue, or the current one. Changed only under the lock.
+    has_unpinned: AtomicBool,
     /// Whether a time slice runs, at whose end the timer fires.
     has_slice: AtomicBool,
     /// When the current thread was last charged for its run time, in nanoseconds of the caller's clock.
@@ -57,6 +59,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             run_queue,
             ready_count: AtomicU32::new(0),
             current: AtomicCell::new(current),
+            has_unpinned: AtomicBool::new(true),
             has_slice: AtomicBool::new(false),
             charged_at: AtomicU64::new(0),
             policy: PhantomData,
@@ -111,25 +114,23 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         if self.ready_count() == 0 {
             return None;
         }
-        let next = self.run_queue.with(|policy| {
+        self.run_queue.with(|policy| {
             self.charge(policy, current, now);
-            policy.yield_to_next(current)
-        })?;
-        Some(self.set_current(next))
+            Some(self.set_current(policy.yield_to_next(current)?))
+        })
     }
 
     /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a thread
     /// that preempts it may be ready. Returns the thread to switch to, or `None` if the current thread keeps the CPU.
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
-        let next = self.run_queue.with(|policy| {
+        self.run_queue.with(|policy| {
             self.charge(policy, current, now);
             let next =
                 if slice_over { policy.pick_after_slice(current) } else { policy.pick_preempting(current) }?;
             policy.requeue(current);
-            Some(next)
-        })?;
-        Some(self.set_current(next))
+            Some(self.set_current(next))
+        })
     }
 
     /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run
@@ -140,13 +141,12 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             return None;
         }
         let current = self.current();
-        let next = self.run_queue.with(|policy| {
+        self.run_queue.with(|policy| {
             self.charge(policy, current, now);
             let next = policy.pick_next()?;
             self.update_count(|count| count - 1);
-            Some(next)
-        })?;
-        Some(self.set_current(next))
+            Some(self.set_current(next))
+        })
     }
 
     /// Makes the idle thread the current one, because the run queue is empty.
@@ -184,17 +184,43 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.run_queue.with(|policy| {
             policy.enqueue(thread);
             self.update_count(|count| count + 1);
+            if !thread.entity().is_pinned() {
+                self.has_unpinned.store(true, Relaxed);
+            }
             (P::SLICE.is_some() && !self.has_slice.load(Relaxed)) || policy.preempts(thread, self.current())
         })
     }
 
+    /// Makes a stolen thread the current one.
+    fn adopt(&self, stolen: &'static T) -> &'static T {
+        self.run_queue.with(|_| {
+            self.has_unpinned.store(true, Relaxed);
+            self.set_current(stolen)
+        })
+    }
+
+    /// Whether the run queue may have a thread that is not pinned. Costs the same for any number of pinned threads.
+    fn may_have_stealable(&self) -> bool {
+        self.ready_count() > 0 && self.has_unpinned.load(Relaxed)
+    }
+
+    /// Finds the first thread in the run queue that is not pinned. If there is none, and the current thread is pinned,
+    /// the queue is not searched again until that changes.
+    fn find_unpinned(&self, policy: &P, is_wanted: impl Fn(&&'static T) -> bool) -> Option<&'static T> {
+        let mut unpinned = policy.iter().filter(|thread| !thread.entity().is_pinned()).peekable();
+        if unpinned.peek().is_none() && self.current().entity().is_pinned() {
+            self.has_unpinned.store(false, Relaxed);
+        }
+        unpinned.find(is_wanted)
+    }
+
     /// Takes a thread that another CPU can run at once: not pinned, and no longer using its stack.
     fn steal(&self) -> Option<&'static T> {
-        if self.ready_count() == 0 {
+        if !self.may_have_stealable() {
             return None;
         }
         self.run_queue.with(|policy| {
-            let thread = policy.iter().find(|thread| !thread.entity().is_pinned() && !thread.is_running())?;
+            let thread = self.find_unpinned(policy, |thread| !thread.is_running())?;
             policy.dequeue(thread);
             self.update_count(|count| count - 1);
             Some(thread)
@@ -203,8 +229,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
 
     /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched away from it.
     fn has_stealable(&self) -> bool {
-        self.ready_count() > 0
-            && self.run_queue.with(|policy| policy.iter().any(|thread| !thread.entity().is_pinned()))
+        self.may_have_stealable()
+            && self.run_queue.with(|policy| self.find_unpinned(policy, |_| true).is_some())
     }
 }
 
@@ -351,7 +377,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     /// With `None` the CPU is marked idle, and the next thread that it could run reschedules it.
     pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
         loop {
-            let stolen = || self.others(cpu).find_map(Cpu::steal).map(|thread| cpu.set_current(thread));
+            let stolen = || self.others(cpu).find_map(Cpu::steal).map(|thread| cpu.adopt(thread));
             if let Some(next) = cpu.pick_next(&now).or_else(stolen) {
                 // The CPU may have been rescheduled without having been claimed: then its idle bit is still set.
                 self.claim(cpu.number);

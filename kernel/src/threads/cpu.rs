@@ -13,6 +13,7 @@ use hermit_interface::MAX_CPUS;
 use hermit_sched::cpu::{Cpus, Reschedule};
 use hermit_sched::policy::Policy;
 use hermit_sched::sync::Lock;
+use hermit_sched::thread::Thread as _;
 use hermit_sched::timers::TimerHeap;
 
 use super::thread::Thread;
@@ -88,6 +89,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     let idle = Thread::allocate()?;
     idle.context.adopt_cpu(masked);
     let number = masked.cpu();
+    idle.entity().assign_cpu(number, true);
     let cpu = memory::leak(Cpu {
         sched: hermit_sched::cpu::Cpu::new(number, idle, QueueLock::new(SelectedPolicy::default())),
         timers: MaskedLock::new(TimerHeap::new()),

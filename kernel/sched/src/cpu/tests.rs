@@ -4,8 +4,9 @@ extern crate std;
 
 use super::{Cpu, Cpus, Reschedule};
 use crate::policy::RoundRobin;
+use crate::sync::Lock;
 use crate::testing::{TestThread, threads};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::boxed::Box;
 use std::sync::Mutex;
 use std::vec::Vec;
@@ -29,6 +30,58 @@ fn system(cpus: u32) -> (TestCpus, Vec<OneCpu>, Vec<&'static TestThread>) {
         .collect();
     cpus.iter().for_each(|cpu| system.add_cpu(cpu));
     (system, cpus, threads(6))
+}
+
+/// A lock that counts how often it was taken.
+#[derive(Default)]
+struct CountingLock(Mutex<Policy>, AtomicUsize);
+
+impl Lock<Policy> for CountingLock {
+    fn with<R>(&self, action: impl FnOnce(&mut Policy) -> R) -> R {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.with(action)
+    }
+}
+
+/// An idle CPU searches a queue of pinned threads once, and again only when another thread may be in it.
+#[test]
+fn queue_of_pinned_threads_is_searched_once() {
+    let system = Cpus::<TestThread, Policy, CountingLock>::new();
+    let all = threads(102);
+    let cpus = [0, 1].map(|number: u32| {
+        let idle = all[100 + number as usize];
+        idle.entity.assign_cpu(number, true);
+        &*Box::leak(Box::new(Cpu::new(number, idle, CountingLock::default())))
+    });
+    cpus.iter().for_each(|cpu| system.add_cpu(cpu));
+    let locked = || cpus[0].run_queue.1.load(Ordering::Relaxed);
+    for thread in &all[..99] {
+        thread.entity.assign_cpu(0, true);
+        system.make_ready(thread);
+    }
+    assert!(cpus[0].pick_next(no_time).is_some());
+    let searches = |expected| {
+        let before = locked();
+        assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
+        assert_eq!(locked() - before, expected);
+    };
+    searches(1);
+    searches(0);
+    // Neither the switch between pinned threads nor another pinned one changes anything.
+    assert!(cpus[0].yield_now(cpus[0].current(), no_time).is_some());
+    searches(0);
+    // A thread that is not pinned is found: first while it uses its stack, then it is stolen.
+    all[99].entity.assign_cpu(0, false);
+    all[99].running.store(true, Ordering::Relaxed);
+    system.leave_idle(1);
+    system.make_ready(all[99]);
+    all[99].running.store(false, Ordering::Relaxed);
+    assert!(system.pick_next_or_idle(cpus[1], no_time).is_some_and(|stolen| stolen.number == 99));
+    searches(1);
+    searches(0);
+    // The stolen thread may be in the queue of its new CPU.
+    assert!(cpus[1].may_have_stealable() || cpus[1].ready_count() == 0);
+    assert!(cpus[1].has_unpinned.load(Ordering::Relaxed));
 }
 
 fn number(thread: Option<&'static TestThread>) -> Option<usize> {
