@@ -33,9 +33,11 @@ use loom::sync::{Condvar, Mutex};
 use crate::sync::{AtomicBool, AtomicU32};
 use crate::thread::{Entity, Thread};
 
-/// Explores all executions with at most `switches` preemptions, loom's preemption bound, and prints their number.
+/// Explores all executions with at most `switches` preemptions, loom's preemption bound, and prints their number. The
+/// variable `LOOM_MAX_PREEMPTIONS` can raise the bound.
 fn explore(switches: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
+    let switches = builder.preemption_bound.map_or(switches, |more| more.max(switches));
     builder.preemption_bound = Some(switches);
     let executions = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&executions);

@@ -27,7 +27,7 @@ fn cpu_that_becomes_idle_steals() {
 
 #[test]
 fn two_idle_cpus_steal_a_thread_each() {
-    explore(3, || {
+    explore(2, || {
         let system = ModelScheduler::new(3);
         let find = |number| spawn(move || system.schedule(number, system.cpu(number).current()).number);
         let found = [1, 2].map(find);
@@ -89,7 +89,7 @@ fn thread_is_woken_while_its_cpu_switches_to_another() {
 /// Each CPU may see the other's thread before the other has switched away from it.
 #[test]
 fn cpus_do_not_wait_for_each_other() {
-    explore(3, || {
+    explore(2, || {
         let system = ModelScheduler::new(3);
         let threads = [0, 1].map(|number| parked(number, if number == 0 { 0 } else { 1 }, false));
         let found = [0, 1].map(|number| spawn(move || system.schedule(number, threads[number]).number));

@@ -84,7 +84,7 @@ impl HostTests {
     /// Adds all tests. If only some packages are tested, documentation is left out, and models of others.
     pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>, packages: Option<&BTreeSet<String>>) {
         for package in MODELLED.into_iter().filter(|&name| packages.is_none_or(|all| all.contains(name))) {
-            tests.add(format!("host: loom models of {package}"), move || models(package));
+            tests.add(format!("host: loom models of {package}"), move || models(package, self.long));
         }
         for program in &self.programs {
             tests.add(format!("host: {}", program.name), || self.run(program, &[]));
@@ -130,10 +130,14 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     Ok(names.filter(|name| packages.contains(name)).collect())
 }
 
-/// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`.
-fn models(package: &str) -> Result<()> {
+/// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`. With `long` all of those have at least
+/// three preemptions.
+fn models(package: &str, long: bool) -> Result<()> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).env("RUSTFLAGS", "--cfg loom");
+    if long {
+        cargo.env("LOOM_MAX_PREEMPTIONS", "3");
+    }
     succeed(cargo.args([
         "test",
         "--quiet",
