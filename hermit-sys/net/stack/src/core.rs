@@ -105,6 +105,8 @@ pub(crate) struct Port {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) now: u64,
+    /// Time in nanoseconds at which no received frame was left: what peers had sent by then is known.
+    pub(crate) caught_up: u64,
     pub(crate) port: Option<Port>,
     pub(crate) sockets: Slab<Entry>,
     pub(crate) timers: Timers,
@@ -165,6 +167,7 @@ impl Core {
         let mtu = usize::from(info.map_or(u16::MAX, |info| info.mtu));
         let mut core = Self {
             now,
+            caught_up: now,
             port,
             sockets: Slab::new(),
             timers: Timers::default(),

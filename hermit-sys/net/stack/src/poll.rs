@@ -32,6 +32,9 @@ impl Core {
     ) -> Option<u64> {
         self.now = self.now.max(now);
         let is_crowded = self.receive_frames(hardware, host);
+        if !is_crowded {
+            self.caught_up = self.now;
+        }
         self.admit_deferred(host);
         let mut link = Device::new(hardware);
         // Answers to what arrived go before what it gave rise to.

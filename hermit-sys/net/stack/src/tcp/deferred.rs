@@ -27,6 +27,10 @@ const MAX_PACKET: usize = 100;
 /// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have repeated it.
 const LIFETIME: u64 = 10_000_000_000;
 
+/// Time in nanoseconds after which the wait of a deferred SYN is a sign of a flood: half of its lifetime, so that it is
+/// answered within the other half.
+const MAX_WAIT: u64 = LIFETIME / 2;
+
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
 pub(crate) const RETRY_INTERVAL: u64 = 100_000_000;
 
@@ -44,6 +48,8 @@ pub(crate) struct DeferredSyns {
     /// Number of deferred SYNs of all listeners.
     count: usize,
     listeners: Vec<u32>,
+    /// Whether there have been too many, or one has waited too long, since there was none.
+    is_flood: bool,
 }
 
 impl DeferredSyns {
@@ -55,6 +61,17 @@ impl DeferredSyns {
     #[cfg(test)]
     pub(crate) const fn count(&self) -> usize {
         self.count
+    }
+
+    /// Whether there are more SYNs than a burst of clients explains, most of them likely from peers that do not exist.
+    pub(crate) const fn is_flood(&self) -> bool {
+        self.is_flood
+    }
+
+    /// Removes `count` SYNs from the number of all.
+    const fn subtract(&mut self, count: usize) {
+        self.count -= count;
+        self.is_flood &= self.count > 0;
     }
 }
 
@@ -96,6 +113,7 @@ impl Core {
         queue.push_back(DeferredSyn { received, via, packet });
         let deferred = &mut self.tcp.deferred;
         deferred.count += usize::from(!is_full);
+        deferred.is_flood |= is_full;
         if is_first {
             deferred.listeners.push(listener);
         }
@@ -114,12 +132,13 @@ impl Core {
     /// Answers deferred SYNs of a listener; returns whether some are left.
     fn admit_deferred_of(&mut self, listener: u32, host: &mut dyn Host) -> bool {
         while let Some(syn) = self.deferred_of(listener).and_then(VecDeque::pop_front) {
-            let is_expired = self.now - syn.received >= LIFETIME;
-            if !is_expired && !self.admit(listener, &syn, host) {
+            let wait = self.now - syn.received;
+            self.tcp.deferred.is_flood |= wait >= MAX_WAIT;
+            if wait < LIFETIME && !self.admit(listener, &syn, host) {
                 self.put_back(listener, syn);
                 return true;
             }
-            self.tcp.deferred.count -= 1;
+            self.tcp.deferred.subtract(1);
         }
         false
     }
@@ -143,7 +162,7 @@ impl Core {
 
     /// Resets the peers of deferred SYNs, whose listener is closed.
     pub(crate) fn refuse_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>) {
-        self.tcp.deferred.count -= queue.len();
+        self.tcp.deferred.subtract(queue.len());
         self.tcp.deferred.listeners.retain(|&other| other != listener);
         for syn in queue {
             if let Some(packet) = Packet::parse(&syn.packet) {

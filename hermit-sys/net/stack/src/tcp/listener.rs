@@ -31,6 +31,11 @@ const HALF_OPEN_PART: usize = 4;
 /// Time in nanoseconds after which a half-open connection does not keep others out any more.
 const GRACE: u64 = 100_000_000;
 
+/// Time in nanoseconds without an answer after which a half-open connection is discarded for the sake of others, unless
+/// there is a flood of SYNs. That of the first repetition of a SYN-ACK (RFC 6298, section 2.1), as in Linux: the peer may
+/// be late because it is busy with a burst, and would be reset. Frames that wait to be received may be its answer.
+const ANSWER_TIME: u64 = 1_000_000_000;
+
 /// A listener.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
@@ -175,7 +180,8 @@ impl Core {
 
     /// Makes room for one more half-open connection of a listener. There are no more young ones than may wait to be
     /// accepted. Old ones stay, since a busy peer or guest may be late, up to a limit: then the listener's oldest goes or, if
-    /// there are too many of all and this listener does not have most of them, the oldest of all.
+    /// there are too many of all and this listener does not have most of them, the oldest of all, as soon as its peer is not
+    /// expected to answer any more.
     fn make_room(&mut self, slot: u32) -> bool {
         let most = self.budget.limit() / HALF_OPEN_PART / self.budget.least();
         let (all, oldest_of_all) = (self.tcp.half_open.len(), self.tcp.half_open.front().copied());
@@ -191,21 +197,24 @@ impl Core {
         let last = own.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
         let gives_own = own >= MANY_HALF_OPEN || own > all / 2;
         let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
-        if last.is_some_and(|last| !self.is_old(last)) {
+        let now = self.now;
+        if last.is_some_and(|last| !self.began_by(last, now.saturating_sub(GRACE))) {
             return false;
         }
         if own < MANY_HALF_OPEN && !is_crowded {
             return true;
         }
-        let Some(oldest) = oldest.filter(|&oldest| self.is_old(oldest)) else { return false };
+        let is_flood = self.tcp.deferred.is_flood();
+        let (time, answer_time) = if is_flood { (now, GRACE) } else { (self.caught_up, ANSWER_TIME) };
+        let latest = time.saturating_sub(answer_time);
+        let Some(oldest) = oldest.filter(|&oldest| self.began_by(oldest, latest)) else { return false };
         self.discard(oldest);
         true
     }
 
-    /// Whether a half-open connection has had its time.
-    fn is_old(&mut self, slot: u32) -> bool {
-        let youngest = self.now.saturating_sub(GRACE);
-        self.connection(slot).is_none_or(|connection| connection.patience.started() <= youngest)
+    /// Whether a half-open connection began at this time or before.
+    fn began_by(&mut self, slot: u32, time: u64) -> bool {
+        self.connection(slot).is_none_or(|connection| connection.patience.started() <= time)
     }
 
     /// A connection of a listener, to be begun by a peer.

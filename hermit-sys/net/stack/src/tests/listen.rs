@@ -1,7 +1,7 @@
 //! Listeners: who may have which address, who waits, who is turned away.
 
 use crate::testing::wire::{Faults, Port};
-use crate::testing::{SECOND, System, World, configuration, header, mac, v4, v6};
+use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4, v6};
 use crate::{Configuration, Errno, Family, Kind, OptionName, SocketId, SocketOption};
 use core::net::{IpAddr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
@@ -187,6 +187,92 @@ fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
     assert!(all, "{accepted} after {} us", (world.now - start) / 1000);
     assert_eq!(deferred(&world), 0);
     assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EAGAIN));
+}
+
+/// Two hosts, a round trip apart; the second has memory for at most 251 half-open connections.
+fn distant_hosts(round_trip: u64) -> World {
+    let host = |node, buffers| (Configuration { buffers, ..configuration(node) }, Port::plain(node));
+    let faults = Faults { delay: round_trip / 2, ..Faults::default() };
+    World::with([host(0, 64 << 20), host(1, 16 << 20)], faults)
+}
+
+#[test]
+fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
+    const CLIENTS: usize = 1000;
+    let mut world = distant_hosts(SECOND * 3 / 10);
+    let listener = world.listen(1, 80, 128);
+    let mut waiting: Vec<_> = (0..CLIENTS).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    let mut most = 0;
+    let all = world.run_until(20 * SECOND, |world| {
+        while let Ok((server, _)) = world.nodes[1].accept(listener, 1) {
+            world.nodes[1].close(server).unwrap();
+        }
+        most = most.max(world.nodes[1].core.tcp.half_open.len());
+        // The end that the server sends; a connection that was discarded would be reset.
+        waiting.retain(|&client| {
+            let is_over = world.readiness(0, client).read;
+            if is_over {
+                assert_eq!(world.receive(0, client), Ok(std::vec![]));
+                world.nodes[0].close(client).unwrap();
+            }
+            !is_over
+        });
+        waiting.is_empty()
+    });
+    assert!(all, "{} are left", waiting.len());
+    // There was no room for all of them.
+    assert!((200..300).contains(&most), "{most}");
+}
+
+#[test]
+fn pause_of_the_guest_does_not_make_peers_late() {
+    let mut world = distant_hosts(2 * MILLISECOND);
+    let listener = world.listen(1, 80, 1024);
+    let client = world.start(0, SocketAddr::new(v4(1), 80));
+    let half_open = |world: &World| world.nodes[1].core.tcp.half_open.len();
+    assert!(world.run_until(SECOND, |world| half_open(world) == 1));
+    let max = world.nodes[1].core.budget.limit() / 4 / world.nodes[1].core.budget.least();
+    let mut ports = 1..;
+    let mut ask = |world: &mut World, count| {
+        let asked = ports.by_ref().take(count);
+        asked.for_each(|port| ask_for_nothing(world, [10, 0, 0, 100].into(), port, 80));
+    };
+    ask(&mut world, max - 1);
+    // Beside the client, there is no room for another SYN; the acknowledgement of the client comes behind it.
+    world.now += MILLISECOND;
+    world.wire.borrow_mut().now = world.now;
+    world.nodes[1].poll(world.now);
+    assert_eq!(half_open(&world), max);
+    ask(&mut world, 1);
+    world.now += MILLISECOND;
+    world.wire.borrow_mut().now = world.now;
+    world.nodes[0].poll(world.now);
+    world.now += 3 * SECOND;
+    world.wire.borrow_mut().now = world.now;
+    world.nodes[1].poll(world.now);
+    assert!(world.nodes[1].accept(listener, 1).is_ok());
+    assert!(world.readiness(0, client).write);
+}
+
+#[test]
+fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
+    // 251 half-open connections that are kept for 1 s do not leave room for as many SYNs.
+    const PER_SECOND: u64 = 600;
+    let mut world = distant_hosts(MILLISECOND);
+    let listener = world.listen(1, 80, 1024);
+    let flood = |world: &mut World, seconds: u64| {
+        for number in 0..seconds * PER_SECOND {
+            let port = u16::try_from(1 + number % 60_000).unwrap();
+            ask_for_nothing(world, [10, 0, 0, 100].into(), port, 80);
+            world.run(SECOND / PER_SECOND);
+        }
+    };
+    flood(&mut world, 12);
+    let client = world.start(0, SocketAddr::new(v4(1), 80));
+    flood(&mut world, 8);
+    assert!(world.readiness(0, client).write);
+    assert!(world.nodes[1].accept(listener, 1).is_ok());
+    assert!(world.nodes[1].core.tcp.half_open.len() < 300);
 }
 
 #[test]

@@ -8,7 +8,8 @@
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
 //! | [`bursts`] | more clients at once than the backlog of a listener |
-//! | [`shutdown`], [`syn_flood`], [`ping_from_power_on`], [`streams`], [`ipv6`], [`shared_interrupt`] | tests that need a tap |
+//! | [`shutdown`], [`syn_flood`], [`late_peers`], [`ping_from_power_on`], [`streams`] | tests that need a tap |
+//! | [`ipv6`], [`shared_interrupt`] | the same |
 //! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host reaches a guest, and protocols |
 
 mod bursts;
@@ -19,6 +20,7 @@ mod http;
 mod http_client;
 mod ipv6;
 mod key_value;
+mod late_peers;
 mod load;
 mod packets;
 mod path;
@@ -51,6 +53,7 @@ const SHUTDOWN: &OnATap = &[("data written before exit arrives", shutdown::test)
 
 const ON_A_TAP: &OnATap = &[
     ("SYN flood from unreachable addresses", syn_flood::test),
+    ("500 peers that are late to complete the handshake", late_peers::test),
     ("a ping every 2 ms from power-on", ping_from_power_on::test),
     ("streams both ways", streams::test),
 ];

@@ -6,25 +6,71 @@ use std::net::Ipv4Addr;
 const IP_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
 
-/// A SYN segment (RFC 9293, section 3.1) in an IPv4 packet whose checksum and length the host's kernel fills in.
+/// Flags of a TCP segment (RFC 9293, section 3.1).
+pub(super) const SYN: u8 = 1 << 1;
+pub(super) const RST: u8 = 1 << 2;
+pub(super) const ACK: u8 = 1 << 4;
+
+/// A TCP segment in an IPv4 packet, without options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment<'a> {
+    pub(super) source: (Ipv4Addr, u16),
+    pub(super) destination: (Ipv4Addr, u16),
+    pub(super) flags: u8,
+    pub(super) sequence: u32,
+    pub(super) acknowledged: u32,
+    /// An even number of bytes in a segment that is sent.
+    pub(super) data: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// The packet; the host's kernel fills in its checksum and length.
+    pub(super) fn packet(&self) -> Vec<u8> {
+        let mut segment = Vec::with_capacity(TCP_HEADER + self.data.len());
+        segment.extend(self.source.1.to_be_bytes());
+        segment.extend(self.destination.1.to_be_bytes());
+        segment.extend(self.sequence.to_be_bytes());
+        segment.extend(self.acknowledged.to_be_bytes());
+        // Five words of header, flags, and a window; no checksum yet; nothing is urgent.
+        segment.extend([5 << 4, self.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        segment.extend(self.data);
+        let (from, to) = (self.source.0.octets(), self.destination.0.octets());
+        let [_, _, high, low] = u32::try_from(segment.len()).unwrap_or(0).to_be_bytes();
+        let pseudo_header = [&from[..], &to, &[0, 6, high, low]].concat();
+        let sum = checksum(&[&pseudo_header[..], &segment].concat());
+        segment.splice(16..18, sum.to_be_bytes());
+        let mut packet = Vec::with_capacity(IP_HEADER + segment.len());
+        packet.extend([0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0]);
+        packet.extend(from);
+        packet.extend(to);
+        packet.extend(segment);
+        packet
+    }
+
+    /// The segment in an IPv4 packet; `None` if there is none.
+    pub(super) fn parse(packet: &'a [u8]) -> Option<Self> {
+        let header = usize::from(packet.first()? & 0xf) * 4;
+        let length = usize::from(u16::from_be_bytes(packet.get(2..4)?.try_into().ok()?));
+        let address = |at: usize| -> Option<Ipv4Addr> {
+            Some(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?.into())
+        };
+        let segment = packet.get(header..length).filter(|_| packet.get(9) == Some(&6))?;
+        let port = |at: usize| Some(u16::from_be_bytes(segment.get(at..at + 2)?.try_into().ok()?));
+        let number = |at: usize| Some(u32::from_be_bytes(segment.get(at..at + 4)?.try_into().ok()?));
+        Some(Self {
+            source: (address(12)?, port(0)?),
+            destination: (address(16)?, port(2)?),
+            flags: *segment.get(13)?,
+            sequence: number(4)?,
+            acknowledged: number(8)?,
+            data: segment.get(usize::from(segment.get(12)? >> 4) * 4..)?,
+        })
+    }
+}
+
+/// A SYN segment.
 pub(super) fn syn(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), sequence: u32) -> Vec<u8> {
-    let mut segment = Vec::with_capacity(TCP_HEADER);
-    segment.extend(source.1.to_be_bytes());
-    segment.extend(destination.1.to_be_bytes());
-    segment.extend(sequence.to_be_bytes());
-    segment.extend(0_u32.to_be_bytes());
-    // Five words of header, SYN, and a window; no checksum yet; nothing is urgent.
-    segment.extend([5 << 4, 0x02, 0xff, 0xff, 0, 0, 0, 0]);
-    let (from, to) = (source.0.octets(), destination.0.octets());
-    let pseudo_header = [&from[..], &to, &[0, 6, 0, 20]].concat();
-    let sum = checksum(&[&pseudo_header[..], &segment].concat());
-    segment.splice(16..18, sum.to_be_bytes());
-    let mut packet = Vec::with_capacity(IP_HEADER + TCP_HEADER);
-    packet.extend([0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0]);
-    packet.extend(from);
-    packet.extend(to);
-    packet.extend(segment);
-    packet
+    Segment { source, destination, flags: SYN, sequence, acknowledged: 0, data: &[] }.packet()
 }
 
 /// An ICMP echo request (RFC 792) with an identifier. The number is in the sequence number and in the data.
@@ -78,7 +124,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{checksum, echo_reply, echo_request, router_advertisement, syn};
+    use super::{ACK, Segment, checksum, echo_reply, echo_request, router_advertisement, syn};
     use std::net::Ipv4Addr;
 
     #[test]
@@ -91,6 +137,25 @@ mod tests {
         assert_eq!(sum, 0);
         assert_eq!(checksum(&echo_request(3, 70_000)), 0);
         assert_eq!(router_advertisement([0; 4]).len(), 48);
+    }
+
+    #[test]
+    fn segment_is_parsed_as_it_was_built() {
+        let (source, destination) = ((Ipv4Addr::LOCALHOST, 1), (Ipv4Addr::BROADCAST, 80));
+        let segment =
+            Segment { source, destination, flags: ACK, sequence: 7, acknowledged: 1 << 31, data: b"data" };
+        let mut packet = segment.packet();
+        assert_eq!(packet.len(), 44);
+        let sum = checksum(&[&packet[12..20], &[0, 6, 0, 24], &packet[20..]].concat());
+        assert_eq!(sum, 0);
+        // The kernel fills in the length. Ethernet pads short frames.
+        assert_eq!(Segment::parse(&packet), None);
+        packet.splice(2..4, [0, 44]);
+        packet.extend([0; 2]);
+        assert_eq!(Segment::parse(&packet), Some(segment));
+        for length in 0..44 {
+            assert_eq!(Segment::parse(&packet[..length]), None);
+        }
     }
 
     #[test]
