@@ -1,6 +1,6 @@
 //! The serial ports, 16550s (National Semiconductor PC16550D data sheet).
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
 use hermit_interface::console::{ERROR_SERIAL_PORT, LINE_STATUS, NO_SERIAL_PORT, SERIAL_PORT};
 
@@ -14,9 +14,13 @@ struct SerialPort {
     data: Register,
     /// Interrupt enable; high byte of the divisor while the divisor latch is selected.
     interrupt_enable: Register,
+    /// FIFO control when written, interrupt identification when read.
+    fifo_control: Register,
     line_control: Register,
     modem_control: Register,
     line_status: Register,
+    /// Number of bytes that the port takes at once when it is ready. Set before other CPUs start.
+    depth: AtomicUsize,
 }
 
 static CONSOLE: SerialPort = SerialPort::new(SERIAL_PORT);
@@ -26,11 +30,25 @@ static ERROR: SerialPort = SerialPort::new(ERROR_SERIAL_PORT);
 /// Whether [`ERROR`] exists. Set before other CPUs start.
 static HAS_ERROR: AtomicBool = AtomicBool::new(false);
 
+/// Byte that had arrived before the FIFO was enabled, plus [`IS_EARLY`]; 0 if there is none or it was read.
+static EARLY_INPUT: AtomicU16 = AtomicU16::new(0);
+
+/// Marks a byte in [`EARLY_INPUT`].
+const IS_EARLY: u16 = 1 << 8;
+
 const DATA_AVAILABLE_INTERRUPT: u8 = 1 << 0;
+/// Enables the FIFOs of [`FIFO_SIZE`] bytes. The interrupt is raised at 14 received bytes (bits 6 and 7), or 4 character times after
+/// the last one.
+const ENABLE_FIFOS: u8 = 0b1100_0001;
+/// The FIFOs are enabled; never set by an 8250 or 16450, which have none.
+const HAS_FIFOS: u8 = 0b1100_0000;
+const FIFO_SIZE: usize = 16;
 const EIGHT_BITS: u8 = 0b11;
 const SELECT_DIVISOR: u8 = 1 << 7;
 /// Data terminal ready, request to send, and OUT2, which gates the interrupt line.
 const READY_WITH_INTERRUPTS: u8 = 0b1011;
+/// Loopback: the receiver is disconnected from the line.
+const LOOPBACK: u8 = 1 << 4;
 const DATA_READY: u8 = 1 << 0;
 /// The holding register is empty: it takes the next byte.
 const HOLDING_REGISTER_EMPTY: u8 = 1 << 5;
@@ -47,21 +65,43 @@ impl SerialPort {
         Self {
             data: register(base),
             interrupt_enable: register(base + 1),
+            fifo_control: register(base + 2),
             line_control: register(base + 3),
             modem_control: register(base + 4),
             line_status: register(base + LINE_STATUS),
+            depth: AtomicUsize::new(1),
         }
     }
 
-    /// Sets 115,200 bits per second, 8 bits, no parity. The FIFO stays off, as it is after a reset: switching it on
-    /// would discard input that has arrived already.
-    fn init(&self) {
+    /// Sets 115,200 bits per second, 8 bits, no parity, and enables the FIFOs. Returns the byte that had arrived.
+    fn init(&self) -> Option<u8> {
         self.interrupt_enable.write(0);
         self.line_control.write(SELECT_DIVISOR | EIGHT_BITS);
         self.data.write(1);
         self.interrupt_enable.write(0);
         self.line_control.write(EIGHT_BITS);
+        self.enable_fifos()
+    }
+
+    /// Enables the FIFOs; returns the byte that had arrived. Enabling them clears all of the port's buffers (data sheet,
+    /// section 8.4), so bytes to send are sent before, and no input arrives meanwhile: the port has been put into
+    /// loopback. (QEMU passes the next byte on when its main loop runs after the read, which loopback does not wake.)
+    fn enable_fifos(&self) -> Option<u8> {
+        self.flush();
+        self.modem_control.write(READY_WITH_INTERRUPTS | LOOPBACK);
+        let early = (self.line_status.read() & DATA_READY != 0).then(|| self.data.read());
+        self.fifo_control.write(ENABLE_FIFOS);
         self.modem_control.write(READY_WITH_INTERRUPTS);
+        let has_fifos = self.fifo_control.read() & HAS_FIFOS == HAS_FIFOS;
+        self.depth.store(if has_fifos { FIFO_SIZE } else { 1 }, Ordering::Relaxed);
+        early
+    }
+
+    /// Waits until all bytes are sent.
+    fn flush(&self) {
+        while self.line_status.read() & TRANSMITTER_EMPTY == 0 {
+            core::hint::spin_loop();
+        }
     }
 
     fn exists(&self) -> bool {
@@ -75,9 +115,11 @@ impl SerialPort {
 
 /// Initialises the ports.
 pub(super) fn init() {
-    CONSOLE.init();
+    if let Some(byte) = CONSOLE.init() {
+        EARLY_INPUT.store(IS_EARLY | u16::from(byte), Ordering::Relaxed);
+    }
     if ERROR.exists() {
-        ERROR.init();
+        let _: Option<u8> = ERROR.init();
         HAS_ERROR.store(true, Ordering::Relaxed);
     }
 }
@@ -91,49 +133,51 @@ fn port(stream: Stream) -> &'static SerialPort {
 }
 
 /// Sends bytes.
-pub(super) fn write(stream: Stream, bytes: &[u8]) {
-    let port = port(stream);
-    for &byte in bytes {
-        while !port.is_ready() {
-            core::hint::spin_loop();
-        }
-        port.data.write(byte);
+pub(super) fn write(stream: Stream, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let sent = try_write(stream, bytes);
+        bytes = bytes.get(sent..).unwrap_or_default();
+        core::hint::spin_loop();
     }
 }
 
 /// Sends bytes while the port takes them at once; returns their number.
 pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     let port = port(stream);
-    let sent = bytes.iter().take_while(|&&byte| {
-        let is_ready = port.is_ready();
-        if is_ready {
-            port.data.write(byte);
-        }
-        is_ready
+    // An empty FIFO takes as many bytes as it holds.
+    let chunks = bytes.chunks(port.depth.load(Ordering::Relaxed));
+    let sent = chunks.take_while(|_| port.is_ready()).map(|chunk| {
+        chunk.iter().for_each(|&byte| port.data.write(byte));
+        chunk.len()
     });
-    sent.count()
+    sent.sum()
 }
 
 /// Waits until all bytes are sent, since those in the ports are lost when the machine ends.
 pub(super) fn flush() {
-    for port in [&CONSOLE, port(Stream::Error)] {
-        while port.line_status.read() & TRANSMITTER_EMPTY == 0 {
-            core::hint::spin_loop();
-        }
-    }
+    [&CONSOLE, port(Stream::Error)].into_iter().for_each(SerialPort::flush);
 }
 
-/// Takes the byte that has arrived, if there is one.
+/// Takes the next byte that has arrived, if there is one. Calls must not overlap.
 pub(super) fn read() -> Option<u8> {
+    if has_early_input() {
+        let [byte, _] = EARLY_INPUT.swap(0, Ordering::Relaxed).to_le_bytes();
+        return Some(byte);
+    }
     has_input().then(|| CONSOLE.data.read())
+}
+
+fn has_early_input() -> bool {
+    EARLY_INPUT.load(Ordering::Relaxed) != 0
 }
 
 /// Whether a byte has arrived.
 pub(super) fn has_input() -> bool {
-    CONSOLE.line_status.read() & DATA_READY != 0
+    has_early_input() || CONSOLE.line_status.read() & DATA_READY != 0
 }
 
-/// Enables or disables the interrupt on input, which is raised at once if a byte has arrived already.
+/// Enables or disables the interrupt on input. If bytes have arrived already, it is raised at once, or, for fewer than 14,
+/// 4 character times after the last one.
 pub(super) fn set_interrupt(is_enabled: bool) {
     CONSOLE.interrupt_enable.write(if is_enabled { DATA_AVAILABLE_INTERRUPT } else { 0 });
 }

@@ -1,6 +1,9 @@
 //! Standard input of a guest: every byte, and the end.
 
-use anyhow::{Result, ensure};
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -15,6 +18,35 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for (name, input) in inputs {
         tests.add(format!("{platform}: standard input, {name}"), move || in_upper_case(platform, &input));
     }
+    if !platform.is_uhyve() {
+        tests.add(format!("{platform}: an interrupt for several bytes of input"), move || {
+            interrupts(platform)
+        });
+    }
+}
+
+/// A line of QEMU's trace of the 8259A for the first serial port.
+const SERIAL_INTERRUPT: &str = "pic_interrupt irq 4 ";
+
+/// Minimum number of bytes for each interrupt, on average. The port has a FIFO of 16 bytes and interrupts at 14, or when
+/// no byte follows.
+const BYTES_PER_INTERRUPT: usize = 4;
+
+fn interrupts(platform: &Platform<'_>) -> Result<()> {
+    let input = b"the quick brown fox\n".repeat(500);
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let trace = folder.path().join("trace");
+    let options = ["-trace", "pic_interrupt", "-D", &trace.display().to_string()];
+    let outcome = platform.guest("stdin", &[]).qemu_options(&options).reads(&input).expect(0, &[])?;
+    ensure!(
+        outcome.output == input.to_ascii_uppercase(),
+        "the output is not the input in upper case\n{outcome}"
+    );
+    let text = fs::read_to_string(&trace).context("QEMU has written no trace")?;
+    let count = text.lines().filter(|line| line.contains(SERIAL_INTERRUPT)).count();
+    let max = input.len() / BYTES_PER_INTERRUPT;
+    ensure!((1..=max).contains(&count), "{count} interrupts for {} bytes", input.len());
+    Ok(())
 }
 
 fn in_upper_case(platform: &TestPlatform<'_>, input: &[u8]) -> Result<()> {
