@@ -30,19 +30,16 @@ use xtask::uhyve::{self, Engine, Uhyve};
 use xtask::{program, setup, workspace};
 
 /// Numbers of clients.
-const CLIENTS: [usize; 4] = [100, 300, 1_000, 5_000];
+const CLIENTS: [usize; 3] = [200, 1_000, 5_000];
+
+/// Number of bursts of each size, whose medians are the figures.
+const RUNS: usize = 3;
 
 /// Limit of the time until all clients of a burst are served.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Limit of the time until a server accepts connections.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Memory of a guest.
-const MEMORY: &str = "1G";
-
-/// Maximum number of connections of the server: one thread each.
-const CONNECTIONS: &str = "HTTPD_CONNECTIONS=4096";
 
 /// Port of the server in a guest.
 const PORT: u16 = 8080;
@@ -135,14 +132,13 @@ impl Drop for Server {
 
 fn native(program: &Path, address: SocketAddr) -> Command {
     let mut command = Command::new(program);
-    command.arg(address.port().to_string()).envs(CONNECTIONS.split_once('='));
+    command.arg(address.port().to_string());
     command
 }
 
 fn uhyve(programs: &Programs, engine: Engine, forward: &PortForward) -> Command {
     let mut command = uhyve::command(&programs.uhyve.program, engine);
-    command.args(["--memory", MEMORY, "--env", CONNECTIONS, "-p", &forward.to_string()]);
-    command.arg(&programs.image);
+    command.args(["-p", &forward.to_string()]).arg(&programs.image);
     command
 }
 
@@ -150,8 +146,6 @@ fn qemu(programs: &Programs, passt: &Passt, folder: &Path) -> Result<Command> {
     let name = program::name_of(&programs.image);
     let guest = Guest {
         board: Board::Pc,
-        memory: MEMORY.parse().map_err(Error::msg)?,
-        environment: vec![CONNECTIONS.into()],
         extra_options: passt.qemu_options().to_vec(),
         ..Guest::new(programs.loader.clone(), Some(programs.image.clone()), name)
     };
@@ -177,11 +171,15 @@ pub(super) fn main() -> Result<Value> {
     for system in systems {
         let server = Server::start(&programs, system)?;
         for clients in CLIENTS {
-            let burst = burst::run(server.address, clients, LIMIT)?;
-            println!("{:<8} {burst}", system.name());
-            figures.insert(format!("{clients} clients, {}", system.name()), to_json(&burst));
+            let mut bursts = Vec::new();
+            for _ in 0..RUNS {
+                let burst = burst::run(server.address, clients, LIMIT)?;
+                println!("{:<8} {burst}", system.name());
+                bursts.push(burst);
+            }
+            figures.insert(format!("{clients} clients, {}", system.name()), to_json(&bursts));
             if Some(&clients) == CLIENTS.last() {
-                curves.push((system, burst));
+                curves.extend(bursts.pop().map(|burst| (system, burst)));
             }
         }
     }
@@ -196,9 +194,15 @@ fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-fn to_json(burst: &Burst) -> Value {
-    let [p50, p99, max] = [50, 99, 100].map(|percent| milliseconds(burst.percentile(percent)));
-    json!({ "served": burst.served(), "p50_ms": p50, "p99_ms": p99, "max_ms": max })
+/// Failures of all bursts, and the median of each percentile.
+fn to_json(bursts: &[Burst]) -> Value {
+    let [p50, p99, max] = [50, 99, 100].map(|percent| {
+        let mut times: Vec<_> = bursts.iter().map(|burst| burst.percentile(percent)).collect();
+        times.sort_unstable();
+        milliseconds(times.get(times.len() / 2).copied().unwrap_or_default())
+    });
+    let failed: usize = bursts.iter().map(Burst::failed).sum();
+    json!({ "failed": failed, "p50_ms": p50, "p99_ms": p99, "max_ms": max })
 }
 
 /// Draws the time within which each share of the clients of the largest burst was served.
@@ -226,4 +230,23 @@ fn draw(curves: &[(System, Burst)], file: &Path) -> Result<()> {
     chart::legend(&mut chart.configure_series_labels())?;
     area.present()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::to_json;
+    use crate::burst::Burst;
+    use serde_json::json;
+
+    #[test]
+    fn figures_are_medians_and_all_failures() {
+        let burst = |seconds: &[u64], clients| {
+            Burst::new(clients, seconds.iter().map(|&seconds| Duration::from_secs(seconds)).collect())
+        };
+        let bursts = [burst(&[1, 5], 2), burst(&[3, 4], 3), burst(&[2, 9], 4)];
+        let figures = json!({ "failed": 3, "p50_ms": 2000.0, "p99_ms": 5000.0, "max_ms": 5000.0 });
+        assert_eq!(to_json(&bursts), figures);
+    }
 }

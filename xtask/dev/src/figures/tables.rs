@@ -45,7 +45,7 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
-const TABLES: [SuiteTable; 11] = [
+const TABLES: [SuiteTable; 12] = [
     SuiteTable {
         name: "boot",
         suite: "boot",
@@ -62,6 +62,27 @@ const TABLES: [SuiteTable; 11] = [
             ("exec to the program's first output, microvm (us)", "below 80,000"),
             ("exec to the loader's first output, pc (us)", ""),
             ("exec to the program's first output, pc (us)", ""),
+        ],
+    },
+    SuiteTable {
+        name: "bursts",
+        suite: "bursts",
+        part: "",
+        title: "clients at once",
+        columns: &[("failed", "failed"), ("p50, ms", "p50_ms"), ("p99, ms", "p99_ms"), ("max, ms", "max_ms")],
+        rows: &[
+            ("200 clients, Linux", ""),
+            ("200 clients, process", ""),
+            ("200 clients, KVM", ""),
+            ("200 clients, QEMU", ""),
+            ("1000 clients, Linux", ""),
+            ("1000 clients, process", ""),
+            ("1000 clients, KVM", ""),
+            ("1000 clients, QEMU", ""),
+            ("5000 clients, Linux", ""),
+            ("5000 clients, process", ""),
+            ("5000 clients, KVM", ""),
+            ("5000 clients, QEMU", ""),
         ],
     },
     SuiteTable {
@@ -289,6 +310,11 @@ impl SuiteTable {
         Ok(())
     }
 
+    /// The rows that the record has: those of a platform that does not work on the machine are left out.
+    fn measured(&self, rows: &Value) -> impl Iterator<Item = &(&str, &str)> {
+        self.rows.iter().filter(|(name, _)| rows.get(name).is_some())
+    }
+
     fn markdown(&self, rows: &Value) -> String {
         let has_aims = self.rows.iter().any(|(_, aim)| !aim.is_empty());
         let value = |row: &str, path: &str| at(rows.get(row)?, &path.split('/').collect::<Vec<_>>());
@@ -300,12 +326,12 @@ impl SuiteTable {
             .collect();
         let titles = columns.iter().map(|(title, _)| (*title).to_owned());
         let mut cells = vec![[self.title.to_owned()].into_iter().chain(titles).collect::<Vec<_>>()];
-        for (name, _) in self.rows {
+        for (name, _) in self.measured(rows) {
             let figures = columns.iter().map(|(_, path)| value(name, path).map_or_else(String::new, number));
             cells.push([(*name).to_owned()].into_iter().chain(figures).collect());
         }
         if has_aims {
-            let aims = ["aim"].into_iter().chain(self.rows.iter().map(|(_, aim)| *aim));
+            let aims = ["aim"].into_iter().chain(self.measured(rows).map(|(_, aim)| *aim));
             cells.iter_mut().zip(aims).for_each(|(row, aim)| row.push(aim.to_owned()));
         }
         lines(&cells)
@@ -417,6 +443,11 @@ mod tests {
         let text = markdown("core", &record).unwrap();
         assert!(text.contains("| condvar round trip between two threads | 848 | 10,247 | 600 |\n"), "{text}");
         assert!(markdown("readme", &record).unwrap().contains("| 848 | 10,247 | a Linux guest |"));
+        let figures = json!({ "200 clients, QEMU": { "failed": 0, "p50_ms": 77.1, "max_ms": 1038.9 } });
+        record.set("bursts", &figures, &Conditions::default());
+        let text = markdown("bursts", &record).unwrap();
+        assert!(text.contains("| 200 clients, QEMU | 0 | 77.1 | 1,039 |\n"), "{text}");
+        assert!(!text.contains("KVM |"), "{text}");
         record.set("core", &json!({ "a new figure": { "ours": 1 } }), &Conditions::default());
         assert!(markdown("core", &record).is_err());
     }
