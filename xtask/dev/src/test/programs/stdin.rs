@@ -32,7 +32,7 @@ const SERIAL_INTERRUPT: &str = "pic_interrupt irq 4 ";
 /// no byte follows.
 const BYTES_PER_INTERRUPT: usize = 4;
 
-fn interrupts(platform: &Platform<'_>) -> Result<()> {
+fn interrupts(platform: &TestPlatform<'_>) -> Result<()> {
     let input = b"the quick brown fox\n".repeat(500);
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let trace = folder.path().join("trace");

@@ -14,7 +14,7 @@ use super::packets::{ACK, RST, SYN, Segment};
 use super::path::NetworkPath;
 use super::tap::Tap;
 use super::{http, load, server_guest};
-use crate::test::platform::Platform;
+use crate::test::platform::TestPlatform;
 
 /// Number of peers: more than the guest has memory for half-open connections.
 const PEERS: u16 = 500;
@@ -44,7 +44,7 @@ const REQUEST: &[u8] = b"GET /bytes/100 HTTP/1.1\r\nHost: guests\r\nConnection: 
 /// Initial sequence number of the peers.
 const FIRST: u32 = 1_000_000;
 
-pub(super) fn test(platform: &Platform<'_>) -> Result<()> {
+pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     tap.know_guest()?;
     let target = (tap.guest(), load::PORT);
