@@ -21,7 +21,7 @@ fn state(feature: SpeculationFeature) -> Option<State> {
     speculative_feature_state(feature).ok().flatten()
 }
 
-/// Whether a thread can disable a kind of speculation in this state, and has not done so for good.
+/// Whether a thread can disable a kind of speculation in this state, and has not done so permanently.
 fn is_controllable(state: Option<State>) -> bool {
     state.is_some_and(|state| state.contains(State::PRCTL) && !state.contains(State::FORCE_DISABLE))
 }

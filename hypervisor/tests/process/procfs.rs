@@ -57,7 +57,7 @@ fn optional_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Where the host lets a process disable speculation, the guest's does for good.
+/// Where the host lets a process disable speculation, the guest's does permanently.
 #[test]
 fn guest_has_disabled_speculation() {
     let (mut uhyve, guest) = start_spinning(&[]);

@@ -52,7 +52,7 @@ impl Build {
     }
 }
 
-/// The progress display of builds that run side by side. from creation to drop.
+/// The progress display of builds that run side by side, from creation to drop.
 #[derive(Debug)]
 pub(crate) struct Progress {
     display: Arc<Display>,
