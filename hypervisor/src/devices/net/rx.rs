@@ -119,7 +119,8 @@ impl Receiver {
         if self.buffers.capacity(self.features.has_mergeable_buffers) < size + VNET_HEADER_SIZE {
             return Ok(None);
         }
-        let slices = self.buffers.slices(size, memory)?;
+        // A guest with small buffers makes the device collect no more of them than decide the question.
+        let slices = self.buffers.slices(size, MAX_IOVECS + 1, memory)?;
         Ok((slices.len() <= MAX_IOVECS).then_some(slices))
     }
 
@@ -166,7 +167,7 @@ impl Receiver {
             return Ok(RxStep::NoBuffers);
         }
         let bytes = self.bounce_buffer.get(..length).unwrap_or_default();
-        scatter(bytes, &self.buffers.slices(length, memory)?);
+        scatter(bytes, &self.buffers.slices(length, usize::MAX, memory)?);
         self.buffers.complete(header, length, queue, memory)?;
         Ok(RxStep::Frame(length))
     }

@@ -72,7 +72,8 @@ impl RxBuffers {
         if is_mergeable { self.size } else { first() }
     }
 
-    /// Guest memory behind the header of the first chain, at least `size` bytes of it if there are as many.
+    /// Guest memory behind the header of the first chain, at least `size` bytes of it if there are as many in `max`
+    /// slices.
     ///
     /// # Errors
     ///
@@ -80,14 +81,15 @@ impl RxBuffers {
     pub(super) fn slices<'memory>(
         &self,
         size: usize,
+        max: usize,
         memory: &'memory GuestMemoryMmap,
     ) -> Result<Vec<VolatileSlice<'memory>>, DeviceError> {
         let (mut slices, mut skip, mut total) = (Vec::new(), VNET_HEADER_SIZE, 0);
         for RxChain { buffers, .. } in &self.chains {
-            if total >= size + VNET_HEADER_SIZE {
+            if total >= size + VNET_HEADER_SIZE || slices.len() >= max {
                 break;
             }
-            buffers.append_slices(skip, memory, Permissions::Write, &mut slices)?;
+            buffers.append_slices(skip, memory, Permissions::Write, max, &mut slices)?;
             total += buffers.length();
             skip = 0;
         }

@@ -98,7 +98,7 @@ impl Transmitter {
             }
         };
         let mut frame = Vec::with_capacity(buffers.count());
-        buffers.append_slices(0, memory, Permissions::Read, &mut frame)?;
+        buffers.append_slices(0, memory, Permissions::Read, usize::MAX, &mut frame)?;
         Ok(backend.send(header, &frame)?)
     }
 

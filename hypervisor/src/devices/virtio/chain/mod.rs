@@ -117,7 +117,8 @@ impl Buffers {
         self.list.len()
     }
 
-    /// Appends the mappings of the buffers to `slices`, without their first `skip` bytes, for vectored I/O.
+    /// Appends the mappings of the buffers to `slices`, without their first `skip` bytes, for vectored I/O. Stops when
+    /// `slices` has `max` elements.
     ///
     /// A buffer that spans several regions of guest memory yields several slices.
     ///
@@ -129,6 +130,7 @@ impl Buffers {
         skip: usize,
         memory: &'memory GuestMemoryMmap,
         access: Permissions,
+        max: usize,
         slices: &mut Vec<VolatileSlice<'memory>>,
     ) -> Result<(), DeviceError> {
         let mut skip = skip;
@@ -137,7 +139,11 @@ impl Buffers {
             skip -= skipped;
             // Cannot overflow: the whole buffer is in guest memory.
             let address = buffer.address.unchecked_add(skipped as u64);
-            for slice in memory.get_slices(address, buffer.length - skipped, access)? {
+            let rest = max.saturating_sub(slices.len());
+            if rest == 0 {
+                break;
+            }
+            for slice in memory.get_slices(address, buffer.length - skipped, access)?.take(rest) {
                 slices.push(slice?);
             }
         }

@@ -57,6 +57,18 @@ fn chain_length_is_limited_to_the_queue_size() {
 }
 
 #[test]
+fn slices_are_collected_up_to_their_maximum() {
+    let mut driver = TestDriver::new(256);
+    driver.send(&(0..200).map(|buffer| (BUFFERS + buffer, 1, true)).collect::<Vec<_>>());
+    let buffers = next(&driver).unwrap().unwrap().into_writable().unwrap();
+    for (max, count) in [(0, 0), (10, 10), (199, 199), (usize::MAX, 200)] {
+        let mut slices = Vec::new();
+        buffers.append_slices(0, &driver.memory, Permissions::Write, max, &mut slices).unwrap();
+        assert_eq!(slices.len(), count);
+    }
+}
+
+#[test]
 fn malformed_chain_is_an_error() {
     for (name, driver) in TestDriver::malformed_queues(16) {
         assert!(next(&driver).is_err(), "{name}");
