@@ -32,8 +32,9 @@ pub struct Arguments {
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
     /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=,
-    /// ip=ADDR/PREFIX, gateway=, dns=, hostname=
-    #[arg(long, value_name = "tap=NAME|passt|none[,KEY=VALUE...]")]
+    /// ip=ADDR/PREFIX, gateway=, dns=, hostname=. host-loopback, with passt, lets the guest reach the host's loopback, as
+    /// host.hermit.internal
+    #[arg(long, value_name = "tap=NAME|passt|none[,KEY[=VALUE]...]")]
     net: Option<NetworkOption>,
     /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory
     #[arg(long, value_name = "FILE")]
@@ -55,6 +56,8 @@ impl Arguments {
     pub fn config(self) -> Result<Config, String> {
         let environment = self.machine.environment().map_err(|error| error.to_string())?;
         let machine = self.machine;
+        let mut network = network(self.net, machine.ports)?;
+        network.iter_mut().for_each(NetworkConfig::forward_dns);
         Ok(Config {
             image: self.executable.unwrap_or_default(),
             arguments: self.arguments,
@@ -62,7 +65,7 @@ impl Arguments {
             cpus: machine.cpus,
             memory: machine.memory,
             disks: machine.block,
-            network: network(self.net, machine.ports)?,
+            network,
             engine: self.engine,
             gdb: machine.gdb,
             sandbox: !self.no_sandbox,

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use hermit_interface::boot_info::{MmioDevice, Region};
 use hermit_interface::machine::{HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::{self, DiskError};
+use hermit_options::passt::PasstStartup;
 
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
 use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
-use crate::devices::net::backend::passt::PasstStartup;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};

@@ -4,5 +4,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    uhyve::command::main()
+    // A copy of this process is the parent of passt.
+    hermit_options::passt::supervise().unwrap_or_else(uhyve::command::main)
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result};
 use clap::{Parser, Subcommand};
+use hermit_options::passt;
 use xtask::{exit, image, process, run, runner, setup, temporary, workspace};
 
 /// Builds, boots and tests programs as virtual-machine images.
@@ -56,6 +57,9 @@ struct Forwarded {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = passt::supervise() {
+        return code;
+    }
     let command = Arguments::parse().command;
     // Neither `run` nor a forwarded command needs a temporary folder of this process: it may become another program by exec,
     // which drops nothing.

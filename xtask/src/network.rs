@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use hermit_interface::interface_name::InterfaceName;
 use hermit_interface::port_forward::{PortForward, Protocol};
+use hermit_options::passt::HOST_LOOPBACK;
 
 /// Returns a forward as the `hostfwd=` option of QEMU's user network.
 fn hostfwd(forward: &PortForward) -> String {
@@ -12,19 +13,43 @@ fn hostfwd(forward: &PortForward) -> String {
     format!("hostfwd={protocol}:{address}:{}-:{}", forward.host, forward.guest)
 }
 
+/// Option of the kernel that resolves `host.hermit.internal` to the address which both passt and QEMU's user network map to the
+/// host's loopback.
+pub(crate) const HOST_IS_GATEWAY: &str = "host=gateway";
+
+/// Whether the guest reaches the host's loopback.
+pub(crate) fn has_host_loopback(net: Option<&str>) -> bool {
+    keys(net).any(|key| key == HOST_LOOPBACK)
+}
+
+/// The keys of a network.
+fn keys(net: Option<&str>) -> impl Iterator<Item = &str> {
+    net.unwrap_or_default().split(',').skip(1)
+}
+
+/// Returns the options of the kernel for a guest in QEMU's user network.
+pub fn kernel_options(net: Option<&str>) -> Vec<String> {
+    if has_host_loopback(net) { vec![HOST_IS_GATEWAY.to_owned()] } else { Vec::new() }
+}
+
 /// Rejects options that neither uhyve nor QEMU accepts. The keys behind a comma are left to uhyve.
 pub(crate) fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), String> {
     let Some(net) = net else { return Ok(()) };
     let (kind, has_keys) = net.split_once(',').map_or((net, false), |(kind, _)| (kind, true));
+    let is_for_uhyve = |key: &str| key != HOST_LOOPBACK;
     match kind.split_once('=') {
         Some(("tap", name)) => drop(name.parse::<InterfaceName>()?),
+        None if kind == "user" && !keys(Some(net)).any(is_for_uhyve) => {}
         None if kind == "passt" => {}
-        None if matches!(kind, "user" | "none") && !has_keys => {}
+        None if kind == "none" && !has_keys => {}
         None if kind == "user" => return Err(format!("--net {net}: write passt instead of user")),
         None if kind == "none" => return Err("--net: nothing goes with none".to_owned()),
         _ => {
             return Err(format!("unknown network `{kind}`: write --net user, passt, tap=NAME or none"));
         }
+    }
+    if kind.starts_with("tap=") && has_host_loopback(Some(net)) {
+        return Err(format!("{HOST_LOOPBACK} goes with --net user: a tap has no way to the host's loopback"));
     }
     match kind {
         _ if ports.is_empty() => Ok(()),
@@ -42,9 +67,11 @@ pub(crate) fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), Stri
 pub fn qemu_options(net: Option<&str>, ports: &[PortForward]) -> Result<Vec<String>, String> {
     const UHYVE: &str = "use --platform kvm or process";
     check(net, ports)?;
-    if let Some((_, keys)) = net.and_then(|net| net.split_once(',')) {
-        return Err(format!("--net: {keys} is for uhyve, not for QEMU: {UHYVE}"));
+    if let Some(key) = keys(net).find(|&key| key != HOST_LOOPBACK) {
+        return Err(format!("--net: {key} is for uhyve, not for QEMU: {UHYVE}"));
     }
+    let host_loopback = has_host_loopback(net);
+    let net = net.and_then(|net| net.split(',').next());
     if let Some(port) = ports.iter().find(|port| port.address.as_ref().is_some_and(IpAddr::is_ipv6)) {
         return Err(format!(
             "-p {port}: QEMU forwards ports at IPv4 addresses only, uhyve also at IPv6 addresses: {UHYVE}"
@@ -57,7 +84,9 @@ pub fn qemu_options(net: Option<&str>, ports: &[PortForward]) -> Result<Vec<Stri
         Some(Ok(name)) => format!("tap,id=net,ifname={name},script=no,downscript=no"),
         _ => {
             let forwards = ports.iter().map(|port| format!(",{}", hostfwd(port)));
-            format!("user,id=net{}", forwards.collect::<String>())
+            // Without its restriction, QEMU's user network maps the gateway to the host's loopback.
+            let restriction = if host_loopback { "" } else { ",restrict=on" };
+            format!("user,id=net{restriction}{}", forwards.collect::<String>())
         }
     };
     let device = "virtio-net-pci,disable-legacy=on,netdev=net".to_owned();
@@ -66,7 +95,7 @@ pub fn qemu_options(net: Option<&str>, ports: &[PortForward]) -> Result<Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::{PortForward, check, qemu_options};
+    use super::{PortForward, check, kernel_options, qemu_options};
 
     fn port(text: &str) -> PortForward {
         text.parse().unwrap()
@@ -78,8 +107,13 @@ mod tests {
         assert_eq!(qemu_options(None, &[]).unwrap(), none);
         assert_eq!(qemu_options(Some("none"), &[]).unwrap(), none);
         let options = qemu_options(None, &[port("8080:80"), port("127.0.0.1:53:5353/udp")]).unwrap();
-        let user = "user,id=net,hostfwd=tcp::8080-:80,hostfwd=udp:127.0.0.1:53-:5353";
+        let user = "user,id=net,restrict=on,hostfwd=tcp::8080-:80,hostfwd=udp:127.0.0.1:53-:5353";
         assert_eq!(options[1], user);
+        assert_eq!(qemu_options(Some("user,host-loopback"), &[]).unwrap()[1], "user,id=net");
+        assert_eq!(kernel_options(Some("user,host-loopback")), ["host=gateway"]);
+        for net in [None, Some("user"), Some("none"), Some("tap=host-loopback")] {
+            assert_eq!(kernel_options(net), none);
+        }
         let tap = "tap,id=net,ifname=tap0,script=no,downscript=no";
         assert_eq!(qemu_options(Some("tap=tap0"), &[]).unwrap()[1], tap);
     }
@@ -91,7 +125,12 @@ mod tests {
             ("tap=sixteen_bytes_xx", &[], "no name of a network interface"),
             ("tap=a/b", &[], "no name of a network interface"),
             ("tap=a,mtu=1500", &[], "mtu=1500 is for uhyve"),
-            ("passt,ip=10.0.0.2/24,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
+            ("passt,ip=10.0.0.2/24,dns=1.1.1.1", &[], "ip=10.0.0.2/24 is for uhyve"),
+            ("user,host-loopback,dns=1.1.1.1", &[], "write passt instead of user"),
+            ("passt,host-loopback,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
+            ("user,host-loopback=1", &[], "write passt"),
+            ("tap=a,host-loopback", &[], "goes with --net user"),
+            ("none,host-loopback", &[], "nothing goes with none"),
             ("x", &[], "unknown network"),
             ("none", &[port("1:2")], "remove --net none"),
             ("tap=a", &[port("1:2")], "-p goes with --net user"),
@@ -104,7 +143,16 @@ mod tests {
 
     #[test]
     fn keys_of_uhyve_are_left_to_uhyve() {
-        for net in ["none", "user", "passt", "passt,x=1", "tap=tap0", "tap=tap0,ip=10.0.0.2/24"] {
+        for net in [
+            "none",
+            "user",
+            "passt",
+            "passt,x=1",
+            "user,host-loopback",
+            "passt,host-loopback,x=1",
+            "tap=tap0",
+            "tap=tap0,ip=10.0.0.2/24",
+        ] {
             assert_eq!(check(Some(net), &[]), Ok(()));
         }
         assert_eq!(check(None, &[port("[::1]:8080:80")]), Ok(()));

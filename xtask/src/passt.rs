@@ -3,10 +3,11 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use hermit_interface::port_forward::PortForward;
-use hermit_options::passt::{self, MAX_MTU};
+use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU};
 
+use crate::network::HOST_IS_GATEWAY;
 use crate::setup::packages::PASST;
 
 /// A running passt, which exits when QEMU and this process have closed the other end of its socket.
@@ -14,6 +15,8 @@ use crate::setup::packages::PASST;
 pub struct Passt {
     /// QEMU's end of the socket, which child processes inherit.
     socket: OwnedFd,
+    /// Options of the guest's kernel.
+    kernel_options: Vec<String>,
 }
 
 impl Passt {
@@ -22,23 +25,27 @@ impl Passt {
         PASST.is_installed()
     }
 
-    /// Starts passt with these forwarded ports, and waits until it listens.
+    /// Starts passt with these forwarded ports, and waits until it listens. With `host_loopback`, the guest reaches the host's
+    /// loopback. The executable of this process must call [`passt::supervise`] first.
     ///
     /// # Errors
     ///
     /// Fails if passt cannot be started, or exits: a port is in use, or the host has no route.
-    pub fn start(ports: &[PortForward]) -> Result<Self> {
+    pub fn start(ports: &[PortForward], host_loopback: bool) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
-        let output = passt::command(&theirs)?
-            .args(["--mtu", &MAX_MTU.to_string()])
-            .args(ports.iter().flat_map(PortForward::passt_option))
-            .output()
-            .context("cannot start passt")?;
-        let messages = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "passt cannot connect the guest: {}", messages.trim());
+        if let Some(note) = passt::udp_note(ports, host_loopback) {
+            eprintln!("{note}");
+        }
+        let has_dns_forward = !host_loopback && passt::is_resolver_on_loopback();
+        let mut arguments = vec!["--mtu".to_owned(), MAX_MTU.to_string()];
+        arguments.extend(passt::arguments(host_loopback, has_dns_forward));
+        arguments.extend(ports.iter().flat_map(PortForward::passt_option));
+        passt::start(theirs, arguments)?.finish()?;
         // Not earlier: passt must not hold this end.
         passt::inherit(&ours)?;
-        Ok(Self { socket: ours.into() })
+        let host = host_loopback.then(|| HOST_IS_GATEWAY.to_owned());
+        let nameserver = has_dns_forward.then(|| format!("nameserver={DNS_FORWARD}"));
+        Ok(Self { socket: ours.into(), kernel_options: host.into_iter().chain(nameserver).collect() })
     }
 
     /// QEMU's options for the guest's network device.
@@ -50,5 +57,10 @@ impl Passt {
             "-device".to_owned(),
             format!("virtio-net-pci,disable-legacy=on,netdev=net,host_mtu={MAX_MTU}"),
         ]
+    }
+
+    /// Options of the guest's kernel.
+    pub fn kernel_options(&self) -> &[String] {
+        &self.kernel_options
     }
 }

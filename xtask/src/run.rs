@@ -53,8 +53,9 @@ pub(crate) struct VmOptions {
     #[arg(long, value_enum)]
     board: Option<Board>,
     /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a
-    /// tap of the host), or none. Under uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
-    #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY=VALUE...]")]
+    /// tap of the host), or none. user,host-loopback lets the guest reach the host's loopback, as host.hermit.internal. Under
+    /// uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
+    #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY[=VALUE]...]")]
     net: Option<String>,
     /// The loader to boot with, in place of the installed one
     #[arg(long, hide = true)]
@@ -110,6 +111,17 @@ pub enum Vmm {
     Uhyve(Command),
     /// QEMU.
     Qemu,
+}
+
+/// Devices of a guest in QEMU.
+#[derive(Debug)]
+struct QemuDevices {
+    /// QEMU's options.
+    options: Vec<String>,
+    /// Options of the guest's kernel.
+    kernel_options: Vec<String>,
+    /// The passt to which the options refer.
+    _passt: Option<Passt>,
 }
 
 impl VmOptions {
@@ -185,7 +197,7 @@ impl VmOptions {
     pub(crate) fn needs_passt(&self) -> bool {
         match self.net.as_deref() {
             None => !self.machine.ports.is_empty(),
-            Some(net) => net == "user" || net.split(',').next() == Some("passt"),
+            Some(net) => matches!(net.split(',').next(), Some("user" | "passt")),
         }
     }
 
@@ -262,7 +274,9 @@ impl VmOptions {
         }
         if let Some(net) = &self.net {
             // uhyve calls its user network by the name of the program that implements it.
-            command.args(["--net", if net == "user" { "passt" } else { net }]);
+            command
+                .arg("--net")
+                .arg(net.strip_prefix("user").map_or_else(|| net.clone(), |keys| format!("passt{keys}")));
         }
         command.arg(image).arg("--").args(arguments);
         if self.machine.verbose {
@@ -278,9 +292,9 @@ impl VmOptions {
         Ok(variables.iter().map(|variable| variable.as_os_str().to_owned()).collect())
     }
 
-    /// QEMU's options for disks and network, and the passt to which they refer, after the checks that uhyve makes itself: QEMU's messages about the same errors are
-    /// in terms of its own options.
-    fn qemu_devices(&self) -> Result<(Vec<String>, Option<Passt>)> {
+    /// Disks and network for QEMU, after the checks that uhyve makes itself: QEMU's messages about the same errors are in terms
+    /// of its own options.
+    fn qemu_devices(&self) -> Result<QemuDevices> {
         memory::check(self.machine.memory)?;
         let mut options = Vec::new();
         for (number, disk) in self.machine.block.iter().enumerate() {
@@ -292,24 +306,42 @@ impl VmOptions {
             eprintln!("{}", ports::message(&chosen));
         }
         let passt = self.passt_for_qemu(&forwards);
-        match &passt {
-            Some(passt) => options.extend(passt.qemu_options()),
-            None => {
-                options.extend(network::qemu_options(self.net.as_deref(), &forwards).map_err(usage_error)?);
+        let kernel_options = match &passt {
+            Some(passt) => {
+                options.extend(passt.qemu_options());
+                passt.kernel_options().to_vec()
             }
-        }
-        Ok((options, passt))
+            None => {
+                let net = self.net.as_deref();
+                options.extend(network::qemu_options(net, &forwards).map_err(usage_error)?);
+                network::kernel_options(net)
+            }
+        };
+        Ok(QemuDevices { options, kernel_options, _passt: passt })
     }
 
     /// Starts passt for a guest in QEMU that it can connect. QEMU's user network serves the others: it is there without
     /// passt and without a route, but accepts connections one at a time.
     fn passt_for_qemu(&self, forwards: &[PortForward]) -> Option<Passt> {
-        if !self.needs_passt() || !Passt::is_installed() {
+        if !self.needs_passt() {
             return None;
         }
-        Passt::start(forwards)
-            .inspect_err(|error| eprintln!("note: {error:#}; QEMU's user network is used instead"))
-            .ok()
+        let host_loopback = network::has_host_loopback(self.net.as_deref());
+        let started = if Passt::is_installed() {
+            let started = Passt::start(forwards, host_loopback);
+            started
+                .inspect_err(|error| eprintln!("note: {error:#}; QEMU's user network is used instead"))
+                .ok()
+        } else {
+            None
+        };
+        if started.is_none() && !host_loopback && !self.machine.quiet {
+            eprintln!(
+                "note: without passt, the guest connects to no other host, because QEMU's user network cannot keep the host's \
+                 loopback closed: install passt, or open the loopback by --net user,host-loopback"
+            );
+        }
+        started
     }
 
     fn boot_in_qemu(&self, image: PathBuf, is_boot_image: bool, arguments: &[OsString]) -> Result<u8> {
@@ -323,7 +355,7 @@ impl VmOptions {
             (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
         };
         // passt lives until QEMU has inherited its socket.
-        let (extra_options, _passt) = self.qemu_devices()?;
+        let devices = self.qemu_devices()?;
         let mut environment = self.environment()?;
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {
             let mut variable = OsString::from(format!("{name}="));
@@ -331,7 +363,7 @@ impl VmOptions {
             environment.push(variable);
         }
         let guest = Guest {
-            board: self.board.unwrap_or(if extra_options.is_empty() { Board::Microvm } else { Board::Pc }),
+            board: self.board.unwrap_or(if devices.options.is_empty() { Board::Microvm } else { Board::Pc }),
             memory: self.machine.memory,
             cpus: self.machine.cpus.get(),
             arguments: arguments.to_vec(),
@@ -339,7 +371,8 @@ impl VmOptions {
             timeout: self.machine.timeout,
             grace: self.machine.grace(),
             verbose: self.machine.verbose,
-            extra_options,
+            extra_options: devices.options.clone(),
+            kernel_options: devices.kernel_options.clone(),
             ..Guest::new(kernel, image, name)
         };
         signals::record().context("cannot handle signals")?;
@@ -418,6 +451,7 @@ mod tests {
             ("--platform process --net tap=sixteen_bytes_xx", "no name of a network interface"),
             ("-p 1:1 --net tap=a", "-p goes with --net user"),
             ("-p 1:1 --net none", "remove --net none"),
+            ("--net tap=a,host-loopback", "goes with --net user"),
             ("--platform qemu --net passt,mtu=1500", "mtu=1500 is for uhyve"),
             ("--board pc -p [::1]:1:1", "uhyve"),
         ] {
@@ -425,9 +459,15 @@ mod tests {
             assert!(error.is::<UsageError>(), "{error}");
             assert!(error.to_string().contains(text), "{error}");
         }
-        for options in
-            ["", "--net none", "-p [::1]:1:1", "--net tap=a,mtu=1500", "--platform qemu --net tap=a"]
-        {
+        for options in [
+            "",
+            "--net none",
+            "-p [::1]:1:1",
+            "--net user,host-loopback",
+            "--platform qemu --net passt,host-loopback",
+            "--net tap=a,mtu=1500",
+            "--platform qemu --net tap=a",
+        ] {
             assert!(check(options).is_ok(), "{options}");
         }
     }

@@ -7,9 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::{ptr, slice};
 
-use hermit_interface::command_line::{Ip, NetworkOptions};
+use hermit_interface::command_line::{self, Ip, NetworkOptions};
 use hermit_interface::net::{Services, StackConfig, StackInstance, Start};
-use hermit_net_stack::{Cidr, Configuration};
+use hermit_net_stack::{Cidr, Configuration, HostAddress};
 
 use crate::calls::CALLS;
 use crate::kernel::{Kernel, KernelDevice, NetworkStack};
@@ -63,6 +63,10 @@ fn configuration(line: &NetworkOptions, buffers: usize) -> Configuration {
         gateways: line.gateways.clone(),
         nameservers: line.nameservers.clone(),
         hostname: line.hostname.clone(),
+        host: line.host.map(|host| match host {
+            command_line::HostAddress::Gateway => HostAddress::Gateway,
+            command_line::HostAddress::Address(address) => HostAddress::Address(address),
+        }),
         buffers,
     }
 }

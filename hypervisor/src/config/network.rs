@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
-use hermit_options::passt;
+use hermit_options::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
 
 pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
@@ -19,7 +19,7 @@ use crate::devices::net::backend::tap;
 const MIN_MTU: u16 = 576;
 
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname=";
+const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= and, with passt, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct NetworkConfig {
     pub nameservers: Vec<IpAddr>,
     /// Host name of the guest.
     pub hostname: Option<String>,
+    /// Whether the guest reaches the host's loopback, at the address of its gateway. Only with passt.
+    pub host_loopback: bool,
 }
 
 /// Backend of a network device.
@@ -61,6 +63,7 @@ impl NetworkConfig {
             gateways: Vec::new(),
             nameservers: Vec::new(),
             hostname: None,
+            host_loopback: false,
         }
     }
 
@@ -75,7 +78,27 @@ impl NetworkConfig {
             "dns" => add(key, &mut self.nameservers, address(value)?, MAX_NAMESERVERS),
             "hostname" if is_hostname(value) => set_once(key, &mut self.hostname, value.to_owned()),
             "hostname" => Err(format!("`{value}` is no name of a host")),
+            HOST_LOOPBACK if option == key => self.open_host_loopback(),
+            HOST_LOOPBACK => Err(format!("{key} takes no value: remove ={value}")),
             _ => Err(format!("a network has no `{key}`: {HELP}")),
+        }
+    }
+
+    /// Lets the guest reach the host's loopback.
+    fn open_host_loopback(&mut self) -> Result<(), String> {
+        if let BackendConfig::Tap(_) = self.backend {
+            return Err(format!("{HOST_LOOPBACK} goes with passt: a tap has no way to the host's loopback"));
+        }
+        self.host_loopback = true;
+        Ok(())
+    }
+
+    /// Has passt forward DNS queries to the host's resolver, if that is out of the guest's reach and no DNS server is given.
+    pub fn forward_dns(&mut self) {
+        let is_passt = matches!(self.backend, BackendConfig::Passt(_));
+        if is_passt && !self.host_loopback && self.nameservers.is_empty() && passt::is_resolver_on_loopback()
+        {
+            self.nameservers.push(DNS_FORWARD);
         }
     }
 
@@ -200,6 +223,9 @@ mod tests {
         assert_eq!(network.hostname.as_deref(), Some("web"));
         assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
         assert_eq!(parse("none"), Ok(None));
+        assert!(
+            !network.host_loopback && parse("passt,host-loopback,mtu=1500").unwrap().unwrap().host_loopback
+        );
     }
 
     #[test]
@@ -231,6 +257,9 @@ mod tests {
             ("passt,gateway=10.0.0.1,gateway=fd00::1,gateway=10.0.0.2", "one gateway of each kind"),
             ("passt,gateway=fd00::1,gateway=fd00::1", "one gateway of each kind"),
             ("passt,mac=52:54:00:12:34:56,mac=52:54:00:12:34:56", "mac= is given twice"),
+            ("tap=tap0,host-loopback", "goes with passt"),
+            ("passt,host-loopback=yes", "takes no value"),
+            ("passt,host-loopback=", "takes no value"),
             ("passt,mtu=1500,mtu=9000", "mtu= is given twice"),
             ("passt,hostname=a,hostname=b", "hostname= is given twice"),
             ("passt,dns=one.one.one.one", "no address of a host"),

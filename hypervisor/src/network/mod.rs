@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 
-use hermit_interface::command_line::{Encoder, Ip};
-use hermit_options::passt::MAX_MTU;
+use hermit_interface::command_line::{Encoder, HostAddress, Ip};
+use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU, PasstError, PasstStartup};
 use hermit_options::ports::{self, PortError};
 
 use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
 use crate::devices::net::backend::Backend;
-use crate::devices::net::backend::passt::{Passt, PasstError, PasstStartup};
+use crate::devices::net::backend::passt::Passt;
 use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::{Net, NetConfig};
 use crate::log::say;
@@ -85,7 +85,10 @@ fn create_passt_device(
     for chosen in ports::choose(&mut forwards)? {
         say(format_args!("{}", ports::message(&chosen)));
     }
-    let (passt, starting) = Passt::start(&passt_arguments(network, &forwards, mtu))?;
+    if let Some(note) = passt::udp_note(&forwards, network.host_loopback) {
+        say(format_args!("{note}"));
+    }
+    let (passt, starting) = Passt::start(&passt_arguments(network, &forwards, mtu), network.host_loopback)?;
     let device = device(network, Box::new(passt), mtu)?;
     Ok(PreparedNetwork { device, tap: None, starting: Some(starting) })
 }
@@ -120,7 +123,10 @@ fn passt_arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) 
             add("--gateway", gateway.to_string());
         }
     }
-    network.nameservers.iter().for_each(|address| add("--dns", address.to_string()));
+    let has_dns_forward = network.nameservers.contains(&DNS_FORWARD);
+    let servers = network.nameservers.iter().filter(|&&address| address != DNS_FORWARD);
+    servers.for_each(|address| add("--dns", address.to_string()));
+    arguments.extend(passt::arguments(network.host_loopback, has_dns_forward));
     arguments.extend(forwards.iter().flat_map(PortForward::passt_option));
     arguments
 }
@@ -131,13 +137,16 @@ pub fn encode_options(network: &NetworkConfig, line: &mut Encoder) {
     network.gateways.iter().for_each(|&gateway| line.gateway(gateway));
     network.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
     network.hostname.iter().for_each(|name| line.hostname(name));
+    if network.host_loopback {
+        line.host(HostAddress::Gateway);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{MAX_MTU, encode_options, passt_arguments};
     use crate::config::network::{NetworkConfig, NetworkOption};
-    use hermit_interface::command_line::{Encoder, NetworkOptions};
+    use hermit_interface::command_line::{Encoder, HostAddress, NetworkOptions};
 
     fn network(text: &str) -> NetworkConfig {
         text.parse::<NetworkOption>().unwrap().0.unwrap()
@@ -152,9 +161,15 @@ mod tests {
         assert_eq!(
             words,
             "--mtu 1500 --address 10.0.0.2 --netmask 24 --gateway 10.0.0.1 --address fd00::2 --gateway fd00::1 \
-             --dns 1.1.1.1 --tcp-ports 8080:80 --tcp-ports 127.0.0.1/81:81 --udp-ports ::1/53:5353"
+             --dns 1.1.1.1 --no-map-gw --tcp-ports 8080:80 --tcp-ports 127.0.0.1/81:81 --udp-ports ::1/53:5353"
         );
-        assert_eq!(passt_arguments(&network("passt"), &[], MAX_MTU).join(" "), "--mtu 65520");
+        for (text, words) in [
+            ("passt", "--mtu 65520 --no-map-gw"),
+            ("passt,host-loopback", "--mtu 65520"),
+            ("passt,dns=169.254.1.1", "--mtu 65520 --no-map-gw --dns-forward 169.254.1.1"),
+        ] {
+            assert_eq!(passt_arguments(&network(text), &[], MAX_MTU).join(" "), words);
+        }
     }
 
     #[test]
@@ -164,6 +179,10 @@ mod tests {
         let parsed = NetworkOptions::parse(&line.finish());
         assert_eq!((parsed.ip.len(), parsed.gateways.len(), parsed.nameservers.len()), (3, 2, 1));
         assert_eq!((parsed.hostname.as_deref(), parsed.malformed.len()), (Some("web"), 0));
+        assert_eq!(parsed.host, None);
+        let mut line = Encoder::new();
+        encode_options(&network("passt,host-loopback"), &mut line);
+        assert_eq!(NetworkOptions::parse(&line.finish()).host, Some(HostAddress::Gateway));
         let mut line = Encoder::new();
         encode_options(&network("tap=tap0"), &mut line);
         assert_eq!(line.finish(), Encoder::new().finish());

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use crate::boot_info::{MmioDevice, Region};
 
-pub use network::{Cidr, Ip, NetworkOptions, host_address, is_hostname};
+pub use network::{Cidr, HostAddress, Ip, NetworkOptions, host_address, is_hostname};
 
 /// Encodes a command line; the inverse of [`CommandLine::parse`].
 #[derive(Debug, Default, Clone)]

@@ -27,6 +27,9 @@ pub const MAX_ADDRESSES: usize = 7;
 /// Maximum number of configured name servers.
 pub const MAX_NAMESERVERS: usize = 4;
 
+/// Name by which a program knows the host of its machine, if it may reach that.
+pub const HOST_NAME: &str = "host.hermit.internal";
+
 /// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
 pub const MIN_MTU_V6: u16 = 1280;
 

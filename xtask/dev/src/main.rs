@@ -11,6 +11,7 @@ mod test;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use hermit_options::passt;
 use xtask::{exit, temporary};
 
 /// Checks, tests and measures this workspace.
@@ -37,6 +38,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = passt::supervise() {
+        return code;
+    }
     let command = Arguments::parse().command;
     let _temporary = temporary::prepare();
     exit::of_command(match command {

@@ -13,6 +13,15 @@ pub struct Cidr {
     pub prefix: u8,
 }
 
+/// Address of the host of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostAddress {
+    /// That of the gateway, of each IP version.
+    Gateway,
+    /// This address.
+    Address(IpAddr),
+}
+
 /// What the stack is told. The default asks a DHCP server and the routers for everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
@@ -25,6 +34,8 @@ pub struct Configuration {
     pub nameservers: Vec<IpAddr>,
     /// The host's name: told to the DHCP server, and resolved to the host's own addresses.
     pub hostname: Option<String>,
+    /// Address of [`HOST_NAME`](hermit_interface::net::HOST_NAME), which has none otherwise.
+    pub host: Option<HostAddress>,
     /// Most bytes of all buffers of all sockets together. 0: 16 MiB.
     pub buffers: usize,
 }

@@ -13,7 +13,7 @@ use smoltcp::wire::EthernetAddress;
 use crate::address::{Endpoint, Scope, unspecified};
 use crate::allowance::Allowance;
 use crate::budget::Budget;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, HostAddress};
 use crate::control::Control;
 use crate::hardware::HardwareInfo;
 use crate::host::Host;
@@ -121,6 +121,8 @@ pub(crate) struct Core {
     pub(crate) control: Option<Control>,
     pub(crate) queries: Queries,
     pub(crate) hostname: Option<String>,
+    /// Address of [`HOST_NAME`](hermit_interface::net::HOST_NAME).
+    pub(crate) host_address: Option<HostAddress>,
     /// How many sockets have joined each group.
     pub(crate) groups: HashMap<Membership, u32, FixedState>,
     /// Who waits for room in the device.
@@ -181,6 +183,7 @@ impl Core {
             control: info.as_ref().map(|info| Control::new(info, host.random(), &configuration, now)),
             queries: Queries::new(),
             hostname: configuration.hostname,
+            host_address: configuration.host,
             groups: HashMap::with_hasher(FixedState::with_seed(host.random())),
             blocked: Vec::new(),
             stuck_since: None,

@@ -53,7 +53,7 @@ mod timers;
 mod udp;
 mod wire;
 
-pub use configuration::{Cidr, Configuration, Status};
+pub use configuration::{Cidr, Configuration, HostAddress, Status};
 pub use hardware::{Checksum, Hardware, HardwareInfo, IpVersion, Offload, ReceivedInfo, Segment};
 pub use hermit_interface::Errno;
 pub use host::Host;

@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hermit_interface::Errno;
+use hermit_interface::net::HOST_NAME;
 
+use crate::configuration::HostAddress;
 use crate::control::names::{Question, normalized};
 use crate::core::{Core, instant};
 use crate::host::Host;
@@ -130,6 +132,25 @@ impl Core {
         })
     }
 
+    /// Answer for the name of this machine's host. DNS servers are not asked: outside of this machine it has no meaning.
+    fn host_addresses(&self) -> Question {
+        let addresses: Addresses = match self.host_address {
+            None => return Question::Failed(ResolveError::NoName),
+            Some(HostAddress::Address(address)) => [address].into(),
+            Some(HostAddress::Gateway) => {
+                // An address of IPv6 that is link-local would be ambiguous without a scope.
+                let is_usable = |gateway: &IpAddr| gateway.is_ipv4() || !is_link_local(*gateway);
+                self.network.gateways.iter().copied().filter(is_usable).collect()
+            }
+        };
+        // The gateway comes with the address of a DHCP server, for which the kernel waits after this error.
+        let is_awaited = self.control.as_ref().is_some_and(|control| !control.is_configured());
+        if addresses.is_empty() && is_awaited {
+            return Question::Failed(ResolveError::NoServer);
+        }
+        Question::Answered(addresses)
+    }
+
     /// Begins to look up a name.
     ///
     /// # Errors
@@ -145,13 +166,16 @@ impl Core {
         if name.is_empty() || name.len() > MAX_NAME || name.bytes().any(|byte| byte <= b' ') {
             return Err(Errno::EINVAL);
         }
-        let parts = match self.known_addresses(name) {
-            Some(mut addresses) => {
-                addresses.retain(|address| families.contains(address.is_ipv4()));
-                [Question::Answered(addresses)].into()
-            }
+        let mut parts = match self.known_addresses(name) {
+            Some(addresses) => [Question::Answered(addresses)].into(),
+            None if normalized(name) == HOST_NAME => [self.host_addresses()].into(),
             None => self.ask_servers(name, families, host)?,
         };
+        for part in &mut parts {
+            if let Question::Answered(addresses) = part {
+                addresses.retain(|address| families.contains(address.is_ipv4()));
+            }
+        }
         let is_told = parts.iter().all(|part| !matches!(part, Question::Asked(_)));
         let slot = self.queries.insert(Query { cookie, parts, is_told })?;
         Ok(QueryId(self.queries.id(slot).into_raw()))

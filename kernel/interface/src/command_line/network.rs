@@ -6,7 +6,9 @@
 //! | `ip=ADDRESS/PREFIX` | a static address with its prefix length, `10.0.0.2/24` or `fd00::2/64`; may be repeated |
 //! | `gateway=ADDRESS` | a default gateway; may be repeated |
 //! | `nameserver=ADDRESS` | a DNS server; may be repeated |
-//! | `hostname=NAME` | the host name |
+//! | `hostname=NAME` | the guest's host name |
+//! | `host=gateway` | `host.hermit.internal` is the default gateway |
+//! | `host=ADDRESS` | `host.hermit.internal` is this address |
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -56,6 +58,15 @@ impl str::FromStr for Cidr {
     }
 }
 
+/// Address at which the guest reaches its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostAddress {
+    /// That of the default gateway, of each IP version.
+    Gateway,
+    /// This address.
+    Address(IpAddr),
+}
+
 impl Encoder {
     /// Adds a static address, or DHCP.
     pub fn ip(&mut self, ip: Ip) {
@@ -81,6 +92,14 @@ impl Encoder {
     pub fn hostname(&mut self, name: &str) {
         self.option(b"hostname=", name.as_bytes());
     }
+
+    /// Sets the address of [`HOST_NAME`](crate::net::HOST_NAME).
+    pub fn host(&mut self, host: HostAddress) {
+        match host {
+            HostAddress::Gateway => self.option(b"host=", b"gateway"),
+            HostAddress::Address(address) => self.option(b"host=", format!("{address}").as_bytes()),
+        }
+    }
 }
 
 /// The network options of a command line. Parsed only by programs that use the network.
@@ -94,6 +113,8 @@ pub struct NetworkOptions {
     pub nameservers: Vec<IpAddr>,
     /// Host name, valid as of [`is_hostname`].
     pub hostname: Option<String>,
+    /// Address of [`HOST_NAME`](crate::net::HOST_NAME).
+    pub host: Option<HostAddress>,
     /// Network options with invalid values, as written.
     pub malformed: Vec<Vec<u8>>,
 }
@@ -118,6 +139,12 @@ impl NetworkOptions {
             b"ip" => push(&mut self.ip, value.and_then(ip)),
             b"gateway" => push(&mut self.gateways, value.and_then(host_address)),
             b"nameserver" => push(&mut self.nameservers, value.and_then(host_address)),
+            b"host" => {
+                let host = value.and_then(host);
+                let is_valid = host.is_some();
+                self.host = host.or(self.host);
+                is_valid
+            }
             b"hostname" => {
                 let name = value.filter(|name| is_hostname(name)).map(ToOwned::to_owned);
                 let is_valid = name.is_some();
@@ -141,6 +168,10 @@ fn push<T>(list: &mut Vec<T>, value: Option<T>) -> bool {
 
 fn ip(text: &str) -> Option<Ip> {
     if text == "dhcp" { Some(Ip::Dhcp) } else { text.parse().ok().map(Ip::Address) }
+}
+
+fn host(text: &str) -> Option<HostAddress> {
+    if text == "gateway" { Some(HostAddress::Gateway) } else { host_address(text).map(HostAddress::Address) }
 }
 
 /// Parses a unicast address; `None` if the text is not an address, or one that is unspecified, multicast or broadcast.
@@ -167,7 +198,7 @@ pub fn is_hostname(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cidr, Ip, NetworkOptions, is_hostname};
+    use super::{Cidr, HostAddress, Ip, NetworkOptions, is_hostname};
     use crate::command_line::Encoder;
     use alloc::string::String;
     use alloc::vec::Vec;
@@ -195,6 +226,15 @@ mod tests {
         assert_eq!(line.nameservers, [address("1.1.1.1"), address("2606:4700:4700::1111")]);
         assert_eq!(line.hostname.as_deref(), Some("web-1.example.org"));
         assert_eq!(line.malformed.len(), 0);
+        assert_eq!(line.host, None);
+        assert_eq!(parse("host=gateway").host, Some(HostAddress::Gateway));
+        let other = HostAddress::Address(address("10.0.0.1"));
+        assert_eq!(parse("host=gateway host=10.0.0.1 host=x").host, Some(other));
+        for host in [HostAddress::Gateway, other] {
+            let mut encoder = Encoder::new();
+            encoder.host(host);
+            assert_eq!(NetworkOptions::parse(&encoder.finish()).host, Some(host));
+        }
         assert_eq!(parse("hostname=a hostname=b").hostname.as_deref(), Some("b"));
     }
 
@@ -220,6 +260,9 @@ mod tests {
             "gateway=10.0.0.1/24",
             "nameserver=one.one.one.one",
             "hostname=",
+            "host=",
+            "host=0.0.0.0",
+            "host=example.org",
             "hostname=a..b",
             "hostname=-a",
             "hostname=a_b",

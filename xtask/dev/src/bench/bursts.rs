@@ -102,7 +102,7 @@ impl Server {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let forward = format!("{address}:{PORT}").parse::<PortForward>().map_err(Error::msg)?;
         // Lives until QEMU has inherited its socket.
-        let passt = if system == System::Qemu { Some(Passt::start(&[forward])?) } else { None };
+        let passt = if system == System::Qemu { Some(Passt::start(&[forward], false)?) } else { None };
         let mut command = match (system, &passt) {
             (_, Some(passt)) => qemu(programs, passt, folder.path())?,
             (System::Linux, None) => native(&programs.native, address),

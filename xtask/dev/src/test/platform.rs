@@ -58,6 +58,7 @@ impl TestPlatform<'_> {
             input: Vec::new(),
             net: GuestNetwork::None,
             nameserver: None,
+            host_loopback: false,
             has_passt: false,
             more: Vec::new(),
             starter: Vec::new(),
@@ -102,6 +103,8 @@ pub(super) struct TestGuest<'a> {
     input: Vec<u8>,
     net: GuestNetwork,
     nameserver: Option<IpAddr>,
+    /// The guest reaches the host's loopback.
+    host_loopback: bool,
     /// passt connects the guest under QEMU, too.
     has_passt: bool,
     /// Additional options of QEMU.
@@ -186,6 +189,11 @@ impl TestGuest<'_> {
         self
     }
 
+    /// Connects the guest by sockets of the host, and lets it reach the host's loopback.
+    pub(super) fn host_loopback(self) -> Self {
+        Self { host_loopback: true, ..self.connected() }
+    }
+
     /// Sets the address of the DNS server.
     pub(super) fn nameserver(self, nameserver: IpAddr) -> Self {
         Self { nameserver: Some(nameserver), ..self }
@@ -260,7 +268,9 @@ impl TestGuest<'_> {
             GuestNetwork::None => machine,
             GuestNetwork::Sockets(ports) => {
                 let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
-                ports.iter().fold(machine.options(&["--net", &format!("passt{names}")]), |machine, port| {
+                let loopback = if self.host_loopback { ",host-loopback" } else { "" };
+                let net = format!("passt{names}{loopback}");
+                ports.iter().fold(machine.options(&["--net", &net]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })
             }
@@ -278,15 +288,17 @@ impl TestGuest<'_> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         // Lives until QEMU has inherited its socket.
         let passt = match &self.net {
-            GuestNetwork::Sockets(ports) if self.has_passt => Some(Passt::start(ports)?),
+            GuestNetwork::Sockets(ports) if self.has_passt => Some(Passt::start(ports, self.host_loopback)?),
             _ => None,
         };
         let (net, words) = match (&self.net, &passt) {
             (GuestNetwork::None, _) => (Vec::new(), Vec::new()),
-            (_, Some(passt)) => (passt.qemu_options().to_vec(), Vec::new()),
+            (_, Some(passt)) => (passt.qemu_options().to_vec(), passt.kernel_options().to_vec()),
             (GuestNetwork::Sockets(ports), None) => {
+                let net = Some(if self.host_loopback { "user,host-loopback" } else { "user" });
                 let names = self.nameserver.map(|server| format!("nameserver={server}"));
-                (network::qemu_options(Some("user"), ports).map_err(Error::msg)?, names.into_iter().collect())
+                let words = network::kernel_options(net).into_iter().chain(names).collect();
+                (network::qemu_options(net, ports).map_err(Error::msg)?, words)
             }
             (GuestNetwork::TapNic(nic), None) => (nic.qemu().to_vec(), nic.parameters()),
         };

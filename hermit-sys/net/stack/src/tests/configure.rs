@@ -5,7 +5,7 @@ use crate::testing::wire::{Faults, Port};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, v4, v6};
 use crate::tests::names::serve_names;
 use crate::wire::emit::IpHeader;
-use crate::{Cidr, Configuration, Families, Family, Kind, SocketId, SocketOption};
+use crate::{Cidr, Configuration, Families, Family, HostAddress, Kind, ResolveError, SocketId, SocketOption};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
@@ -22,6 +22,25 @@ const LEASE: u32 = 100;
 fn unconfigured() -> World {
     let client = Configuration { hostname: Some("guest".into()), ..Configuration::default() };
     World::with([(client, Port::plain(0)), (configuration(1), Port::plain(1))], Faults::default())
+}
+
+#[test]
+fn name_of_the_host_is_that_of_the_gateway_once_there_is_a_lease() {
+    let client = Configuration { host: Some(HostAddress::Gateway), ..Configuration::default() };
+    let nodes = [(client, Port::plain(0)), (configuration(1), Port::plain(1))];
+    let mut world = World::with(nodes, Faults::default());
+    let server = dhcp_server(&mut world);
+    let ask = |world: &mut World| {
+        let query = world.nodes[0].resolve("host.hermit.internal", Families::V4, 1).unwrap();
+        world.nodes[0].resolved(query)
+    };
+    // The kernel waits for an address after this error.
+    assert_eq!(ask(&mut world), Err(ResolveError::NoServer));
+    let is_configured = world.run_until(10 * SECOND, |world| {
+        serve_dhcp(world, server);
+        ask(world) == Ok(vec![v4(1)])
+    });
+    assert!(is_configured);
 }
 
 pub(super) fn dhcp_server(world: &mut World) -> SocketId {

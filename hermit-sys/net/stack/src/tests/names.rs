@@ -2,7 +2,7 @@
 
 use crate::testing::wire::{Faults, Port};
 use crate::testing::{SECOND, System, World, configuration, v4, v6};
-use crate::{Configuration, Errno, Families, Family, Kind, ResolveError, SocketId, Stack};
+use crate::{Configuration, Errno, Families, Family, HostAddress, Kind, ResolveError, SocketId, Stack};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use smoltcp::wire::{DnsFlags, DnsOpcode, DnsPacket, DnsQuestion, DnsRepr};
 use std::vec;
@@ -88,6 +88,27 @@ fn names_are_resolved_by_a_server() {
     world.nodes[1].close(server).unwrap();
     assert_eq!(ask(&mut world, "abc", Families::V4), Err(ResolveError::Again));
     assert!(world.now < 60 * SECOND, "{}", world.now);
+}
+
+#[test]
+fn name_of_the_host_resolves_to_the_configured_address_only() {
+    let other: IpAddr = "192.0.2.7".parse().unwrap();
+    let name = "Host.hermit.internal.";
+    for (host, expected) in [
+        (None, Err(ResolveError::NoName)),
+        (Some(HostAddress::Address(other)), Ok(vec![other])),
+        (Some(HostAddress::Gateway), Ok(vec![v4(1)])),
+    ] {
+        // The server would answer: it is not asked.
+        let gateways = vec![v4(1), "fe80::1".parse().unwrap()];
+        let client = Configuration { host, gateways, nameservers: vec![v4(1)], ..configuration(0) };
+        let mut world = World::with([(client, Port::plain(0))], Faults::default());
+        assert_eq!(ask(&mut world, name, Families::Both), expected, "{host:?}");
+        assert_eq!(ask(&mut world, name, Families::V6), Err(ResolveError::NoName));
+    }
+    let lonely = Configuration { host: Some(HostAddress::Gateway), ..configuration(0) };
+    let mut world = World::with([(lonely, Port::plain(0))], Faults::default());
+    assert_eq!(ask(&mut world, name, Families::Both), Err(ResolveError::NoName));
 }
 
 #[test]

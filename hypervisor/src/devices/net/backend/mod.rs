@@ -5,9 +5,11 @@
 //! | [`tap`] | a TAP interface of the host |
 //! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
 //! | [`stream`] | frames in the byte stream between passt and this device |
+//! | `loopback` | which frames are for the loopback of the host that passt runs on |
 //! | `iovec` | scatter-gather I/O between file descriptors and guest memory |
 
 pub(super) mod iovec;
+mod loopback;
 pub mod passt;
 pub mod stream;
 pub mod tap;

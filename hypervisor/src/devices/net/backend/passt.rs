@@ -2,71 +2,25 @@
 //! interface.
 //!
 //! uhyve starts passt before it confines itself, and passes it one end of a socket pair. passt exits when the other end
-//! is closed, and so whenever uhyve exits.
+//! is closed, and so whenever uhyve exits; a supervisor sees to that.
+//!
+//! passt sends a packet to any destination, also one that is the host's loopback to the host. Unless the guest may reach
+//! that, frames with such a destination are dropped here.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
 
-use hermit_options::passt;
+use hermit_options::passt::{self, PasstError, PasstStartup};
 use vm_memory::VolatileSlice;
 
 use super::iovec::{gather, scatter};
+use super::loopback::is_for_loopback;
 use super::stream::{FrameReader, FrameWriter};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
 use crate::devices::net::header::{Offloads, VnetHeader};
-
-/// Maximum number of characters of passt's messages in an error.
-const MAX_MESSAGE: usize = 500;
-
-/// Reason for which passt cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PasstError {
-    /// The executable is not installed.
-    #[error(
-        "-p and --net passt need the program passt, which is not installed.\n  \
-         Debian, Ubuntu: sudo apt install passt\n  Fedora: sudo dnf install passt\n\
-         Or use a tap: docs/network.md"
-    )]
-    NotInstalled,
-    /// The process cannot be started.
-    #[error("cannot start passt: {0}")]
-    Start(#[from] io::Error),
-    /// passt has exited with an error.
-    #[error("passt cannot connect the guest: {0}")]
-    Failed(String),
-}
-
-/// A passt process during its initialisation.
-#[derive(Debug)]
-pub struct PasstStartup(Child);
-
-impl PasstStartup {
-    /// Waits for the end of passt's initialisation, after which it runs in the background.
-    ///
-    /// # Errors
-    ///
-    /// passt has exited with an error.
-    pub fn finish(self) -> Result<(), PasstError> {
-        let output = self.0.wait_with_output()?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let messages = relevant_messages(&String::from_utf8_lossy(&output.stderr));
-        let reason = if messages.is_empty() { format!("it ended with {}", output.status) } else { messages };
-        Err(PasstError::Failed(reason))
-    }
-}
-
-/// The messages of passt that explain its failure.
-fn relevant_messages(stderr: &str) -> String {
-    let is_noise =
-        |line: &&str| line.is_empty() || line.starts_with("Failed to send ") || line.contains("run as root");
-    let lines: Vec<_> = stderr.lines().map(str::trim).filter(|line| !is_noise(line)).collect();
-    lines.join("; ").chars().take(MAX_MESSAGE).collect()
-}
+use crate::devices::warn_once::WarnOnce;
 
 /// A connection to a passt process.
 #[derive(Debug)]
@@ -76,25 +30,21 @@ pub struct Passt {
     output: File,
     reader: FrameReader,
     writer: FrameWriter,
+    /// Whether frames to the host's loopback pass.
+    host_loopback: bool,
+    dropped_frame: WarnOnce,
 }
 
 impl Passt {
-    /// Starts passt with these arguments, and with those that connect it to this process.
+    /// Starts passt with these arguments. With `host_loopback`, the guest reaches the host's loopback.
     ///
     /// # Errors
     ///
     /// See [`PasstError`].
-    pub fn start(arguments: &[String]) -> Result<(Self, PasstStartup), PasstError> {
+    pub fn start(arguments: &[String], host_loopback: bool) -> Result<(Self, PasstStartup), PasstError> {
         let (ours, theirs) = UnixStream::pair()?;
-        // passt's end is closed below, and no other child process is started before that.
-        let child =
-            passt::command(&theirs)?.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        drop(theirs);
-        let child = child.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => PasstError::NotInstalled,
-            _ => PasstError::Start(error),
-        })?;
-        Ok((Self::new(ours)?, PasstStartup(child)))
+        let startup = passt::start(theirs, arguments)?;
+        Ok((Self::new(ours, host_loopback)?, startup))
     }
 
     /// Backend for a passt process at the other end of `stream`.
@@ -102,11 +52,12 @@ impl Passt {
     /// # Errors
     ///
     /// The host has no more file descriptors.
-    pub fn new(stream: UnixStream) -> io::Result<Self> {
+    pub fn new(stream: UnixStream, host_loopback: bool) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = File::from(OwnedFd::from(stream));
         let output = stream.try_clone()?;
-        Ok(Self { stream, output, reader: FrameReader::default(), writer: FrameWriter::default() })
+        let (reader, writer) = (FrameReader::default(), FrameWriter::default());
+        Ok(Self { stream, output, reader, writer, host_loopback, dropped_frame: WarnOnce::default() })
     }
 }
 
@@ -148,7 +99,17 @@ impl Backend for Passt {
         let length = frame.iter().map(VolatileSlice::len).sum::<usize>();
         // Cannot fail: the device passes on no frame above MAX_FRAME.
         let length = u32::try_from(length).map_err(io::Error::other)?;
-        self.writer.push(length, |buffer| gather(frame, buffer));
+        let host_loopback = self.host_loopback;
+        let is_sent = self.writer.push(
+            length,
+            |buffer| gather(frame, buffer),
+            |frame| host_loopback || !is_for_loopback(frame),
+        );
+        if !is_sent {
+            self.dropped_frame.warn(format_args!(
+                "network: a frame for the host's loopback is dropped: --net passt,host-loopback opens it to the guest"
+            ));
+        }
         Ok(TxStatus::Accepted)
     }
 
@@ -169,7 +130,7 @@ impl Backend for Passt {
 
 #[cfg(test)]
 mod tests {
-    use super::{Passt, PasstError, relevant_messages};
+    use super::Passt;
     use crate::devices::net::backend::{Backend, TxStatus};
     use crate::devices::net::header::VnetHeader;
     use std::io::{Read, Write};
@@ -178,7 +139,7 @@ mod tests {
 
     fn pair() -> (Passt, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (Passt::new(ours).unwrap(), theirs)
+        (Passt::new(ours, false).unwrap(), theirs)
     }
 
     fn frame(passt: &mut Passt) -> Option<Vec<u8>> {
@@ -190,21 +151,6 @@ mod tests {
 
     fn send(passt: &mut Passt, length: usize) -> TxStatus {
         passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *vec![3; length])]).unwrap()
-    }
-
-    #[test]
-    fn relevant_messages_omits_noise() {
-        let text = "Failed to send 47 bytes to syslog\nDon't run as root. Changing user...\n\
-                    Failed to send 62 bytes to syslog\nFailed to bind any port for '-t 80:80', exiting\n";
-        assert_eq!(relevant_messages(text), "Failed to bind any port for '-t 80:80', exiting");
-        assert_eq!(relevant_messages(&"x".repeat(10_000)).len(), 500);
-        assert_eq!(relevant_messages(""), "");
-    }
-
-    #[test]
-    fn not_installed_error_names_the_package() {
-        let message = PasstError::NotInstalled.to_string();
-        assert!(message.contains("apt install passt") && message.contains("docs/network.md"));
     }
 
     #[test]
@@ -224,6 +170,23 @@ mod tests {
         let mut bytes = [0; 4 + 14 + 4 + 15];
         other.read_exact(&mut bytes).unwrap();
         assert_eq!((bytes[3], bytes[4], bytes[21], bytes[36]), (14, 3, 15, 3));
+    }
+
+    #[test]
+    fn frame_for_the_hosts_loopback_passes_only_if_that_is_open() {
+        let mut frame = vec![0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[30..34].copy_from_slice(&[127, 0, 0, 1]);
+        for host_loopback in [false, true] {
+            let (ours, mut other) = UnixStream::pair().unwrap();
+            let mut passt = Passt::new(ours, host_loopback).unwrap();
+            let sent = passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *frame)]).unwrap();
+            assert_eq!((sent, send(&mut passt, 14)), (TxStatus::Accepted, TxStatus::Accepted));
+            assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
+            let mut length = [0; 4];
+            other.read_exact(&mut length).unwrap();
+            assert_eq!(length, [0, 0, 0, if host_loopback { 60 } else { 14 }]);
+        }
     }
 
     #[test]

@@ -95,15 +95,27 @@ impl FrameWriter {
         self.buffer.len() == self.written
     }
 
-    /// Adds a frame of `length` bytes, which `append` appends to the buffer.
-    pub fn push(&mut self, length: u32, append: impl FnOnce(&mut Vec<u8>)) {
+    /// Adds a frame of `length` bytes, which `append` appends to the buffer, if `accept` returns true for it. Returns whether
+    /// it did. The frame is a copy that the guest cannot change.
+    pub fn push(
+        &mut self,
+        length: u32,
+        append: impl FnOnce(&mut Vec<u8>),
+        accept: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
         // Bounds the buffer even if a slow receiver never empties it.
         if self.written >= HIGH_WATER_MARK {
             self.buffer.drain(..self.written);
             self.written = 0;
         }
+        let start = self.buffer.len();
         self.buffer.extend(length.to_be_bytes());
         append(&mut self.buffer);
+        let is_accepted = self.buffer.get(start + LENGTH_SIZE..).is_some_and(accept);
+        if !is_accepted {
+            self.buffer.truncate(start);
+        }
+        is_accepted
     }
 
     /// Writes all buffered bytes.
@@ -195,11 +207,28 @@ mod tests {
     }
 
     #[test]
+    fn refused_frame_leaves_no_bytes() {
+        let mut writer = FrameWriter::default();
+        for byte in [1, 2, 3] {
+            let is_accepted = writer.push(20, |bytes| bytes.extend([byte; 20]), |frame| frame != [2; 20]);
+            assert_eq!(is_accepted, byte != 2);
+        }
+        let mut written = Vec::<u8>::new();
+        writer
+            .flush(|bytes| {
+                written.extend(bytes);
+                Ok(bytes.len())
+            })
+            .unwrap();
+        assert_eq!(written, encode(&[vec![1; 20], vec![3; 20]]));
+    }
+
+    #[test]
     fn writer_buffers_up_to_the_high_water_mark() {
         let mut writer = FrameWriter::default();
         let mut count = 0;
         while writer.has_capacity() {
-            writer.push(1500, |bytes| bytes.extend([3; 1500]));
+            assert!(writer.push(1500, |bytes| bytes.extend([3; 1500]), |_| true));
             count += 1;
         }
         assert!((40..50).contains(&count));
@@ -225,7 +254,7 @@ mod tests {
         let mut writes = 0;
         for _ in 0..10_000 {
             while writer.has_capacity() {
-                writer.push(60_000, |bytes| bytes.resize(bytes.len() + 60_000, 5));
+                writer.push(60_000, |bytes| bytes.resize(bytes.len() + 60_000, 5), |_| true);
             }
             let slow = |bytes: &[u8]| {
                 writes += 1;

@@ -19,7 +19,7 @@ use crate::test::schedule::Tests;
 use xtask::process;
 
 /// Body of the server's responses.
-const BODY: &str = "as it was sent\n";
+pub(super) const BODY: &str = "as it was sent\n";
 
 /// Limit of the time to the response. A guest that connected before it had an address used to wait for ten seconds although it got
 /// the address at once.
@@ -77,7 +77,7 @@ fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> 
     // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let start = Instant::now();
-    let outcome = platform.guest("http_client", &[&url]).memory(64).connected().expect(0, &[BODY])?;
+    let outcome = platform.guest("http_client", &[&url]).memory(64).host_loopback().expect(0, &[BODY])?;
     Ok((start.elapsed(), outcome))
 }
 
@@ -97,19 +97,19 @@ fn resolves_name(platform: &TestPlatform<'_>) -> Result<()> {
     let url = format!("http://server.test:{}/", listener.local_addr()?.port());
     // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
-    let guest = platform.guest("http_client", &[&url]).memory(64).connected().nameserver(address.into());
+    let guest = platform.guest("http_client", &[&url]).memory(64).host_loopback().nameserver(address.into());
     guest.expect(0, &[BODY]).map(drop)
 }
 
 /// The guest warns of an invalid setting and ignores it. uhyve refuses the setting.
 fn ignores_invalid_setting(platform: &TestPlatform<'_>) -> Result<()> {
-    let guest = platform.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).connected();
+    let guest = platform.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).host_loopback();
     let texts = &["`nameserver=255.255.255.255` on the command line", "refused"];
     guest.nameserver(Ipv4Addr::BROADCAST.into()).expect(1, texts).map(drop)
 }
 
 /// Reads a request and sends a chunked response.
-fn answer(mut stream: &TcpStream) -> Result<()> {
+pub(super) fn answer(mut stream: &TcpStream) -> Result<()> {
     for line in BufReader::new(stream).lines() {
         if line?.is_empty() {
             break;
@@ -166,7 +166,7 @@ fn verifies_certificate(platform: &TestPlatform<'_>) -> Result<()> {
     let _server = HttpsServer::start(folder.path(), port)?;
     http::with_retries(|| http::connect((Ipv4Addr::LOCALHOST, port).into()))?;
     let url = format!("https://{address}:{port}/");
-    let client = || platform.guest("http_client", &[&url]).memory(64).connected();
+    let client = || platform.guest("http_client", &[&url]).memory(64).host_loopback();
     client().variable(&format!("HTTP_CLIENT_ROOT={certificate}")).expect(0, &["TLSv1.3"])?;
     client().expect(1, &["certificate"]).map(drop)
 }

@@ -5,6 +5,7 @@
 //! | [`std_net`] | every call of `std::net`, compared with Linux |
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
 //! | [`key_value`] | the service of the tutorial |
+//! | [`host_loopback`] | services of the host that listen on its loopback |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
 //! | [`bursts`] | more clients at once than the backlog of a listener |
@@ -16,6 +17,7 @@ mod bursts;
 mod dns_server;
 mod faulty_clients;
 mod free_port;
+mod host_loopback;
 mod http;
 mod http_client;
 mod ipv6;
@@ -82,6 +84,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     servers::test(tests, platform);
     http_client::test(tests, platform);
     key_value::test(tests, platform);
+    host_loopback::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
     bursts::test(tests, platform, long);

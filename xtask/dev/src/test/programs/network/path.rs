@@ -82,7 +82,7 @@ pub(super) fn host_of(platform: &TestPlatform<'_>) -> Option<IpAddr> {
 }
 
 /// The host's default gateway.
-fn gateway() -> Option<IpAddr> {
+pub(super) fn gateway() -> Option<IpAddr> {
     parse_gateway(&fs::read_to_string("/proc/net/route").unwrap_or_default())
 }
 

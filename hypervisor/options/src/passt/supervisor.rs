@@ -1,0 +1,169 @@
+//! The process that ends passt.
+//!
+//! passt exits when the other end of its socket is closed, with an exception: version 2023-03 of Debian 12 may miss that
+//! under load, and then runs for ever on all of a CPU. uhyve cannot end it, as it may be killed itself. A parent death signal
+//! (`PR_SET_PDEATHSIG`) cannot, either: passt forks, and changes its user if started by root, which clears the signal. So
+//! passt has a parent that outlives uhyve: it waits until the socket is closed, and then for passt to exit, or kills it.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use super::PROGRAM;
+
+/// `argv[0]` of the supervisor.
+pub(super) const NAME: &str = "passt-supervisor";
+
+/// What the supervisor writes to standard output when passt runs in the background.
+pub(super) const READY: &[u8] = b"ready";
+
+/// Exit code of the supervisor if passt is not installed, as of a shell.
+pub(super) const NOT_FOUND: u8 = 127;
+
+/// Exit code of the supervisor if it fails itself.
+const FAILED: u8 = 1;
+
+/// Time in which passt has to process the frames that remain in its socket, and to exit.
+const EXIT_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Supervises passt and returns the exit code of this process, if [`super::start`] started this process for that purpose.
+/// Returns `None` for any other process.
+#[must_use]
+pub fn supervise() -> Option<ExitCode> {
+    let mut arguments = env::args_os();
+    arguments.next().filter(|name| name == NAME)?;
+    Some(run(arguments).unwrap_or_else(|error| {
+        // Without a reader of standard error there is none to tell.
+        let _: io::Result<()> = writeln!(io::stderr(), "{error}");
+        ExitCode::from(FAILED)
+    }))
+}
+
+/// Starts passt with the socket that is standard input, and returns when passt has exited.
+fn run(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
+    // The duplicate is inherited: `dup` does not set FD_CLOEXEC.
+    let (socket, null) =
+        (rustix::io::dup(io::stdin())?, File::options().read(true).write(true).open("/dev/null")?);
+    dup2_stdin(&null)?;
+    // `ps` and `pkill` tell this process from the one that it is a copy of. The kernel keeps 15 bytes.
+    rustix::thread::set_name(c"passt-superviso")?;
+    // passt's second process becomes a child of this one when the first exits.
+    set_child_subreaper(Some(getpid()))?;
+    let mut passt = Command::new(PROGRAM);
+    passt.args(["--quiet", "--fd", &socket.as_raw_fd().to_string()]).args(arguments);
+    let status = match passt.stdin(Stdio::null()).stdout(Stdio::null()).status() {
+        Ok(status) => status,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ExitCode::from(NOT_FOUND)),
+        Err(error) => return Err(error),
+    };
+    if !status.success() {
+        return Ok(ExitCode::from(FAILED));
+    }
+    // If uhyve has been killed meanwhile, there is no reader.
+    let _: io::Result<()> = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    if let Some(passt) = child()? {
+        end_with(&socket, &pidfd_open(passt, PidfdFlags::empty())?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The only child of this process, alive or not: its identifier is not reused, because this process does not wait for it.
+/// `None` if procfs hides the processes of other users (`hidepid`).
+fn child() -> io::Result<Option<Pid>> {
+    let parent = getpid().as_raw_nonzero().to_string();
+    let is_child = |directory: &fs::DirEntry| {
+        // A process may exit meanwhile.
+        let text = fs::read(directory.path().join("stat")).unwrap_or_default();
+        parent_in_stat(&String::from_utf8_lossy(&text)) == Some(&parent)
+    };
+    let pid = |directory: &fs::DirEntry| directory.file_name().to_str()?.parse().ok().and_then(Pid::from_raw);
+    let mut processes = fs::read_dir("/proc")?.flatten().filter(|entry| pid(entry).is_some());
+    Ok(processes.find(is_child).as_ref().and_then(pid))
+}
+
+/// The parent in the text of `/proc/PID/stat`, proc(5). The second field is the name of the program in parentheses, which
+/// may have any characters.
+fn parent_in_stat(text: &str) -> Option<&str> {
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)
+}
+
+/// Waits until the peer of the socket is closed, and ends passt.
+fn end_with(socket: &OwnedFd, passt: &OwnedFd) -> io::Result<()> {
+    let exit = || PollFd::new(passt, PollFlags::IN);
+    // poll(2) reports the end of the connection without being asked. Frames, which it is not asked for, wake passt only.
+    wait(&mut [PollFd::new(socket, PollFlags::empty()), exit()], None)?;
+    // If passt has exited, this does not wait.
+    if wait(&mut [exit()], Some(&EXIT_TIMEOUT))? { Ok(()) } else { kill(passt.as_fd()) }
+}
+
+/// Waits for an event; returns whether there was one before the timeout.
+fn wait(events: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<bool> {
+    loop {
+        match poll(events, timeout) {
+            Ok(count) => return Ok(count > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn kill(passt: BorrowedFd<'_>) -> io::Result<()> {
+    match pidfd_send_signal(passt, Signal::KILL) {
+        // It has exited meanwhile.
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{end_with, parent_in_stat};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, Stdio};
+
+    fn sleep(seconds: &str) -> (Child, OwnedFd) {
+        let child = Command::new("sleep").arg(seconds).stdin(Stdio::null()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        (child, pidfd_open(pid, PidfdFlags::empty()).unwrap())
+    }
+
+    #[test]
+    fn parent_is_found_behind_any_program_name() {
+        assert_eq!(parent_in_stat("77 (a) S 1) R 42 77 77 0 -1\n"), Some("42"));
+        assert_eq!(parent_in_stat("77 (sleep) S 1 77"), Some("1"));
+        assert_eq!(parent_in_stat(""), None);
+    }
+
+    #[test]
+    fn process_that_ignores_the_end_of_its_socket_is_killed() {
+        let (mut child, pidfd) = sleep("1000");
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"a frame that passt does not read").unwrap();
+        drop(ours);
+        end_with(&theirs.into(), &pidfd).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn process_that_exits_ends_the_wait_although_its_socket_is_open() {
+        let (mut child, pidfd) = sleep("0");
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        end_with(&theirs.into(), &pidfd).unwrap();
+        assert!(child.wait().unwrap().success());
+        drop(ours);
+    }
+}
