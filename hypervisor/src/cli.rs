@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux 6.12)
+    #[arg(long)]
+    pub(crate) allow_partial_sandbox: bool,
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,
@@ -69,7 +72,7 @@ impl Arguments {
             engine: self.engine,
             gdb: machine.gdb,
             sandbox: !self.no_sandbox,
-            allow_partial_sandbox: machine.allow_partial_sandbox,
+            allow_partial_sandbox: self.allow_partial_sandbox,
         })
     }
 }

@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
-        return check::main();
+        return check::main(arguments.allow_partial_sandbox);
     }
     let limits = Limits { timeout: arguments.machine.timeout, grace: arguments.machine.grace() };
     let has_stats = arguments.machine.stats;

@@ -242,7 +242,9 @@ impl VmOptions {
             "an option is only for QEMU".to_owned()
         } else {
             match self.find_uhyve().and_then(Uhyve::check) {
-                Ok(uhyve) if uhyve.is_fast => return Ok(Vmm::Uhyve(Command::new(uhyve.program))),
+                Ok(uhyve) if uhyve.is_fast => {
+                    return Ok(Vmm::Uhyve(uhyve::command_on_any_engine(&uhyve.program)));
+                }
                 Ok(uhyve) => format!("uhyve has no engine at full speed on this host\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),
             }

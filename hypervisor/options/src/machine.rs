@@ -43,9 +43,6 @@ pub struct MachineOptions {
     /// Kill a program that handles SIGTERM, SIGINT or SIGHUP this long after the signal; 10 by default
     #[arg(long, value_name = "SECONDS", value_parser = parse_grace, allow_negative_numbers = true)]
     pub grace: Option<Duration>,
-    /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux 6.12)
-    #[arg(long)]
-    pub allow_partial_sandbox: bool,
     /// Print statistics at the end: run time, exits, memory
     #[arg(long)]
     pub stats: bool,
@@ -76,12 +73,7 @@ impl MachineOptions {
         self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
         self.timeout.iter().for_each(|limit| add("--timeout", limit.as_secs_f64().to_string().into()));
         self.grace.iter().for_each(|grace| add("--grace", grace.as_secs_f64().to_string().into()));
-        let flags = [
-            ("--allow-partial-sandbox", self.allow_partial_sandbox),
-            ("--stats", self.stats),
-            ("--verbose", self.verbose),
-            ("--quiet", self.quiet),
-        ];
+        let flags = [("--stats", self.stats), ("--verbose", self.verbose), ("--quiet", self.quiet)];
         arguments.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into()));
         arguments
     }
@@ -143,7 +135,7 @@ mod tests {
     #[test]
     fn options_and_arguments_are_inverse() {
         let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro --publish 0:80/udp --gdb 0 \
-                   --timeout 1.5 --grace 2.5 --allow-partial-sandbox --stats --verbose";
+                   --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();
             assert_eq!(parse(text).unwrap().to_arguments(), words);

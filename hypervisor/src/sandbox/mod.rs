@@ -38,6 +38,8 @@ pub(crate) use paths::{LandlockLevel, empty_ruleset};
 pub(crate) use privileges::core_limit;
 pub use threads::Threads;
 
+use crate::once_per_boot;
+
 /// Why the hypervisor cannot be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -149,6 +151,18 @@ pub struct Folder {
     pub read_only: bool,
 }
 
+/// Checks that landlock is complete, or, if it need not be, says once in each boot of the host that it is not.
+fn require_landlock(allow_partial: bool) -> Result<(), SandboxError> {
+    match LandlockLevel::of_host().require() {
+        Err(error) if !allow_partial => Err(error),
+        Err(SandboxError::Incomplete(level)) if once_per_boot::is_first("landlock") => {
+            log::warn!("sandbox: landlock is {level}; system calls are filtered all the same");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Confinement of the hypervisor's process.
 #[derive(Debug)]
 pub struct Sandbox(Option<Rules>);
@@ -176,8 +190,8 @@ impl Sandbox {
         allocator::use_main_arena();
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
-        if rules.process && !rules.allow_partial {
-            LandlockLevel::of_host().require()?;
+        if rules.process {
+            require_landlock(rules.allow_partial)?;
         }
         speculation::isolate_core();
         privileges::drop_all().map_err(SandboxError::Privileges)?;

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
 use super::{Folder, SandboxError};
@@ -71,9 +71,8 @@ pub(super) fn restrict(folders: &[Folder]) -> Result<(), SandboxError> {
             .map_err(|source| SandboxError::Folder { path: folder.path.clone(), source })?;
         ruleset = ruleset.add_rule(PathBeneath::new(descriptor, rights(folder)))?;
     }
-    if ruleset.restrict_self()?.ruleset == RulesetStatus::NotEnforced {
-        log::warn!("sandbox: the host's kernel has no landlock; system calls are filtered all the same");
-    }
+    let status = ruleset.restrict_self()?.ruleset;
+    log::debug!("sandbox: landlock is {status:?}");
     Ok(())
 }
 
