@@ -36,8 +36,11 @@ impl Cache {
         let beside_std = toolchain.target(target);
         // Set-up refuses a folder of the target that it did not create.
         let in_sysroot = beside_std.join("lib").is_dir().then(|| beside_std.join(FOLDER));
-        let folder = in_sysroot.into_iter().chain(user_cache::folder()).find(|folder| is_writable(folder))?;
-        Some(Self { folder })
+        Self::first_writable(in_sysroot.into_iter().chain(user_cache::folder()))
+    }
+
+    fn first_writable(mut folders: impl Iterator<Item = PathBuf>) -> Option<Self> {
+        Some(Self { folder: folders.find(|folder| is_writable(folder))? })
     }
 
     /// Waits until no other process builds the component, and returns the lock; `None` if the folder has been removed.
@@ -68,8 +71,9 @@ impl Cache {
     pub(crate) fn store(&self, name: &str, key: &str, place: &Path) -> std::io::Result<()> {
         let (object, seal) = self.entry(name, key);
         let partial = self.folder.join(format!("{name}.partial"));
-        // Without its seal, the object that is replaced is no entry.
+        // Without its seal, the object that is replaced is no entry. A rename to another name of the same file would do nothing.
         let _: Result<(), _> = fs::remove_file(&seal);
+        let _: Result<(), _> = fs::remove_file(&object);
         link(place, &partial)?;
         fs::rename(&partial, &object)?;
         fs::write(&partial, sealed(&fs::read(place)?))?;
@@ -126,4 +130,95 @@ fn is_writable(folder: &Path) -> bool {
     let probe = folder.join(format!("probe.{}", std::process::id()));
     let created = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, ""));
     created.and_then(|()| fs::remove_file(&probe)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cache, MAX_OBJECTS, link};
+    use std::fs::{self, File};
+    use std::path::PathBuf;
+    use std::time::{Duration, SystemTime};
+    use tempfile::TempDir;
+
+    fn cache() -> (TempDir, Cache) {
+        let folder = TempDir::new().unwrap();
+        let cache = Cache::first_writable([folder.path().join("cache")].into_iter()).unwrap();
+        (folder, cache)
+    }
+
+    #[test]
+    fn first_folder_that_can_be_written_is_the_cache() {
+        let folder = TempDir::new().unwrap();
+        let (file, writable) = (folder.path().join("file"), folder.path().join("a/b"));
+        fs::write(&file, "").unwrap();
+        // Below a file no folder can be made, not even by root.
+        let cache = Cache::first_writable([file.join("cache"), writable.clone()].into_iter());
+        assert_eq!(cache.unwrap().folder, writable);
+        assert!(fs::read_dir(&writable).unwrap().next().is_none());
+        assert!(Cache::first_writable([file].into_iter()).is_none());
+    }
+
+    #[test]
+    fn stored_object_is_restored_by_its_name_and_key_only() {
+        let (folder, cache) = cache();
+        let (built, place) = (folder.path().join("built.o"), folder.path().join("place.o"));
+        fs::write(&built, "object").unwrap();
+        cache.store("kernel", "1", &built).unwrap();
+        assert!(!cache.restore("kernel", "2", &place) && !cache.restore("net", "1", &place));
+        assert!(!place.exists());
+        assert!(cache.restore("kernel", "1", &place));
+        assert_eq!(fs::read(&place).unwrap(), b"object");
+    }
+
+    #[test]
+    fn truncated_changed_or_unsealed_object_is_not_restored_and_can_be_replaced() {
+        let (folder, cache) = cache();
+        let (built, place) = (folder.path().join("built.o"), folder.path().join("place.o"));
+        let (object, seal) = cache.entry("kernel", "1");
+        for content in [Some("obj"), Some("objecT"), Some(""), None] {
+            fs::write(&built, "object").unwrap();
+            cache.store("kernel", "1", &built).unwrap();
+            fs::remove_file(&object).unwrap();
+            match content {
+                Some(content) => fs::write(&object, content).unwrap(),
+                None => {
+                    link(&built, &object).unwrap();
+                    fs::remove_file(&seal).unwrap();
+                }
+            }
+            assert!(!cache.restore("kernel", "1", &place), "{content:?}");
+        }
+        cache.store("kernel", "1", &built).unwrap();
+        assert!(cache.restore("kernel", "1", &place));
+    }
+
+    #[test]
+    fn store_without_a_folder_is_an_error_and_keeps_the_object() {
+        let (folder, cache) = cache();
+        let built = folder.path().join("built.o");
+        fs::write(&built, "object").unwrap();
+        fs::remove_dir_all(&cache.folder).unwrap();
+        assert!(cache.store("kernel", "1", &built).is_err());
+        assert!(cache.lock("kernel").is_none());
+        assert_eq!(fs::read(&built).unwrap(), b"object");
+    }
+
+    #[test]
+    fn objects_used_least_recently_are_evicted() {
+        let (folder, cache) = cache();
+        let built = folder.path().join("built.o");
+        fs::write(&built, "object").unwrap();
+        for number in 0..=MAX_OBJECTS {
+            cache.store("kernel", &number.to_string(), &built).unwrap();
+            let (_, seal) = cache.entry("kernel", &number.to_string());
+            let time = SystemTime::now() - Duration::from_secs(1000 - number as u64);
+            // The last one evicts the first one, before its time is set.
+            File::open(seal).unwrap().set_modified(time).unwrap();
+        }
+        let exists = |key: usize| {
+            let (object, seal): (PathBuf, PathBuf) = cache.entry("kernel", &key.to_string());
+            object.exists() && seal.exists()
+        };
+        assert!(!exists(0) && (1..=MAX_OBJECTS).all(exists));
+    }
 }

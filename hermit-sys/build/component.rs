@@ -26,19 +26,23 @@ pub(crate) struct Component {
     pub(crate) features: Vec<&'static str>,
 }
 
-/// Variables that configure the program's build, and must not affect the component's.
-const OUTER_VARIABLES: [&str; 10] = [
+/// Variables that configure the program's build, and must not affect the component's: cargo rejects `CARGO_INCREMENTAL=1`
+/// together with link-time optimisation.
+const OUTER_VARIABLES: [&str; 7] = [
     "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_INCREMENTAL",
     "RUSTFLAGS",
     "RUSTC_BOOTSTRAP",
-    "CARGO_BUILD_RUSTFLAGS",
-    "CARGO_BUILD_TARGET",
-    "CARGO_TARGET_DIR",
-    "CARGO_BUILD_TARGET_DIR",
     "RUSTC_WRAPPER",
     "RUSTC_WORKSPACE_WRAPPER",
     "RUSTC_LINKER",
 ];
+
+/// Beginnings of the names of further such variables.
+const OUTER_PREFIXES: [&str; 4] = ["CARGO_BUILD_", "CARGO_FEATURE_", "CARGO_PROFILE_", "CARGO_TARGET_"];
+
+/// The number of processes that a build may start at a time is the user's choice for all builds.
+const JOBS: &str = "CARGO_BUILD_JOBS";
 
 /// The toolchain that `cargo xtask setup` sets up, as `rust-toolchain.toml` names it.
 const TOOLCHAIN: &str = "1.95.0";
@@ -47,9 +51,11 @@ const TOOLCHAIN: &str = "1.95.0";
 const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 
 impl Component {
-    /// Makes cargo run the build script again when the sources change.
-    pub(crate) fn watch(&self) {
+    /// Makes cargo run the build script again when the sources change. Their paths are relative to this package, in the folder
+    /// `hermit-sys` of the workspace: a copy of a workspace with its target folder watches its own sources.
+    pub(crate) fn watch(&self, workspace: &Path) {
         for path in &self.sources {
+            let path = path.strip_prefix(workspace).map_or(path.clone(), |path| Path::new("..").join(path));
             println!("cargo::rerun-if-changed={}", path.display());
         }
     }
@@ -86,18 +92,8 @@ impl Component {
         cargo.arg("--target-dir").arg(dir.path());
         // Cargo reads the configuration of its working directory: ours, not the program's.
         cargo.current_dir(self.manifest.parent().unwrap_or(Path::new(".")));
-        for name in OUTER_VARIABLES {
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_outer)) {
             cargo.env_remove(name);
-        }
-        for (name, _) in env::vars_os() {
-            let is_outer = name.to_str().is_some_and(|name| {
-                name.starts_with("CARGO_PROFILE_")
-                    || name.starts_with("CARGO_TARGET_")
-                    || name.starts_with("CARGO_FEATURE_")
-            });
-            if is_outer {
-                cargo.env_remove(name);
-            }
         }
         // Flags in the environment, even none, take precedence over those of the user's configuration.
         cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
@@ -124,5 +120,38 @@ impl Component {
             );
         }
         String::new()
+    }
+}
+
+/// Whether a variable of this name must not affect the build of a component.
+fn is_outer(name: &str) -> bool {
+    let has_prefix = OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    OUTER_VARIABLES.contains(&name) || has_prefix && name != JOBS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_outer;
+
+    #[test]
+    fn variables_of_the_users_build_are_outer() {
+        for name in [
+            "RUSTFLAGS",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "CARGO_TARGET_DIR",
+            "CARGO_BUILD_TARGET",
+            "CARGO_BUILD_BUILD_DIR",
+            "CARGO_BUILD_RUSTC_WRAPPER",
+            "CARGO_INCREMENTAL",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "CARGO_TARGET_X86_64_UNKNOWN_NONE_RUSTFLAGS",
+        ] {
+            assert!(is_outer(name), "{name}");
+        }
+        for name in
+            ["CARGO", "CARGO_HOME", "CARGO_BUILD_JOBS", "CARGO_MAKEFLAGS", "CARGO_NET_OFFLINE", "PATH"]
+        {
+            assert!(!is_outer(name), "{name}");
+        }
     }
 }

@@ -72,7 +72,7 @@ fn provide_all(provider: &Provider, components: &[Component]) -> Result<(), Stri
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("panicked".into()))).collect()
     });
     for (component, object) in components.iter().zip(objects) {
-        component.watch();
+        component.watch(provider.workspace());
         // An object, not an archive: verbatim, since it is no `lib*.a`, and not bundled into the crate's own archive.
         println!("cargo::rustc-link-lib=static:-bundle,+verbatim={}", object?);
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::build_dir::BuildDir;
 use crate::cache::Cache;
 use crate::component::Component;
-use crate::progress::note;
+use crate::progress::{Ticker, note};
 use crate::toolchain::Toolchain;
 use crate::{object, variable};
 
@@ -27,6 +27,11 @@ impl Provider {
         let toolchain = Toolchain::detect()?;
         let cache = Cache::open(&toolchain, &variable("TARGET")?);
         Ok(Self { toolchain, cache, workspace: workspace.to_owned(), out })
+    }
+
+    /// Returns the root of this workspace.
+    pub(crate) fn workspace(&self) -> &Path {
+        &self.workspace
     }
 
     /// Returns the folder that the objects are put into.
@@ -65,12 +70,14 @@ impl Provider {
             &format!("{} (once for this toolchain; takes about half a minute)", component.name()),
         );
         let begin = Instant::now();
+        let ticker = Ticker::start(component.name());
         let libraries = self.toolchain.libraries(&component.target);
         let dir = BuildDir::open(&self.workspace, &self.out, &component.target, &libraries)?;
         let library = component.compile(&dir)?;
         // The file that is there may be the cache's own.
         let _: Result<(), _> = std::fs::remove_file(place);
         object::link(component, &self.toolchain, &library, place)?;
+        drop(ticker);
         note("Finished", &format!("{} in {:.1} s", component.name(), begin.elapsed().as_secs_f64()));
         Ok(())
     }
