@@ -35,7 +35,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> 
 fn refusals<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     let image = fs::read(qemu.image("hello_world")).context("cannot read an example")?;
     let foreign = of_another_abi(&image)?;
-    let linux = fs::read(std::env::current_exe()?).context("cannot read this program")?;
+    // The file that this program was started from may have been replaced: the tests are compiled meanwhile.
+    let linux = fs::read("/proc/self/exe").context("cannot read this program")?;
     let cases: [(&str, &[u8], &str); 8] = [
         ("a Linux program", &linux, "the ABI note is missing"),
         ("an image truncated at 1 KiB", &image[..1024], "truncated"),

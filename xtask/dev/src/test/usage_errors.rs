@@ -17,7 +17,6 @@ const MAX_MEMORY: &str = "1024G";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> {
     let image = images.image("hello_world").display().to_string();
-    let own = std::env::current_exe()?.display().to_string();
     let empty = images.folder().join("empty");
     fs::create_dir_all(&empty)?;
     let empty = empty.display().to_string();
@@ -31,7 +30,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         ("a folder without a crate", &["run", &empty], 2, "no Cargo.toml"),
         ("a missing file for an image", &["image", "/no/such/image"], 2, "neither an example nor"),
         ("a workspace", &["run", &root], 2, "is a workspace without a program of its own"),
-        ("a Linux program", &["run", &own], 125, "the ABI note is missing"),
+        ("a Linux program", &["run", "/proc/self/exe"], 125, "the ABI note is missing"),
         ("too little memory", &["run", &image, "--memory", "1M"], 2, "at least 8M"),
         ("memory that is no size", &["run", &image, "--memory", "abc"], 2, "such as 64M"),
         ("no CPU", &["run", &image, "--cpus", "0"], 2, "1 to 64"),
