@@ -45,6 +45,9 @@ pub struct Arguments {
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,
+    /// Have the host's wall clock step, as the guest sees it, when the guest has read it for the first time
+    #[arg(long, value_name = "SECONDS", hide = true, allow_negative_numbers = true, default_value_t = 0)]
+    test_clock_step: i64,
     /// Print which engines work on this host and which protections are in force, and run nothing
     #[arg(long)]
     pub(crate) check: bool,
@@ -73,6 +76,7 @@ impl Arguments {
             gdb: machine.gdb,
             sandbox: !self.no_sandbox,
             allow_partial_sandbox: self.allow_partial_sandbox,
+            test_clock_step: self.test_clock_step,
         })
     }
 }

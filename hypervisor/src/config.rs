@@ -37,6 +37,9 @@ pub struct Config {
     pub allow_partial_sandbox: bool,
     /// TCP port on which the machine waits for gdb ([`crate::gdb`]) before the guest starts; 0 is any free port.
     pub gdb: Option<u16>,
+    /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for the first time.
+    /// For tests; 0 otherwise.
+    pub test_clock_step: i64,
 }
 
 impl Config {
@@ -56,6 +59,7 @@ impl Config {
             sandbox: true,
             allow_partial_sandbox: false,
             gdb: None,
+            test_clock_step: 0,
         }
     }
 }

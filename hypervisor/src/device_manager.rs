@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermit_interface::boot_info::{MmioDevice, Region};
-use hermit_interface::machine::{HOLE, POWER_BUTTON_LINE};
+use hermit_interface::machine::{CLOCK, HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::{self, DiskError};
 use hermit_options::passt::PasstStartup;
 
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
 use crate::devices::bus::{Bus, BusError};
+use crate::devices::clock::HostClock;
 use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
@@ -138,6 +139,7 @@ impl DeviceManager {
             devices.push((Serving::Console("stderr"), Box::new(console)));
         }
         let mut bus = Bus::new();
+        bus.insert(CLOCK, Arc::new(HostClock::new(config.test_clock_step)))?;
         let (mut transports, mut descriptions) = (Vec::new(), Vec::new());
         for (line, (serving, device)) in (0..).zip(devices) {
             let description = describe(line, &*device)?;

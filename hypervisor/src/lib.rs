@@ -75,6 +75,7 @@ pub mod sandbox;
 pub mod signals;
 mod standard_streams;
 pub mod stats;
+mod tsc;
 pub mod vcpu_manager;
 pub mod vm;
 pub mod vm_handle;

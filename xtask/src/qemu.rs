@@ -360,9 +360,16 @@ impl<'a> Watch<'a> {
 /// which stays open until QEMU has read the command.
 fn press_power_button(folder: &Path) -> Option<UnixStream> {
     let is_handled = fs::metadata(handled_file(folder)).is_ok_and(|file| file.len() > 0);
-    let mut connection = is_handled.then(|| UnixStream::connect(monitor(folder)))?.ok()?;
-    connection.write_all(b"system_powerdown\n").ok()?;
-    Some(connection)
+    is_handled.then(|| send_to_monitor(folder, "system_powerdown"))?.ok()
+}
+
+/// Sends a command to the monitor of the guest whose files are in `folder`. Returns the connection, which is to stay open
+/// until QEMU has read the command.
+pub fn send_to_monitor(folder: &Path, command: &str) -> io::Result<UnixStream> {
+    let mut connection = UnixStream::connect(monitor(folder))?;
+    connection.write_all(command.as_bytes())?;
+    connection.write_all(b"\n")?;
+    Ok(connection)
 }
 
 /// Returns the command as one that is killed when this process ends, however it does, and that the terminal's Ctrl-C does

@@ -1,4 +1,4 @@
-//! Clocks are monotonic across CPUs, and sleeps are long enough.
+//! Clocks are monotonic across CPUs, follow the host, and sleeps are long enough.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +89,38 @@ const TICK_DURATION: Duration = Duration::from_secs(10);
 pub(crate) fn tick(_: &Settings) {
     let start = Instant::now();
     while start.elapsed() < TICK_DURATION {
+        // Has the kernel correct its clocks.
+        let _date: u64 = since_epoch();
         println!("tick {}", nanoseconds(start.elapsed()));
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Time limit of `clock_step`: less than the steps of its tests.
+const MAX_WAIT: Duration = Duration::from_secs(1_000);
+
+/// Minimum step of the wall clock that `clock_step` waits for.
+const MIN_STEP: Duration = Duration::from_secs(2);
+
+/// Waits until the host's wall clock is set, and prints by how many milliseconds the wall clock has stepped after that. The
+/// other clock does not step.
+pub(crate) fn clock_step(_: &Settings) {
+    let milliseconds = |nanoseconds: i128| nanoseconds / 1_000_000;
+    let ahead = |start: Instant| i128::from(since_epoch()) - i128::from(nanoseconds(start.elapsed()));
+    let start = Instant::now();
+    let (first, mut last) = (ahead(start), Duration::ZERO);
+    // A pause before the first readings would be no step.
+    println!("waiting for a step");
+    loop {
+        thread::sleep(Duration::from_millis(20));
+        let elapsed = start.elapsed();
+        assert!(elapsed >= last, "Instant went back by {:?}", last - elapsed);
+        assert!(elapsed < MAX_WAIT, "Instant has stepped, or the wall clock has not");
+        last = elapsed;
+        let step = ahead(start) - first;
+        if milliseconds(step).unsigned_abs() >= MIN_STEP.as_millis() {
+            println!("the wall clock has stepped by {} ms", milliseconds(step));
+            return;
+        }
     }
 }

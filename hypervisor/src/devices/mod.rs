@@ -1,7 +1,7 @@
 //! Device models.
 //!
-//! A guest accesses a device through the [`bus`], by reads and writes of guest physical addresses. All devices are
-//! virtio devices on the MMIO transport ([`virtio`]); a [`worker`] thread processes their queues.
+//! A guest accesses a device through the [`bus`], by reads and writes of guest physical addresses. All devices but
+//! the [`clock`] are virtio devices on the MMIO transport ([`virtio`]); a [`worker`] thread processes their queues.
 //!
 //! Each device folder has the same files: `mod.rs` is the device, `config.rs` its queues, features and configuration
 //! space, `request.rs` or `rx.rs` and `tx.rs` the processing of its queues; the others are its side towards the host.
@@ -12,6 +12,7 @@
 
 pub mod block;
 pub mod bus;
+pub mod clock;
 pub mod console;
 pub mod entropy;
 #[doc(hidden)]

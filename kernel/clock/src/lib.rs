@@ -1,5 +1,5 @@
-//! Arithmetic of clocks: conversion of counter ticks to nanoseconds, measurement of counter frequencies, calendar
-//! dates.
+//! Arithmetic of clocks: conversion of counter ticks to nanoseconds, measurement and correction of counter
+//! frequencies, a wall clock that follows the host's, calendar dates.
 //!
 //! ```
 //! use hermit_clock::{NANOSECONDS, TickScale};
@@ -11,12 +11,21 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod date;
 pub mod paravirtual;
 mod regression;
+mod seqlock;
+mod timekeeper;
+mod wall_clock;
 
 pub use date::Date;
 pub use regression::LeastSquares;
+pub use seqlock::SeqLock;
+pub use timekeeper::{TimeFunction, Timekeeper};
+pub use wall_clock::{HostTime, SlewedClock};
 
 /// Nanoseconds per second.
 pub const NANOSECONDS: u64 = 1_000_000_000;

@@ -57,6 +57,16 @@ impl PvClock {
         let frequency = (second + multiplier / 2) / multiplier;
         u64::try_from(frequency).ok().filter(|frequency| *frequency != 0)
     }
+
+    /// System time at a value of the time-stamp counter; [`Self::system_time`] for values before the update.
+    #[must_use]
+    pub fn system_time_at(&self, counter: u64) -> u64 {
+        let ticks = u128::from(counter.saturating_sub(self.tsc_timestamp));
+        let shift = u32::from(self.tsc_shift.unsigned_abs()).min(31);
+        let ticks = if self.tsc_shift < 0 { ticks >> shift } else { ticks << shift };
+        let passed = (ticks * u128::from(self.tsc_to_system_mul)) >> 32;
+        self.system_time.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
 }
 
 /// Wall clock at the start of the machine (`pvclock_wall_clock`).
@@ -173,6 +183,20 @@ mod tests {
         assert!(!is_consistent(2, 4) && !is_consistent(3, 3) && !is_consistent(2, 3) && !is_consistent(3, 4));
     }
 
+    #[test]
+    fn system_time_continues_from_the_update() {
+        let two = PvClock {
+            tsc_to_system_mul: 1 << 31,
+            tsc_timestamp: 1_000,
+            system_time: 70,
+            ..clock(NANOSECONDS)
+        };
+        let two = PvClock { tsc_shift: 0, ..two };
+        assert_eq!([0, 1_000, 1_100].map(|counter| two.system_time_at(counter)), [70, 70, 120]);
+        assert_eq!(PvClock { tsc_shift: 1, ..two }.system_time_at(1_100), 170);
+        assert_eq!(PvClock { tsc_shift: -1, ..two }.system_time_at(1_100), 95);
+    }
+
     proptest! {
         #[test]
         fn frequency_is_exact_to_a_millionth(frequency in 10_000_000..10_000_000_000_u64) {
@@ -183,6 +207,7 @@ mod tests {
         #[test]
         fn any_bytes_parse_without_panic(bytes in any::<[u8; 32]>(), wall in any::<[u8; 12]>()) {
             let _frequency = PvClock::parse(&bytes).frequency();
+            let _time: [u64; 2] = [0, u64::MAX].map(|counter| PvClock::parse(&bytes).system_time_at(counter));
             let _start = WallClock::parse(&wall).nanoseconds();
         }
     }

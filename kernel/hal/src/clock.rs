@@ -3,24 +3,24 @@
 //! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that reads
 //! no clock does not wait for it.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
-use hermit_clock::{NANOSECONDS, TickScale};
+use hermit_clock::{HostTime, NANOSECONDS, SeqLock, SlewedClock, TickScale, TimeFunction, Timekeeper};
 use hermit_interface::boot_info::BootInfo;
 use spin::Once;
 
 use crate::arch::counter::{self, BootCounter};
 use crate::interrupts::Masked;
 use crate::ops;
+use crate::sync::SpinLock;
 
-/// Conversion of the counter into time.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    /// The counter's value when the kernel started.
-    start: u64,
-    scale: TickScale,
-}
+/// Minimum interval, in nanoseconds, between readings of the host's wall clock.
+const FOLLOW_INTERVAL: u64 = NANOSECONDS;
+
+/// Maximum interval, in nanoseconds, between corrections of the counter's frequency.
+const MAX_CORRECTION_INTERVAL: u64 = 3_600 * NANOSECONDS;
 
 /// The counter at the start of the kernel, and what the boot information says of it.
 #[derive(Debug)]
@@ -32,20 +32,41 @@ struct BootTime {
 }
 
 static BOOT_TIME: Once<BootTime> = Once::new();
-static CLOCK: Once<Clock> = Once::new();
-/// Nanoseconds since 1970 (UTC) at the monotonic clock's zero.
-static WALL_CLOCK: Once<u64> = Once::new();
+/// Scale of the counter as of the first reading.
+static SCALE: Once<TickScale> = Once::new();
 
-/// The multiplier of [`CLOCK`]'s scale, for the fast path of [`monotonic`]; 0 before the first reading, and always
-/// if the counters of the CPUs are not synchronized.
-static MULTIPLIER: AtomicU64 = AtomicU64::new(0);
-/// The start of [`CLOCK`], for the fast path.
-static BASE: AtomicU64 = AtomicU64::new(0);
+/// The monotonic clock. It does not run before the first reading, and never if the counters of the CPUs are not
+/// synchronized.
+static TIMEKEEPER: Timekeeper = Timekeeper::new();
+
+/// The function of a clock that does not run.
+static STOPPED: TimeFunction = TimeFunction::new();
+
+/// The function of [`TIMEKEEPER`] in use, for the fast path: an index would have to be checked and scaled. It points to
+/// [`STOPPED`] or into [`TIMEKEEPER`].
+static FUNCTION: AtomicPtr<TimeFunction> = AtomicPtr::new((&raw const STOPPED).cast_mut());
 
 /// The counters of the CPUs need not agree.
 static IS_UNSYNCHRONIZED: AtomicBool = AtomicBool::new(false);
 /// The latest monotonic time that was returned, if counters do not agree.
 static LATEST: AtomicU64 = AtomicU64::new(0);
+
+/// State of the wall clock. Times are in nanoseconds of the monotonic clock.
+#[derive(Debug)]
+struct WallClock {
+    clock: SlewedClock,
+    /// When the host's wall clock is read next.
+    due: u64,
+    /// When the counter's frequency is corrected next.
+    correction_due: u64,
+}
+
+/// Held while [`PUBLISHED`] or the frequency of [`TIMEKEEPER`] is changed. `None` before the first reading.
+static WALL_CLOCK: SpinLock<Option<WallClock>> = SpinLock::new(None);
+
+/// What the fast path of [`wall_clock`] needs: [`WallClock::due`], until which it is valid, and
+/// [`SlewedClock::to_words`].
+static PUBLISHED: SeqLock<4> = SeqLock::new([0; 4]);
 
 /// Starts the monotonic clock.
 pub(crate) fn init(info: &BootInfo) {
@@ -62,7 +83,8 @@ pub(crate) fn prepare_for_smp() {
         || ops::time_source().host_clock().is_some_and(|host| host.is_synchronized);
     if !is_synchronized {
         IS_UNSYNCHRONIZED.store(true, Relaxed);
-        MULTIPLIER.store(0, Relaxed);
+        TIMEKEEPER.stop();
+        FUNCTION.store(pointer_to(&STOPPED), Release);
     }
 }
 
@@ -71,29 +93,38 @@ fn boot_time() -> &'static BootTime {
 }
 
 #[cold]
-fn first_reading() -> &'static Clock {
-    CLOCK.call_once(|| {
-        let start = boot_time();
+fn first_reading() -> &'static TickScale {
+    SCALE.call_once(|| {
         let by_host = || ops::time_source().host_clock().map(|host| host.frequency);
-        let known = start.boot.frequency.or_else(by_host).or_else(counter::frequency);
-        let frequency = known.unwrap_or_else(|| ops::time_source().measure_counter());
-        Clock { start: start.counter, scale: TickScale::new(frequency) }
+        let known = boot_time().boot.frequency.or_else(by_host).or_else(counter::frequency);
+        TickScale::new(known.unwrap_or_else(|| ops::time_source().measure_counter()))
     })
 }
 
-fn clock() -> &'static Clock {
-    CLOCK.get().unwrap_or_else(first_reading)
+fn scale() -> TickScale {
+    *SCALE.get().unwrap_or_else(first_reading)
 }
 
 /// Nanoseconds since the kernel started. Never decreases, on whichever CPUs it is read.
 #[inline]
 #[must_use]
 pub fn monotonic() -> u64 {
-    let multiplier = MULTIPLIER.load(Relaxed);
-    if multiplier == 0 {
-        return monotonic_slow();
+    // The counter is read before the function that converts it is loaded: see `Timekeeper`.
+    let counter = counter::now();
+    // SAFETY: `FUNCTION` is private to this module, which stores no other values than its initial one, the address of a
+    // static, and those of `pointer_to`, made of references to statics: they are aligned and valid for ever. All access to
+    // the functions is by shared references: their fields are atomic, so a function that is replaced meanwhile is no data
+    // race.
+    let function = unsafe { &*FUNCTION.load(Acquire) };
+    match function.nanoseconds(counter) {
+        Some(now) => now,
+        None => monotonic_slow(),
     }
-    TickScale::scaled(counter::now().wrapping_sub(BASE.load(Relaxed)), multiplier)
+}
+
+/// A value of [`FUNCTION`].
+const fn pointer_to(function: &'static TimeFunction) -> *mut TimeFunction {
+    ptr::from_ref(function).cast_mut()
 }
 
 /// The slow path: the first reading, and every reading if counters do not agree.
@@ -102,44 +133,116 @@ pub fn monotonic() -> u64 {
 fn monotonic_slow() -> u64 {
     // A preempted thread would keep other CPUs waiting for the first reading.
     let _masked = Masked::new();
-    let clock = clock();
-    let now = clock.scale.nanoseconds(counter::now().saturating_sub(clock.start));
+    let (start, scale) = (boot_time().counter, scale());
+    let now = scale.nanoseconds(counter::now().saturating_sub(start));
     if IS_UNSYNCHRONIZED.load(Relaxed) {
         return LATEST.fetch_max(now, Relaxed).max(now);
     }
-    BASE.store(clock.start, Relaxed);
-    MULTIPLIER.store(clock.scale.multiplier(), Release);
+    TIMEKEEPER.start(start, scale);
+    // A CPU that comes late does not undo a correction.
+    let function = pointer_to(TIMEKEEPER.function());
+    let _is_first = FUNCTION.compare_exchange(pointer_to(&STOPPED), function, Release, Relaxed).is_ok();
     now
 }
 
 /// Converts nanoseconds into ticks of the counter.
 pub(crate) fn ticks(duration_ns: u64) -> u64 {
-    clock().scale.ticks(duration_ns)
+    scale().ticks(duration_ns)
 }
 
-/// Nanoseconds since 1970 (UTC).
+/// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once in
+/// [`FOLLOW_INTERVAL`]: nothing wakes an idle machine for it. Without any wall clock, the time starts with 1970.
+///
+/// To be called without locks.
 #[must_use]
 pub fn wall_clock() -> u64 {
-    WALL_CLOCK.get().unwrap_or_else(first_wall_clock) + monotonic()
+    let read = |[due, words @ ..]: [u64; 4]| {
+        let now = monotonic();
+        (now < due).then(|| SlewedClock::from_words(words).time(now))
+    };
+    PUBLISHED.read(read).flatten().unwrap_or_else(wall_clock_slow)
 }
 
+/// The slow path: reads the host's wall clock if that is due. Other threads do not wait meanwhile, except for the first
+/// reading.
 #[cold]
-fn first_wall_clock() -> &'static u64 {
-    // As above: a thread of higher priority would spin for ever.
-    let _masked = Masked::new();
-    WALL_CLOCK.call_once(|| {
-        let start = boot_time();
-        if start.wall_clock != 0 {
-            // The wall clock was read a little before the kernel started.
-            let passed = start.counter.saturating_sub(start.boot.at_wall_clock);
-            return start.wall_clock + clock().scale.nanoseconds(passed);
+#[inline(never)]
+fn wall_clock_slow() -> u64 {
+    let start = monotonic();
+    let is_correction_due = {
+        let mut wall_clock = WALL_CLOCK.lock();
+        let wall_clock = wall_clock.get_or_insert_with(|| WallClock::first(start));
+        if start < wall_clock.due {
+            return wall_clock.publish();
         }
-        if let Some(host) = ops::time_source().host_clock() {
-            let passed = counter::now().saturating_sub(host.counter);
-            return (host.wall_clock_ns + clock().scale.nanoseconds(passed)).saturating_sub(monotonic());
+        wall_clock.due = start + FOLLOW_INTERVAL;
+        start >= wall_clock.correction_due
+    };
+    let host = ops::time_source().wall_clock();
+    let frequency = if is_correction_due { ops::time_source().measured_frequency() } else { None };
+    let mut wall_clock = WALL_CLOCK.lock();
+    let wall_clock = wall_clock.get_or_insert_with(|| WallClock::first(start));
+    if is_correction_due {
+        wall_clock.correct_frequency(start, frequency);
+    }
+    wall_clock.follow(start, host)
+}
+
+impl WallClock {
+    /// The clock at the first reading, at the monotonic time `start`.
+    fn first(start: u64) -> Self {
+        // A later reading asks the host: the counter's frequency is not exact.
+        let at_boot = if start < FOLLOW_INTERVAL { boot_wall_clock() } else { None };
+        let time = at_boot.map(|zero| zero + start);
+        let time = time.or_else(|| ops::time_source().wall_clock().map(HostTime::middle));
+        let now = if at_boot.is_some() { start } else { monotonic() };
+        let time = time.or_else(|| boot_wall_clock().map(|zero| zero + now)).unwrap_or(now);
+        let due = now + FOLLOW_INTERVAL;
+        Self { clock: SlewedClock::new(now, time), due, correction_due: due }
+    }
+
+    /// Follows a reading of the host's clock that began at the monotonic time `start`. Returns the time.
+    fn follow(&mut self, start: u64, host: Option<HostTime>) -> u64 {
+        PUBLISHED.write(|| {
+            let now = monotonic();
+            if let Some(host) = host {
+                self.clock = self.clock.following(now, host.read_within(now - start));
+            }
+            self.words()
+        });
+        self.clock.time(monotonic())
+    }
+
+    /// Publishes the clock for the fast path. Returns the time.
+    fn publish(&self) -> u64 {
+        PUBLISHED.write(|| self.words());
+        self.clock.time(monotonic())
+    }
+
+    /// Corrects the counter's frequency, in Hz, if the host has measured it. The measurement gets better with time, so
+    /// the next one is due after as much time again.
+    fn correct_frequency(&mut self, now: u64, frequency: Option<u64>) {
+        self.correction_due = now + now.min(MAX_CORRECTION_INTERVAL);
+        if let Some(frequency) = frequency {
+            // An implausible frequency is ignored: the time of the host may have been stopped.
+            if TIMEKEEPER.correct(counter::now(), frequency) {
+                FUNCTION.store(pointer_to(TIMEKEEPER.function()), Release);
+            }
         }
-        (ops::time_source().real_time_clock() * NANOSECONDS).saturating_sub(monotonic())
-    })
+    }
+
+    fn words(&self) -> [u64; 4] {
+        let [since, offset, target] = self.clock.to_words();
+        [self.due, since, offset, target]
+    }
+}
+
+/// Nanoseconds since 1970 (UTC) at the monotonic clock's zero, as the boot information has it.
+fn boot_wall_clock() -> Option<u64> {
+    let start = boot_time();
+    // The wall clock was read a little before the kernel started.
+    let passed = start.counter.saturating_sub(start.boot.at_wall_clock);
+    (start.wall_clock != 0).then(|| start.wall_clock + scale().nanoseconds(passed))
 }
 
 /// Sets this CPU's timer: its line is raised when the monotonic clock reaches `deadline_ns`, or earlier.

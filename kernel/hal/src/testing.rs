@@ -102,6 +102,10 @@ impl TimeSource for TestPlatform {
     fn measure_counter(&self) -> u64 {
         1
     }
+
+    fn wall_clock(&self) -> Option<hermit_clock::HostTime> {
+        None
+    }
 }
 
 impl CpuTimer for TestPlatform {

@@ -15,10 +15,10 @@ use vm_memory::{Bytes, GuestAddress};
 use self::syscalls::BootstrapConfig;
 use super::error::{ProcessError, syscall_failed};
 use super::owned_process::OwnedProcess;
-use super::tsc::TscCalibration;
 use super::{QueueEvent, Shared, memory_map};
 use crate::boot::KernelEntry;
 use crate::memory::Memory;
+use crate::tsc::TscCalibration;
 
 /// State of a VM whose process is not started yet.
 #[derive(Debug)]

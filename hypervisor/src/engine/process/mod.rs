@@ -35,7 +35,6 @@ mod seccomp;
 mod seccomp_notify;
 mod spawn;
 mod traced;
-mod tsc;
 mod vcpu;
 
 use std::os::fd::OwnedFd;
@@ -50,11 +49,11 @@ use self::bootstrap::syscalls::BootstrapConfig;
 use self::error::syscall_failed;
 use self::guest_process::GuestProcess;
 use self::irq_line::IrqLine;
-use self::tsc::TscCalibration;
 use self::vcpu::ProcessVcpu;
 use super::{Engine, EngineError, Vcpu};
 use crate::devices::virtio::{Interrupt, MmioTransport};
 use crate::memory::Memory;
+use crate::tsc::{self, TscCalibration};
 
 pub use self::error::ProcessError;
 

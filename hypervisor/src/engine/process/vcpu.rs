@@ -11,9 +11,9 @@ use super::hypercall::Hypercall;
 use super::hypercall_reply::HypercallReply;
 use super::owned_process::ExitStatus;
 use super::seccomp_notify::CallResponse;
-use super::tsc::{self, TscCalibration};
 use crate::boot::{KernelEntry, Tsc};
 use crate::engine::{EngineError, Vcpu, VcpuExit};
+use crate::tsc::{self, TscCalibration};
 
 /// Handler of the hypercalls of a guest's process.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use pci::PciConfig;
 
 /// Mapper of device registers.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mapper;
+pub(crate) struct Mapper;
 
 impl MapRegisters for Mapper {
     type Registers = Window;

@@ -43,12 +43,22 @@ value! {
     u8: a;
     u16: a b;
     u32: a b c d;
+    u64: a b c d e f g h;
 }
 
 impl Window {
     /// The window of `size` bytes that starts where `access` does.
     pub(super) fn new(access: RegisterAccess, size: u64) -> Option<Self> {
         Some(Self { access, size: usize::try_from(size).ok()? })
+    }
+
+    /// Reads a register of 64 bits by one access.
+    ///
+    /// # Panics
+    ///
+    /// If it is not inside of the window, or not aligned.
+    pub(crate) fn read_u64(&self, offset: usize) -> u64 {
+        self.read(offset)
     }
 
     /// Checks that a register is inside of the window.

@@ -21,10 +21,10 @@ pub(crate) enum RegisterAccess {
 
 /// Register accesses by hypercalls.
 pub(crate) trait RegisterIo: Sync + Debug {
-    /// Reads the register of `size` bytes (1, 2 or 4) at a physical address.
+    /// Reads the register of `size` bytes (1, 2, 4 or 8) at a physical address.
     fn read(&self, address: u64, size: usize) -> u64;
 
-    /// Writes the register of `size` bytes (1, 2 or 4) at a physical address.
+    /// Writes the register of `size` bytes (1, 2, 4 or 8) at a physical address.
     fn write(&self, address: u64, size: usize, value: u64);
 }
 

@@ -1,5 +1,7 @@
 //! Operations on timers and clocks.
 
+use hermit_clock::HostTime;
+
 /// The timer of each CPU.
 pub(crate) trait CpuTimer: Sync {
     /// Sets the timer of the calling CPU: its line is raised in `timeout_ns`, or earlier. Interrupts are masked.
@@ -11,18 +13,13 @@ pub(crate) trait CpuTimer: Sync {
 pub(crate) struct HostClock {
     /// Ticks of the counter ([`crate::arch::counter`]) per second.
     pub(crate) frequency: u64,
-    /// A value of the counter.
-    pub(crate) counter: u64,
-    /// Nanoseconds since 1970 (UTC) at that value.
-    pub(crate) wall_clock_ns: u64,
     /// The counters of all CPUs agree.
     pub(crate) is_synchronized: bool,
 }
 
-/// Sources of the time of day and of the counter's frequency, asked in the order of these functions when the boot
-/// information has neither.
+/// Sources of the time of day and of the counter's frequency. The boot information may have both as of the start.
 pub(crate) trait TimeSource: Sync {
-    /// The hypervisor's clock, if there is one.
+    /// What the hypervisor's clock says about the counter, if there is one.
     fn host_clock(&self) -> Option<HostClock> {
         None
     }
@@ -30,8 +27,12 @@ pub(crate) trait TimeSource: Sync {
     /// Measures the frequency of the counter, in Hz. Takes some milliseconds.
     fn measure_counter(&self) -> u64;
 
-    /// Seconds since 1970 (UTC) from the real-time clock; 0 without one.
-    fn real_time_clock(&self) -> u64 {
-        0
+    /// The host's wall clock, or the real-time clock, now; `None` without one. Threads call it, without locks.
+    fn wall_clock(&self) -> Option<HostTime>;
+
+    /// Frequency of the counter in Hz as the host has measured it since the start, more precisely than at the start;
+    /// `None` if it has not. Threads call it, without locks.
+    fn measured_frequency(&self) -> Option<u64> {
+        None
     }
 }

@@ -6,12 +6,14 @@
 //! | [`uhyve`] | the machine that uhyve makes on KVM |
 //! | [`process`] | a process of Linux that uhyve has made |
 //!
-//! `native` is what the first two share: privileged instructions, and a local APIC for each CPU.
+//! `native` is what the first two share: privileged instructions, and a local APIC for each CPU; `uhyve_clock` what the
+//! last two share.
 
 mod native;
 mod pc;
 mod process;
 mod uhyve;
+mod uhyve_clock;
 
 use hermit_interface::boot_info::{self, BootInfo};
 use hermit_interface::exit::NOT_STARTED;

@@ -3,12 +3,14 @@
 
 use core::arch::asm;
 
+use hermit_clock::HostTime;
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::machine::{ERROR_TEXT_PORT, POWER_BUTTON_LINE, TEXT_PORT};
 use hermit_virtio::transport::pci::MsiMessage;
 
 use super::native::apic;
 use super::native::{self, Native, kvm_clock, smp};
+use super::uhyve_clock;
 use crate::arch::cpu;
 use crate::console::Stream;
 use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
@@ -61,13 +63,21 @@ impl IrqChip for UhyveKvm {
 
 impl TimeSource for UhyveKvm {
     fn host_clock(&self) -> Option<HostClock> {
-        kvm_clock::reading()
+        kvm_clock::host_clock()
     }
 
     fn measure_counter(&self) -> u64 {
         let reason = b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n";
         self.write(Stream::Error, reason);
         self.exit(NOT_STARTED)
+    }
+
+    fn wall_clock(&self) -> Option<HostTime> {
+        uhyve_clock::wall_clock()
+    }
+
+    fn measured_frequency(&self) -> Option<u64> {
+        uhyve_clock::frequency()
     }
 }
 

@@ -85,6 +85,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         let guest = qemu.example("threads", &["parallel", "--cpus-expected", "4"]);
         expect(&Guest { memory, cpus: 4, ..guest }, b"", 0, &["ok"]).map(drop)
     });
+    tests.add("qemu: a machine without a real-time clock", move || {
+        // The program gets a time, from 1970 on.
+        let guest = qemu.example("hello_world", &[]).with_options(&["-M", "rtc=off"]);
+        expect(&guest, b"", 0, &["time: 1970-01-01T00:0"]).map(drop)
+    });
     tests.add("qemu: the loader without an image", move || {
         let guest = Guest { image: None, ..qemu.example("hello_world", &[]) };
         expect(&guest, b"", NOT_STARTED, &["hermit-loader: error: no image"]).map(drop)

@@ -1,11 +1,13 @@
 //! Programs as guests, on any platform of `cargo xtask run`.
 
 use std::fmt;
+use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
@@ -23,6 +25,12 @@ use xtask::uhyve::{Engine, Uhyve};
 
 /// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy machine.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
+
+/// Prompt of QEMU's monitor.
+const PROMPT: &[u8] = b"(qemu) ";
+
+/// Number of prompts until the monitor has executed two commands.
+const PAUSE_PROMPTS: usize = 3;
 
 /// The virtual machine monitor that runs guests.
 #[derive(Debug)]
@@ -136,6 +144,24 @@ impl Started {
     /// Waits until these bytes are on standard output.
     pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
         self.running.has_printed(bytes)
+    }
+
+    /// Has QEMU pause the guest for a time of the host.
+    pub(super) fn pause(&self, duration: Duration) -> Result<()> {
+        let folder = self.folder.as_ref().context("only QEMU pauses guests")?;
+        let mut monitor =
+            qemu::send_to_monitor(folder.path(), "stop").context("cannot reach QEMU's monitor")?;
+        thread::sleep(duration);
+        monitor.write_all(b"cont\n").context("cannot reach QEMU's monitor")?;
+        // QEMU drops a command that it has not read when the connection is closed.
+        let mut answer: Vec<u8> = Vec::new();
+        while answer.windows(PROMPT.len()).filter(|window| *window == PROMPT).count() < PAUSE_PROMPTS {
+            let mut bytes = [0; 512];
+            let count = monitor.read(&mut bytes).context("cannot reach QEMU's monitor")?;
+            ensure!(count > 0, "QEMU has closed its monitor");
+            answer.extend(bytes.get(..count).unwrap_or_default());
+        }
+        Ok(())
     }
 
     /// Whether the guest has ended.

@@ -29,9 +29,9 @@ use self::vcpu::TracedVcpu;
 use super::Shared;
 use super::bootstrap::Bootstrap;
 use super::guest_process::PausedProcess;
-use super::tsc::TscCalibration;
 use crate::boot::KernelEntry;
 use crate::engine::Vcpu;
+use crate::tsc::TscCalibration;
 
 /// State that the traced vCPUs of a VM share.
 #[derive(Debug)]

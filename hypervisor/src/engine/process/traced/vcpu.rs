@@ -11,12 +11,12 @@ use super::super::error::{ProcessError, syscall_failed};
 use super::super::guest_process::PausedProcess;
 use super::super::hypercall::Hypercall;
 use super::super::hypercall_reply::HypercallReply;
-use super::super::tsc;
 use super::tracee::{ResumeMode, TraceStop, Tracee};
 use super::{TracedVm, debug_registers, page_tables, registers, tracee};
 use crate::boot::{KernelEntry, Tsc};
 use crate::engine::debug::{DebugControl, DebugEvent, Registers};
 use crate::engine::{EngineError, Vcpu, VcpuExit};
+use crate::tsc;
 
 /// vCPU that is a traced thread of the guest's process.
 #[derive(Debug)]

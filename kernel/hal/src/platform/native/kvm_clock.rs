@@ -1,13 +1,16 @@
-//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`), read once: it has the frequency of the
-//! time-stamp counter and the time of day.
+//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`): it has the frequency of the time-stamp
+//! counter and, in each reading, the host's time of day.
 
+use hermit_clock::HostTime;
 use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
 use spin::Once;
 use x86_64::registers::model_specific::Msr;
 
+use crate::arch::counter;
 use crate::arch::x86_64::cpu;
 use crate::memory::HostPage;
 use crate::ops::HostClock;
+use crate::sync::SpinLock;
 
 /// KVM's signature in CPUID.
 const KVM: [u32; 3] =
@@ -30,11 +33,26 @@ const MAX_ATTEMPTS: usize = 100;
 /// Offset of the wall clock in the page; the system time is at its start.
 const WALL_CLOCK_OFFSET: usize = 64;
 
-static READING: Once<Option<HostClock>> = Once::new();
+/// Held during a reading. It keeps the thread on its CPU, to which the first MSR belongs, and the second MSR, which all
+/// CPUs share, to one reading.
+static READING: SpinLock<()> = SpinLock::new(());
 
-/// The clock, if the host is KVM and has it.
-pub(in crate::platform) fn reading() -> Option<HostClock> {
-    *READING.call_once(|| if is_offered() { read() } else { None })
+static AT_START: Once<Option<HostClock>> = Once::new();
+
+/// What the clock says about the counter, if the host is KVM and has the clock.
+pub(in crate::platform) fn host_clock() -> Option<HostClock> {
+    *AT_START.call_once(|| {
+        let (clock, _) = read()?;
+        Some(HostClock { frequency: clock.frequency()?, is_synchronized: clock.flags & TSC_STABLE != 0 })
+    })
+}
+
+/// The host's wall clock now, if the host is KVM and has the clock.
+pub(in crate::platform) fn wall_clock() -> Option<HostTime> {
+    let (clock, start) = read()?;
+    clock.frequency()?;
+    let system_time = clock.system_time_at(counter::now());
+    Some(HostTime::exact(start.nanoseconds().saturating_add(system_time)))
 }
 
 fn is_offered() -> bool {
@@ -42,11 +60,18 @@ fn is_offered() -> bool {
         && cpu::hypervisor_leaf(1).is_some_and(|features| features.eax & CLOCK_FEATURE != 0)
 }
 
-fn read() -> Option<HostClock> {
+/// Reads the system time of this CPU, and the time of day at the start of the machine. The host computes the latter from
+/// its clocks at each reading, so it changes when the host's clock is set.
+fn read() -> Option<(PvClock, WallClock)> {
+    if !is_offered() {
+        return None;
+    }
     let page = HostPage::new().ok()?;
+    let _reading = READING.lock();
     let (time, wall_clock) = (page.physical(), page.physical() + WALL_CLOCK_OFFSET as u64);
     // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of a
-    // page that is only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed.
+    // page that is only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed: by this CPU,
+    // which the thread does not leave while it holds a spinlock.
     unsafe { Msr::new(SYSTEM_TIME).write(time | 1) };
     // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment, and
     // inside of the same page.
@@ -55,13 +80,7 @@ fn read() -> Option<HostClock> {
     let start = repeat(|| WallClock::parse(&page.read(WALL_CLOCK_OFFSET)), |clock| clock.version);
     // SAFETY: bit 0 is clear: the host writes to no address from here on.
     unsafe { Msr::new(SYSTEM_TIME).write(0) };
-    let (clock, start) = (clock?, start?);
-    Some(HostClock {
-        frequency: clock.frequency()?,
-        counter: clock.tsc_timestamp,
-        wall_clock_ns: start.nanoseconds() + clock.system_time,
-        is_synchronized: clock.flags & TSC_STABLE != 0,
-    })
+    Some((clock?, start?))
 }
 
 /// Reads until the host has not written meanwhile: before and after the value, and in it, the version is the same.

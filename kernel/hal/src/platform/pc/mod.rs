@@ -8,6 +8,7 @@ mod power_button;
 mod rtc;
 mod serial;
 
+use hermit_clock::HostTime;
 use hermit_virtio::transport::pci::MsiMessage;
 
 use super::native::{self, Native, apic, kvm_clock, smp};
@@ -102,15 +103,15 @@ impl IrqChip for Pc {
 
 impl TimeSource for Pc {
     fn host_clock(&self) -> Option<HostClock> {
-        kvm_clock::reading()
+        kvm_clock::host_clock()
     }
 
     fn measure_counter(&self) -> u64 {
         calibration::measure_tsc()
     }
 
-    fn real_time_clock(&self) -> u64 {
-        rtc::read()
+    fn wall_clock(&self) -> Option<HostTime> {
+        kvm_clock::wall_clock().or_else(|| rtc::read().map(HostTime::second))
     }
 }
 

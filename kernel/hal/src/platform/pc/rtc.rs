@@ -3,15 +3,16 @@
 use hermit_clock::Date;
 
 use crate::arch::x86_64::port::Register;
+use crate::clock;
 
 /// A register of the clock.
-const fn clock(port: u16) -> Register {
+const fn rtc(port: u16) -> Register {
     // SAFETY: the clock does no DMA, so no access affects memory.
     unsafe { Register::new(port) }
 }
 
-const INDEX: Register = clock(0x70);
-const VALUE: Register = clock(0x71);
+const INDEX: Register = rtc(0x70);
+const VALUE: Register = rtc(0x71);
 
 const SECONDS: u8 = 0x00;
 const MINUTES: u8 = 0x02;
@@ -33,24 +34,37 @@ fn register(index: u8) -> u8 {
     VALUE.read()
 }
 
-/// Reads the clock: seconds since 1970 (UTC).
-pub(super) fn read() -> u64 {
+/// Time limit of an update, which takes 2.2 ms at most (MC146818A data sheet, update cycle).
+const UPDATE_TIMEOUT_NS: u64 = 10_000_000;
+
+/// What status register A reads as without a clock. With one, it would select a time base that does not exist.
+const ABSENT: u8 = 0xff;
+
+/// Reads the clock: seconds since 1970 (UTC). `None` without a clock, or if it is always being updated.
+pub(super) fn read() -> Option<u64> {
+    if register(STATUS_A) == ABSENT {
+        return None;
+    }
+    let deadline = clock::monotonic() + UPDATE_TIMEOUT_NS;
     // The registers may be updated while they are read: two equal readings in a row are consistent.
-    let mut last = registers();
+    let mut last = registers(deadline)?;
     loop {
-        let now = registers();
+        let now = registers(deadline)?;
         if now == last {
-            return date(now).seconds_since_1970();
+            return Some(date(now).seconds_since_1970());
         }
         last = now;
     }
 }
 
-fn registers() -> [u8; 7] {
+fn registers(deadline: u64) -> Option<[u8; 7]> {
     while register(STATUS_A) & UPDATE_IN_PROGRESS != 0 {
+        if clock::monotonic() > deadline {
+            return None;
+        }
         core::hint::spin_loop();
     }
-    [SECONDS, MINUTES, HOURS, DAY, MONTH, YEAR, CENTURY].map(register)
+    Some([SECONDS, MINUTES, HOURS, DAY, MONTH, YEAR, CENTURY].map(register))
 }
 
 fn date([seconds, minutes, hours, day, month, year, century]: [u8; 7]) -> Date {

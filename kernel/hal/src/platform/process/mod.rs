@@ -17,6 +17,7 @@ mod spare_mappings;
 
 use core::ptr::with_exposed_provenance;
 
+use hermit_clock::HostTime;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, TEXT_PORT};
@@ -25,6 +26,7 @@ use hermit_interface::to_usize;
 use hermit_paging::Access;
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
+use super::uhyve_clock;
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::{context, cpu};
 use crate::console::Stream;
@@ -209,6 +211,14 @@ impl TimeSource for Process {
         let reason = b"hermit: fatal error: the hypervisor does not say how fast the time-stamp counter is\n";
         self.write(Stream::Error, reason);
         self.exit(NOT_STARTED)
+    }
+
+    fn wall_clock(&self) -> Option<HostTime> {
+        uhyve_clock::wall_clock()
+    }
+
+    fn measured_frequency(&self) -> Option<u64> {
+        uhyve_clock::frequency()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rate of a guest's clock.
+//! Rate of a guest's clock, and its wall clock after a pause.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,16 @@ const REPETITIONS: usize = 2;
 /// Length of the windows at the start and at the end whose lines are compared: at least one of them arrives without delay.
 const WINDOW: Duration = Duration::from_secs(2);
 
+/// Time of the host for which a guest is paused.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Resolution of a real-time clock, at the start and after the pause.
+const RTC_ERROR_MS: u64 = 2 * 1_000;
+
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+    if !platform.is_uhyve() {
+        tests.add(format!("{platform}: wall clock after a pause"), move || follows_pause(platform));
+    }
     tests.add(format!("{platform}: rate of the clock"), move || {
         if is_right(measure(platform)?) {
             return Ok(());
@@ -29,6 +38,27 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         }
         Ok(())
     });
+}
+
+/// While QEMU pauses a guest, the counter and the monotonic clock stop, as after a suspend of the host; the wall clock catches
+/// up.
+fn follows_pause(platform: &TestPlatform<'_>) -> Result<()> {
+    let started = platform.guest("threads", &["clock-step"]).start()?;
+    started.has_printed(b"waiting for a step\n")?;
+    let start = Instant::now();
+    started.pause(PAUSE)?;
+    let longest = u64::try_from(start.elapsed().as_millis())?;
+    let outcome = started.end()?;
+    outcome.check(0, &["ok"])?;
+    let step = outcome.lines().find_map(|(_, line)| step_ms(&line)).context("the clock did not step")?;
+    let least = u64::try_from(PAUSE.as_millis())?.saturating_sub(RTC_ERROR_MS);
+    ensure!((least..=longest + RTC_ERROR_MS).contains(&step), "a pause of {longest} ms, a step of {step} ms");
+    Ok(())
+}
+
+/// Milliseconds in a line of `clock-step`.
+fn step_ms(line: &str) -> Option<u64> {
+    line.strip_prefix("the wall clock has stepped by ")?.strip_suffix(" ms")?.parse().ok()
 }
 
 fn is_right(error: f64) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Where KVM emulates the processor, the images have no floating-point instructions, and fewer tests run.
 
+mod clock;
 mod command;
 mod disks;
 mod many_guests;
@@ -85,6 +86,7 @@ impl<'a> Fixture<'a> {
         programs::test(tests, &self.platform, long)?;
         standard_input::test(tests, self);
         standard_output::test(tests, self);
+        clock::test(tests, self);
         disks::test(tests, self);
         options::test(tests, self);
         startup_errors::test(tests, self);

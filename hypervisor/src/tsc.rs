@@ -20,22 +20,22 @@ const INVARIANT_TSC: u32 = 1 << 8;
 
 /// Values of the time-stamp counter and of `CLOCK_MONOTONIC` at one moment.
 #[derive(Clone, Copy, Debug)]
-struct TscSample {
+pub(crate) struct TscSample {
     ticks: u64,
     instant: Instant,
 }
 
 /// Calibration of the time-stamp counter against `CLOCK_MONOTONIC` that has started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TscCalibration(TscSample);
+pub(crate) struct TscCalibration(TscSample);
 
 impl TscCalibration {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(sample())
     }
 
     /// Returns the counter's frequency in Hz, once [`MIN_DURATION`] has passed since the start.
-    pub(super) fn frequency_hz(self) -> u64 {
+    pub(crate) fn frequency_hz(self) -> u64 {
         thread::sleep(MIN_DURATION.saturating_sub(self.0.instant.elapsed()));
         frequency_hz(self.0, sample())
     }
@@ -43,21 +43,21 @@ impl TscCalibration {
 
 /// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so; all 64-bit
 /// CPUs of Intel have such a counter.
-pub(super) fn is_constant() -> bool {
+pub(crate) fn is_constant() -> bool {
     let is_intel = __cpuid(VENDOR).ebx == u32::from_le_bytes(*b"Genu");
     is_intel
         || __cpuid(EXTENDED).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
 }
 
 /// Reads the counter.
-pub(super) fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     // SAFETY: RDTSC is part of the x86-64 baseline and accesses no memory. It faults only under PR_SET_TSC, which
     // nothing here sets.
     unsafe { _rdtsc() }
 }
 
 /// Takes [`SAMPLES`] samples, and returns the one whose reads were closest together.
-fn sample() -> TscSample {
+pub(crate) fn sample() -> TscSample {
     let one = || {
         let before = ticks();
         let instant = Instant::now();
@@ -70,7 +70,8 @@ fn sample() -> TscSample {
     best.1
 }
 
-fn frequency_hz(start: TscSample, end: TscSample) -> u64 {
+/// Returns the counter's frequency in Hz between two samples.
+pub(crate) fn frequency_hz(start: TscSample, end: TscSample) -> u64 {
     let elapsed_ns = end.instant.duration_since(start.instant).as_nanos().max(1);
     let ticks = u128::from(end.ticks.wrapping_sub(start.ticks));
     u64::try_from(ticks * Duration::from_secs(1).as_nanos() / elapsed_ns).unwrap_or(u64::MAX)
