@@ -71,8 +71,7 @@ pub(super) fn restrict(folders: &[Folder]) -> Result<(), SandboxError> {
             .map_err(|source| SandboxError::Folder { path: folder.path.clone(), source })?;
         ruleset = ruleset.add_rule(PathBeneath::new(descriptor, rights(folder)))?;
     }
-    let status = ruleset.restrict_self()?.ruleset;
-    log::debug!("sandbox: landlock is {status:?}");
+    ruleset.restrict_self()?;
     Ok(())
 }
 

@@ -104,7 +104,7 @@ pub(crate) struct RunningGuest {
     process: Child,
     stderr: BufReader<ChildStderr>,
     image: PathBuf,
-    /// First line on standard error of uhyve, or the two lines about gdb.
+    /// First line on standard error of uhyve, other than debug messages, or the two lines about gdb.
     line: String,
 }
 
@@ -116,7 +116,9 @@ impl RunningGuest {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
+        while stderr.read_line(&mut line).unwrap() > 0 && line.starts_with("uhyve: debug: ") {
+            line.clear();
+        }
         if line.contains("waits for gdb") {
             stderr.read_line(&mut line).unwrap();
         }
