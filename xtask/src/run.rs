@@ -339,8 +339,8 @@ impl VmOptions {
         };
         if started.is_none() && !host_loopback && !self.machine.quiet {
             eprintln!(
-                "note: without passt, the guest connects to no other host, because QEMU's user network cannot keep the host's \
-                 loopback closed: install passt, or open the loopback by --net user,host-loopback"
+                "note: without passt, the guest connects to no other host and answers no UDP port, because QEMU's user network \
+                 cannot keep the host's loopback closed: install passt, or open the loopback by --net user,host-loopback"
             );
         }
         started

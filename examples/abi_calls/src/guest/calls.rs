@@ -258,6 +258,12 @@ pub(crate) fn cpus() -> usize {
     unsafe { hermit_abi::available_parallelism() }
 }
 
+/// Stores the return addresses of the callers; returns their number.
+pub(crate) fn backtrace(addresses: &mut [usize]) -> usize {
+    // SAFETY: the pointer is valid for that many values, which only this call accesses.
+    unsafe { hermit_abi::backtrace(addresses.as_mut_ptr(), addresses.len()) }
+}
+
 pub(crate) fn page_size() -> i32 {
     // SAFETY: the function is linked into the image and takes no arguments.
     unsafe { hermit_abi::getpagesize() }

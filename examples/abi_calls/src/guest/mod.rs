@@ -1,5 +1,6 @@
 //! The checks, by name. A check is an assertion: the program exits as soon as one fails, in whatever thread.
 
+mod backtrace;
 mod block;
 mod calls;
 mod errno;
@@ -32,7 +33,8 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 16] = [
+const CHECKS: [(&str, Check); 17] = [
+    ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),

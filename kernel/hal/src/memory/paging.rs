@@ -54,8 +54,13 @@ pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
 }
 
 /// Whether an address is mapped; `false` if the lock is held. For reports of faults, where a CPU that holds the
-/// lock may have been stopped.
+/// lock may have been stopped, and for backtraces of panics.
 pub(super) fn is_mapped(address: u64) -> bool {
+    if MEMORY.try_lock().is_none() {
+        return false;
+    }
+    // A backtrace of a panic runs on a thread's stack, which must not grow under the lock.
+    stack::touch(stack::STACK_NEEDED);
     let Some(memory) = MEMORY.try_lock() else { return false };
     memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }

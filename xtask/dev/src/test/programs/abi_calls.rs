@@ -7,7 +7,8 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 16] = [
+const CHECKS: [&str; 17] = [
+    "backtrace",
     "block",
     "errno",
     "eventfd",
