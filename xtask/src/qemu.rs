@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use hermit_interface::command_line::Encoder;
 use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT, needs_quoting};
 use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
@@ -225,13 +225,18 @@ impl Guest {
         Ok((end?, text))
     }
 
-    /// Runs the guest until its first byte of output and returns the time since QEMU was started.
+    /// Runs the guest until its first byte of output and returns the time since QEMU was started. Without an image that
+    /// is the loader's report of an error, at standard error.
     pub fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let start = Instant::now();
-        let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::null())?;
-        let mut output = child.stdout.take().context("the guest has no output")?;
-        let first = output.read_exact(&mut [0]);
+        let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::piped())?;
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let first = match (output, errors) {
+            (Some(mut output), Some(_)) if self.image.is_some() => output.read_exact(&mut [0]),
+            (Some(_), Some(mut errors)) => errors.read_exact(&mut [0]),
+            _ => bail!("the guest has no output"),
+        };
         let time = start.elapsed();
         // Killing fails if it has exited meanwhile, which is as good.
         let _: io::Result<()> = child.kill();
