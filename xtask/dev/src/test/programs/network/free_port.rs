@@ -1,6 +1,6 @@
 //! `-p 0:PORT`: `run` forwards a free port of the host, and prints it.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -22,11 +22,16 @@ fn is_served(platform: &str, image: &Path) -> Result<()> {
     let image = image.display().to_string();
     let words = ["run", &image, "--platform", platform, "--publish", "127.0.0.1:0:8080", "--quiet"];
     let running = ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)?;
-    let line = running.error_line("is forwarded to port 8080 of the guest")?;
-    let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-    let port: u16 = port.with_context(|| format!("there is no port in {line:?}"))?;
-    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let address = address_of(&running, 8080)?;
     http::get_with_retries(address, "/")?;
     http::exit(address)?;
     running.end()?.check(0, &[])
+}
+
+/// The address at which the host reaches a port of the guest, from the line that `run` prints about it.
+pub(super) fn address_of(running: &ChildProcess, guest_port: u16) -> Result<SocketAddr> {
+    let line = running.error_line(&format!("is forwarded to port {guest_port} of the guest"))?;
+    let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let port: u16 = port.with_context(|| format!("there is no port in {line:?}"))?;
+    Ok((Ipv4Addr::LOCALHOST, port).into())
 }

@@ -1,11 +1,11 @@
 //! `kv`, the service of `docs/tutorial.md`: requests of several clients, and an end in order by SIGTERM.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use super::{TIMEOUT, http, path};
+use super::{TIMEOUT, free_port, http, path};
 use crate::test::build_tool::xtask;
 use crate::test::child::{ChildInput, ChildProcess};
 use crate::test::platform::{LIMIT, TestPlatform};
@@ -21,10 +21,7 @@ fn serves(platform: &TestPlatform<'_>) -> Result<()> {
     let (image, name) = (platform.images.image("kv").display().to_string(), platform.to_string());
     let words = ["run", &image, "--platform", &name, "-p", "127.0.0.1:0:7379", "--grace", "1000"];
     let running = ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)?;
-    let line = running.error_line("is forwarded to port 7379 of the guest")?;
-    let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-    let address: SocketAddr =
-        (Ipv4Addr::LOCALHOST, port.with_context(|| format!("there is no port in {line:?}"))?).into();
+    let address = free_port::address_of(&running, 7379)?;
     running.has_printed(b"listening on port 7379\n")?;
     let setter = http::with_retries(|| ask(address, "SET colour light blue\n"))?;
     ensure!(setter == ["OK"], "{setter:?}");
