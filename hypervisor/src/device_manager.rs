@@ -1,10 +1,10 @@
 //! Device manager: creates the devices of a VM, and assigns their registers and interrupt lines.
 
-use std::fs::{OpenOptions, TryLockError};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermit_interface::boot_info::{MmioDevice, Region};
@@ -14,6 +14,7 @@ use hermit_options::passt::PasstStartup;
 
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
+use crate::devices::block::lock::{self, LockError};
 use crate::devices::bus::{Bus, BusError};
 use crate::devices::clock::HostClock;
 use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
@@ -206,7 +207,7 @@ fn connect(
     Ok(transport)
 }
 
-/// Opens and locks the file of a disk: shared if it is read-only, otherwise exclusively.
+/// Opens and locks the file of a disk.
 fn open(disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
     let failed = |source| DiskError::Open { file: disk.file.clone(), source };
     let mut file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
@@ -215,12 +216,22 @@ fn open(disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
         let reason = io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device");
         return Err(failed(reason).into());
     }
-    let locked = if disk.read_only { file.try_lock_shared() } else { file.try_lock() };
-    match locked {
-        Err(TryLockError::WouldBlock) => return Err(DeviceManagerError::DiskInUse(disk.file.clone())),
-        // A file system may lack locks.
-        Err(TryLockError::Error(_)) | Ok(()) => {}
-    }
+    check_lock(lock::lock(&file, disk.read_only), &disk.file)?;
     disk::check_size(&mut file, &disk.file)?;
     Ok(Block::new(file, disk.read_only).map_err(failed)?)
+}
+
+/// A disk that the host cannot lock is used nevertheless: some file systems have no locks.
+fn check_lock(result: Result<(), LockError>, file: &Path) -> Result<(), DeviceManagerError> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(LockError::InUse) => Err(DeviceManagerError::DiskInUse(file.to_owned())),
+        Err(LockError::Host(error)) => {
+            let file = file.display();
+            log::warn!(
+                "the disk {file} cannot be locked, other machines may use it at the same time: {error}"
+            );
+            Ok(())
+        }
+    }
 }

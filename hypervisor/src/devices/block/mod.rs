@@ -2,6 +2,7 @@
 
 mod config;
 mod disk_file;
+pub(crate) mod lock;
 mod request;
 
 use std::fs::File;

@@ -1,0 +1,167 @@
+//! Lock on the file of a disk, which other VMs of uhyve and of QEMU respect.
+//!
+//! The lock is a set of open file description locks (fcntl(2), `F_OFD_SETLK`) on bytes of the file, as QEMU's: for each
+//! kind of access there is a byte that is locked by those who use it, and a byte that is locked by those who deny it to
+//! others. Both may lie beyond the end of the file. flock(2) would not conflict with them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+
+/// Offset of the byte that is locked by users of an access, plus the access (QEMU, block/file-posix.c).
+const USED: libc::off_t = 100;
+
+/// Offset of the byte that is locked by those who deny an access to others, plus the access.
+const DENIED: libc::off_t = 200;
+
+/// Kinds of access (QEMU, `BLK_PERM_`, as numbers of bits): reads of consistent data, writes, changes of the size.
+const READ: libc::off_t = 0;
+const WRITE: libc::off_t = 1;
+const RESIZE: libc::off_t = 3;
+
+/// Kind of a lock on a byte, as of `struct flock`.
+const SHARED: libc::c_int = libc::F_RDLCK;
+const EXCLUSIVE: libc::c_int = libc::F_WRLCK;
+
+/// Why a file is not locked.
+#[derive(Debug)]
+pub(crate) enum LockError {
+    /// Another VM, or another program, uses the file in a way that excludes this one.
+    InUse,
+    /// The host fails: the file system may lack locks.
+    Host(io::Error),
+}
+
+/// Locks a disk until the last descriptor of this open file is closed. Any number of readers may have a disk, or one
+/// writer; neither lets others change its size.
+///
+/// # Errors
+///
+/// See [`LockError`].
+pub(crate) fn lock(file: &File, is_read_only: bool) -> Result<(), LockError> {
+    Ok(try_lock(file, is_read_only)?)
+}
+
+fn try_lock(file: &File, is_read_only: bool) -> Result<(), Errno> {
+    // A writer excludes another one by the type of its locks, so that one of two wins. QEMU's writers lock the same
+    // bytes, shared.
+    if !is_read_only {
+        lock_byte(file, USED + WRITE, EXCLUSIVE)?;
+    }
+    lock_byte(file, DENIED + WRITE, if is_read_only { SHARED } else { EXCLUSIVE })?;
+    lock_byte(file, DENIED + RESIZE, SHARED)?;
+    lock_byte(file, USED + READ, SHARED)?;
+    // After the locks: of two that start at the same time, at least one finds those of the other.
+    for byte in [USED + WRITE, USED + RESIZE, DENIED + READ] {
+        check_byte(file, byte)?;
+    }
+    Ok(())
+}
+
+fn lock_byte(file: &File, byte: libc::off_t, kind: libc::c_int) -> Result<(), Errno> {
+    fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&byte_lock(byte, kind))).map(drop)
+}
+
+/// Fails with `EAGAIN` if another open file has locked this byte.
+fn check_byte(file: &File, byte: libc::off_t) -> Result<(), Errno> {
+    let mut lock = byte_lock(byte, EXCLUSIVE);
+    fcntl(file.as_fd(), FcntlArg::F_OFD_GETLK(&mut lock))?;
+    if libc::c_int::from(lock.l_type) == libc::F_UNLCK { Ok(()) } else { Err(Errno::EAGAIN) }
+}
+
+fn byte_lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
+    let [kind, whence] = [kind, libc::SEEK_SET].map(|value| value.try_into().unwrap_or_default());
+    libc::flock { l_type: kind, l_whence: whence, l_start: byte, l_len: 1, l_pid: 0 }
+}
+
+impl From<Errno> for LockError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::EAGAIN | Errno::EACCES => Self::InUse,
+            error => Self::Host(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LockError, SHARED, lock, lock_byte};
+    use nix::errno::Errno;
+    use std::fs::{File, OpenOptions};
+    use tempfile::NamedTempFile;
+
+    fn open(disk: &NamedTempFile, is_read_only: bool) -> File {
+        OpenOptions::new().read(true).write(!is_read_only).open(disk.path()).unwrap()
+    }
+
+    fn is_in_use(disk: &NamedTempFile, is_read_only: bool) -> bool {
+        match lock(&open(disk, is_read_only), is_read_only) {
+            Ok(()) => false,
+            Err(LockError::InUse) => true,
+            Err(LockError::Host(error)) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn disk_has_readers_or_one_writer() {
+        let disk = NamedTempFile::new().unwrap();
+        for (first, second, expected) in
+            [(false, false, true), (false, true, true), (true, false, true), (true, true, false)]
+        {
+            let holder = open(&disk, first);
+            lock(&holder, first).unwrap();
+            assert_eq!(is_in_use(&disk, second), expected, "read-only: {first}, then {second}");
+            drop(holder);
+            assert!(!is_in_use(&disk, second), "the lock has ended with its file");
+        }
+    }
+
+    /// The bytes that QEMU locks, shared: those of accesses that it uses, and those of accesses that it denies.
+    #[test]
+    fn disks_of_qemu_are_respected() {
+        for (bytes, blocks_writer, blocks_reader) in [
+            // A disk of a running machine.
+            (&[100, 101, 201, 203][..], true, true),
+            // A backing file, or a disk that is read.
+            (&[100, 201, 203], true, false),
+            // A writer and a reader that share writes.
+            (&[100, 101], true, true),
+            (&[100], false, false),
+            // `qemu-img resize`, and a block job that denies consistent reads.
+            (&[103], true, true),
+            (&[200], true, true),
+        ] {
+            let disk = NamedTempFile::new().unwrap();
+            let qemu = open(&disk, false);
+            bytes.iter().for_each(|&byte| lock_byte(&qemu, byte, SHARED).unwrap());
+            assert_eq!(is_in_use(&disk, false), blocks_writer, "a writer beside {bytes:?}");
+            assert_eq!(is_in_use(&disk, true), blocks_reader, "a reader beside {bytes:?}");
+        }
+    }
+
+    /// The checks that QEMU makes: shared locks on the bytes it needs, of which no other may be locked.
+    #[test]
+    fn qemu_respects_disks_of_uhyve() {
+        let disk = NamedTempFile::new().unwrap();
+        let writer = open(&disk, false);
+        lock(&writer, false).unwrap();
+        let qemu = open(&disk, false);
+        for byte in [101, 201] {
+            assert_eq!(lock_byte(&qemu, byte, SHARED), Err(Errno::EAGAIN), "byte {byte}");
+        }
+        for byte in [100, 203] {
+            lock_byte(&qemu, byte, SHARED).unwrap();
+            assert_eq!(super::check_byte(&qemu, byte), Err(Errno::EAGAIN), "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn host_error_is_not_taken_for_a_lock() {
+        for error in [Errno::ENOLCK, Errno::EOPNOTSUPP, Errno::EINVAL] {
+            assert!(matches!(LockError::from(error), LockError::Host(_)), "{error}");
+        }
+    }
+}
