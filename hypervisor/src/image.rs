@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use hermit_interface::image::{self, Image, ImageError};
 use hermit_interface::{boot_image, to_usize};
 
-/// Maximum size of an image file in bytes, debugging information included.
-const MAX_FILE_SIZE: u64 = 4 << 30;
+use crate::config::MemorySize;
+
+/// Maximum size in bytes of what is in a file, but not loaded into the VM's memory: debugging information, mostly.
+const MAX_UNLOADED: u64 = 512 << 20;
+
+/// Maximum size of an image file in bytes, however much memory the VM has.
+const MAX_FILE_SIZE: u64 = 2 << 30;
 
 /// Why a file cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -21,9 +26,17 @@ pub enum FileError {
         /// Error of the host.
         source: io::Error,
     },
-    /// The file is larger than 4 GiB.
-    #[error("{file} is larger than 4 GiB: that is no executable", file = .0.display())]
-    TooLarge(PathBuf),
+    /// The file is larger than an image can be that is loaded into this much memory.
+    #[error(
+        "{file} has more than {limit} MiB: that is no executable for this --memory, or one to strip of debugging information",
+        file = .file.display()
+    )]
+    TooLarge {
+        /// Path of the file.
+        file: PathBuf,
+        /// Maximum size of the file in MiB.
+        limit: u64,
+    },
     /// The file is no image, or is not for this version of the interface.
     #[error("{file}: {source}", file = .file.display())]
     Image {
@@ -42,22 +55,17 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Reads a file.
+    /// Reads the file for a VM with this much memory. A copy of its bytes is checked and loaded, because another process
+    /// could change a mapped file after the check, or truncate it (SIGBUS).
     ///
     /// # Errors
     ///
     /// See [`FileError`].
-    pub fn open(name: &Path) -> Result<Self, FileError> {
-        let failed = |source| FileError::Read { file: name.to_owned(), source };
-        let file = File::open(name).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        if metadata.len() > MAX_FILE_SIZE {
-            return Err(FileError::TooLarge(name.to_owned()));
-        }
-        let mut bytes = Vec::new();
-        // Growing the buffer in steps would copy it, and fragment the heap.
-        bytes.try_reserve_exact(to_usize(metadata.len())).map_err(|error| failed(error.into()))?;
-        file.take(MAX_FILE_SIZE).read_to_end(&mut bytes).map_err(failed)?;
+    pub fn open(name: &Path, memory: MemorySize) -> Result<Self, FileError> {
+        let limit = memory.bytes().saturating_add(MAX_UNLOADED).min(MAX_FILE_SIZE);
+        let bytes = File::open(name).and_then(|file| read_within(file, limit));
+        let bytes = bytes.map_err(|source| FileError::Read { file: name.to_owned(), source })?;
+        let bytes = bytes.ok_or_else(|| FileError::TooLarge { file: name.to_owned(), limit: limit >> 20 })?;
         Ok(Self { name: name.to_owned(), bytes })
     }
 
@@ -78,16 +86,36 @@ impl ImageFile {
     }
 }
 
+/// Reads a file; `None` if it has more than `limit` bytes. What has no size, such as a pipe, is read up to there.
+fn read_within(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let size = file.metadata()?.len();
+    if size > limit {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    // Growing the buffer in steps would copy it, and fragment the heap.
+    bytes.try_reserve_exact(to_usize(size))?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{FileError, ImageFile};
+    use super::{FileError, ImageFile, read_within};
+    use crate::config::MemorySize;
+    use std::fs::File;
     use std::path::Path;
+    use tempfile::NamedTempFile;
+
+    fn open(path: &Path) -> Result<ImageFile, FileError> {
+        ImageFile::open(path, MemorySize::default())
+    }
 
     #[test]
     fn check_rejects_file_that_is_no_image_and_names_it() {
-        let file = tempfile::NamedTempFile::new().unwrap();
+        let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), b"#!/bin/sh\n").unwrap();
-        let image = ImageFile::open(file.path()).unwrap();
+        let image = open(file.path()).unwrap();
         let error = image.check().unwrap_err();
         assert!(matches!(error, FileError::Image { .. }));
         assert!(error.to_string().starts_with(file.path().to_str().unwrap()));
@@ -96,15 +124,33 @@ mod tests {
     #[test]
     fn open_names_file_that_cannot_be_read() {
         for name in ["/does/not/exist", "/"] {
-            let error = ImageFile::open(Path::new(name)).unwrap_err().to_string();
+            let error = open(Path::new(name)).unwrap_err().to_string();
             assert!(error.starts_with(&format!("cannot read {name}: ")), "{error}");
         }
     }
 
     #[test]
-    fn open_rejects_file_above_4_gib() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(5 << 30).unwrap();
-        assert!(matches!(ImageFile::open(file.path()), Err(FileError::TooLarge(_))));
+    fn open_rejects_file_too_large_for_the_memory() {
+        let file = NamedTempFile::new().unwrap();
+        for (memory, size, limit) in
+            [("128M", 1 << 30, 640), ("64M", 577 << 20, 576), ("1024G", 4 << 30, 2048)]
+        {
+            file.as_file().set_len(size).unwrap();
+            let error = ImageFile::open(file.path(), memory.parse().unwrap()).unwrap_err();
+            assert!(error.to_string().contains(&format!("more than {limit} MiB")), "{error}");
+        }
+    }
+
+    /// The size of a device is 0, and a file may grow after its size was read.
+    #[test]
+    fn read_ends_at_the_limit_whatever_the_size_says() {
+        let endless = File::open("/dev/zero").unwrap();
+        assert_eq!(read_within(endless, 1 << 20).unwrap(), None);
+        let file = NamedTempFile::new().unwrap();
+        for (size, is_read) in [(0, true), (4096, true), (4097, false)] {
+            file.as_file().set_len(size).unwrap();
+            let bytes = read_within(file.reopen().unwrap(), 4096).unwrap();
+            assert_eq!(bytes.map(|bytes| bytes.len() as u64), is_read.then_some(size));
+        }
     }
 }

@@ -141,9 +141,9 @@ impl Vm<Configured> {
     /// See [`VmError`].
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
-        let file = ImageFile::open(&config.image)?;
-        let image = file.check()?;
         hermit_options::memory::check(config.memory)?;
+        let file = ImageFile::open(&config.image, config.memory)?;
+        let image = file.check()?;
         let mut selection = SelectedEngine::new(&config)?;
         let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
         let params = BootParams {
