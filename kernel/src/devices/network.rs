@@ -20,8 +20,8 @@ use crate::interrupts::InterruptHandler;
 const GROUP_BIT: u8 = 1;
 const LOCAL_BIT: u8 = 2;
 
-/// A network device. Methods hold its lock, which masks interrupts, while they run the functions passed to them: these
-/// must not call methods of the device.
+/// A network device. Its interrupt handler takes the lock of the driver, so no method holds that while the network stack
+/// reads or writes a frame: frames are taken out of the driver.
 #[derive(Debug)]
 pub(crate) struct NetworkDevice {
     driver: SpinLock<NetDriver<Transport, Pages, MirroredPages>>,
@@ -89,12 +89,12 @@ impl NetworkDevice {
     /// Calls `take` with the next received frame, and whether the device has found its checksum correct; `false` if
     /// there is none.
     pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
-        let received = self.driver.lock().receive(|frame, info| take(frame, info.checksum_valid));
-        let is_received = matches!(received, Ok(Some(())));
-        if is_received {
-            self.notify_pending.store(true, Relaxed);
-        }
-        is_received
+        let taken = self.driver.lock().take_frame();
+        let Ok(Some(mut frame)) = taken else { return false };
+        frame.with_bytes(|bytes, info| take(bytes, info.checksum_valid));
+        self.driver.lock().release_frame(frame);
+        self.notify_pending.store(true, Relaxed);
+        true
     }
 
     /// Whether there is room for a frame of `size` bytes. If not, an interrupt comes when there is.
@@ -104,7 +104,10 @@ impl NetworkDevice {
 
     /// Queues a frame of `size` bytes that `fill` writes. Without room, or if the device is broken, the frame is lost.
     pub(crate) fn transmit(&self, size: usize, offload: &net::Offload, fill: impl FnOnce(&mut [u8])) {
-        let _: Result<(), _> = self.driver.lock().transmit(size, tx_offload(offload), fill);
+        let reserved = self.driver.lock().reserve_frame(size, tx_offload(offload));
+        let Ok(frame) = reserved else { return };
+        let frame = frame.fill(fill);
+        self.driver.lock().submit_frame(frame);
         self.notify_pending.store(true, Relaxed);
     }
 

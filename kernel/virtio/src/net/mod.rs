@@ -11,9 +11,9 @@
 //!
 //! # Calls
 //!
-//! [`NetDriver::receive`] and [`NetDriver::transmit`] do not notify the device; [`NetDriver::notify`] does, after a
+//! [`NetDriver::release_frame`] and [`NetDriver::submit_frame`] do not notify the device; [`NetDriver::notify`] does, after a
 //! batch of calls. Interrupts are disarmed until [`NetDriver::set_rx_interrupt`] enables them or
-//! [`NetDriver::can_transmit`] returns `false`. To wait for frames, a thread calls `receive` until there is none, then
+//! [`NetDriver::can_transmit`] returns `false`. To wait for frames, a thread takes and releases frames until there is none, then
 //! `notify`, then `set_rx_interrupt(true)`, and blocks if that returns `false`.
 
 mod buffer_sizes;
@@ -32,7 +32,9 @@ pub use self::buffer_sizes::BufferSizes;
 pub use self::config::{NetInfo, TsoSupport};
 pub use self::header::{ChecksumOffload, IpVersion, RxInfo, SegmentationOffload, TxOffload};
 use self::rx::Rx;
+pub use self::rx::RxFrame;
 use self::tx::Tx;
+pub use self::tx::{TxFrame, TxReservation};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::mirrored::{MirroredAllocator, MirroredMemory};
 use crate::dma::{DmaAllocator, DmaMemory};
@@ -105,20 +107,24 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.info
     }
 
-    /// Calls `take` with the next received frame, then posts its buffers again; `None` if there is no frame.
+    /// Takes the next received frame; `None` if there is none, or while one is taken. Its bytes are read without the
+    /// driver, whose owner need not hold a lock meanwhile; then [`NetDriver::release_frame`] posts its buffers again.
     ///
     /// Invalid frames are dropped ([`NetDriver::rx_dropped`]).
     ///
     /// # Errors
     ///
     /// The device has failed.
-    pub fn receive<R>(&mut self, take: impl FnOnce(&[u8], RxInfo) -> R) -> Result<Option<R>, DeviceError> {
+    pub fn take_frame(&mut self) -> Result<Option<RxFrame<A>>, DeviceError> {
         self.device.ensure_usable()?;
-        let Some(frame) = self.rx.next(&mut self.device)? else { return Ok(None) };
-        self.has_completed = true;
-        let result = self.rx.with_frame(frame, take);
-        self.rx.release(&mut self.device);
-        Ok(result)
+        let frame = self.rx.take(&mut self.device)?;
+        self.has_completed |= frame.is_some();
+        Ok(frame)
+    }
+
+    /// Posts the buffers of a frame of [`NetDriver::take_frame`] again.
+    pub fn release_frame(&mut self, frame: RxFrame<A>) {
+        self.rx.release(&mut self.device, frame);
     }
 
     /// Number of received frames that were dropped, since they were invalid or their buffers not adjacent.
@@ -130,26 +136,27 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
     /// Whether a frame of `size` bytes can be transmitted now. If not, the device is notified, and an interrupt
     /// follows once there is more room; never if the device has failed.
     ///
-    /// If this returns `true`, a call of [`NetDriver::transmit`] for such a frame fails only for its [`TxOffload`],
+    /// If this returns `true`, a call of [`NetDriver::reserve_frame`] for such a frame fails only for its [`TxOffload`],
     /// until the next call of another method.
     pub fn can_transmit(&mut self, size: usize) -> bool {
         self.device.ensure_usable().is_ok() && self.tx.make_room(&mut self.device, size).unwrap_or(false)
     }
 
-    /// Calls `fill` to write a frame of `size` bytes, and queues it.
+    /// Reserves room for a frame of `size` bytes, at most one at a time. It is filled without the driver, whose owner need
+    /// not hold a lock meanwhile; then [`NetDriver::submit_frame`] queues it.
     ///
     /// # Errors
     ///
-    /// The ring is full, size or offload are invalid, or the device has failed; `fill` was not called.
-    pub fn transmit<R>(
-        &mut self,
-        size: usize,
-        offload: TxOffload,
-        fill: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R, NetError> {
+    /// The ring is full, a frame is reserved, size or offload are invalid, or the device has failed.
+    pub fn reserve_frame(&mut self, size: usize, offload: TxOffload) -> Result<TxReservation<A>, NetError> {
         self.device.ensure_usable()?;
         let header = offload.header(&self.info, size)?;
-        self.tx.queue(size, &header, fill)
+        self.tx.reserve(size, header)
+    }
+
+    /// Queues a frame of [`NetDriver::reserve_frame`].
+    pub fn submit_frame(&mut self, frame: TxFrame<A>) {
+        self.tx.submit(frame);
     }
 
     /// Notifies the device, at most once per virtqueue, of the buffers and frames queued since the last call.

@@ -1,6 +1,7 @@
 //! The receive queue: buffers posted in order of address.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use virtio_spec::net::F;
 
@@ -26,12 +27,27 @@ impl<A: MirroredMemory> DescriptorChain for RxBuffer<A> {
     }
 }
 
-/// A validated frame in the buffers of [`Rx::frame`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RxFrame {
+/// A received frame, which [`NetDriver::take_frame`](super::NetDriver::take_frame) has taken out of the driver: its bytes
+/// can be read while other methods of the driver are called.
+///
+/// Its buffers return to the device by [`NetDriver::release_frame`](super::NetDriver::release_frame). If it is dropped,
+/// they are lost, and the driver receives no further frames.
+#[derive(Debug)]
+#[must_use = "the driver receives no further frames until this one is released"]
+pub struct RxFrame<A> {
+    /// Adjacent buffers, in order; never empty.
+    spans: Vec<Span<A>>,
     /// Size in bytes, with the virtio header.
     length: usize,
     info: RxInfo,
+}
+
+impl<A: MirroredMemory> RxFrame<A> {
+    /// Calls `read` with the frame's bytes.
+    pub fn with_bytes<R>(&mut self, read: impl FnOnce(&[u8], RxInfo) -> R) -> Option<R> {
+        let Self { spans, length, info } = self;
+        Span::with_joined(spans, |bytes| read(bytes.get(HEADER_SIZE..*length).unwrap_or_default(), *info))
+    }
 }
 
 /// The receive queue and its buffers.
@@ -43,8 +59,10 @@ pub(super) struct Rx<M, A> {
     buffer_size: usize,
     /// Buffers that the device does not own; they are posted in order of address.
     free: ReorderBuffer<Span<A>>,
-    /// Buffers of the frame being read, in the order in which the device used them.
+    /// Buffers of the frame being collected, in the order in which the device used them.
     frame: Vec<Span<A>>,
+    /// Whether an [`RxFrame`] has taken `frame`, and with it the capacity for the next frame.
+    is_frame_taken: bool,
     /// Number of buffers posted since the last notification.
     unnotified: usize,
     dropped: u64,
@@ -70,7 +88,16 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
             free.insert(number, memory.split_front(buffer_size).ok_or(InitError::OutOfMemory)?);
         }
         let features = F::from(device.features());
-        Ok(Self { queue, features, buffer_size, free, frame, unnotified: 0, dropped: 0 })
+        Ok(Self {
+            queue,
+            features,
+            buffer_size,
+            free,
+            frame,
+            is_frame_taken: false,
+            unnotified: 0,
+            dropped: 0,
+        })
     }
 
     /// Number of dropped frames.
@@ -98,18 +125,24 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         self.queue.notify(device.transport());
     }
 
-    /// Collects and validates the next frame, which [`Rx::with_frame`] reads and [`Rx::release`] frees.
-    pub(super) fn next<T: Transport>(
+    /// Collects and validates the next frame; `None` if there is none, or one is taken already.
+    pub(super) fn take<T: Transport>(
         &mut self,
         device: &mut Device<T>,
-    ) -> Result<Option<RxFrame>, DeviceError> {
+    ) -> Result<Option<RxFrame<A>>, DeviceError> {
+        if self.is_frame_taken {
+            return Ok(None);
+        }
         // Bounded: a device could send invalid frames as fast as buffers are posted.
         for _ in 0..self.free.size() {
             let Some((length, header)) = self.gather(device)? else { return Ok(None) };
             let size = length.saturating_sub(HEADER_SIZE);
             let info = header.and_then(|header| header.check(self.features, size));
             match info.filter(|_| self.is_contiguous(length)) {
-                Some(info) => return Ok(Some(RxFrame { length, info })),
+                Some(info) => {
+                    self.is_frame_taken = true;
+                    return Ok(Some(RxFrame { spans: mem::take(&mut self.frame), length, info }));
+                }
                 None => self.drop_frame(device),
             }
         }
@@ -158,22 +191,18 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
     /// Drops the collected frame.
     fn drop_frame<T: Transport>(&mut self, device: &mut Device<T>) {
         self.dropped += 1;
-        self.release(device);
+        self.repost(device);
     }
 
-    /// Calls `take` with the frame.
-    pub(super) fn with_frame<R>(
-        &mut self,
-        RxFrame { length, info }: RxFrame,
-        take: impl FnOnce(&[u8], RxInfo) -> R,
-    ) -> Option<R> {
-        Span::with_joined(&mut self.frame, |bytes| {
-            take(bytes.get(HEADER_SIZE..length).unwrap_or_default(), info)
-        })
+    /// Posts the buffers of a frame that [`Rx::take`] returned.
+    pub(super) fn release<T: Transport>(&mut self, device: &mut Device<T>, frame: RxFrame<A>) {
+        self.frame = frame.spans;
+        self.is_frame_taken = false;
+        self.repost(device);
     }
 
-    /// Posts the frame's buffers again.
-    pub(super) fn release<T: Transport>(&mut self, device: &mut Device<T>) {
+    /// Posts the buffers of the collected frame again.
+    fn repost<T: Transport>(&mut self, device: &mut Device<T>) {
         for span in self.frame.drain(..) {
             self.free.insert(span.start() / self.buffer_size, span);
         }

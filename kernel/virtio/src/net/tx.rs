@@ -18,9 +18,39 @@ const MAX_DESCRIPTORS: u16 = 2;
 /// Alignment of frames: a cache line, so that the device reads no line that is being written.
 const CACHE_LINE: usize = 64;
 
-/// A frame in flight.
+/// A part of the TX ring for one frame, which [`NetDriver::reserve_frame`](super::NetDriver::reserve_frame) has taken out of
+/// the driver: it is filled while other methods of the driver are called.
+///
+/// If it is dropped, its bytes of the ring are lost, and the driver transmits no further frames.
 #[derive(Debug)]
-struct TxFrame<A> {
+#[must_use = "the driver transmits no further frames until this one is submitted"]
+pub struct TxReservation<A> {
+    frame: TxFrame<A>,
+    header: [u8; HEADER_SIZE],
+    /// Whether the bytes may have contents that must not leave the guest.
+    may_be_stale: bool,
+}
+
+impl<A: MirroredMemory> TxReservation<A> {
+    /// Calls `fill` to write the frame, which [`NetDriver::submit_frame`](super::NetDriver::submit_frame) then queues.
+    pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) -> TxFrame<A> {
+        let length = self.frame.length;
+        self.frame.span.with_bytes(|bytes| {
+            if self.may_be_stale {
+                bytes.fill(0);
+            }
+            let (start, rest) = bytes.split_at_mut(HEADER_SIZE);
+            start.copy_from_slice(&self.header);
+            fill(rest.get_mut(..length - HEADER_SIZE).unwrap_or_default());
+        });
+        self.frame
+    }
+}
+
+/// A filled frame: ready to be submitted, or in flight.
+#[derive(Debug)]
+#[must_use = "the driver transmits no further frames until this one is submitted"]
+pub struct TxFrame<A> {
     span: Span<A>,
     /// Size in bytes, with the virtio header; the rest of the span is padding.
     length: usize,
@@ -43,6 +73,8 @@ pub(super) struct Tx<M, A> {
     completed: ReorderBuffer<Span<A>>,
     /// Sequence number of the next frame.
     next_sequence: usize,
+    /// Whether a [`TxReservation`] exists that has not been submitted.
+    is_reserved: bool,
     /// Whether the interrupt is armed for the completion of all frames; then it stays armed while room is
     /// reclaimed.
     is_drain_armed: bool,
@@ -63,7 +95,15 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         }
         let completed = ReorderBuffer::new(queue.size().into()).ok_or(InitError::OutOfMemory)?;
         let unused = memory.size();
-        Ok(Self { queue, free: memory, completed, next_sequence: 0, is_drain_armed: false, unused })
+        Ok(Self {
+            queue,
+            free: memory,
+            completed,
+            next_sequence: 0,
+            is_reserved: false,
+            is_drain_armed: false,
+            unused,
+        })
     }
 
     /// Whether no frame is in flight.
@@ -79,7 +119,9 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
     /// Whether a frame of `size` bytes fits now.
     fn has_room(&self, size: usize) -> bool {
         let window = self.next_sequence.wrapping_sub(self.completed.next_sequence());
-        self.queue.free() >= MAX_DESCRIPTORS
+        // The descriptors of a reserved frame are not taken yet: there is room for one frame at a time.
+        !self.is_reserved
+            && self.queue.free() >= MAX_DESCRIPTORS
             && window < self.completed.size()
             && self.free.size() >= ring_size_of(size)
     }
@@ -145,32 +187,29 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         Ok(())
     }
 
-    /// Calls `fill` to write a frame, and submits it.
-    pub(super) fn queue<R>(
+    /// Reserves a part of the ring for a frame.
+    pub(super) fn reserve(
         &mut self,
         size: usize,
-        header: &[u8; HEADER_SIZE],
-        fill: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R, NetError> {
+        header: [u8; HEADER_SIZE],
+    ) -> Result<TxReservation<A>, NetError> {
         if !self.has_room(size) {
             return Err(NetError::Full);
         }
-        let mut span = self.free.split_front(ring_size_of(size)).ok_or(NetError::Full)?;
+        let span = self.free.split_front(ring_size_of(size)).ok_or(NetError::Full)?;
         let may_be_stale = self.unused > 0;
         self.unused = self.unused.saturating_sub(span.size());
-        let result = span.with_bytes(|bytes| {
-            if may_be_stale {
-                bytes.fill(0);
-            }
-            let (start, rest) = bytes.split_at_mut(HEADER_SIZE);
-            start.copy_from_slice(header);
-            fill(rest.get_mut(..size).unwrap_or_default())
-        });
         let frame = TxFrame { span, length: HEADER_SIZE + size, sequence: self.next_sequence };
+        self.next_sequence = self.next_sequence.wrapping_add(1);
+        self.is_reserved = true;
+        Ok(TxReservation { frame, header, may_be_stale })
+    }
+
+    /// Submits the reserved frame.
+    pub(super) fn submit(&mut self, frame: TxFrame<A>) {
+        self.is_reserved = false;
         // `has_room` has checked the descriptors. If the queue is broken, the device is, too.
         let _submitted = self.queue.submit(frame);
-        self.next_sequence = self.next_sequence.wrapping_add(1);
-        Ok(result)
     }
 
     /// Notifies the device of submitted frames, unless it suppresses notifications.

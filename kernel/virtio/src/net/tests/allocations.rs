@@ -2,8 +2,7 @@
 
 use allocation_counter::measure;
 
-use super::{ALL_FEATURES, MIN_SIZES, Nic, frame};
-use crate::net::TxOffload;
+use super::{ALL_FEATURES, MIN_SIZES, Nic, frame, receive_with, transmit};
 
 #[test]
 fn transfers_do_not_allocate() {
@@ -16,10 +15,9 @@ fn transfers_do_not_allocate() {
         let driver = measure(|| {
             assert_eq!(net.set_rx_interrupt(true), Ok(true));
             assert!(net.interrupt().is_ok());
-            while net.receive(|frame, _| assert!(!frame.is_empty())).unwrap().is_some() {}
+            while receive_with(&mut net, |frame, _| assert!(!frame.is_empty())).unwrap().is_some() {}
             while net.can_transmit(large.len()) {
-                net.transmit(large.len(), TxOffload::default(), |bytes| bytes.copy_from_slice(&large))
-                    .unwrap();
+                transmit(&mut net, &large).unwrap();
             }
             net.notify();
             assert_eq!(net.set_rx_interrupt(true), Ok(false));

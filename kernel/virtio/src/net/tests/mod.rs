@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 use super::header::HEADER_SIZE;
 use super::{BufferSizes, MAX_FRAME, NetDriver, NetError, RxInfo, TxOffload};
-use crate::device::InitError;
+use crate::device::{DeviceError, InitError};
 use crate::testing::{
     DeviceModel, FakeDma, FakeMemory, FakeMirrored, FakeTransport, SharedDevice, TakenChain,
 };
@@ -111,12 +111,35 @@ fn frame(size: usize, mark: usize) -> Vec<u8> {
     (0..size).map(|byte| u8::try_from((byte / 7 + mark * 31) % 251).unwrap()).collect()
 }
 
+/// Receives the next frame, which `read` reads.
+fn receive_with<R>(
+    net: &mut Driver,
+    read: impl FnOnce(&[u8], RxInfo) -> R,
+) -> Result<Option<R>, DeviceError> {
+    let Some(mut frame) = net.take_frame()? else { return Ok(None) };
+    let result = frame.with_bytes(read);
+    net.release_frame(frame);
+    Ok(result)
+}
+
 /// Receives the next frame.
 fn receive(net: &mut Driver) -> Option<(Vec<u8>, RxInfo)> {
-    net.receive(|frame, info| (frame.to_vec(), info)).unwrap()
+    receive_with(net, |frame, info| (frame.to_vec(), info)).unwrap()
+}
+
+/// Transmits a frame of `size` bytes, which `fill` writes.
+fn transmit_with(
+    net: &mut Driver,
+    size: usize,
+    offload: TxOffload,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<(), NetError> {
+    let frame = net.reserve_frame(size, offload)?.fill(fill);
+    net.submit_frame(frame);
+    Ok(())
 }
 
 /// Transmits a frame.
 fn transmit(net: &mut Driver, bytes: &[u8]) -> Result<(), NetError> {
-    net.transmit(bytes.len(), TxOffload::default(), |buffer| buffer.copy_from_slice(bytes))
+    transmit_with(net, bytes.len(), TxOffload::default(), |buffer| buffer.copy_from_slice(bytes))
 }

@@ -148,3 +148,23 @@ fn single_buffer_frames_are_received_in_order_of_use() {
     }
     assert_eq!(net.rx_dropped(), 0);
 }
+
+#[test]
+fn driver_works_while_a_frame_is_taken() {
+    let nic = Nic::new(ALL_FEATURES, 256);
+    let mut net = nic.open(MIN_SIZES).unwrap();
+    assert_eq!(net.set_rx_interrupt(true), Ok(false));
+    assert!(nic.deliver(&frame(60, 1)) && nic.deliver(&frame(60, 2)));
+    let mut taken = net.take_frame().unwrap().unwrap();
+    // The interrupt's handler, further frames, and an attempt to take one of them leave the first one alone.
+    assert_eq!(net.interrupt().map(|cause| cause.queues), Ok(true));
+    while nic.deliver(&frame(60, 3)) {}
+    assert!(net.take_frame().unwrap().is_none());
+    assert_eq!(net.set_rx_interrupt(true), Ok(true));
+    transmit(&mut net, &frame(60, 4)).unwrap();
+    assert_eq!(taken.with_bytes(|bytes, _| bytes.to_vec()), Some(frame(60, 1)));
+    net.release_frame(taken);
+    assert_eq!(receive(&mut net).unwrap().0, frame(60, 2));
+    let rest = core::iter::from_fn(|| receive(&mut net)).count();
+    assert_eq!((rest, net.rx_dropped()), (126, 0));
+}

@@ -5,6 +5,7 @@ use std::vec::Vec;
 
 use super::{
     ALL_FEATURES, CSUM, HEADER_SIZE, HOST_TSO4, HOST_TSO6, MAX_FRAME, MIN_SIZES, Nic, frame, transmit,
+    transmit_with,
 };
 use crate::net::{ChecksumOffload, IpVersion, NetError, SegmentationOffload, TxOffload};
 use crate::testing::STALE_BYTE;
@@ -33,7 +34,7 @@ fn stale_memory_is_not_transmitted() {
         let size = 1000 + round * 100;
         assert!(net.can_transmit(size));
         // The callback writes nothing.
-        net.transmit(size, TxOffload::default(), |_| ()).unwrap();
+        transmit_with(&mut net, size, TxOffload::default(), |_| ()).unwrap();
         let (header, frame) = nic.transmit_all().remove(0);
         assert!(header.iter().chain(&frame).all(|byte| *byte != STALE_BYTE), "{round}");
     }
@@ -220,7 +221,7 @@ fn headers_encode_offloads() {
     let mut net = nic.open(MIN_SIZES).unwrap();
     let checksum = Some(ChecksumOffload { start: 0x122, offset: 0x310 });
     let mut sent = |offload| {
-        net.transmit(5000, offload, |bytes| bytes.fill(1)).unwrap();
+        transmit_with(&mut net, 5000, offload, |bytes| bytes.fill(1)).unwrap();
         nic.transmit_all().remove(0).0
     };
     assert_eq!(sent(TxOffload { checksum, segment: None }), [1, 0, 0, 0, 0, 0, 0x22, 1, 0x10, 3, 0, 0]);
@@ -238,7 +239,7 @@ fn unsupported_or_invalid_offloads_are_refused() {
         let checksum = checksum.map(|(start, offset)| ChecksumOffload { start, offset });
         let segment =
             segment.map(|(version, header_size, mss)| SegmentationOffload { version, header_size, mss });
-        let result = net.transmit(size, TxOffload { checksum, segment }, |_| ());
+        let result = transmit_with(&mut net, size, TxOffload { checksum, segment }, |_| ());
         assert_eq!(nic.transmit_all().len(), usize::from(result.is_ok()));
         result.err()
     };
@@ -274,4 +275,20 @@ fn can_transmit_refuses_oversized_frames() {
     let mut net = nic.open(MIN_SIZES).unwrap();
     assert!(!net.can_transmit(MAX_FRAME + 1) && !net.can_transmit(usize::MAX));
     assert!(net.can_transmit(MAX_FRAME));
+}
+
+#[test]
+fn driver_works_while_a_frame_is_reserved() {
+    let nic = Nic::new(ALL_FEATURES, 256);
+    let mut net = nic.open(MIN_SIZES).unwrap();
+    let reserved = net.reserve_frame(60, TxOffload::default()).unwrap();
+    assert!(matches!(net.reserve_frame(60, TxOffload::default()), Err(NetError::Full)));
+    assert!(net.interrupt().is_ok());
+    net.notify();
+    assert!(nic.take().is_none());
+    let filled = reserved.fill(|bytes| bytes.copy_from_slice(&frame(60, 1)));
+    net.submit_frame(filled);
+    transmit(&mut net, &frame(60, 2)).unwrap();
+    let sent: Vec<_> = nic.transmit_all().into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(sent, [frame(60, 1), frame(60, 2)]);
 }
