@@ -1,7 +1,6 @@
 //! Memory in whole pages for programs (`mmap`).
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
-use hermit_interface::to_usize;
 use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::PagingError;
 
@@ -76,25 +75,12 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     }
     let start = space.as_mut().ok_or(OutOfMemory)?.take(size)?;
     drop(space);
-    let mapped =
-        paging::with(|memory| memory.check_reserve(size)).and_then(|()| map_parts(start, size, access));
+    let mapped = paging::with(|memory| memory.check_reserve(size))
+        .and_then(|()| paging::map_fresh(start, size, access));
     if mapped.is_err() {
         give_back(start, size);
     }
     mapped.map(|()| start)
-}
-
-/// Maps a mapping in parts of 2 MiB, since interrupts are masked while a part is filled with zero.
-fn map_parts(start: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-    for done in (0..size).step_by(to_usize(LARGE_PAGE_SIZE)) {
-        let part = LARGE_PAGE_SIZE.min(size - done);
-        let mapped = paging::with(|memory| memory.map_region(start + done, part, access));
-        if let Err(error) = mapped {
-            paging::with(|memory| memory.unmap_and_free(core::iter::once((start, done))));
-            return Err(error);
-        }
-    }
-    Ok(())
 }
 
 fn give_back(start: u64, size: u64) {

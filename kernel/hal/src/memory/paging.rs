@@ -7,7 +7,7 @@ use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::{Access, MappedPage, MemoryType, PageAttributes, PagingError};
 
 use super::address_space::AddressSpace;
-use super::physical::{DeferredFrees, PhysicalFrames};
+use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack};
 use crate::ops;
 use crate::sync::SpinLock;
@@ -63,6 +63,51 @@ pub(super) fn is_mapped(address: u64) -> bool {
     stack::touch(stack::STACK_NEEDED);
     let Some(memory) = MEMORY.try_lock() else { return false };
     memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
+}
+
+/// Maps fresh memory at reserved addresses, in large pages where they fit. Frames are allocated and mapped under the memory
+/// lock, but filled with zero in between: other CPUs do not wait for that.
+pub(super) fn map_fresh(address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+    let mut done = 0;
+    while done < size {
+        match map_piece(address + done, size - done, access) {
+            Ok(piece) => done += piece,
+            Err(error) => {
+                with(|memory| memory.unmap_and_free(core::iter::once((address, done))));
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Maps fresh memory at an address: at most a large page, whose end no piece crosses, so that the next one may be one.
+/// Returns its size.
+fn map_piece(address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
+    let size = size.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
+    let mut frames = with(|memory| memory.take_frames_up_to(size))?;
+    frames.zero();
+    let size = frames.size;
+    with(|memory| memory.map_frames(address, frames, access)).map_err(|_| OutOfMemory)?;
+    Ok(size)
+}
+
+/// Maps a fresh page of a stack at a reserved address, from the reserve if need be. A page that is there already stays:
+/// another CPU may map it at the same time.
+pub(super) fn map_stack_page(address: u64) -> Result<(), OutOfMemory> {
+    let mut frames = with(|memory| memory.take_frames(PAGE_SIZE))?;
+    frames.zero();
+    match with(|memory| memory.map_frames(address, frames, Access::Write)) {
+        Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),
+        Err(_) => Err(OutOfMemory),
+    }
+}
+
+/// Maps fresh, physically contiguous memory at addresses of a stack where nothing is mapped.
+pub(super) fn map_stack_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
+    let mut frames = with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
+    frames.zero();
+    with(|memory| memory.map_frames(address, frames, Access::Write)).map_err(|_| OutOfMemory)
 }
 
 impl MemoryState {
@@ -121,32 +166,37 @@ impl MemoryState {
         is_enough.then_some(()).ok_or(OutOfMemory)
     }
 
-    /// Maps a fresh page at a reserved address. A page that is there already stays.
-    pub(super) fn map_fresh(&mut self, address: u64) -> Result<(), OutOfMemory> {
-        let page = self.physical.take_page(&mut self.table)?;
-        match self.table.map(&mut self.physical, address, page, PAGE_SIZE, Access::Write) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                // No other CPU has cached it: the mapping of a single page fails before it is made.
-                self.physical.release(AddressRange { start: page, end: page + PAGE_SIZE });
-                // Another CPU may have mapped it at the same time.
-                if error == PagingError::AlreadyMapped { Ok(()) } else { Err(OutOfMemory) }
+    /// Allocates physically contiguous frames to map, from the reserve, too.
+    fn take_frames(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
+        self.physical.take_frames(&mut self.table, size)
+    }
+
+    /// Allocates physically contiguous frames to map: `size` bytes, or fewer if there are not as many in one piece.
+    fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
+        self.check_reserve(size)?;
+        let mut size = size;
+        loop {
+            match self.take_frames(size) {
+                Err(_) if size > PAGE_SIZE => size = (size / 2).next_multiple_of(PAGE_SIZE),
+                result => return result,
             }
         }
     }
 
-    /// Maps fresh, physically contiguous memory at addresses where nothing is mapped.
-    pub(super) fn map_fresh_block(&mut self, address: u64, size: u64) -> Result<(), OutOfMemory> {
-        self.check_reserve(size)?;
-        let physical = self.physical.take_block(&mut self.table, size)?;
-        let mapped = self.table.map(&mut self.physical, address, physical, size, Access::Write);
-        mapped.map_err(|_| {
+    /// Maps frames at addresses where nothing is mapped; frees them if that fails.
+    fn map_frames(&mut self, address: u64, frames: FreshFrames, access: Access) -> Result<(), PagingError> {
+        let FreshFrames { physical, size, .. } = frames;
+        let mapped = self.table.map(&mut self.physical, address, physical, size, access);
+        if mapped.is_err() && size == PAGE_SIZE {
+            // No other CPU has cached it: the mapping of a single page fails before it is made.
+            self.free_physical(physical, size);
+        } else if mapped.is_err() {
             // A part may have been mapped for a moment, in which another CPU may have cached it.
             let mut deferred = DeferredFrees::new(self.physical.direct_map);
             deferred.add(physical, size);
             self.flush(deferred);
-            OutOfMemory
-        })
+        }
+        mapped
     }
 
     /// Allocates physically contiguous memory with arbitrary contents, and maps it twice in a row.
@@ -180,37 +230,6 @@ impl MemoryState {
         self.flush(deferred);
         // Addresses in too many pieces are lost; there are enough others.
         let _: Result<(), FreeError> = self.addresses.free(both);
-    }
-
-    /// Maps fresh memory at reserved addresses, in large pages where they fit.
-    pub(super) fn map_region(&mut self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        self.check_reserve(size)?;
-        let mut done = 0;
-        while done < size {
-            match self.map_next(address + done, size - done, access) {
-                Ok(page_size) => done += page_size,
-                Err(error) => {
-                    self.unmap_and_free(core::iter::once((address, done)));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Maps a fresh page at an address, a large one if it fits; returns its size.
-    fn map_next(&mut self, address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
-        let large = address.is_multiple_of(LARGE_PAGE_SIZE) && size >= LARGE_PAGE_SIZE;
-        let (page, page_size) = match large.then(|| self.physical.take_large_page()).flatten() {
-            Some(page) => (page, LARGE_PAGE_SIZE),
-            None => (self.physical.take_page(&mut self.table)?, PAGE_SIZE),
-        };
-        if self.table.map(&mut self.physical, address, page, page_size, access).is_err() {
-            // No other CPU has cached it: the mapping of a single page fails before it is made.
-            self.physical.release(AddressRange { start: page, end: page + page_size });
-            return Err(OutOfMemory);
-        }
-        Ok(page_size)
     }
 
     /// Changes the access to a range, all of which must be mapped.

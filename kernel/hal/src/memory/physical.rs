@@ -109,6 +109,23 @@ pub(super) struct PhysicalFrames {
     trampoline_page: Option<u64>,
 }
 
+/// Physically contiguous frames that are allocated, and not mapped yet but for the direct map.
+#[derive(Debug)]
+#[must_use = "frames that are not mapped are lost"]
+pub(super) struct FreshFrames {
+    direct_map: DirectMap,
+    pub(super) physical: u64,
+    /// Size in bytes.
+    pub(super) size: u64,
+}
+
+impl FreshFrames {
+    /// Fills the frames with zero. Needs no lock: they are this value's alone, and the direct map never shrinks.
+    pub(super) fn zero(&mut self) {
+        self.direct_map.zero(self.physical, self.size);
+    }
+}
+
 /// Deferred-free list: memory that is free once the TLBs of all CPUs are flushed, linked through the memory itself.
 ///
 /// A CPU whose TLB or paging-structure cache is not flushed yet may still take a page in the list for a page table.
@@ -204,28 +221,34 @@ impl PhysicalFrames {
         self.frames.allocate_at(&mut self.direct_map, start, size)
     }
 
+    /// Allocates a frame with arbitrary contents.
+    fn take_frame(&mut self, table: &mut AddressSpace) -> Result<u64, OutOfMemory> {
+        match self.frames.allocate_frame(&mut self.direct_map) {
+            Some(frame) => Ok(frame),
+            None => self.take(table, PAGE_SIZE, PAGE_SIZE),
+        }
+    }
+
     /// Allocates a page filled with zero.
     pub(super) fn take_page(&mut self, table: &mut AddressSpace) -> Result<u64, OutOfMemory> {
-        let page = match self.frames.allocate_frame(&mut self.direct_map) {
-            Some(page) => page,
-            None => self.take(table, PAGE_SIZE, PAGE_SIZE)?,
-        };
+        let page = self.take_frame(table)?;
         self.direct_map.zero(page, PAGE_SIZE);
         Ok(page)
     }
 
-    /// Allocates physically contiguous memory filled with zero.
-    pub(super) fn take_block(&mut self, table: &mut AddressSpace, size: u64) -> Result<u64, OutOfMemory> {
-        let start = self.take(table, size, PAGE_SIZE)?;
-        self.direct_map.zero(start, size);
-        Ok(start)
-    }
-
-    /// Allocates a large page filled with zero, if there is one without extending the direct map.
-    pub(super) fn take_large_page(&mut self) -> Option<u64> {
-        let page = self.frames.allocate(&mut self.direct_map, LARGE_PAGE_SIZE, LARGE_PAGE_SIZE)?;
-        self.direct_map.zero(page, LARGE_PAGE_SIZE);
-        Some(page)
+    /// Allocates physically contiguous frames with arbitrary contents: a large page if that is the size.
+    pub(super) fn take_frames(
+        &mut self,
+        table: &mut AddressSpace,
+        size: u64,
+    ) -> Result<FreshFrames, OutOfMemory> {
+        let physical = if size == PAGE_SIZE {
+            self.take_frame(table)?
+        } else {
+            let align = if size == LARGE_PAGE_SIZE { LARGE_PAGE_SIZE } else { PAGE_SIZE };
+            self.take(table, size, align)?
+        };
+        Ok(FreshFrames { direct_map: self.direct_map, physical, size })
     }
 
     /// Takes the page that is reserved for the trampoline.

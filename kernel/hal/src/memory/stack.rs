@@ -68,7 +68,7 @@ impl Stack {
         let stack = Self { slot: take(size)? };
         // If this fails, dropping the stack frees the slot.
         let first = stack.top() - PAGE_SIZE;
-        paging::with(|memory| memory.map_fresh(first))?;
+        paging::map_stack_page(first)?;
         Ok(stack)
     }
 
@@ -174,11 +174,9 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
         Some(bounds) if address >= bounds.bottom => {
             let page = address & !(PAGE_SIZE - 1);
             let size = growth(bounds, page);
-            paging::with(|memory| {
-                let block = memory.map_fresh_block(page + PAGE_SIZE - size, size);
-                // Without memory for all of them, or with a part mapped already, only the page of the fault is mapped.
-                block.or_else(|_| memory.map_fresh(page))
-            })
+            let block = paging::map_stack_block(page + PAGE_SIZE - size, size);
+            // Without memory for all of them, or with a part mapped already, only the page of the fault is mapped.
+            block.or_else(|_| paging::map_stack_page(page))
         }
         _ => Err(OutOfMemory),
     }

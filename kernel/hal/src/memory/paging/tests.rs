@@ -8,8 +8,9 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::{BootInfo, Parsed, Platform, Region};
 use zerocopy::FromZeros;
 
+use hermit_paging::{Access, PagingError};
+
 use super::MemoryState;
-use crate::memory::OutOfMemory;
 use crate::memory::address_space::AddressSpace;
 use crate::memory::physical::PhysicalFrames;
 use crate::testing::{self, flush_count};
@@ -49,10 +50,12 @@ fn memory() -> MemoryState {
 fn partly_mapped_block_is_flushed_before_it_is_freed() {
     let mut memory = memory();
     let pages = 8;
-    memory.map_fresh(ADDRESS + (pages - 1) * PAGE_SIZE).unwrap();
+    let last = memory.take_frames(PAGE_SIZE).unwrap();
+    memory.map_frames(ADDRESS + (pages - 1) * PAGE_SIZE, last, Access::Write).unwrap();
     let (available, flushes) = (memory.available(), flush_count());
     // All pages but the last one are mapped, which is there already.
-    assert_eq!(memory.map_fresh_block(ADDRESS, pages * PAGE_SIZE), Err(OutOfMemory));
+    let frames = memory.take_frames(pages * PAGE_SIZE).unwrap();
+    assert_eq!(memory.map_frames(ADDRESS, frames, Access::Write), Err(PagingError::AlreadyMapped));
     assert_eq!(memory.available(), available);
     assert_eq!(flush_count(), flushes + 1, "the memory is free, and TLBs may have entries of it");
     let mapped = |page| memory.table.translate(&memory.physical, ADDRESS + page * PAGE_SIZE).is_some();
@@ -62,8 +65,46 @@ fn partly_mapped_block_is_flushed_before_it_is_freed() {
 #[test]
 fn page_that_is_mapped_already_is_freed_without_a_flush() {
     let mut memory = memory();
-    memory.map_fresh(ADDRESS).unwrap();
+    let map = |memory: &mut MemoryState| {
+        let page = memory.take_frames(PAGE_SIZE).unwrap();
+        memory.map_frames(ADDRESS, page, Access::Write)
+    };
+    map(&mut memory).unwrap();
     let (available, flushes) = (memory.available(), flush_count());
-    assert_eq!(memory.map_fresh(ADDRESS), Ok(()));
+    assert_eq!(map(&mut memory), Err(PagingError::AlreadyMapped));
     assert_eq!((memory.available(), flush_count()), (available, flushes));
+}
+
+#[test]
+fn frames_are_filled_with_zero_without_the_memory_lock() {
+    let mut memory = memory();
+    let direct_map = memory.physical.direct_map;
+    let is_zero = |physical: u64| {
+        let mut bytes = [0; 16];
+        direct_map.read(physical, &mut bytes);
+        bytes == [0; 16]
+    };
+    let frames = memory.take_frames(PAGE_SIZE).unwrap();
+    let physical = frames.physical;
+    direct_map.write(physical, &[1; 4096]);
+    memory.map_frames(ADDRESS, frames, Access::Write).unwrap();
+    memory.unmap_and_free(core::iter::once((ADDRESS, PAGE_SIZE)));
+    direct_map.write(physical, &[1; 4096]);
+    let mut frames = memory.take_frames(PAGE_SIZE).unwrap();
+    // The frame that was freed last is allocated first. Allocation, for which the lock is held, does not write to it.
+    assert_eq!((frames.physical, is_zero(physical)), (physical, false));
+    frames.zero();
+    assert!(is_zero(physical));
+}
+
+#[test]
+fn fragmented_memory_is_taken_in_smaller_pieces() {
+    let mut memory = memory();
+    // Every second page of the memory is free.
+    let pages: Vec<_> = core::iter::from_fn(|| memory.take_frames(PAGE_SIZE).ok()).collect();
+    for page in pages.iter().step_by(2) {
+        memory.free_physical(page.physical, page.size);
+    }
+    let frames = memory.take_frames_up_to(64 * PAGE_SIZE).unwrap();
+    assert_eq!(frames.size, PAGE_SIZE);
 }
