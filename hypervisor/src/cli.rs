@@ -7,7 +7,7 @@ use clap::Parser;
 use hermit_options::MachineOptions;
 
 use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
-use crate::config::{Config, EngineKind};
+use crate::config::{Config, ConsoleMode, EngineKind};
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
 #[derive(Debug, Parser)]
@@ -29,6 +29,10 @@ pub struct Arguments {
     /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native speed
     #[arg(long, value_enum, default_value_t)]
     engine: EngineKind,
+    /// How the guest's output is written: raw; escaped shows control characters, other than of colours, as ^[ or \u{9b}, so
+    /// that a terminal does not execute them; auto is escaped on a terminal, and raw elsewhere
+    #[arg(long, value_enum, default_value_t)]
+    console: ConsoleMode,
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
     /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=,
@@ -72,6 +76,7 @@ impl Arguments {
             memory: machine.memory,
             disks: machine.block,
             network,
+            console: self.console,
             engine: self.engine,
             gdb: machine.gdb,
             sandbox: !self.no_sandbox,

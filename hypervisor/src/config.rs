@@ -29,6 +29,8 @@ pub struct Config {
     pub disks: Vec<DiskConfig>,
     /// Network device, if there is one.
     pub network: Option<NetworkConfig>,
+    /// How the guest's output is written.
+    pub console: ConsoleMode,
     /// Engine that executes the vCPUs.
     pub engine: EngineKind,
     /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the hypervisor.
@@ -55,6 +57,7 @@ impl Config {
             memory: MemorySize::default(),
             disks: Vec::new(),
             network: None,
+            console: ConsoleMode::default(),
             engine: EngineKind::default(),
             sandbox: true,
             allow_partial_sandbox: false,
@@ -74,4 +77,16 @@ pub enum EngineKind {
     Kvm,
     /// A sandboxed process; needs no virtualisation hardware.
     Process,
+}
+
+/// How the guest's output is written to standard output and standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ConsoleMode {
+    /// Escaped on a terminal, raw elsewhere.
+    #[default]
+    Auto,
+    /// Every byte unchanged, also on a terminal.
+    Raw,
+    /// Control characters in visible form, but for newlines, tabs, colours and erasing of lines.
+    Escaped,
 }

@@ -115,7 +115,7 @@ impl DeviceManager {
     /// See [`DeviceManagerError`].
     pub fn new(config: &Config, memory: &Memory, engine: &dyn Engine) -> Result<Self, DeviceManagerError> {
         let StandardStreams { input, output, error } =
-            StandardStreams::open().map_err(DeviceManagerError::Standard)?;
+            StandardStreams::open(config.console).map_err(DeviceManagerError::Standard)?;
         let console = ConsoleDevice::new(output.clone(), Some(input));
         let mut devices: Vec<(Serving, Box<dyn VirtioDevice>)> = vec![
             (Serving::Console("stdout"), Box::new(console)),

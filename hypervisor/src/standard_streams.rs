@@ -1,10 +1,11 @@
 //! Standard streams of this process, which become those of the guest.
 
 use std::fs::File;
-use std::io::{self, stderr, stdin, stdout};
+use std::io::{self, IsTerminal, stderr, stdin, stdout};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use crate::config::ConsoleMode;
 use crate::devices::console::{ConsoleInput, Output};
 
 /// Standard streams of this process, duplicated.
@@ -20,17 +21,24 @@ pub(crate) struct StandardStreams {
 }
 
 impl StandardStreams {
-    /// Duplicates the standard streams.
+    /// Duplicates the standard streams. `mode` says how output is written.
     ///
     /// # Errors
     ///
     /// The host has no more file descriptors.
-    pub(crate) fn open() -> io::Result<Self> {
+    pub(crate) fn open(mode: ConsoleMode) -> io::Result<Self> {
         let input = File::from(stdin().as_fd().try_clone_to_owned()?);
         let output = File::from(stdout().as_fd().try_clone_to_owned()?);
         let error = File::from(stderr().as_fd().try_clone_to_owned()?);
         let is_shared = is_same_file(&output, &error)?;
-        let output_of = |file: File| Output::new(Box::new(file));
+        let output_of = |file: File| {
+            let is_escaped = match mode {
+                ConsoleMode::Auto => file.is_terminal(),
+                ConsoleMode::Raw => false,
+                ConsoleMode::Escaped => true,
+            };
+            if is_escaped { Output::escaped(Box::new(file)) } else { Output::new(Box::new(file)) }
+        };
         Ok(Self {
             input: ConsoleInput::quoted(input),
             output: output_of(output),

@@ -10,8 +10,9 @@ use anyhow::{Context, Result};
 /// KVM's device.
 const KVM: &str = "/dev/kvm";
 
-/// What this tool runs is the developer's own, and runs on hosts before Linux 6.12, too.
-const ALLOW_PARTIAL_SANDBOX: &str = "--allow-partial-sandbox";
+/// What this tool runs is the developer's own: it runs on hosts before Linux 6.12, too, and may control the terminal, as
+/// under QEMU.
+const TRUSTED: [&str; 2] = ["--allow-partial-sandbox", "--console=raw"];
 
 /// An engine of uhyve, which executes the guest's CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl Uhyve {
     /// Runs `uhyve --check` and keeps its report.
     pub fn check(program: PathBuf) -> Result<Self> {
         let mut command = Command::new(&program);
-        command.args(["--check", ALLOW_PARTIAL_SANDBOX]).stdin(Stdio::null()).stderr(Stdio::inherit());
+        command.arg("--check").args(TRUSTED).stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
         let report = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         Ok(Self { program, is_fast: output.status.success(), report })
@@ -72,14 +73,14 @@ impl Uhyve {
 /// Returns uhyve's command that runs a guest on an engine.
 pub fn command(program: &Path, engine: Engine) -> Command {
     let mut command = Command::new(program);
-    command.args(["--engine", &engine.to_string(), ALLOW_PARTIAL_SANDBOX]);
+    command.args(["--engine", &engine.to_string()]).args(TRUSTED);
     command
 }
 
 /// Returns uhyve's command that runs a guest on the engine that uhyve prefers.
 pub fn command_on_any_engine(program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.arg(ALLOW_PARTIAL_SANDBOX);
+    command.args(TRUSTED);
     command
 }
 

@@ -276,3 +276,20 @@ fn all_cpus_start_and_interrupt_each_other() {
         guest.code.lea(rsp, qword_ptr(r15 + FREE))
     });
 }
+
+#[test]
+fn control_characters_of_a_guest_are_passed_or_visible() {
+    let image = GuestBuilder::image(0, |guest| {
+        // ESC ] 0 ; x BEL sets a terminal's title.
+        guest.out(TEXT_PORT, i32::from_le_bytes(*b"\x1b]0;").into(), 4)?;
+        guest.out(TEXT_PORT, i32::from_le_bytes(*b"x\x07\r\n").into(), 4)
+    });
+    for (options, text) in [
+        (&[][..], "\x1b]0;x\x07\r\n"),
+        (&["--console=raw"], "\x1b]0;x\x07\r\n"),
+        (&["--console=escaped"], "^[]0;x^G\r\n"),
+    ] {
+        let outcome = run(&image, options);
+        assert_eq!((outcome.code, outcome.text.as_str()), (Some(0), text), "{options:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The console device (virtio 1.2 §5.3): one port, with a queue of input and a queue of output.
 
 mod config;
+mod escape;
 mod input;
 mod output;
 mod rx;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::escape::Escaper;
 use crate::devices::virtio::QueueSink;
 
 /// Interval between two attempts to write to a terminal or pipe in non-blocking mode (another process that shares it
@@ -28,14 +29,25 @@ struct OutputState {
 
 struct HostStream {
     stream: Box<dyn Write + Send>,
+    escaper: Option<Escaper>,
     failure: Option<ErrorKind>,
 }
 
 impl Output {
-    /// Output to this stream.
+    /// Output to this stream, every byte unchanged.
     #[must_use]
     pub fn new(stream: Box<dyn Write + Send>) -> Self {
-        let sink = Mutex::new(HostStream { stream, failure: None });
+        Self::with_escaper(stream, None)
+    }
+
+    /// Output to a terminal: control characters are replaced by a visible form, other than those of text and colours.
+    #[must_use]
+    pub fn escaped(stream: Box<dyn Write + Send>) -> Self {
+        Self::with_escaper(stream, Some(Escaper::default()))
+    }
+
+    fn with_escaper(stream: Box<dyn Write + Send>, escaper: Option<Escaper>) -> Self {
+        let sink = Mutex::new(HostStream { stream, escaper, failure: None });
         Self(Arc::new(OutputState { sink, buffered: Mutex::default() }))
     }
 
@@ -90,7 +102,14 @@ impl HostStream {
         if self.failure.is_some() {
             return;
         }
-        if let Err(error) = self.write_all(bytes) {
+        let result = match &mut self.escaper {
+            Some(escaper) => {
+                let visible = escaper.escape(bytes);
+                self.write_all(&visible)
+            }
+            None => self.write_all(bytes),
+        };
+        if let Err(error) = result {
             log::warn!("console: the guest's output is lost from here on: {error}");
             self.failure = Some(error.kind());
         }

@@ -1,0 +1,190 @@
+//! Visible forms of control characters in output for a terminal.
+
+use std::fmt::Write;
+use std::str;
+
+/// Maximum length in bytes of a control sequence that is passed through.
+const MAX_SEQUENCE: usize = 32;
+
+/// Final bytes of the control sequences that are passed through (ECMA-48 §8.3): Select Graphic Rendition, which sets
+/// colours, and Erase in Line.
+const PERMITTED: [u8; 2] = *b"mK";
+
+/// Filter that replaces control characters by a visible form: `^[` for ESC, `\u{9b}` for CSI as one character, `\xff`
+/// for a byte that is not UTF-8. It passes text in UTF-8, newlines, carriage returns, tabs, and sequences that set colours
+/// or erase a line.
+///
+/// A terminal executes other sequences: they may set its title, write to the clipboard, overwrite earlier lines, or make
+/// it send input as if the user had typed it.
+#[derive(Debug, Default)]
+pub(super) struct Escaper {
+    /// Start of a character or a sequence whose end has not been output yet.
+    pending: Vec<u8>,
+}
+
+/// First character or sequence of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// Text of this many bytes that is passed through.
+    Text(usize),
+    /// Control character of one byte.
+    Control(u8),
+    /// Control character above ASCII (C1, two bytes).
+    WideControl(char),
+    /// Byte that is not UTF-8.
+    Invalid(u8),
+}
+
+impl Escaper {
+    /// Returns `bytes` in visible form, behind what was incomplete before. An incomplete character or sequence at their
+    /// end follows with the next bytes.
+    pub(super) fn escape(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.pending.extend_from_slice(bytes);
+        let (mut visible, mut rest) = (Vec::with_capacity(bytes.len()), self.pending.as_slice());
+        while let Some((text, after)) = next(rest).and_then(|token| {
+            let (consumed, after) = rest.split_at_checked(token.length())?;
+            Some((token.visible(consumed), after))
+        }) {
+            visible.extend(text);
+            rest = after;
+        }
+        self.pending = rest.to_vec();
+        visible
+    }
+}
+
+impl Token {
+    const fn length(self) -> usize {
+        match self {
+            Self::Text(length) => length,
+            Self::Control(_) | Self::Invalid(_) => 1,
+            Self::WideControl(character) => character.len_utf8(),
+        }
+    }
+
+    fn visible(self, text: &[u8]) -> Vec<u8> {
+        let mut form = String::new();
+        // Writing to a string does not fail.
+        let _: std::fmt::Result = match self {
+            Self::Text(_) => return text.to_vec(),
+            // `^@` to `^_`, and `^?` for DEL.
+            Self::Control(byte) => write!(form, "^{}", char::from(byte ^ 0x40)),
+            Self::WideControl(character) => write!(form, "{}", character.escape_unicode()),
+            Self::Invalid(byte) => write!(form, "\\x{byte:02x}"),
+        };
+        form.into_bytes()
+    }
+}
+
+/// First character or sequence of `bytes`; `None` if there is none, or if it is incomplete.
+fn next(bytes: &[u8]) -> Option<Token> {
+    match *bytes.first()? {
+        b'\n' | b'\r' | b'\t' | b' '..=b'~' => Some(Token::Text(1)),
+        0x1b => control_sequence(bytes),
+        byte @ (..0x80) => Some(Token::Control(byte)),
+        byte => character(bytes, byte),
+    }
+}
+
+/// Control sequence, which ESC begins.
+fn control_sequence(bytes: &[u8]) -> Option<Token> {
+    let escape = Some(Token::Control(0x1b));
+    if *bytes.get(1)? != b'[' {
+        return escape;
+    }
+    let is_parameter = |byte: &u8| matches!(byte, b'0'..=b';');
+    let end = 2 + bytes.iter().skip(2).take_while(|byte| is_parameter(byte)).count();
+    if end >= MAX_SEQUENCE {
+        return escape;
+    }
+    let is_permitted = PERMITTED.contains(bytes.get(end)?);
+    if is_permitted { Some(Token::Text(end + 1)) } else { escape }
+}
+
+/// Character above ASCII, whose first byte is `first`.
+fn character(bytes: &[u8], first: u8) -> Option<Token> {
+    let start = bytes.get(..4).unwrap_or(bytes);
+    let (valid, error) = match str::from_utf8(start) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let valid = start.get(..error.valid_up_to()).unwrap_or_default();
+            (str::from_utf8(valid).unwrap_or_default(), Some(error))
+        }
+    };
+    match (valid.chars().next(), error.map(|error| error.error_len())) {
+        (Some(character), _) if character.is_control() => Some(Token::WideControl(character)),
+        (Some(character), _) => Some(Token::Text(character.len_utf8())),
+        (None, Some(None)) => None,
+        (None, _) => Some(Token::Invalid(first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Escaper;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn escape(text: impl AsRef<[u8]>) -> String {
+        String::from_utf8(Escaper::default().escape(text.as_ref())).unwrap()
+    }
+
+    #[test]
+    fn text_colours_and_erasing_pass_unchanged() {
+        for text in
+            ["", "a\tb\r\n", "ä€😀", "\x1b[31;1mred\x1b[0m", "\r\x1b[2K50 %", "\x1b[m", "\x1b[38:5:1m"]
+        {
+            assert_eq!(escape(text), text);
+        }
+    }
+
+    #[test]
+    fn attacks_on_terminals_become_visible() {
+        for (attack, visible) in [
+            // Title, clipboard, a report that the terminal sends as input, cursor, screen, reset, bell.
+            (&b"\x1b]0;title\x07"[..], "^[]0;title^G"),
+            (b"\x1b]52;c;cm0gLXJm\x1b\\", "^[]52;c;cm0gLXJm^[\\"),
+            (b"\x1b[6n\x1bP$qm\x1b\\", "^[[6n^[P$qm^[\\"),
+            (b"\x1b[1A\x1b[2J\x1bc", "^[[1A^[[2J^[c"),
+            (b"\x1b[?25l\x1b[>4;1m", "^[[?25l^[[>4;1m"),
+            (b"\x00\x08\x7f\x07", "^@^H^?^G"),
+            // CSI as a C1 character, in UTF-8 and as a byte.
+            (b"\xc2\x9b6n", "\\u{9b}6n"),
+            (b"\x9b6n\xff\xc3(", "\\x9b6n\\xff\\xc3("),
+        ] {
+            assert_eq!(escape(attack), visible);
+        }
+        let long = format!("\x1b[{}m", "1;".repeat(100));
+        assert!(escape(long).starts_with("^[[1;1;"));
+    }
+
+    /// Whether a text has no control characters but those of the sequences and characters that are passed through.
+    fn is_harmless(text: &str) -> bool {
+        text.split('\x1b').enumerate().all(|(index, part)| {
+            let sequence =
+                part.strip_prefix('[').map(|rest| rest.trim_start_matches(|c| ('0'..=';').contains(&c)));
+            let is_sequence = sequence.is_some_and(|rest| rest.starts_with(['m', 'K']));
+            let is_text = !part.contains(|c: char| c.is_control() && !"\n\r\t".contains(c));
+            is_text && (index == 0 || is_sequence)
+        })
+    }
+
+    fn fragment() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            vec(any::<u8>(), 0..8),
+            "\\x1b\\[[0-9;?]{0,3}[mKJ]?".prop_map(String::into_bytes),
+            "\\PC{0,3}".prop_map(String::into_bytes),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn visible_form_is_harmless_wherever_writes_end(fragments in vec(fragment(), 0..20)) {
+            let mut escaper = Escaper::default();
+            let parts: Vec<u8> = fragments.iter().flat_map(|bytes| escaper.escape(bytes)).collect();
+            let whole = escape(fragments.concat());
+            prop_assert!(is_harmless(&whole), "{:?}", whole);
+            prop_assert_eq!(whole.as_bytes(), parts);
+        }
+    }
+}
