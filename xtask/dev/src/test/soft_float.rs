@@ -16,7 +16,7 @@ const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
 /// never enabled in these images.
 const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
-    ("hermit_hal::arch::x86_64::preempt::preempt", &[Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
+    ("hermit_hal::arch::x86_64::preempt::preempt", &[Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
 ];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Images) {

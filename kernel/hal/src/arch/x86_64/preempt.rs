@@ -81,6 +81,9 @@ macro_rules! restore {
 
 /// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the thread
 /// was.
+///
+/// The x87 stack is emptied before the call: a thread that is switched to finds it empty, as the System V ABI demands at
+/// the return from a function, and no exception of this thread pending.
 #[unsafe(naked)]
 unsafe extern "C" fn preempt<H: PreemptHooks>() {
     naked_asm!(
@@ -110,6 +113,7 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "mov eax, [rip + {components}]",
         "xor edx, edx",
         "xsave64 [rsp]",
+        "fninit",
         "call {preempted}",
         "mov eax, [rip + {components}]",
         "xor edx, edx",
@@ -117,6 +121,7 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "jmp 3f",
         "2:",
         "fxsave64 [rsp]",
+        "fninit",
         "call {preempted}",
         "fxrstor64 [rsp]",
         "3:",
