@@ -68,6 +68,7 @@ impl TestPlatform<'_> {
             nameserver: None,
             host_loopback: false,
             has_passt: false,
+            disk: None,
             more: Vec::new(),
             starter: Vec::new(),
             limit: LIMIT,
@@ -115,6 +116,7 @@ pub(super) struct TestGuest<'a> {
     host_loopback: bool,
     /// passt connects the guest under QEMU, too.
     has_passt: bool,
+    disk: Option<PathBuf>,
     /// Additional options of QEMU.
     more: Vec<String>,
     /// Program that starts the VMM, with its first arguments.
@@ -244,6 +246,11 @@ impl TestGuest<'_> {
         Self { net: GuestNetwork::TapNic(nic), ..self }
     }
 
+    /// Attaches a file as the first disk.
+    pub(super) fn disk(self, file: &Path) -> Self {
+        Self { disk: Some(file.to_owned()), ..self }
+    }
+
     /// Adds options of QEMU, which uhyve ignores.
     pub(super) fn qemu_options(mut self, options: &[&str]) -> Self {
         self.more.extend(options.iter().map(|&option| option.to_owned()));
@@ -306,6 +313,10 @@ impl TestGuest<'_> {
             Some(words) => machine.started_by(&words),
             None => machine,
         };
+        let machine = match &self.disk {
+            Some(file) => machine.disk(&file.display().to_string()),
+            None => machine,
+        };
         let running = machine.reads(ChildInput::Bytes(self.input.clone())).limit(self.limit).start()?;
         Ok(Started { running, folder: None })
     }
@@ -328,7 +339,11 @@ impl TestGuest<'_> {
             }
             (GuestNetwork::TapNic(nic), None) => (nic.qemu().to_vec(), nic.parameters()),
         };
-        let more = [net, self.more.clone()].concat();
+        let disk = self.disk.iter().flat_map(|file| {
+            let drive = format!("file={},format=raw,if=none,id=disk", file.display());
+            ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(str::to_owned)
+        });
+        let more = [net, disk.collect(), self.more.clone()].concat();
         let guest = qemu::Guest {
             board: if more.is_empty() { Board::Microvm } else { Board::Pc },
             extra_options: more,

@@ -12,6 +12,7 @@ mod streams;
 mod termination;
 mod third_party;
 mod threads;
+mod vectors;
 
 use anyhow::Result;
 
@@ -29,6 +30,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     streams::test(tests, platform);
     termination::test(tests, platform);
     threads::test(tests, platform, long);
+    vectors::test(tests, platform);
     if platform.is_slow() {
         network::test_light(tests, platform);
         return Ok(());
