@@ -31,6 +31,8 @@ impl Core {
         now: u64,
     ) -> Option<u64> {
         self.now = self.now.max(now);
+        // A record that has expired while nothing was polled must not judge what arrives now.
+        self.forget_old();
         let is_crowded = self.receive_frames(hardware, host);
         if !is_crowded {
             self.caught_up = self.now;
@@ -48,7 +50,6 @@ impl Core {
         let has_moved = link.has_taken || self.local.taken() != local;
         self.stuck_since =
             self.is_waiting().then(|| self.stuck_since.filter(|_| !has_moved).unwrap_or(self.now));
-        self.forget_old();
         self.next(is_crowded || !is_done)
     }
 

@@ -1,5 +1,6 @@
 //! Connections that end, one way or another.
 
+use crate::testing::peer::{OPTIONS, Peer, SYN};
 use crate::testing::{MILLISECOND, SECOND, World, header, mac, pattern, v4};
 use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketOption};
 use core::net::SocketAddr;
@@ -267,6 +268,25 @@ fn ports_of_the_past_are_remembered() {
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
     world.run(61 * SECOND);
     assert_eq!(world.nodes[1].bind(again, address), Ok(()));
+}
+
+#[test]
+fn time_wait_of_an_idle_host_ends_after_60_s() {
+    let (mut world, client, server) = World::pair();
+    let peer = Peer::of(&mut world, 1, server);
+    world.nodes[1].close(server).unwrap();
+    world.run(10 * MILLISECOND);
+    world.nodes[0].close(client).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.nodes[1].core.tcp.connections.len(), 0);
+    // The next connection of the same ports, with a number that seems to be old: passt's wrap after 137 s.
+    for (pause, half_open) in [(50, 0), (10, 1)] {
+        world.now += pause * SECOND;
+        world.wire.borrow_mut().now = world.now;
+        peer.send(&mut world, SYN, peer.first - 1000, (&OPTIONS, &[]));
+        peer.poll(&mut world);
+        assert_eq!(world.nodes[1].core.tcp.half_open.len(), half_open, "{pause}");
+    }
 }
 
 #[test]
