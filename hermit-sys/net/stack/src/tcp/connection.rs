@@ -311,6 +311,19 @@ impl Connection {
         sent.zip(self.peer_end).is_some_and(|(sent, end)| sent >= end)
     }
 
+    /// Whether the peer may begin another connection with a SYN of this number, as in TIME-WAIT (RFC 9293, section
+    /// 3.10.7.4): passt forgets a connection as soon as it has sent the FIN. If that was lost, FIN-WAIT-2 is left, in
+    /// which a connection without a program has nothing to receive.
+    pub(crate) fn may_end_before(&self, number: TcpSeqNumber, is_orphan: bool) -> bool {
+        let last = self.peer_end.or(self.last_sent.map(|sent| sent.acknowledged));
+        let is_over = match self.state() {
+            State::TimeWait => true,
+            State::FinWait2 => is_orphan,
+            _ => false,
+        };
+        is_over && last.is_some_and(|last| number > last)
+    }
+
     /// Whether a last segment, which resets the peer, is still to be sent.
     pub(crate) fn has_reset_to_send(&self) -> bool {
         self.state() == State::Closed && self.channel.socket().remote_endpoint().is_some()

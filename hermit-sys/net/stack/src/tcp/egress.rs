@@ -154,6 +154,9 @@ impl Core {
         let Some(entry) = sockets.get_mut(slot) else { return Outcome::Done(None) };
         let settings = entry.settings;
         let Some(connection) = entry.connection_mut() else { return Outcome::Done(None) };
+        if connection.is_over && !connection.has_reset_to_send() {
+            return Outcome::Done(None);
+        }
         let Some(side) = tcp.side(connection.path) else { return Outcome::Done(None) };
         let touch = Touch {
             class: settings.class,

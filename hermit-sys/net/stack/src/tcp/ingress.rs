@@ -86,6 +86,10 @@ impl Core {
         let Some(segment) = packet.tcp(is_checked) else { return };
         let local = Endpoint::new(packet.destination, segment.dst_port());
         let tuple = Tuple { local, remote: Endpoint::new(packet.source, segment.src_port()) };
+        let is_first = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
+        if is_first {
+            self.end_before(&tuple, segment.seq_number(), host);
+        }
         if let Some(&slot) = self.tcp.connections.get(&tuple) {
             let is_last = segment.fin() && segment.ack() && !segment.syn() && !segment.rst();
             if is_last && !segment.payload().is_empty() {
@@ -101,10 +105,18 @@ impl Core {
             Some(Verdict::Begin | Verdict::Forget) => self.forget(&tuple),
             None => (),
         }
-        let is_first = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
         match self.find_listener(&tuple).filter(|_| is_first) {
             Some(listener) => self.receive_syn(listener, packet, (&segment, tuple), via, host),
             None => self.refuse(packet, via),
+        }
+    }
+
+    /// Ends a connection whose peer begins another one with a SYN of this number, if the old one can lose nothing.
+    fn end_before(&mut self, tuple: &Tuple, number: TcpSeqNumber, host: &mut dyn Host) {
+        let Some(&slot) = self.tcp.connections.get(tuple) else { return };
+        let Some(entry) = self.sockets.get(slot) else { return };
+        if entry.connection().is_some_and(|connection| connection.may_end_before(number, entry.is_orphan())) {
+            self.end(slot, None, host);
         }
     }
 

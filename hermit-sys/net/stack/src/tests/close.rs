@@ -1,6 +1,6 @@
 //! Connections that end, one way or another.
 
-use crate::testing::peer::{OPTIONS, Peer, SYN};
+use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SYN};
 use crate::testing::{MILLISECOND, SECOND, World, header, mac, pattern, v4};
 use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketOption};
 use core::net::SocketAddr;
@@ -286,6 +286,34 @@ fn time_wait_of_an_idle_host_ends_after_60_s() {
         peer.send(&mut world, SYN, peer.first - 1000, (&OPTIONS, &[]));
         peer.poll(&mut world);
         assert_eq!(world.nodes[1].core.tcp.half_open.len(), half_open, "{pause}");
+    }
+}
+
+#[test]
+fn syn_right_behind_the_end_of_a_connection_begins_another() {
+    // The end of the peer, and whether the program has closed the socket. A lost end leaves FIN-WAIT-2.
+    for (flags, is_closed) in [(FIN | ACK, true), (FIN | ACK, false), (ACK, true)] {
+        let (mut world, _client, server) = World::pair();
+        let mut peer = Peer::of(&mut world, 1, server);
+        world.nodes[1].shutdown(server, Shutdown::Write).unwrap();
+        if is_closed {
+            world.nodes[1].close(server).unwrap();
+        }
+        peer.poll(&mut world);
+        peer.acknowledged += 1;
+        // All of it is received in one poll.
+        world.wire.borrow_mut().log = Some(vec![]);
+        peer.send(&mut world, flags, peer.first, (&[], &[]));
+        peer.send(&mut world, SYN, peer.first + 1000, (&OPTIONS, &[]));
+        peer.poll(&mut world);
+        assert_eq!(world.nodes[1].core.tcp.half_open.len(), 1, "{flags:#x}, {is_closed}");
+        assert_eq!(world.nodes[1].core.tcp.connections.len(), 1);
+        // Only the new connection is answered: passt resets its client for an acknowledgement of the old one.
+        let frames = world.wire.borrow_mut().log.take().unwrap().len();
+        assert_eq!(frames, 2 + 1, "{flags:#x}, {is_closed}");
+        if !is_closed {
+            assert_eq!(world.receive(1, server), Ok(vec![]));
+        }
     }
 }
 
