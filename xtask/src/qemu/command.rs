@@ -1,0 +1,117 @@
+//! The command line of QEMU.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use hermit_interface::command_line::Encoder;
+use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
+use hermit_options::disk::DiskConfig;
+
+use super::files::{handled_file, monitor, status_file};
+use super::{Guest, QEMU};
+
+/// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
+const MAX_SOCKET_PATH: usize = 107;
+
+impl Guest {
+    /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest exits, see
+    /// [`hermit_interface::exit`]. If the guest has an error stream, QEMU's standard error is to be a pipe or `/dev/null`.
+    pub fn command(&self, folder: &Path) -> Result<Command> {
+        let mut qemu = Command::new(QEMU);
+        qemu.args([
+            "-accel",
+            self.accelerator.option(),
+            "-cpu",
+            self.accelerator.cpu_model(),
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+        ]);
+        qemu.args([
+            "-M",
+            self.board.option(),
+            "-m",
+            &self.memory.to_string(),
+            "-smp",
+            &self.cpus.to_string(),
+        ]);
+        qemu.arg("-kernel").arg(&self.kernel);
+        if let Some(image) = &self.image {
+            // In this option QEMU separates files by commas; a multiboot loader separates the path from arguments by a blank.
+            let link = folder.join("image");
+            let image = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
+            symlink(&image, &link).context("cannot make a link in a temporary folder")?;
+            qemu.arg("-initrd").arg(quote_commas(&link));
+        }
+        qemu.arg("-append").arg(OsStr::from_bytes(&self.command_line()));
+        qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        if self.has_error_stream {
+            qemu.args(["-chardev", "file,id=stderr,path=/proc/self/fd/2,append=on"]);
+            qemu.args(["-device", "isa-serial,index=1,chardev=stderr"]);
+        }
+        qemu.args(file_port("status", STATUS_PORT, &status_file(folder)));
+        qemu.args(file_port("handled", SHUTDOWN_HANDLED_PORT, &handled_file(folder)));
+        let monitor = monitor(folder);
+        if monitor.as_os_str().len() <= MAX_SOCKET_PATH {
+            qemu.args(["-monitor", &format!("unix:{},server=on,wait=off", quote_commas(&monitor))]);
+        }
+        qemu.args(["-device", &format!("isa-debug-exit,iobase={QUIT_PORT:#x},iosize=0x01")]);
+        qemu.args(&self.extra_options);
+        Ok(qemu)
+    }
+
+    fn command_line(&self) -> Vec<u8> {
+        let mut line = Encoder::new();
+        line.argv0(self.name.as_bytes());
+        self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
+        self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
+        let options = self.kernel_options.iter().flat_map(|option| [option.as_bytes(), b" "].concat());
+        options.chain(line.finish()).collect()
+    }
+}
+
+/// Returns the options of a virtio disk of a machine with PCI.
+pub fn disk_options(number: usize, disk: &DiskConfig) -> [String; 4] {
+    let read_only = if disk.read_only { "on" } else { "off" };
+    let file = quote_commas(&disk.file);
+    [
+        "-drive".to_owned(),
+        format!("if=none,id=disk{number},format=raw,read-only={read_only},file={file}"),
+        "-device".to_owned(),
+        format!("virtio-blk-pci,disable-legacy=on,drive=disk{number}"),
+    ]
+}
+
+/// Escapes commas, which separate the parts of QEMU's options.
+fn quote_commas(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// Options of an I/O port at which QEMU appends the bytes that the guest writes to a file.
+fn file_port(id: &str, port: u16, file: &Path) -> [String; 4] {
+    let file = format!("file,id={id},path={}", quote_commas(file));
+    ["-chardev".to_owned(), file, "-device".to_owned(), debug_console(port, id)]
+}
+
+/// The device of an I/O port that passes written bytes to a character device. Reading the port returns its number.
+pub(crate) fn debug_console(port: u16, chardev: &str) -> String {
+    format!("isa-debugcon,iobase={port:#x},readback={port:#x},chardev={chardev}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::disk_options;
+
+    #[test]
+    fn disk_options_escape_commas() {
+        let options = |number, disk: &str| disk_options(number, &disk.parse().unwrap())[1].clone();
+        assert_eq!(options(1, "a,b:ro"), "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
+        assert_eq!(options(0, "ro"), "if=none,id=disk0,format=raw,read-only=off,file=ro");
+    }
+}

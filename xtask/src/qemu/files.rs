@@ -1,0 +1,45 @@
+//! The files of a guest in the folder that belongs to it: exit status, monitor.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Returns the exit status that a guest wrote to its file in `folder`, if it wrote one.
+pub fn status(folder: &Path) -> Option<u8> {
+    match fs::read(status_file(folder)).unwrap_or_default()[..] {
+        [status] => Some(status),
+        _ => None,
+    }
+}
+
+/// Presses the power button of the guest in `folder`, if its program handles that. Returns the connection to QEMU's monitor,
+/// which stays open until QEMU has read the command.
+pub(super) fn press_power_button(folder: &Path) -> Option<UnixStream> {
+    let is_handled = fs::metadata(handled_file(folder)).is_ok_and(|file| file.len() > 0);
+    is_handled.then(|| send_to_monitor(folder, "system_powerdown"))?.ok()
+}
+
+/// Sends a command to the monitor of the guest whose files are in `folder`. Returns the connection, which is to stay open
+/// until QEMU has read the command.
+pub fn send_to_monitor(folder: &Path, command: &str) -> io::Result<UnixStream> {
+    let mut connection = UnixStream::connect(monitor(folder))?;
+    connection.write_all(command.as_bytes())?;
+    connection.write_all(b"\n")?;
+    Ok(connection)
+}
+
+/// The file of the exit status.
+pub(super) fn status_file(folder: &Path) -> PathBuf {
+    folder.join("status")
+}
+
+/// The file to which the guest writes once its program handles requests to end.
+pub(super) fn handled_file(folder: &Path) -> PathBuf {
+    folder.join("handled")
+}
+
+/// The socket of QEMU's monitor.
+pub(super) fn monitor(folder: &Path) -> PathBuf {
+    folder.join("monitor")
+}

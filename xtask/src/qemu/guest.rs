@@ -1,0 +1,129 @@
+//! Guests and their machines.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hermit_interface::memory_size::MemorySize;
+
+/// A machine type of QEMU (`-M`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Board {
+    /// The smallest one, which starts fastest
+    #[default]
+    Microvm,
+    /// The classic PC, with PCI
+    Pc,
+    /// The PC with PCI Express
+    Q35,
+}
+
+impl Board {
+    /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless they are enabled.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Self::Microvm => "microvm,pit=on,pic=on,rtc=on,isa-serial=on",
+            Self::Pc => "pc",
+            Self::Q35 => "q35",
+        }
+    }
+}
+
+/// An accelerator of QEMU (`-accel`), which executes the code of the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accelerator {
+    /// QEMU translates it.
+    #[default]
+    Tcg,
+    /// The host's kernel runs it, on hardware or in software emulation.
+    Kvm,
+}
+
+impl Accelerator {
+    /// Returns the value of QEMU's option `-cpu`: all that the accelerator offers. QEMU 7.2 aborts where KVM refuses the register
+    /// IA32_ARCH_CAPABILITIES that it has offered.
+    pub(super) fn cpu_model(self) -> &'static str {
+        match self {
+            Self::Tcg => "max",
+            Self::Kvm => "max,-arch-capabilities",
+        }
+    }
+
+    /// Returns the value of QEMU's option `-accel`.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Self::Tcg => "tcg",
+            Self::Kvm => "kvm",
+        }
+    }
+}
+
+/// A guest and its machine.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// The file that QEMU boots: the loader, or a loader fused with its image.
+    pub kernel: PathBuf,
+    /// The image for the loader.
+    pub image: Option<PathBuf>,
+    /// Machine type.
+    pub board: Board,
+    /// Accelerator.
+    pub accelerator: Accelerator,
+    /// Memory of the machine.
+    pub memory: MemorySize,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// The program's `argv[0]`.
+    pub name: OsString,
+    /// The program's arguments.
+    pub arguments: Vec<OsString>,
+    /// The program's environment, each `KEY=VALUE`.
+    pub environment: Vec<OsString>,
+    /// Time limit, after which the guest is killed.
+    pub timeout: Option<Duration>,
+    /// Time from a signal, if the program handles it, until the guest is killed.
+    pub grace: Duration,
+    /// Print QEMU's command line.
+    pub verbose: bool,
+    /// Further options of QEMU.
+    pub extra_options: Vec<String>,
+    /// Options of the kernel on its command line.
+    pub kernel_options: Vec<String>,
+    /// Whether the machine has a second serial port, for the guest's standard error: without it there is one stream.
+    pub has_error_stream: bool,
+}
+
+impl Guest {
+    /// Returns a guest with the default machine: microvm, one CPU, TCG.
+    pub fn new(kernel: PathBuf, image: Option<PathBuf>, name: OsString) -> Self {
+        Self {
+            kernel,
+            image,
+            board: Board::default(),
+            accelerator: Accelerator::default(),
+            memory: MemorySize::default(),
+            cpus: 1,
+            name,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            timeout: None,
+            grace: Duration::ZERO,
+            verbose: false,
+            extra_options: Vec::new(),
+            kernel_options: Vec::new(),
+            has_error_stream: true,
+        }
+    }
+
+    /// Adds options of QEMU.
+    pub fn with_options(mut self, options: &[&str]) -> Self {
+        self.extra_options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// Adds an option of the kernel.
+    pub fn with_kernel_option(mut self, option: &str) -> Self {
+        self.kernel_options.push(option.to_owned());
+        self
+    }
+}

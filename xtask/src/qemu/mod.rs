@@ -1,0 +1,19 @@
+//! Guests under QEMU.
+
+mod command;
+mod console;
+mod files;
+mod guest;
+mod process;
+
+pub(crate) use command::debug_console;
+pub use command::disk_options;
+pub use console::{Input, quoted};
+pub use files::{send_to_monitor, status};
+pub use guest::{Accelerator, Board, Guest};
+pub use process::End;
+
+use crate::setup::packages;
+
+/// Name of QEMU's executable.
+pub const QEMU: &str = packages::QEMU.program;

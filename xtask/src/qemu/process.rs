@@ -1,0 +1,180 @@
+//! The process of QEMU: its start, end and time limit.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use super::console::{drain, feed, is_same_file, relay_errors};
+use super::files::{press_power_button, status};
+use super::{Guest, Input, QEMU};
+use crate::setup::packages;
+use crate::{process, signals};
+
+/// Interval at which a running guest is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Time limit for writing out the rest of standard error of a guest that was killed.
+const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Program of util-linux that has QEMU killed when this process is, however it ends.
+const SETPRIV: &str = "setpriv";
+
+/// How a guest ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It exited with this status.
+    Exited(u8),
+    /// It reached its time limit and was killed.
+    TimedOut,
+    /// It was killed by a signal to this process, to which this exit code belongs: its program does not handle it, or it was the
+    /// second one.
+    Signal(u8),
+    /// It did not end within the grace period after a signal and was killed.
+    GraceExpired,
+    /// QEMU exited before the guest wrote a status: the machine was reset, or QEMU rejected its options.
+    NoStatus,
+}
+
+impl Guest {
+    /// Runs the guest until it exits. Its output streams are those of this process, or one stream if these are one file,
+    /// such as a terminal, which keeps the order of what the guest writes to both.
+    pub fn run(&self, input: Input) -> Result<End> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let guest = Self {
+            has_error_stream: !is_same_file(io::stdout().as_fd(), io::stderr().as_fd()),
+            ..self.clone()
+        };
+        // QEMU opens the file of its standard error once more, as it can a pipe, but not every file.
+        let errors = if guest.has_error_stream { Stdio::piped() } else { Stdio::inherit() };
+        let command = dies_with_parent(guest.command(folder.path())?);
+        let mut child = guest.start(command, Stdio::inherit(), errors)?;
+        feed(&mut child, input);
+        let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
+        let end = guest.wait(&mut child, folder.path())?;
+        if let Some(relay) = relay {
+            // A reader that has stopped reading does not delay the end of a guest that was killed, nor Ctrl-C.
+            let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
+            let (start, signals) = (Instant::now(), signals::count());
+            while !relay.is_finished() && start.elapsed() < limit && signals::count() == signals {
+                thread::sleep(POLL_INTERVAL);
+            }
+        }
+        Ok(end)
+    }
+
+    /// Runs the guest until it exits, and returns its output followed by the standard error of QEMU.
+    pub fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::piped())?;
+        feed(&mut child, input);
+        let output = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
+        let errors = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
+        let end = self.wait(&mut child, folder.path());
+        let collect =
+            |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|thread| thread.join().ok());
+        let mut text = collect(output).unwrap_or_default();
+        text.extend(collect(errors).unwrap_or_default());
+        Ok((end?, text))
+    }
+
+    /// Runs the guest until its first byte of output and returns the time since QEMU was started. Without an image that
+    /// is the loader's report of an error, at standard error.
+    pub fn time_to_output(&self) -> Result<Duration> {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let start = Instant::now();
+        let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::piped())?;
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let first = match (output, errors) {
+            (Some(mut output), Some(_)) if self.image.is_some() => output.read_exact(&mut [0]),
+            (Some(_), Some(mut errors)) => errors.read_exact(&mut [0]),
+            _ => bail!("the guest has no output"),
+        };
+        let time = start.elapsed();
+        // Killing fails if it has exited meanwhile, which is as good.
+        let _: io::Result<()> = child.kill();
+        child.wait().context("cannot wait for QEMU")?;
+        first.context("the guest printed nothing")?;
+        Ok(time)
+    }
+
+    fn start(&self, mut command: Command, output: Stdio, errors: Stdio) -> Result<Child> {
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors);
+        if self.verbose {
+            eprintln!("{}", process::display(&command));
+        }
+        if process::find(QEMU).is_none() {
+            return Err(packages::QEMU.missing());
+        }
+        command.spawn().with_context(|| format!("cannot start {QEMU}"))
+    }
+
+    fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {
+        let mut watch = Watch::new(self, folder);
+        while child.try_wait().context("cannot wait for QEMU")?.is_none() {
+            if let Some(end) = watch.reason_to_kill() {
+                // Killing fails if it has exited meanwhile, which is as good.
+                let _: io::Result<()> = child.kill();
+                child.wait().context("cannot wait for QEMU")?;
+                return Ok(end);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(status(folder).map_or(End::NoStatus, End::Exited))
+    }
+}
+
+/// Time limit of a running guest, and signals to this process.
+#[derive(Debug)]
+struct Watch<'a> {
+    guest: &'a Guest,
+    folder: &'a Path,
+    start: Instant,
+    /// The connection by which the power button was pressed after the first signal, and when.
+    request: Option<(UnixStream, Instant)>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(guest: &'a Guest, folder: &'a Path) -> Self {
+        Self { guest, folder, start: Instant::now(), request: None }
+    }
+
+    /// Returns the reason to kill the guest, if there is one. After the first signal the power button is pressed instead,
+    /// if the program handles it.
+    fn reason_to_kill(&mut self) -> Option<End> {
+        match (signals::count(), &self.request) {
+            (0, _) => {}
+            (1, None) => match press_power_button(self.folder) {
+                Some(connection) => self.request = Some((connection, Instant::now())),
+                None => return signals::exit_code().map(End::Signal),
+            },
+            (1, Some((_, since))) if since.elapsed() >= self.guest.grace => return Some(End::GraceExpired),
+            (1, Some(_)) => {}
+            _ => return signals::exit_code().map(End::Signal),
+        }
+        let late = self.guest.timeout.is_some_and(|timeout| self.start.elapsed() >= timeout);
+        late.then_some(End::TimedOut)
+    }
+}
+
+/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's Ctrl-C does
+/// not reach: this process handles it.
+fn dies_with_parent(command: Command) -> Command {
+    let mut command = match process::find(SETPRIV) {
+        Some(setpriv) => {
+            let mut wrapped = Command::new(setpriv);
+            wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+            wrapped
+        }
+        None => command,
+    };
+    command.process_group(0);
+    command
+}
