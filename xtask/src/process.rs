@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -41,16 +40,6 @@ pub fn output(command: &mut Command) -> Result<String> {
         .with_context(|| format!("`{}` printed bytes that are not UTF-8", display(command)))
 }
 
-/// Returns the running children of a running process.
-pub fn children(parent: u32) -> Result<Vec<u32>> {
-    let folder = format!("/proc/{parent}/task");
-    let tasks = fs::read_dir(&folder).with_context(|| format!("cannot list {folder}"))?;
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
-    let numbers: Vec<String> =
-        lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
-    numbers.iter().map(|number| Ok(number.parse()?)).collect()
-}
-
 /// Formats the command as in a shell, with quotes.
 pub fn display(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -69,8 +58,8 @@ fn cannot_start(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{children, display, find, output, run};
-    use std::process::{Command, Stdio};
+    use super::{display, find, output, run};
+    use std::process::Command;
 
     #[test]
     fn display_quotes_words_with_blanks() {
@@ -84,15 +73,6 @@ mod tests {
         assert!(message.contains("`false` failed"), "{message}");
         let message = run(&mut Command::new("no-such-program")).unwrap_err().to_string();
         assert!(message.contains("is it installed"), "{message}");
-    }
-
-    #[test]
-    fn children_are_found() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        assert!(children(std::process::id()).unwrap().contains(&child.id()));
-        assert!(children(child.id()).unwrap().is_empty());
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 
     #[test]

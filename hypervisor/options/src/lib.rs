@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod children;
 pub mod disk;
 pub mod environment;
 mod machine;

@@ -7,10 +7,10 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{self, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::PROGRAM;
+use crate::children::children;
 
 /// `argv[0]` of the supervisor.
 pub(super) const NAME: &str = "passt-supervisor";
@@ -71,30 +72,12 @@ fn run(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let _: io::Result<()> = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
-    if let Some(passt) = child()? {
+    // The only child is passt's second process. Its identifier is not reused, because this process does not wait for it.
+    let passt = children(process::id())?.into_iter().find_map(|passt| Pid::from_raw(passt.try_into().ok()?));
+    if let Some(passt) = passt {
         end_with(&socket, &pidfd_open(passt, PidfdFlags::empty())?)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The only child of this process, alive or not: its identifier is not reused, because this process does not wait for it.
-/// `None` if procfs hides the processes of other users (`hidepid`).
-fn child() -> io::Result<Option<Pid>> {
-    let parent = getpid().as_raw_nonzero().to_string();
-    let is_child = |directory: &fs::DirEntry| {
-        // A process may exit meanwhile.
-        let text = fs::read(directory.path().join("stat")).unwrap_or_default();
-        parent_in_stat(&String::from_utf8_lossy(&text)) == Some(&parent)
-    };
-    let pid = |directory: &fs::DirEntry| directory.file_name().to_str()?.parse().ok().and_then(Pid::from_raw);
-    let mut processes = fs::read_dir("/proc")?.flatten().filter(|entry| pid(entry).is_some());
-    Ok(processes.find(is_child).as_ref().and_then(pid))
-}
-
-/// The parent in the text of `/proc/PID/stat`, proc(5). The second field is the name of the program in parentheses, which
-/// may have any characters.
-fn parent_in_stat(text: &str) -> Option<&str> {
-    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)
 }
 
 /// Waits until the peer of the socket is closed, and ends passt.
@@ -127,7 +110,7 @@ fn kill(passt: BorrowedFd<'_>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{end_with, parent_in_stat};
+    use super::end_with;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use std::io::Write;
     use std::os::fd::OwnedFd;
@@ -139,13 +122,6 @@ mod tests {
         let child = Command::new("sleep").arg(seconds).stdin(Stdio::null()).spawn().unwrap();
         let pid = Pid::from_child(&child);
         (child, pidfd_open(pid, PidfdFlags::empty()).unwrap())
-    }
-
-    #[test]
-    fn parent_is_found_behind_any_program_name() {
-        assert_eq!(parent_in_stat("77 (a) S 1) R 42 77 77 0 -1\n"), Some("42"));
-        assert_eq!(parent_in_stat("77 (sleep) S 1 77"), Some("1"));
-        assert_eq!(parent_in_stat(""), None);
     }
 
     #[test]

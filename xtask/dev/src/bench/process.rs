@@ -7,12 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hermit_options::children::children;
 use serde_json::{Map, Value, json};
 
 use super::running::RunningProcess;
 use super::{example, linux, median};
+use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve};
-use xtask::{process, setup};
 
 /// Number of starts, whose median is the figure.
 const STARTS: usize = 31;
@@ -170,7 +171,7 @@ struct Processes {
 
 impl Processes {
     fn of(process: u32) -> Result<Self> {
-        let children = process::children(process)?.into_iter().map(pss_kib).sum::<Result<u64>>()?;
+        let children = children(process)?.into_iter().map(pss_kib).sum::<Result<u64>>()?;
         Ok(Self { first: pss_kib(process)?, children })
     }
 }

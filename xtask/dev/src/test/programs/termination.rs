@@ -3,13 +3,13 @@
 use std::fs;
 
 use anyhow::{Result, bail, ensure};
+use hermit_options::children::children;
 
 use crate::test::build_tool::xtask;
 use crate::test::child::{ChildInput, ChildProcess, Outcome};
 use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 use crate::test::uhyve::has_ended;
-use xtask::process;
 
 /// Grace period that no guest of a test reaches.
 const LONG: &str = "1000";
@@ -139,7 +139,7 @@ fn ended_input(platform: &TestPlatform<'_>) -> Result<()> {
 /// QEMU is killed when the build tool is.
 fn has_no_orphan(platform: &TestPlatform<'_>) -> Result<()> {
     let mut running = start(platform, &["wait"], &[], ChildInput::Nothing)?;
-    let children = process::children(running.id())?;
+    let children = children(running.id())?;
     let [qemu] = children[..] else { bail!("the build tool has not one child but {children:?}") };
     running.kill()?;
     let outcome = running.end()?;

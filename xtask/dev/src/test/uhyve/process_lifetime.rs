@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use hermit_options::children::children;
 
 use super::Fixture;
 use crate::test::child::ChildProcess;
@@ -35,7 +36,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
 fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
     let running = fixture.command("stdin", &[]).waits().start()?;
     running.has_printed(b"READY")?;
-    match process::children(running.id())?[..] {
+    match children(running.id())?[..] {
         [guest] => Ok((running, guest)),
         ref children => bail!("uhyve has not one child but {children:?}"),
     }
