@@ -1,7 +1,9 @@
 //! Fuzz targets: each takes arbitrary bytes, and panics if the system under test violates an invariant.
 //!
-//! `cargo xtask test fuzz` searches for such bytes by libFuzzer. `hypervisor/tests/seeds.rs` includes this file as a
-//! module, and runs each target on the files in its folder of `seeds`.
+//! `cargo xtask test fuzz` searches for such bytes by libFuzzer. Without `cfg(fuzzing)`, the programs run their
+//! targets on the files that the command line names.
+
+use std::{env, fs, io};
 
 use clap::Parser;
 use hermit_boot::{LoadError, Randomness};
@@ -29,6 +31,18 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("boot_info", boot_info),
     ("arguments", arguments),
 ];
+
+/// Runs a target on the files that the command line names, without libFuzzer.
+///
+/// # Errors
+///
+/// A file cannot be read.
+pub fn replay(target: Target) -> io::Result<()> {
+    for file in env::args_os().skip(1) {
+        target(&fs::read(file)?);
+    }
+    Ok(())
+}
 
 /// Loading of an image: `data` is the file, and its last bytes are the random numbers of the address space layout.
 ///

@@ -1,4 +1,10 @@
 //! See [`net_fuzz::stack`].
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| net_fuzz::stack(data));
+
+#[cfg(not(fuzzing))]
+fn main() -> std::io::Result<()> {
+    net_fuzz::replay(net_fuzz::stack)
+}

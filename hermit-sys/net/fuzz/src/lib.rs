@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
+use std::{env, fs, io};
 
 use hermit_net_stack::{
     Cidr, Configuration, Family, Hardware, HardwareInfo, Host, Kind, Offload, ReceivedInfo, Shutdown,
@@ -274,6 +275,18 @@ fn act(node: &mut NetworkNode, what: u8, script: &mut Script<'_>, peer: u8) {
             assert!(readiness.read || !readiness.read_hang_up);
         }
     }
+}
+
+/// Runs a target on the files that the command line names, without libFuzzer.
+///
+/// # Errors
+///
+/// A file cannot be read.
+pub fn replay(target: fn(&[u8])) -> io::Result<()> {
+    for file in env::args_os().skip(1) {
+        target(&fs::read(file)?);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

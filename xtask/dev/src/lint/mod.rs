@@ -35,8 +35,7 @@ const DEFAULT_MEMBERS: Selection = Selection { target: None, packages: &[], feat
 
 /// What clippy checks beside the default members. Kernel and loader are checked separately: in one command cargo would unify their
 /// features.
-const OTHERS: [Selection; 5] = [
-    Selection { target: None, packages: &["uhyve-fuzz", "net-fuzz"], features: None },
+const OTHERS: [Selection; 4] = [
     Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
     Selection {
         target: Some(BARE_TARGET),
@@ -51,9 +50,6 @@ const OTHERS: [Selection; 5] = [
         features: None,
     },
 ];
-
-/// The variable that makes libfuzzer-sys use a library instead of compiling libFuzzer. Nothing is linked, so the file may be missing.
-const NO_LIBFUZZER: (&str, &str) = ("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -97,19 +93,16 @@ fn check_text_and_format() -> Result<()> {
     process::run(&mut cargo).context("`cargo fmt --all` mends this")
 }
 
-/// Runs clippy on [`OTHERS`]. `set_up` installs the libraries of other targets; what does not need them is checked first.
+/// Runs clippy on [`OTHERS`]. `set_up` installs the libraries of their targets.
 fn check_others(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
-    let (for_host, for_targets): (Vec<_>, Vec<_>) =
-        OTHERS.iter().partition(|selection| selection.target.is_none());
-    for_host.into_iter().try_for_each(clippy)?;
     set_up()?;
-    for_targets.into_iter().try_for_each(clippy)
+    OTHERS.iter().try_for_each(clippy)
 }
 
 /// Runs clippy. Warnings are errors.
 fn clippy(selection: &Selection) -> Result<()> {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["clippy", "--quiet"]).envs([NO_LIBFUZZER]);
+    cargo.current_dir(workspace::root()).args(["clippy", "--quiet"]);
     if selection.packages.is_empty() {
         cargo.arg("--all-targets");
     }

@@ -18,7 +18,7 @@ use xtask::{process, workspace};
 const DOCUMENTS: [&str; 4] = ["docs/", "LICENSE-", ".gitignore", ".gitattributes"];
 
 /// Rings whose guests or tools contain a package.
-const RINGS: [(&str, &[Ring]); 8] = [
+const RINGS: [(&str, &[Ring]); 7] = [
     ("hermit-kernel", &[Ring::Process, Ring::Qemu]),
     ("hermit-net", &[Ring::Process, Ring::Qemu]),
     ("hermit-sys", &[Ring::Process, Ring::Qemu]),
@@ -26,7 +26,6 @@ const RINGS: [(&str, &[Ring]); 8] = [
     ("uhyve", &[Ring::Process, Ring::Kvm]),
     ("xtask", &[Ring::Process]),
     ("xtask-dev", &[Ring::Process]),
-    ("net-fuzz", &[Ring::Host]),
 ];
 
 /// Folder of the programs that all rings boot.

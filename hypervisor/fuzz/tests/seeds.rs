@@ -1,18 +1,14 @@
 //! Runs the fuzz targets on their seeds: without a fuzzer, on a stable compiler.
 
-#[expect(unreachable_pub, reason = "the programs of the fuzz targets use it")]
-#[path = "../fuzz/src/lib.rs"]
-mod targets;
-
 #[cfg(test)]
 mod tests {
-    use super::targets::TARGETS;
     use hermit_interface::image::{self, sample::Sample};
     use std::fs;
     use std::path::{Path, PathBuf};
+    use uhyve_fuzz::TARGETS;
 
     fn seeds(target: &str) -> Vec<PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
