@@ -11,7 +11,7 @@ use crate::target::BARE_TARGET;
 use crate::{process, workspace};
 
 /// The profile of uhyve and the build tool, which share their dependencies.
-const TOOLS_PROFILE: &str = "tools";
+pub const TOOLS_PROFILE: &str = "tools";
 
 /// The option that makes cargo report artifacts on standard output, and diagnostics as text.
 const MESSAGE_FORMAT: &str = "--message-format=json-render-diagnostics";
@@ -34,6 +34,11 @@ pub struct Artifact {
 /// Runs `cargo build` and returns the artifacts. Cargo's diagnostics go to standard error.
 pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
     parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT))?)
+}
+
+/// As [`artifacts`], for `cargo rustc`, which passes `flags` to the compiler of the selected package only.
+pub fn artifacts_with_flags(cargo: &mut Command, flags: &[&str]) -> Result<Vec<Artifact>> {
+    parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT).arg("--").args(flags))?)
 }
 
 /// As [`artifacts`], and shows the progress of the build.

@@ -1,7 +1,9 @@
 //! Models for [loom](https://docs.rs/loom), which tries every order in which CPUs can do their steps, and every value
 //! that weakly ordered memory lets them see.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --lib --profile loom --target-dir target/loom`
+//! `cargo xtask test host` runs them, and this, which takes longer to compile:
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --lib --release --target-dir target/loom`
 //!
 //! With `-- --show-output` each model prints how many executions were explored.
 //!

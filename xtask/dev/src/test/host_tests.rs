@@ -132,23 +132,21 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
 
 /// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`. With `long` all of those have at least
 /// three preemptions.
+///
+/// The flag is for the package with the models alone, so that they share the dependencies of the other tests.
 fn models(package: &str, long: bool) -> Result<()> {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).env("RUSTFLAGS", "--cfg loom");
+    cargo.current_dir(workspace::root()).args(["rustc", "--quiet", "--lib", "--profile", "test"]);
+    cargo.args(["--package", package, "--config", &format!("profile.test.package.{package}.opt-level=3")]);
+    let artifacts = cargo::artifacts_with_flags(&mut cargo, &["--cfg", "loom"]);
+    let artifacts = artifacts.with_context(|| format!("cannot build the models of {package}"))?;
+    let mut programs = artifacts.into_iter().filter(|artifact| artifact.is_test);
+    let program = programs.find_map(|artifact| artifact.executable);
+    let mut models = Command::new(program.with_context(|| format!("cargo built no models of {package}"))?);
     if long {
-        cargo.env("LOOM_MAX_PREEMPTIONS", "3");
+        models.env("LOOM_MAX_PREEMPTIONS", "3");
     }
-    succeed(cargo.args([
-        "test",
-        "--quiet",
-        "--lib",
-        "--profile",
-        "loom",
-        "--package",
-        package,
-        "--target-dir",
-        "target/loom",
-    ]))
+    succeed(models.arg("--quiet"))
 }
 
 /// Runs a command to its end. What it prints is part of the error if it fails, and otherwise not shown.
