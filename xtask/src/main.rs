@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use clap::{Parser, Subcommand};
 use hermit_options::passt;
+use xtask::cargo::TOOLS_PROFILE;
 use xtask::{exit, image, process, run, runner, setup, temporary, workspace};
 
 /// Builds, boots and tests programs as virtual-machine images.
@@ -77,12 +78,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be.
+/// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be, from the libraries of this program.
 fn become_xtask_dev() -> Result<()> {
     let mut cargo = process::cargo();
-    cargo.args(["run", "--package", "xtask-dev"]);
+    cargo.args(["run", "--package", "xtask-dev", "--profile", TOOLS_PROFILE]);
     // Compiling it for the first time takes long enough to show it.
-    if workspace::target_dir().join("debug/xtask-dev").exists() {
+    if workspace::target_dir().join(TOOLS_PROFILE).join("xtask-dev").exists() {
         cargo.arg("--quiet");
     }
     cargo.arg("--manifest-path").arg(workspace::root().join("Cargo.toml"));
