@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::chart::{self, FONT, SIZE};
 use super::{example, linux};
-use crate::burst::{self, Burst};
+use crate::burst::{self, Burst, Pace};
 use xtask::passt::Passt;
 use xtask::qemu::{Board, Guest};
 use xtask::setup::packages::PASST;
@@ -114,7 +114,7 @@ impl Server {
         let child = child.with_context(|| format!("cannot start the server: {}", system.name()))?;
         let server = Self { child, address, _folder: folder };
         let start = Instant::now();
-        while burst::run(address, 1, Duration::from_secs(1))?.served() == 0 {
+        while burst::run(address, 1, Pace::Fastest, Duration::from_secs(1))?.served() == 0 {
             ensure!(start.elapsed() < READY_TIMEOUT, "{}: the server does not respond", system.name());
             thread::sleep(Duration::from_millis(20));
         }
@@ -173,7 +173,7 @@ pub(super) fn main() -> Result<Value> {
         for clients in CLIENTS {
             let mut bursts = Vec::new();
             for _ in 0..RUNS {
-                let burst = burst::run(server.address, clients, LIMIT)?;
+                let burst = burst::run(server.address, clients, Pace::Fastest, LIMIT)?;
                 println!("{:<8} {burst}", system.name());
                 bursts.push(burst);
             }

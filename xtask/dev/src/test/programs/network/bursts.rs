@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::path::{self, NetworkPath};
 use super::{http, load, server_guest};
-use crate::burst;
+use crate::burst::{self, Pace};
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
@@ -35,8 +35,8 @@ fn burst_of(platform: &TestPlatform<'_>, clients: usize) -> Result<()> {
     let (guest, address) = NetworkPath::port()?.reach(load::httpd(platform, MEMORY).passt(), load::PORT)?;
     let run = || {
         http::get_with_retries(address, "/")?;
-        burst::run(address, clients, LIMIT)?.check()?;
-        burst::run(address, clients, LIMIT)?.check()
+        burst::run(address, clients, Pace::Accepted, LIMIT)?.check()?;
+        burst::run(address, clients, Pace::Accepted, LIMIT)?.check()
     };
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }

@@ -1,10 +1,13 @@
 //! A load generator for bursts: many HTTP clients that connect to a server at the same time.
 
+mod host;
+
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -26,6 +29,23 @@ const OTHER_DESCRIPTORS: u64 = 512;
 /// Number of events that one call of `epoll_wait` returns.
 const MAX_EVENTS: usize = 256;
 
+/// How fast the clients of a burst connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As fast as they can. The host's kernel drops SYNs, and acknowledgements of handshakes, for which the queue of the
+    /// listener (passt's holds 128) has no room.
+    Fastest,
+    /// As fast as the listener on the host accepts them: none is dropped before it reaches the guest.
+    Accepted,
+}
+
+/// Number of clients that connect at [`Pace::Accepted`] before the listener must have accepted them all: less than its
+/// queue holds.
+const PACED_CLIENTS: usize = 64;
+
+/// Interval at which the queue of the listener is read.
+const QUEUE_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Result of a burst.
 #[derive(Debug, Default)]
 pub(crate) struct Burst {
@@ -35,6 +55,8 @@ pub(crate) struct Burst {
     times: Vec<Duration>,
     /// Number of clients by the reason why they were not served.
     failures: BTreeMap<String, usize>,
+    /// How much counters of the host's TCP grew meanwhile, of all its sockets.
+    host: BTreeMap<&'static str, u64>,
 }
 
 impl Burst {
@@ -76,7 +98,9 @@ impl Display for Burst {
             self.served(),
             self.clients
         )?;
-        self.failures.iter().try_for_each(|(reason, count)| write!(out, "; {count}: {reason}"))
+        self.failures.iter().try_for_each(|(reason, count)| write!(out, "; {count}: {reason}"))?;
+        let host = if self.failed() == 0 { BTreeMap::new() } else { self.host.clone() };
+        host.iter().try_for_each(|(counter, growth)| write!(out, "; host: {counter} +{growth}"))
     }
 }
 
@@ -137,13 +161,26 @@ fn raise_descriptor_limit(clients: usize) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the listener has accepted all clients that have connected, or until `limit` has passed.
+fn await_accepted(port: u16, limit: Duration) -> Result<()> {
+    let start = Instant::now();
+    while host::accept_queue(port)? > 0 && start.elapsed() < limit {
+        thread::sleep(QUEUE_INTERVAL);
+    }
+    Ok(())
+}
+
 /// Has `clients` clients connect to `examples/httpd` at once; each sends a request and reads its response. Clients
 /// without one after `limit` have failed.
-pub(crate) fn run(address: SocketAddr, clients: usize, limit: Duration) -> Result<Burst> {
+pub(crate) fn run(address: SocketAddr, clients: usize, pace: Pace, limit: Duration) -> Result<Burst> {
     raise_descriptor_limit(clients)?;
+    let counters = host::counters();
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut running = BTreeMap::new();
     for number in 0..u64::try_from(clients)? {
+        if pace == Pace::Accepted && running.len() % PACED_CLIENTS == 0 {
+            await_accepted(address.port(), limit)?;
+        }
         let client = Client::start(address)?;
         let interest = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         epoll::add(&epoll, &client.stream, epoll::EventData::new_u64(number), interest)?;
@@ -175,6 +212,11 @@ pub(crate) fn run(address: SocketAddr, clients: usize, limit: Duration) -> Resul
         burst.failures.insert(format!("no response within {} s", limit.as_secs()), running.len());
     }
     burst.times.sort_unstable();
+    let growth = host::counters()
+        .into_iter()
+        .zip(counters)
+        .map(|((name, now), (_, before))| (name, now.saturating_sub(before)));
+    burst.host = growth.collect();
     Ok(burst)
 }
 
@@ -185,7 +227,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{BODY, Burst, run};
+    use super::{BODY, Burst, Pace, run};
 
     #[test]
     fn percentile_is_the_time_of_a_client() {
@@ -217,7 +259,7 @@ mod tests {
             }
             silent
         });
-        let burst = run(address, 30, Duration::from_secs(8)).unwrap();
+        let burst = run(address, 30, Pace::Fastest, Duration::from_secs(8)).unwrap();
         drop(server.join().unwrap());
         assert_eq!(burst.served(), 10);
         assert_eq!(burst.failures.get("a response of 5 bytes"), Some(&10));
