@@ -19,6 +19,7 @@ use crate::arch::trap::TrapFrame;
 use crate::arch::{local, preempt};
 use crate::cpu_local;
 use crate::ops;
+use crate::tlb;
 
 /// Line of the CPU's timer. Lower numbers are the wired lines of devices.
 pub const TIMER: u8 = 16;
@@ -239,6 +240,8 @@ pub(crate) fn raised_lines(lines: u32, frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
     header.pending.fetch_or(lines, Relaxed);
     if header.mask_depth.load(Relaxed) == 0 {
+        // Interrupts are not masked while the CPU is idle.
+        tlb::leave_idle();
         header.mask_depth.store(1, Relaxed);
         leave(frame);
     }

@@ -5,6 +5,7 @@ use std::process;
 use std::thread_local;
 
 use hermit_interface::boot_info::BootInfo;
+use hermit_paging::FlushScope;
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
 use crate::arch::processor::Processor;
@@ -71,7 +72,11 @@ impl IrqChip for TestPlatform {
 }
 
 impl Mmu for TestPlatform {
-    fn flush_tlb(&self) {
+    fn has_other_tlbs(&self) -> bool {
+        true
+    }
+
+    fn flush_tlb(&self, _scope: FlushScope) {
         FLUSH_COUNT.set(FLUSH_COUNT.get() + 1);
     }
 }

@@ -1,13 +1,15 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
-//! The protocol is [`hermit_paging::Shootdown`]'s. One CPU at a time requests a flush: it holds the memory lock. The
-//! others flush in the handler of an IPI, which the software interrupt mask does not hold back, or while they spin for
-//! a lock; so no CPU that holds a lock waits for one that waits for this lock.
+//! The protocol is [`hermit_paging::Shootdown`]'s. Several CPUs may request flushes at the same time, with or without
+//! the memory lock. The others flush in the handler of an IPI, which the software interrupt mask does not hold back, or
+//! while they spin for a lock or for other CPUs to flush; so no CPU that holds a lock waits for one that waits for this
+//! lock, and no two CPUs wait for each other. Idle CPUs flush when an interrupt wakes them, before its handler runs.
 
-use hermit_paging::Shootdown;
+use hermit_paging::{FlushScope, Shootdown};
 
 use crate::arch::{local, tlb};
 use crate::backoff::Backoff;
+use crate::interrupts::Masked;
 
 /// The CPUs that use the page tables; at first the first one.
 static SHOOTDOWN: Shootdown = Shootdown::new(0);
@@ -25,14 +27,30 @@ pub(crate) fn has_others() -> bool {
 /// Flushes the TLB of this CPU if another one has requested it.
 #[inline]
 pub(crate) fn flush_if_requested() {
-    if SHOOTDOWN.is_requested() {
-        SHOOTDOWN.flush_if_requested(local::number(), tlb::flush);
-    }
+    SHOOTDOWN.flush_if_behind(local::number(), tlb::flush);
 }
 
-/// Flushes the TLBs of all CPUs; `send_ipi` interrupts the others so that they call [`flush_if_requested`]. Returns
-/// when all have flushed. The memory lock is held.
-pub(crate) fn flush_all_cpus(send_ipi: impl FnOnce()) {
+/// Exempts this CPU, which is about to wait for an interrupt, from flushes of pages. From now on it uses only memory that
+/// is never unmapped: its own stack and block, the image, the direct map.
+pub(crate) fn enter_idle() {
+    SHOOTDOWN.enter_idle(local::number());
+}
+
+/// Ends [`enter_idle`] if it was called, and flushes what this CPU has missed.
+#[inline]
+pub(crate) fn leave_idle() {
+    SHOOTDOWN.leave_idle(local::number(), tlb::flush);
+}
+
+/// Flushes the TLBs of all CPUs; `send_ipi` interrupts those in a mask so that they call [`flush_if_requested`]. Returns
+/// when all have flushed.
+pub(crate) fn flush_all_cpus(scope: FlushScope, send_ipi: impl FnOnce(u64)) {
+    // Without the memory lock the thread could move to another CPU in between.
+    let masked = Masked::new();
     let mut backoff = Backoff::default();
-    SHOOTDOWN.flush_all(local::number(), tlb::flush, send_ipi, || backoff.wait());
+    SHOOTDOWN.flush_all(masked.cpu(), scope, tlb::flush, send_ipi, || {
+        // Not all callers accept interrupts: a page fault's handler does not.
+        flush_if_requested();
+        backoff.wait();
+    });
 }

@@ -49,7 +49,7 @@ mod shootdown;
 mod table;
 
 pub use page_table::PageTable;
-pub use shootdown::Shootdown;
+pub use shootdown::{FlushScope, Shootdown};
 
 /// Access to the physical memory in which page tables lie.
 pub trait TableMemory {

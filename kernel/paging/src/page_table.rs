@@ -85,7 +85,13 @@ impl PageTable {
         };
         let result = job.map(tables, self.top(), span);
         if result.is_err() {
-            clear(tables, self.top(), TranslatedRange { end: job.done, ..span }, &mut |_| {});
+            clear(
+                tables,
+                self.top(),
+                TranslatedRange { end: job.done, ..span },
+                EmptyTables::Freed,
+                &mut |_| {},
+            );
         }
         result
     }
@@ -106,9 +112,37 @@ impl PageTable {
         size: u64,
         found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
+        self.clear_range(tables, address, size, EmptyTables::Freed, found)
+    }
+
+    /// Unmaps as [`Self::unmap`] does, but tables that the range covers only partly stay, even if they become empty: they
+    /// need no new memory when addresses beside the range are mapped again, and no CPU need flush what it has cached of
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::unmap`].
+    pub fn unmap_pages(
+        &mut self,
+        tables: &mut impl TableMemory,
+        address: u64,
+        size: u64,
+        found: &mut impl FnMut(MappedPage),
+    ) -> Result<(), PagingError> {
+        self.clear_range(tables, address, size, EmptyTables::Kept, found)
+    }
+
+    fn clear_range(
+        &self,
+        tables: &mut impl TableMemory,
+        address: u64,
+        size: u64,
+        empty: EmptyTables,
+        found: &mut impl FnMut(MappedPage),
+    ) -> Result<(), PagingError> {
         self.split_boundaries(tables, address, size)?;
         let span = TranslatedRange::new(address, size)?;
-        clear(tables, self.top(), span, found);
+        clear(tables, self.top(), span, empty, found);
         Ok(())
     }
 
@@ -287,18 +321,26 @@ impl MapRequest {
     }
 }
 
-/// Clears the entries of a range that splits no page, and frees tables that become empty.
+/// What happens to tables that become empty and that a range covers only partly. Others are freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EmptyTables {
+    Freed,
+    Kept,
+}
+
+/// Clears the entries of a range that splits no page, and frees tables.
 fn clear(
     tables: &mut impl TableMemory,
     table: PagingStructure,
     span: TranslatedRange,
+    empty: EmptyTables,
     found: &mut impl FnMut(MappedPage),
 ) {
     for part in table.parts(span) {
         let entry = Entry(tables.read(part.entry_address));
         if let Some(below) = table.below(entry) {
-            clear(tables, below, part.span, found);
-            if part.is_whole || below.is_empty(tables) {
+            clear(tables, below, part.span, empty, found);
+            if part.is_whole || empty == EmptyTables::Freed && below.is_empty(tables) {
                 tables.write(part.entry_address, Entry::EMPTY.0);
                 tables.free(below.address);
             }

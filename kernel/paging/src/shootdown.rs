@@ -1,19 +1,24 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
-//! The protocol only; the caller implements the flush of a CPU's own TLB and the inter-processor interrupt (IPI). One
-//! CPU at a time requests flushes. Each of the others takes its request, flushes, and then reports that it has
-//! finished; it does so in the handler of the IPI or while it waits for something. The handler may interrupt the
-//! other: whichever of the two has taken the request flushes, and no second request is made before it has reported.
+//! The protocol only; the caller implements the flush of a CPU's own TLB and the inter-processor interrupt (IPI).
+//! Changes of the page tables that need flushes are numbered: generations. Each CPU knows up to which generation it has
+//! flushed, and flushes in the handler of the IPI or while it waits for something. Any number of CPUs may request
+//! flushes at the same time: one flush of a CPU serves all generations before it.
+//!
+//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes before it uses them again.
 //!
 //! ```
-//! use hermit_paging::Shootdown;
+//! use hermit_paging::{FlushScope, Shootdown};
 //!
 //! let shootdown = Shootdown::new(0);
 //! shootdown.join(1, || ());
-//! let answer = || shootdown.flush_if_requested(1, || println!("CPU 1 flushes its TLB"));
+//! let answer = || shootdown.flush_if_behind(1, || println!("CPU 1 flushes its TLB"));
 //! // Here CPU 1 answers at once; in a kernel it answers from the handler of the IPI.
-//! shootdown.flush_all(0, || println!("CPU 0 flushes its TLB"), answer, || unreachable!());
-//! assert!(!shootdown.is_requested());
+//! let send_ipi = |cpus| {
+//!     assert_eq!(cpus, 1 << 1);
+//!     answer();
+//! };
+//! shootdown.flush_all(0, FlushScope::Tables, || println!("CPU 0 flushes its TLB"), send_ipi, || unreachable!());
 //! ```
 
 #[cfg(test)]
@@ -21,25 +26,64 @@
 mod models;
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU64, fence};
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU32, AtomicU64};
+use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 
-/// The CPUs that use the same page tables, and requests to flush their TLBs. CPU numbers are below 64.
+/// Maximum number of CPUs; the models have two.
+const MAX_CPUS: usize = if cfg!(loom) { 2 } else { hermit_interface::MAX_CPUS };
+
+/// What a change of the page tables has removed, and so what CPUs must have flushed before it is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushScope {
+    /// Pages, or access to them. Idle CPUs need not flush yet: they use no such pages before [`Shootdown::leave_idle`].
+    Pages,
+    /// Page tables, too. A CPU that is idle may still walk them speculatively, and set bits in them: it must flush, too.
+    Tables,
+}
+
+/// The CPUs that use the same page tables, and which of their changes each has flushed. CPU numbers are below 64.
 #[derive(Debug)]
 pub struct Shootdown {
     /// CPUs that take part, one bit each.
     active: AtomicU64,
-    /// CPUs that have not taken the current request, one bit each.
-    requested: AtomicU64,
-    /// Number of CPUs that have not finished the current request.
-    unfinished: AtomicU32,
+    /// Number of changes so far that other CPUs must flush: the current generation.
+    generation: AtomicU64,
+    cpus: [CpuState; MAX_CPUS],
+}
+
+/// State of one CPU, which it alone changes; in a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct CpuState {
+    /// Generation up to which the CPU has flushed.
+    flushed: AtomicU64,
+    /// Whether the CPU is idle, and flushes before it is no longer.
+    is_idle: AtomicBool,
 }
 
 const fn bit(cpu: u32) -> u64 {
     1 << (cpu % u64::BITS)
+}
+
+impl CpuState {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self { flushed: AtomicU64::new(0), is_idle: AtomicBool::new(false) }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self { flushed: AtomicU64::new(0), is_idle: AtomicBool::new(false) }
+    }
+
+    /// Whether the CPU uses nothing that changes up to a generation have removed.
+    fn is_done(&self, generation: u64, scope: FlushScope) -> bool {
+        // Acquire: what the CPU did with its TLB before has happened before memory is used again.
+        self.flushed.load(Acquire) >= generation || scope == FlushScope::Pages && self.is_idle.load(Acquire)
+    }
 }
 
 impl Shootdown {
@@ -47,21 +91,31 @@ impl Shootdown {
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new(cpu: u32) -> Self {
-        Self { active: AtomicU64::new(bit(cpu)), requested: AtomicU64::new(0), unfinished: AtomicU32::new(0) }
+        let cpus = [const { CpuState::new() }; MAX_CPUS];
+        Self { active: AtomicU64::new(bit(cpu)), generation: AtomicU64::new(0), cpus }
     }
 
     /// Page tables that only one CPU uses so far; loom's atomics cannot be made in constants.
     #[cfg(loom)]
     #[must_use]
     pub fn new(cpu: u32) -> Self {
-        Self { active: AtomicU64::new(bit(cpu)), requested: AtomicU64::new(0), unfinished: AtomicU32::new(0) }
+        let cpus = core::array::from_fn(|_| CpuState::new());
+        Self { active: AtomicU64::new(bit(cpu)), generation: AtomicU64::new(0), cpus }
+    }
+
+    fn state(&self, cpu: u32) -> &CpuState {
+        &self.cpus[cpu as usize % MAX_CPUS]
     }
 
     /// Includes a CPU, which calls this, in flushes from now on. `flush` flushes its TLB: earlier requests were not
     /// sent to it.
     pub fn join(&self, cpu: u32, flush: impl FnOnce()) {
         self.active.fetch_or(bit(cpu), AcqRel);
+        // Either a CPU that makes a change sees the bit, or the flush is after the change (`flush_all`).
+        fence(SeqCst);
+        let generation = self.generation.load(Acquire);
         flush();
+        self.state(cpu).flushed.fetch_max(generation, Release);
     }
 
     /// Whether CPUs other than this one take part.
@@ -70,40 +124,74 @@ impl Shootdown {
         self.active.load(Acquire) & !bit(cpu) != 0
     }
 
-    /// Whether any CPU has a request that it has not taken.
+    /// Calls `flush`, which flushes the TLB of the CPU that calls this, if there are changes that it has not flushed.
     #[inline]
-    #[must_use]
-    pub fn is_requested(&self) -> bool {
-        self.requested.load(Relaxed) != 0
+    pub fn flush_if_behind(&self, cpu: u32, flush: impl FnOnce()) {
+        let state = self.state(cpu);
+        let generation = self.generation.load(Acquire);
+        if state.flushed.load(Relaxed) < generation {
+            flush();
+            // The handler of an IPI may have interrupted this, and flushed for a later generation.
+            state.flushed.fetch_max(generation, Release);
+        }
     }
 
-    /// Calls `flush`, which flushes the TLB of the CPU that calls this, if that is requested.
-    pub fn flush_if_requested(&self, cpu: u32, flush: impl FnOnce()) {
-        // A handler that interrupts this CPU from here on finds no request: there is none but this one until it is
-        // reported as finished below.
-        if self.requested.load(Relaxed) & bit(cpu) == 0
-            || self.requested.fetch_and(!bit(cpu), Acquire) & bit(cpu) == 0
-        {
+    /// Marks the CPU that calls this as idle: until [`Self::leave_idle`] it uses nothing that may be unmapped.
+    pub fn enter_idle(&self, cpu: u32) {
+        // Release: what the CPU did with its TLB before has happened before memory is used again.
+        self.state(cpu).is_idle.store(true, Release);
+    }
+
+    /// Ends [`Self::enter_idle`], if it was called: `flush` flushes the CPU's TLB if there were changes meanwhile.
+    #[inline]
+    pub fn leave_idle(&self, cpu: u32, flush: impl FnOnce()) {
+        let state = self.state(cpu);
+        if !state.is_idle.load(Relaxed) {
             return;
         }
-        flush();
-        self.unfinished.fetch_sub(1, Release);
+        state.is_idle.store(false, Relaxed);
+        // Either the change is seen here, or the CPU that makes it sees that this one is not idle (`flush_all`).
+        fence(SeqCst);
+        self.flush_if_behind(cpu, flush);
     }
 
-    /// Flushes the TLBs of all CPUs: `flush` that of the CPU that calls this, and orders the changes of the page
-    /// tables before later loads; `send_ipi` interrupts the others so that they call [`Self::flush_if_requested`].
-    /// Returns when all have flushed, and calls `wait` until then. Only one CPU at a time may call this.
-    pub fn flush_all(&self, cpu: u32, flush: impl FnOnce(), send_ipi: impl FnOnce(), mut wait: impl FnMut()) {
+    /// Flushes the TLBs of all CPUs after a change of the page tables: `flush` that of the CPU that calls this, and
+    /// orders the change before later loads; `send_ipi` interrupts the CPUs in a mask so that they call
+    /// [`Self::flush_if_behind`]. Returns when all have flushed, and calls `wait` until then, which must answer the
+    /// requests of other CPUs if the IPI cannot.
+    pub fn flush_all(
+        &self,
+        cpu: u32,
+        scope: FlushScope,
+        flush: impl Fn(),
+        send_ipi: impl FnOnce(u64),
+        mut wait: impl FnMut(),
+    ) {
+        let before = self.generation.load(Acquire);
         flush();
+        // After the change, since `flush` orders: a CPU that joins later flushes later.
         let others = self.active.load(Acquire) & !bit(cpu);
         if others == 0 {
             return;
         }
-        self.unfinished.store(others.count_ones(), Relaxed);
-        self.requested.store(others, Release);
-        send_ipi();
-        while self.unfinished.load(Acquire) != 0 {
-            wait();
+        let generation = self.generation.fetch_add(1, AcqRel) + 1;
+        if generation == before + 1 {
+            // All changes up to this one were made before this CPU flushed.
+            self.state(cpu).flushed.fetch_max(generation, Release);
+        }
+        // A CPU that leaves idle sees the generation, or is seen as not idle here.
+        fence(SeqCst);
+        let is_behind =
+            |other: &u32| others & bit(*other) != 0 && !self.state(*other).is_done(generation, scope);
+        let behind = (0..u64::BITS).filter(is_behind).fold(0, |cpus, other| cpus | bit(other));
+        if behind == 0 {
+            return;
+        }
+        send_ipi(behind);
+        for other in (0..u64::BITS).filter(|other| behind & bit(*other) != 0) {
+            while !self.state(other).is_done(generation, scope) {
+                wait();
+            }
         }
     }
 }

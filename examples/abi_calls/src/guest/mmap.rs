@@ -1,5 +1,9 @@
 //! Mapping memory in pages.
 
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread;
+
 use hermit_abi::{EACCES, EINVAL, ENOMEM, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
 
 use super::calls::ErrnoResult;
@@ -12,6 +16,18 @@ const LARGE_PAGE: usize = 2 << 20;
 
 /// Number of times that memory is mapped and unmapped.
 const ROUNDS: usize = 1000;
+
+/// Number of threads that map memory at the same time.
+const THREADS: usize = 4;
+
+/// Number of threads that read memory which another one maps.
+const READERS: usize = 2;
+
+/// Number of mappings that they read.
+const READ_ROUNDS: usize = 100;
+
+/// Number of mappings of each of these threads.
+const PARALLEL_ROUNDS: usize = 40;
 
 /// Granularity of the largest mapping, in bytes.
 const STEP: usize = 64 << 10;
@@ -29,6 +45,91 @@ pub(crate) fn mmap() {
     bad_bits();
     too_much();
     no_leak();
+}
+
+/// Threads use memory that other CPUs unmap: an old TLB entry shows as an area that has changed, or as a fault.
+pub(crate) fn parallel() {
+    read_by_others();
+    exchange_in_a_ring();
+}
+
+/// A thread maps memory at the same address again and again, at other frames each time, and others read it, which change
+/// no mappings themselves: some are busy meanwhile, others let their CPUs idle.
+fn read_by_others() {
+    let (done, is_done) = mpsc::channel();
+    let readers: Vec<_> = (0..READERS)
+        .map(|reader| {
+            let (sender, areas) = mpsc::channel();
+            let done = done.clone();
+            (sender, thread::spawn(move || read(reader % 2 == 0, &areas, &done)))
+        })
+        .collect();
+    let mut starts = BTreeSet::new();
+    for seed in 0..READ_ROUNDS {
+        let [first, second] = [0, 0].map(|_| map(PAGE, WRITABLE).expect("no memory"));
+        starts.insert(first.start);
+        first.part(0, 16).fill(seed);
+        readers.iter().for_each(|(sender, _)| sender.send((first, seed)).expect("a reader has ended"));
+        (0..READERS).for_each(|_| is_done.recv().expect("the readers have ended"));
+        // The next mapping gets the frame that is freed last.
+        assert_eq!([unmap(first), unmap(second)], [Ok(0), Ok(0)]);
+    }
+    assert!(starts.len() < READ_ROUNDS / 2, "addresses are not used again");
+    for (sender, thread) in readers {
+        drop(sender);
+        thread.join().expect("a reader panicked");
+    }
+}
+
+/// Checks areas until there are no more.
+fn read(is_busy: bool, areas: &Receiver<(Area, usize)>, done: &Sender<()>) {
+    loop {
+        let received = if is_busy { areas.try_recv() } else { areas.recv().map_err(TryRecvError::from) };
+        match received {
+            Ok((area, seed)) => {
+                area.part(0, 16).check(seed);
+                done.send(()).expect("the writer has ended");
+            }
+            Err(TryRecvError::Empty) => thread::yield_now(),
+            Err(TryRecvError::Disconnected) => return,
+        }
+    }
+}
+
+/// Threads map and fill small areas, which share page tables; the next thread checks and unmaps each.
+fn exchange_in_a_ring() {
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
+    let to_next = senders.into_iter().cycle().skip(1);
+    let threads: Vec<_> = receivers
+        .into_iter()
+        .zip(to_next)
+        .enumerate()
+        .map(|(thread, (previous, next))| thread::spawn(move || exchange(thread, &previous, &next)))
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("a thread panicked"));
+}
+
+/// Passes areas to the next thread, and takes as many of the previous one.
+fn exchange(thread: usize, previous: &Receiver<(Area, usize)>, next: &Sender<(Area, usize)>) {
+    for round in 0..PARALLEL_ROUNDS {
+        let seed = thread * PARALLEL_ROUNDS + round;
+        let area = map(PAGE * (1 + seed % 3), WRITABLE).expect("no memory");
+        starts_of_pages(area).for_each(|start| {
+            start.check_zero();
+            start.fill(seed);
+        });
+        assert_eq!(protect(area, PROT_READ), Ok(0));
+        next.send((area, seed)).expect("the next thread has ended");
+        let (area, seed) = previous.recv().expect("the previous thread has ended");
+        starts_of_pages(area).for_each(|start| start.check(seed));
+        assert_eq!(protect(area, WRITABLE), Ok(0));
+        starts_of_pages(area).for_each(|start| start.fill(seed + 1));
+        assert_eq!(unmap(area), Ok(0));
+    }
+}
+
+fn starts_of_pages(area: Area) -> impl Iterator<Item = Area> {
+    (0..area.size).step_by(PAGE).map(move |offset| area.part(offset, 16))
 }
 
 /// Maps, uses, protects and unmaps memory.

@@ -33,7 +33,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("errno", errno::errno),
@@ -42,6 +42,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("heap", heap::heap),
     ("lookup", lookup::lookup),
     ("mmap", mmap::mmap),
+    ("mmap-parallel", mmap::parallel),
     ("nanosleep", sleep::nanosleep),
     ("page-size", memory::page_size),
     ("paths", paths::paths),

@@ -65,6 +65,38 @@ impl AddressSpace {
         self.0.unmap(tables, address, size, found)
     }
 
+    /// See [`PageTable::unmap_pages`].
+    ///
+    /// # Errors
+    ///
+    /// [`PagingError::NotMapped`] if a part is not mapped; besides those of [`PageTable::unmap_pages`]. Nothing has changed
+    /// then.
+    pub(super) fn unmap_pages(
+        &mut self,
+        tables: &mut impl TableMemory,
+        address: u64,
+        size: u64,
+        found: &mut impl FnMut(MappedPage),
+    ) -> Result<(), PagingError> {
+        if !self.0.is_mapped(tables, address, size)? {
+            return Err(PagingError::NotMapped);
+        }
+        // As in `unmap`.
+        self.0.split_boundaries(tables, address, size)?;
+        ops::mmu().unmap(address, size)?;
+        self.0.unmap_pages(tables, address, size, found)
+    }
+
+    /// Frees the empty tables of a range in which nothing is mapped, neither here nor by the platform.
+    pub(super) fn free_empty_tables(
+        &mut self,
+        tables: &mut impl TableMemory,
+        address: u64,
+        size: u64,
+    ) -> Result<(), PagingError> {
+        self.0.unmap(tables, address, size, &mut |_| ())
+    }
+
     /// See [`PageTable::protect`]. If the platform has no memory for it, it may have changed a part of the range.
     pub(super) fn protect(
         &mut self,

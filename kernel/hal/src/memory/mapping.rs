@@ -6,7 +6,7 @@ use hermit_paging::PagingError;
 
 pub use hermit_paging::Access;
 
-use super::paging::{self, MemoryState};
+use super::paging;
 use super::{OutOfMemory, reserve_addresses};
 use crate::sync::SpinLock;
 
@@ -75,12 +75,27 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     }
     let start = space.as_mut().ok_or(OutOfMemory)?.take(size)?;
     drop(space);
-    let mapped = paging::with(|memory| memory.check_reserve(size))
-        .and_then(|()| paging::map_fresh(start, size, access));
+    let map = || {
+        paging::with(|memory| memory.check_reserve(size))?;
+        paging::map_fresh(start, size, access)
+    };
+    let mapped = map().or_else(|_| {
+        reclaim();
+        map()
+    });
     if mapped.is_err() {
         give_back(start, size);
     }
     mapped.map(|()| start)
+}
+
+/// Frees the page tables that [`unmap`] has left empty.
+pub(super) fn reclaim() {
+    // Nothing is mapped at free addresses while the lock is held.
+    if let Some(space) = SPACE.lock().as_ref() {
+        let free = space.free.as_slice().iter().map(|range| (range.start, range.size()));
+        paging::with(|memory| memory.free_empty_tables(free));
+    }
 }
 
 fn give_back(start: u64, size: u64) {
@@ -89,20 +104,15 @@ fn give_back(start: u64, size: u64) {
     }
 }
 
-/// Calls `action` under the memory lock with the size in whole pages, if the range is inside of the addresses for
-/// mappings.
-fn checked<R>(
-    start: u64,
-    size: u64,
-    action: impl FnOnce(&mut MemoryState, u64) -> Result<R, MappingError>,
-) -> Result<R, MappingError> {
+/// The size in whole pages, if the range is inside of the addresses for mappings.
+fn checked_size(start: u64, size: u64) -> Result<u64, MappingError> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(MappingError::NotMapped)?;
     let end = start.checked_add(size).ok_or(MappingError::NotMapped)?;
     let inside = |space: &MappingSpace| space.all.start <= start && end <= space.all.end;
     if size == 0 || !start.is_multiple_of(PAGE_SIZE) || !SPACE.lock().as_ref().is_some_and(inside) {
         return Err(MappingError::NotMapped);
     }
-    paging::with(|memory| action(memory, size))
+    Ok(size)
 }
 
 /// Changes the access to a range of mappings.
@@ -111,7 +121,7 @@ fn checked<R>(
 ///
 /// See [`MappingError`]; then nothing has changed.
 pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError> {
-    checked(start, size, |memory, size| Ok(memory.protect(start, size, access)?))
+    Ok(paging::protect(start, checked_size(start, size)?, access)?)
 }
 
 /// Unmaps a range of mappings.
@@ -124,12 +134,8 @@ pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError
 ///
 /// Nothing may use the memory of the range any more.
 pub unsafe fn unmap(start: u64, size: u64) -> Result<(), MappingError> {
-    let size = checked(start, size, |memory, size| {
-        // Fails if a part is not mapped, and splits large pages at the ends.
-        memory.protect(start, size, Access::None)?;
-        memory.unmap_and_free(core::iter::once((start, size)));
-        Ok(size)
-    })?;
+    let size = checked_size(start, size)?;
+    paging::unmap_pages(start, size)?;
     give_back(start, size);
     Ok(())
 }

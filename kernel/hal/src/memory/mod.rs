@@ -53,10 +53,11 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     stack::init()
 }
 
-/// Frees memory that is kept for reuse: that of free stacks, and the free blocks of the heap of all CPUs, for which it
+/// Frees memory that is kept for reuse: that of free stacks, empty page tables, and the free blocks of the heap of all CPUs, for which it
 /// waits unless interrupts are masked.
 pub fn reclaim() {
     stack::reclaim();
+    mapping::reclaim();
     heap::drain_caches();
 }
 

@@ -4,7 +4,7 @@ use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
 use hermit_interface::to_usize;
 use hermit_memory::ranges::{FreeError, FreeRanges};
-use hermit_paging::{Access, MappedPage, MemoryType, PageAttributes, PagingError};
+use hermit_paging::{Access, FlushScope, MappedPage, MemoryType, PageAttributes, PagingError};
 
 use super::address_space::AddressSpace;
 use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
@@ -65,6 +65,41 @@ pub(super) fn is_mapped(address: u64) -> bool {
     memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }
 
+/// Pages that no page table has any more, but perhaps TLBs: free once [`complete`] has flushed these. Until then their
+/// addresses must not be used again.
+#[derive(Debug)]
+#[must_use = "the memory is lost, and TLBs may have entries of it"]
+struct PendingFlush(DeferredFrees);
+
+/// Flushes the TLBs of all CPUs without the memory lock, then frees the memory that waits for this.
+fn complete(pending: Option<PendingFlush>) {
+    let Some(PendingFlush(mut deferred)) = pending else { return };
+    ops::mmu().flush_tlb(FlushScope::Pages);
+    if !deferred.is_empty() {
+        with(|memory| memory.physical.free_list(&mut deferred));
+    }
+}
+
+/// Changes the access to a range, all of which must be mapped. CPUs have flushed their TLBs when this returns.
+pub(super) fn protect(address: u64, size: u64, access: Access) -> Result<(), PagingError> {
+    let (result, pending) = with(|memory| memory.protect(address, size, access));
+    complete(pending);
+    result
+}
+
+/// Unmaps a range, all of which must be mapped, and frees the memory. If that fails, all is mapped as before.
+pub(super) fn unmap_pages(address: u64, size: u64) -> Result<(), PagingError> {
+    let pending = with(|memory| memory.unmap_pages(address, size))?;
+    complete(pending);
+    Ok(())
+}
+
+/// Unmaps what is mapped in ranges, each a start and a size, and frees the memory.
+pub(super) fn unmap_and_free(ranges: impl Iterator<Item = (u64, u64)>) {
+    let pending = with(|memory| memory.unmap_ranges(ranges));
+    complete(pending);
+}
+
 /// Maps fresh memory at reserved addresses, in large pages where they fit. Frames are allocated and mapped under the memory
 /// lock, but filled with zero in between: other CPUs do not wait for that.
 pub(super) fn map_fresh(address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
@@ -73,7 +108,7 @@ pub(super) fn map_fresh(address: u64, size: u64, access: Access) -> Result<(), O
         match map_piece(address + done, size - done, access) {
             Ok(piece) => done += piece,
             Err(error) => {
-                with(|memory| memory.unmap_and_free(core::iter::once((address, done))));
+                unmap_and_free(core::iter::once((address, done)));
                 return Err(error);
             }
         }
@@ -121,7 +156,7 @@ impl MemoryState {
         // The first entry of the root maps 512 GiB. The tables below it lie in memory that is free already.
         let root = self.table.root();
         hermit_paging::TableMemory::write(&mut self.physical, root, 0);
-        ops::mmu().flush_tlb();
+        ops::mmu().flush_tlb(FlushScope::Tables);
     }
 
     /// Allocates physical memory, which the direct map has; returns its address there.
@@ -233,14 +268,27 @@ impl MemoryState {
     }
 
     /// Changes the access to a range, all of which must be mapped.
-    pub(super) fn protect(&mut self, address: u64, size: u64, access: Access) -> Result<(), PagingError> {
+    fn protect(
+        &mut self,
+        address: u64,
+        size: u64,
+        access: Access,
+    ) -> (Result<(), PagingError>, Option<PendingFlush>) {
         let result = self.table.protect(&mut self.physical, address, size, access);
-        self.flush(DeferredFrees::new(self.physical.direct_map));
-        result
+        (result, self.flush_or_defer(DeferredFrees::new(self.physical.direct_map)))
     }
 
-    /// Unmaps what is mapped in ranges, each a start and a size, and frees the memory.
-    pub(super) fn unmap_and_free(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
+    /// Unmaps a range, all of which must be mapped. Page tables stay, unless they are wholly in the range.
+    fn unmap_pages(&mut self, address: u64, size: u64) -> Result<Option<PendingFlush>, PagingError> {
+        let mut deferred = DeferredFrees::new(self.physical.direct_map);
+        self.table.unmap_pages(&mut self.physical, address, size, &mut |page: MappedPage| {
+            deferred.add(page.physical, page.size);
+        })?;
+        Ok(self.flush_or_defer(deferred))
+    }
+
+    /// Unmaps what is mapped in ranges, each a start and a size, and frees page tables that become empty.
+    fn unmap_ranges(&mut self, ranges: impl Iterator<Item = (u64, u64)>) -> Option<PendingFlush> {
         let mut deferred = DeferredFrees::new(self.physical.direct_map);
         for (address, size) in ranges {
             // Fails only if there is no memory to split a large page: then all of the range stays mapped and
@@ -250,13 +298,34 @@ impl MemoryState {
                     deferred.add(page.physical, page.size);
                 });
         }
-        self.flush(deferred);
+        self.flush_or_defer(deferred)
+    }
+
+    /// Frees the empty page tables of ranges, each a start and a size, in which nothing is mapped.
+    pub(super) fn free_empty_tables(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
+        for (address, size) in ranges {
+            // Nothing is mapped, so nothing need be split.
+            let _: Result<(), PagingError> = self.table.free_empty_tables(&mut self.physical, address, size);
+        }
+        self.flush(DeferredFrees::new(self.physical.direct_map));
     }
 
     /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for this.
     fn flush(&mut self, mut deferred: DeferredFrees) {
-        ops::mmu().flush_tlb();
+        ops::mmu().flush_tlb(FlushScope::Tables);
         self.physical.free_deferred(&mut deferred);
+    }
+
+    /// Flushes as [`Self::flush`] does, or leaves that to [`complete`], so that no CPU waits for others under the lock.
+    ///
+    /// Only changes of pages may be flushed without the lock. If a table is no longer used, another thread could map
+    /// memory beside the range in a new table, and CPUs that have cached the old one would not find it there.
+    fn flush_or_defer(&mut self, deferred: DeferredFrees) -> Option<PendingFlush> {
+        if self.physical.has_unused_tables() || !ops::mmu().has_other_tlbs() {
+            self.flush(deferred);
+            return None;
+        }
+        Some(PendingFlush(deferred))
     }
 
     /// Maps pages of device registers and returns their address.

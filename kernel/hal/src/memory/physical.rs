@@ -142,6 +142,11 @@ impl DeferredFrees {
         Self { direct_map, first: NONE }
     }
 
+    /// Whether nothing is in the list.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
     /// Adds whole pages.
     pub(super) fn add(&mut self, physical: u64, size: u64) {
         self.direct_map.write_word(physical, self.first);
@@ -295,8 +300,14 @@ impl PhysicalFrames {
         }
     }
 
-    fn free_list(&mut self, list: &mut DeferredFrees) {
-        while list.first != NONE {
+    /// Whether page tables wait for a flush.
+    pub(super) const fn has_unused_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    /// Frees a list, after the TLBs of all CPUs have been flushed.
+    pub(super) fn free_list(&mut self, list: &mut DeferredFrees) {
+        while !list.is_empty() {
             let start = list.first;
             list.first = self.direct_map.read_word(start);
             let size = self.direct_map.read_word(start + 8) / 2 * PAGE_SIZE;

@@ -112,7 +112,7 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
     let start = START.load(Relaxed);
     let ranges =
         slots.map(|slot| slot.bounds(start)).map(|bounds| (bounds.bottom, bounds.top - bounds.bottom));
-    paging::with(|memory| memory.unmap_and_free(ranges));
+    paging::unmap_and_free(ranges);
 }
 
 /// Frees the memory of all free stacks.

@@ -1,11 +1,11 @@
 //! Maintenance of mappings.
 
-use hermit_paging::Access;
+use hermit_paging::{Access, FlushScope};
 
 use crate::fallible::OutOfMemory;
 
 /// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are only the
-/// kernel's record. All calls are made under the memory lock.
+/// kernel's record. All calls but those of [`Mmu::flush_tlb`] are made under the memory lock.
 pub(crate) trait Mmu: Sync {
     /// Called after the page tables have mapped these addresses. `access` does not apply to device registers.
     ///
@@ -42,6 +42,12 @@ pub(crate) trait Mmu: Sync {
         true
     }
 
-    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that the page tables no longer have.
-    fn flush_tlb(&self);
+    /// Whether other CPUs have TLBs that must be flushed, for which [`Mmu::flush_tlb`] waits.
+    fn has_other_tlbs(&self) -> bool {
+        false
+    }
+
+    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that the page tables did not have when it was
+    /// called.
+    fn flush_tlb(&self, scope: FlushScope);
 }

@@ -13,7 +13,7 @@ use loom::model::Builder;
 use loom::sync::atomic::{AtomicBool, AtomicU32, fence};
 use loom::thread::{spawn, yield_now};
 
-use super::Shootdown;
+use super::{FlushScope, Shootdown};
 
 const CPUS: usize = 2;
 
@@ -27,8 +27,8 @@ struct Machine {
     tlbs: [AtomicU32; CPUS],
     /// Pending IPIs.
     ipis: [AtomicBool; CPUS],
-    /// The lock under which the entry is changed.
-    locked: AtomicBool,
+    /// Earlier values of the entry are no longer used: their memory is free.
+    oldest: AtomicU32,
     /// Number of CPUs that make no more changes.
     finished: AtomicU32,
 }
@@ -42,7 +42,7 @@ impl Machine {
             entry: AtomicU32::new(0),
             tlbs: [AtomicU32::new(0), AtomicU32::new(0)],
             ipis: [AtomicBool::new(false), AtomicBool::new(false)],
-            locked: AtomicBool::new(false),
+            oldest: AtomicU32::new(0),
             finished: AtomicU32::new(0),
         }))
     }
@@ -56,13 +56,13 @@ impl Machine {
     /// The handler of the IPI, if one is pending.
     fn interrupt(&self, cpu: usize) {
         if self.ipis[cpu].load(Acquire) && self.ipis[cpu].swap(false, AcqRel) {
-            self.shootdown.flush_if_requested(number(cpu), || self.flush(cpu));
+            self.shootdown.flush_if_behind(number(cpu), || self.flush(cpu));
         }
     }
 
-    /// Answers requests as a CPU does that waits for a lock; IPIs interrupt it before and after the flush.
+    /// Answers requests as a CPU does that waits for a lock or for other CPUs; IPIs interrupt it before and after the flush.
     fn flush_while_waiting(&self, cpu: usize) {
-        self.shootdown.flush_if_requested(number(cpu), || {
+        self.shootdown.flush_if_behind(number(cpu), || {
             self.interrupt(cpu);
             self.flush(cpu);
             self.interrupt(cpu);
@@ -71,56 +71,106 @@ impl Machine {
         yield_now();
     }
 
-    /// Changes the entry under the lock, and flushes all TLBs.
-    fn change(&self, cpu: usize) {
-        while self.locked.load(Relaxed) || self.locked.swap(true, Acquire) {
-            self.flush_while_waiting(cpu);
-        }
-        let value = self.entry.load(Relaxed) + 1;
-        self.entry.store(value, Relaxed);
-        let send_ipi = || self.ipis[1 - cpu].store(true, Release);
-        self.shootdown.flush_all(number(cpu), || self.flush(cpu), send_ipi, yield_now);
-        for tlb in &self.tlbs {
-            assert!(tlb.load(Relaxed) >= value, "a TLB has an entry from before the shootdown");
-        }
-        self.locked.store(false, Release);
+    /// Uses the entry, as the TLB of a CPU has it.
+    fn access(&self, cpu: usize) {
+        let oldest = self.oldest.load(Acquire);
+        assert!(self.tlbs[cpu].load(Relaxed) >= oldest, "memory is used that is free");
     }
 
-    /// Changes the entry `changes` times, then only answers requests until the other CPU has made its changes.
-    fn run(&self, cpu: usize, changes: usize) {
-        (0..changes).for_each(|_| self.change(cpu));
+    /// Changes the entry, and flushes all TLBs without a lock.
+    fn change(&self, cpu: usize, scope: FlushScope) {
+        let value = self.entry.fetch_add(1, Relaxed) + 1;
+        let send_ipi = |cpus| {
+            assert_eq!(cpus, 1 << (1 - cpu));
+            self.ipis[1 - cpu].store(true, Release);
+        };
+        let wait = || self.flush_while_waiting(cpu);
+        self.shootdown.flush_all(number(cpu), scope, || self.flush(cpu), send_ipi, wait);
+        if scope == FlushScope::Tables {
+            let is_new = |tlb: &AtomicU32| tlb.load(Relaxed) >= value;
+            assert!(self.tlbs.iter().all(is_new), "a TLB has an entry from before the shootdown");
+        }
+        self.oldest.fetch_max(value, AcqRel);
+        self.access(cpu);
+    }
+
+    /// Waits for an interrupt; another one may wake the CPU at any time.
+    fn idle(&self, cpu: usize) {
+        self.access(cpu);
+        self.shootdown.enter_idle(number(cpu));
+        self.interrupt(cpu);
+        self.shootdown.leave_idle(number(cpu), || self.flush(cpu));
+        self.access(cpu);
+    }
+
+    /// Runs one step after the other, then only answers requests until the other CPU has finished its own.
+    fn run(&self, cpu: usize, steps: &[Step]) {
+        for step in steps {
+            match *step {
+                Step::Change(scope) => self.change(cpu, scope),
+                Step::Idle => self.idle(cpu),
+            }
+        }
         self.finished.fetch_add(1, AcqRel);
         while self.finished.load(Acquire) < number(CPUS) {
             self.flush_while_waiting(cpu);
         }
+        self.access(cpu);
     }
 }
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Change(FlushScope),
+    Idle,
+}
+
+const TABLES: Step = Step::Change(FlushScope::Tables);
+const PAGES: Step = Step::Change(FlushScope::Pages);
 
 fn number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap()
 }
 
-/// Explores all executions with at most three preemptions in which the CPUs make these numbers of changes.
-fn explore(name: &str, changes: [usize; CPUS]) {
+/// Explores all executions with at most `switches` preemptions in which the CPUs take these steps. The variable
+/// `LOOM_MAX_PREEMPTIONS` can raise the bound.
+fn explore(name: &str, switches: usize, steps: [&'static [Step]; CPUS]) {
     let executions = &*Box::leak(Box::new(AtomicUsize::new(0)));
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(3);
+    let switches = builder.preemption_bound.map_or(switches, |more| more.max(switches));
+    builder.preemption_bound = Some(switches);
     builder.check(move || {
         executions.fetch_add(1, Relaxed);
         let machine = Machine::new();
-        let other = spawn(move || machine.run(1, changes[1]));
-        machine.run(0, changes[0]);
+        let other = spawn(move || machine.run(1, steps[1]));
+        machine.run(0, steps[0]);
         other.join().unwrap();
     });
-    println!("{name}: {} executions", executions.load(Relaxed));
+    println!("{name}: {} executions with at most {switches} preemptions", executions.load(Relaxed));
 }
 
 #[test]
 fn shootdowns_in_a_row_flush_a_waiting_cpu() {
-    explore("shootdowns in a row", [2, 0]);
+    explore("shootdowns in a row", 2, [&[TABLES, TABLES], &[]]);
 }
 
 #[test]
-fn shootdowns_of_two_cpus_flush_both() {
-    explore("shootdowns of two CPUs", [1, 1]);
+fn shootdowns_of_two_cpus_at_the_same_time_flush_both() {
+    explore("shootdowns of two CPUs", 2, [&[TABLES], &[TABLES]]);
+}
+
+#[test]
+fn idle_cpu_flushes_before_it_uses_pages_again() {
+    explore("shootdown beside an idle CPU", 3, [&[PAGES], &[Step::Idle]]);
+}
+
+#[test]
+fn idle_cpu_flushes_after_each_shootdown() {
+    explore("two shootdowns beside an idle CPU", 2, [&[PAGES, PAGES], &[Step::Idle]]);
+}
+
+#[test]
+fn idle_cpu_flushes_page_tables_at_once() {
+    explore("shootdown of tables beside an idle CPU", 3, [&[TABLES], &[Step::Idle]]);
 }

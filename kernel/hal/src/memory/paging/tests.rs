@@ -10,7 +10,7 @@ use zerocopy::FromZeros;
 
 use hermit_paging::{Access, PagingError};
 
-use super::MemoryState;
+use super::{MemoryState, PendingFlush};
 use crate::memory::address_space::AddressSpace;
 use crate::memory::physical::PhysicalFrames;
 use crate::testing::{self, flush_count};
@@ -88,7 +88,7 @@ fn frames_are_filled_with_zero_without_the_memory_lock() {
     let physical = frames.physical;
     direct_map.write(physical, &[1; 4096]);
     memory.map_frames(ADDRESS, frames, Access::Write).unwrap();
-    memory.unmap_and_free(core::iter::once((ADDRESS, PAGE_SIZE)));
+    assert!(memory.unmap_ranges(core::iter::once((ADDRESS, PAGE_SIZE))).is_none());
     direct_map.write(physical, &[1; 4096]);
     let mut frames = memory.take_frames(PAGE_SIZE).unwrap();
     // The frame that was freed last is allocated first. Allocation, for which the lock is held, does not write to it.
@@ -107,4 +107,43 @@ fn fragmented_memory_is_taken_in_smaller_pieces() {
     }
     let frames = memory.take_frames_up_to(64 * PAGE_SIZE).unwrap();
     assert_eq!(frames.size, PAGE_SIZE);
+}
+
+#[test]
+fn pages_are_freed_after_a_flush_without_the_lock() {
+    let mut memory = memory();
+    let frames = memory.take_frames(4 * PAGE_SIZE).unwrap();
+    memory.map_frames(ADDRESS, frames, Access::Write).unwrap();
+    let (available, flushes) = (memory.available(), flush_count());
+    // A part of it: the table stays, so other CPUs are not waited for under the lock.
+    let pending = memory.unmap_pages(ADDRESS, 3 * PAGE_SIZE).unwrap();
+    assert_eq!((memory.available(), flush_count()), (available, flushes), "it is free before the flush");
+    let PendingFlush(mut deferred) = pending.unwrap();
+    memory.physical.free_list(&mut deferred);
+    assert_eq!(memory.available(), available + 3 * PAGE_SIZE);
+    assert_eq!(memory.unmap_pages(ADDRESS, 4 * PAGE_SIZE).unwrap_err(), PagingError::NotMapped);
+}
+
+#[test]
+fn table_that_is_no_longer_used_is_flushed_under_the_lock() {
+    let mut memory = memory();
+    let before = memory.available();
+    let frames = memory.take_frames(PAGE_SIZE).unwrap();
+    memory.map_frames(ADDRESS, frames, Access::Write).unwrap();
+    let flushes = flush_count();
+    assert!(memory.unmap_ranges(core::iter::once((ADDRESS, PAGE_SIZE))).is_none());
+    assert_eq!((memory.available(), flush_count()), (before, flushes + 1));
+}
+
+#[test]
+fn empty_tables_are_freed_by_reclaim() {
+    let mut memory = memory();
+    let before = memory.available();
+    let frames = memory.take_frames(PAGE_SIZE).unwrap();
+    memory.map_frames(ADDRESS, frames, Access::Write).unwrap();
+    let PendingFlush(mut deferred) = memory.unmap_pages(ADDRESS, PAGE_SIZE).unwrap().unwrap();
+    memory.physical.free_list(&mut deferred);
+    assert!(memory.available() < before, "no table is left");
+    memory.free_empty_tables(core::iter::once((ADDRESS, 1 << 30)));
+    assert_eq!(memory.available(), before);
 }

@@ -8,6 +8,7 @@ pub(super) mod smp;
 
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
+use hermit_paging::FlushScope;
 use hermit_virtio::transport::pci::ConfigSpace;
 
 use crate::arch::cpu;
@@ -33,7 +34,9 @@ impl<P: Native> CpuControl for P {
     }
 
     fn wait_unless(&self, woken: &dyn Fn() -> bool) {
+        tlb::enter_idle();
         cpu::wait_unless(woken);
+        tlb::leave_idle();
     }
 
     fn stop(&self) -> ! {
@@ -42,8 +45,12 @@ impl<P: Native> CpuControl for P {
 }
 
 impl<P: Native> Mmu for P {
-    fn flush_tlb(&self) {
-        tlb::flush_all_cpus(|| apic::send_to_others(Ipi::Fixed(TLB_VECTOR)));
+    fn has_other_tlbs(&self) -> bool {
+        tlb::has_others()
+    }
+
+    fn flush_tlb(&self, scope: FlushScope) {
+        tlb::flush_all_cpus(scope, |cpus| smp::send(cpus, Ipi::Fixed(TLB_VECTOR)));
     }
 }
 

@@ -86,6 +86,13 @@ pub(in crate::platform) fn apic_id(cpu: u32) -> u32 {
     IDS.get(cpu as usize).map_or(0, |id| id.load(Relaxed))
 }
 
+/// Sends an IPI to the CPUs in a mask. Interrupts must be masked.
+pub(super) fn send(cpus: u64, ipi: Ipi) {
+    for cpu in (0..u64::BITS).filter(|cpu| cpus & 1 << cpu != 0) {
+        apic::send(apic_id(cpu), ipi);
+    }
+}
+
 /// Notes the APIC identifier of the calling CPU and has this number: CPUs take their numbers in the order in
 /// which they start.
 pub(in crate::platform) fn started(cpu: u32) {

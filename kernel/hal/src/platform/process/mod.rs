@@ -23,7 +23,7 @@ use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STAT
 use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, TEXT_PORT};
 use hermit_interface::process::{MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, queue_eventfd};
 use hermit_interface::to_usize;
-use hermit_paging::Access;
+use hermit_paging::{Access, FlushScope};
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
 use super::uhyve_clock;
@@ -157,7 +157,7 @@ impl Mmu for Process {
     }
 
     /// `munmap` and `mprotect` have done so.
-    fn flush_tlb(&self) {}
+    fn flush_tlb(&self, _scope: FlushScope) {}
 }
 
 /// Register accesses by calls of uhyve.

@@ -7,7 +7,7 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 17] = [
+const CHECKS: [&str; 18] = [
     "backtrace",
     "block",
     "errno",
@@ -16,6 +16,7 @@ const CHECKS: [&str; 17] = [
     "heap",
     "lookup",
     "mmap",
+    "mmap-parallel",
     "nanosleep",
     "page-size",
     "paths",
