@@ -13,5 +13,6 @@ mod martians;
 mod names;
 mod routers;
 mod stream;
+mod time_wait;
 mod together;
 mod udp;
