@@ -19,6 +19,7 @@ use crate::devices::bus::{Bus, BusError};
 use crate::devices::clock::HostClock;
 use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
+use crate::devices::rate_limiter::RateLimiter;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};
@@ -218,7 +219,8 @@ fn open(disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
     }
     check_lock(lock::lock(&file, disk.read_only), &disk.file)?;
     disk::check_size(&mut file, &disk.file)?;
-    Ok(Block::new(file, disk.read_only).map_err(failed)?)
+    let limiter = RateLimiter::new(disk.limits).map_err(|error| failed(error.into()))?;
+    Ok(Block::new(file, disk.read_only).map_err(failed)?.with_limiter(limiter))
 }
 
 /// A disk that the host cannot lock is used nevertheless: some file systems have no locks.

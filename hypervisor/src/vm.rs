@@ -170,13 +170,22 @@ impl Vm<Configured> {
         let workers = devices.workers.into_iter().map(worker).collect::<Result<_, _>>()?;
         let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
         let allow_partial = config.allow_partial_sandbox;
-        let rules = Rules { debugger, process, allow_partial, tap: devices.tap, ..Rules::default() };
+        let tap = devices.tap;
+        let rate_limits = has_rate_limits(&config);
+        let rules = Rules { debugger, process, allow_partial, tap, rate_limits, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;
         }
         Ok(Vm(Loaded { engine, vcpus, memory, handle, io, workers, stop_workers, sandbox, gdb }))
     }
+}
+
+/// Whether a disk or the network has a limited rate.
+fn has_rate_limits(config: &Config) -> bool {
+    let disks = config.disks.iter().map(|disk| disk.limits);
+    let mut limits = disks.chain(config.network.iter().map(|network| network.limits));
+    limits.any(|limits| !limits.is_unlimited())
 }
 
 /// Encodes the command line for the boot information: the program's arguments and environment, and the network's

@@ -6,6 +6,8 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::rate::RateLimits;
+
 /// Size of a sector in bytes (virtio 1.2 §5.2.4): the capacity of a disk is a number of sectors.
 pub const SECTOR_SIZE: u64 = 512;
 
@@ -16,6 +18,8 @@ pub struct DiskConfig {
     pub file: PathBuf,
     /// Whether the guest cannot write to it.
     pub read_only: bool,
+    /// Limits of bytes and requests per second.
+    pub limits: RateLimits,
 }
 
 /// Why a file cannot be a disk.
@@ -48,6 +52,9 @@ impl DiskConfig {
     pub fn to_argument(&self) -> OsString {
         let mut text = self.file.clone().into_os_string();
         text.push(if self.read_only { ":ro" } else { "" });
+        let RateLimits { bytes, operations } = self.limits;
+        bytes.iter().for_each(|rate| text.push(format!(",bps={rate}")));
+        operations.iter().for_each(|rate| text.push(format!(",iops={rate}")));
         text
     }
 
@@ -81,35 +88,69 @@ impl FromStr for DiskConfig {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (file, read_only) = text.strip_suffix(":ro").map_or((text, false), |file| (file, true));
-        if file.is_empty() {
-            return Err("a disk is written FILE or FILE:ro".to_owned());
+        let (mut rest, mut limits) = (text, RateLimits::default());
+        // From the end, so that the file's name may have commas.
+        while let Some((before, option)) = rest.rsplit_once(',') {
+            match option.split_once('=') {
+                Some(("bps", rate)) => limits.set_bytes(rate)?,
+                Some(("iops", rate)) => limits.set_operations(rate)?,
+                _ => break,
+            }
+            rest = before;
         }
-        Ok(Self { file: file.into(), read_only })
+        let (file, read_only) = rest.strip_suffix(":ro").map_or((rest, false), |file| (file, true));
+        if file.is_empty() {
+            return Err("a disk is written FILE or FILE:ro, perhaps with ,bps=RATE or ,iops=RATE".to_owned());
+        }
+        Ok(Self { file: file.into(), read_only, limits })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::DiskConfig;
+    use crate::rate::RateLimits;
     use std::fs;
 
     #[test]
     fn disk_suffix_ro_is_read_only() {
         for (text, file, read_only) in [("a.img", "a.img", false), ("/x/a:ro", "/x/a", true)] {
             let disk: DiskConfig = text.parse().unwrap();
+            let limits = RateLimits::default();
             assert_eq!(
                 (disk.to_argument(), &disk),
-                (text.into(), &DiskConfig { file: file.into(), read_only })
+                (text.into(), &DiskConfig { file: file.into(), read_only, limits })
             );
         }
         assert!(":ro".parse::<DiskConfig>().is_err());
     }
 
     #[test]
+    fn limits_follow_a_file_with_any_name() {
+        for (text, file, read_only) in [
+            ("a,b=c:ro,bps=10/20,iops=5", "a,b=c", true),
+            ("a:ro,bps=10/20,iops=5", "a", true),
+            ("a,b,bps=10/20,iops=5", "a,b", false),
+        ] {
+            let disk: DiskConfig = text.parse().unwrap();
+            assert_eq!(disk.to_argument(), text);
+            assert_eq!((disk.file.to_str(), disk.read_only), (Some(file), read_only));
+            let limits = disk.limits;
+            assert_eq!(
+                (limits.bytes, limits.operations),
+                (Some("10/20".parse().unwrap()), Some("5".parse().unwrap()))
+            );
+        }
+        for text in ["a,bps=0", "a,iops=", "a,bps=1,bps=2", ",bps=1", "a,bps=1M/"] {
+            assert!(text.parse::<DiskConfig>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn disk_of_partial_sectors_is_rejected_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = DiskConfig { file: folder.path().join("disk"), read_only: false };
+        let disk =
+            DiskConfig { file: folder.path().join("disk"), read_only: false, limits: RateLimits::default() };
         assert!(disk.check().unwrap_err().to_string().contains("cannot open the disk"));
         for (size, is_valid) in [(0, true), (512, true), (1000, false), (513, false)] {
             fs::write(&disk.file, vec![0; size]).unwrap();

@@ -26,5 +26,6 @@ mod machine;
 pub mod memory;
 pub mod passt;
 pub mod ports;
+pub mod rate;
 
 pub use machine::{MachineOptions, grace_message, timeout_message};

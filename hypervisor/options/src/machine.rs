@@ -27,8 +27,9 @@ pub struct MachineOptions {
     /// A file with an environment variable per line, as of `docker run`; `--env` takes precedence
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
-    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written
-    #[arg(long, value_name = "FILE[:ro]")]
+    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written; bps= and iops= limit
+    /// bytes and requests per second: 10M, or with a burst, 10M/64M
+    #[arg(long, value_name = "FILE[:ro][,bps=RATE][,iops=RATE]")]
     pub block: Vec<DiskConfig>,
     /// Forward a port of the host to the guest, such as 8080:80; port 0 of the host is any free one, which is printed;
     /// TCP, or UDP with /udp at its end; may be given several times
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn options_and_arguments_are_inverse() {
-        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro --publish 0:80/udp --gdb 0 \
+        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --publish 0:80/udp --gdb 0 \
                    --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();

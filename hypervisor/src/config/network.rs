@@ -8,6 +8,7 @@ use std::str::FromStr;
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
 use hermit_options::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
+use hermit_options::rate::RateLimits;
 
 pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
@@ -19,7 +20,7 @@ use crate::devices::net::backend::tap;
 const MIN_MTU: u16 = 576;
 
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= and, with passt, ,host-loopback";
+const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= ,bps= ,pps= and, with passt, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct NetworkConfig {
     pub hostname: Option<String>,
     /// Whether the guest reaches the host's loopback, at the address of its gateway. Only with passt.
     pub host_loopback: bool,
+    /// Limits of bytes and frames per second, for each direction.
+    pub limits: RateLimits,
 }
 
 /// Backend of a network device.
@@ -64,6 +67,7 @@ impl NetworkConfig {
             nameservers: Vec::new(),
             hostname: None,
             host_loopback: false,
+            limits: RateLimits { bytes: None, operations: None },
         }
     }
 
@@ -78,6 +82,8 @@ impl NetworkConfig {
             "dns" => add(key, &mut self.nameservers, address(value)?, MAX_NAMESERVERS),
             "hostname" if is_hostname(value) => set_once(key, &mut self.hostname, value.to_owned()),
             "hostname" => Err(format!("`{value}` is no name of a host")),
+            "bps" => self.limits.set_bytes(value),
+            "pps" => self.limits.set_operations(value),
             HOST_LOOPBACK if option == key => self.open_host_loopback(),
             HOST_LOOPBACK => Err(format!("{key} takes no value: remove ={value}")),
             _ => Err(format!("a network has no `{key}`: {HELP}")),
@@ -214,13 +220,15 @@ mod tests {
     #[test]
     fn network_option_is_parsed() {
         let text = "tap=tap0,mac=52:54:00:12:34:56,mtu=9000,ip=10.0.0.2/24,ip=fd00::2/64,gateway=10.0.0.1,\
-                    gateway=fd00::1,dns=1.1.1.1,hostname=web";
+                    gateway=fd00::1,dns=1.1.1.1,hostname=web,bps=10M,pps=100/200";
         let network = parse(text).unwrap().unwrap();
         assert_eq!(network.backend, BackendConfig::Tap("tap0".parse().unwrap()));
         assert_eq!(network.mac.unwrap().to_string(), "52:54:00:12:34:56");
         assert_eq!((network.mtu, network.addresses.len(), network.gateways.len()), (Some(9000), 2, 2));
         assert_eq!(network.nameservers, ["1.1.1.1".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(network.hostname.as_deref(), Some("web"));
+        assert_eq!(network.limits.bytes, Some("10M".parse().unwrap()));
+        assert_eq!(network.limits.operations, Some("100/200".parse().unwrap()));
         assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
         assert_eq!(parse("none"), Ok(None));
         assert!(
@@ -260,6 +268,8 @@ mod tests {
             ("tap=tap0,host-loopback", "goes with passt"),
             ("passt,host-loopback=yes", "takes no value"),
             ("passt,host-loopback=", "takes no value"),
+            ("passt,bps=1,bps=2", "one too many"),
+            ("passt,pps=0", "no rate"),
             ("passt,mtu=1500,mtu=9000", "mtu= is given twice"),
             ("passt,hostname=a,hostname=b", "hostname= is given twice"),
             ("passt,dns=one.one.one.one", "no address of a host"),

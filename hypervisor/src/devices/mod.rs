@@ -18,6 +18,7 @@ pub mod entropy;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod net;
+pub mod rate_limiter;
 pub mod virtio;
 mod warn_once;
 pub mod worker;

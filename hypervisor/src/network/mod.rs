@@ -1,5 +1,6 @@
 //! Creation of the network device and its backend from the configuration.
 
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 
@@ -12,6 +13,7 @@ use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::passt::Passt;
 use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::{Net, NetConfig};
+use crate::devices::rate_limiter::RateLimiter;
 use crate::log::say;
 
 /// Reason for which the network device cannot be created.
@@ -38,6 +40,9 @@ pub enum NetworkError {
         /// Minimum MTU of the guest in bytes.
         min: u16,
     },
+    /// The host has no more file descriptors or memory for the timer of a limited rate.
+    #[error("network: a timer for the limit of the rate: {0}")]
+    Timer(io::Error),
     /// getrandom(2) fails.
     #[error("the host gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
@@ -103,7 +108,9 @@ fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Resul
         }
     };
     log::info!("network: address {mac}, packets of up to {mtu} bytes");
-    Ok(Net::new(backend, NetConfig { mac: mac.bytes(), mtu }))
+    let limiter = || RateLimiter::new(network.limits).map_err(|error| NetworkError::Timer(error.into()));
+    let net = Net::new(backend, NetConfig { mac: mac.bytes(), mtu });
+    Ok(net.with_limiters(limiter()?, limiter()?))
 }
 
 /// Arguments of passt. Its DHCP and NDP servers announce the same addresses that the guest's kernel gets on its command

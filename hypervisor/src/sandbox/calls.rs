@@ -16,7 +16,8 @@ use libc::{
     SYS_mprotect, SYS_mremap, SYS_munmap, SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64,
     SYS_preadv, SYS_ptrace, SYS_pwrite64, SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom,
     SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
-    SYS_setsockopt, SYS_sigaltstack, SYS_tgkill, SYS_wait4, SYS_waitid, SYS_write, SYS_writev,
+    SYS_setsockopt, SYS_sigaltstack, SYS_tgkill, SYS_timerfd_settime, SYS_wait4, SYS_waitid, SYS_write,
+    SYS_writev,
 };
 use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
@@ -257,6 +258,9 @@ const TAP_NETWORK: &[CallRule] = &[
     (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
+/// Disk or network thread with limits of its rate: sets the timer by which it waits.
+const RATE_LIMITS: &[CallRule] = &[(SYS_timerfd_settime, &[&[Is(1, 0)]])];
+
 /// gdb thread.
 const GDB: &[CallRule] = &[
     (SYS_epoll_create1, &[]),
@@ -295,5 +299,7 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
     };
     let debugging = if rules.debugger { debugging } else { &[] };
     let tapped = if role == Role::Network && rules.tap.is_some() { TAP_NETWORK } else { &[] };
-    [COMMON, own, more, debugging, tapped].into_iter().flatten().copied()
+    let is_limited = rules.rate_limits && matches!(role, Role::Disk | Role::Network);
+    let limits = if is_limited { RATE_LIMITS } else { &[] };
+    [COMMON, own, more, debugging, tapped, limits].into_iter().flatten().copied()
 }

@@ -62,10 +62,13 @@ mod tests {
     const ROLES: [Role; 7] =
         [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb];
 
-    /// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger and a tap.
+    /// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and limits.
     fn all_rules() -> [Rules; 3] {
         let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
-        kinds.map(|(debugger, process, tap)| Rules { debugger, process, tap, ..Rules::default() })
+        kinds.map(|(debugger, process, tap)| {
+            let rate_limits = tap.is_some();
+            Rules { debugger, process, tap, rate_limits, ..Rules::default() }
+        })
     }
 
     /// Every role with each of the rules.

@@ -140,6 +140,8 @@ pub struct Rules {
     pub allow_partial: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
+    /// Threads of disks and network set timers, by which they wait for the limits of their rates.
+    pub rate_limits: bool,
 }
 
 /// Folder of the host.

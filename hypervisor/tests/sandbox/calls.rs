@@ -186,6 +186,9 @@ fn requests() -> Vec<ProbedCall> {
 
 fn rest() -> Vec<ProbedCall> {
     vec![
+        call("timerfd_settime", libc::SYS_timerfd_settime, [-1]),
+        call("timerfd_settime of a date", libc::SYS_timerfd_settime, [-1, 1]),
+        call("timerfd_create", libc::SYS_timerfd_create, [1]),
         call("futex with priorities", libc::SYS_futex, [0, libc::FUTEX_LOCK_PI.into()]),
         call("prctl", libc::SYS_prctl, []),
         call("seccomp", libc::SYS_seccomp, []),
@@ -197,7 +200,7 @@ fn rest() -> Vec<ProbedCall> {
     ]
 }
 
-/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process` or `tap` to set that
+/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap` or `limits` to set that
 /// rule. The descriptor of the tap is -1, which the calls have as their first argument.
 pub(crate) fn act(action: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
@@ -208,7 +211,8 @@ pub(crate) fn act(action: &str) {
     register_signal_handler(SIGRTMIN(), ignore).unwrap();
     let wants = |word| words.get(2) == Some(&word);
     let tap = wants("tap").then_some(-1);
-    let rules = Rules { debugger: wants("debugger"), process: wants("process"), tap, ..Rules::default() };
+    let (debugger, process, rate_limits) = (wants("debugger"), wants("process"), wants("limits"));
+    let rules = Rules { debugger, process, tap, rate_limits, ..Rules::default() };
     let sandbox = Sandbox::new(rules);
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
@@ -276,6 +280,15 @@ fn tap_rule_allows_network_thread_the_tap_only() {
         "writev elsewhere" => Some(&[Role::Disk][..]),
         "ioctl with TUNSETOFFLOAD" => Some(&[Role::Network][..]),
         _ if name.contains("TUNSET") => Some(&[][..]),
+        _ => None,
+    });
+}
+
+#[test]
+fn rule_of_rate_limits_allows_disk_and_network_threads_to_set_timers() {
+    expect("limits", |name| match name {
+        "timerfd_settime" => Some(&[Role::Disk, Role::Network][..]),
+        _ if name.contains("timerfd") => Some(&[][..]),
         _ => None,
     });
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use hermit_interface::command_line::Encoder;
 use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_options::disk::DiskConfig;
+use hermit_options::rate::{Rate, RateLimits};
 
 use super::files::{handled_file, monitor, status_file};
 use super::{Guest, QEMU};
@@ -76,13 +77,22 @@ impl Guest {
     }
 }
 
+/// Options of a disk for a limit. QEMU's burst is a rate that lasts for one second, not below the rate itself.
+fn throttling(kind: &str, Rate { per_second, burst }: Rate) -> String {
+    let burst = burst.max(per_second);
+    format!("throttling.{kind}-total={per_second},throttling.{kind}-total-max={burst},")
+}
+
 /// Returns the options of a virtio disk of a machine with PCI.
 pub fn disk_options(number: usize, disk: &DiskConfig) -> [String; 4] {
     let read_only = if disk.read_only { "on" } else { "off" };
     let file = quote_commas(&disk.file);
+    let RateLimits { bytes, operations } = disk.limits;
+    let limits = [("bps", bytes), ("iops", operations)];
+    let limits: String = limits.iter().filter_map(|(kind, rate)| Some(throttling(kind, (*rate)?))).collect();
     [
         "-drive".to_owned(),
-        format!("if=none,id=disk{number},format=raw,read-only={read_only},file={file}"),
+        format!("if=none,id=disk{number},format=raw,read-only={read_only},{limits}file={file}"),
         "-device".to_owned(),
         format!("virtio-blk-pci,disable-legacy=on,drive=disk{number}"),
     ]
@@ -113,5 +123,8 @@ mod tests {
         let options = |number, disk: &str| disk_options(number, &disk.parse().unwrap())[1].clone();
         assert_eq!(options(1, "a,b:ro"), "if=none,id=disk1,format=raw,read-only=on,file=a,,b");
         assert_eq!(options(0, "ro"), "if=none,id=disk0,format=raw,read-only=off,file=ro");
+        let limits = "throttling.bps-total=9,throttling.bps-total-max=9,throttling.iops-total=1,throttling.iops-total-max=5";
+        let limited = format!("if=none,id=disk0,format=raw,read-only=off,{limits},file=a");
+        assert_eq!(options(0, "a,bps=9/2,iops=1/5"), limited);
     }
 }

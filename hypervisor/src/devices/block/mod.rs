@@ -6,7 +6,7 @@ pub(crate) mod lock;
 mod request;
 
 use std::fs::File;
-use std::io;
+use std::{io, mem};
 
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
@@ -19,8 +19,9 @@ pub use self::config::SECTOR_SIZE;
 use self::config::{DEVICE_ID, QUEUE_SIZES};
 use self::disk_file::DiskFile;
 use self::request::{BlockOperation, BlockRequest};
-use super::virtio::chain::{Chain, Completion, serve_chains};
-use super::virtio::{DeviceError, QueueProgress, VirtioDevice, read_window};
+use super::rate_limiter::RateLimiter;
+use super::virtio::chain::{Chain, Completion, serve_limited_chains};
+use super::virtio::{DeviceError, HostEvent, QueueProgress, VirtioDevice, read_window};
 use super::warn_once::WarnOnce;
 
 /// A virtio block device on a raw file of constant size.
@@ -31,6 +32,7 @@ pub struct Block {
     /// Write-through mode: the driver has not negotiated `VIRTIO_BLK_F_FLUSH`, so a write must reach stable storage
     /// before it completes (virtio 1.2 §5.2.6.2).
     is_write_through: bool,
+    limiter: RateLimiter,
     invalid_request: WarnOnce,
     host_failure: WarnOnce,
 }
@@ -61,9 +63,16 @@ impl Block {
             disk: DiskFile::new(file)?,
             is_read_only,
             is_write_through: false,
+            limiter: RateLimiter::default(),
             invalid_request: WarnOnce::default(),
             host_failure: WarnOnce::default(),
         })
+    }
+
+    /// The disk, with limits of bytes and requests.
+    #[must_use]
+    pub fn with_limiter(self, limiter: RateLimiter) -> Self {
+        Self { limiter, ..self }
     }
 
     /// Executes the request in `chain` and writes its status byte. Returns the number of bytes written to the chain.
@@ -152,15 +161,26 @@ impl VirtioDevice for Block {
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, DeviceError> {
-        serve_chains(queue, memory, |chain| {
+        let mut limiter = mem::take(&mut self.limiter);
+        let progress = serve_limited_chains(queue, memory, &mut limiter, |chain| {
             let work = chain.length();
             let written = self.handle(chain, memory)?;
             Ok(Completion { written, work })
-        })
+        });
+        self.limiter = limiter;
+        progress
     }
 
     fn is_output(&self, _index: usize) -> bool {
         true
+    }
+
+    fn host_event(&self, _index: usize) -> Option<HostEvent> {
+        self.limiter.timer()
+    }
+
+    fn lift_limits(&mut self) {
+        self.limiter.lift();
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
 use virtio_queue::Queue;
@@ -10,6 +11,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::config::MAX_DATA;
 use super::{Block, SECTOR_SIZE};
+use crate::devices::rate_limiter::tests::simulated;
 use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver, assert_rejects_malformed_queues};
 use crate::devices::virtio::{DeviceError, QueueProgress, VirtioDevice};
 
@@ -302,5 +304,49 @@ proptest! {
         let result = harness.block.process(0, &mut harness.queue, &harness.driver.memory);
         prop_assert_eq!(harness.driver.used().first().map(|used| used.0), result.ok().map(|_| head.into()));
         prop_assert_eq!(harness.file.metadata().unwrap().len(), SECTORS * 512);
+    }
+}
+
+#[test]
+fn limited_disk_executes_requests_at_the_rate_and_the_rest_at_the_end() {
+    let mut harness = Harness::new(false);
+    let (limiter, time) = simulated("", "10/2");
+    harness.block = harness.block.with_limiter(limiter);
+    harness.header(IN, 0);
+    for _ in 0..9 {
+        harness.driver.send(&[(HEADER, 16, false), (DATA, 512, true), (STATUS, 1, true)]);
+    }
+    let mut serve = |block: &mut Block| {
+        let progress = block.process(0, &mut harness.queue, &harness.driver.memory).unwrap();
+        (harness.driver.used().len(), progress, block.host_event(0).is_some())
+    };
+    let block = &mut harness.block;
+    // A queue that is served again, as after a kick, gains nothing by that.
+    for (milliseconds, count) in [(0, 2), (0, 0), (99, 0), (100, 1), (350, 2)] {
+        time.store(milliseconds * 1_000_000, Relaxed);
+        assert_eq!(serve(block), (count, QueueProgress::Blocked, true), "{milliseconds}");
+    }
+    block.lift_limits();
+    assert_eq!(serve(block), (4, QueueProgress::Done, false));
+}
+
+#[test]
+fn limited_disk_counts_the_bytes_of_requests() {
+    let mut harness = Harness::new(false);
+    let (limiter, time) = simulated("1000/100", "");
+    harness.block = harness.block.with_limiter(limiter);
+    harness.header(IN, 0);
+    for _ in 0..2 {
+        harness.driver.send(&[(HEADER, 16, false), (DATA, 512, true), (STATUS, 1, true)]);
+    }
+    // 529 bytes of a bucket with 100, and one byte for the next request.
+    for (milliseconds, count) in [(0, 1), (429, 0), (430, 1)] {
+        time.store(milliseconds * 1_000_000, Relaxed);
+        let progress = harness.block.process(0, &mut harness.queue, &harness.driver.memory).unwrap();
+        assert_eq!(
+            (progress, harness.driver.used().len()),
+            (QueueProgress::Blocked, count),
+            "{milliseconds}"
+        );
     }
 }

@@ -28,6 +28,7 @@ use self::config::{QUEUE_SIZES, RECEIVEQ, TAGGED_ETHERNET_HEADER, TRANSMITQ};
 use self::header::Offloads;
 use self::rx::{Receiver, RxFeatures};
 use self::tx::Transmitter;
+use super::rate_limiter::RateLimiter;
 use super::virtio::chain::{Completion, serve_chains};
 use super::virtio::{DeviceError, HostEvent, Interest, QueueProgress, VirtioDevice, read_window};
 
@@ -43,6 +44,8 @@ pub struct Net {
     has_config_changed: bool,
     receiver: Receiver,
     transmitter: Transmitter,
+    /// Limiters of the two directions, by index of the queue.
+    limiters: [RateLimiter; 2],
 }
 
 impl Net {
@@ -57,7 +60,14 @@ impl Net {
             has_config_changed: false,
             receiver: Receiver::default(),
             transmitter: Transmitter::default(),
+            limiters: Default::default(),
         }
+    }
+
+    /// The device, with limits of bytes and frames for the guest's input and for its output.
+    #[must_use]
+    pub fn with_limiters(self, input: RateLimiter, output: RateLimiter) -> Self {
+        Self { limiters: [input, output], ..self }
     }
 
     fn serve(
@@ -69,14 +79,15 @@ impl Net {
         if let Some(offloads) = self.pending_offloads.take().filter(|_| self.is_link_up) {
             self.backend.set_offloads(offloads).map_err(DeviceError::from)?;
         }
+        let [input, output] = &mut self.limiters;
         match index {
             RECEIVEQ if !self.is_link_up => Ok(QueueProgress::Blocked),
             // Without a link, transmitted frames are dropped.
             _ if !self.is_link_up => {
                 Ok(serve_chains(queue, memory, |chain| Ok(Completion { written: 0, work: chain.length() }))?)
             }
-            RECEIVEQ => self.receiver.serve(&mut *self.backend, queue, memory),
-            TRANSMITQ => self.transmitter.serve(&mut *self.backend, queue, memory),
+            RECEIVEQ => self.receiver.serve(&mut *self.backend, input, queue, memory),
+            TRANSMITQ => self.transmitter.serve(&mut *self.backend, output, queue, memory),
             _ => Ok(QueueProgress::Done),
         }
     }
@@ -149,7 +160,12 @@ impl VirtioDevice for Net {
             TRANSMITQ => HostEvent { fd: self.backend.output(), interest: Interest::Writable },
             _ => return None,
         };
-        self.is_link_up.then_some(event)
+        let timer = self.limiters.get(index).and_then(RateLimiter::timer);
+        self.is_link_up.then_some(timer.unwrap_or(event))
+    }
+
+    fn lift_limits(&mut self) {
+        self.limiters.iter_mut().for_each(RateLimiter::lift);
     }
 }
 

@@ -8,6 +8,7 @@ use super::backend::iovec::{MAX_IOVECS, scatter};
 use super::backend::{Backend, ReceivedFrame, ServeError};
 use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::rx_buffers::RxBuffers;
+use crate::devices::rate_limiter::RateLimiter;
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
@@ -70,13 +71,20 @@ impl Receiver {
     pub(super) fn serve(
         &mut self,
         backend: &mut dyn Backend,
+        limiter: &mut RateLimiter,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, ServeError> {
         let mut work = 0;
         for _ in 0..queue.size() {
+            if !limiter.admits() {
+                return Ok(QueueProgress::Blocked);
+            }
             match self.step(backend, queue, memory)? {
-                RxStep::Frame(bytes) => work += bytes as u64,
+                RxStep::Frame(bytes) => {
+                    limiter.charge(bytes as u64);
+                    work += bytes as u64;
+                }
                 RxStep::NoBuffers => return Ok(QueueProgress::Done),
                 RxStep::NoFrame => return Ok(QueueProgress::Blocked),
             }

@@ -7,6 +7,7 @@ use super::backend::iovec::MAX_IOVECS;
 use super::backend::{Backend, ServeError, TxStatus};
 use super::header::{HeaderError, Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::{MAX_FRAME, MIN_FRAME};
+use crate::devices::rate_limiter::RateLimiter;
 use crate::devices::virtio::chain::{Buffers, Chain};
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
@@ -39,10 +40,11 @@ impl Transmitter {
     pub(super) fn serve(
         &mut self,
         backend: &mut dyn Backend,
+        limiter: &mut RateLimiter,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, ServeError> {
-        let progress = self.send_available(backend, queue, memory)?;
+        let progress = self.send_available(backend, limiter, queue, memory)?;
         // What the backend cannot write now is flushed when its output is writable: the queue waits for that, too.
         Ok(if backend.flush()? == TxStatus::Accepted { progress } else { QueueProgress::Blocked })
     }
@@ -50,14 +52,18 @@ impl Transmitter {
     fn send_available(
         &mut self,
         backend: &mut dyn Backend,
+        limiter: &mut RateLimiter,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, ServeError> {
         let mut work = 0;
         for _ in 0..queue.size() {
+            if !limiter.admits() {
+                return Ok(QueueProgress::Blocked);
+            }
             let Some(chain) = Chain::next(queue, memory)? else { return Ok(QueueProgress::Done) };
-            let head = chain.head;
-            work += chain.length();
+            let (head, length) = (chain.head, chain.length());
+            work += length;
             match self.send(chain.into_readable()?, backend, memory) {
                 Ok(TxStatus::Accepted) => {}
                 // The chain is taken again once the backend is writable.
@@ -70,6 +76,7 @@ impl Transmitter {
                     return Err(error);
                 }
             }
+            limiter.charge(length);
             queue.add_used(memory, head, 0).map_err(DeviceError::from)?;
             if work >= WORK_LIMIT {
                 break;

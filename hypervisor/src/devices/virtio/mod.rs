@@ -167,6 +167,9 @@ pub trait VirtioDevice: Debug + Send {
         None
     }
 
+    /// Removes limits of bytes and operations, before output of the guest is drained.
+    fn lift_limits(&mut self) {}
+
     /// Reports that the queue's [`HostEvent`] has occurred.
     fn host_ready(&mut self, index: usize, readiness: EventValidity) {
         let _: (usize, EventValidity) = (index, readiness);

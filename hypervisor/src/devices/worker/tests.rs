@@ -8,10 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use hermit_options::rate::RateLimits;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{Worker, WorkerError, all_queues};
+use crate::devices::block::Block;
 use crate::devices::console::{ConsoleDevice, ConsoleInput, Output};
+use crate::devices::rate_limiter::RateLimiter;
+use crate::devices::rate_limiter::tests::simulated;
 use crate::devices::virtio::test_utils::{BUFFERS, EchoDevice, InterruptCounter, TestDriver, start, write};
 use crate::devices::virtio::{Interrupt, MmioTransport, QueueProgress};
 
@@ -124,6 +128,39 @@ fn notification_is_processed_in_rounds_to_the_end() {
     interrupts.recv_timeout(INTERRUPT_TIMEOUT).unwrap();
     while driver.used().is_empty() {}
     worker.stop();
+}
+
+/// A disk with one request per second, a limit of which the clock stands still, is drained at once. With a limit that
+/// ends by its timer, all requests are executed without a further notification.
+#[test]
+fn limited_queue_waits_for_its_timer_and_not_at_the_end() {
+    for (rate, is_drained) in [("1/1", true), ("1000/1", false)] {
+        let (sender, interrupts) = channel();
+        let mut driver = TestDriver::new(16);
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let mut limits = RateLimits::default();
+        limits.set_operations(rate).unwrap();
+        let limiter = if is_drained { simulated("", rate).0 } else { RateLimiter::new(limits).unwrap() };
+        let disk = Block::new(file, false).unwrap().with_limiter(limiter);
+        let line = Box::new(TestInterrupt(Mutex::new(sender)));
+        let device = MmioTransport::new(Box::new(disk), driver.memory.clone(), line).unwrap();
+        let device = Arc::new(device);
+        start(&device, 1);
+        // Reads of sector 0: the header is zero.
+        for _ in 0..5 {
+            driver.send(&[(BUFFERS, 16, false), (BUFFERS + 512, 512, true), (BUFFERS + 1024, 1, true)]);
+        }
+        driver.set_used_event(if is_drained { 0 } else { 4 });
+        let worker = WorkerThread::new(all_queues(&device).collect());
+        write(&device, MmioTransport::QUEUE_NOTIFY, 0);
+        interrupts.recv_timeout(INTERRUPT_TIMEOUT).unwrap();
+        if is_drained {
+            assert_eq!(driver.used().len(), 1);
+        }
+        worker.stop();
+        assert_eq!(driver.used().len(), if is_drained { 4 } else { 5 });
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@ mod harness;
 mod rx;
 mod tx;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress};
@@ -11,6 +13,7 @@ use vm_memory::{Bytes, GuestAddress};
 use self::harness::{ALL, CONFIG, Harness, MockBackend, frame};
 use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::{Net, RECEIVEQ, TRANSMITQ};
+use crate::devices::rate_limiter::tests::simulated;
 use crate::devices::virtio::test_utils::{BUFFERS, MEMORY, TestDriver, assert_rejects_malformed_queues};
 use crate::devices::virtio::{DeviceError, QueueProgress, VirtioDevice};
 
@@ -46,6 +49,38 @@ fn malformed_queues_are_rejected() {
             net.activate(ALL);
             net
         });
+    }
+}
+
+#[test]
+fn limits_hold_for_each_direction_by_itself() {
+    for index in [RECEIVEQ, TRANSMITQ] {
+        let mut harness = Harness::new(index, ALL);
+        let (limiter, time) = simulated("", "10/2");
+        let (other, _) = simulated("", "1/1");
+        let [input, output] = if index == RECEIVEQ { [limiter, other] } else { [other, limiter] };
+        harness.net = harness.net.with_limiters(input, output);
+        if index == RECEIVEQ {
+            harness.add_buffers(5, 2048);
+        }
+        for _ in 0..5 {
+            match index {
+                RECEIVEQ => harness.arrive(VnetHeader::default(), &frame(60)),
+                _ => harness.send(VnetHeader::default(), &frame(60)),
+            }
+        }
+        let of_backend = Harness::new(index, ALL).net.host_event(index);
+        for (milliseconds, count) in [(0, 2), (99, 0), (100, 1)] {
+            time.store(milliseconds * 1_000_000, Relaxed);
+            assert_eq!(harness.finish(), QueueProgress::Blocked);
+            assert_eq!(harness.driver.used().len(), count, "{milliseconds}");
+            // The queue waits for the timer, not for the backend, which is ready.
+            assert_ne!(harness.net.host_event(index), of_backend);
+        }
+        harness.net.lift_limits();
+        harness.finish();
+        assert_eq!(harness.driver.used().len(), 2);
+        assert_eq!(harness.net.host_event(index), of_backend);
     }
 }
 

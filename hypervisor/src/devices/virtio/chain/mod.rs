@@ -16,6 +16,7 @@ use vm_memory::{
 };
 
 use super::{DeviceError, QueueProgress, WORK_LIMIT};
+use crate::devices::rate_limiter::RateLimiter;
 
 /// A non-empty range of guest memory.
 #[derive(Clone, Copy, Debug)]
@@ -259,14 +260,33 @@ pub fn has_available(queue: &Queue, memory: &GuestMemoryMmap) -> Result<bool, De
 pub fn serve_chains(
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
+    serve: impl FnMut(Chain) -> Result<Completion, DeviceError>,
+) -> Result<QueueProgress, DeviceError> {
+    serve_limited_chains(queue, memory, &mut RateLimiter::default(), serve)
+}
+
+/// Like [`serve_chains`], as far as `limiter` admits: each chain is an operation. A queue for which no further one is
+/// admitted is [`QueueProgress::Blocked`].
+///
+/// # Errors
+///
+/// See [`serve_chains`].
+pub fn serve_limited_chains(
+    queue: &mut Queue,
+    memory: &GuestMemoryMmap,
+    limiter: &mut RateLimiter,
     mut serve: impl FnMut(Chain) -> Result<Completion, DeviceError>,
 ) -> Result<QueueProgress, DeviceError> {
     let mut work = 0_u64;
     // Bounds the loop even if the guest keeps adding chains.
     for _ in 0..queue.size() {
+        if !limiter.admits() {
+            return Ok(QueueProgress::Blocked);
+        }
         let Some(chain) = Chain::next(queue, memory)? else { return Ok(QueueProgress::Done) };
         let head = chain.head;
         let completion = serve(chain)?;
+        limiter.charge(completion.work);
         queue.add_used(memory, head, completion.written)?;
         work = work.saturating_add(completion.work);
         if work >= WORK_LIMIT {

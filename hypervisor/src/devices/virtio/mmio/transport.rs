@@ -120,6 +120,7 @@ impl MmioTransport {
             return;
         }
         // Each round completes at least one chain: this many rounds complete all chains that were available before.
+        self.lock().lift_limits();
         let rounds = self.lock().queue_size(index);
         for _ in 0..=rounds {
             if self.serve(index) != QueueProgress::Yielded {

@@ -122,6 +122,11 @@ impl MmioRegisters {
         self.status & relevant == VIRTIO_CONFIG_S_DRIVER_OK
     }
 
+    /// See [`VirtioDevice::lift_limits`].
+    pub fn lift_limits(&mut self) {
+        self.device.lift_limits();
+    }
+
     /// See [`VirtioDevice::is_output`].
     #[must_use]
     pub fn is_output(&self, index: usize) -> bool {
