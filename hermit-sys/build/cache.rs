@@ -1,9 +1,9 @@
 //! The cache of built objects, which all crates, profiles and target folders of a toolchain share.
 //!
-//! It lies beside std in the sysroot, in the folder of the program's target; if that is not writable, in the user's cache
-//! folder. `cargo xtask setup --remove` removes both. The variable [`VARIABLE`] names another folder. An entry is an object
-//! and a file with its length and digest, written last: a truncated or changed object is no entry. One build of a component
-//! at a time holds the lock of that component.
+//! It lies beside std in the sysroot, in the folder of the program's target. If that is not writable, objects are still read
+//! from there, and new ones are kept in the user's cache folder. `cargo xtask setup --remove` removes both. The variable
+//! [`VARIABLE`] names another folder. An entry is an object and a file with its length and digest, written last: a truncated
+//! or changed object is no entry. One build of a component at a time holds the lock of that component.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -20,57 +20,59 @@ const MAX_OBJECTS: usize = 24;
 /// The environment variable with the path of the cache folder.
 pub(crate) const VARIABLE: &str = "HERMIT_OBJECT_CACHE";
 
-/// A folder of objects that this process can write.
+/// The folders of objects.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    folder: PathBuf,
+    /// Folders that may have objects, in the order of the search.
+    folders: Vec<PathBuf>,
+    /// The first of them that this process can write.
+    writable: Option<PathBuf>,
 }
 
 impl Cache {
-    /// Returns the cache of a toolchain for programs of a target; `None` if no folder for it is writable.
-    pub(crate) fn open(toolchain: &Toolchain, target: &str) -> Option<Self> {
+    /// Returns the cache of a toolchain for programs of a target.
+    pub(crate) fn open(toolchain: &Toolchain, target: &str) -> Self {
         if let Some(folder) = env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
-            let folder = PathBuf::from(folder);
-            return is_writable(&folder).then_some(Self { folder });
+            return Self::of(vec![PathBuf::from(folder)]);
         }
         let beside_std = toolchain.target(target);
         // Set-up refuses a folder of the target that it did not create.
         let in_sysroot = beside_std.join("lib").is_dir().then(|| beside_std.join(FOLDER));
-        Self::first_writable(in_sysroot.into_iter().chain(user_cache::folder()))
+        Self::of(in_sysroot.into_iter().chain(user_cache::folder()).collect())
     }
 
-    fn first_writable(mut folders: impl Iterator<Item = PathBuf>) -> Option<Self> {
-        Some(Self { folder: folders.find(|folder| is_writable(folder))? })
+    fn of(folders: Vec<PathBuf>) -> Self {
+        let writable = folders.iter().find(|folder| is_writable(folder)).cloned();
+        Self { folders, writable }
     }
 
-    /// Waits until no other process builds the component, and returns the lock; `None` if the folder has been removed.
+    /// Whether [`Self::store`] can keep an object.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable.is_some()
+    }
+
+    /// Waits until no other process builds the component, and returns the lock; `None` if no folder is writable.
     pub(crate) fn lock(&self, component: &str) -> Option<File> {
-        let path = self.folder.join(format!("{component}.lock"));
+        let path = self.writable.as_ref()?.join(format!("{component}.lock"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
         file.lock().ok()?;
         Some(file)
     }
 
-    /// Puts the object of that name and key at `place`. False if it is not in the cache, or is damaged.
+    /// Puts the object of that name and key at `place`. False if it is in no folder, or is damaged.
     pub(crate) fn restore(&self, name: &str, key: &str, place: &Path) -> bool {
-        let (object, seal) = self.entry(name, key);
-        let (Ok(bytes), Ok(expected)) = (fs::read(&object), fs::read_to_string(&seal)) else { return false };
-        if expected != sealed(&bytes) || link(&object, place).is_err() {
-            return false;
-        }
-        // The entry is the most recently used one now. In a folder of another user its age stays.
-        let _: Result<(), _> = File::open(&seal).and_then(|file| file.set_modified(SystemTime::now()));
-        true
+        self.folders.iter().any(|folder| restore_from(entry(folder, name, key), place))
     }
 
     /// Adds the object at `place`, and removes the objects used least recently.
     ///
     /// # Errors
     ///
-    /// Fails if the folder is full or has been removed. The object at `place` is whole all the same.
+    /// Fails if the folder is full or has been removed, or if none is writable. The object at `place` is whole all the same.
     pub(crate) fn store(&self, name: &str, key: &str, place: &Path) -> std::io::Result<()> {
-        let (object, seal) = self.entry(name, key);
-        let partial = self.folder.join(format!("{name}.partial"));
+        let folder = self.writable.as_ref().ok_or(std::io::ErrorKind::ReadOnlyFilesystem)?;
+        let (object, seal) = entry(folder, name, key);
+        let partial = folder.join(format!("{name}.partial"));
         // Without its seal, the object that is replaced is no entry. A rename to another name of the same file would do nothing.
         let _: Result<(), _> = fs::remove_file(&seal);
         let _: Result<(), _> = fs::remove_file(&object);
@@ -78,30 +80,42 @@ impl Cache {
         fs::rename(&partial, &object)?;
         fs::write(&partial, sealed(&fs::read(place)?))?;
         fs::rename(&partial, &seal)?;
-        self.evict()
+        evict(folder)
     }
+}
 
-    /// Removes all but the [`MAX_OBJECTS`] most recently used objects.
-    fn evict(&self) -> std::io::Result<()> {
-        let files = fs::read_dir(&self.folder)?.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut objects: Vec<_> = files
-            .filter(|file| file.extension().is_some_and(|extension| extension == "o"))
-            .map(|object| (last_use(&object), object))
-            .collect();
-        objects.sort();
-        let surplus = objects.len().saturating_sub(MAX_OBJECTS);
-        for (_, object) in objects.into_iter().take(surplus) {
-            // Another process may have removed it.
-            let _: Result<(), _> = fs::remove_file(object.with_extension("seal"));
-            let _: Result<(), _> = fs::remove_file(object);
-        }
-        Ok(())
+/// Puts the object of an entry at `place`. False if there is none or it is damaged.
+fn restore_from((object, seal): (PathBuf, PathBuf), place: &Path) -> bool {
+    let (Ok(bytes), Ok(expected)) = (fs::read(&object), fs::read_to_string(&seal)) else { return false };
+    if expected != sealed(&bytes) || link(&object, place).is_err() {
+        return false;
     }
+    // The entry is the most recently used one now. In a folder that this user cannot write, its age stays.
+    let _: Result<(), _> = File::open(&seal).and_then(|file| file.set_modified(SystemTime::now()));
+    true
+}
 
-    fn entry(&self, name: &str, key: &str) -> (PathBuf, PathBuf) {
-        let file = |extension| self.folder.join(format!("{name}-{key}.{extension}"));
-        (file("o"), file("seal"))
+/// Removes all but the [`MAX_OBJECTS`] most recently used objects of a folder.
+fn evict(folder: &Path) -> std::io::Result<()> {
+    let files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut objects: Vec<_> = files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "o"))
+        .map(|object| (last_use(&object), object))
+        .collect();
+    objects.sort();
+    let surplus = objects.len().saturating_sub(MAX_OBJECTS);
+    for (_, object) in objects.into_iter().take(surplus) {
+        // Another process may have removed it.
+        let _: Result<(), _> = fs::remove_file(object.with_extension("seal"));
+        let _: Result<(), _> = fs::remove_file(object);
     }
+    Ok(())
+}
+
+/// Returns the paths of an object and its seal.
+fn entry(folder: &Path, name: &str, key: &str) -> (PathBuf, PathBuf) {
+    let file = |extension| folder.join(format!("{name}-{key}.{extension}"));
+    (file("o"), file("seal"))
 }
 
 /// Returns the contents of the seal of an object: its length in bytes and its digest.
@@ -134,7 +148,7 @@ fn is_writable(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cache, MAX_OBJECTS, link};
+    use super::{Cache, MAX_OBJECTS, entry, link};
     use std::fs::{self, File};
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
@@ -142,8 +156,12 @@ mod tests {
 
     fn cache() -> (TempDir, Cache) {
         let folder = TempDir::new().unwrap();
-        let cache = Cache::first_writable([folder.path().join("cache")].into_iter()).unwrap();
+        let cache = Cache::of(vec![folder.path().join("cache")]);
         (folder, cache)
+    }
+
+    fn entry_of(cache: &Cache, key: &str) -> (PathBuf, PathBuf) {
+        entry(cache.writable.as_ref().unwrap(), "kernel", key)
     }
 
     #[test]
@@ -152,10 +170,27 @@ mod tests {
         let (file, writable) = (folder.path().join("file"), folder.path().join("a/b"));
         fs::write(&file, "").unwrap();
         // Below a file no folder can be made, not even by root.
-        let cache = Cache::first_writable([file.join("cache"), writable.clone()].into_iter());
-        assert_eq!(cache.unwrap().folder, writable);
+        let cache = Cache::of(vec![file.join("cache"), writable.clone()]);
+        assert_eq!(cache.writable, Some(writable.clone()));
         assert!(fs::read_dir(&writable).unwrap().next().is_none());
-        assert!(Cache::first_writable([file].into_iter()).is_none());
+        assert!(!Cache::of(vec![file]).is_writable());
+    }
+
+    #[test]
+    fn object_in_a_folder_that_is_not_writable_is_restored_and_none_is_stored_there() {
+        let (folder, mut cache) = cache();
+        let (built, place) = (folder.path().join("built.o"), folder.path().join("place.o"));
+        fs::write(&built, "object").unwrap();
+        cache.store("kernel", "1", &built).unwrap();
+        // As `of` finds it where the folder is mounted read-only; for root, permissions do not prevent writing.
+        cache.writable = None;
+        assert!(cache.restore("kernel", "1", &place));
+        assert!(cache.lock("kernel").is_none());
+        assert!(cache.store("kernel", "2", &built).is_err());
+        cache.writable = Some(folder.path().to_owned());
+        cache.folders.push(folder.path().to_owned());
+        cache.store("kernel", "2", &built).unwrap();
+        assert!(["1", "2"].iter().all(|key| cache.restore("kernel", key, &place)));
     }
 
     #[test]
@@ -174,7 +209,7 @@ mod tests {
     fn truncated_changed_or_unsealed_object_is_not_restored_and_can_be_replaced() {
         let (folder, cache) = cache();
         let (built, place) = (folder.path().join("built.o"), folder.path().join("place.o"));
-        let (object, seal) = cache.entry("kernel", "1");
+        let (object, seal) = entry_of(&cache, "1");
         for content in [Some("obj"), Some("objecT"), Some(""), None] {
             fs::write(&built, "object").unwrap();
             cache.store("kernel", "1", &built).unwrap();
@@ -197,7 +232,7 @@ mod tests {
         let (folder, cache) = cache();
         let built = folder.path().join("built.o");
         fs::write(&built, "object").unwrap();
-        fs::remove_dir_all(&cache.folder).unwrap();
+        fs::remove_dir_all(&cache.folders[0]).unwrap();
         assert!(cache.store("kernel", "1", &built).is_err());
         assert!(cache.lock("kernel").is_none());
         assert_eq!(fs::read(&built).unwrap(), b"object");
@@ -210,13 +245,13 @@ mod tests {
         fs::write(&built, "object").unwrap();
         for number in 0..=MAX_OBJECTS {
             cache.store("kernel", &number.to_string(), &built).unwrap();
-            let (_, seal) = cache.entry("kernel", &number.to_string());
+            let (_, seal) = entry_of(&cache, &number.to_string());
             let time = SystemTime::now() - Duration::from_secs(1000 - number as u64);
             // The last one evicts the first one, before its time is set.
             File::open(seal).unwrap().set_modified(time).unwrap();
         }
         let exists = |key: usize| {
-            let (object, seal): (PathBuf, PathBuf) = cache.entry("kernel", &key.to_string());
+            let (object, seal) = entry_of(&cache, &key.to_string());
             object.exists() && seal.exists()
         };
         assert!(!exists(0) && (1..=MAX_OBJECTS).all(exists));

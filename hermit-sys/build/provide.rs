@@ -14,8 +14,7 @@ use crate::{object, variable};
 #[derive(Debug)]
 pub(crate) struct Provider {
     toolchain: Toolchain,
-    /// `None` if no folder for a cache is writable: then each target folder of a program has objects of its own.
-    cache: Option<Cache>,
+    cache: Cache,
     workspace: PathBuf,
     /// Cargo's folder for the output of this build script.
     out: PathBuf,
@@ -43,11 +42,7 @@ impl Provider {
     pub(crate) fn provide(&self, component: &Component) -> Result<String, String> {
         let file = format!("{}.o", component.package);
         let place = self.out.join(&file);
-        let Some(cache) = &self.cache else {
-            note("Warning", "no folder for Hermit's objects is writable: this target folder gets its own");
-            return self.build(component, &place).map(|()| file);
-        };
-        let (name, key) = (component.name(), component.key(&self.toolchain)?);
+        let (cache, name, key) = (&self.cache, component.name(), component.key(&self.toolchain)?);
         if cache.restore(&name, &key, &place) {
             return Ok(file);
         }
@@ -57,6 +52,9 @@ impl Provider {
             return Ok(file);
         }
         self.build(component, &place)?;
+        if !cache.is_writable() {
+            return Ok(file);
+        }
         if let Err(error) = cache.store(&name, &key, &place) {
             note("Warning", &format!("cannot keep {name} for other crates: {error}"));
         }
@@ -65,9 +63,15 @@ impl Provider {
 
     /// Builds the object of a component at `place`.
     fn build(&self, component: &Component, place: &Path) -> Result<(), String> {
+        // Without a cache, each target folder of a program has objects of its own.
+        let scope = if self.cache.is_writable() {
+            "toolchain"
+        } else {
+            "target folder, as no folder for Hermit's objects is writable"
+        };
         note(
             "Compiling",
-            &format!("{} (once for this toolchain; takes about half a minute)", component.name()),
+            &format!("{} (once for this {scope}; takes about half a minute)", component.name()),
         );
         let begin = Instant::now();
         let ticker = Ticker::start(component.name());

@@ -47,9 +47,7 @@ impl Record {
     pub(crate) fn open(toolchain: &Toolchain) -> Result<Self> {
         let folder = toolchain.records();
         loop {
-            fs::create_dir_all(&folder).with_context(|| {
-                format!("cannot write to the Rust toolchain: cannot create {}", folder.display())
-            })?;
+            fs::create_dir_all(&folder).with_context(|| not_writable(&folder))?;
             if let Some(lock) = lock(&folder)? {
                 return Ok(Self { folder, _lock: lock });
             }
@@ -102,6 +100,15 @@ pub(crate) fn stamp(records: &std::path::Path, part: &str) -> PathBuf {
     records.join(format!("{part}.stamp"))
 }
 
+/// Says what to do about a toolchain in which set-up cannot write a file.
+fn not_writable(file: &std::path::Path) -> String {
+    format!(
+        "cannot write to the Rust toolchain, which has not been set up by these sources: run `cargo xtask setup` as a user who \
+         can, or set RUSTUP_HOME to the folder of a toolchain of your own (cannot open {})",
+        file.display()
+    )
+}
+
 /// Locks the folder; `None` if it was removed meanwhile.
 fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     let path = folder.join("lock");
@@ -109,7 +116,7 @@ fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("cannot open {}", path.display())),
+        Err(error) => return Err(error).with_context(|| not_writable(&path)),
     };
     match file.try_lock() {
         Ok(()) => {}
