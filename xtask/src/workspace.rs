@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 
 /// Returns the root of the workspace that this tool was built in.
 pub fn root() -> &'static Path {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Cargo compiles this again when the first variable changes, as after a move of the repository, but not for the second one,
+    // which is for builds with another working directory: the first one is set by the workspace's configuration.
+    let package = Path::new(option_env!("HERMIT_XTASK").unwrap_or(env!("CARGO_MANIFEST_DIR")));
     package.parent().unwrap_or(package)
 }
 
@@ -36,4 +38,16 @@ pub fn examples() -> Result<Vec<String>> {
         .collect();
     names.sort();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::root;
+    use std::path::Path;
+
+    #[test]
+    fn root_is_of_a_variable_that_cargo_tracks() {
+        assert_eq!(option_env!("HERMIT_XTASK"), Some(env!("CARGO_MANIFEST_DIR")));
+        assert_eq!(root().join("xtask"), Path::new(env!("CARGO_MANIFEST_DIR")));
+    }
 }

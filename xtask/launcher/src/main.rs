@@ -34,7 +34,9 @@ fn main() -> ExitCode {
 
 /// Builds the build tool if need be and becomes it. Returns only if cargo reports an error.
 fn launch() -> Result<ExitCode> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    // Cargo tracks this variable of the workspace's configuration: after a move of the repository it compiles this again.
+    let xtask = option_env!("HERMIT_XTASK").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let root = Path::new(xtask).join("..").canonicalize()?;
     let xtask = env::current_exe()?.with_file_name("xtask");
     if !is_current(&xtask, &root) && !build(&root, !xtask.exists())? {
         return Ok(ExitCode::FAILURE);
