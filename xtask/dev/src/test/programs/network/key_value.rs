@@ -1,9 +1,9 @@
-//! `kv`, the service of `docs/tutorial.md`: requests of several clients, and an end in order by SIGTERM.
+//! `kv`, the service of `docs/tutorial.md`: requests of several clients, metrics, and an end in order by SIGTERM.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{TIMEOUT, free_port, http, path};
 use crate::test::build_tool::xtask;
@@ -13,14 +13,38 @@ use crate::test::schedule::Tests;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let reason = path::reason_against(platform);
-    tests
-        .add_unless(reason, format!("{platform}: kv serves clients until SIGTERM"), move || serves(platform));
+    tests.add_unless(reason.clone(), format!("{platform}: kv serves clients until SIGTERM"), move || {
+        serves(platform)
+    });
+    tests.add_unless(reason, format!("{platform}: kv sends metrics to the host by name"), move || {
+        reports(platform)
+    });
+}
+
+/// Starts kv with options of `cargo xtask run`.
+fn start(platform: &TestPlatform<'_>, options: &[&str]) -> Result<ChildProcess> {
+    let (image, name) = (platform.images.image("kv").display().to_string(), platform.to_string());
+    let words = [&["run", &image, "--platform", &name, "--grace", "1000"], options].concat();
+    ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)
+}
+
+/// The collector is at the host's loopback, which is opened to the guest.
+fn reports(platform: &TestPlatform<'_>) -> Result<()> {
+    let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    collector.set_read_timeout(Some(LIMIT))?;
+    let metrics = format!("METRICS=host.hermit.internal:{}", collector.local_addr()?.port());
+    let network = if platform.is_uhyve() { "passt,host-loopback" } else { "user,host-loopback" };
+    let running = start(platform, &["--net", network, "--env", &metrics])?;
+    let mut datagram = [0; 256];
+    let length = collector.recv(&mut datagram).context("the collector")?;
+    let text = String::from_utf8_lossy(&datagram[..length]);
+    ensure!(text == "kv.keys:0|g\nkv.requests:0|g\n", "the collector received {text:?}");
+    running.signal("TERM")?;
+    running.end()?.check(0, &["0 keys after 0 requests"])
 }
 
 fn serves(platform: &TestPlatform<'_>) -> Result<()> {
-    let (image, name) = (platform.images.image("kv").display().to_string(), platform.to_string());
-    let words = ["run", &image, "--platform", &name, "-p", "127.0.0.1:0:7379", "--grace", "1000"];
-    let running = ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)?;
+    let running = start(platform, &["-p", "127.0.0.1:0:7379"])?;
     let address = free_port::address_of(&running, 7379)?;
     running.has_printed(b"listening on port 7379\n")?;
     let setter = http::with_retries(|| ask(address, "SET colour light blue\n"))?;
