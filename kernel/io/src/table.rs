@@ -228,6 +228,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "65,536 descriptors take minutes")]
     fn insert_into_a_full_table_is_emfile() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);
@@ -266,6 +267,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "65,536 descriptors take minutes")]
     fn only_free_descriptor_is_found_at_any_index() {
         let mut table = DescriptorTable::new();
         let object: Arc<dyn Object> = Arc::new(Nothing);

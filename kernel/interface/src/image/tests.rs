@@ -123,7 +123,9 @@ fn relocations_must_be_relative_and_in_the_image() {
 #[test]
 fn file_truncated_at_any_byte_is_rejected() {
     let file = Sample::default().build();
-    for length in 0..file.len() {
+    // Miri takes minutes for all of them.
+    let step = if cfg!(miri) { 397 } else { 1 };
+    for length in (0..file.len()).step_by(step) {
         assert!(check(&file[..length]).is_err(), "{length} bytes of {} passed", file.len());
     }
 }

@@ -13,7 +13,7 @@ use xtask::{cargo, process, workspace};
 
 /// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has broken. With
 /// `--long` they start from a random seed.
-const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
+pub(super) const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
 /// Packages with loom models.
 const MODELLED: [&str; 2] = ["hermit-paging", "hermit-sched"];
@@ -150,7 +150,7 @@ fn models(package: &str, long: bool) -> Result<()> {
 }
 
 /// Runs a command to its end. What it prints is part of the error if it fails, and otherwise not shown.
-fn succeed(command: &mut Command) -> Result<()> {
+pub(super) fn succeed(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("cannot start `{}`", process::display(command)))?;
     if output.status.success() {
         return Ok(());

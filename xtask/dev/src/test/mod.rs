@@ -7,9 +7,10 @@
 //! | `kvm` | as `process`, with uhyve's KVM engine |
 //! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
+//! | `miri` | tests of the services under Miri; only if it is named or with `--long` |
 //!
 //! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then skipped. The tests of
-//! all rings but `fuzz` are one queue in this order, so that one ring's slow tests run beside the next ring's.
+//! all rings but `fuzz` and `miri` are one queue in this order, so that one ring's slow tests run beside the next ring's.
 
 mod boot;
 mod build_tool;
@@ -23,6 +24,7 @@ mod host_tests;
 mod images;
 mod instructions;
 mod machine_types;
+mod miri;
 mod object_cache;
 mod platform;
 mod programs;
@@ -77,6 +79,15 @@ enum Ring {
     Qemu,
     /// Fuzz targets, which take a nightly compiler; not run unless named or with --long
     Fuzz,
+    /// Tests of the services under Miri, which a nightly compiler has; not run unless named or with --long
+    Miri,
+}
+
+impl Ring {
+    /// Whether the ring runs only if it is named or with `--long`, by itself after the others.
+    const fn is_long(self) -> bool {
+        matches!(self, Self::Fuzz | Self::Miri)
+    }
 }
 
 impl fmt::Display for Ring {
@@ -87,6 +98,7 @@ impl fmt::Display for Ring {
             Self::Kvm => "kvm",
             Self::Qemu => "qemu",
             Self::Fuzz => "fuzz",
+            Self::Miri => "miri",
         })
     }
 }
@@ -117,8 +129,8 @@ impl TestPlan {
     fn new(arguments: &Arguments) -> Result<Self> {
         let long = arguments.long;
         let all = [Ring::Host, Ring::Process, Ring::Kvm, Ring::Qemu];
-        let fuzz = long.then_some(Ring::Fuzz);
-        let everything = || all.into_iter().chain(fuzz).collect();
+        let slow = [Ring::Fuzz, Ring::Miri].into_iter().filter(|_| long);
+        let everything = || all.into_iter().chain(slow.clone()).collect();
         if let Some(base) = &arguments.changed {
             let changed::Affected { lints, everything: all, packages, rings } = changed::select(base)?;
             let lints = if lints { Lints::All } else { Lints::Text };
@@ -147,20 +159,23 @@ impl TestPlan {
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     let plan = TestPlan::new(arguments)?;
-    let (fuzz, rings): (Vec<_>, Vec<_>) = plan.rings.iter().copied().partition(|ring| *ring == Ring::Fuzz);
-    let mut report = Report::new(1 + usize::from(!rings.is_empty()) + fuzz.len());
+    let (slow, rings): (Vec<_>, Vec<_>) = plan.rings.iter().copied().partition(|ring| ring.is_long());
+    let mut report = Report::new(1 + usize::from(!rings.is_empty()) + slow.len());
     let builds = report.step("setup, lints and builds", |report| Builds::run(report, &plan));
     if !rings.is_empty() {
         let names: Vec<_> = rings.iter().map(ToString::to_string).collect();
         report.step(&format!("rings: {}", names.join(", ")), |report| test(report, &builds, &plan))?;
     }
-    for ring in fuzz {
-        report.step(&format!("ring {ring}"), |report| fuzz::test(report, arguments.seconds))?;
+    for ring in slow {
+        report.step(&format!("ring {ring}"), |report| match ring {
+            Ring::Miri => miri::test(report, plan.is_named),
+            _ => fuzz::test(report, arguments.seconds),
+        })?;
     }
     report.finish()
 }
 
-/// Runs all rings but `fuzz`. One whose parts could not be built is left out: the failed build is in the report.
+/// Runs all rings but `fuzz` and `miri`. One whose parts could not be built is left out: the failed build is in the report.
 fn test(report: &mut Report, builds: &Builds, plan: &TestPlan) -> Result<()> {
     let has = |ring| plan.rings.contains(&ring);
     let mut engines = Vec::new();

@@ -290,7 +290,7 @@ impl Victim {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 100 }, ..ProptestConfig::default() })]
 
     #[test]
     fn no_segment_about_the_edge_of_a_window_does_harm(

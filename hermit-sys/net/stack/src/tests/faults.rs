@@ -24,7 +24,7 @@ fn faults() -> impl Strategy<Value = Faults> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 24 }, ..ProptestConfig::default() })]
 
     #[test]
     fn bytes_arrive_intact_whatever_the_wire_does(
@@ -123,7 +123,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, ..ProptestConfig::default() })]
 
     #[test]
     fn no_frames_harm_the_stack(frames in vec((frame(), 0..30_u64), 0..100)) {

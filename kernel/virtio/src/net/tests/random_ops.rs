@@ -116,7 +116,7 @@ fn check_actions(features: u64, actions: Vec<RandomAction>) -> Result<(), TestCa
 
 proptest! {
     // Few cases: frames are large, and unoptimised code is slow.
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
     #[test]
     fn frames_arrive_unchanged_and_in_order(actions in prop::collection::vec(action(65_550), 0..300)) {

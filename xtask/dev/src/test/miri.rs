@@ -1,0 +1,96 @@
+//! The ring `miri`: tests of the services under [Miri](https://github.com/rust-lang/miri), which interprets them and reports
+//! undefined behaviour, uninitialised reads, data races and leaks.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use super::report::Report;
+use super::schedule::Tests;
+use xtask::{process, workspace};
+
+/// What provides the interpreter. `rust-src` is what Miri compiles its own std from.
+const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
+
+/// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
+const PACKAGES: [&str; 11] = [
+    "hermit-boot",
+    "hermit-clock",
+    "hermit-entropy",
+    "hermit-firmware",
+    "hermit-interface",
+    "hermit-io",
+    "hermit-memory",
+    "hermit-net-stack",
+    "hermit-paging",
+    "hermit-symbols",
+    "hermit-virtio",
+];
+
+/// A package that Miri rejects: `crossbeam_utils::atomic::AtomicCell`, in which its links between threads are, keeps references as
+/// integers, and a reference made from an integer has no provenance.
+#[cfg(test)]
+const WITHOUT_PROVENANCE: &str = "hermit-sched";
+
+/// Miri's options: property tests read the variables and write the folder of regressions.
+const FLAGS: &str = "-Zmiri-disable-isolation";
+
+/// Number of cases of a property test, of which each takes up to seconds.
+const CASES: &str = "2";
+
+/// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring is skipped.
+pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
+    // rustup's message, which would be printed otherwise, names another command.
+    let has_miri = nightly().args(["miri", "--version"]).output().is_ok_and(|output| output.status.success());
+    if !has_miri {
+        let reason = format!("there is no Miri: {INSTALLATION}");
+        if is_named {
+            bail!("{reason}");
+        }
+        report.skip("miri", &reason);
+        return Ok(());
+    }
+    // Otherwise all packages would wait for the first one, which would compile it.
+    process::run(nightly().args(["miri", "setup"]))?;
+    let mut tests = Tests::default();
+    for package in PACKAGES {
+        tests.add(format!("miri: {package}"), || run(package));
+    }
+    report.run(tests);
+    Ok(())
+}
+
+fn run(package: &str) -> Result<()> {
+    let mut cargo = nightly();
+    cargo.args(["miri", "test", "--quiet", "--lib", "--package", package, "--target-dir", "target/miri"]);
+    let seed = super::host_tests::PROPERTY_SEED;
+    super::host_tests::succeed(cargo.envs([("MIRIFLAGS", FLAGS), ("PROPTEST_CASES", CASES), seed]))
+}
+
+/// A command of the nightly cargo in the workspace.
+fn nightly() -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]).current_dir(workspace::root());
+    // `cargo xtask` sets these to the toolchain of the workspace.
+    command.env_remove("CARGO").env_remove("RUSTC");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PACKAGES, WITHOUT_PROVENANCE};
+    use xtask::workspace;
+
+    #[test]
+    fn every_crate_of_the_kernel_but_the_hal_is_a_package_of_the_ring() {
+        let folders = std::fs::read_dir(workspace::root().join("kernel")).unwrap();
+        let crates =
+            folders.map(|entry| entry.unwrap().path()).filter(|path| path.join("Cargo.toml").exists());
+        let names: Vec<_> =
+            crates.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        assert!(names.iter().any(|name| name == "sched"));
+        for name in names.iter().filter(|&name| name != "hal").map(|name| format!("hermit-{name}")) {
+            assert!(PACKAGES.contains(&name.as_str()) != (name == WITHOUT_PROVENANCE), "{name}");
+        }
+    }
+}
