@@ -43,6 +43,10 @@ pub struct Arguments {
     /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Join this cgroup before the guest is started, such as /sys/fs/cgroup/guests/web: its limits of CPU time, memory and
+    /// the like hold for uhyve, the guest and passt
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cgroup: Option<PathBuf>,
     /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux 6.12)
     #[arg(long)]
     pub(crate) allow_partial_sandbox: bool,

@@ -20,7 +20,7 @@ use crate::signals::{MainEvent, Signals};
 use crate::stats::Statistics;
 use crate::vm::Vm;
 use crate::vm_handle::ShutdownCause;
-use crate::{check, log, sandbox, stats};
+use crate::{cgroup, check, log, sandbox, stats};
 
 /// Exit code for a wrong command line, as of clap.
 const USAGE_ERROR: u8 = 2;
@@ -46,12 +46,14 @@ pub fn main() -> ExitCode {
         Ok(report) => report,
         Err(error) => return failed(format_args!("{error:#}"), USAGE_ERROR),
     };
+    let cgroup = arguments.cgroup.clone();
     let config = match arguments.config() {
         Ok(config) => config,
         Err(error) => return failed(error, USAGE_ERROR),
     };
     let status = stats::ProcessStatus::open(has_stats || report.0.is_some());
-    match run(config, limits, has_stats, status, started) {
+    let joined = cgroup.as_deref().map_or(Ok(()), cgroup::join);
+    match joined.and_then(|()| run(config, limits, has_stats, status, started)) {
         Ok((outcome, statistics)) => {
             report.write(&statistics, outcome);
             ExitCode::from(outcome.code)

@@ -56,6 +56,7 @@
 //! | [`command`], [`signals`], [`stats`] | the command `uhyve` |
 
 pub mod boot;
+mod cgroup;
 mod check;
 pub mod cli;
 pub mod command;
