@@ -74,7 +74,7 @@ fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
 /// CPU 0 switches to another thread while the one that it switches away from is woken; so CPU 1 must run that.
 #[test]
 fn thread_is_woken_while_its_cpu_switches_to_another() {
-    explore(3, || {
+    explore(2, || {
         let system = ModelScheduler::new(3);
         let thread = parked(7, 0, false);
         system.make_ready(ModelScheduler::thread(8, 0, true));
