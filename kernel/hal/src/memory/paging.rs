@@ -307,7 +307,9 @@ impl MemoryState {
             // Nothing is mapped, so nothing need be split.
             let _: Result<(), PagingError> = self.table.free_empty_tables(&mut self.physical, address, size);
         }
-        self.flush(DeferredFrees::new(self.physical.direct_map));
+        if self.physical.has_unused_tables() {
+            self.flush(DeferredFrees::new(self.physical.direct_map));
+        }
     }
 
     /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for this.

@@ -115,8 +115,13 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
     paging::unmap_and_free(ranges);
 }
 
+/// Held while the memory of free stacks is on its way to the free frames: a CPU without memory waits for it, instead of
+/// finding nothing to reclaim. Taken before [`FREE`] and the memory lock; waiting CPUs answer TLB flushes.
+static RECLAIMING: SpinLock<()> = SpinLock::new(());
+
 /// Frees the memory of all free stacks.
 pub(super) fn reclaim() {
+    let _reclaiming = RECLAIMING.lock();
     let dirty = core::mem::take(&mut FREE.lock().dirty);
     if dirty.is_empty() {
         return;

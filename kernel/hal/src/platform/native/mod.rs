@@ -15,6 +15,7 @@ use crate::arch::cpu;
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::port::Register;
 use crate::arch::x86_64::trap::{RESCHEDULE_VECTOR, TLB_VECTOR};
+use crate::interrupts::Masked;
 use crate::ops::{CpuControl, CpuTimer, DeviceAccess, Mmu, RegisterAccess, Smp};
 use crate::traps::Traps;
 use crate::{memory, tlb};
@@ -36,6 +37,8 @@ impl<P: Native> CpuControl for P {
     fn wait_unless(&self, woken: &dyn Fn() -> bool) {
         tlb::enter_idle();
         cpu::wait_unless(woken);
+        // Masked: an interrupt that finds this CPU no longer idle must not run its handler before the flush.
+        let _masked = Masked::new();
         tlb::leave_idle();
     }
 
