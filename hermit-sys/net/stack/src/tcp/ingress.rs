@@ -87,7 +87,7 @@ impl Core {
         let local = Endpoint::new(packet.destination, segment.dst_port());
         let tuple = Tuple { local, remote: Endpoint::new(packet.source, segment.src_port()) };
         let is_first = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-        if is_first {
+        if is_first && self.find_listener(&tuple).is_some() {
             self.end_before(&tuple, segment.seq_number(), host);
         }
         if let Some(&slot) = self.tcp.connections.get(&tuple) {
