@@ -1,14 +1,18 @@
 //! `--cgroup`: the cgroup of uhyve and of all processes that it starts (cgroups(7)).
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::process;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
+use rustix::fs::fstatfs;
 
 /// File of a cgroup to which the ID of a process is written that moves there.
 const PROCESSES: &str = "cgroup.procs";
+
+/// Type of the file system of cgroups of version 2: `CGROUP2_SUPER_MAGIC` of Linux's `magic.h`.
+const CGROUP2: u64 = 0x6367_7270;
 
 /// Moves this process to the cgroup of this folder. Called before memory is allocated for the guest and other processes
 /// are started, so that the cgroup is charged for them.
@@ -17,6 +21,9 @@ const PROCESSES: &str = "cgroup.procs";
 ///
 /// The folder is no cgroup, or this user may not move the process.
 pub(crate) fn join(folder: &Path) -> Result<()> {
+    let is_cgroup = File::open(folder)
+        .is_ok_and(|folder| fstatfs(&folder).is_ok_and(|system| u64::try_from(system.f_type) == Ok(CGROUP2)));
+    ensure!(is_cgroup, "--cgroup: {} is no folder of cgroups of version 2", folder.display());
     let file = OpenOptions::new().write(true).open(folder.join(PROCESSES));
     let written = file.and_then(|mut file| file.write_all(process::id().to_string().as_bytes()));
     written.map_err(|error| anyhow!("--cgroup: {} cannot be joined: {error}", folder.display()))
@@ -28,14 +35,12 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn own_process_is_written_to_an_existing_cgroup_only() {
+    fn folder_without_limits_is_no_cgroup() {
         let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(PROCESSES), "").unwrap();
         let error = join(folder.path()).unwrap_err().to_string();
         assert!(error.contains("--cgroup") && error.contains(folder.path().to_str().unwrap()), "{error}");
-        assert!(!folder.path().join(PROCESSES).exists());
-        fs::write(folder.path().join(PROCESSES), "").unwrap();
-        join(folder.path()).unwrap();
-        let written = fs::read_to_string(folder.path().join(PROCESSES)).unwrap();
-        assert_eq!(written, std::process::id().to_string());
+        assert_eq!(fs::read_to_string(folder.path().join(PROCESSES)).unwrap(), "");
+        assert!(join(&folder.path().join("none")).is_err());
     }
 }

@@ -28,7 +28,7 @@ pub enum FileError {
     },
     /// The file is larger than an image can be that is loaded into this much memory.
     #[error(
-        "{file} has more than {limit} MiB: that is no executable for this --memory, or one to strip of debugging information",
+        "{file} has more than {limit} MiB: use a larger --memory (for up to 2 GiB), or strip it of debugging information",
         file = .file.display()
     )]
     TooLarge {
