@@ -66,7 +66,12 @@ fn build(root: &Path, is_first: bool) -> Result<bool> {
 fn is_current(executable: &Path, root: &Path) -> bool {
     let Ok(built) = modified(executable) else { return false };
     let Ok(list) = fs::read_to_string(executable.with_extension("d")) else { return false };
-    let sources = sources(&list).into_iter();
+    let sources = sources(&list);
+    // The executable in a copied target folder was built from the repository that was copied.
+    if !sources.iter().any(|source| source.starts_with(root)) {
+        return false;
+    }
+    let sources = sources.into_iter();
     let mut files = sources.chain(WORKSPACE_FILES.map(|file| root.join(file)));
     files.all(|file| modified(&file).is_ok_and(|time| time < built))
 }
@@ -119,5 +124,24 @@ mod tests {
         assert!(!is_current(&executable, root));
         fs::remove_file(&source).unwrap();
         assert!(!is_current(&executable, root));
+    }
+
+    #[test]
+    fn executable_of_another_repository_is_not_current() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let executable = folder.path().join("xtask");
+        for file in ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        let source = other.path().join("main.rs");
+        fs::write(&source, "").unwrap();
+        fs::write(executable.with_extension("d"), format!("x: {}\n", source.display())).unwrap();
+        fs::write(&executable, "").unwrap();
+        let time = SystemTime::now() + Duration::from_secs(10);
+        File::open(&executable).unwrap().set_modified(time).unwrap();
+        assert!(!is_current(&executable, folder.path()));
+        let list = format!("x: {} {}\n", source.display(), folder.path().join("Cargo.toml").display());
+        fs::write(executable.with_extension("d"), list).unwrap();
+        assert!(is_current(&executable, folder.path()));
     }
 }
