@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Barrier;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::thread;
+use std::{panic, process, thread};
 
 use crate::arithmetic;
 use crate::control::ControlWords;
@@ -36,9 +36,14 @@ struct Run {
     disturbances: Disturbances,
 }
 
-/// Runs rounds until there were enough preemptions, migrations and disturbances; returns how many. Panics if a thread loses
-/// a bit of a register, or if [`MAX_ROUNDS`] are not enough.
+/// Runs rounds until there were enough preemptions, migrations and disturbances; returns how many. Ends the process with
+/// code 1 if a thread loses a bit of a register, or if [`MAX_ROUNDS`] are not enough: the other threads would wait for
+/// one that panics.
 pub(crate) fn run(disk: Option<&str>) -> String {
+    panic::set_hook(Box::new(|failure| {
+        eprintln!("failed: {failure}");
+        process::exit(1);
+    }));
     let sets = RegisterSet::available();
     let cpus = thread::available_parallelism().expect("the number of CPUs is unknown").get();
     let threads = 2 * cpus + sets.len();

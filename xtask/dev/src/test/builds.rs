@@ -84,7 +84,7 @@ fn host_tests_name(compiler: Compiler) -> &'static str {
 fn prepare(plan: &TestPlan) -> Result<()> {
     if plan.rings.contains(&Ring::Qemu) {
         setup::ensure_with_qemu()
-    } else if plan.lints == Lints::All || plan.rings.iter().any(|ring| *ring != Ring::Fuzz) {
+    } else if plan.lints == Lints::All || plan.rings.iter().any(|ring| !ring.is_long()) {
         setup::ensure()
     } else {
         Ok(())

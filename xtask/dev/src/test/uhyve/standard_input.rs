@@ -8,12 +8,15 @@ use super::Fixture;
 use crate::test::child::ChildInput;
 use crate::test::schedule::Tests;
 
-/// Number of bytes that pass through a pipe.
+/// Number of bytes that pass through a pipe: more than it holds.
 const LENGTH: usize = 100_000;
+
+/// The same where the processor is emulated.
+const FEW: usize = 10_000;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "standard input, a pipe with every byte", move || {
-        let bytes = bytes(LENGTH);
+        let bytes = bytes(if fixture.platform.is_slow() { FEW } else { LENGTH });
         copied(fixture, ChildInput::Bytes(bytes.clone()), &bytes)
     });
     fixture.add(tests, "standard input, a file", move || {

@@ -36,6 +36,9 @@ fn reports(platform: &TestPlatform<'_>) -> Result<()> {
     let network = if platform.is_uhyve() { "passt,host-loopback" } else { "user,host-loopback" };
     let running = start(platform, &["--net", network, "--env", &metrics])?;
     let mut datagram = [0; 256];
+    running.has_printed(b"listening on port 7379\n")?;
+    // The second one is sent 1 s later: the program waits for the signal by then.
+    collector.recv(&mut datagram).context("the collector")?;
     let length = collector.recv(&mut datagram).context("the collector")?;
     let text = String::from_utf8_lossy(&datagram[..length]);
     ensure!(text == "kv.keys:0|g\nkv.requests:0|g\n", "the collector received {text:?}");
