@@ -99,8 +99,10 @@ impl Display for Burst {
             self.clients
         )?;
         self.failures.iter().try_for_each(|(reason, count)| write!(out, "; {count}: {reason}"))?;
-        let host = if self.failed() == 0 { BTreeMap::new() } else { self.host.clone() };
-        host.iter().try_for_each(|(counter, growth)| write!(out, "; host: {counter} +{growth}"))
+        if self.failed() == 0 {
+            return Ok(());
+        }
+        self.host.iter().try_for_each(|(counter, growth)| write!(out, "; host: {counter} +{growth}"))
     }
 }
 

@@ -87,7 +87,8 @@ impl Core {
         let local = Endpoint::new(packet.destination, segment.dst_port());
         let tuple = Tuple { local, remote: Endpoint::new(packet.source, segment.src_port()) };
         let is_first = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-        if is_first && self.find_listener(&tuple).is_some() {
+        let listener = if is_first { self.find_listener(&tuple) } else { None };
+        if listener.is_some() {
             self.end_before(&tuple, segment.seq_number(), host);
         }
         if let Some(&slot) = self.tcp.connections.get(&tuple) {
@@ -105,7 +106,7 @@ impl Core {
             Some(Verdict::Begin | Verdict::Forget) => self.forget(&tuple),
             None => (),
         }
-        match self.find_listener(&tuple).filter(|_| is_first) {
+        match listener {
             Some(listener) => self.receive_syn(listener, packet, (&segment, tuple), via, host),
             None => self.refuse(packet, via),
         }

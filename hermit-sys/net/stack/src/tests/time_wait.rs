@@ -11,7 +11,7 @@ fn ports_of_the_past_are_remembered() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4);
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
-    // Whoever closes first remembers.
+    // The host that closes first remembers the connection.
     world.nodes[1].close(server).unwrap();
     world.run(10 * MILLISECOND);
     world.nodes[0].close(client).unwrap();
