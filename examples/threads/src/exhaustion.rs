@@ -10,46 +10,75 @@ use crate::{locks, memory};
 /// Size of a block in bytes.
 const BLOCK_SIZE: usize = 1 << 20;
 
+/// Size of a block that fits between the kernel's data of threads, which is kept.
+const SMALL_BLOCK_SIZE: usize = 64 << 10;
+
 /// Default maximum number of blocks, for machines with much memory.
 const MAX_BLOCKS: usize = 256;
 
-/// Maximum number of threads.
+/// The same for small blocks.
+const MAX_SMALL_BLOCKS: usize = 16 * MAX_BLOCKS;
+
+/// Maximum number of threads beside blocks.
 const MAX_THREADS: usize = 2_000;
+
+/// Default maximum number of threads without blocks, for machines with much memory.
+const MANY_THREADS: usize = 200_000;
+
+/// Size in bytes of what the kernel keeps of a thread that has ended, rounded up.
+const KEPT_SIZE: usize = 2 << 10;
 
 /// Number of blocks left for stacks and for the heap's metadata when memory and threads are exhausted together.
 const SPARE_BLOCKS: usize = 16;
 
 pub(crate) fn exhaust(settings: &Settings) {
     let max = settings.number.unwrap_or(MAX_BLOCKS);
-    let first = fill(max).len();
+    let first = fill(BLOCK_SIZE, max).len();
     println!("{first} MiB in blocks of 1 MiB");
-    let threads = spawn_all();
+    let threads = spawn_all(MAX_THREADS);
     println!("{threads} threads");
     assert!(first > 0 && threads > 0, "there is no memory, or there are no threads, to begin with");
 
-    let mut blocks = fill(max);
+    let mut blocks = fill(BLOCK_SIZE, max);
     blocks.truncate(blocks.len().saturating_sub(SPARE_BLOCKS));
-    println!("{} threads beside {} MiB", spawn_all(), blocks.len());
+    println!("{} threads beside {} MiB", spawn_all(MAX_THREADS), blocks.len());
     blocks.iter().for_each(|block| check(block));
     drop(blocks);
 
     memory::allocate(&Settings::default());
     locks::mutex(&Settings::default());
-    let last = fill(max).len();
+    let last = fill(BLOCK_SIZE, max).len();
     assert!(last + SPARE_BLOCKS >= first, "there were {first} MiB, and now there are {last} MiB");
-    let again = spawn_all();
+    let again = spawn_all(MAX_THREADS);
     assert!(again + again / 4 >= threads, "there were {threads} threads, and now there are {again}");
 }
 
+/// Threads are started until that is an error; then all of them run and end, as many as before can be started again,
+/// and the memory of all but the kernel's data is free.
+pub(crate) fn exhaust_threads(settings: &Settings) {
+    let max = settings.number.unwrap_or(MANY_THREADS);
+    let free = || fill(SMALL_BLOCK_SIZE, MAX_SMALL_BLOCKS).len() * SMALL_BLOCK_SIZE;
+    let before = free();
+    let threads = spawn_all(max);
+    println!("{threads} threads");
+    assert!(0 < threads && threads < max, "starting threads did not fail");
+    let again = spawn_all(max);
+    assert!(again + again / 50 >= threads, "there were {threads} threads, and now there are {again}");
+    let after = free();
+    println!("{before} bytes free before, {after} after");
+    let kept = threads * KEPT_SIZE + BLOCK_SIZE;
+    assert!(after + kept >= before, "{before} bytes were free, and now {after} are");
+}
+
 /// Allocates and writes blocks until allocation fails.
-fn fill(max: usize) -> Vec<Vec<u8>> {
+fn fill(size: usize, max: usize) -> Vec<Vec<u8>> {
     let mut blocks = Vec::with_capacity(max);
     while blocks.len() < max {
         let mut block = Vec::new();
-        if block.try_reserve_exact(BLOCK_SIZE).is_err() {
+        if block.try_reserve_exact(size).is_err() {
             break;
         }
-        block.resize(BLOCK_SIZE, blocks.len().to_le_bytes()[0]);
+        block.resize(size, blocks.len().to_le_bytes()[0]);
         blocks.push(block);
     }
     blocks.iter().for_each(|block| check(block));
@@ -60,13 +89,13 @@ fn check(block: &[u8]) {
     assert!(block.iter().all(|&byte| byte == block[0]), "a block is damaged");
 }
 
-/// Starts threads until spawning fails; returns their number.
-fn spawn_all() -> usize {
+/// Starts threads until spawning fails or there are `max`; returns their number.
+fn spawn_all(max: usize) -> usize {
     let (open, changed) = (Mutex::new(false), Condvar::new());
     let wait = || drop(wait_while(&changed, &open, |open| !*open));
     std::thread::scope(|scope| {
-        let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::with_capacity(MAX_THREADS);
-        while threads.len() < MAX_THREADS {
+        let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::with_capacity(max);
+        while threads.len() < max {
             let Ok(thread) = Builder::new().spawn_scoped(scope, wait) else { break };
             threads.push(thread);
         }

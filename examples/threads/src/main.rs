@@ -36,7 +36,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn(&Settings);
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 25] = [
+const CHECKS: [(&str, Check); 26] = [
     ("allocate", memory::allocate),
     ("barrier", waiting::barrier),
     ("busy", cpus::busy),
@@ -44,6 +44,7 @@ const CHECKS: [(&str, Check); 25] = [
     ("clocks", clocks::clocks),
     ("condvar", waiting::condvar),
     ("exhaust", exhaustion::exhaust),
+    ("exhaust-threads", exhaustion::exhaust_threads),
     ("many", life::many),
     ("mpsc", channels::mpsc),
     ("mutex", locks::mutex),
@@ -108,7 +109,9 @@ mod tests {
     fn quick_checks_pass() {
         for (name, check) in CHECKS {
             // These need memory or CPUs that other programs on the host may use, or a host's clock that is set.
-            if !["busy", "clock-step", "exhaust", "many", "parallel", "stress"].contains(&name) {
+            if !["busy", "clock-step", "exhaust", "exhaust-threads", "many", "parallel", "stress"]
+                .contains(&name)
+            {
                 println!("{name}");
                 check(&Settings::default());
             }

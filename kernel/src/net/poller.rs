@@ -38,7 +38,9 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 pub(super) fn start() -> Result<(), Errno> {
     // What arrives does not wait for a program that computes.
     let priority = HIGH_PRIO.into();
-    lifecycle::spawn(&SpawnArgs { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None }).map(drop)
+    let args = SpawnArgs { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None };
+    // The caller's socket can wait for nothing, as `EAGAIN` of a socket would say.
+    lifecycle::spawn(&args).map(drop).map_err(|_| Errno::ENOMEM)
 }
 
 /// Has the thread drive the stack.

@@ -84,7 +84,8 @@ fn secondary_cpu_main(mut masked: Masked) -> ! {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a priority or a CPU that does not exist, `ENOMEM`.
+/// `EINVAL` for a priority or a CPU that does not exist; `EAGAIN`, as of `pthread_create`, if there is no memory, no
+/// mapping (of a process of Linux) or no number for one more thread.
 pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     if args.priority > MAX_PRIORITY || args.cpu.is_some_and(|cpu| cpu >= cpus::count()) {
         return Err(Errno::EINVAL);
@@ -97,7 +98,7 @@ pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
         reclaim();
         prepare(args)
     });
-    let thread = thread.map_err(|OutOfMemory| Errno::ENOMEM)?;
+    let thread = thread.map_err(|OutOfMemory| Errno::EAGAIN)?;
     let id = thread.id();
     let masked = Masked::new();
     make_ready(&masked, thread);

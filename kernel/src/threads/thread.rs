@@ -20,9 +20,6 @@ use super::name::Name;
 /// Function of a thread, and the argument with which it is called.
 pub(crate) type ThreadFunction = (extern "C" fn(usize), usize);
 
-/// Maximum number of threads at a time.
-const MAX_THREADS: usize = 0xffff;
-
 /// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except for
 /// `woken`.
 #[derive(Debug, Default)]
@@ -118,7 +115,7 @@ impl Thread {
     /// Starts a new life of the thread, under a new number.
     pub(super) fn begin(&self) {
         let generation = self.generation.fetch_add(1, Relaxed) & GENERATION_MASK;
-        let id = generation << INDEX_MASK.count_ones() | self.id() & INDEX_MASK;
+        let id = generation << INDEX_BITS | self.id() & INDEX_MASK;
         self.entity.reset();
         self.errno.store(0, Relaxed);
         *self.name.lock() = Name::NONE;
@@ -162,11 +159,14 @@ impl Thread {
 /// All threads but the idle threads, by index.
 static TABLE: SpinLock<Vec<&'static Thread>> = SpinLock::new(Vec::new());
 
-/// Bits of a thread number with the index in [`TABLE`] plus 1. The bits above count how often the entry was used
-/// before, modulo
-/// [`GENERATION_MASK`] + 1, so that numbers are positive as `i32`.
-const INDEX_MASK: u32 = 0xffff;
-const GENERATION_MASK: u32 = 0x7fff;
+/// Bits of a thread number with the index in [`TABLE`] plus 1, as many as there are addresses for stacks of std's
+/// default size. The bits above, without the sign of an `i32`, count how often the entry was used before.
+const INDEX_BITS: u32 = 18;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+const GENERATION_MASK: u32 = (1 << (i32::BITS - 1 - INDEX_BITS)) - 1;
+
+/// Maximum number of threads at a time.
+const MAX_THREADS: usize = INDEX_MASK as usize;
 
 /// Adds a new thread to the table, with the waker that `new_waker` makes for it.
 pub(super) fn register(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use hermit_abi::{EDEADLK, EINVAL, ENOMEM};
+use hermit_abi::{EAGAIN, EDEADLK, EINVAL};
 
 use super::calls::{self, ErrnoResult};
 use super::raw_thread::{self, ANY_CPU, NORMAL_PRIORITY, cpu};
@@ -127,7 +127,7 @@ fn refusals() {
     for size in [1 << 40, 1 << 46, isize::MAX.cast_unsigned(), usize::MAX - 4096, usize::MAX] {
         assert_eq!(
             raw_thread::spawn2(NORMAL_PRIORITY, size, ANY_CPU, must_not_run),
-            Err(ENOMEM),
+            Err(EAGAIN),
             "a stack of {size:#x}"
         );
     }

@@ -49,6 +49,12 @@ const STRESS: Duration = Duration::from_secs(5);
 /// The same with `--long`.
 const LONG_STRESS: Duration = Duration::from_secs(180);
 
+/// Memory in MiB of the check that starts threads until that fails: room for some thousands.
+const EXHAUSTED_MEMORY: u64 = 64;
+
+/// Number of threads that exist at the same time with `--long`, their memory in MiB, and what is added to the time limit.
+const HUNDRED_THOUSAND: (&str, u64, Duration) = ("100000", 4096, Duration::from_secs(1_200));
+
 /// Added to the time limit of a guest whose sleeps and yields are so many that a lost wake-up would show.
 const WAKE_UPS: Duration = Duration::from_secs(300);
 
@@ -76,8 +82,12 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
                 succeeds(&guest(platform, cpus, &["spawn-join"]).memory(MUCH_MEMORY))
             });
         }
+        exhaust_threads(tests, platform);
         policies(tests, platform);
         wake_ups(tests, platform, long);
+        if long && !platform.is_native() {
+            hundred_thousand(tests, platform);
+        }
     }
 }
 
@@ -97,6 +107,20 @@ fn policies<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
             });
         }
     }
+}
+
+fn exhaust_threads<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+    tests.add(format!("{platform}, CPUs 2, {EXHAUSTED_MEMORY} MiB: threads exhaust-threads"), move || {
+        succeeds(&guest(platform, 2, &["exhaust-threads"]).memory(EXHAUSTED_MEMORY))
+    });
+}
+
+/// Not in a process of Linux, whose usual limit on mappings is lower.
+fn hundred_thousand<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+    let (count, memory, time) = HUNDRED_THOUSAND;
+    tests.add(format!("{platform}, CPUs 2, {memory} MiB: threads many {count}"), move || {
+        succeeds(&guest(platform, 2, &["many", count]).memory(memory).more_time(time))
+    });
 }
 
 /// Many sleeps, and a hundred times as many yields.
