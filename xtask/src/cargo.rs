@@ -36,11 +36,6 @@ pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
     parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT))?)
 }
 
-/// As [`artifacts`], for `cargo rustc`, which passes `flags` to the compiler of the selected package only.
-pub fn artifacts_with_flags(cargo: &mut Command, flags: &[&str]) -> Result<Vec<Artifact>> {
-    parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT).arg("--").args(flags))?)
-}
-
 /// As [`artifacts`], and shows the progress of the build.
 pub(crate) fn artifacts_with_progress(cargo: &mut Command, task: Task<'_>) -> Result<Vec<Artifact>> {
     parse_messages(&task.run(cargo.arg(MESSAGE_FORMAT))?)

@@ -1,6 +1,6 @@
 //! Models for loom: no TLB has an entry that the page tables had before a shootdown that has returned.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hermit-paging --lib --release --target-dir target/loom -- --nocapture`
+//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test paging`.
 
 extern crate std;
 

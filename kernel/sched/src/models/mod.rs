@@ -1,11 +1,8 @@
 //! Models for [loom](https://docs.rs/loom), which tries every order in which CPUs can do their steps, and every value
 //! that weakly ordered memory lets them see.
 //!
-//! `cargo xtask test host` runs them, and this, which takes longer to compile:
-//!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hermit-sched --lib --release --target-dir target/loom`
-//!
-//! With `-- --show-output` each model prints how many executions were explored.
+//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test sched`. With
+//! `-- --show-output` each model prints how many executions were explored.
 //!
 //! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not
 //! track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which

@@ -18,7 +18,7 @@ fn thread_is_made_ready_while_a_slice_ends() {
     explore(3, || {
         let system: &Cpus<ModelThread, Policy, Mutex<Policy>> = leak(Cpus::default());
         let cpus =
-            [0, 1].map(|number| &*leak(Cpu::new(number, ModelThread::new(usize::MAX), Mutex::default())));
+            [0, 1].map(|number| leak(Cpu::new(number, ModelThread::new(usize::MAX), Mutex::default())));
         cpus.iter().for_each(|cpu| system.add_cpu(cpu));
         cpus[0].set_slice(true);
         let thread = ModelThread::new(0);

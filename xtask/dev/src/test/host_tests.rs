@@ -15,8 +15,8 @@ use xtask::{cargo, process, workspace};
 /// `--long` they start from a random seed.
 pub(super) const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
-/// Packages with loom models.
-const MODELLED: [&str; 2] = ["hermit-paging", "hermit-sched"];
+/// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
+const LONG_MODELS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct TestProgram {
 pub(super) struct HostTests {
     programs: Vec<TestProgram>,
     compiler: Compiler,
-    /// Property tests start from a random seed.
+    /// Property tests start from a random seed, and models are explored further.
     long: bool,
 }
 
@@ -81,11 +81,8 @@ impl HostTests {
         Ok(Self { programs: programs.collect(), compiler, long })
     }
 
-    /// Adds all tests. If only some packages are tested, documentation is left out, and models of others.
+    /// Adds all tests. If only some packages are tested, documentation is left out.
     pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>, packages: Option<&BTreeSet<String>>) {
-        for package in MODELLED.into_iter().filter(|&name| packages.is_none_or(|all| all.contains(name))) {
-            tests.add(format!("host: loom models of {package}"), move || models(package, self.long));
-        }
         for program in &self.programs {
             tests.add(format!("host: {}", program.name), || self.run(program, &[]));
         }
@@ -111,9 +108,7 @@ impl HostTests {
     fn run(&self, program: &TestProgram, variables: &[(&str, String)]) -> Result<()> {
         let mut command = Command::new(&program.executable);
         command.arg("--quiet").current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-        if !self.long {
-            command.envs([PROPERTY_SEED]);
-        }
+        command.envs([if self.long { LONG_MODELS } else { PROPERTY_SEED }]);
         succeed(command.envs(variables.iter().map(|(key, value)| (key, value))))
     }
 }
@@ -128,25 +123,6 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     let members = all.iter().filter(|package| ids.contains(&package["id"]));
     let names = members.filter_map(|package| package["name"].as_str().map(str::to_owned));
     Ok(names.filter(|name| packages.contains(name)).collect())
-}
-
-/// Explores the interleavings of CPUs' steps: see `kernel/sched/src/models`. With `long` all of those have at least
-/// three preemptions.
-///
-/// The flag is for the package with the models alone, so that they share the dependencies of the other tests.
-fn models(package: &str, long: bool) -> Result<()> {
-    let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["rustc", "--quiet", "--lib", "--profile", "test"]);
-    cargo.args(["--package", package, "--config", &format!("profile.test.package.{package}.opt-level=3")]);
-    let artifacts = cargo::artifacts_with_flags(&mut cargo, &["--cfg", "loom"]);
-    let artifacts = artifacts.with_context(|| format!("cannot build the models of {package}"))?;
-    let mut programs = artifacts.into_iter().filter(|artifact| artifact.is_test);
-    let program = programs.find_map(|artifact| artifact.executable);
-    let mut models = Command::new(program.with_context(|| format!("cargo built no models of {package}"))?);
-    if long {
-        models.env("LOOM_MAX_PREEMPTIONS", "3");
-    }
-    succeed(models.arg("--quiet"))
 }
 
 /// Runs a command to its end. What it prints is part of the error if it fails, and otherwise not shown.
