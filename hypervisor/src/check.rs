@@ -6,27 +6,30 @@ use std::process::ExitCode;
 
 use hermit_interface::exit::NOT_STARTED;
 
+use crate::config::jail::Jail;
 use crate::config::{CpuCount, MemorySize};
 use crate::engine::kvm::{KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
 use crate::memory::Memory;
-use crate::sandbox::{LandlockLevel, speculation};
+use crate::sandbox::{LandlockLevel, jail, speculation};
 
 /// Prints which engines work. The exit code is 0 if one runs guests at native speed. With `allow_partial_sandbox` the
 /// process engine works without all of landlock, too.
-pub(crate) fn main(allow_partial_sandbox: bool) -> ExitCode {
+pub(crate) fn main(allow_partial_sandbox: bool, jail: Option<&Jail>) -> ExitCode {
     let (kvm, process) = (kvm(), process(allow_partial_sandbox));
     let (kvm_works, process_works) = (kvm.is_ok(), process.is_ok());
     // It fails if the reader has closed the pipe.
-    let _: io::Result<()> = print(&state(kvm), &state(process));
+    let _: io::Result<()> = print(&state(kvm), &state(process), jail);
     if kvm_works || process_works { ExitCode::SUCCESS } else { ExitCode::from(NOT_STARTED) }
 }
 
-fn print(kvm: &str, process: &str) -> io::Result<()> {
+fn print(kvm: &str, process: &str, jail: Option<&Jail>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "kvm: {kvm}\nprocess: {process}")?;
     writeln!(stdout, "landlock: {}", LandlockLevel::of_host().describe())?;
-    speculation::report().iter().try_for_each(|line| writeln!(stdout, "{line}"))
+    speculation::report().iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
+    // Last of all: it is entered.
+    writeln!(stdout, "jail: {}", jail::try_out(jail))
 }
 
 fn state(result: Result<(), impl Display>) -> String {

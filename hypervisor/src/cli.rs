@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use hermit_options::MachineOptions;
 
+use crate::config::jail::Jail;
 use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
 use crate::config::{Config, ConsoleMode, EngineKind};
 
@@ -47,6 +48,10 @@ pub struct Arguments {
     /// the like hold for uhyve, the guest and passt
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cgroup: Option<PathBuf>,
+    /// Run in a jail, for which uhyve is started by root: once its files are open, uhyve continues, and runs the guest, as
+    /// this user and group, in namespaces without network, and with CHROOT, or an empty folder, as the root folder
+    #[arg(long, value_name = "UID:GID[,CHROOT]", conflicts_with = "no_sandbox")]
+    pub(crate) jail: Option<Jail>,
     /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux 6.12)
     #[arg(long)]
     pub(crate) allow_partial_sandbox: bool,
@@ -71,7 +76,10 @@ impl Arguments {
         let environment = self.machine.environment().map_err(|error| error.to_string())?;
         let machine = self.machine;
         let mut network = network(self.net, machine.ports)?;
-        network.iter_mut().for_each(NetworkConfig::forward_dns);
+        if let Some(network) = &mut network {
+            network.forward_dns();
+            network.run_as = self.jail.as_ref().map(|jail| (jail.uid, jail.gid));
+        }
         Ok(Config {
             image: self.executable.unwrap_or_default(),
             arguments: self.arguments,
@@ -84,6 +92,7 @@ impl Arguments {
             engine: self.engine,
             gdb: machine.gdb,
             sandbox: !self.no_sandbox,
+            jail: self.jail,
             allow_partial_sandbox: self.allow_partial_sandbox,
             test_clock_step: self.test_clock_step,
         })

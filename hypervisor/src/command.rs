@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
-        return check::main(arguments.allow_partial_sandbox);
+        return check::main(arguments.allow_partial_sandbox, arguments.jail.as_ref());
     }
     let limits = Limits { timeout: arguments.machine.timeout, grace: arguments.machine.grace() };
     let has_stats = arguments.machine.stats;

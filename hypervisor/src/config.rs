@@ -1,5 +1,6 @@
 //! Configuration of a machine, in types without invalid values.
 
+pub mod jail;
 pub mod network;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ pub use hermit_interface::memory_size::MemorySize;
 pub use hermit_options::disk::DiskConfig;
 pub use hermit_options::environment::Variable;
 
+use self::jail::Jail;
 use self::network::NetworkConfig;
 
 /// Configuration of a machine and its guest.
@@ -35,6 +37,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the hypervisor.
     pub sandbox: bool,
+    /// Jail of the hypervisor and the guest's process, if they have one.
+    pub jail: Option<Jail>,
     /// Whether a guest may run as a process although landlock is incomplete.
     pub allow_partial_sandbox: bool,
     /// TCP port on which the machine waits for gdb ([`crate::gdb`]) before the guest starts; 0 is any free port.
@@ -60,6 +64,7 @@ impl Config {
             console: ConsoleMode::default(),
             engine: EngineKind::default(),
             sandbox: true,
+            jail: None,
             allow_partial_sandbox: false,
             gdb: None,
             test_clock_step: 0,

@@ -25,7 +25,7 @@ use crate::io_manager::IoManager;
 use crate::memory::Memory;
 use crate::network::{self, NetworkError};
 use crate::power_button::PowerButton;
-use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads};
+use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads, jail};
 use crate::stats::ExitCounters;
 use crate::vcpu_manager::{VcpuEndpoint, VcpuManager};
 use crate::vm_handle::{ShutdownCause, VmHandle};
@@ -141,6 +141,8 @@ impl Vm<Configured> {
     /// See [`VmError`].
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
+        // Before anything is started or opened that the host's user would have to clean up.
+        config.jail.as_ref().map_or(Ok(()), jail::check).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
         let file = ImageFile::open(&config.image, config.memory)?;
         let image = file.check()?;
@@ -172,7 +174,9 @@ impl Vm<Configured> {
         let allow_partial = config.allow_partial_sandbox;
         let tap = devices.tap;
         let rate_limits = has_rate_limits(&config);
-        let rules = Rules { debugger, process, allow_partial, tap, rate_limits, ..Rules::default() };
+        let folders = Vec::new();
+        let jail = config.jail.clone();
+        let rules = Rules { folders, debugger, process, allow_partial, tap, rate_limits, jail };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;
@@ -220,6 +224,7 @@ impl Vm<Loaded> {
         };
         let mut threads = Threads::new(sandbox)?;
         vcpus.iter_mut().try_for_each(|vcpu| vcpu.start_processes())?;
+        threads.processes_started()?;
         let worker_count = workers.len();
         let (running, workers_running) = mpsc::channel();
         for DeviceThread { role, name, worker } in workers {

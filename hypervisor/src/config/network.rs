@@ -41,6 +41,8 @@ pub struct NetworkConfig {
     pub hostname: Option<String>,
     /// Whether the guest reaches the host's loopback, at the address of its gateway. Only with passt.
     pub host_loopback: bool,
+    /// User and group of passt, if it is started by root; by default passt's own choice.
+    pub run_as: Option<(u32, u32)>,
     /// Limits of bytes and frames per second, for each direction.
     pub limits: RateLimits,
 }
@@ -67,6 +69,7 @@ impl NetworkConfig {
             nameservers: Vec::new(),
             hostname: None,
             host_loopback: false,
+            run_as: None,
             limits: RateLimits { bytes: None, operations: None },
         }
     }

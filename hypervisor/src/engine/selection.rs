@@ -69,7 +69,11 @@ impl SelectedEngine {
     fn process(config: &Config) -> Result<Self, SelectionError> {
         let memory = Memory::shared(config.memory)?;
         let engine = ProcessEngine::new(memory.clone())?;
-        let engine = if config.gdb.is_some() { engine.traced() } else { engine };
+        let engine = match (&config.gdb, &config.jail) {
+            (Some(_), _) => engine.traced(),
+            (None, Some(_)) => engine.with_pid_namespace(),
+            (None, None) => engine,
+        };
         let vcpus = engine.vcpus(config.cpus.get());
         Ok(Self { platform: Platform::Process, memory, engine: Box::new(engine), vcpus })
     }

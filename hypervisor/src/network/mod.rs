@@ -130,6 +130,9 @@ fn passt_arguments(network: &NetworkConfig, forwards: &[PortForward], mtu: u16) 
             add("--gateway", gateway.to_string());
         }
     }
+    if let Some((uid, gid)) = network.run_as {
+        add("--runas", format!("{uid}:{gid}"));
+    }
     let has_dns_forward = network.nameservers.contains(&DNS_FORWARD);
     let servers = network.nameservers.iter().filter(|&&address| address != DNS_FORWARD);
     servers.for_each(|address| add("--dns", address.to_string()));
@@ -177,6 +180,8 @@ mod tests {
         ] {
             assert_eq!(passt_arguments(&network(text), &[], MAX_MTU).join(" "), words);
         }
+        let jailed = NetworkConfig { run_as: Some((7, 8)), ..network("passt,host-loopback") };
+        assert_eq!(passt_arguments(&jailed, &[], MAX_MTU).join(" "), "--mtu 65520 --runas 7:8");
     }
 
     #[test]

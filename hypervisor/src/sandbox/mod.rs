@@ -4,6 +4,7 @@
 //! | module | drops |
 //! | --- | --- |
 //! | `descriptors` | inherited file descriptors |
+//! | `jail` | the host's namespaces, root folder and user, if `--jail` is given |
 //! | `privileges` | capabilities, and the ways to regain them; core dumps and access by other processes |
 //! | `paths` | files, TCP, signals to other processes: landlock |
 //! | `speculation` | side channels of speculative execution, and of hyperthreads |
@@ -21,6 +22,7 @@ mod calls;
 mod denial;
 mod descriptors;
 mod filters;
+pub(crate) mod jail;
 mod panics;
 mod paths;
 mod privileges;
@@ -34,10 +36,14 @@ use std::path::PathBuf;
 
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
+pub use jail::JailError;
 pub(crate) use paths::{LandlockLevel, empty_ruleset};
 pub(crate) use privileges::core_limit;
 pub use threads::Threads;
 
+use rustix::thread::CapabilitySet;
+
+use crate::config::jail::Jail;
 use crate::once_per_boot;
 
 /// Why the hypervisor cannot be confined.
@@ -49,6 +55,9 @@ pub enum SandboxError {
     /// Capabilities cannot be dropped.
     #[error("sandbox: cannot drop privileges: {0}")]
     Privileges(io::Error),
+    /// See [`JailError`].
+    #[error(transparent)]
+    Jail(#[from] JailError),
     /// Landlock cannot be enforced.
     #[error("sandbox: cannot restrict access to files: {0}")]
     Paths(#[from] landlock::RulesetError),
@@ -142,6 +151,21 @@ pub struct Rules {
     pub tap: Option<RawFd>,
     /// Threads of disks and network set timers, by which they wait for the limits of their rates.
     pub rate_limits: bool,
+    /// Jail that the process enters; [`Self::folders`] are below its root folder.
+    pub jail: Option<Jail>,
+}
+
+impl Rules {
+    /// Whether the guest's process gets a PID namespace of its own, which takes privileges. A debugger needs the thread
+    /// IDs of uhyve's.
+    const fn has_pid_namespace(&self) -> bool {
+        self.jail.is_some() && self.process && !self.debugger
+    }
+
+    /// Capabilities that are kept until the guest's process is started: what `CLONE_NEWPID` takes.
+    const fn kept_capabilities(&self) -> CapabilitySet {
+        if self.has_pid_namespace() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() }
+    }
 }
 
 /// Folder of the host.
@@ -195,10 +219,22 @@ impl Sandbox {
         if rules.process {
             require_landlock(rules.allow_partial)?;
         }
+        rules.jail.as_ref().map_or(Ok(()), jail::enter)?;
         speculation::isolate_core();
-        privileges::drop_all().map_err(SandboxError::Privileges)?;
+        let kept = rules.kept_capabilities();
+        privileges::drop_all_but(kept, rules.jail.as_ref()).map_err(SandboxError::Privileges)?;
         privileges::hide().map_err(SandboxError::Privileges)?;
         paths::restrict(&rules.folders)
+    }
+
+    /// Drops the capability that the start of the guest's process takes: call it after that.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Privileges`].
+    pub fn drop_last_capability(&self) -> Result<(), SandboxError> {
+        let drop = |_: &Rules| privileges::keep(CapabilitySet::empty()).map_err(SandboxError::Privileges);
+        self.0.as_ref().filter(|rules| !rules.kept_capabilities().is_empty()).map_or(Ok(()), drop)
     }
 
     /// Restricts the calling thread to the system calls of its role.

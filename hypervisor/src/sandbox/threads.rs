@@ -48,6 +48,15 @@ impl Threads {
         })
     }
 
+    /// Drops the privileges that only the start of the guest's process takes.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sandbox::drop_last_capability`].
+    pub fn processes_started(&self) -> Result<(), SandboxError> {
+        self.sandbox.drop_last_capability()
+    }
+
     /// Creates a thread that confines itself to `role`, and calls `work` after [`start`](Self::start).
     ///
     /// # Errors

@@ -13,6 +13,11 @@ mod guest;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+mod jail;
+#[cfg(test)]
+#[path = "../common/jail.rs"]
+mod jail_checks;
+#[cfg(test)]
 mod landlock;
 #[cfg(test)]
 mod network;

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::echo::{CHECKSUMS, DONE, LAST, echo};
 use crate::host::{Host, Outcome};
+use crate::jail_checks;
 
 /// MAC address of the guest.
 const MAC: &str = "02:00:00:00:00:02";
@@ -220,25 +221,29 @@ fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Finds the passt process that forwards this port.
+/// Finds passt, or its supervisor, that forwards this port.
 fn passt(port: u16) -> Option<PathBuf> {
+    processes_of_passt(port).next()
+}
+
+fn processes_of_passt(port: u16) -> impl Iterator<Item = PathBuf> {
     let wanted = format!("{port}:7");
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let words = |path: &Path| fs::read_to_string(path.join("cmdline")).unwrap_or_default();
-    let is_it = |path: &PathBuf| {
+    let is_it = move |path: &PathBuf| {
         words(path).starts_with("passt") && words(path).split('\0').any(|word| word == wanted)
     };
-    processes.into_iter().find(is_it)
+    processes.filter(is_it)
 }
 
 /// Starts uhyve with passt, and returns the forwarded port of the host. A port that was free may be taken meanwhile:
 /// then it tries another one.
-fn behind_passt() -> (RunningUhyve, u16) {
+fn behind_passt(jail: &[&str]) -> (RunningUhyve, u16) {
     for _ in 0..10 {
         let port = free_port();
         let forward = format!("{port}:7/udp");
         // Debian's passt answers clients on this host only if the guest reaches its loopback.
-        let options = ["-p", &forward, "--net", "passt,host-loopback"];
+        let options = [&["-p", &forward, "--net", "passt,host-loopback"], jail].concat();
         let mut machine = RunningUhyve::new(Host::new(&echo(0), &[]), &options);
         wait(|| passt(port).is_some() || machine.has_ended());
         if !machine.has_ended() {
@@ -255,7 +260,7 @@ fn passt_carries_datagrams_and_exits_with_the_vm() {
     if !has_passt() {
         return;
     }
-    let (machine, port) = behind_passt();
+    let (machine, port) = behind_passt(&[]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
     machine.finish();
@@ -263,11 +268,39 @@ fn passt_carries_datagrams_and_exits_with_the_vm() {
 }
 
 #[test]
+fn jailed_guest_has_its_port_and_passt_has_its_user() {
+    if !has_passt() || !jail_checks::is_possible() {
+        return;
+    }
+    let (machine, port) = behind_passt(&["--jail", jail_checks::IDS]);
+    let is_jailed = |passt: PathBuf| {
+        fs::read_to_string(passt.join("status"))
+            .is_ok_and(|status| status.contains("Uid:\t61234\t61234\t61234\t61234\nGid:\t61235\t"))
+    };
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    wait(|| processes_of_passt(port).any(is_jailed));
+    exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
+    machine.finish();
+    wait(|| passt(port).is_none());
+}
+
+#[test]
+fn jailed_guest_has_its_tap() {
+    let Some(tap) = Tap::new(6).filter(|_| jail_checks::is_possible()) else { return };
+    let options = ["--net", &tap.option(), "--jail", jail_checks::IDS];
+    let machine = RunningUhyve::new(Host::new(&echo(CHECKSUMS), &[]), &options);
+    tap.configure();
+    tap.exchange();
+    machine.finish();
+    assert!(!tap.folder().exists());
+}
+
+#[test]
 fn passt_exits_when_uhyve_is_killed() {
     if !has_passt() {
         return;
     }
-    let (machine, port) = behind_passt();
+    let (machine, port) = behind_passt(&[]);
     assert!(machine.id() > 0);
     drop(machine);
     wait(|| passt(port).is_none());
@@ -283,7 +316,7 @@ fn passt_exits_when_uhyve_is_killed_while_the_socket_is_full() {
     if !has_passt() {
         return;
     }
-    let (machine, port) = behind_passt();
+    let (machine, port) = behind_passt(&[]);
     let pid = Pid::from_raw(machine.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

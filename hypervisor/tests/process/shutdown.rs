@@ -41,7 +41,7 @@ pub(crate) fn start_spinning(options: &[&'static str]) -> (Child, Pid) {
 }
 
 /// Waits until a process has exited.
-fn wait_for_end(process: Pid) {
+pub(crate) fn wait_for_end(process: Pid) {
     let limit = Instant::now() + Duration::from_secs(30);
     let runs = || {
         let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));

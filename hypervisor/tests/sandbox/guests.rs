@@ -13,21 +13,21 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// Engine of the guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Engine {
+pub(crate) enum Engine {
     Kvm,
     Process,
 }
 
 impl Engine {
     /// The engine that `HERMIT_TEST_ENGINE` names; by default KVM.
-    fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         match env::var("HERMIT_TEST_ENGINE").as_deref() {
             Ok("process") => Self::Process,
             _ => Self::Kvm,
         }
     }
 
-    fn option(self) -> &'static str {
+    pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
             Self::Process => "process",
@@ -63,7 +63,7 @@ const AS_USER: &str = r#"
 "#;
 
 /// Path of an image; `None`, with a message, if guests cannot run here.
-fn image(name: &str) -> Option<PathBuf> {
+pub(crate) fn image(name: &str) -> Option<PathBuf> {
     let Some(folder) = env::var_os("HERMIT_TEST_IMAGES") else {
         eprintln!("skipped: HERMIT_TEST_IMAGES is not set");
         return None;

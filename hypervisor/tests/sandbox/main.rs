@@ -8,6 +8,11 @@ mod calls;
 #[cfg(test)]
 mod guests;
 #[cfg(test)]
+mod jail;
+#[cfg(test)]
+#[path = "../common/jail.rs"]
+mod jail_checks;
+#[cfg(test)]
 mod probe;
 #[cfg(test)]
 mod roles;

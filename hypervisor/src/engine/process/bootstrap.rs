@@ -27,6 +27,7 @@ pub(super) struct Bootstrap {
     pub(super) entry: KernelEntry,
     cpu_count: u32,
     is_traced: bool,
+    has_pid_namespace: bool,
     calibration: Option<TscCalibration>,
 }
 
@@ -37,6 +38,7 @@ impl Bootstrap {
             entry: KernelEntry::default(),
             cpu_count,
             is_traced: false,
+            has_pid_namespace: false,
             calibration: Some(calibration),
         }
     }
@@ -44,6 +46,11 @@ impl Bootstrap {
     /// Makes the process one that waits for tracers ([`super::traced`]).
     pub(super) fn traced(self) -> Self {
         Self { is_traced: true, ..self }
+    }
+
+    /// Gives the process a PID namespace of its own.
+    pub(super) fn with_pid_namespace(self) -> Self {
+        Self { has_pid_namespace: true, ..self }
     }
 
     /// Starts the process by `start`, and logs its ID. `process` returns the process of the result.
@@ -61,6 +68,7 @@ impl Bootstrap {
             entry: self.entry.rip,
             argument: self.entry.boot_info,
             is_traced: self.is_traced,
+            has_pid_namespace: self.has_pid_namespace,
         };
         let events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
         let started = start(&config, memory, &events)?;

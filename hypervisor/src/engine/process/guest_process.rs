@@ -157,7 +157,9 @@ fn start(
     let BootstrapProgram { file, pid_offset } = bootstrap::build(config, listener, has_ruleset)?;
     let program = program_file(&file).map_err(syscall_failed("memfd_create"))?;
     write_timer_events(memory, config.cpu_count).map_err(syscall_failed("write"))?;
-    let spawn_config = SpawnConfig { program: &program, pid_offset, descriptors: &descriptors, memory };
+    let has_pid_namespace = config.has_pid_namespace;
+    let spawn_config =
+        SpawnConfig { program: &program, pid_offset, descriptors: &descriptors, memory, has_pid_namespace };
     let mut process = OwnedProcess::new(spawn(&spawn_config)?);
     // This closes the process's end of the control socket here, so that reads return when the process exits.
     drop(descriptors);

@@ -45,6 +45,7 @@ use hermit_interface::process::{ADDRESSES, MAX_EVENTFD_QUEUES, queue_eventfd};
 use rustix::process::{Signal, pidfd_send_signal};
 use vmm_sys_util::eventfd::EventFd;
 
+use self::bootstrap::Bootstrap;
 use self::bootstrap::syscalls::BootstrapConfig;
 use self::error::syscall_failed;
 use self::guest_process::GuestProcess;
@@ -66,6 +67,7 @@ pub struct ProcessEngine {
     shared: Arc<Shared>,
     calibration: TscCalibration,
     is_traced: bool,
+    has_pid_namespace: bool,
 }
 
 /// State of the VM that its vCPUs and devices share.
@@ -101,7 +103,9 @@ impl ProcessEngine {
             return Err(ProcessError::Unsupported("the frequency of the time-stamp counter is not constant"));
         }
         let shared = Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() };
-        Ok(Self { shared: Arc::new(shared), calibration: TscCalibration::start(), is_traced: false })
+        let (is_traced, has_pid_namespace) = (false, false);
+        let calibration = TscCalibration::start();
+        Ok(Self { shared: Arc::new(shared), calibration, is_traced, has_pid_namespace })
     }
 
     /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall and each
@@ -111,13 +115,22 @@ impl ProcessEngine {
         Self { is_traced: true, ..self }
     }
 
+    /// Gives the guest's process a PID namespace of its own, unless it is [`traced`](Self::traced). Its start takes
+    /// `CAP_SYS_ADMIN` then.
+    #[must_use]
+    pub fn with_pid_namespace(self) -> Self {
+        Self { has_pid_namespace: true, ..self }
+    }
+
     /// Creates the vCPUs: one that stands for all CPUs, or one for each CPU if they are [`traced`](Self::traced).
     #[must_use]
     pub fn vcpus(&self, count: u32) -> Vec<Box<dyn Vcpu>> {
         if self.is_traced {
             return traced::vcpus(&self.shared, count, self.calibration);
         }
-        vec![Box::new(ProcessVcpu::new(Arc::clone(&self.shared), count, self.calibration))]
+        let bootstrap = Bootstrap::new(Arc::clone(&self.shared), count, self.calibration);
+        let bootstrap = if self.has_pid_namespace { bootstrap.with_pid_namespace() } else { bootstrap };
+        vec![Box::new(ProcessVcpu::new(bootstrap))]
     }
 
     /// Starts a process with one CPU up to the point at which it would enter a kernel, and kills it.
@@ -135,6 +148,7 @@ impl ProcessEngine {
             entry: 0,
             argument: 0,
             is_traced: false,
+            has_pid_namespace: self.has_pid_namespace,
         };
         GuestProcess::start(&config, memory, &[])?;
         Ok(())

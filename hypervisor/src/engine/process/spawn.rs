@@ -30,6 +30,9 @@ pub(super) struct SpawnConfig<'a> {
     pub(super) descriptors: &'a [(OwnedFd, u32)],
     /// The VM's memory, into which the kernel writes the ID of the process's first thread, the boot CPU.
     pub(super) memory: &'a Memory,
+    /// The process becomes the first one of a PID namespace. It takes `CAP_SYS_ADMIN`, which the process does not
+    /// inherit: execveat drops it unless the user is root.
+    pub(super) has_pid_namespace: bool,
 }
 
 /// Argument of the child, which shares this process's memory until execveat.
@@ -52,6 +55,7 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     // Like vfork(2): this thread continues when the child calls execveat or exits.
     let flags =
         libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::CLONE_CHILD_SETTID | libc::SIGCHLD;
+    let flags = if config.has_pid_namespace { flags | libc::CLONE_NEWPID } else { flags };
     // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for `become_program` and
     // its system calls. `CLONE_VFORK` suspends this thread until the child has left this address space, so `stack`,
     // `argument` and all they borrow outlive its use of them, and the two never access `argument` at once. Signals are

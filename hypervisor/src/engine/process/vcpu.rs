@@ -1,9 +1,6 @@
 //! vCPU of the process engine: it stands for all CPUs of the VM, which run by themselves and whose hypercalls it
 //! handles one after the other.
 
-use std::sync::Arc;
-
-use super::Shared;
 use super::bootstrap::Bootstrap;
 use super::error::{ProcessError, syscall_failed};
 use super::guest_process::{GuestEvent, GuestProcess};
@@ -13,7 +10,7 @@ use super::owned_process::ExitStatus;
 use super::seccomp_notify::CallResponse;
 use crate::boot::{KernelEntry, Tsc};
 use crate::engine::{EngineError, Vcpu, VcpuExit};
-use crate::tsc::{self, TscCalibration};
+use crate::tsc;
 
 /// Handler of the hypercalls of a guest's process.
 #[derive(Debug)]
@@ -28,8 +25,7 @@ pub(super) struct ProcessVcpu {
 }
 
 impl ProcessVcpu {
-    pub(super) fn new(shared: Arc<Shared>, cpu_count: u32, calibration: TscCalibration) -> Self {
-        let bootstrap = Bootstrap::new(shared, cpu_count, calibration);
+    pub(super) fn new(bootstrap: Bootstrap) -> Self {
         Self {
             bootstrap,
             guest: None,

@@ -58,6 +58,8 @@ pub(in super::super) struct BootstrapConfig {
     pub(in super::super) argument: u64,
     /// The seccomp filter reports system calls to tracers ([`super::super::traced`]), which the process waits for.
     pub(in super::super) is_traced: bool,
+    /// The process is the first one of a PID namespace.
+    pub(in super::super) has_pid_namespace: bool,
 }
 
 /// Bootstrap program.
