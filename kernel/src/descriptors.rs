@@ -6,7 +6,7 @@ use core::mem;
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{DescriptorTable, FileDescriptor, Object};
+use hermit_io::{DescriptorTable, FileDescriptor, Object, ReserveError};
 
 static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
 
@@ -14,15 +14,31 @@ static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
 pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
     const { assert!(STDIN_FILENO == 0 && STDOUT_FILENO == 1 && STDERR_FILENO == 2, "in order of descriptors") };
     for stream in [Arc::clone(console), Arc::clone(console), error] {
-        // An empty table has room for three.
+        // The heap has memory for the first descriptors.
         let _: Result<i32, Errno> = open(stream);
+    }
+}
+
+/// Calls `reserve` with the table, again after each chunk that the table was missing. The chunk is allocated, and dropped if
+/// another thread was faster, without the table's lock.
+fn with_room<R>(reserve: impl Fn(&mut DescriptorTable) -> Result<R, ReserveError>) -> Result<R, Errno> {
+    loop {
+        let reserved = reserve(&mut TABLE.lock());
+        match reserved {
+            Ok(reserved) => return Ok(reserved),
+            Err(ReserveError::Errno(errno)) => return Err(errno),
+            Err(ReserveError::Missing(missing)) => {
+                let chunk = missing.allocate()?;
+                let superfluous = TABLE.lock().add(chunk);
+                drop(superfluous);
+            }
+        }
     }
 }
 
 /// Opens a descriptor for an object. If there is none, the object is dropped: not under the table's lock.
 pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
-    let reserved = TABLE.lock().reserve();
-    Reserved(reserved?).open(object)
+    Reserved(with_room(DescriptorTable::reserve)?).open(object)
 }
 
 /// A descriptor that is allocated and not open yet; dropping it frees the descriptor.
@@ -48,12 +64,11 @@ impl Drop for Reserved {
 /// The object of a descriptor, and a reserved descriptor for the object that an operation on it returns.
 pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reserved), Errno> {
     let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
-    let mut table = TABLE.lock();
-    let object = table.get(descriptor)?;
-    let reserved = table.reserve();
-    // If the reservation failed, the object is dropped: not under the table's lock.
-    drop(table);
-    Ok((object, Reserved(reserved?)))
+    with_room(|table| {
+        // If this reference is dropped, it is not the last: the table keeps its own.
+        let object = table.get(descriptor)?;
+        Ok((object, Reserved(table.reserve()?)))
+    })
 }
 
 /// The object of a descriptor.
@@ -66,7 +81,7 @@ pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
 pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
     let min = usize::try_from(min).map_err(|_| Errno::EINVAL)?;
-    let duplicate = TABLE.lock().duplicate(descriptor, min)?;
+    let duplicate = with_room(|table| table.duplicate(descriptor, min))?;
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 

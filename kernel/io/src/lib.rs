@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use std::task::{Context, Poll, Waker};
 //!
-//! use hermit_io::{DescriptorTable, EventFd, ReadBuffer, WaitQueue};
+//! use hermit_io::{DescriptorTable, EventFd, ReadBuffer, ReserveError, WaitQueue};
 //!
 //! #[derive(Debug)]
 //! struct NoWaiters;
@@ -20,7 +20,13 @@
 //! }
 //!
 //! let mut table = DescriptorTable::new();
-//! let descriptor = table.reserve()?;
+//! let descriptor = loop {
+//!     match table.reserve() {
+//!         Ok(descriptor) => break descriptor,
+//!         Err(ReserveError::Missing(chunk)) => drop(table.add(chunk.allocate()?)),
+//!         Err(ReserveError::Errno(errno)) => return Err(errno),
+//!     }
+//! };
 //! table.fill(descriptor, Arc::new(EventFd::new(7, false, true, NoWaiters)));
 //! let mut memory = [MaybeUninit::uninit(); 8];
 //! let mut buffer = ReadBuffer::new(&mut memory);
@@ -51,4 +57,4 @@ pub use hermit_interface::Readiness;
 pub use object::{Object, Stat};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use storage::{BlockFile, Storage};
-pub use table::{DescriptorTable, FileDescriptor};
+pub use table::{DescriptorChunk, DescriptorTable, FileDescriptor, MissingChunk, ReserveError};

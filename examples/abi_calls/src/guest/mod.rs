@@ -3,6 +3,7 @@
 mod backtrace;
 mod block;
 mod calls;
+mod descriptors;
 mod errno;
 mod eventfd;
 mod futex;
@@ -33,9 +34,10 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 19] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
+    ("descriptors", descriptors::descriptors),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
     ("futex", futex::futex),

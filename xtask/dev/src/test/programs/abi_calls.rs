@@ -7,9 +7,10 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 18] = [
+const CHECKS: [&str; 19] = [
     "backtrace",
     "block",
+    "descriptors",
     "errno",
     "eventfd",
     "futex",

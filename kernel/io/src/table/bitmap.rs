@@ -1,0 +1,78 @@
+//! Which descriptors are allocated.
+
+use alloc::vec::Vec;
+
+use super::MAX_DESCRIPTORS;
+use super::chunk::{CHUNKS, word_position};
+
+/// Bits of a word.
+pub(super) const WORD: usize = 64;
+
+/// Number of words for all descriptors.
+const MAX_WORDS: usize = MAX_DESCRIPTORS / WORD;
+
+/// A bit per descriptor, set if it is allocated. Finds the lowest free descriptor in constant time.
+#[derive(Debug)]
+pub(super) struct Bitmap {
+    /// Words of each chunk. Words of missing chunks have no bit set.
+    words: [Vec<u64>; CHUNKS],
+    /// A bit per word, set if all bits of the word are.
+    full: [u64; MAX_WORDS / WORD],
+}
+
+impl Bitmap {
+    pub(super) const fn new() -> Self {
+        Self { words: [const { Vec::new() }; CHUNKS], full: [0; MAX_WORDS / WORD] }
+    }
+
+    /// Adds the words of a missing chunk.
+    pub(super) fn add(&mut self, chunk: usize, words: Vec<u64>) {
+        self.words[chunk] = words;
+    }
+
+    /// Sets the bit of a number whose chunk is there.
+    pub(super) fn allocate(&mut self, number: usize) {
+        self.update(number, |word, bit| word | bit);
+    }
+
+    /// Clears the bit of a number.
+    pub(super) fn free(&mut self, number: usize) {
+        self.update(number, |word, bit| word & !bit);
+    }
+
+    fn update(&mut self, number: usize, change: impl Fn(u64, u64) -> u64) {
+        let index = number / WORD;
+        let (chunk, offset) = word_position(index);
+        let Some(word) = self.words.get_mut(chunk).and_then(|words| words.get_mut(offset)) else { return };
+        *word = change(*word, 1 << (number % WORD));
+        if let Some(full) = self.full.get_mut(index / WORD) {
+            let bit = 1 << (index % WORD);
+            *full = if *word == u64::MAX { *full | bit } else { *full & !bit };
+        }
+    }
+
+    /// The lowest free number of at least `min`.
+    pub(super) fn lowest_free(&self, min: usize) -> Option<usize> {
+        let below = (1 << (min % WORD)) - 1;
+        let first = self.word(min / WORD) | below;
+        if first != u64::MAX && min < MAX_DESCRIPTORS {
+            return Some(min / WORD * WORD + first.trailing_ones() as usize);
+        }
+        let index = lowest_zero(&self.full, min / WORD + 1)?;
+        Some(index * WORD + self.word(index).trailing_ones() as usize)
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        let (chunk, offset) = word_position(index);
+        self.words.get(chunk).and_then(|words| words.get(offset)).copied().unwrap_or(0)
+    }
+}
+
+/// The lowest number of at least `min` whose bit is not set.
+fn lowest_zero(words: &[u64], min: usize) -> Option<usize> {
+    let (first, below) = (min / WORD, (1 << (min % WORD)) - 1);
+    let words = words.iter().enumerate().skip(first);
+    let mut words = words.map(|(index, word)| (index, if index == first { word | below } else { *word }));
+    let (index, word) = words.find(|(_, word)| *word != u64::MAX)?;
+    Some(index * WORD + word.trailing_ones() as usize)
+}
