@@ -83,20 +83,22 @@ impl Sink for MachineConsole {
 
 impl Terminal for MachineConsole {
     fn read(&self) -> Option<u8> {
-        devices::console().map_or_else(console::read, VirtioConsole::read)
+        devices::input_console().map_or_else(console::read, VirtioConsole::read)
     }
 
     fn has_input(&self) -> bool {
-        devices::console().map_or_else(console::has_input, VirtioConsole::has_input)
+        devices::input_console().map_or_else(console::has_input, VirtioConsole::has_input)
     }
 
     fn with_input_lock(&self, read: &mut dyn FnMut()) {
+        // Initialises the device if this is the first use of the input: that may sleep, so not under the lock.
+        let _device = devices::input_console();
         let _guard = READ_LOCK.lock();
         read();
     }
 
     fn wake_on_input(&self, context: &mut Context<'_>) {
-        if let Some(device) = devices::console() {
+        if let Some(device) = devices::input_console() {
             return device.wake_on_input(context);
         }
         READERS.add(context);

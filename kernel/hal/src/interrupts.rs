@@ -45,6 +45,13 @@ pub fn enable_line(line: u8) {
     ops::irq_chip().enable_line(line);
 }
 
+/// Has an interrupt controller send the global system interrupt of a number, edge-triggered and active high, as a line of
+/// [`MSI_LINES`] to the first CPU. `false` if no controller has that interrupt.
+#[must_use]
+pub fn connect(interrupt: u32, line: u8) -> bool {
+    MSI_LINES.contains(&line) && ops::irq_chip().connect(interrupt, line)
+}
+
 /// The kernel's interrupt handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct Handlers {

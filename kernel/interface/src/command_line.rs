@@ -94,6 +94,8 @@ pub struct CommandLine {
     pub misplaced: Option<Vec<u8>>,
     /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in Linux).
     pub virtio_console: bool,
+    /// Whether standard input alone comes from the first virtio console instead of the serial port (`stdin=hvc0`).
+    pub virtio_stdin: bool,
 }
 
 /// Options of Linux without a value, which boot loaders and VMMs add for any kernel.
@@ -152,6 +154,8 @@ impl CommandLine {
                 parsed.devices.extend(device(text));
             } else if word == b"console=hvc0" {
                 parsed.virtio_console = true;
+            } else if word == b"stdin=hvc0" {
+                parsed.virtio_stdin = true;
             }
         }
         parsed.args = words.map(|(word, _)| word).collect();
@@ -219,10 +223,17 @@ mod tests {
         let found: Vec<_> = line.devices.iter().map(|device| (device.registers, device.line)).collect();
         let range = |start, size| Region { start, size };
         assert_eq!(found, [(range(0xfeb0_0e00, 512), 12), (range(0xd000_0000, 4096), 5)]);
-        assert!(line.virtio_console);
+        assert!(line.virtio_console && !line.virtio_stdin);
         for text in ["", "512", "512@", "512@x:1", "512@1", "@1:1", "17179869184G@0:0", "1@1:4294967296"] {
             assert_eq!(parse(&alloc::format!("virtio_mmio.device={text}")).devices, [], "{text}");
         }
+    }
+
+    #[test]
+    fn stdin_of_virtio_console_is_an_option_and_no_argument() {
+        let line = parse("stdin=hvc0 --");
+        assert!(line.virtio_stdin && !line.virtio_console);
+        assert!(!parse("-- stdin=hvc0").virtio_stdin);
     }
 
     #[test]

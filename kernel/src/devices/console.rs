@@ -1,5 +1,8 @@
-//! The virtio console devices: the first one has standard input and output, the second one standard error.
+//! The virtio console devices: the first one has standard input and output, or the input alone, the second one standard
+//! error.
 
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
@@ -40,11 +43,21 @@ pub(crate) enum ErrorDevice {
 
 static CONSOLE: Once<Option<&'static VirtioConsole>> = Once::new();
 
+/// Whether the first console device is to have the input alone. Set before other CPUs start.
+static INPUT_REQUESTED: AtomicBool = AtomicBool::new(false);
+
+static INPUT_CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
+
 static ERROR_CONSOLE: OnceLock<ErrorDevice> = OnceLock::new();
 
 /// Initialises the first console device, if there is one.
 pub(super) fn init() {
     CONSOLE.call_once(|| start(find(Id::Console, 0)?));
+}
+
+/// Has standard input come from the first console device, and leaves output to the platform's console.
+pub(super) fn request_input() {
+    INPUT_REQUESTED.store(true, Relaxed);
 }
 
 /// Initialises a console device.
@@ -58,6 +71,19 @@ fn start(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
 /// The first console device, if it is initialised.
 pub(crate) fn console() -> Option<&'static VirtioConsole> {
     CONSOLE.get().copied().flatten()
+}
+
+/// The device of standard input, if it is not the platform's console. A device for the input alone is initialised by the
+/// first call.
+pub(crate) fn input_console() -> Option<&'static VirtioConsole> {
+    console().or_else(|| *INPUT_CONSOLE.get_or_init(start_input))
+}
+
+fn start_input() -> Option<&'static VirtioConsole> {
+    if !INPUT_REQUESTED.load(Relaxed) {
+        return None;
+    }
+    start(find(Id::Console, 0)?)
 }
 
 /// The device of standard error: the second console device, which the first call initialises. Without one it is the

@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_hal::devices::{self, Window};
-use hermit_hal::interrupts::MSI_LINES;
+use hermit_hal::interrupts::{self, MSI_LINES, TIMER};
 use hermit_interface::boot_info;
 use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::PciAddress;
@@ -65,6 +65,15 @@ fn allocate_msi_line() -> u8 {
     NEXT_MSI_LINE.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|last| last)
 }
 
+/// The line of a global system interrupt: of the same number if the line is a wired one, else one for messages, which the
+/// interrupt controller sends. `None` if no interrupt controller has it.
+fn line_of(interrupt: u32) -> Option<u8> {
+    match u8::try_from(interrupt) {
+        Ok(line) if line < TIMER => Some(line),
+        _ => Some(allocate_msi_line()).filter(|&line| interrupts::connect(interrupt, line)),
+    }
+}
+
 fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
     let (pci, line) = devices::pci_transport(address, allocate_msi_line())?;
     Some((Box::new(pci), line))
@@ -80,7 +89,10 @@ impl DiscoveredDevice {
     pub(super) fn transport(&self) -> Option<(Transport, u8)> {
         match self.location {
             Location::Mmio(device) => {
-                let line = u8::try_from(device.line).ok()?;
+                let Some(line) = line_of(device.line) else {
+                    self.warn(&format_args!("no interrupt controller has interrupt {}", device.line));
+                    return None;
+                };
                 Some((Box::new(mmio_transport(&device)?), line))
             }
             Location::Pci(address) => pci_transport(address),

@@ -20,7 +20,7 @@ use hermit_io::Object;
 use hermit_virtio::Id;
 use spin::Once;
 
-pub(crate) use console::{ErrorDevice, VirtioConsole, console, error_console, flush_consoles};
+pub(crate) use console::{ErrorDevice, VirtioConsole, console, error_console, flush_consoles, input_console};
 use discovery::{DiscoveredDevice, Transport};
 pub(crate) use entropy::seed;
 pub(crate) use network::{init as init_network, network};
@@ -43,6 +43,8 @@ pub(crate) fn init(boot: &Boot, line: &CommandLine) {
     let console = u32::from(u8::from(Id::Console));
     if line.virtio_console || boot.info.devices.iter().any(|device| device.kind == console) {
         console::init();
+    } else if line.virtio_stdin {
+        console::request_input();
     }
 }
 

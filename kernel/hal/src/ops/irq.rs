@@ -26,6 +26,13 @@ pub(crate) trait IrqChip: Sync {
         let _ = line;
     }
 
+    /// Connects a global system interrupt beyond the device lines to a line of messages on the first CPU, edge-triggered
+    /// and active high. `false` if no interrupt controller has it.
+    fn connect(&self, interrupt: u32, line: u8) -> bool {
+        let _ = (interrupt, line);
+        false
+    }
+
     /// The message by which a device raises a line on the first CPU; `None` without message-signaled interrupts.
     fn msi_message(&self, line: u8) -> Option<MsiMessage>;
 }

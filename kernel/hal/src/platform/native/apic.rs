@@ -177,6 +177,11 @@ pub(in crate::platform) fn id() -> u32 {
     if uses_msrs() { read(ID) } else { read(ID) >> 24 }
 }
 
+/// Whether an interrupt message can address the local APIC with this identifier.
+pub(in crate::platform) fn has_message_address(id: u32) -> bool {
+    id < BROADCAST
+}
+
 /// Signals the end of an interrupt (EOI).
 pub(in crate::platform) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
@@ -186,7 +191,7 @@ pub(in crate::platform) fn end_of_interrupt() {
 /// can address it.
 pub(in crate::platform) fn msi_message(id: u32, line: u8) -> Option<MsiMessage> {
     let address = MSI_ADDRESS | u64::from(id) << MSI_DESTINATION;
-    (id < BROADCAST).then(|| MsiMessage { address, data: u32::from(FIRST_LINE + line) })
+    has_message_address(id).then(|| MsiMessage { address, data: u32::from(FIRST_LINE + line) })
 }
 
 fn send_raw(destination: u32, bits: u32) {

@@ -1,7 +1,8 @@
-//! The PC: 16550 serial ports, 8259A interrupt controllers, 8254 timer, real-time clock.
+//! The PC: 16550 serial ports, 8259A interrupt controllers and I/O APICs, 8254 timer, real-time clock.
 
 mod calibration;
 mod hpet;
+mod io_apic;
 mod pic;
 mod pit;
 mod power_button;
@@ -94,6 +95,10 @@ impl IrqChip for Pc {
 
     fn finish(&self, line: u8) {
         pic::enable(line);
+    }
+
+    fn connect(&self, interrupt: u32, line: u8) -> bool {
+        io_apic::connect(interrupt, line)
     }
 
     fn msi_message(&self, line: u8) -> Option<MsiMessage> {
