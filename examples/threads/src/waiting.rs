@@ -49,9 +49,9 @@ fn queue() {
 fn notify_all() {
     let state = Mutex::new((0, false));
     let (arrived, opened) = (Condvar::new(), Condvar::new());
-    in_threads(20, |index| {
+    in_threads(40, |index| {
         if index == 0 {
-            wait_while(&arrived, &state, |state| state.0 < 19).1 = true;
+            wait_while(&arrived, &state, |state| state.0 < 39).1 = true;
             opened.notify_all();
         } else {
             lock(&state).0 += 1;

@@ -14,7 +14,7 @@
 //! | [`timers`] | timers of sleeping threads |
 //! | [`futex`] | wait queues by address |
 //!
-//! Lock order: futex bucket, then run queue. No two locks of a kind are held together, and a timer lock is held alone.
+//! No two locks are held together: neither of two futex buckets, run queues and timer heaps.
 //!
 //! ```
 //! use hermit_sched::policy::{Policy, RoundRobin};

@@ -50,6 +50,8 @@ pub struct Entity<T: 'static> {
     pub(crate) timer: TimerNode<T>,
     /// The futex address that the thread waits for; 0 if it waits for none.
     pub(crate) address: AtomicU64,
+    /// Epoch of the futex bucket when the thread began to wait.
+    pub(crate) wait_epoch: AtomicU64,
     /// The park token: [`EMPTY`], [`PARKED`] or [`NOTIFIED`].
     token: AtomicU32,
     cpu: AtomicU32,
@@ -96,6 +98,7 @@ impl<T> Entity<T> {
                 queued: AtomicBool::new(false),
             },
             address: AtomicU64::new(0),
+            wait_epoch: AtomicU64::new(0),
             token: AtomicU32::new(EMPTY),
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use hermit_hal::clock;
 use hermit_hal::interrupts::Masked;
 use hermit_interface::Errno;
-use hermit_sched::futex::{BUCKETS, Bucket, FutexTable};
+use hermit_sched::futex::{BUCKETS, Bucket, FutexTable, WakeUp};
 use hermit_sched::thread::Thread as _;
 
 use super::cpu::{self, QueueLock, SYSTEM};
@@ -45,12 +45,31 @@ pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> R
 }
 
 /// Wakes at most `count` threads that wait for an address, and returns their number.
+#[inline]
 pub(crate) fn wake(address: u64, count: usize) -> usize {
+    if count == 1 { wake_one(address).into() } else { wake_many(address, count) }
+}
+
+/// Wakes the first thread that waits for an address. Returns whether there was one.
+#[inline(never)]
+fn wake_one(address: u64) -> bool {
     let masked = Masked::new();
-    TABLE.wake(address, count, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
+    TABLE.wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
+}
+
+/// [`wake`] in batches. Interrupts are unmasked between two of them, so the caller may be preempted there.
+#[inline(never)]
+fn wake_many(address: u64, count: usize) -> usize {
+    let mut wake_up = WakeUp::new(address, count);
+    loop {
+        let masked = Masked::new();
+        if !TABLE.wake_batch(&mut wake_up, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread))) {
+            return wake_up.woken();
+        }
+    }
 }
 
 /// Wakes all threads that wait for a futex.
 pub(crate) fn wake_all(futex: &AtomicU32) {
-    wake(address(futex), usize::MAX);
+    wake_many(address(futex), usize::MAX);
 }

@@ -6,12 +6,13 @@ use loom::sync::Mutex;
 use loom::thread::spawn;
 
 use super::{ModelThread, explore, leak};
-use crate::futex::{BUCKETS, Bucket, FutexTable};
+use crate::futex::{BUCKETS, Bucket, FutexTable, WakeUp};
 use crate::sync::{AtomicBool, AtomicU32, Lock};
 
 const ADDRESS: u64 = 8;
+const OTHER_ADDRESS: u64 = 16;
 
-/// One lock for all buckets: there is only one address.
+/// One lock for all buckets: two addresses share a bucket.
 #[derive(Clone, Copy)]
 struct SharedBucket(&'static Mutex<Bucket<ModelThread>>);
 
@@ -54,8 +55,15 @@ impl Futex {
         true
     }
 
-    fn wake(&self, count: usize) -> usize {
-        self.table.wake(ADDRESS, count, ModelThread::wake)
+    fn wake_one(&self, address: u64) -> bool {
+        self.table.wake_one(address, ModelThread::wake)
+    }
+
+    /// Wakes all waiters, in batches of one.
+    fn wake_all(&self) -> usize {
+        let mut wake_up = WakeUp::new(ADDRESS, usize::MAX);
+        while self.table.wake_batch(&mut wake_up, ModelThread::wake) {}
+        wake_up.woken()
     }
 }
 
@@ -65,8 +73,8 @@ fn value_change_before_the_wait_is_noticed() {
         let futex = Futex::new();
         let waiter = spawn(move || futex.wait(ModelThread::new(0)));
         futex.value.store(1, Relaxed);
-        let woken = futex.wake(1);
-        assert_eq!(woken, usize::from(waiter.join().unwrap()));
+        let woken = futex.wake_one(ADDRESS);
+        assert_eq!(woken, waiter.join().unwrap());
     });
 }
 
@@ -76,7 +84,7 @@ fn wake_all_wakes_all_waiters() {
         let futex = Futex::new();
         let waiters = [0, 1].map(|number| spawn(move || futex.wait(ModelThread::new(number))));
         futex.value.store(1, Relaxed);
-        let woken = futex.wake(usize::MAX);
+        let woken = futex.wake_all();
         let waited = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
         assert_eq!(woken, waited.iter().sum());
     });
@@ -94,12 +102,65 @@ fn timeout_does_not_consume_a_wake_up() {
             timed_out.store(true, Relaxed);
             first.wake();
         });
-        let waker = spawn(move || futex.wake(1));
+        let waker = spawn(move || futex.wake_one(ADDRESS));
         let first_woken = futex.wait_until(first, timed_out);
-        assert_eq!(waker.join().unwrap(), 1);
+        assert!(waker.join().unwrap());
         // The wake-up went to exactly one of them; a woken thread has its park token.
         assert_ne!(first_woken, !second.entity.is_waiting());
         assert_eq!(second.entity.park(), first_woken);
-        assert_eq!(futex.wake(usize::MAX), usize::from(first_woken));
+        assert_eq!(futex.wake_all(), usize::from(first_woken));
+    });
+}
+
+/// Both threads wait when the wake-up begins. The first waits again as soon as it is out of the queue, which may be
+/// before it is made ready, and between the batches.
+#[test]
+fn wake_all_is_exact_if_a_woken_thread_waits_again() {
+    explore(3, || {
+        let futex = Futex::new();
+        let threads = [0, 1].map(ModelThread::new);
+        for thread in threads {
+            assert!(futex.table.wait(ADDRESS, thread, || true));
+        }
+        let waker = spawn(move || futex.wake_all());
+        let again = spawn(move || {
+            while threads[0].entity.is_waiting() {
+                threads[0].park();
+            }
+            assert!(futex.table.wait(ADDRESS, threads[0], || true));
+        });
+        while threads[1].entity.is_waiting() {
+            threads[1].park();
+        }
+        again.join().unwrap();
+        assert_eq!(waker.join().unwrap(), 2);
+        assert!(threads[0].entity.is_waiting());
+        assert_eq!(futex.wake_all(), 1);
+    });
+}
+
+/// A thread whose timeout comes while a wake-up has removed it, and not yet made it ready, waits for another address.
+/// The late wake-up does not end that wait, and the one that does is not lost.
+#[test]
+fn late_wake_up_does_not_end_the_next_wait() {
+    explore(3, || {
+        let futex = Futex::new();
+        let thread = ModelThread::new(0);
+        assert!(futex.table.wait(ADDRESS, thread, || true));
+        let waker = spawn(move || futex.wake_one(ADDRESS));
+        let next_waker = spawn(move || {
+            futex.value.store(1, Relaxed);
+            futex.wake_one(OTHER_ADDRESS)
+        });
+        let cancelled = futex.table.cancel(ADDRESS, thread);
+        let mut waited_again = false;
+        if futex.table.wait(OTHER_ADDRESS, thread, || futex.value.load(Relaxed) == 0) {
+            while thread.entity.is_waiting() {
+                thread.park();
+            }
+            waited_again = true;
+        }
+        assert_ne!(waker.join().unwrap(), cancelled);
+        assert_eq!(next_waker.join().unwrap(), waited_again);
     });
 }
