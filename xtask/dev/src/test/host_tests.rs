@@ -15,6 +15,10 @@ use xtask::{cargo, process, workspace};
 /// `--long` they start from a random seed.
 pub(super) const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
+/// Number of cases of each property that states none: the seed is always the same, so that more find nothing that an earlier run
+/// has not. With `--long` there are proptest's 256.
+const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
+
 /// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
 const LONG_MODELS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
@@ -108,7 +112,8 @@ impl HostTests {
     fn run(&self, program: &TestProgram, variables: &[(&str, String)]) -> Result<()> {
         let mut command = Command::new(&program.executable);
         command.arg("--quiet").current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-        command.envs([if self.long { LONG_MODELS } else { PROPERTY_SEED }]);
+        let settings: &[_] = if self.long { &[LONG_MODELS] } else { &[PROPERTY_SEED, PROPERTY_CASES] };
+        command.envs(settings.iter().copied());
         succeed(command.envs(variables.iter().map(|(key, value)| (key, value))))
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     threads::test(tests, platform, long);
     vectors::test(tests, platform);
     if platform.is_slow() {
-        network::test_light(tests, platform);
+        network::test_light(tests, platform, long);
         return Ok(());
     }
     abi_calls::test(tests, platform);

@@ -39,12 +39,18 @@ const CHECKS: [&str; 21] = [
 /// Checks with large stacks or many of them. `exhaust` exhausts the usual memory.
 const LARGE: [&str; 2] = ["many", "stack"];
 
-/// The checks out of these that also run on a slow host, on one and two CPUs.
-const ON_SLOW_HOSTS: [&str; 10] =
-    ["busy", "condvar", "mpsc", "mutex", "park", "scoped", "sleep", "sleep-together", "spawn-join", "tls"];
+/// The numbers of CPUs and checks on a slow host: timers, IPIs and wake-ups of idle CPUs, and thread-local storage.
+const ON_SLOW_HOSTS: [(u32, &[&str]); 2] =
+    [(1, &["busy", "sleep"]), (2, &["busy", "mutex", "sleep-together", "spawn-join", "tls"])];
+
+/// The same with `--long`.
+const LONG_ON_SLOW_HOSTS: [(u32, &[&str]); 2] = [(1, LONG_CHECKS), (2, LONG_CHECKS)];
+
+const LONG_CHECKS: &[&str] =
+    &["busy", "condvar", "mpsc", "mutex", "park", "scoped", "sleep", "sleep-together", "spawn-join", "tls"];
 
 /// How long the checks of `stress` run at the same time.
-const STRESS: Duration = Duration::from_secs(5);
+const STRESS: Duration = Duration::from_secs(2);
 
 /// The same with `--long`.
 const LONG_STRESS: Duration = Duration::from_secs(180);
@@ -65,29 +71,38 @@ const POLICY_CHECKS: [(&str, &[&str]); 2] = [
 ];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
-    let slow = platform.is_slow();
-    for cpus in CPUS.into_iter().filter(|cpus| *cpus <= 2 || !slow) {
-        for check in CHECKS.into_iter().filter(|check| !slow || ON_SLOW_HOSTS.contains(check)) {
-            tests.add(format!("{platform}, CPUs {cpus}: threads {check}"), move || {
-                succeeds(&guest(platform, cpus, &[check]))
-            });
-        }
-        if !slow {
-            stress(tests, platform, cpus, long);
-        }
+    if platform.is_slow() {
+        let selection = if long { LONG_ON_SLOW_HOSTS } else { ON_SLOW_HOSTS };
+        selection.into_iter().for_each(|(cpus, names)| checks(tests, platform, cpus, names));
+        return;
     }
-    if !slow {
-        for cpus in [8, 64] {
-            tests.add(format!("{platform}, CPUs {cpus}: threads spawn-join"), move || {
-                succeeds(&guest(platform, cpus, &["spawn-join"]).memory(MUCH_MEMORY))
-            });
-        }
-        exhaust_threads(tests, platform);
-        policies(tests, platform);
-        wake_ups(tests, platform, long);
-        if long && !platform.is_native() {
-            hundred_thousand(tests, platform);
-        }
+    for cpus in CPUS {
+        checks(tests, platform, cpus, &CHECKS);
+        stress(tests, platform, cpus, long);
+    }
+    for cpus in [8, 64] {
+        tests.add(format!("{platform}, CPUs {cpus}: threads spawn-join"), move || {
+            succeeds(&guest(platform, cpus, &["spawn-join"]).memory(MUCH_MEMORY))
+        });
+    }
+    exhaust_threads(tests, platform);
+    policies(tests, platform);
+    wake_ups(tests, platform, long);
+    if long && !platform.is_native() {
+        hundred_thousand(tests, platform);
+    }
+}
+
+fn checks<'a>(
+    tests: &mut Tests<'a>,
+    platform: &'a TestPlatform<'_>,
+    cpus: u32,
+    checks: &'static [&'static str],
+) {
+    for &check in checks {
+        tests.add(format!("{platform}, CPUs {cpus}: threads {check}"), move || {
+            succeeds(&guest(platform, cpus, &[check]))
+        });
     }
 }
 
@@ -153,8 +168,17 @@ fn succeeds(guest: &TestGuest<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::POLICY_CHECKS;
+    use super::{CHECKS, LONG_ON_SLOW_HOSTS, ON_SLOW_HOSTS, POLICY_CHECKS};
     use crate::test::images::POLICIES;
+
+    #[test]
+    fn selections_for_slow_hosts_are_parts_of_the_longer_ones() {
+        for ((cpus, checks), (long_cpus, long_checks)) in ON_SLOW_HOSTS.into_iter().zip(LONG_ON_SLOW_HOSTS) {
+            assert_eq!(cpus, long_cpus);
+            assert!(checks.iter().all(|check| long_checks.contains(check)));
+            assert!(long_checks.iter().all(|check| CHECKS.contains(check)));
+        }
+    }
 
     #[test]
     fn every_policy_is_tested() {

@@ -99,8 +99,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
 }
 
 /// Adds the tests for hosts that emulate the processor.
-pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    std_net::test_light(tests, platform);
+pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
+    std_net::test_light(tests, platform, long);
     servers::test_light(tests, platform);
     bursts::test(tests, platform, false);
     on_a_tap(tests, platform, SHUTDOWN, tap::reason_against().as_deref());
