@@ -14,12 +14,13 @@ use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 
 pub use uhyve::devices::fuzzing::{block, console, entropy, frames, network, registers};
+pub use uhyve::gdb::fuzzing::packets as gdb;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders in `seeds`.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("image", image),
     ("registers", registers),
     ("console", console),
@@ -30,6 +31,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("command_line", command_line),
     ("boot_info", boot_info),
     ("arguments", arguments),
+    ("gdb", gdb),
 ];
 
 /// Runs a target on the files that the command line names, without libFuzzer.

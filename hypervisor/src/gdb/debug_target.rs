@@ -10,16 +10,71 @@ use super::breakpoints::Breakpoints;
 use super::debug_registers::{BreakpointTrigger, DebugRegisters, WatchRequest};
 use super::memory;
 use super::registers::PacketRegisters;
-use crate::engine::EngineError;
 use crate::engine::debug::{DebugControl, DebugEvent, INT3};
+use crate::engine::{EngineError, Vcpu};
 use crate::memory::Memory;
 use crate::vcpu_manager::VcpuManager;
 use crate::vm_handle::VmHandle;
 
+/// What a debugger needs of the vCPUs of a VM: [`VcpuManager`], or a model.
+pub(super) trait Vcpus {
+    /// Number of vCPUs.
+    fn count(&self) -> usize;
+
+    /// Returns whether any vCPU runs.
+    fn is_running(&self) -> bool;
+
+    /// Resumes a vCPU.
+    fn run(&mut self, id: usize);
+
+    /// Pauses all vCPUs, and returns the debug events at which some have stopped meanwhile.
+    fn pause(&mut self) -> Vec<(usize, DebugEvent)>;
+
+    /// Returns a vCPU that has stopped at a debug event, if there is one.
+    fn next_stop(&mut self) -> Option<(usize, DebugEvent)>;
+
+    /// Calls `call` with a paused vCPU, and returns its result. Returns `None` if the vCPU runs or has exited.
+    fn call<T: Send + 'static>(
+        &self,
+        id: usize,
+        call: impl FnOnce(&mut dyn Vcpu) -> T + Send + 'static,
+    ) -> Option<T>;
+}
+
+impl Vcpus for VcpuManager {
+    fn count(&self) -> usize {
+        self.count()
+    }
+
+    fn is_running(&self) -> bool {
+        self.is_running()
+    }
+
+    fn run(&mut self, id: usize) {
+        self.run(id);
+    }
+
+    fn pause(&mut self) -> Vec<(usize, DebugEvent)> {
+        self.pause()
+    }
+
+    fn next_stop(&mut self) -> Option<(usize, DebugEvent)> {
+        self.next_stop()
+    }
+
+    fn call<T: Send + 'static>(
+        &self,
+        id: usize,
+        call: impl FnOnce(&mut dyn Vcpu) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.call(id, call)
+    }
+}
+
 /// VM that is debugged (all-stop mode): either all its vCPUs are paused, or those run that gdb has resumed.
 #[derive(Debug)]
-pub(super) struct DebugTarget {
-    vcpus: VcpuManager,
+pub(super) struct DebugTarget<V = VcpuManager> {
+    vcpus: V,
     vm: Arc<VmHandle>,
     memory: Memory,
     first_segment: u64,
@@ -70,8 +125,8 @@ pub(super) enum StopReason {
     Step,
 }
 
-impl DebugTarget {
-    pub(super) fn new(vcpus: VcpuManager, vm: Arc<VmHandle>, memory: Memory, first_segment: u64) -> Self {
+impl<V: Vcpus> DebugTarget<V> {
+    pub(super) fn new(vcpus: V, vm: Arc<VmHandle>, memory: Memory, first_segment: u64) -> Self {
         let controls = vec![DebugControl::default(); vcpus.count()];
         Self {
             vcpus,
@@ -90,12 +145,12 @@ impl DebugTarget {
         &self.vm
     }
 
-    pub(super) fn into_vcpus(self) -> VcpuManager {
+    pub(super) fn into_vcpus(self) -> V {
         self.vcpus
     }
 
     /// Number of vCPUs.
-    pub(super) const fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.vcpus.count()
     }
 
@@ -107,16 +162,6 @@ impl DebugTarget {
     /// Actions of the next [`Self::run_vcpus`].
     pub(super) const fn resume_actions(&mut self) -> &mut ResumeActions {
         &mut self.resume
-    }
-
-    /// Event that is readable when a vCPU may have stopped.
-    pub(super) fn stop_event(&self) -> &EventFd {
-        self.vcpus.stop_event()
-    }
-
-    /// Clears [`Self::stop_event`] until the next stop.
-    pub(super) fn clear_stop_event(&self) {
-        self.vcpus.clear_stop_event();
     }
 
     /// Returns whether any vCPU runs.
@@ -228,7 +273,7 @@ impl DebugTarget {
                 log::warn!("CPU {id} still stops for gdb: {error}");
             }
         }
-        self.vcpus.run_all();
+        (0..self.count()).for_each(|id| self.vcpus.run(id));
     }
 
     /// Reads the registers of a vCPU.
@@ -265,7 +310,7 @@ impl DebugTarget {
 
     /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables; then those
     /// of the boot CPU are used, since the guest has one address space.
-    fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
+    pub(super) fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let read = |id, bytes: &mut [u8]| {
             memory::read(self.memory.guest(), |address| self.translate(id, address), address, bytes)
         };
@@ -331,6 +376,18 @@ impl DebugTarget {
         let controls = self.controls.clone();
         let wanted = controls.into_iter().map(|control| DebugControl { hardware, ..control });
         wanted.enumerate().try_for_each(|(id, wanted)| self.set_control(id, wanted))
+    }
+}
+
+impl DebugTarget {
+    /// Event that is readable when a vCPU may have stopped.
+    pub(super) fn stop_event(&self) -> &EventFd {
+        self.vcpus.stop_event()
+    }
+
+    /// Clears [`Self::stop_event`] until the next stop.
+    pub(super) fn clear_stop_event(&self) {
+        self.vcpus.clear_stop_event();
     }
 }
 

@@ -18,7 +18,7 @@ use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOp
 use gdbstub::target::{Target, TargetError, TargetResult};
 
 use super::debug_registers::{BreakpointTrigger, WatchRequest};
-use super::debug_target::{DebugTarget, StopReason};
+use super::debug_target::{DebugTarget, StopReason, Vcpus};
 use super::registers::{PacketRegisters, X86_64};
 use crate::engine::EngineError;
 use crate::vm_handle::ShutdownCause;
@@ -44,7 +44,7 @@ fn error(errno: u8) -> TargetError<EngineError> {
     TargetError::Errno(errno)
 }
 
-impl DebugTarget {
+impl<V: Vcpus> DebugTarget<V> {
     /// Returns the next stop reply for a running target, if there is one.
     pub(super) fn next_stop_reply(&mut self) -> Option<StopReply> {
         self.shutdown_reply().or_else(|| {
@@ -86,7 +86,7 @@ fn stop_reply(vcpu: usize, reason: StopReason) -> StopReply {
     }
 }
 
-impl Target for DebugTarget {
+impl<V: Vcpus> Target for DebugTarget<V> {
     type Arch = X86_64;
     type Error = EngineError;
 
@@ -103,7 +103,7 @@ impl Target for DebugTarget {
     }
 }
 
-impl MultiThreadBase for DebugTarget {
+impl<V: Vcpus> MultiThreadBase for DebugTarget<V> {
     fn read_registers(&mut self, registers: &mut PacketRegisters, thread: Tid) -> TargetResult<(), Self> {
         *registers = self.registers(vcpu_id(thread)).ok_or(error(EINVAL))?;
         Ok(())
@@ -138,7 +138,7 @@ impl MultiThreadBase for DebugTarget {
     }
 }
 
-impl ThreadExtraInfo for DebugTarget {
+impl<V: Vcpus> ThreadExtraInfo for DebugTarget<V> {
     fn thread_extra_info(&self, thread: Tid, buffer: &mut [u8]) -> Result<usize, EngineError> {
         let name = format!("CPU {}", vcpu_id(thread));
         let size = name.len().min(buffer.len());
@@ -150,7 +150,7 @@ impl ThreadExtraInfo for DebugTarget {
 }
 
 /// Signals in resume packets are ignored: a vCPU has none.
-impl MultiThreadResume for DebugTarget {
+impl<V: Vcpus> MultiThreadResume for DebugTarget<V> {
     fn resume(&mut self) -> Result<(), EngineError> {
         self.run_vcpus()
     }
@@ -174,21 +174,21 @@ impl MultiThreadResume for DebugTarget {
     }
 }
 
-impl MultiThreadSingleStep for DebugTarget {
+impl<V: Vcpus> MultiThreadSingleStep for DebugTarget<V> {
     fn set_resume_action_step(&mut self, thread: Tid, _: Option<Signal>) -> Result<(), EngineError> {
         self.resume_actions().steps.insert(vcpu_id(thread));
         Ok(())
     }
 }
 
-impl MultiThreadSchedulerLocking for DebugTarget {
+impl<V: Vcpus> MultiThreadSchedulerLocking for DebugTarget<V> {
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), EngineError> {
         self.resume_actions().is_scheduler_locked = true;
         Ok(())
     }
 }
 
-impl Breakpoints for DebugTarget {
+impl<V: Vcpus> Breakpoints for DebugTarget<V> {
     fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
         Some(self)
     }
@@ -202,7 +202,7 @@ impl Breakpoints for DebugTarget {
     }
 }
 
-impl SwBreakpoint for DebugTarget {
+impl<V: Vcpus> SwBreakpoint for DebugTarget<V> {
     fn add_sw_breakpoint(&mut self, address: u64, _: usize) -> TargetResult<bool, Self> {
         self.insert_breakpoint(address).map(|()| true).ok_or(error(EFAULT))
     }
@@ -217,7 +217,7 @@ const fn execution_at(address: u64) -> WatchRequest {
     WatchRequest { address, length: 1, trigger: BreakpointTrigger::Execute }
 }
 
-impl HwBreakpoint for DebugTarget {
+impl<V: Vcpus> HwBreakpoint for DebugTarget<V> {
     fn add_hw_breakpoint(&mut self, address: u64, _: usize) -> TargetResult<bool, Self> {
         Ok(self.watch(execution_at(address)).is_some())
     }
@@ -227,7 +227,7 @@ impl HwBreakpoint for DebugTarget {
     }
 }
 
-impl HwWatchpoint for DebugTarget {
+impl<V: Vcpus> HwWatchpoint for DebugTarget<V> {
     fn add_hw_watchpoint(&mut self, address: u64, length: u64, kind: WatchKind) -> TargetResult<bool, Self> {
         let request = WatchRequest { address, length, trigger: BreakpointTrigger::Watch(kind) };
         Ok(self.watch(request).is_some())
@@ -244,7 +244,7 @@ impl HwWatchpoint for DebugTarget {
     }
 }
 
-impl SectionOffsets for DebugTarget {
+impl<V: Vcpus> SectionOffsets for DebugTarget<V> {
     /// gdb moves all segments by the offset of the first.
     fn get_section_offsets(&mut self) -> Result<Offsets<u64>, EngineError> {
         Ok(Offsets::Segments { text_seg: self.first_segment(), data_seg: None })

@@ -21,6 +21,7 @@
 //! | `gdbstub_target` | the debug target as one of the crate `gdbstub` |
 //! | `session` | a connection |
 //! | `epoll` | waiting for several file descriptors |
+//! | [`fuzzing`] | a fuzz target |
 //!
 //! A program that connects to the port controls the guest. Only programs on this host can connect, and the protocol has
 //! no authentication: use it where the other users of the host are trusted.
@@ -29,6 +30,7 @@ mod breakpoints;
 mod debug_registers;
 mod debug_target;
 mod epoll;
+pub mod fuzzing;
 mod gdbstub_target;
 mod memory;
 mod registers;

@@ -1,16 +1,18 @@
 //! Session: one connection of a gdb.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use gdbstub::conn::Connection;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError};
 
-use super::debug_target::DebugTarget;
+use super::debug_target::{DebugTarget, Vcpus};
 use super::epoll::PollSet;
 use crate::engine::EngineError;
+use crate::vcpu_manager::VcpuManager;
 
 /// Time limit for a write to gdb, after which the session ends.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,15 +48,27 @@ pub(super) enum SessionError {
 }
 
 /// Input of a session: bytes from gdb, and events of the VM.
+pub(super) trait SessionInput<V> {
+    /// Returns the next byte that has arrived from gdb.
+    fn next_byte(&mut self) -> Option<u8>;
+
+    /// Waits for bytes from gdb or an event of the VM.
+    fn wait(&mut self, target: &DebugTarget<V>) -> Result<(), SessionError>;
+}
+
+/// Input from a connection.
 #[derive(Debug)]
-struct SessionInput {
+struct TcpInput {
     stream: TcpStream,
     bytes: VecDeque<u8>,
     poll_set: PollSet,
 }
 
-impl SessionInput {
-    /// Waits for bytes from gdb or an event of the VM.
+impl SessionInput<VcpuManager> for TcpInput {
+    fn next_byte(&mut self) -> Option<u8> {
+        self.bytes.pop_front()
+    }
+
     fn wait(&mut self, target: &DebugTarget) -> Result<(), SessionError> {
         match self.poll_set.wait()? {
             CONNECTION => {
@@ -78,12 +92,20 @@ pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<Session
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let reader = stream.try_clone()?;
     let poll_set = PollSet::new(&[&reader, target.stop_event(), target.vm().shutdown_event()])?;
-    let mut input = SessionInput { stream: reader, bytes: VecDeque::new(), poll_set };
-    let mut state = GdbStub::new(stream).run_state_machine(target)?;
+    serve(stream, &mut TcpInput { stream: reader, bytes: VecDeque::new(), poll_set }, target)
+}
+
+/// Handles packets of `input` and stops of the target, and writes replies to `connection`, until the session ends.
+pub(super) fn serve<V: Vcpus>(
+    connection: impl Connection<Error = io::Error>,
+    input: &mut impl SessionInput<V>,
+    target: &mut DebugTarget<V>,
+) -> Result<SessionEnd, SessionError> {
+    let mut state = GdbStub::new(connection).run_state_machine(target)?;
     loop {
         state = match state {
             GdbStubStateMachine::Idle(gdb) => {
-                if let Some(byte) = input.bytes.pop_front() {
+                if let Some(byte) = input.next_byte() {
                     gdb.incoming_data(target, byte)?
                 } else if target.vm().shutdown_cause().is_some() {
                     return Ok(SessionEnd::Detached);
@@ -93,7 +115,7 @@ pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<Session
                 }
             }
             GdbStubStateMachine::Running(gdb) => {
-                if let Some(byte) = input.bytes.pop_front() {
+                if let Some(byte) = input.next_byte() {
                     gdb.incoming_data(target, byte)?
                 } else if let Some(reply) = target.next_stop_reply() {
                     gdb.report_stop(target, reply)?
