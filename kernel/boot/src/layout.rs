@@ -6,9 +6,9 @@
 //! | --- | --- |
 //! | 0 | the loader's identity map until the kernel runs, then unmapped, so that null pointers fault |
 //! | 1..63 | the image, at any page |
-//! | 63 | unused, except on the platform `process` (`hermit_interface::process::SPARE_ADDRESSES`) |
+//! | 63 | unused |
 //! | 64..128 | the direct map of physical memory, at the start of an entry |
-//! | 128..255 | the kernel's own mappings, from a random page in the first half on |
+//! | 128..255 | the kernel's own mappings ([`own_mappings_size`]), at any page |
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::Region;
@@ -16,6 +16,16 @@ use hermit_interface::image::MAX_SIZE;
 
 /// Size of the range of an entry of the top-level page table (PML4), in bytes.
 const TOP_ENTRY_SIZE: u64 = 1 << 39;
+
+/// Size of the addresses for the kernel's own mappings: a multiple of the memory's size, and a constant number of bytes.
+///
+/// They bound the page tables that the mappings of an untrusted kernel take on the host (`docs/sandbox.md`). The kernel
+/// uses two thirds of them for stacks (`hermit_memory::stack_slots`): 64 times the memory, enough for as many stacks of
+/// 1 MiB as there are 32 KiB of memory.
+const OWN_MAPPINGS: (u64, u64) = (96, 1 << 30);
+
+/// Maximum size of the addresses for the kernel's own mappings in bytes; the rest is for their random start.
+const MAX_OWN_MAPPINGS: u64 = 96 * TOP_ENTRY_SIZE;
 
 /// Random numbers for the randomised addresses, one for each.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +49,17 @@ pub(crate) fn direct_map_start(random: u64) -> u64 {
     (64 + random % 32) * TOP_ENTRY_SIZE
 }
 
-/// Virtual addresses for the kernel's own mappings.
-pub(crate) fn free_addresses(random: u64) -> Region {
-    let start = 128 * TOP_ENTRY_SIZE + ((random % (63 * TOP_ENTRY_SIZE)) & !(PAGE_SIZE - 1));
-    Region { start, size: 255 * TOP_ENTRY_SIZE - start }
+/// Size of the virtual addresses for the kernel's own mappings on a machine with `memory` bytes of physical memory.
+fn own_mappings_size(memory: u64) -> u64 {
+    let size = memory.saturating_mul(OWN_MAPPINGS.0).saturating_add(OWN_MAPPINGS.1);
+    size.min(MAX_OWN_MAPPINGS) & !(PAGE_SIZE - 1)
+}
+
+/// Virtual addresses for the kernel's own mappings on a machine with `memory` bytes of physical memory.
+pub(crate) fn free_addresses(random: u64, memory: u64) -> Region {
+    let size = own_mappings_size(memory);
+    let start = 128 * TOP_ENTRY_SIZE + ((random % (127 * TOP_ENTRY_SIZE - size)) & !(PAGE_SIZE - 1));
+    Region { start, size }
 }
 
 #[cfg(test)]
@@ -66,12 +83,23 @@ mod tests {
                 (64 * TOP_ENTRY_SIZE..128 * TOP_ENTRY_SIZE).contains(&start)
                     && start.is_multiple_of(TOP_ENTRY_SIZE)
             );
-            let free = free_addresses(random);
-            assert!(
-                free.start >= 128 * TOP_ENTRY_SIZE
-                    && free.end() == 255 * TOP_ENTRY_SIZE
-                    && free.start.is_multiple_of(4096)
-            );
+            for memory in [0, 16 << 20, 4 << 30, 512 << 30, 1 << 50, u64::MAX] {
+                let free = free_addresses(random, memory);
+                assert!(
+                    free.start >= 128 * TOP_ENTRY_SIZE
+                        && free.end() <= 255 * TOP_ENTRY_SIZE
+                        && free.start.is_multiple_of(4096)
+                        && free.size.is_multiple_of(4096)
+                );
+            }
         }
+    }
+
+    #[test]
+    fn own_mappings_are_proportional_to_memory() {
+        let size = |memory| free_addresses(1 << 45, memory).size;
+        assert_eq!(size(64 << 20), 7 << 30);
+        assert_eq!(size(4 << 30), 385 << 30);
+        assert_eq!(size(1 << 60), 96 * TOP_ENTRY_SIZE);
     }
 }

@@ -39,6 +39,7 @@ pub fn load(
     random: Randomness,
     identity: u64,
 ) -> Result<LoadedImage, LoadError> {
+    let memory_size = free.total();
     let last = free.as_slice().last().map_or(0, |range| range.end);
     let start = layout::image_start(random.image, image.align);
     let physical = free.allocate(image.size, PAGE_SIZE).ok_or(LoadError::OutOfMemory)?;
@@ -69,7 +70,7 @@ pub fn load(
             align: tls.align,
         }),
         direct_map,
-        free_addresses: layout::free_addresses(random.free_addresses),
+        free_addresses: layout::free_addresses(random.free_addresses, memory_size),
         page_table_root: table.root(),
         ..BootInfo::new_zeroed()
     };

@@ -144,7 +144,7 @@ pub struct BootInfo {
     pub tls: Tls,
     /// The direct map: virtual address of physical address 0, and size of the physical memory that is mapped so far.
     pub direct_map: Region,
-    /// Virtual addresses for the kernel's own mappings.
+    /// Virtual addresses for the kernel's own mappings: a multiple of the memory's size.
     pub free_addresses: Region,
     /// Physical address of the top-level page table.
     pub page_table_root: u64,

@@ -10,7 +10,7 @@
 //! ```
 //! use hermit_interface::address::{AddressRange, PAGE_SIZE};
 //! use hermit_memory::ranges::FreeRanges;
-//! use hermit_memory::stack_slots::{StackSlot, size_for, stack_size};
+//! use hermit_memory::stack_slots::{SlotTable, size_for, stack_size};
 //!
 //! let mut free = FreeRanges::<16>::new();
 //! free.free(AddressRange { start: 0x1000, end: 0x9000 })?;
@@ -18,8 +18,11 @@
 //! assert_eq!(free.total(), 6 * PAGE_SIZE);
 //!
 //! let size = size_for(100_000).unwrap();
-//! let bounds = StackSlot { size, index: 3 }.bounds(1 << 47);
+//! let table = SlotTable::new();
+//! table.init(1 << 46, 1 << 30);
+//! let bounds = table.create(size).map(|slot| table.bounds(slot)).unwrap();
 //! assert_eq!(bounds.top - bounds.bottom, stack_size(size));
+//! assert_eq!(table.find(bounds.guard), Some(bounds));
 //! # Ok::<(), hermit_memory::ranges::FreeError>(())
 //! ```
 #![no_std]

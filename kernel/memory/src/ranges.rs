@@ -1,7 +1,10 @@
 //! A table of free ranges, of physical memory or of virtual addresses.
 //!
-//! The table is a sorted array of at most `N` ranges that are disjoint and not adjacent. Its cost depends on the
-//! number of ranges, not on their size, and it needs no heap, so that loader, hypervisor and kernel can use it.
+//! The table is a sorted list of ranges that are disjoint and not adjacent. Its cost depends on the number of ranges,
+//! not on their size. [`FreeRanges`] has a fixed capacity and needs no heap, so that loader, hypervisor and kernel can
+//! use it.
+
+use core::ops::DerefMut;
 
 use heapless::Vec;
 use hermit_interface::address::AddressRange;
@@ -17,17 +20,56 @@ pub enum FreeError {
     TableFull,
 }
 
-/// A table of at most `N` free ranges.
-#[derive(Debug, Clone, Default)]
-pub struct FreeRanges<const N: usize> {
-    free: Vec<AddressRange, N>,
+/// A list for the ranges of a [`Ranges`] table.
+pub trait RangeList: DerefMut<Target = [AddressRange]> {
+    /// Inserts a range at an index up to the length.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeError::TableFull`] if there is no room; then nothing has changed.
+    fn insert(&mut self, index: usize, range: AddressRange) -> Result<(), FreeError>;
+
+    /// Removes and returns the range at an index below the length.
+    fn remove(&mut self, index: usize) -> AddressRange;
 }
+
+impl<const N: usize> RangeList for Vec<AddressRange, N> {
+    fn insert(&mut self, index: usize, range: AddressRange) -> Result<(), FreeError> {
+        Self::insert(self, index, range).map_err(|_| FreeError::TableFull)
+    }
+
+    fn remove(&mut self, index: usize) -> AddressRange {
+        Self::remove(self, index)
+    }
+}
+
+/// A table of free ranges.
+#[derive(Debug, Clone, Default)]
+pub struct Ranges<L> {
+    free: L,
+}
+
+/// A table of at most `N` free ranges.
+pub type FreeRanges<const N: usize> = Ranges<Vec<AddressRange, N>>;
 
 impl<const N: usize> FreeRanges<N> {
     /// Creates an empty table: nothing is free.
     #[must_use]
     pub const fn new() -> Self {
         Self { free: Vec::new() }
+    }
+}
+
+impl<L: RangeList> Ranges<L> {
+    /// Creates a table with an empty list: nothing is free.
+    #[must_use]
+    pub const fn with_list(list: L) -> Self {
+        Self { free: list }
+    }
+
+    /// The list, to make room in it.
+    pub const fn list_mut(&mut self) -> &mut L {
+        &mut self.free
     }
 
     /// The free ranges in ascending order.
@@ -77,13 +119,15 @@ impl<const N: usize> FreeRanges<N> {
             match (before.size() > 0, after.size() > 0) {
                 _ if range.end <= taken.start || range.start >= taken.end => index += 1,
                 (true, true) => {
-                    self.free.insert(index + 1, after).map_err(|_| FreeError::TableFull)?;
+                    self.free.insert(index + 1, after)?;
                     self.free[index] = before;
                     return Ok(());
                 }
                 (true, false) => self.free[index] = before,
                 (false, true) => self.free[index] = after,
-                (false, false) => drop(self.free.remove(index)),
+                (false, false) => {
+                    self.free.remove(index);
+                }
             }
         }
         Ok(())
@@ -108,7 +152,7 @@ impl<const N: usize> FreeRanges<N> {
             (Some(previous), true) => self.free[previous].end = self.free.remove(index).end,
             (Some(previous), false) => self.free[previous].end = range.end,
             (None, true) => self.free[index].start = range.start,
-            (None, false) => self.free.insert(index, range).map_err(|_| FreeError::TableFull)?,
+            (None, false) => self.free.insert(index, range)?,
         }
         Ok(())
     }

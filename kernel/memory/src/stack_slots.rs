@@ -1,8 +1,12 @@
 //! Virtual addresses of thread stacks.
 //!
-//! Each slot size, a power of two, has a region of 512 GiB of virtual addresses, divided into slots of that size. So
-//! the slot of an address follows from the address alone. The first page of a slot is never mapped: it is the guard
-//! page below the stack.
+//! Stacks lie in slots, whose sizes are powers of two. The first page of a slot is never mapped: it is the guard page
+//! below the stack. The slots are in one region, which is divided into chunks of equal size. Each chunk has slots of one
+//! size, or is a part of a larger slot; a table says which, so the slot of an address is found without a lock. A chunk
+//! whose slots are all free can get slots of another size.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use hermit_interface::address::PAGE_SIZE;
 
@@ -10,25 +14,20 @@ use hermit_interface::address::PAGE_SIZE;
 const MIN_SHIFT: u32 = 14;
 /// Binary logarithm of the largest slot size in bytes.
 const MAX_SHIFT: u32 = 36;
-/// Binary logarithm of the size of a region in bytes.
-const REGION_SHIFT: u32 = 39;
 
 /// Number of slot sizes.
 pub const SIZES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
 
-/// Total size of all regions in bytes.
-pub const TOTAL: u64 = (SIZES as u64) << REGION_SHIFT;
-
-/// Alignment of the first region.
-pub const ALIGN: u64 = 1 << REGION_SHIFT;
+/// Maximum number of chunks of a region.
+const MAX_CHUNKS: usize = 1024;
 
 /// A slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackSlot {
     /// Index of the slot size.
     pub size: usize,
-    /// Index of the slot in the region of its size.
-    pub index: u64,
+    /// Offset of the slot in the region, in bytes.
+    pub offset: u64,
 }
 
 /// Addresses of a slot.
@@ -53,67 +52,181 @@ pub fn size_for(bytes: u64) -> Option<usize> {
 /// Size in bytes of a stack in a slot, by the index of the slot size.
 #[must_use]
 pub const fn stack_size(size: usize) -> u64 {
-    (1 << (MIN_SHIFT as usize + size)) - PAGE_SIZE
+    slot_size(size) - PAGE_SIZE
+}
+
+/// Size in bytes of a slot.
+const fn slot_size(size: usize) -> u64 {
+    1 << (MIN_SHIFT as usize + size)
+}
+
+/// What a chunk is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Chunk {
+    /// Index of the size of its slots.
+    size: usize,
+    /// Number of its slots that exist: those at its start.
+    slots: u32,
+}
+
+impl Chunk {
+    /// Bits of an entry for the size; the others are for the number of slots. An entry of an unused chunk is 0, and
+    /// others are not: a chunk in use has a slot.
+    const SIZE_BITS: u32 = 8;
+
+    const fn from_entry(entry: u32) -> Self {
+        Self { size: (entry % (1 << Self::SIZE_BITS)) as usize, slots: entry >> Self::SIZE_BITS }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "there are fewer sizes than 8 bits express")]
+    const fn entry(self) -> u32 {
+        self.slots << Self::SIZE_BITS | self.size as u32
+    }
+}
+
+/// The region of stacks: the table of its chunks.
+///
+/// [`SlotTable::find`] may be called at any time; the callers of the other methods exclude each other.
+#[derive(Debug)]
+pub struct SlotTable {
+    /// Address of the region; 0 before [`SlotTable::init`].
+    start: AtomicU64,
+    /// Binary logarithm of the size of a chunk in bytes.
+    chunk_shift: AtomicU32,
+    /// Number of chunks.
+    chunks: AtomicU32,
+    /// Entry of each chunk ([`Chunk::entry`]).
+    entries: [AtomicU32; MAX_CHUNKS],
+    /// Chunk of each slot size from which the last slot was taken.
+    last: [AtomicU32; SIZES],
+}
+
+impl Default for SlotTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SlotTable {
+    /// Alignment of a region in bytes, so that the page tables of a slot are shared with as few others as possible.
+    pub const ALIGN: u64 = 2 << 20;
+
+    /// A table without a region.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            start: AtomicU64::new(0),
+            chunk_shift: AtomicU32::new(0),
+            chunks: AtomicU32::new(0),
+            entries: [const { AtomicU32::new(0) }; MAX_CHUNKS],
+            last: [const { AtomicU32::new(0) }; SIZES],
+        }
+    }
+
+    /// Sets the region, of which no slot exists. The start is a multiple of [`Self::ALIGN`].
+    pub fn init(&self, start: u64, size: u64) {
+        let shift = size.div_ceil(MAX_CHUNKS as u64).next_power_of_two().trailing_zeros().max(MIN_SHIFT);
+        self.chunk_shift.store(shift, Relaxed);
+        // At most `MAX_CHUNKS`.
+        self.chunks.store(u32::try_from(size >> shift).unwrap_or_default(), Relaxed);
+        self.start.store(start, Relaxed);
+    }
+
+    /// The slot to which an address belongs, its guard page included.
+    #[must_use]
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<StackBounds> {
+        let start = self.start.load(Relaxed);
+        let offset = address.checked_sub(start).filter(|_| start != 0)?;
+        let shift = self.chunk_shift.load(Relaxed);
+        let entry = self.entries.get(usize::try_from(offset >> shift).ok()?)?.load(Relaxed);
+        let chunk = Chunk::from_entry(entry);
+        let slot_shift = MIN_SHIFT as usize + chunk.size;
+        // 0 for a slot that is larger than a chunk.
+        let index = (offset & ((1 << shift) - 1)) >> slot_shift;
+        let slot = StackSlot { size: chunk.size, offset: offset >> slot_shift << slot_shift };
+        (index < u64::from(chunk.slots)).then(|| slot.bounds(start))
+    }
+
+    /// The addresses of a slot.
+    #[must_use]
+    pub fn bounds(&self, slot: StackSlot) -> StackBounds {
+        slot.bounds(self.start.load(Relaxed))
+    }
+
+    /// Makes a slot that did not exist; `None` if there are no addresses for it.
+    pub fn create(&self, size: usize) -> Option<StackSlot> {
+        let shift = self.chunk_shift.load(Relaxed);
+        let slots = (1_u64 << shift) / slot_size(size);
+        if slots <= 1 {
+            let chunks = usize::try_from(slot_size(size) >> shift).ok()?;
+            return self.create_large(size, chunks);
+        }
+        let last = self.last[size].load(Relaxed);
+        let chunk = self.chunk(last as usize).filter(|chunk| chunk.size == size && chunk.slots != 0);
+        let (number, slots) = match chunk {
+            Some(chunk) if u64::from(chunk.slots) < slots => (last as usize, chunk.slots),
+            _ => (self.find_unused(1)?, 0),
+        };
+        self.entries[number].store(Chunk { size, slots: slots + 1 }.entry(), Relaxed);
+        self.last[size].store(u32::try_from(number).ok()?, Relaxed);
+        let offset = ((number as u64) << shift) + u64::from(slots) * slot_size(size);
+        Some(StackSlot { size, offset })
+    }
+
+    /// Makes a slot of whole chunks.
+    fn create_large(&self, size: usize, chunks: usize) -> Option<StackSlot> {
+        let first = self.find_unused(chunks)?;
+        for entry in &self.entries[first..first + chunks] {
+            entry.store(Chunk { size, slots: 1 }.entry(), Relaxed);
+        }
+        Some(StackSlot { size, offset: (first as u64) << self.chunk_shift.load(Relaxed) })
+    }
+
+    /// Index of the first of `count` unused chunks, aligned to their number.
+    fn find_unused(&self, count: usize) -> Option<usize> {
+        let entries = self.entries.get(..self.chunks.load(Relaxed) as usize)?;
+        let is_unused = |group: &[AtomicU32]| group.iter().all(|entry| entry.load(Relaxed) == 0);
+        entries.chunks_exact(count).position(is_unused).map(|group| group * count)
+    }
+
+    fn chunk(&self, number: usize) -> Option<Chunk> {
+        self.entries.get(number).map(|entry| Chunk::from_entry(entry.load(Relaxed)))
+    }
+
+    /// Removes free slots, so that their addresses can be used for slots of other sizes: those whose chunks have no
+    /// other slots. `free` are the offsets of all free slots of a size. Returns the number of those that remain, which
+    /// are at the start of `free` afterwards.
+    #[must_use]
+    pub fn remove_free(&self, size: usize, free: &mut [u64]) -> usize {
+        free.sort_unstable();
+        let shift = self.chunk_shift.load(Relaxed);
+        let chunks = usize::try_from(slot_size(size) >> shift).unwrap_or_default().max(1);
+        let (mut kept, mut next) = (0, 0);
+        while let Some(offset) = free.get(next) {
+            let number = offset >> shift;
+            let count = free[next..].partition_point(|other| other >> shift == number);
+            let first = usize::try_from(number).unwrap_or(MAX_CHUNKS);
+            if self.chunk(first).is_some_and(|chunk| chunk.slots as usize == count) {
+                self.entries[first..first + chunks].iter().for_each(|entry| entry.store(0, Relaxed));
+            } else {
+                free.copy_within(next..next + count, kept);
+                kept += count;
+            }
+            next += count;
+        }
+        kept
+    }
 }
 
 impl StackSlot {
-    /// Number of slots of a size.
+    /// The addresses of the slot, if the region starts at `start`.
     #[must_use]
-    pub const fn count(size: usize) -> u64 {
-        1 << (REGION_SHIFT as usize - MIN_SHIFT as usize - size)
-    }
-
-    /// The slot that contains an address, given as offset from the first region; `None` behind the last region.
-    #[must_use]
-    pub fn at(offset: u64) -> Option<Self> {
-        let size = usize::try_from(offset >> REGION_SHIFT).ok().filter(|&size| size < SIZES)?;
-        Some(Self { size, index: (offset % (1 << REGION_SHIFT)) >> (MIN_SHIFT as usize + size) })
-    }
-
-    /// The addresses of the slot, if the first region starts at `start`.
-    #[must_use]
-    pub const fn bounds(self, start: u64) -> StackBounds {
-        let shift = MIN_SHIFT as usize + self.size;
-        let guard = start + ((self.size as u64) << REGION_SHIFT) + (self.index << shift);
-        StackBounds { guard, bottom: guard + PAGE_SIZE, top: guard + (1 << shift) }
+    const fn bounds(self, start: u64) -> StackBounds {
+        let guard = start + self.offset;
+        StackBounds { guard, bottom: guard + PAGE_SIZE, top: guard + slot_size(self.size) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{ALIGN, PAGE_SIZE, SIZES, StackSlot, TOTAL, size_for, stack_size};
-    use proptest::{prop_assert, prop_assert_eq, proptest};
-
-    const START: u64 = 150 * ALIGN;
-
-    #[test]
-    fn size_for_rounds_up() {
-        assert_eq!(size_for(1), Some(0));
-        assert_eq!(size_for(stack_size(0)), Some(0));
-        assert_eq!(size_for(stack_size(0) + 1), Some(1));
-        assert_eq!(size_for(u64::MAX), None);
-        assert_eq!(size_for(stack_size(SIZES - 1) + 1), None);
-    }
-
-    proptest! {
-        #[test]
-        fn at_returns_the_slot_that_contains_an_address(offset in 0..TOTAL) {
-            let slot = StackSlot::at(offset).unwrap();
-            let bounds = slot.bounds(START);
-            prop_assert!(bounds.guard <= START + offset && START + offset < bounds.top);
-            prop_assert!(slot.index < StackSlot::count(slot.size));
-            prop_assert_eq!(bounds.top - bounds.bottom, stack_size(slot.size));
-        }
-
-        #[test]
-        fn slot_fits_the_stack_with_bounded_waste(bytes in 1..1_u64 << 34) {
-            let size = size_for(bytes).unwrap();
-            prop_assert!(stack_size(size) >= bytes && stack_size(size) <= 2 * bytes.max(4 * PAGE_SIZE) + PAGE_SIZE);
-        }
-
-        #[test]
-        fn at_is_none_outside_of_the_regions(offset in TOTAL..u64::MAX) {
-            prop_assert_eq!(StackSlot::at(offset), None);
-        }
-    }
-}
+mod tests;

@@ -32,6 +32,9 @@ const PARALLEL_ROUNDS: usize = 40;
 /// Granularity of the largest mapping, in bytes.
 const STEP: usize = 64 << 10;
 
+/// Number of pages that are mapped one by one.
+const PAGES: usize = 1500;
+
 /// Upper limit of the search in steps: more memory than a test machine has.
 const MAX_STEPS: usize = 1 << 20;
 
@@ -40,6 +43,7 @@ pub(crate) fn mmap() {
     parts(8 * PAGE, 2 * PAGE, 2 * PAGE);
     parts(3 * LARGE_PAGE, LARGE_PAGE + 5 * PAGE, PAGE);
     parts(3 * LARGE_PAGE, LARGE_PAGE, LARGE_PAGE);
+    fragments();
     code();
     bad_ranges();
     bad_bits();
@@ -241,6 +245,20 @@ fn refusal(result: ErrnoResult<Area>) -> i32 {
 }
 
 /// A failed mapping has no side effects.
+/// Addresses in very many pieces are used again: the kernel has few of them in proportion to the memory.
+fn fragments() {
+    let pages = || (0..PAGES).map(|_| map(PAGE, WRITABLE).expect("no memory")).collect::<Vec<_>>();
+    let before = pages();
+    for parity in [0, 1] {
+        let some = before.iter().skip(parity).step_by(2);
+        some.for_each(|&page| assert_eq!(unmap(page), Ok(0)));
+    }
+    let starts: BTreeSet<_> = before.iter().map(|page| page.start).collect();
+    let after = pages();
+    assert!(after.iter().all(|page| starts.contains(&page.start)), "addresses are lost");
+    after.into_iter().for_each(|page| assert_eq!(unmap(page), Ok(0)));
+}
+
 fn too_much() {
     assert_eq!(refusal(map(0, WRITABLE)), EINVAL);
     for size in [100 << 30, 1 << 42, 1 << 46, 1 << 63, usize::MAX - PAGE, usize::MAX] {

@@ -1,8 +1,12 @@
 //! Memory in whole pages for programs (`mmap`).
 
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
-use hermit_memory::ranges::{FreeError, FreeRanges};
+use hermit_memory::ranges::{FreeError, RangeList, Ranges};
 use hermit_paging::PagingError;
+use spin::Once;
 
 pub use hermit_paging::Access;
 
@@ -10,19 +14,47 @@ use super::paging;
 use super::{OutOfMemory, reserve_addresses};
 use crate::sync::SpinLock;
 
-/// Bytes of addresses for mappings, which are reserved with the first one.
-const ADDRESSES: u64 = 4 << 40;
+/// All addresses for mappings.
+static ALL: Once<AddressRange> = Once::new();
 
-/// Number of pieces that free addresses may be in.
-const MAX_PIECES: usize = 512;
+/// The addresses for mappings that are free, once there was a mapping.
+static FREE: SpinLock<Option<Ranges<RangeVec>>> = SpinLock::new(None);
 
-static SPACE: SpinLock<Option<MappingSpace>> = SpinLock::new(None);
-
-/// The addresses for mappings, and those of them that are free.
+/// A list of ranges that grows by [`RangeVec::reserve`].
 #[derive(Debug)]
-struct MappingSpace {
-    all: AddressRange,
-    free: FreeRanges<MAX_PIECES>,
+struct RangeVec(Vec<AddressRange>);
+
+impl RangeVec {
+    /// Makes room for `additional` ranges. The caller holds a spinlock, so this does not wait for memory to be reclaimed.
+    fn reserve(&mut self, additional: usize) -> Result<(), OutOfMemory> {
+        self.0.try_reserve(additional).map_err(|_| OutOfMemory)
+    }
+}
+
+impl Deref for RangeVec {
+    type Target = [AddressRange];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for RangeVec {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl RangeList for RangeVec {
+    fn insert(&mut self, index: usize, range: AddressRange) -> Result<(), FreeError> {
+        self.reserve(1).map_err(|OutOfMemory| FreeError::TableFull)?;
+        self.0.insert(index, range);
+        Ok(())
+    }
+
+    fn remove(&mut self, index: usize) -> AddressRange {
+        self.0.remove(index)
+    }
 }
 
 /// Why a mapping cannot be changed.
@@ -40,25 +72,36 @@ impl From<PagingError> for MappingError {
     }
 }
 
-impl MappingSpace {
-    fn new() -> Result<Self, OutOfMemory> {
-        let start = reserve_addresses(ADDRESSES)?;
-        let all = AddressRange { start, end: start + ADDRESSES };
-        let mut free = FreeRanges::new();
-        // An empty table has room for one range.
-        let _: Result<(), FreeError> = free.free(all);
-        Ok(Self { all, free })
-    }
+/// Reserves `size` bytes of addresses for mappings.
+pub(super) fn init(size: u64) -> Result<(), OutOfMemory> {
+    let size = size & !(PAGE_SIZE - 1);
+    let start = reserve_addresses(size)?;
+    ALL.call_once(|| AddressRange { start, end: start + size });
+    Ok(())
+}
 
-    fn take(&mut self, size: u64) -> Result<u64, OutOfMemory> {
-        let align = if size < LARGE_PAGE_SIZE { PAGE_SIZE } else { LARGE_PAGE_SIZE };
-        let aligned = self.free.allocate(size, align);
-        aligned.or_else(|| self.free.allocate(size, PAGE_SIZE)).ok_or(OutOfMemory)
+/// Allocates addresses, aligned for large pages where they fit.
+fn take(size: u64) -> Result<u64, OutOfMemory> {
+    let mut free = FREE.lock();
+    if free.is_none() {
+        let mut all = Ranges::with_list(RangeVec(Vec::new()));
+        all.free(*ALL.get().ok_or(OutOfMemory)?).map_err(|_| OutOfMemory)?;
+        *free = Some(all);
     }
+    let free = free.as_mut().ok_or(OutOfMemory)?;
+    // For this mapping to end up as a range of its own. The list may grow further when a part of one is unmapped.
+    free.list_mut().reserve(2)?;
+    let align = if size < LARGE_PAGE_SIZE { PAGE_SIZE } else { LARGE_PAGE_SIZE };
+    let aligned = free.allocate(size, align);
+    aligned.or_else(|| free.allocate(size, PAGE_SIZE)).ok_or(OutOfMemory)
+}
 
-    fn give_back(&mut self, start: u64, size: u64) {
-        // Addresses in too many pieces are lost; there are enough others.
-        let _: Result<(), FreeError> = self.free.free(AddressRange { start, end: start + size });
+/// Frees addresses, at which no memory is mapped any more.
+fn give_back(start: u64, size: u64) {
+    if let Some(free) = FREE.lock().as_mut() {
+        // Fails only if the list has no room and there is no memory for it, although some was freed just now: then the
+        // addresses are lost.
+        let _: Result<(), FreeError> = free.free(AddressRange { start, end: start + size });
     }
 }
 
@@ -69,12 +112,7 @@ impl MappingSpace {
 /// [`OutOfMemory`].
 pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
-    let mut space = SPACE.lock();
-    if space.is_none() {
-        *space = Some(MappingSpace::new()?);
-    }
-    let start = space.as_mut().ok_or(OutOfMemory)?.take(size)?;
-    drop(space);
+    let start = take(size)?;
     let map = || {
         paging::with(|memory| memory.check_reserve(size))?;
         paging::map_fresh(start, size, access)
@@ -92,15 +130,9 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
 /// Frees the page tables that [`unmap`] has left empty.
 pub(super) fn reclaim() {
     // Nothing is mapped at free addresses while the lock is held.
-    if let Some(space) = SPACE.lock().as_ref() {
-        let free = space.free.as_slice().iter().map(|range| (range.start, range.size()));
+    if let Some(free) = FREE.lock().as_ref() {
+        let free = free.as_slice().iter().map(|range| (range.start, range.size()));
         paging::with(|memory| memory.free_empty_tables(free));
-    }
-}
-
-fn give_back(start: u64, size: u64) {
-    if let Some(space) = SPACE.lock().as_mut() {
-        space.give_back(start, size);
     }
 }
 
@@ -108,8 +140,8 @@ fn give_back(start: u64, size: u64) {
 fn checked_size(start: u64, size: u64) -> Result<u64, MappingError> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(MappingError::NotMapped)?;
     let end = start.checked_add(size).ok_or(MappingError::NotMapped)?;
-    let inside = |space: &MappingSpace| space.all.start <= start && end <= space.all.end;
-    if size == 0 || !start.is_multiple_of(PAGE_SIZE) || !SPACE.lock().as_ref().is_some_and(inside) {
+    let is_inside = ALL.get().is_some_and(|all| all.start <= start && end <= all.end);
+    if size == 0 || !start.is_multiple_of(PAGE_SIZE) || !is_inside {
         return Err(MappingError::NotMapped);
     }
     Ok(size)

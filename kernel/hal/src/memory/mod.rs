@@ -32,11 +32,19 @@ pub use thread_locals::ThreadLocals;
 pub use crate::fallible::{OutOfMemory, leak};
 
 use crate::arch::{copy, stacks};
+use crate::ops;
 use device_space::DeviceSpace;
 use paging::MemoryState;
 
 static TLS: Once<Tls> = Once::new();
 static IMAGE: Once<ImagePlacement> = Once::new();
+
+/// Part of the addresses for the kernel's own mappings that is for stacks, as numerator and denominator.
+const STACKS_PART: (u64, u64) = (2, 3);
+
+/// Divisor of the addresses for the kernel's own mappings that says how many are for mappings of programs. What remains
+/// is for stacks of other CPUs, mirrored mappings and device registers.
+const MAPPINGS_DIVISOR: u64 = 6;
 
 /// Takes over the page tables and the free memory.
 pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
@@ -50,7 +58,10 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
         memory.unmap_loader();
         stacks::of_first().for_each(|stack| memory.unmap(stack.guard));
     });
-    stack::init()
+    let size = info.fixed.free_addresses.size;
+    stack::init(size / STACKS_PART.1 * STACKS_PART.0)?;
+    mapping::init(size / MAPPINGS_DIVISOR)?;
+    ops::mmu().init_mappings()
 }
 
 /// Frees memory that is kept for reuse: that of free stacks, empty page tables, and the free blocks of the heap of all CPUs, for which it

@@ -3,12 +3,10 @@
 
 use alloc::vec::Vec;
 use core::ptr::with_exposed_provenance;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_memory::stack_slots::{self, SIZES, StackBounds, StackSlot};
+use hermit_memory::stack_slots::{self, SIZES, SlotTable, StackBounds, StackSlot};
 
 use super::{OutOfMemory, paging};
 use crate::arch::stacks;
@@ -21,24 +19,26 @@ pub(super) const STACK_NEEDED: usize = 8 << 10;
 /// Maximum number of bytes by which a stack grows in one page fault.
 const MAX_GROWTH: u64 = 64 << 10;
 
-/// Address of the first slot; 0 before [`init`].
-static START: AtomicU64 = AtomicU64::new(0);
-
-/// Number of slots of each size that have been used so far.
-static USED: [AtomicU64; SIZES] = [const { AtomicU64::new(0) }; SIZES];
+/// The slots that exist. Changed under the lock of [`FREE`].
+static SLOTS: SlotTable = SlotTable::new();
 
 /// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes the TLBs
 /// of all CPUs.
 const MAX_DIRTY: usize = 64;
 
 /// Slots that were used and are free again.
-static FREE: SpinLock<Free> =
-    SpinLock::new(Free { clean: [const { Vec::new() }; SIZES], dirty: heapless::Vec::new() });
+static FREE: SpinLock<Free> = SpinLock::new(Free {
+    clean: [const { Vec::new() }; SIZES],
+    counts: [0; SIZES],
+    dirty: heapless::Vec::new(),
+});
 
 #[derive(Debug)]
 struct Free {
-    /// Slots without memory, of each size.
+    /// Offsets of the slots without memory, of each size.
     clean: [Vec<u64>; SIZES],
+    /// Number of slots that exist, of each size.
+    counts: [usize; SIZES],
     /// Slots with the memory of their last threads.
     dirty: heapless::Vec<StackSlot, MAX_DIRTY>,
 }
@@ -49,10 +49,9 @@ pub struct Stack {
     slot: StackSlot,
 }
 
-/// Reserves the addresses of all stacks.
-pub(super) fn init() -> Result<(), OutOfMemory> {
-    let start = paging::with(|memory| memory.allocate_addresses(stack_slots::TOTAL, stack_slots::ALIGN))?;
-    START.store(start, Relaxed);
+/// Reserves `size` bytes of addresses for all stacks.
+pub(super) fn init(size: u64) -> Result<(), OutOfMemory> {
+    SLOTS.init(paging::with(|memory| memory.allocate_addresses(size, SlotTable::ALIGN))?, size);
     Ok(())
 }
 
@@ -91,7 +90,7 @@ impl Stack {
     }
 
     fn bounds(&self) -> StackBounds {
-        self.slot.bounds(START.load(Relaxed))
+        SLOTS.bounds(self.slot)
     }
 }
 
@@ -109,9 +108,8 @@ impl Drop for Stack {
 
 /// Unmaps the stacks in slots.
 fn unmap(slots: impl Iterator<Item = StackSlot>) {
-    let start = START.load(Relaxed);
     let ranges =
-        slots.map(|slot| slot.bounds(start)).map(|bounds| (bounds.bottom, bounds.top - bounds.bottom));
+        slots.map(|slot| SLOTS.bounds(slot)).map(|bounds| (bounds.bottom, bounds.top - bounds.bottom));
     paging::unmap_and_free(ranges);
 }
 
@@ -129,34 +127,50 @@ pub(super) fn reclaim() {
     unmap(dirty.iter().copied());
     let mut free = FREE.lock();
     // `take` has reserved the room, so this does not allocate.
-    dirty.into_iter().for_each(|slot| free.clean[slot.size].push(slot.index));
+    dirty.into_iter().for_each(|slot| free.clean[slot.size].push(slot.offset));
 }
 
-/// Takes a slot of a size.
+/// Takes a slot of a size, without memory unless the last thread has left some.
 fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
-    let mut free = FREE.lock();
-    if let Some(index) = free.dirty.iter().rposition(|slot| slot.size == size) {
-        return Ok(free.dirty.swap_remove(index));
+    let slot = FREE.lock().take(size);
+    slot.or_else(|OutOfMemory| {
+        // The addresses of free slots of other sizes may be used, if the slots have no memory.
+        reclaim();
+        let mut free = FREE.lock();
+        free.remove_clean();
+        free.take(size)
+    })
+}
+
+impl Free {
+    fn take(&mut self, size: usize) -> Result<StackSlot, OutOfMemory> {
+        if let Some(index) = self.dirty.iter().rposition(|slot| slot.size == size) {
+            return Ok(self.dirty.swap_remove(index));
+        }
+        let clean = &mut self.clean[size];
+        if let Some(offset) = clean.pop() {
+            return Ok(StackSlot { size, offset });
+        }
+        // Reserves room for every slot of this size, so that freeing one cannot fail.
+        clean.try_reserve(self.counts[size] + 1).map_err(|_| OutOfMemory)?;
+        let slot = SLOTS.create(size).ok_or(OutOfMemory)?;
+        self.counts[size] += 1;
+        Ok(slot)
     }
-    if let Some(index) = free.clean[size].pop() {
-        return Ok(StackSlot { size, index });
+
+    /// Removes the slots without memory, as far as their addresses can be used for slots of other sizes.
+    fn remove_clean(&mut self) {
+        for (size, (clean, count)) in self.clean.iter_mut().zip(&mut self.counts).enumerate() {
+            let kept = SLOTS.remove_free(size, clean);
+            *count -= clean.len() - kept;
+            clean.truncate(kept);
+        }
     }
-    let index = USED[size].load(Relaxed);
-    if index >= StackSlot::count(size) {
-        return Err(OutOfMemory);
-    }
-    // Reserves room for every slot of this size, so that freeing one cannot fail.
-    let room = to_usize(index) + 1 - free.clean[size].len();
-    free.clean[size].try_reserve(room).map_err(|_| OutOfMemory)?;
-    USED[size].store(index + 1, Relaxed);
-    Ok(StackSlot { size, index })
 }
 
 /// The stack to which an address belongs, its guard page included.
 fn find(address: u64) -> Option<StackBounds> {
-    let start = START.load(Relaxed);
-    let slot = StackSlot::at(address.checked_sub(start)?).filter(|_| start != 0)?;
-    (slot.index < USED[slot.size].load(Relaxed)).then(|| slot.bounds(start))
+    SLOTS.find(address)
 }
 
 /// Whether an address belongs to a stack, its guard page included.

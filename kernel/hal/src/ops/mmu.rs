@@ -5,8 +5,18 @@ use hermit_paging::{Access, FlushScope};
 use crate::fallible::OutOfMemory;
 
 /// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are only the
-/// kernel's record. All calls but those of [`Mmu::flush_tlb`] are made under the memory lock.
+/// kernel's record. All calls but those of [`Mmu::init_mappings`] and [`Mmu::flush_tlb`] are made under the memory
+/// lock.
 pub(crate) trait Mmu: Sync {
+    /// Called once, as soon as addresses can be reserved.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if there are none for the platform.
+    fn init_mappings(&self) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
     /// Called after the page tables have mapped these addresses. `access` does not apply to device registers.
     ///
     /// # Errors

@@ -131,6 +131,10 @@ impl CpuControl for Process {
 }
 
 impl Mmu for Process {
+    fn init_mappings(&self) -> Result<(), OutOfMemory> {
+        spare_mappings::init()
+    }
+
     fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
         // SAFETY: the page tables, which decide what addresses are used for, have mapped these addresses to this
         // memory just now, and they change only under the memory lock, which is held.

@@ -4,14 +4,14 @@
 //! threads reaches the limit, and then stacks could no longer grow. So the kernel holds some mappings that it can
 //! release for one that must not fail; allocations fail as long as any of them is missing.
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use hermit_interface::address::PAGE_SIZE;
-use hermit_interface::process::SPARE_ADDRESSES;
 use hermit_paging::Access;
 
 use super::linux::{self, LinuxError};
+use crate::memory::{self, OutOfMemory};
 
 /// Number of spare mappings.
 const COUNT: u32 = 64;
@@ -26,9 +26,18 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Number of spare mappings that are held.
 static HELD: AtomicU32 = AtomicU32::new(0);
 
+/// Address of the first spare mapping.
+static START: AtomicU64 = AtomicU64::new(0);
+
+/// Reserves the addresses of spare mappings.
+pub(super) fn init() -> Result<(), OutOfMemory> {
+    START.store(memory::reserve_addresses(2 * u64::from(COUNT) * PAGE_SIZE)?, Relaxed);
+    Ok(())
+}
+
 /// Address of a spare mapping. No two are adjacent: Linux would merge them.
 fn address(number: u32) -> u64 {
-    SPARE_ADDRESSES.start + 2 * u64::from(number) * PAGE_SIZE
+    START.load(Relaxed) + 2 * u64::from(number) * PAGE_SIZE
 }
 
 /// Makes the missing spare mappings, unless there is no need yet; `false` if Linux does not allow it. The memory
@@ -38,7 +47,7 @@ pub(super) fn refill() -> bool {
 }
 
 fn hold(number: u32) -> bool {
-    // SAFETY: the addresses are reserved for spare mappings (`SPARE_ADDRESSES`), and the mapping allows no access.
+    // SAFETY: `init` has reserved the addresses for spare mappings, and the mapping allows no access.
     let held = unsafe { linux::map(address(number), 0, PAGE_SIZE, Access::None) }.is_ok();
     if held {
         HELD.store(number + 1, Relaxed);
