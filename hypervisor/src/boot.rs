@@ -71,6 +71,8 @@ pub struct KernelEntry {
     pub image: u64,
     /// Virtual address of the direct map, at which physical address 0 is mapped.
     pub direct_map: u64,
+    /// Virtual addresses for the kernel's own mappings.
+    pub free_addresses: Region,
 }
 
 /// Loads an image at a random address.
@@ -100,6 +102,7 @@ pub fn load(
         page_table_root: info.page_table_root,
         image: info.image.start,
         direct_map: info.direct_map.start,
+        free_addresses: info.free_addresses,
     };
     let boot_info =
         loaded.hand_over(memory, &mut free, later.as_slice(), params.devices, params.command_line)?;

@@ -17,7 +17,7 @@ const DONE: u8 = 42;
 const ENTROPY: u64 = HOLE.start + 0x1000;
 
 /// Unused address of the range for mappings.
-const ADDRESS: u64 = 250 << 39;
+const ADDRESS: Operand = Operand::Own(0);
 
 const MAP: i32 = libc::MAP_SHARED | libc::MAP_FIXED;
 
@@ -88,20 +88,20 @@ fn memory_is_mapped_protected_and_unmapped() {
             let physical = i64::from(FREE).cast_unsigned();
             guest.call(
                 libc::SYS_mmap,
-                [ADDRESS.into(), 0x1000.into(), access.into(), flags.into(), 0.into(), physical.into()],
+                [ADDRESS, 0x1000.into(), access.into(), flags.into(), 0.into(), physical.into()],
             )?;
-            guest.code.mov(rcx, ADDRESS)?;
+            guest.set(rcx, ADDRESS)?;
             guest.code.sub(rax, rcx)?;
             guest.expect(0, 1)?;
         }
-        guest.code.mov(rcx, ADDRESS)?;
+        guest.set(rcx, ADDRESS)?;
         guest.code.mov(rax, qword_ptr(rcx))?;
         guest.expect(7, 2)?;
         for access in [0, 5, 1, 3] {
-            guest.call(libc::SYS_mprotect, [ADDRESS.into(), 0x1000.into(), access.into()])?;
+            guest.call(libc::SYS_mprotect, [ADDRESS, 0x1000.into(), access.into()])?;
             guest.expect(0, 3)?;
         }
-        guest.call(libc::SYS_munmap, [ADDRESS.into(), 0x1000.into()])?;
+        guest.call(libc::SYS_munmap, [ADDRESS, 0x1000.into()])?;
         guest.expect(0, 4)
     });
 }
@@ -111,8 +111,8 @@ fn memory_is_mapped_protected_and_unmapped() {
 fn mapped_address_space_is_limited() {
     works(&[], |guest| {
         let mut again = guest.code.create_label();
-        guest.code.mov(rbx, ADDRESS)?;
-        guest.code.mov(r12, 200_u64)?;
+        guest.set(rbx, ADDRESS)?;
+        guest.code.mov(r12, 100_u64)?;
         guest.code.set_label(&mut again)?;
         let address = Operand::Register(rbx);
         guest.call(libc::SYS_mmap, [address, (16 << 20).into(), 3.into(), MAP.into(), 0.into(), 0.into()])?;

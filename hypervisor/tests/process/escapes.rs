@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio, id};
 
 use hermit_interface::process::{INTERRUPT, queue_eventfd};
-use iced_x86::code_asm::{eax, r15, rax};
+use iced_x86::code_asm::{eax, r15, rax, rbx};
 
 use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
 use crate::host::{Outcome, run};
@@ -17,7 +17,10 @@ const NOT_KILLED: u8 = 1;
 const DENIED: &str =
     "uhyve: error: the guest was killed by the sandbox: it made a system call that it may not make";
 
-const ADDRESS: u64 = 250 << 39;
+/// Unused address of the range for mappings.
+const ADDRESS: Operand = Operand::Own(0);
+/// Size of the guests' memory in bytes.
+const MEMORY: i32 = 16 << 20;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const EVERYTHING: i32 = READ_WRITE | libc::PROT_EXEC;
 const MAP: i32 = libc::MAP_SHARED | libc::MAP_FIXED;
@@ -122,8 +125,8 @@ fn calls_on_other_processes_are_denied() {
 fn tgkill_with_other_signals_is_denied() {
     let outcome = run_guest(|guest| {
         guest.code.mov(eax, iced_x86::code_asm::dword_ptr(r15 + 16))?;
-        guest.code.mov(iced_x86::code_asm::rbx, rax)?;
-        let own = Operand::Register(iced_x86::code_asm::rbx);
+        guest.code.mov(rbx, rax)?;
+        let own = Operand::Register(rbx);
         guest.call(libc::SYS_tgkill, [own, own, libc::SIGUSR2.into()])
     });
     assert!(outcome.errors.starts_with(DENIED), "{outcome:?}");
@@ -131,9 +134,8 @@ fn tgkill_with_other_signals_is_denied() {
 
 #[test]
 fn mappings_outside_the_contract_are_denied() {
-    let map = |address: u64, access: i32, flags: i32, descriptor: i32| {
-        let arguments =
-            [address.into(), 0x1000.into(), access.into(), flags.into(), descriptor.into(), 0.into()];
+    let map = |address: Operand, access: i32, flags: i32, descriptor: i32| {
+        let arguments = [address, 0x1000.into(), access.into(), flags.into(), descriptor.into(), 0.into()];
         denied("mmap", libc::SYS_mmap, arguments);
     };
     map(ADDRESS, READ_WRITE, MAP | libc::MAP_ANONYMOUS, -1);
@@ -143,16 +145,42 @@ fn mappings_outside_the_contract_are_denied() {
     map(ADDRESS, EVERYTHING, MAP, 0);
     map(ADDRESS, libc::PROT_WRITE | libc::PROT_EXEC, MAP, 0);
     map(ADDRESS, libc::PROT_WRITE, MAP, 0);
-    for outside in [0, 0x1000, 0x40_0000, (1 << 39) - 0x1000, 255 << 39, !0xfff] {
-        map(outside, READ_WRITE, MAP, 0);
+    for outside in [0_u64, 0x1000, 0x40_0000, (1 << 39) - 0x1000, 255 << 39, !0xfff] {
+        map(outside.into(), READ_WRITE, MAP, 0);
         denied("munmap", libc::SYS_munmap, [outside.into(), 0x1000.into()]);
         denied("mprotect", libc::SYS_mprotect, [outside.into(), 0x1000.into(), 1.into()]);
     }
-    denied("mprotect", libc::SYS_mprotect, [ADDRESS.into(), 0x1000.into(), EVERYTHING.into()]);
-    denied("mremap", libc::SYS_mremap, [ADDRESS.into(), 0x1000.into(), 0x2000.into(), 1.into()]);
+    // Beside the addresses for own mappings, and beside the direct map of 16 MiB.
+    for outside in
+        [Operand::Own(-0x1000), Operand::OwnEnd, Operand::Physical(-0x1000), Operand::Physical(MEMORY)]
+    {
+        map(outside, READ_WRITE, MAP, 0);
+    }
+    let larger = (MEMORY + 0x1000).into();
+    denied("mmap", libc::SYS_mmap, [ADDRESS, larger, 1.into(), MAP.into(), 0.into(), 0.into()]);
+    denied("mprotect", libc::SYS_mprotect, [ADDRESS, 0x1000.into(), EVERYTHING.into()]);
+    denied("mremap", libc::SYS_mremap, [ADDRESS, 0x1000.into(), 0x2000.into(), 1.into()]);
     denied("brk", libc::SYS_brk, [0.into()]);
-    denied("madvise", libc::SYS_madvise, [ADDRESS.into(), 0x1000.into(), libc::MADV_REMOVE.into()]);
+    denied("madvise", libc::SYS_madvise, [ADDRESS, 0x1000.into(), libc::MADV_REMOVE.into()]);
     denied("userfaultfd", libc::SYS_userfaultfd, []);
+}
+
+/// Each such mapping takes 8 KiB of the host's memory for page tables.
+#[test]
+fn one_page_in_each_gib_of_addresses_cannot_be_mapped() {
+    let outcome = run_guest(|guest| {
+        let mut again = guest.code.create_label();
+        guest.set(rbx, ADDRESS)?;
+        guest.code.set_label(&mut again)?;
+        let flags = (MAP | libc::MAP_POPULATE).into();
+        let page = [Operand::Register(rbx), 0x1000.into(), READ_WRITE.into(), flags, 0.into(), 0.into()];
+        guest.call(libc::SYS_mmap, page)?;
+        guest.code.add(rbx, 1 << 30)?;
+        guest.code.test(rax, rax)?;
+        guest.code.jns(again)
+    });
+    assert!(outcome.errors.starts_with(DENIED), "{outcome:?}");
+    assert_eq!(outcome.code, Some(KILLED));
 }
 
 #[test]

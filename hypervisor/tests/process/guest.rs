@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use hermit_interface::boot_info::BootInfo;
+use hermit_interface::boot_info::{BootInfo, Region};
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use hermit_interface::image::sample::{ProgramHeader, Sample};
 use hermit_interface::process::{CALL, OUT};
@@ -21,6 +21,10 @@ const STACK: i32 = 0x8_0000;
 /// Physical address of unused memory above the stack.
 pub(crate) const FREE: i32 = 0x9_0000;
 
+/// Offsets in the boot information of start and size of the addresses for the kernel's own mappings.
+const OWN_START: usize = offset_of!(BootInfo, free_addresses) + offset_of!(Region, start);
+const OWN_SIZE: usize = offset_of!(BootInfo, free_addresses) + offset_of!(Region, size);
+
 /// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
 
@@ -33,6 +37,10 @@ pub(crate) enum Operand {
     Register(AsmRegister64),
     /// Virtual address of a physical address, in the direct map.
     Physical(i32),
+    /// Virtual address at an offset in the addresses for the kernel's own mappings.
+    Own(i32),
+    /// End of the addresses for the kernel's own mappings.
+    OwnEnd,
 }
 
 impl From<u64> for Operand {
@@ -81,6 +89,14 @@ impl GuestBuilder {
             Operand::Number(number) => self.code.mov(register, number),
             Operand::Register(from) => self.code.mov(register, from),
             Operand::Physical(address) => self.code.lea(register, qword_ptr(r15 + address)),
+            Operand::Own(offset) => {
+                self.code.mov(register, qword_ptr(r14 + OWN_START))?;
+                self.code.add(register, offset)
+            }
+            Operand::OwnEnd => {
+                self.code.mov(register, qword_ptr(r14 + OWN_START))?;
+                self.code.add(register, qword_ptr(r14 + OWN_SIZE))
+            }
         }
     }
 

@@ -28,7 +28,12 @@ pub(crate) fn spinning_guest() -> Vec<u8> {
 
 /// Starts uhyve with [`spinning_guest`], waits until it spins, and returns uhyve and the guest's process.
 pub(crate) fn start_spinning(options: &[&'static str]) -> (Child, Pid) {
-    let host = Host::new(&spinning_guest(), options);
+    start(&spinning_guest(), options)
+}
+
+/// Starts uhyve with a guest, waits until it prints a character, and returns uhyve and the guest's process.
+pub(crate) fn start(image: &[u8], options: &[&'static str]) -> (Child, Pid) {
+    let host = Host::new(image, options);
     let mut uhyve = host.command().spawn().unwrap();
     if options.contains(&"--gdb") {
         resume(&mut uhyve).unwrap();

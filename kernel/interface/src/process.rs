@@ -16,14 +16,17 @@
 //! | [`CALL`] | anything |
 //! | `futex` | `FUTEX_WAIT`, `FUTEX_WAKE`, not private |
 //! | `tgkill` | this process, [`INTERRUPT`] |
-//! | `mmap` | an address in [`ADDRESSES`]; no access, or reading with or without writing or executing; `MAP_SHARED` and
+//! | `mmap` | an address in the direct map of the memory or in [`BootInfo::free_addresses`], at most as many bytes as
+//! the memory has; no access, or reading with or without writing or executing; `MAP_SHARED` and
 //! `MAP_FIXED`, perhaps `MAP_POPULATE`; [`MEMORY`] |
-//! | `mprotect` | an address and an access as for `mmap` |
+//! | `mprotect` | an address in [`ADDRESSES`], an access as for `mmap` |
 //! | `munmap` | an address in [`ADDRESSES`] |
 //! | `rt_sigaction`, `rt_sigprocmask`, `sigaltstack`, `rt_sigreturn` | anything |
 //! | `timer_settime` | anything |
 //! | `write` | eight bytes, to [`queue_eventfd`] |
 //! | `sched_yield`, `restart_syscall` | |
+//!
+//! [`BootInfo::free_addresses`]: crate::boot_info::BootInfo::free_addresses
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -31,11 +34,8 @@ use crate::MAX_CPUS;
 use crate::boot_info::Region;
 use crate::machine::HOLE;
 
-/// Virtual addresses that the kernel may map: the lower half without its first and its last 512 GiB.
+/// Virtual addresses of all mappings of the kernel: the lower half without its first and its last 512 GiB.
 pub const ADDRESSES: Region = Region { start: 1 << 39, size: 254 << 39 };
-
-/// Unused part of [`ADDRESSES`], between the image and the direct map.
-pub const SPARE_ADDRESSES: Region = Region { start: 63 << 39, size: 1 << 39 };
 
 /// File descriptor of the machine's memory.
 pub const MEMORY: u32 = 0;

@@ -65,6 +65,7 @@ impl Bootstrap {
             cpu_array: self.entry.direct_map,
             cpu_count: self.cpu_count,
             memory_size: memory.size(),
+            windows: [memory_map::direct_map(memory, self.entry.direct_map), self.entry.free_addresses],
             entry: self.entry.rip,
             argument: self.entry.boot_info,
             is_traced: self.is_traced,

@@ -1,7 +1,8 @@
 //! Memory map of a guest's process before its kernel runs.
 
 use hermit_boot::PhysicalMemory;
-use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
+use hermit_interface::boot_info::Region;
 use hermit_interface::process::memory_offset;
 use hermit_paging::{Access, MappedPage, PageTable};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
@@ -44,6 +45,12 @@ pub(super) fn read(memory: &Memory, root: u64) -> Vec<Mapping> {
 /// Mapping of the first page of memory, which holds the array of CPUs.
 pub(super) const fn first_page(address: u64) -> Mapping {
     Mapping { address, size: PAGE_SIZE, offset: 0, protection: libc::PROT_READ | libc::PROT_WRITE }
+}
+
+/// Addresses of the direct map of all memory, in whole large pages, if it starts at `start`.
+pub(super) fn direct_map(memory: &Memory, start: u64) -> Region {
+    let end = memory.guest().last_addr().0 + 1;
+    Region { start, size: end.next_multiple_of(LARGE_PAGE_SIZE) }
 }
 
 /// Converts a page of the page tables into a mapping, cut to the memory behind it.

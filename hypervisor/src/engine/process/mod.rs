@@ -145,6 +145,7 @@ impl ProcessEngine {
             cpu_array: ADDRESSES.start,
             cpu_count: 1,
             memory_size: memory.size(),
+            windows: [ADDRESSES; 2],
             entry: 0,
             argument: 0,
             is_traced: false,

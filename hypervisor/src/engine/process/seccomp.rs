@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 use std::mem::offset_of;
 
+use hermit_interface::boot_info::Region;
 use hermit_interface::machine::LINES;
 use hermit_interface::process::{ADDRESSES, CALL, FIRST_QUEUE_EVENTFD, INTERRUPT, MEMORY, queue_eventfd};
 use libc::{
@@ -12,7 +13,7 @@ use libc::{
     SYS_timer_settime, SYS_write, c_int, c_long,
 };
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, Ge, Lt, MaskedEq};
+use seccompiler::SeccompCmpOp::{Eq, Ge, Le, Lt, MaskedEq};
 use seccompiler::{
     BackendError, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
@@ -69,16 +70,28 @@ pub(super) struct ListenerMessage {
     pub(super) listener: u32,
 }
 
+/// Where the kernel may map memory. This bounds the host's page tables for the guest: they are made for mapped pages
+/// only, and changes of access and removals add none.
+#[derive(Clone, Debug)]
+pub(super) struct MappingLimits {
+    /// Address ranges in which a mapping starts.
+    pub(super) windows: [Region; 2],
+    /// Maximum size of one mapping in bytes, and thus how far it reaches beyond its window.
+    pub(super) max_size: u64,
+}
+
 impl Filter {
     /// Compiles the filter. It also allows what ends the bootstrap: the message, until the process closes
     /// [`CONTROL_FD`], and to close both descriptors. A call that it does not allow kills the process: the hypervisor
     /// has no say in that.
     pub(super) fn new(
+        limits: &MappingLimits,
         message: Option<ListenerMessage>,
         action: HypercallAction,
     ) -> Result<Self, BackendError> {
         let kill = SeccompAction::KillProcess;
-        let filter = SeccompFilter::new(rules(message)?, kill, SeccompAction::Allow, ARCH.try_into()?)?;
+        let filter =
+            SeccompFilter::new(rules(limits, message)?, kill, SeccompAction::Allow, ARCH.try_into()?)?;
         let rest: seccompiler::BpfProgram = filter.try_into()?;
         let program: Vec<_> = hypercalls(action).into_iter().chain(rest).collect();
         let is_pid_check =
@@ -118,7 +131,10 @@ fn hypercalls(action: HypercallAction) -> [seccompiler::sock_filter; 5] {
 }
 
 /// Rules of the filter by system call: without conditions, or with alternatives of which one must hold.
-fn rules(message: Option<ListenerMessage>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+fn rules(
+    limits: &MappingLimits,
+    message: Option<ListenerMessage>,
+) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let always = [
         SYS_rt_sigaction,
         SYS_rt_sigprocmask,
@@ -129,7 +145,7 @@ fn rules(message: Option<ListenerMessage>) -> Result<BTreeMap<c_long, Vec<Seccom
         SYS_restart_syscall,
     ];
     let mut rules: BTreeMap<_, _> = always.into_iter().map(|call| (call, Vec::new())).collect();
-    for (call, checks) in checks(message) {
+    for (call, checks) in checks(limits, message) {
         let conditions = checks.into_iter().map(|(argument, length, operator, value)| {
             SeccompCondition::new(argument, length, operator, value)
         });
@@ -141,12 +157,12 @@ fn rules(message: Option<ListenerMessage>) -> Result<BTreeMap<c_long, Vec<Seccom
 
 /// System calls with conditions on their arguments; a call that appears several times is allowed in each of these
 /// forms.
-fn checks(message: Option<ListenerMessage>) -> Vec<(c_long, Vec<ArgumentCondition>)> {
+fn checks(limits: &MappingLimits, message: Option<ListenerMessage>) -> Vec<(c_long, Vec<ArgumentCondition>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAIT))]),
         (SYS_futex, vec![(1, Dword, Eq, value(libc::FUTEX_WAKE))]),
         (SYS_tgkill, vec![(0, Dword, Eq, PID_PLACEHOLDER.into()), (2, Dword, Eq, INTERRUPT.into())]),
-        (SYS_munmap, address()),
+        (SYS_munmap, address(ADDRESSES)),
         (
             SYS_write,
             vec![
@@ -163,20 +179,27 @@ fn checks(message: Option<ListenerMessage>) -> Vec<(c_long, Vec<ArgumentConditio
         checks.extend([(SYS_sendmsg, arguments), close(listener)]);
     }
     for (operator, protection) in PROTECTIONS {
-        let change = [address(), vec![(2, Qword, operator.clone(), value(protection))]].concat();
-        let map = vec![
-            (3, Qword, MaskedEq(!value(libc::MAP_POPULATE)), value(libc::MAP_SHARED | libc::MAP_FIXED)),
-            (4, Qword, Eq, MEMORY.into()),
-        ];
-        checks.push((SYS_mmap, [change.clone(), map].concat()));
-        checks.push((SYS_mprotect, change));
+        let access = vec![(2, Qword, operator, value(protection))];
+        checks.push((SYS_mprotect, [address(ADDRESSES), access.clone()].concat()));
+        for window in limits.windows {
+            checks.push((SYS_mmap, [address(window), access.clone(), memory(limits.max_size)].concat()));
+        }
     }
     checks
 }
 
-/// The first argument is in the address range of the kernel.
-fn address() -> Vec<ArgumentCondition> {
-    vec![(0, Qword, Ge, ADDRESSES.start), (0, Qword, Lt, ADDRESSES.end())]
+/// The first argument is in an address range.
+fn address(range: Region) -> Vec<ArgumentCondition> {
+    vec![(0, Qword, Ge, range.start), (0, Qword, Lt, range.end())]
+}
+
+/// A mapping of the VM's memory, of at most `max_size` bytes.
+fn memory(max_size: u64) -> Vec<ArgumentCondition> {
+    vec![
+        (1, Qword, Le, max_size),
+        (3, Qword, MaskedEq(!value(libc::MAP_POPULATE)), value(libc::MAP_SHARED | libc::MAP_FIXED)),
+        (4, Qword, Eq, MEMORY.into()),
+    ]
 }
 
 /// Converts a flag, which is never negative, into a value.

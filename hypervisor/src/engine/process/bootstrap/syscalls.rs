@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::offset_of;
 
+use hermit_interface::boot_info::Region;
 use hermit_interface::process::{CALL, MEMORY, SharedCpu};
 use rustix::process::{Resource, SpeculationFeatureControl, getrlimit};
 
@@ -10,7 +11,7 @@ use super::elf::{BASE, BootstrapElf, file_offset};
 use crate::engine::process::error::ProcessError;
 use crate::engine::process::fds::{CONTROL_FD, RULESET_FD};
 use crate::engine::process::memory_map::Mapping;
-use crate::engine::process::seccomp::{Filter, HypercallAction, ListenerMessage};
+use crate::engine::process::seccomp::{Filter, HypercallAction, ListenerMessage, MappingLimits};
 use crate::sandbox::{self, speculation};
 
 /// End of the user address space (arch/x86, `TASK_SIZE_MAX`).
@@ -19,9 +20,9 @@ const TASK_SIZE: u64 = (1 << 47) - 0x1000;
 /// Name of the process in lists of processes.
 const NAME: &[u8] = b"uhyve-guest\0";
 
-/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes. It bounds
-/// the host's page tables: they take a 512th of the mapped addresses and, in the worst case, 8 KiB for each of the
-/// mappings that the host allows, which otherwise only a limit for the whole process (cgroups) bounds.
+/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes. The host's
+/// page tables take a 512th of the mapped addresses, and more if these are far apart: how far apart they may be is
+/// bounded by [`MappingLimits`].
 const ADDRESS_SPACE: (u64, u64) = (16, 1 << 30);
 
 /// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other signals are
@@ -53,6 +54,8 @@ pub(in super::super) struct BootstrapConfig {
     pub(in super::super) cpu_count: u32,
     /// Size of the VM's memory in bytes.
     pub(in super::super) memory_size: u64,
+    /// Address ranges in which the kernel may map memory.
+    pub(in super::super) windows: [Region; 2],
     /// Entry point of the boot CPU, and its argument.
     pub(in super::super) entry: u64,
     pub(in super::super) argument: u64,
@@ -88,8 +91,9 @@ pub(in super::super) fn build(
         map(&mut elf, mapping);
     }
     start_threads(&mut elf, config);
+    let limits = MappingLimits { windows: config.windows, max_size: config.memory_size };
     let new_filter = |message, action| {
-        Filter::new(message, action)
+        Filter::new(&limits, message, action)
             .map_err(|error| ProcessError::Syscall { call: "seccomp", source: io::Error::other(error) })
     };
     let pid_offset = if config.is_traced {

@@ -1,11 +1,12 @@
 //! Verdicts of the filter, computed by an interpreter for its BPF instructions.
 
+use hermit_interface::boot_info::Region;
 use hermit_interface::machine::LINES;
 use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, queue_eventfd};
 use libc::{c_int, c_long};
 use proptest::prelude::*;
 
-use super::{Filter, HypercallAction, ListenerMessage, PID_PLACEHOLDER, X86_64};
+use super::{Filter, HypercallAction, ListenerMessage, MappingLimits, PID_PLACEHOLDER, X86_64};
 
 /// `AUDIT_ARCH_I386`.
 const I386: u32 = 0x4000_0003;
@@ -14,9 +15,20 @@ const MESSAGE: u64 = 0x40_1234;
 const LISTENER: u32 = 9;
 const PROCESS: u32 = 4711;
 
+/// Direct map and own mappings of a kernel. The borders differ in the high and in the low half of the addresses.
+const WINDOWS: [Region; 2] = [
+    Region { start: 70 << 39, size: 64 << 20 },
+    Region { start: (140 << 39) + 0x1234_5000, size: (7 << 30) + 0x5000 },
+];
+
+/// Maximum size of a mapping.
+const MAX_SIZE: u64 = 64 << 20;
+
+const LIMITS: MappingLimits = MappingLimits { windows: WINDOWS, max_size: MAX_SIZE };
+
 fn filter() -> Filter {
     let message = ListenerMessage { address: MESSAGE, listener: LISTENER };
-    let mut filter = Filter::new(Some(message), HypercallAction::Notify).unwrap();
+    let mut filter = Filter::new(&LIMITS, Some(message), HypercallAction::Notify).unwrap();
     assert_eq!(filter.bytes[filter.pid_offset..][..4], PID_PLACEHOLDER.to_le_bytes());
     filter.bytes[filter.pid_offset..][..4].copy_from_slice(&PROCESS.to_le_bytes());
     filter
@@ -81,7 +93,7 @@ const LISTED: [c_long; 14] = [
 #[test]
 fn unlisted_calls_kill_the_process() {
     for action in [HypercallAction::Notify, HypercallAction::Trace] {
-        let filter = Filter::new(None, action).unwrap();
+        let filter = Filter::new(&LIMITS, None, action).unwrap();
         for number in (0..0x8000).chain((0..1024).map(|number| 1 << 30 | number)).chain([1 << 20, u32::MAX]) {
             let is_listed = LISTED.contains(&number.into()) || i64::from(number) == libc::SYS_write;
             if is_listed || u64::from(number) == CALL {
@@ -103,7 +115,7 @@ fn hypercall_is_reported_to_listener_or_tracer() {
     let call = u32::try_from(CALL).unwrap();
     for arguments in [[0; 6], [u64::MAX; 6]] {
         assert_eq!(verdict(&filter(), X86_64, call, arguments), libc::SECCOMP_RET_USER_NOTIF);
-        let traced = Filter::new(None, HypercallAction::Trace).unwrap();
+        let traced = Filter::new(&LIMITS, None, HypercallAction::Trace).unwrap();
         assert_eq!(verdict(&traced, X86_64, call, arguments), libc::SECCOMP_RET_TRACE);
         for filter in [filter(), traced] {
             assert_eq!(verdict(&filter, I386, call, arguments), libc::SECCOMP_RET_KILL_PROCESS);
@@ -118,7 +130,7 @@ fn only_bootstrap_descriptors_can_be_closed() {
     {
         check(libc::SYS_close, &[descriptor], is_allowed);
     }
-    let traced = Filter::new(None, HypercallAction::Trace).unwrap();
+    let traced = Filter::new(&LIMITS, None, HypercallAction::Trace).unwrap();
     let close = u32::try_from(libc::SYS_close).unwrap();
     let listener = [u64::from(LISTENER), 0, 0, 0, 0, 0];
     assert_eq!(verdict(&traced, X86_64, close, listener), libc::SECCOMP_RET_KILL_PROCESS);
@@ -153,20 +165,53 @@ fn mappings_are_guest_memory_and_never_writable_and_executable() {
     let map = flags(libc::MAP_SHARED | libc::MAP_FIXED);
     for protection in 0..16 {
         let is_allowed = [0, 1, 3, 5].contains(&protection);
+        for window in WINDOWS {
+            check(libc::SYS_mmap, &[window.start, 0x1000, protection, map, 0, 0], is_allowed);
+        }
         for address in [ADDRESSES.start, ADDRESSES.end() - 0x1000] {
-            check(libc::SYS_mmap, &[address, u64::MAX, protection, map, 0, 0], is_allowed);
             check(libc::SYS_mprotect, &[address, 0x1000, protection], is_allowed);
             check(libc::SYS_munmap, &[address, protection], true);
         }
     }
+    let start = WINDOWS[1].start;
     // PROT_GROWSDOWN, and bits that are not defined.
     for protection in [1 | 0x0100_0000, 1 | 1 << 32, 3 | 1 << 63] {
-        check(libc::SYS_mprotect, &[ADDRESSES.start, 0x1000, protection], false);
-        check(libc::SYS_mmap, &[ADDRESSES.start, 0x1000, protection, map, 0, 0], false);
+        check(libc::SYS_mprotect, &[start, 0x1000, protection], false);
+        check(libc::SYS_mmap, &[start, 0x1000, protection, map, 0, 0], false);
     }
-    check(libc::SYS_mmap, &[ADDRESSES.start, 0x1000, 3, map | flags(libc::MAP_POPULATE), 0, 0], true);
+    check(libc::SYS_mmap, &[start, 0x1000, 3, map | flags(libc::MAP_POPULATE), 0, 0], true);
     for descriptor in [1, u64::MAX, 1 << 32] {
-        check(libc::SYS_mmap, &[ADDRESSES.start, 0x1000, 3, map, descriptor, 0], false);
+        check(libc::SYS_mmap, &[start, 0x1000, 3, map, descriptor, 0], false);
+    }
+}
+
+/// The windows bound the host's page tables.
+#[test]
+fn mappings_start_in_a_window_and_are_no_larger_than_memory() {
+    let map = flags(libc::MAP_SHARED | libc::MAP_FIXED);
+    for window in WINDOWS {
+        let (first, last) = (window.start, window.end() - 0x1000);
+        for (address, is_allowed) in [
+            (first, true),
+            (last, true),
+            (first - 0x1000, false),
+            (window.end(), false),
+            // The same low or high half as an address inside.
+            (first & 0xffff_ffff, false),
+            (first + (1 << 40), false),
+            (first - (1 << 32), false),
+            (last + (1 << 33), false),
+            (last | 1 << 63, false),
+        ] {
+            check(libc::SYS_mmap, &[address, 0x1000, 3, map, 0, 0], is_allowed);
+            check(libc::SYS_mmap, &[address, MAX_SIZE, 3, map, 0, 0], is_allowed);
+        }
+        for size in [MAX_SIZE + 1, 1 << 32 | 0x1000, u64::MAX] {
+            check(libc::SYS_mmap, &[first, size, 3, map, 0, 0], false);
+        }
+    }
+    for address in [0, 0x1000, 0x40_0000, ADDRESSES.start, ADDRESSES.end() - 0x1000, u64::MAX] {
+        check(libc::SYS_mmap, &[address, 0x1000, 3, map, 0, 0], false);
     }
 }
 
@@ -185,13 +230,28 @@ fn filter_has_100_to_400_instructions() {
     assert!((100..400).contains(&filter.length), "{}", filter.length);
 }
 
+/// Any address, or one near a window.
+fn address() -> impl Strategy<Value = u64> {
+    let near = |window: Region| window.start - window.size..window.end() + window.size;
+    prop_oneof![any::<u64>(), near(WINDOWS[0]), near(WINDOWS[1])]
+}
+
 proptest! {
     #[test]
-    fn mmap_allows_only_the_contract(address: u64, protection in 0_u64..8, given in 0..1 << 20, descriptor in 0_u64..3) {
+    fn mmap_allows_only_the_contract(
+        address in address(),
+        size in 1..2 * MAX_SIZE,
+        protection in 0_u64..8,
+        given in 0..1 << 20,
+        descriptor in 0_u64..3,
+    ) {
         let allowed_flags = flags(given & !libc::MAP_POPULATE) == flags(libc::MAP_SHARED | libc::MAP_FIXED);
-        let inside = (ADDRESSES.start..ADDRESSES.end()).contains(&address);
-        let is_allowed = inside && [0, 1, 3, 5].contains(&protection) && allowed_flags && descriptor == 0;
-        check(libc::SYS_mmap, &[address, 1, protection, flags(given), descriptor, 0], is_allowed);
+        let is_inside = WINDOWS.iter().any(|window| (window.start..window.end()).contains(&address));
+        let is_memory = descriptor == 0 && size <= MAX_SIZE;
+        let is_allowed = is_inside && is_memory && [0, 1, 3, 5].contains(&protection) && allowed_flags;
+        check(libc::SYS_mmap, &[address, size, protection, flags(given), descriptor, 0], is_allowed);
+        let flags = flags(libc::MAP_SHARED | libc::MAP_FIXED);
+        check(libc::SYS_mmap, &[address, 0x1000, 3, flags, 0, 0], is_inside);
     }
 
     #[test]
