@@ -160,7 +160,9 @@ impl VirtioDevice for Net {
             TRANSMITQ => HostEvent { fd: self.backend.output(), interest: Interest::Writable },
             _ => return None,
         };
-        let timer = self.limiters.get(index).and_then(RateLimiter::timer);
+        // The limit has admitted a frame whose rest is not written yet: its receiver does not wait for the next one.
+        let is_admitted = index == TRANSMITQ && self.transmitter.is_congested;
+        let timer = self.limiters.get(index).filter(|_| !is_admitted).and_then(RateLimiter::timer);
         self.is_link_up.then_some(timer.unwrap_or(event))
     }
 

@@ -28,6 +28,8 @@ enum FrameError {
 pub(super) struct Transmitter {
     /// Offloads of the host.
     pub(super) offloads: Offloads,
+    /// Whether accepted frames, perhaps the rest of one, are not written yet.
+    pub(super) is_congested: bool,
     dropped_frame: WarnOnce,
 }
 
@@ -46,7 +48,8 @@ impl Transmitter {
     ) -> Result<QueueProgress, ServeError> {
         let progress = self.send_available(backend, limiter, queue, memory)?;
         // What the backend cannot write now is flushed when its output is writable: the queue waits for that, too.
-        Ok(if backend.flush()? == TxStatus::Accepted { progress } else { QueueProgress::Blocked })
+        self.is_congested = backend.flush()? == TxStatus::WouldBlock;
+        Ok(if self.is_congested { QueueProgress::Blocked } else { progress })
     }
 
     fn send_available(

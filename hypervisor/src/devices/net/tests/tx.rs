@@ -7,6 +7,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::harness::{ALL, CSUM, Harness, SEGMENT, frame, with_buffers};
 use crate::devices::net::header::{VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::net::{MAX_FRAME, TRANSMITQ};
+use crate::devices::rate_limiter::tests::simulated;
 use crate::devices::virtio::test_utils::BUFFERS;
 use crate::devices::virtio::{DeviceError, Interest, QueueProgress, VirtioDevice};
 
@@ -60,6 +61,26 @@ fn blocked_backend_is_retried_without_loss() {
     assert_eq!(harness.driver.used().len(), 2);
     let sent: Vec<_> = harness.sent().iter().map(|(_, frame)| frame[0]).collect();
     assert_eq!(sent, [0, 1, 2, 3]);
+}
+
+/// The receiver of a byte stream waits for the rest of a frame: the limit is for the frames behind it.
+#[test]
+fn rest_of_a_frame_does_not_wait_for_the_limit() {
+    let mut harness = Harness::new(TRANSMITQ, ALL);
+    let ((input, _), (output, _time)) = (simulated("", "1/1"), simulated("", "1/1"));
+    harness.net = harness.net.with_limiters(input, output);
+    harness.net.activate(ALL);
+    harness.backend.network().is_congested = true;
+    for _ in 0..2 {
+        harness.send(VnetHeader::default(), &frame(60));
+    }
+    assert_eq!((harness.serve().unwrap(), harness.sent().len()), (QueueProgress::Blocked, 1));
+    let event = harness.net.host_event(TRANSMITQ).unwrap();
+    assert_eq!((event.fd, event.interest), (101, Interest::Writable));
+    harness.backend.network().is_congested = false;
+    assert_eq!((harness.serve().unwrap(), harness.sent().len()), (QueueProgress::Blocked, 0));
+    // The second frame waits for the limit's timer.
+    assert_eq!(harness.net.host_event(TRANSMITQ).unwrap().interest, Interest::Readable);
 }
 
 #[test]
