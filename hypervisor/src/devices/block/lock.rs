@@ -56,7 +56,13 @@ fn try_lock(file: &File, is_read_only: bool) -> Result<(), Errno> {
     lock_byte(file, USED + READ, SHARED)?;
     // After the locks: of two that start at the same time, at least one finds those of the other.
     for byte in [USED + WRITE, USED + RESIZE, DENIED + READ] {
-        check_byte(file, byte)?;
+        match holder(file, byte)? {
+            None => {}
+            // A writer of uhyve that starts now, and that this reader's shared lock on DENIED + WRITE has refused or
+            // will refuse: one that runs would have that byte exclusively. Without this, both would be refused.
+            Some(EXCLUSIVE) if is_read_only && byte == USED + WRITE => {}
+            Some(_) => return Err(Errno::EAGAIN),
+        }
     }
     Ok(())
 }
@@ -65,11 +71,11 @@ fn lock_byte(file: &File, byte: libc::off_t, kind: libc::c_int) -> Result<(), Er
     fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&byte_lock(byte, kind))).map(drop)
 }
 
-/// Fails with `EAGAIN` if another open file has locked this byte.
-fn check_byte(file: &File, byte: libc::off_t) -> Result<(), Errno> {
+/// Kind of the lock that another open file has on this byte, if one has.
+fn holder(file: &File, byte: libc::off_t) -> Result<Option<libc::c_int>, Errno> {
     let mut lock = byte_lock(byte, EXCLUSIVE);
     fcntl(file.as_fd(), FcntlArg::F_OFD_GETLK(&mut lock))?;
-    if libc::c_int::from(lock.l_type) == libc::F_UNLCK { Ok(()) } else { Err(Errno::EAGAIN) }
+    Ok(Some(lock.l_type.into()).filter(|&kind: &libc::c_int| kind != libc::F_UNLCK))
 }
 
 fn byte_lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
@@ -80,7 +86,9 @@ fn byte_lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
 impl From<Errno> for LockError {
     fn from(error: Errno) -> Self {
         match error {
-            Errno::EAGAIN | Errno::EACCES => Self::InUse,
+            // Open file description locks never fail with EACCES for that reason, as POSIX permits for others: it is a
+            // denied access.
+            Errno::EAGAIN => Self::InUse,
             error => Self::Host(error.into()),
         }
     }
@@ -88,7 +96,7 @@ impl From<Errno> for LockError {
 
 #[cfg(test)]
 mod tests {
-    use super::{LockError, SHARED, lock, lock_byte};
+    use super::{DENIED, EXCLUSIVE, LockError, SHARED, USED, WRITE, holder, lock, lock_byte};
     use nix::errno::Errno;
     use std::fs::{File, OpenOptions};
     use tempfile::NamedTempFile;
@@ -117,6 +125,21 @@ mod tests {
             drop(holder);
             assert!(!is_in_use(&disk, second), "the lock has ended with its file");
         }
+    }
+
+    /// The writer has its first lock when the reader takes all of its own.
+    #[test]
+    fn one_of_a_writer_and_a_reader_that_start_at_the_same_time_wins() {
+        let disk = NamedTempFile::new().unwrap();
+        let (writer, reader) = (open(&disk, false), open(&disk, true));
+        lock_byte(&writer, USED + WRITE, EXCLUSIVE).unwrap();
+        assert!(lock(&reader, true).is_ok());
+        assert_eq!(lock_byte(&writer, DENIED + WRITE, EXCLUSIVE), Err(Errno::EAGAIN));
+        drop(reader);
+        // The other way round: the writer is first at the byte that decides.
+        lock_byte(&writer, DENIED + WRITE, EXCLUSIVE).unwrap();
+        assert!(is_in_use(&disk, true));
+        lock(&writer, false).unwrap();
     }
 
     /// The bytes that QEMU locks, shared: those of accesses that it uses, and those of accesses that it denies.
@@ -154,13 +177,13 @@ mod tests {
         }
         for byte in [100, 203] {
             lock_byte(&qemu, byte, SHARED).unwrap();
-            assert_eq!(super::check_byte(&qemu, byte), Err(Errno::EAGAIN), "byte {byte}");
+            assert!(holder(&qemu, byte).unwrap().is_some(), "byte {byte}");
         }
     }
 
     #[test]
     fn host_error_is_not_taken_for_a_lock() {
-        for error in [Errno::ENOLCK, Errno::EOPNOTSUPP, Errno::EINVAL] {
+        for error in [Errno::ENOLCK, Errno::EOPNOTSUPP, Errno::EINVAL, Errno::EACCES] {
             assert!(matches!(LockError::from(error), LockError::Host(_)), "{error}");
         }
     }
