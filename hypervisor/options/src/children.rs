@@ -1,14 +1,15 @@
 //! The children of a process.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 
-/// Returns the children of a process, alive or not yet waited for: `/proc/PID/task/TID/children`, proc(5). The list is
-/// complete only if none of them ends meanwhile and is waited for.
+/// Returns the children of a process, alive or not yet waited for: `/proc/PID/task/TID/children`, or, on a kernel that was
+/// built without `CONFIG_PROC_CHILDREN`, all processes with this parent (proc(5)). The list is complete only if none of
+/// them ends meanwhile and is waited for.
 ///
 /// # Errors
 ///
-/// There is no such process, or the kernel was built without `CONFIG_PROC_CHILDREN`.
+/// There is no such process, or /proc cannot be read.
 pub fn children(parent: u32) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
     for task in fs::read_dir(format!("/proc/{parent}/task"))? {
@@ -17,7 +18,24 @@ pub fn children(parent: u32) -> io::Result<Vec<u32>> {
             Ok(list) => children.extend(list.split_ascii_whitespace().flat_map(str::parse::<u32>)),
             // The thread has ended meanwhile.
             Err(_) if !task.exists() => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return processes_with_parent(parent),
             Err(error) => return Err(error),
+        }
+    }
+    Ok(children)
+}
+
+/// Returns all processes that are children of `parent`, by reading the status of every process.
+fn processes_with_parent(parent: u32) -> io::Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(process) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        // It fails if the process has ended meanwhile.
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let field = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        if field.is_some_and(|id| id.trim().parse() == Ok(parent)) {
+            children.push(process);
         }
     }
     Ok(children)
@@ -25,14 +43,19 @@ pub fn children(parent: u32) -> io::Result<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::children;
+    use super::{children, processes_with_parent};
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     use std::process::{self, Command, Stdio};
 
     #[test]
     fn children_are_found_alive_or_not() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let is_found = |child| children(process::id()).unwrap().contains(&child);
+        // Both ways, whichever this kernel has.
+        let is_found = |child| {
+            let found = children(process::id()).unwrap().contains(&child);
+            assert_eq!(processes_with_parent(process::id()).unwrap().contains(&child), found);
+            found
+        };
         assert!(is_found(child.id()));
         assert!(children(child.id()).unwrap().is_empty());
         child.kill().unwrap();
