@@ -10,6 +10,9 @@ const MAX_SEQUENCE: usize = 32;
 /// colours, and Erase in Line.
 const PERMITTED: [u8; 2] = *b"mK";
 
+/// Sequence that resets colours and other attributes.
+const RESET: &[u8] = b"\x1b[m";
+
 /// Filter that replaces control characters by a visible form: `^[` for ESC, `\u{9b}` for CSI as one character, `\xff`
 /// for a byte that is not UTF-8. It passes text in UTF-8, newlines, carriage returns, tabs, and sequences that set colours
 /// or erase a line.
@@ -20,6 +23,8 @@ const PERMITTED: [u8; 2] = *b"mK";
 pub(super) struct Escaper {
     /// Start of a character or a sequence whose end has not been output yet.
     pending: Vec<u8>,
+    /// Whether a sequence has set colours or other attributes that are still in effect.
+    has_attributes: bool,
 }
 
 /// First character or sequence of a text.
@@ -43,6 +48,7 @@ impl Escaper {
         let (mut visible, mut rest) = (Vec::with_capacity(bytes.len()), self.pending.as_slice());
         while let Some((text, after)) = next(rest).and_then(|token| {
             let (consumed, after) = rest.split_at_checked(token.length())?;
+            self.has_attributes = sets_attributes(consumed).unwrap_or(self.has_attributes);
             Some((token.visible(consumed), after))
         }) {
             visible.extend(text);
@@ -51,6 +57,32 @@ impl Escaper {
         self.pending = rest.to_vec();
         visible
     }
+
+    /// Returns the visible form of what is incomplete at the end of all output, and the sequence that resets colours
+    /// if some are set.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        let mut visible = Vec::new();
+        for byte in std::mem::take(&mut self.pending) {
+            let is_text = matches!(byte, b' '..=b'~');
+            let token = match byte {
+                _ if is_text => Token::Text(1),
+                ..0x80 => Token::Control(byte),
+                _ => Token::Invalid(byte),
+            };
+            visible.extend(token.visible(&[byte]));
+        }
+        if std::mem::take(&mut self.has_attributes) {
+            visible.extend(RESET);
+        }
+        visible
+    }
+}
+
+/// Whether attributes may be in effect after a sequence that sets or resets them; `None` for other output.
+fn sets_attributes(output: &[u8]) -> Option<bool> {
+    let parameters = output.strip_prefix(b"\x1b[")?.strip_suffix(b"m")?;
+    // An empty parameter is 0, which resets all. A 0 behind others may be the number of a colour.
+    Some(!parameters.iter().all(|byte| b"0;".contains(byte)))
 }
 
 impl Token {
@@ -158,6 +190,29 @@ mod tests {
         assert!(escape(long).starts_with("^[[1;1;"));
     }
 
+    #[test]
+    fn incomplete_end_becomes_visible_and_colours_are_reset() {
+        for (text, end) in [
+            (&b"text"[..], &b""[..]),
+            (b"\x1b", b"^["),
+            (b"a\x1b[31", b"^[[31"),
+            (b"\xe2\x82", b"\\xe2\\x82"),
+            (b"\x1b[31mred", b"\x1b[m"),
+            (b"\x1b[1;31mred\x1b[0mplain", b""),
+            (b"\x1b[31mred\x1b[mplain\x1b[K", b""),
+            (b"\x1b[0;31m", b"\x1b[m"),
+            (b"\x1b[31m\x1b[0;0m", b""),
+            // The first of 256 colours.
+            (b"\x1b[38;5;0m", b"\x1b[m"),
+            (b"\x1b[31m\x1b[", b"^[[\x1b[m"),
+        ] {
+            let mut escaper = Escaper::default();
+            escaper.escape(text);
+            assert_eq!(escaper.finish(), end, "{:?}", text.escape_ascii().to_string());
+            assert_eq!(escaper.finish(), b"", "once");
+        }
+    }
+
     /// Whether a text has no control characters but those of the sequences and characters that are passed through.
     fn is_harmless(text: &str) -> bool {
         text.split('\x1b').enumerate().all(|(index, part)| {
@@ -185,6 +240,8 @@ mod tests {
             let whole = escape(fragments.concat());
             prop_assert!(is_harmless(&whole), "{:?}", whole);
             prop_assert_eq!(whole.as_bytes(), parts);
+            let end = String::from_utf8(escaper.finish()).unwrap();
+            prop_assert!(is_harmless(&end), "{:?}", end);
         }
     }
 }

@@ -88,6 +88,12 @@ impl QueueSink for Output {
             sink.write(&chunk);
         }
     }
+
+    fn finish(&self) {
+        let mut sink = self.lock();
+        let end = sink.escaper.as_mut().map(Escaper::finish).unwrap_or_default();
+        sink.write_visible(&end);
+    }
 }
 
 impl fmt::Debug for Output {
@@ -99,17 +105,21 @@ impl fmt::Debug for Output {
 
 impl HostStream {
     fn write(&mut self, bytes: &[u8]) {
-        if self.failure.is_some() {
-            return;
-        }
-        let result = match &mut self.escaper {
+        match &mut self.escaper {
             Some(escaper) => {
                 let visible = escaper.escape(bytes);
-                self.write_all(&visible)
+                self.write_visible(&visible);
             }
-            None => self.write_all(bytes),
-        };
-        if let Err(error) = result {
+            None => self.write_visible(bytes),
+        }
+    }
+
+    /// Writes bytes that need no escaping.
+    fn write_visible(&mut self, bytes: &[u8]) {
+        if self.failure.is_some() || bytes.is_empty() {
+            return;
+        }
+        if let Err(error) = self.write_all(bytes) {
             log::warn!("console: the guest's output is lost from here on: {error}");
             self.failure = Some(error.kind());
         }

@@ -95,6 +95,9 @@ pub trait QueueSink: Debug + Send + Sync {
     /// Calls `process`, which buffers chains, and writes the buffer to the stream. Calls are executed one after the
     /// other: at most one result of `process` is buffered.
     fn write_after(&self, process: &mut dyn FnMut());
+
+    /// Writes what belongs to the end of the output: no chain follows.
+    fn finish(&self);
 }
 
 /// A type of device, without its transport.

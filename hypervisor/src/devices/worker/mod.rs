@@ -88,14 +88,17 @@ impl Worker {
     }
 
     /// Processes events until `stop` is signalled, then the output queues until every chain that is available then is
-    /// used.
+    /// used, and finishes their streams.
     ///
     /// # Errors
     ///
     /// A call of epoll(7) fails. The output queues are drained nevertheless.
     pub fn run(mut self) -> Result<(), WorkerError> {
         let result = self.serve_until_stopped();
-        self.queues.iter().for_each(|queue| queue.device.drain_queue(queue.index));
+        for WorkerQueue { device, index, .. } in &self.queues {
+            device.drain_queue(*index);
+            device.finish_queue(*index);
+        }
         result
     }
 

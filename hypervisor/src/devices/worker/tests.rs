@@ -1,7 +1,7 @@
 //! Tests of the worker in a thread, with file descriptors of the host.
 
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -108,6 +108,23 @@ fn cpu_time() -> Duration {
     let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
     Duration::from_millis(10 * ticks)
+}
+
+#[test]
+fn end_of_escaped_output_is_written_when_the_worker_stops() {
+    let (mut reader, writer) = io::pipe().unwrap();
+    let (sender, _interrupts) = channel();
+    let mut driver = TestDriver::new(256);
+    let console = ConsoleDevice::new(Output::escaped(Box::new(writer)), None);
+    let line = Box::new(TestInterrupt(Mutex::new(sender)));
+    let device = Arc::new(MmioTransport::new(Box::new(console), driver.memory.clone(), line).unwrap());
+    start(&device, 2);
+    driver.send_bytes(BUFFERS, b"\x1b[31mred\x1b");
+    WorkerThread::new(all_queues(&device).collect()).stop();
+    drop(device);
+    let mut output = Vec::new();
+    reader.read_to_end(&mut output).unwrap();
+    assert_eq!(output.escape_ascii().to_string(), "\\x1b[31mred^[\\x1b[m");
 }
 
 #[test]

@@ -131,6 +131,11 @@ impl MmioTransport {
         self.kick(index);
     }
 
+    /// Finishes the stream of an output queue, of which no chain follows.
+    pub fn finish_queue(&self, index: usize) {
+        self.sinks.get(index).into_iter().flatten().for_each(|sink| sink.finish());
+    }
+
     /// Processes a queue up to the work limit, then raises an interrupt if one is due, without the lock.
     fn serve(&self, index: usize) -> QueueProgress {
         let ServeOutcome { progress, needs_interrupt } = self.serve_registers(index);
