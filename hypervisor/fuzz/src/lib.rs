@@ -97,7 +97,13 @@ pub fn command_line(data: &[u8]) {
     network.hostname.iter().for_each(|name| encoder.hostname(name));
     let line = encoder.finish();
     // The encoder has no device options, which only boot loaders add, and no malformed or misplaced words.
-    let expected = CommandLine { devices: Vec::new(), misplaced: None, virtio_console: false, ..parsed };
+    let expected = CommandLine {
+        devices: Vec::new(),
+        misplaced: None,
+        virtio_console: false,
+        virtio_stdin: false,
+        ..parsed
+    };
     assert_eq!(CommandLine::parse(&line), expected, "parsing inverts encoding");
     let expected = NetworkOptions { malformed: Vec::new(), ..network };
     assert_eq!(NetworkOptions::parse(&line), expected, "parsing inverts encoding");
