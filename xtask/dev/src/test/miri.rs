@@ -1,6 +1,7 @@
 //! The ring `miri`: tests of the services under [Miri](https://github.com/rust-lang/miri), which interprets them and reports
 //! undefined behaviour, uninitialised reads, data races and leaks.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -40,10 +41,8 @@ const CASES: &str = "2";
 
 /// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring is skipped.
 pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
-    // rustup's message, which would be printed otherwise, names another command.
-    let has_miri = nightly().args(["miri", "--version"]).output().is_ok_and(|output| output.status.success());
-    if !has_miri {
-        let reason = format!("there is no Miri: {INSTALLATION}");
+    if !is_installed() {
+        let reason = format!("there is no Miri, or no source of std for it: {INSTALLATION}");
         if is_named {
             bail!("{reason}");
         }
@@ -51,7 +50,7 @@ pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
         return Ok(());
     }
     // Otherwise all packages would wait for the first one, which would compile it.
-    process::run(nightly().args(["miri", "setup"]))?;
+    process::run(nightly("cargo").args(["miri", "setup"]))?;
     let mut tests = Tests::default();
     for package in PACKAGES {
         tests.add(format!("miri: {package}"), || run(package));
@@ -60,17 +59,33 @@ pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
     Ok(())
 }
 
+/// Whether the nightly toolchain has Miri and the sources of std, which `cargo miri setup` would otherwise install unasked.
+fn is_installed() -> bool {
+    // What rustup prints if something is missing names another command.
+    let output = |mut command: Command| command.output().ok().filter(|output| output.status.success());
+    let mut version = nightly("cargo");
+    version.args(["miri", "--version"]);
+    let mut sysroot = nightly("rustc");
+    sysroot.args(["--print", "sysroot"]);
+    let sysroot = output(sysroot).and_then(|output| String::from_utf8(output.stdout).ok());
+    output(version).is_some() && sysroot.is_some_and(|folder| has_sources(Path::new(folder.trim_end())))
+}
+
+fn has_sources(sysroot: &Path) -> bool {
+    sysroot.join("lib/rustlib/src/rust/library/Cargo.lock").exists()
+}
+
 fn run(package: &str) -> Result<()> {
-    let mut cargo = nightly();
+    let mut cargo = nightly("cargo");
     cargo.args(["miri", "test", "--quiet", "--lib", "--package", package, "--target-dir", "target/miri"]);
     let seed = super::host_tests::PROPERTY_SEED;
     super::host_tests::succeed(cargo.envs([("MIRIFLAGS", FLAGS), ("PROPTEST_CASES", CASES), seed]))
 }
 
-/// A command of the nightly cargo in the workspace.
-fn nightly() -> Command {
+/// A command of the nightly toolchain in the workspace.
+fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
-    command.args(["run", "nightly", "cargo"]).current_dir(workspace::root());
+    command.args(["run", "nightly", program]).current_dir(workspace::root());
     // `cargo xtask` sets these to the toolchain of the workspace.
     command.env_remove("CARGO").env_remove("RUSTC");
     command
@@ -78,8 +93,18 @@ fn nightly() -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{PACKAGES, WITHOUT_PROVENANCE};
+    use super::{PACKAGES, WITHOUT_PROVENANCE, has_sources};
     use xtask::workspace;
+
+    #[test]
+    fn toolchain_without_sources_of_std_lacks_something() {
+        let sysroot = tempfile::TempDir::new().unwrap();
+        assert!(!has_sources(sysroot.path()));
+        let folder = sysroot.path().join("lib/rustlib/src/rust/library");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("Cargo.lock"), "").unwrap();
+        assert!(has_sources(sysroot.path()));
+    }
 
     #[test]
     fn every_crate_of_the_kernel_but_hal_and_models_is_a_package_of_the_ring() {

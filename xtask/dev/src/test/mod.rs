@@ -164,13 +164,21 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     let builds = report.step("setup, lints and builds", |report| Builds::run(report, &plan));
     if !rings.is_empty() {
         let names: Vec<_> = rings.iter().map(ToString::to_string).collect();
-        report.step(&format!("rings: {}", names.join(", ")), |report| test(report, &builds, &plan))?;
+        let name = format!("rings: {}", names.join(", "));
+        report.step(&name, |report| {
+            let result = test(report, &builds, &plan);
+            report.check(&name, result);
+        });
     }
     for ring in slow {
-        report.step(&format!("ring {ring}"), |report| match ring {
-            Ring::Miri => miri::test(report, plan.is_named),
-            _ => fuzz::test(report, arguments.seconds),
-        })?;
+        let name = format!("ring {ring}");
+        report.step(&name, |report| {
+            let result = match ring {
+                Ring::Miri => miri::test(report, plan.is_named),
+                _ => fuzz::test(report, arguments.seconds),
+            };
+            report.check(&name, result);
+        });
     }
     report.finish()
 }

@@ -35,6 +35,9 @@ pub(crate) struct Report {
     step_times: Vec<(String, Duration)>,
     /// Names of the tests that ran, and how long each one took.
     test_times: Vec<(String, Duration)>,
+    /// Number of tests that passed.
+    passed: usize,
+    /// Names of the tests that failed, and of the steps that could not run theirs.
     failed: Vec<String>,
     skipped: Vec<String>,
 }
@@ -43,7 +46,7 @@ impl Report {
     /// A report of a run with this many steps.
     pub(crate) fn new(steps: usize) -> Self {
         let (step_times, test_times) = (Vec::new(), Vec::new());
-        Self { steps, step_times, test_times, failed: Vec::new(), skipped: Vec::new() }
+        Self { steps, step_times, test_times, passed: 0, failed: Vec::new(), skipped: Vec::new() }
     }
 
     /// Announces a step, runs it, and records its time.
@@ -71,11 +74,22 @@ impl Report {
         for note in notes {
             println!("        {note}");
         }
-        if let Err(error) = result {
-            println!("{error:#}\n");
-            self.failed.push(name.clone());
+        match result {
+            Ok(()) => self.passed += 1,
+            Err(error) => {
+                println!("{error:#}\n");
+                self.failed.push(name.clone());
+            }
         }
         self.test_times.push((name, time));
+    }
+
+    /// Records, if a step could not run its tests, that it has failed: the other steps still run and are reported.
+    pub(super) fn check(&mut self, step: &str, result: Result<()>) {
+        if let Err(error) = result {
+            println!("FAILED  {step}\n{error:#}\n");
+            self.failed.push(step.to_owned());
+        }
     }
 
     /// Records a test that this machine cannot run.
@@ -93,7 +107,7 @@ impl Report {
         for name in &self.failed {
             println!("failed: {name}");
         }
-        println!("{} passed, {} failed", self.test_times.len() - self.failed.len(), self.failed.len());
+        println!("{} passed, {} failed", self.passed, self.failed.len());
         if !self.failed.is_empty() {
             bail!("{} tests failed", self.failed.len());
         }
@@ -131,7 +145,20 @@ mod tests {
         tests.add("good", || Ok(()));
         tests.add("bad", || anyhow::bail!("as expected"));
         report.run(tests);
-        assert_eq!((report.test_times.len(), report.failed.as_slice()), (2, &["bad".to_owned()][..]));
+        assert_eq!((report.passed, report.test_times.len()), (1, 2));
+        assert_eq!(report.failed, ["bad".to_owned()]);
+        assert!(report.finish().is_err());
+    }
+
+    #[test]
+    fn failed_step_is_reported_with_the_tests_of_others() {
+        let mut report = Report::new(1);
+        let mut tests = Tests::default();
+        tests.add("good", || Ok(()));
+        report.run(tests);
+        report.check("a step", Err(anyhow::anyhow!("as expected")));
+        report.check("another step", Ok(()));
+        assert_eq!((report.passed, report.failed.as_slice()), (1, &["a step".to_owned()][..]));
         assert!(report.finish().is_err());
     }
 

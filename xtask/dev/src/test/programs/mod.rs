@@ -7,6 +7,7 @@ mod clock;
 mod faults;
 mod hello_world;
 mod network;
+mod starts;
 mod stdin;
 mod streams;
 mod termination;
@@ -25,6 +26,7 @@ const MUCH_MEMORY: u64 = 1024;
 /// Adds all tests that the host has time for.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) -> Result<()> {
     hello_world::test(tests, platform, long);
+    starts::test(tests, platform, long);
     faults::test(tests, platform);
     stdin::test(tests, platform);
     streams::test(tests, platform);

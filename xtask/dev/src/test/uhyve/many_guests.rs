@@ -1,6 +1,6 @@
-//! Many guests: at the same time, and one after the other.
+//! Many guests at the same time.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::Fixture;
 use crate::test::schedule::Tests;
@@ -8,19 +8,8 @@ use crate::test::schedule::Tests;
 /// Number of guests that wait and of guests that end at the same time.
 const AT_ONCE: u8 = 100;
 
-/// Number of guests one after the other: enough to run out of what each of them leaks, and with `--long` of rare races.
-const IN_A_ROW: u32 = 200;
-const LONG_IN_A_ROW: u32 = 1_000;
-
-pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>, long: bool) {
-    let in_a_row = if long { LONG_IN_A_ROW } else { IN_A_ROW };
+pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, &format!("{AT_ONCE} guests at once"), move || at_once(fixture));
-    fixture.add(tests, &format!("{in_a_row} guests in a row"), move || {
-        (0..in_a_row).try_for_each(|number| {
-            let outcome = fixture.command("hello_world", &[]).expect(0, &["Hello, world!"]);
-            outcome.map(drop).with_context(|| format!("guest {number}"))
-        })
-    });
 }
 
 /// All guests exist before the first one ends, and each has its own memory and exit code.

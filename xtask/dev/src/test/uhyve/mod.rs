@@ -94,7 +94,7 @@ impl<'a> Fixture<'a> {
             process_lifetime::test(tests, self);
         }
         if self.platform.is_native() {
-            many_guests::test(tests, self, long);
+            many_guests::test(tests, self);
         }
         Ok(())
     }
