@@ -9,7 +9,10 @@ use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 
 /// Numbers of CPUs.
-const CPUS: [u32; 3] = [1, 2, 4];
+const CPUS: &[u32] = &[1, 2, 4];
+
+/// Numbers of CPUs of an emulator, on which [`POLICY_CHECKS`] run on two; all with `--long`.
+const EMULATED_CPUS: &[u32] = &[1, 4];
 
 /// Checks of `examples/threads`, by argument; `stress` comes on top.
 const CHECKS: [&str; 21] = [
@@ -76,7 +79,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         selection.into_iter().for_each(|(cpus, names)| checks(tests, platform, cpus, names));
         return;
     }
-    for cpus in CPUS {
+    let numbers = if platform.is_native() || long { CPUS } else { EMULATED_CPUS };
+    for &cpus in numbers {
         checks(tests, platform, cpus, &CHECKS);
         stress(tests, platform, cpus, long);
     }
