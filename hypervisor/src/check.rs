@@ -8,7 +8,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::config::jail::Jail;
 use crate::config::{CpuCount, MemorySize};
-use crate::engine::kvm::{KvmEngine, self_test};
+use crate::engine::kvm::{self, KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
 use crate::memory::Memory;
 use crate::sandbox::{LandlockLevel, jail, speculation};
@@ -27,7 +27,7 @@ fn print(kvm: &str, process: &str, jail: Option<&Jail>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "kvm: {kvm}\nprocess: {process}")?;
     writeln!(stdout, "landlock: {}", LandlockLevel::of_host().describe())?;
-    speculation::report().iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
+    speculation::report().iter().chain(&kvm::report()).try_for_each(|line| writeln!(stdout, "{line}"))?;
     // Last of all: it is entered.
     writeln!(stdout, "jail: {}", jail::try_out(jail))
 }

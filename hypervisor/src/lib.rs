@@ -78,5 +78,6 @@ mod standard_streams;
 pub mod stats;
 mod tsc;
 pub mod vcpu_manager;
+mod vcpu_thread;
 pub mod vm;
 pub mod vm_handle;

@@ -10,8 +10,8 @@ use crate::engine::VcpuExit;
 use crate::memory::Memory;
 
 /// Names of the counters, in the order of [`counter`].
-const NAMES: [&str; 6] =
-    ["port reads", "port writes", "register reads", "register writes", "signals", "other exits"];
+const NAMES: [&str; 7] =
+    ["port reads", "port writes", "register reads", "register writes", "signals", "bus locks", "other exits"];
 
 /// Upper bound for the size of `/proc/self/status` in bytes.
 const MAX_STATUS_SIZE: u64 = 1 << 16;
@@ -35,7 +35,8 @@ const fn counter(exit: &VcpuExit<'_>) -> usize {
         VcpuExit::MmioRead(..) => 2,
         VcpuExit::MmioWrite(..) => 3,
         VcpuExit::Interrupted => 4,
-        VcpuExit::Debug(_) | VcpuExit::Reset | VcpuExit::Failed | VcpuExit::Denied => 5,
+        VcpuExit::BusLock => 5,
+        VcpuExit::Debug(_) | VcpuExit::Reset | VcpuExit::Failed | VcpuExit::Denied => 6,
     }
 }
 
@@ -125,10 +126,10 @@ mod tests {
     #[test]
     fn json_has_reason_status_exits_and_peak() {
         let run_time = Duration::from_millis(1500);
-        let statistics = Statistics { run_time, exits: [1, 2, 3, 4, 5, 6], peak_kb: Some(10) };
+        let statistics = Statistics { run_time, exits: [1, 2, 3, 4, 5, 6, 7], peak_kb: Some(10) };
         let json: serde_json::Value = serde_json::from_str(&statistics.json("exited", 3)).unwrap();
         assert_eq!((&json["reason"], &json["status"]), (&"exited".into(), &3.into()));
-        assert_eq!((&json["exits"]["port_writes"], &json["exits"]["other_exits"]), (&2.into(), &6.into()));
+        assert_eq!((&json["exits"]["port_writes"], &json["exits"]["bus_locks"]), (&2.into(), &6.into()));
         assert_eq!((&json["peak_memory_bytes"], &json["run_time_seconds"]), (&10240.into(), &1.5.into()));
         let unknown = Statistics { peak_kb: None, ..statistics };
         assert!(unknown.json("exited", 3).contains("\"peak_memory_bytes\": null"));

@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use hermit_interface::boot_info::Platform;
@@ -18,7 +17,7 @@ use crate::config::Config;
 use crate::device_manager::{DeviceManager, DeviceManagerError, WorkerConfig};
 use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::selection::{SelectedEngine, SelectionError};
-use crate::engine::{Engine, EngineError, Vcpu, VcpuExit};
+use crate::engine::{Engine, EngineError, Vcpu};
 use crate::gdb::{Debugger, GdbServer};
 use crate::image::{FileError, ImageFile};
 use crate::io_manager::IoManager;
@@ -27,8 +26,9 @@ use crate::network::{self, NetworkError};
 use crate::power_button::PowerButton;
 use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads, jail};
 use crate::stats::ExitCounters;
-use crate::vcpu_manager::{VcpuEndpoint, VcpuManager};
-use crate::vm_handle::{ShutdownCause, VmHandle};
+use crate::vcpu_manager::VcpuManager;
+use crate::vcpu_thread::VcpuContext;
+use crate::vm_handle::{ShutDownOnPanic, ShutdownCause, VmHandle};
 
 /// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -263,71 +263,11 @@ impl Vm<Loaded> {
     }
 }
 
-/// Shuts the VM down if its thread panics, which is a bug.
-struct ShutDownOnPanic<'a>(&'a VmHandle);
-
-impl Drop for ShutDownOnPanic<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let reason = "a thread of uhyve has panicked: please report this";
-            self.0.shut_down(ShutdownCause::Failed(reason.to_owned()));
-        }
-    }
-}
-
 /// Body of a device thread.
 fn serve_devices(worker: Worker, vm: &VmHandle) {
     let _guard = ShutDownOnPanic(vm);
     if let Err(error) = worker.run() {
         vm.shut_down(ShutdownCause::Failed(error.to_string()));
-    }
-}
-
-/// What a vCPU thread uses besides its vCPU.
-struct VcpuContext {
-    vm: Arc<VmHandle>,
-    io: Arc<IoManager>,
-    exits: Arc<ExitCounters>,
-    endpoint: VcpuEndpoint,
-}
-
-impl VcpuContext {
-    /// Body of a vCPU thread.
-    fn run(self, mut vcpu: Box<dyn Vcpu>) {
-        let vcpu = &mut *vcpu;
-        let _guard = ShutDownOnPanic(&self.vm);
-        if let Err(error) = vcpu.bind_to_thread() {
-            self.vm.shut_down(ShutdownCause::Failed(error.to_string()));
-        }
-        let mut is_running = self.endpoint.wait_for_run(vcpu);
-        while is_running && self.vm.shutdown_cause().is_none() {
-            is_running = self.run_once(vcpu);
-        }
-    }
-
-    /// Runs the guest until its next exit, and handles that. Returns false if the thread is to exit.
-    fn run_once(&self, vcpu: &mut dyn Vcpu) -> bool {
-        let Self { vm, io, exits, endpoint } = self;
-        let exit = vcpu.run();
-        if let Ok(exit) = &exit {
-            exits.count(exit);
-        }
-        match exit {
-            Ok(VcpuExit::PioWrite(port, bytes)) => io.pio_write(port, bytes),
-            Ok(VcpuExit::PioRead(port, bytes)) => io.pio_read(port, bytes),
-            Ok(VcpuExit::MmioWrite(address, bytes)) => io.mmio_write(address, bytes),
-            Ok(VcpuExit::MmioRead(address, bytes)) => io.mmio_read(address, bytes),
-            Ok(VcpuExit::Interrupted) => return endpoint.interrupted(vcpu),
-            Ok(VcpuExit::Debug(event)) => return endpoint.stopped(vcpu, event),
-            Ok(VcpuExit::Reset) => vm.shut_down(ShutdownCause::Reset),
-            Ok(VcpuExit::Failed) => match vcpu.failed_at_breakpoint() {
-                Some(event) => return endpoint.stopped(vcpu, event),
-                None => vm.shut_down(ShutdownCause::Failed(vcpu.failure())),
-            },
-            Ok(VcpuExit::Denied) => vm.shut_down(ShutdownCause::Denied(vcpu.failure())),
-            Err(error) => vm.shut_down(ShutdownCause::Failed(error.to_string())),
-        }
-        true
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::OnceLock;
+use std::thread;
 
 use vmm_sys_util::eventfd::EventFd;
 
@@ -53,5 +54,17 @@ impl VmHandle {
     /// Event that is readable once the VM is shut down.
     pub const fn shutdown_event(&self) -> &EventFd {
         &self.event
+    }
+}
+
+/// Shuts the VM down if its thread panics, which is a bug.
+pub(crate) struct ShutDownOnPanic<'a>(pub(crate) &'a VmHandle);
+
+impl Drop for ShutDownOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let reason = "a thread of uhyve has panicked: please report this";
+            self.0.shut_down(ShutdownCause::Failed(reason.to_owned()));
+        }
     }
 }

@@ -163,6 +163,8 @@ pub enum VcpuExit<'a> {
     Interrupted,
     /// The vCPU stopped at an event of [`Vcpu::set_debug`].
     Debug(DebugEvent),
+    /// The guest has held the host's memory bus by an atomic access across cache lines or to uncached memory.
+    BusLock,
     /// The guest reset the CPU: a triple fault.
     Reset,
     /// The vCPU cannot continue; [`Vcpu::failure`] describes why.

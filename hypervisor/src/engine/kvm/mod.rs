@@ -3,6 +3,7 @@
 mod cpuid;
 mod debug;
 mod error;
+mod host_protection;
 mod initial_state;
 mod internal_error;
 mod memory;
@@ -24,6 +25,7 @@ use crate::devices::virtio::Interrupt;
 use crate::memory::Memory;
 
 pub use self::error::KvmError;
+pub(crate) use self::host_protection::report;
 pub(crate) use self::self_test::self_test;
 pub use self::vcpu::KvmVcpu;
 
@@ -72,6 +74,10 @@ impl KvmEngine {
         if kvm.check_extension_raw(KVM_CAP_PMU_CAPABILITY.into()) & KVM_PMU_CAP_DISABLE.cast_signed() != 0 {
             let no_pmu = enabled(KVM_CAP_PMU_CAPABILITY, KVM_PMU_CAP_DISABLE);
             vm.enable_cap(&no_pmu).map_err(ioctl_failed("disable performance counters"))?;
+        }
+        for protection in host_protection::of(|capability| kvm.check_extension_raw(capability.into())) {
+            vm.enable_cap(&protection)
+                .map_err(ioctl_failed("protect the host from bus locks and stuck CPUs"))?;
         }
         let engine = Self { kvm, vm, memory };
         engine.set_memory_regions()?;

@@ -9,7 +9,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::super::debug::{DebugControl, DebugEvent, INT3, Registers};
 use super::super::{EngineError, Vcpu, VcpuExit};
 use super::error::{KvmError, ioctl_failed};
-use super::{KvmEngine, cpuid, debug, initial_state, internal_error, registers};
+use super::{KvmEngine, cpuid, debug, host_protection, initial_state, internal_error, registers};
 use crate::boot::{KernelEntry, Tsc};
 use crate::memory::Memory;
 
@@ -127,8 +127,9 @@ impl Vcpu for KvmVcpu {
             Ok(KvmExit::Intr) => Ok(VcpuExit::Interrupted),
             Ok(KvmExit::Shutdown) => Ok(VcpuExit::Reset),
             Ok(other) => {
-                self.failure = format!("{other:?}");
-                Ok(VcpuExit::Failed)
+                let (exit, failure) = host_protection::vcpu_exit(&other);
+                self.failure = failure;
+                Ok(exit)
             }
             Err(error) => match error.errno() {
                 libc::EINTR | libc::EAGAIN => Ok(VcpuExit::Interrupted),

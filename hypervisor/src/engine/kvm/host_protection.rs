@@ -1,0 +1,116 @@
+//! Protection of the host's other programs from a guest: exits for bus locks, and for CPUs that take no interrupt.
+//!
+//! A bus lock stops the memory accesses of all CPUs (Intel Architecture Instruction Set Extensions reference, chapter
+//! "Bus lock and VM notify"); a guest can also keep a CPU in microcode, where the host cannot interrupt it.
+
+use kvm_bindings::{
+    KVM_BUS_LOCK_DETECTION_EXIT, KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT, KVM_EXIT_NOTIFY,
+    KVM_EXIT_X86_BUS_LOCK, KVM_X86_NOTIFY_VMEXIT_ENABLED, KVM_X86_NOTIFY_VMEXIT_USER, kvm_enable_cap,
+};
+use kvm_ioctls::{Kvm, VcpuExit as KvmExit};
+
+use crate::engine::VcpuExit;
+
+/// Time without an interrupt window after which a CPU exits, in cycles, beyond the minimum that the CPU has itself: no
+/// instruction of a guest that means well takes half a millisecond.
+const NOTIFY_WINDOW: u64 = 1 << 20;
+
+/// Flags of the notify VM exit: enabled, and reported to user space.
+const NOTIFY_FLAGS: u32 = KVM_X86_NOTIFY_VMEXIT_ENABLED | KVM_X86_NOTIFY_VMEXIT_USER;
+
+/// Message about a notify VM exit.
+const STUCK: &str = "the guest has kept a CPU from taking interrupts (notify VM exit)";
+
+/// Whether KVM can exit at bus locks. `supported` returns KVM's value of a capability, 0 or less without it.
+fn has_bus_lock_exit(supported: &impl Fn(u32) -> i32) -> bool {
+    supported(KVM_CAP_X86_BUS_LOCK_EXIT).max(0) & KVM_BUS_LOCK_DETECTION_EXIT.cast_signed() != 0
+}
+
+/// Whether KVM can exit when a CPU takes no interrupt.
+fn has_notify_exit(supported: &impl Fn(u32) -> i32) -> bool {
+    supported(KVM_CAP_X86_NOTIFY_VMEXIT) > 0
+}
+
+/// Capabilities of the VM to be enabled.
+pub(super) fn of(supported: impl Fn(u32) -> i32) -> impl Iterator<Item = kvm_enable_cap> {
+    let enabled =
+        |cap, argument| kvm_enable_cap { cap, args: [argument, 0, 0, 0], ..kvm_enable_cap::default() };
+    let bus_lock = enabled(KVM_CAP_X86_BUS_LOCK_EXIT, KVM_BUS_LOCK_DETECTION_EXIT.into());
+    let notify = enabled(KVM_CAP_X86_NOTIFY_VMEXIT, NOTIFY_WINDOW << 32 | u64::from(NOTIFY_FLAGS));
+    let bus_lock = has_bus_lock_exit(&supported).then_some(bus_lock);
+    bus_lock.into_iter().chain(has_notify_exit(&supported).then_some(notify))
+}
+
+/// Converts an exit that kvm-ioctls leaves to the hypervisor, and describes a failure.
+pub(super) fn vcpu_exit(exit: &KvmExit<'_>) -> (VcpuExit<'static>, String) {
+    match exit {
+        KvmExit::Unsupported(KVM_EXIT_X86_BUS_LOCK) => (VcpuExit::BusLock, String::new()),
+        KvmExit::Unsupported(KVM_EXIT_NOTIFY) => (VcpuExit::Failed, STUCK.to_owned()),
+        other => (VcpuExit::Failed, format!("{other:?}")),
+    }
+}
+
+/// Describes the protections of guests on KVM: a line for each, or none without KVM.
+pub(crate) fn report() -> Vec<String> {
+    Kvm::new()
+        .map_or_else(|_| Vec::new(), |kvm| describe(&|cap: u32| kvm.check_extension_raw(cap.into())).into())
+}
+
+fn describe(supported: &impl Fn(u32) -> i32) -> [String; 2] {
+    let state = |is_supported| {
+        if is_supported { "in force" } else { "not possible: the CPU or the host's KVM lacks it" }
+    };
+    [
+        format!("slowing of bus locks on kvm: {}", state(has_bus_lock_exit(supported))),
+        format!("end of guests that keep a CPU on kvm: {}", state(has_notify_exit(supported))),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STUCK, describe, of, vcpu_exit};
+    use crate::engine::VcpuExit;
+    use kvm_bindings::{KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT};
+    use kvm_ioctls::VcpuExit as KvmExit;
+
+    /// KVM with these values of the two capabilities.
+    fn kvm(bus_lock: i32, notify: i32) -> impl Fn(u32) -> i32 {
+        move |capability| match capability {
+            KVM_CAP_X86_BUS_LOCK_EXIT => bus_lock,
+            KVM_CAP_X86_NOTIFY_VMEXIT => notify,
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn exits_are_enabled_where_kvm_has_them() {
+        let enabled = |bus_lock, notify| {
+            of(kvm(bus_lock, notify)).map(|cap| (cap.cap, cap.args[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(enabled(0, 0), []);
+        // An error, and a KVM that can only switch the detection off.
+        assert_eq!(enabled(-1, -1), []);
+        assert_eq!(enabled(1, 0), []);
+        // Window of 2^20, enabled, to user space.
+        let notify = (KVM_CAP_X86_NOTIFY_VMEXIT, 1 << 52 | 0b11);
+        assert_eq!(enabled(3, 1), [(KVM_CAP_X86_BUS_LOCK_EXIT, 2), notify]);
+        assert_eq!(enabled(0, 1), [notify]);
+    }
+
+    #[test]
+    fn bus_lock_continues_and_stuck_cpu_fails() {
+        // KVM_EXIT_X86_BUS_LOCK, KVM_EXIT_NOTIFY, and an exit that no kernel has.
+        assert!(matches!(vcpu_exit(&KvmExit::Unsupported(33)), (VcpuExit::BusLock, _)));
+        let (exit, failure) = vcpu_exit(&KvmExit::Unsupported(37));
+        assert!(matches!(exit, VcpuExit::Failed) && failure == STUCK);
+        let (exit, failure) = vcpu_exit(&KvmExit::Unsupported(1000));
+        assert!(matches!(exit, VcpuExit::Failed) && failure.contains("1000"));
+    }
+
+    #[test]
+    fn report_says_which_exits_are_in_force() {
+        let [bus_lock, notify] = describe(&kvm(2, 0));
+        assert!(bus_lock.ends_with("in force"), "{bus_lock}");
+        assert!(notify.contains("not possible"), "{notify}");
+    }
+}
