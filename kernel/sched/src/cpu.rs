@@ -6,6 +6,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use hermit_interface::MAX_CPUS;
 
@@ -21,8 +22,10 @@ pub struct Cpu<T: 'static, P, L> {
     /// Number of threads in the run queue, read without the lock. Written only under the lock.
     ready_count: AtomicU32,
     current: AtomicCell<&'static T>,
-    /// Whether a thread that is not pinned may be in the run queue, or the current one. Changed only under the lock.
-    has_unpinned: AtomicBool,
+    /// Whether this CPU is in [`Cpus::loaded`]. Both are changed only under the lock.
+    is_listed: AtomicBool,
+    /// Whether the CPU runs its idle thread, or is about to. Cleared only under the lock.
+    runs_idle: AtomicBool,
     /// Whether a time slice runs, at whose end the timer fires.
     has_slice: AtomicBool,
     /// When the current thread was last charged for its run time, in nanoseconds of the caller's clock.
@@ -33,13 +36,19 @@ pub struct Cpu<T: 'static, P, L> {
 /// Entry of the table of CPUs; `None` until the CPU runs.
 type CpuSlot<T, P, L> = AtomicCell<Option<&'static Cpu<T, P, L>>>;
 
-/// All CPUs that run, by number, and which of them are idle.
+/// A set of CPUs by number, in a cache line of its own.
+type CpuMask = CachePadded<AtomicU64>;
+
+/// All CPUs that run, by number, and which of them are idle or have threads for others.
 #[derive(Debug)]
 pub struct Cpus<T: 'static, P: 'static, L: 'static> {
     slots: [CpuSlot<T, P, L>; MAX_CPUS],
     count: AtomicU32,
-    /// A bit per CPU: set while the CPU is idle and no waker has claimed it.
-    idle: AtomicU64,
+    /// CPUs that are idle and that no waker has claimed.
+    idle: CpuMask,
+    /// CPUs from which others may steal: all that run a thread while others are ready, unless all of these are pinned.
+    /// A CPU stays in the set until another one finds nothing to steal, so few switches of threads change it.
+    loaded: CpuMask,
 }
 
 /// Which CPU must look at its run queue because a thread has become ready.
@@ -59,7 +68,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             run_queue,
             ready_count: AtomicU32::new(0),
             current: AtomicCell::new(current),
-            has_unpinned: AtomicBool::new(true),
+            is_listed: AtomicBool::new(false),
+            runs_idle: AtomicBool::new(false),
             has_slice: AtomicBool::new(false),
             charged_at: AtomicU64::new(0),
             policy: PhantomData,
@@ -137,6 +147,12 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// queue is empty.
     #[inline]
     pub fn pick_next(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
+        self.pick(now, || ())
+    }
+
+    /// [`Self::pick_next`]; calls `picked` under the lock when a thread was taken from the run queue.
+    #[inline]
+    fn pick(&self, now: impl FnOnce() -> u64, picked: impl FnOnce()) -> Option<&'static T> {
         if self.ready_count() == 0 && !P::ACCOUNTS {
             return None;
         }
@@ -145,12 +161,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             self.charge(policy, current, now);
             let next = policy.pick_next()?;
             self.update_count(|count| count - 1);
+            picked();
             Some(self.set_current(next))
         })
     }
 
     /// Makes the idle thread the current one, because the run queue is empty.
     pub fn switch_to_idle(&self, idle: &'static T) -> &'static T {
+        self.runs_idle.store(true, Relaxed);
         self.set_current(idle)
     }
 
@@ -180,47 +198,76 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
     /// one, or a slice must be started.
     #[inline]
-    fn enqueue(&self, thread: &'static T) -> bool {
+    fn enqueue(&self, thread: &'static T, loaded: &CpuMask) -> bool {
         self.run_queue.with(|policy| {
             policy.enqueue(thread);
             self.update_count(|count| count + 1);
-            if !thread.entity().is_pinned() {
-                self.has_unpinned.store(true, Relaxed);
+            if !self.is_listed.load(Relaxed) {
+                self.list_if_loaded(thread, loaded);
             }
             (P::SLICE.is_some() && !self.has_slice.load(Relaxed)) || policy.preempts(thread, self.current())
         })
     }
 
+    /// Adds this CPU to `loaded`, with the lock held, after `enqueued` was added to the run queue. An idle CPU is not
+    /// added: it looks at its run queue anyway, and so is added if threads are left when it runs one of them.
+    #[cold]
+    fn list_if_loaded(&self, enqueued: &'static T, loaded: &CpuMask) {
+        // A current thread that is not pinned may yield to a pinned one, and is then in the run queue.
+        let is_stealable = !enqueued.entity().is_pinned() || !self.current().entity().is_pinned();
+        if is_stealable && !self.runs_idle.load(Relaxed) {
+            self.list(loaded);
+        }
+    }
+
+    /// Adds this CPU to `loaded`, with the lock held.
+    fn list(&self, loaded: &CpuMask) {
+        self.is_listed.store(true, Relaxed);
+        loaded.fetch_or(bit(self.number), Relaxed);
+    }
+
+    /// Picks the next thread of an idle CPU, as [`Self::pick_next`] does.
+    fn pick_from_idle(&self, now: impl FnOnce() -> u64, loaded: &CpuMask) -> Option<&'static T> {
+        self.pick(now, || self.leave_idle(loaded))
+    }
+
     /// Makes a stolen thread the current one.
-    fn adopt(&self, stolen: &'static T) -> &'static T {
+    fn adopt(&self, stolen: &'static T, loaded: &CpuMask) -> &'static T {
         self.run_queue.with(|_| {
-            self.has_unpinned.store(true, Relaxed);
+            self.leave_idle(loaded);
             self.set_current(stolen)
         })
     }
 
-    /// Whether the run queue may have a thread that is not pinned. Costs the same for any number of pinned threads.
-    fn may_have_stealable(&self) -> bool {
-        self.ready_count() > 0 && self.has_unpinned.load(Relaxed)
+    /// Records, with the lock held, that the CPU runs a thread and no longer its idle thread.
+    fn leave_idle(&self, loaded: &CpuMask) {
+        self.runs_idle.store(false, Relaxed);
+        if self.ready_count() > 0 {
+            self.list(loaded);
+        }
     }
 
-    /// Finds the first thread in the run queue that is not pinned. If there is none, and the current thread is pinned,
-    /// the queue is not searched again until that changes.
-    fn find_unpinned(&self, policy: &P, is_wanted: impl Fn(&&'static T) -> bool) -> Option<&'static T> {
+    /// Finds the first thread in the run queue that is not pinned. If there is none, and yielding cannot add one, the
+    /// CPU leaves `loaded`, so that the run queue is not searched again until a thread is enqueued.
+    fn find_unpinned(
+        &self,
+        policy: &P,
+        loaded: &CpuMask,
+        is_wanted: impl Fn(&&'static T) -> bool,
+    ) -> Option<&'static T> {
         let mut unpinned = policy.iter().filter(|thread| !thread.entity().is_pinned()).peekable();
-        if unpinned.peek().is_none() && self.current().entity().is_pinned() {
-            self.has_unpinned.store(false, Relaxed);
+        let is_fixed = self.ready_count() == 0 || self.current().entity().is_pinned();
+        if unpinned.peek().is_none() && is_fixed {
+            self.is_listed.store(false, Relaxed);
+            loaded.fetch_and(!bit(self.number), Relaxed);
         }
         unpinned.find(is_wanted)
     }
 
     /// Takes a thread that another CPU can run at once: not pinned, and no longer using its stack.
-    fn steal(&self) -> Option<&'static T> {
-        if !self.may_have_stealable() {
-            return None;
-        }
+    fn steal(&self, loaded: &CpuMask) -> Option<&'static T> {
         self.run_queue.with(|policy| {
-            let thread = self.find_unpinned(policy, |thread| !thread.is_running())?;
+            let thread = self.find_unpinned(policy, loaded, |thread| !thread.is_running())?;
             policy.dequeue(thread);
             self.update_count(|count| count - 1);
             Some(thread)
@@ -228,9 +275,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched away from it.
-    fn has_stealable(&self) -> bool {
-        self.may_have_stealable()
-            && self.run_queue.with(|policy| self.find_unpinned(policy, |_| true).is_some())
+    fn has_stealable(&self, loaded: &CpuMask) -> bool {
+        self.run_queue.with(|policy| self.find_unpinned(policy, loaded, |_| true).is_some())
     }
 }
 
@@ -239,7 +285,8 @@ impl<T, P, L> Default for Cpus<T, P, L> {
         Self {
             slots: [const { AtomicCell::new(None) }; MAX_CPUS],
             count: AtomicU32::new(0),
-            idle: AtomicU64::new(0),
+            idle: CpuMask::new(AtomicU64::new(0)),
+            loaded: CpuMask::new(AtomicU64::new(0)),
         }
     }
 }
@@ -252,7 +299,8 @@ impl<T, P, L> Cpus<T, P, L> {
         Self {
             slots: [const { AtomicCell::new(None) }; MAX_CPUS],
             count: AtomicU32::new(0),
-            idle: AtomicU64::new(0),
+            idle: CpuMask::new(AtomicU64::new(0)),
+            loaded: CpuMask::new(AtomicU64::new(0)),
         }
     }
 
@@ -274,9 +322,11 @@ impl<T, P, L> Cpus<T, P, L> {
         self.idle.load(Relaxed) & bit(number) != 0
     }
 
-    /// Marks a CPU as busy.
+    /// Marks a CPU as busy, if no waker that has claimed it has done so.
     pub fn leave_idle(&self, number: u32) {
-        self.idle.fetch_and(!bit(number), SeqCst);
+        if self.is_idle(number) {
+            self.idle.fetch_and(!bit(number), SeqCst);
+        }
     }
 }
 
@@ -302,7 +352,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         if self.count() == 1 {
             // If this CPU is idle, it is inside the interrupt that wakes the thread, and looks at its run queue
             // afterwards.
-            let must_reschedule = self.get(home).is_some_and(|cpu| cpu.enqueue(thread));
+            let must_reschedule = self.get(home).is_some_and(|cpu| cpu.enqueue(thread, &self.loaded));
             return if must_reschedule { Reschedule::Cpu(home) } else { Reschedule::None };
         }
         // A thread that still uses its stack cannot migrate.
@@ -310,14 +360,12 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         let claimed = if fixed { None } else { self.claim_idle(home) };
         let number = claimed.unwrap_or(home);
         let Some(cpu) = self.get(number) else { return Reschedule::None };
-        let must_reschedule = cpu.enqueue(thread);
+        let must_reschedule = cpu.enqueue(thread, &self.loaded);
         if claimed.is_some() {
             return Reschedule::Cpu(number);
         }
         if must_reschedule {
-            if self.is_idle(number) {
-                self.leave_idle(number);
-            }
+            self.leave_idle(number);
             return Reschedule::Cpu(number);
         }
         self.reschedule_idle(home, pinned)
@@ -367,27 +415,32 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 
     /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to steal.
     pub fn reschedule_stealer(&self, cpu: &Cpu<T, P, L>) -> Reschedule {
-        if self.count() == 1 || !cpu.has_stealable() {
+        let is_loaded = cpu.ready_count() > 0 && cpu.is_listed.load(Relaxed);
+        if self.count() == 1 || !is_loaded || !cpu.has_stealable(&self.loaded) {
             return Reschedule::None;
         }
         self.reschedule_idle(cpu.number, false)
     }
 
-    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another CPU.
-    /// With `None` the CPU is marked idle, and the next thread that it could run reschedules it.
+    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another CPU. The
+    /// caller then calls [`Self::reschedule_stealer`] for the threads that are left. With `None` the CPU is marked
+    /// idle, and the next thread that it could run reschedules it.
     pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
+        let loaded = &self.loaded;
         loop {
-            let stolen = || self.others(cpu).find_map(Cpu::steal).map(|thread| cpu.adopt(thread));
-            if let Some(next) = cpu.pick_next(&now).or_else(stolen) {
+            let steal = || self.loaded_others(cpu).find_map(|other| other.steal(loaded));
+            let stolen = || steal().map(|thread| cpu.adopt(thread, loaded));
+            if let Some(next) = cpu.pick_from_idle(&now, loaded).or_else(stolen) {
                 // The CPU may have been rescheduled without having been claimed: then its idle bit is still set.
-                self.claim(cpu.number);
+                self.leave_idle(cpu.number);
                 return Some(next);
             }
             self.idle.fetch_or(bit(cpu.number), SeqCst);
             // A thread that was enqueued before the bit was set has rescheduled no CPU: either it is seen here, or
             // `reschedule_idle` sees the bit.
             fence(SeqCst);
-            let has_work = cpu.ready_count() > 0 || self.others(cpu).any(Cpu::has_stealable);
+            let has_work =
+                cpu.ready_count() > 0 || self.loaded_others(cpu).any(|other| other.has_stealable(loaded));
             // A waker that has claimed this CPU in the meantime has another thread for it, and reschedules it.
             if !has_work || !self.claim(cpu.number) {
                 return None;
@@ -396,21 +449,16 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         }
     }
 
-    /// The other CPUs, in the order of their numbers from the next one on.
-    fn others(&self, cpu: &Cpu<T, P, L>) -> impl Iterator<Item = &'static Cpu<T, P, L>> {
-        let (count, own) = (self.number_limit(), cpu.number as usize);
-        (1..count).filter_map(move |offset| self.slots.get((own + offset) % count)?.load())
-    }
-
-    /// Highest number of a CPU, plus one.
-    fn number_limit(&self) -> usize {
-        // CPUs are numbered without gaps, but may be added in any order.
-        let count = self.count() as usize;
-        if self.slots.get(count.saturating_sub(1)).is_some_and(|last| last.load().is_some()) {
-            count
-        } else {
-            self.slots.len()
-        }
+    /// The other CPUs in [`Self::loaded`], in the order of their numbers from the next one on.
+    fn loaded_others(&self, cpu: &Cpu<T, P, L>) -> impl Iterator<Item = &'static Cpu<T, P, L>> {
+        let own = cpu.number;
+        let mut left = (self.loaded.load(Relaxed) & !bit(own)).rotate_right(own % 64);
+        let offsets = core::iter::from_fn(move || {
+            let offset = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(offset)
+        });
+        offsets.filter_map(move |offset| self.get((own + offset) % 64))
     }
 }
 

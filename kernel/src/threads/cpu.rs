@@ -111,6 +111,7 @@ pub(crate) fn idle(masked: &mut Masked) -> ! {
         let cpu = here(masked);
         match SYSTEM.pick_next_or_idle(&cpu.sched, clock::monotonic) {
             Some(next) => {
+                request_reschedule(masked, SYSTEM.reschedule_stealer(&cpu.sched));
                 cpu.start_slice_if_needed(masked);
                 thread::switch(masked, &next.context);
             }

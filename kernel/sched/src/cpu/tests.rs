@@ -43,17 +43,26 @@ impl Lock<Policy> for CountingLock {
     }
 }
 
-/// An idle CPU searches a queue of pinned threads once, and again only when another thread may be in it.
-#[test]
-fn queue_of_pinned_threads_is_searched_once() {
-    let system = Cpus::<TestThread, Policy, CountingLock>::new();
-    let all = threads(102);
-    let cpus = [0, 1].map(|number: u32| {
-        let idle = all[100 + number as usize];
-        idle.entity.assign_cpu(number, true);
-        &*Box::leak(Box::new(Cpu::new(number, idle, CountingLock::default())))
+type CountingCpus = Cpus<TestThread, Policy, CountingLock>;
+
+/// `cpus` CPUs whose locks count, each with a pinned thread as its current one.
+fn counting_system<const CPUS: usize>()
+-> (CountingCpus, [&'static Cpu<TestThread, Policy, CountingLock>; CPUS]) {
+    let system = CountingCpus::new();
+    let cpus = core::array::from_fn(|index| {
+        let (number, current) = (u32::try_from(index).unwrap(), threads(1)[0]);
+        current.entity.assign_cpu(number, true);
+        &*Box::leak(Box::new(Cpu::new(number, current, CountingLock::default())))
     });
     cpus.iter().for_each(|cpu| system.add_cpu(cpu));
+    (system, cpus)
+}
+
+/// An idle CPU does not search a queue of pinned threads, but finds another thread in it.
+#[test]
+fn queue_of_pinned_threads_is_not_searched() {
+    let (system, cpus) = counting_system::<2>();
+    let all = threads(101);
     let locked = || cpus[0].run_queue.1.load(Ordering::Relaxed);
     for thread in &all[..99] {
         thread.entity.assign_cpu(0, true);
@@ -65,9 +74,8 @@ fn queue_of_pinned_threads_is_searched_once() {
         assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
         assert_eq!(locked() - before, expected);
     };
-    searches(1);
     searches(0);
-    // Neither the switch between pinned threads nor another pinned one changes anything.
+    // The switch between pinned threads changes nothing.
     assert!(cpus[0].yield_now(cpus[0].current(), no_time).is_some());
     searches(0);
     // A thread that is not pinned is found: first while it uses its stack, then it is stolen.
@@ -79,9 +87,45 @@ fn queue_of_pinned_threads_is_searched_once() {
     assert!(system.pick_next_or_idle(cpus[1], no_time).is_some_and(|stolen| stolen.number == 99));
     searches(1);
     searches(0);
-    // The stolen thread may be in the queue of its new CPU.
-    assert!(cpus[1].may_have_stealable() || cpus[1].ready_count() == 0);
-    assert!(cpus[1].has_unpinned.load(Ordering::Relaxed));
+    // The stolen thread may yield to a pinned one, and is then in the queue of its new CPU.
+    all[100].entity.assign_cpu(1, true);
+    system.leave_idle(1);
+    system.make_ready(all[100]);
+    assert_eq!(number(cpus[1].yield_now(all[99], no_time)), Some(100));
+    assert_eq!(number(cpus[1].steal(&system.loaded)), Some(99));
+}
+
+/// An idle CPU takes no lock of a CPU that has nothing for it, and one of a CPU that had something once.
+#[test]
+fn idle_cpu_searches_only_loaded_cpus() {
+    let (system, cpus) = counting_system::<4>();
+    let all = threads(3);
+    let locked = || [1, 2, 3].map(|number: usize| cpus[number].run_queue.1.load(Ordering::Relaxed));
+    for thread in &all {
+        thread.entity.assign_cpu(2, false);
+        system.make_ready(thread);
+    }
+    assert!(cpus[2].pick_next(no_time).is_some() && cpus[2].pick_next(no_time).is_some());
+    let before = locked();
+    assert_eq!(number(system.pick_next_or_idle(cpus[0], no_time)), Some(2));
+    assert!(system.pick_next_or_idle(cpus[0], no_time).is_none());
+    system.leave_idle(0);
+    assert!(system.pick_next_or_idle(cpus[0], no_time).is_none());
+    assert_eq!(locked(), [before[0], before[1] + 2, before[2]]);
+}
+
+/// Threads for an idle CPU are left to it until it runs one of them and others are left.
+#[test]
+fn threads_of_a_cpu_that_leaves_idle_are_stolen() {
+    let (system, cpus, all) = system(2);
+    cpus[0].switch_to_idle(cpus[0].current());
+    system.make_ready(all[0]);
+    system.make_ready(all[1]);
+    assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
+    assert_eq!(number(system.pick_next_or_idle(cpus[0], no_time)), Some(0));
+    assert_eq!(system.reschedule_stealer(cpus[0]), Reschedule::Cpu(1));
+    assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(1));
+    assert_eq!(system.reschedule_stealer(cpus[0]), Reschedule::None);
 }
 
 fn number(thread: Option<&'static TestThread>) -> Option<usize> {

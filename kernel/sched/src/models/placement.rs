@@ -2,7 +2,7 @@
 
 use loom::thread::spawn;
 
-use super::system::ModelScheduler;
+use super::system::{ModelScheduler, no_time};
 use super::{ModelThread, explore};
 
 /// A thread that has parked on this CPU, which still uses its stack.
@@ -22,6 +22,36 @@ fn cpu_that_becomes_idle_steals() {
         let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
         system.make_ready(thread);
         assert_eq!(idle.join().unwrap(), 0);
+    });
+}
+
+/// CPU 0, which stays busy, had a thread for others once: CPU 1 finds none, while there is one again.
+#[test]
+fn cpu_that_becomes_idle_steals_again() {
+    explore(3, || {
+        let system = ModelScheduler::new(2);
+        let threads = [0, 1].map(|number| ModelScheduler::thread(number, 0, false));
+        system.make_ready(threads[0]);
+        assert!(system.cpu(0).pick_next(no_time).is_some());
+        let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
+        system.make_ready(threads[1]);
+        assert_eq!(idle.join().unwrap(), 1);
+    });
+}
+
+/// CPU 0 has two threads when it leaves idle, and runs one of them; so CPU 1 must run the other.
+#[test]
+fn cpu_that_becomes_idle_steals_from_one_that_leaves_idle() {
+    explore(3, || {
+        let system = ModelScheduler::new(2);
+        let idle = system.cpu(0).switch_to_idle(ModelThread::new(usize::MAX));
+        for number in 0..2 {
+            system.make_ready(ModelScheduler::thread(number, 0, false));
+        }
+        let previous = [idle, system.cpu(1).current()];
+        let found = [0, 1].map(|number| spawn(move || system.schedule(number, previous[number]).number));
+        let found = found.map(|found| found.join().unwrap());
+        assert_ne!(found[0], found[1]);
     });
 }
 

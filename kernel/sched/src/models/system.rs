@@ -81,6 +81,7 @@ impl ModelScheduler {
         let ModelCpu { cpu, idle, event } = &self.all[number];
         loop {
             if let Some(next) = self.cpus.pick_next_or_idle(cpu, no_time) {
+                self.reschedule(self.cpus.reschedule_stealer(cpu));
                 Self::switch(previous, next);
                 assert!(!self.cpus.is_idle(cpu.number()), "a busy CPU is marked idle");
                 return next;
