@@ -89,25 +89,27 @@ impl FreeList {
         room != 0
     }
 
-    /// Adds blocks that `take` allocates until the list has the next batch, `take` has no more, or one more would make
-    /// the list full. The list need not be empty: the thread may have moved to this CPU since it found its own empty.
+    /// Adds `count` blocks that `take` allocates; fewer if it has no more, or if one more would make the list full.
+    /// Returns whether all were added. The list need not be empty: the thread may have moved to this CPU since it
+    /// found its own empty.
     ///
     /// # Safety
     ///
     /// The blocks that `take` returns must be of the list's size class, and exclusively the caller's, who gives them up.
-    pub(crate) unsafe fn refill(&self, class: usize, mut take: impl FnMut() -> Option<NonNull<u8>>) {
-        for _ in 1..self.next_batch(class) {
+    pub(crate) unsafe fn refill(&self, count: u32, mut take: impl FnMut() -> Option<NonNull<u8>>) -> bool {
+        for _ in 0..count {
             if self.room.load(Relaxed) <= 1 {
-                break;
+                return false;
             }
-            let Some(block) = take() else { break };
+            let Some(block) = take() else { return false };
             // SAFETY: `take` has returned the block, which so is of this class and given up (contract).
             let _has_room: bool = unsafe { self.push(block) };
         }
+        true
     }
 
     /// Number of blocks that a refill is to take from the heap, the caller's own one included.
-    fn next_batch(&self, class: usize) -> u32 {
+    pub(crate) fn next_batch(&self, class: usize) -> u32 {
         let batch = self.batch.load(Relaxed);
         let max = u32::try_from(size_classes::batch(class)).unwrap_or(1);
         self.batch.store((batch * 2).min(max), Relaxed);
@@ -137,16 +139,32 @@ mod tests {
     }
 
     #[expect(unsafe_code, reason = "the list is unsafe to use")]
-    fn refill(list: &FreeList) {
+    fn refill(list: &FreeList) -> bool {
+        let count = list.next_batch(CLASS) - 1;
         // SAFETY: the blocks are new and of the size of the class.
-        unsafe { list.refill(CLASS, || Some(block())) };
+        unsafe { list.refill(count, || Some(block())) }
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "the list is unsafe to use")]
+    fn refill_takes_its_count_or_what_there_is() {
+        let list = FreeList::new(CLASS);
+        let mut left = 20;
+        let mut take = || {
+            left -= 1;
+            (left >= 0).then(block)
+        };
+        // SAFETY: the blocks are new and of the size of the class.
+        let all = [16, 16].map(|count| unsafe { list.refill(count, &mut take) });
+        assert_eq!(all, [true, false]);
+        assert_eq!(core::iter::from_fn(|| list.pop()).count(), 20);
     }
 
     #[test]
     fn refills_of_an_empty_list_grow_to_a_batch() {
         let list = FreeList::new(CLASS);
         let added = || {
-            refill(&list);
+            assert!(refill(&list));
             core::iter::from_fn(|| list.pop()).count() + 1
         };
         let sizes: [usize; 9] = core::array::from_fn(|_| added());
@@ -156,12 +174,12 @@ mod tests {
     #[test]
     fn refill_of_a_list_with_blocks_keeps_its_limit() {
         let list = FreeList::new(CLASS);
-        (0..8).for_each(|_| refill(&list));
+        assert!((0..8).all(|_| refill(&list)));
         // With the 127 blocks of the last of these refills there are 247.
         assert_eq!(core::iter::from_fn(|| list.pop()).count(), 247);
         (0..130).for_each(|_| assert!(push(&list)));
-        refill(&list);
-        refill(&list);
+        assert!(!refill(&list));
+        assert!(!refill(&list));
         // The list takes one more block, with which it is full, and not endlessly many.
         assert!(!push(&list));
         assert_eq!(core::iter::from_fn(|| list.pop()).count(), LIMIT);

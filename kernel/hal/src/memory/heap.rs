@@ -206,35 +206,50 @@ fn layout_of(class: usize) -> Option<Layout> {
     Layout::from_size_align(size_classes::size(class), size_classes::ALIGN).ok()
 }
 
+/// Maximum number of blocks that are allocated or freed while the lock of the shared heap is held, which bounds how
+/// long other CPUs wait for it.
+const MAX_LOCKED: u32 = 16;
+
 /// Moves a batch of blocks from the shared heap to this CPU; returns one of them.
 fn refill(class: usize) -> Option<NonNull<u8>> {
     let layout = layout_of(class)?;
     let masked = Masked::new();
     let list = cpu_local::current().free_blocks.list(class)?;
-    shared(&masked, |heap| {
-        // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
-        let block = unsafe { heap.allocate(layout) }?;
+    let add = |heap: &mut Heap, count| {
         // The heap does not grow for blocks that are taken in advance.
         // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
         let in_advance = || unsafe { heap.try_allocate(layout) };
         // SAFETY: talc has just allocated the blocks, with the layout of the list's class.
-        unsafe { list.refill(class, in_advance) };
-        Some(block)
-    })
+        unsafe { list.refill(count, in_advance) }
+    };
+    let (block, mut left) = shared(&masked, |heap| {
+        // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
+        let block = unsafe { heap.allocate(layout) }?;
+        let batch = list.next_batch(class) - 1;
+        let count = batch.min(MAX_LOCKED - 1);
+        Some((block, if add(heap, count) { batch - count } else { 0 }))
+    })?;
+    while left > 0 {
+        let count = left.min(MAX_LOCKED);
+        left = if shared(&masked, |heap| add(heap, count)) { left - count } else { 0 };
+    }
+    Some(block)
 }
 
 /// Moves up to `count` blocks of a list to the shared heap.
 #[cold]
 fn drain(masked: &Masked, list: &FreeList, class: usize, count: usize) {
     let Some(layout) = layout_of(class) else { return };
-    shared(masked, |heap| {
-        for _ in 0..count {
-            let Some(block) = list.pop() else { break };
-            // SAFETY: blocks in the list of a class were allocated with this layout, and only the list refers to
-            // them.
-            unsafe { heap.deallocate(block.as_ptr(), layout) };
-        }
-    });
+    let mut blocks = core::iter::from_fn(|| list.pop()).take(count).peekable();
+    while blocks.peek().is_some() {
+        shared(masked, |heap| {
+            for block in blocks.by_ref().take(to_usize(MAX_LOCKED.into())) {
+                // SAFETY: blocks in the list of a class were allocated with this layout, and only the list referred
+                // to them.
+                unsafe { heap.deallocate(block.as_ptr(), layout) };
+            }
+        });
+    }
 }
 
 /// CPUs that keep free blocks, one bit each.
