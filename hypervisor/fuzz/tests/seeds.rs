@@ -1,4 +1,4 @@
-//! Runs the fuzz targets on their seeds: without a fuzzer, on a stable compiler.
+//! Runs the fuzz targets on their seeds and corpora: without a fuzzer, on a stable compiler.
 
 #[cfg(test)]
 mod tests {
@@ -7,26 +7,31 @@ mod tests {
     use std::path::{Path, PathBuf};
     use uhyve_fuzz::TARGETS;
 
-    fn seeds(target: &str) -> Vec<PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    /// Seeds are written by hand; corpora are what the fuzzer has found, minimised.
+    const FOLDERS: [&str; 2] = ["seeds", "corpus"];
+
+    fn files(folder: &str, target: &str) -> Vec<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(target);
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
     #[test]
-    fn all_seeds_pass_their_target() {
+    fn all_seeds_and_corpora_pass_their_target() {
         for (name, target) in TARGETS {
-            let seeds = seeds(name);
-            assert!(!seeds.is_empty(), "{name}");
-            for seed in seeds {
-                println!("{}", seed.display());
-                target(&fs::read(seed).unwrap());
+            for folder in FOLDERS {
+                let inputs = files(folder, name);
+                assert!(!inputs.is_empty(), "{folder}/{name}");
+                for input in inputs {
+                    println!("{}", input.display());
+                    target(&fs::read(input).unwrap());
+                }
             }
         }
     }
 
     #[test]
-    fn every_seed_folder_has_a_target() {
-        for folder in seeds("") {
+    fn every_folder_has_a_target() {
+        for folder in FOLDERS.into_iter().flat_map(|folder| files(folder, "")) {
             let name = folder.file_name().unwrap().to_str().unwrap();
             assert!(TARGETS.iter().any(|(target, _)| *target == name), "{name}");
         }
@@ -34,7 +39,7 @@ mod tests {
 
     #[test]
     fn image_seed_is_valid() {
-        let seed = &seeds("image")[0];
+        let seed = &files("seeds", "image")[0];
         if let Err(error) = image::check(&fs::read(seed).unwrap()) {
             let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample");
             fs::write(&fresh, Sample::default().build()).unwrap();
