@@ -66,7 +66,7 @@ impl IrqChip for TestPlatform {
         true
     }
 
-    fn msi_message(&self, _line: u8) -> Option<MsiMessage> {
+    fn msi_message(&self, _cpu: u32, _line: u8) -> Option<MsiMessage> {
         None
     }
 }

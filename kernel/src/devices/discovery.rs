@@ -3,9 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::Display;
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
+use hermit_hal::cpus;
 use hermit_hal::devices::{self, Window};
 use hermit_hal::interrupts::{self, MSI_LINES, TIMER};
 use hermit_interface::boot_info;
@@ -13,6 +14,7 @@ use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::PciAddress;
 
 use crate::report;
+use crate::threads::cpu;
 
 /// A virtio transport of either kind.
 pub(super) type Transport = Box<dyn hermit_virtio::transport::Transport + Send>;
@@ -32,8 +34,8 @@ enum Location {
     Pci(PciAddress),
 }
 
-/// Interrupt line of the next device that uses MSI-X.
-static NEXT_MSI_LINE: AtomicU8 = AtomicU8::new(MSI_LINES.start);
+/// Number of drivers that have asked for a line of messages.
+static MSI_DRIVERS: AtomicUsize = AtomicUsize::new(0);
 
 /// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
 pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Vec<DiscoveredDevice> {
@@ -59,10 +61,22 @@ fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
     Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
 }
 
-/// Allocates an interrupt line for MSI-X. When all are in use, devices share the last one.
-fn allocate_msi_line() -> u8 {
-    let next = |line: u8| Some(line + 1).filter(|next| MSI_LINES.contains(next));
-    NEXT_MSI_LINE.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|last| last)
+/// Number of the next driver that uses messages.
+fn next_msi_driver() -> usize {
+    MSI_DRIVERS.fetch_add(1, Relaxed)
+}
+
+/// Line of messages for the driver number `index`. When all are in use, devices share
+/// the last one.
+fn msi_line(index: usize) -> u8 {
+    MSI_LINES.clone().nth(index).unwrap_or(MSI_LINES.end - 1)
+}
+
+/// CPU for the MSI-X of that driver's device: the running ones in turn. The first device, which for most programs is the only
+/// one, has the first CPU.
+fn msi_cpu(index: usize) -> u32 {
+    let running = || (0..cpus::count()).filter(|&number| cpu::get(number).is_some());
+    running().nth(index % running().count().max(1)).unwrap_or(0)
 }
 
 /// The line of a global system interrupt: of the same number if the line is a wired one, else one for messages, which the
@@ -70,12 +84,13 @@ fn allocate_msi_line() -> u8 {
 fn line_of(interrupt: u32) -> Option<u8> {
     match u8::try_from(interrupt) {
         Ok(line) if line < TIMER => Some(line),
-        _ => Some(allocate_msi_line()).filter(|&line| interrupts::connect(interrupt, line)),
+        _ => Some(msi_line(next_msi_driver())).filter(|&line| interrupts::connect(interrupt, line)),
     }
 }
 
 fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
-    let (pci, line) = devices::pci_transport(address, allocate_msi_line())?;
+    let index = next_msi_driver();
+    let (pci, line) = devices::pci_transport(address, msi_cpu(index), msi_line(index))?;
     Some((Box::new(pci), line))
 }
 

@@ -80,7 +80,7 @@ pub(super) fn try_here(masked: &Masked) -> Option<&'static Cpu> {
 
 /// The CPU with a number, if it runs.
 #[inline]
-pub(super) fn get(number: u32) -> Option<&'static Cpu> {
+pub(crate) fn get(number: u32) -> Option<&'static Cpu> {
     CPUS.get(number as usize)?.load()
 }
 

@@ -4,6 +4,7 @@ mod backtrace;
 mod block;
 mod calls;
 mod descriptors;
+mod devices;
 mod errno;
 mod eventfd;
 mod futex;
@@ -34,10 +35,11 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 19] = [
+const CHECKS: [(&str, Check); 20] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
+    ("devices", devices::devices),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
     ("futex", futex::futex),

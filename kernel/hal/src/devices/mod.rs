@@ -45,13 +45,14 @@ pub fn for_each_pci_device(mut found: impl FnMut(PciAddress, u16)) {
     }
 }
 
-/// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`], if it can
-/// send messages, and else a wired one. `None` if there is no such device.
+/// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`], on a running
+/// CPU if the device can send messages, and else a wired one, which is the first CPU's. `None` if there is no such
+/// device.
 #[must_use]
-pub fn pci_transport(address: PciAddress, msi_line: u8) -> Option<(Pci<Window>, u8)> {
+pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci<Window>, u8)> {
     let config = PciConfig::find()?;
     let function = Function::new(&config, address)?;
-    let message = ops::irq_chip().msi_message(msi_line).filter(|_| MSI_LINES.contains(&msi_line));
+    let message = ops::irq_chip().msi_message(cpu, msi_line).filter(|_| MSI_LINES.contains(&msi_line));
     let pci = Pci::new(&function, &Mapper, message).ok()?;
     let line = if pci.uses_msix() { msi_line } else { function.interrupt_line()? };
     Some((pci, line))

@@ -56,8 +56,8 @@ impl IrqChip for UhyveKvm {
         true
     }
 
-    fn msi_message(&self, line: u8) -> Option<MsiMessage> {
-        apic::msi_message(smp::apic_id(0), line)
+    fn msi_message(&self, cpu: u32, line: u8) -> Option<MsiMessage> {
+        apic::msi_message(smp::apic_id(cpu), line)
     }
 }
 

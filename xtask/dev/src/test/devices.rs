@@ -1,5 +1,6 @@
 //! Virtio devices of QEMU: disks, entropy and console, on PCI and on MMIO.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -71,6 +72,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
     for board in [Board::Microvm, Board::Pc] {
         tests.add(format!("devices: standard input by virtio, {board:?}"), move || input_device(qemu, board));
     }
+    tests.add("devices, CPUs 4: interrupts of two disks arrive on different CPUs", move || {
+        interrupts_on_different_cpus(qemu)
+    });
 }
 
 /// A guest on the classic PC.
@@ -133,4 +137,35 @@ fn input_device(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     let output = expect(&guest, &input, 0, &["100000 bytes"])?;
     ensure!(output.starts_with(&input.to_ascii_uppercase()), "the output is not the input in upper case");
     Ok(())
+}
+
+/// The drivers of two disks start when all CPUs run. QEMU logs where their messages go.
+fn interrupts_on_different_cpus(qemu: &Qemu<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let log = folder.path().join("log");
+    let mut guest = Guest { cpus: 4, ..on_pc(qemu, &qemu.image("abi_calls"), &["devices"]) };
+    for name in ["one", "other"] {
+        let file = folder.path().join(name);
+        fs::write(&file, vec![1; SIZE])?;
+        let drive = format!("file={},format=raw,if=none,id={name}", file.display());
+        let device = format!("virtio-blk-pci,drive={name}");
+        guest = guest.with_options(&["-drive", &drive, "-device", &device]);
+    }
+    let guest =
+        guest.with_options(&["-d", "trace:apic_deliver_irq", "-D", log.to_str().context("the log's name")?]);
+    expect(&guest, b"", 0, &["ok"])?;
+    let text = fs::read_to_string(&log)?;
+    let messages: BTreeSet<_> = text.lines().filter_map(message).collect();
+    let cpus: BTreeSet<_> = messages.iter().map(|(_, cpu)| cpu).collect();
+    ensure!(messages.len() == 2 && cpus.len() == 2, "messages, by vector and CPU: {messages:?}");
+    Ok(())
+}
+
+/// Vector and destination of a message in QEMU's log.
+fn message(line: &str) -> Option<(u8, u8)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number =
+        |name| words.iter().skip_while(|word| **word != name).nth(1).and_then(|word| word.parse().ok());
+    // The firmware leaves a line with vector 0.
+    Some((number("vector").filter(|vector| *vector != 0)?, number("dest")?))
 }
