@@ -12,6 +12,10 @@ use crate::memory::Memory;
 /// Part of the free memory that the symbol table may take, as a divisor.
 const SYMBOLS_DIVISOR: u64 = 8;
 
+/// Part of the addresses for own mappings that a kernel in a process gets, as a divisor: 96 times the memory and 1 GiB
+/// remain. They bound the host's page tables for it (`docs/sandbox.md`); Linux allows fewer mappings than fit there.
+const PROCESS_DIVISOR: u64 = 4;
+
 /// Why an image cannot be loaded into memory.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
@@ -90,6 +94,9 @@ pub fn load(
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
     info.platform = params.platform as u32;
+    if params.platform == Platform::Process {
+        info.free_addresses.size = info.free_addresses.size / PROCESS_DIVISOR & !(PAGE_SIZE - 1);
+    }
     info.counter_frequency = params.tsc.frequency_hz;
     info.wall_clock_counter = params.tsc.value;
     info.wall_clock = params.wall_clock_ns;

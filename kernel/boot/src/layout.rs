@@ -19,10 +19,9 @@ const TOP_ENTRY_SIZE: u64 = 1 << 39;
 
 /// Size of the addresses for the kernel's own mappings: a multiple of the memory's size, and a constant number of bytes.
 ///
-/// They bound the page tables that the mappings of an untrusted kernel take on the host (`docs/sandbox.md`). The kernel
-/// uses two thirds of them for stacks (`hermit_memory::stack_slots`): 64 times the memory, enough for as many stacks of
-/// 1 MiB as there are 32 KiB of memory.
-const OWN_MAPPINGS: (u64, u64) = (96, 1 << 30);
+/// The kernel uses two thirds of them for stacks (`hermit_memory::stack_slots`): 256 times the memory, enough for as many
+/// stacks of 1 MiB as there are 8 KiB of memory.
+const OWN_MAPPINGS: (u64, u64) = (384, 4 << 30);
 
 /// Maximum size of the addresses for the kernel's own mappings in bytes; the rest is for their random start.
 const MAX_OWN_MAPPINGS: u64 = 96 * TOP_ENTRY_SIZE;
@@ -98,8 +97,8 @@ mod tests {
     #[test]
     fn own_mappings_are_proportional_to_memory() {
         let size = |memory| free_addresses(1 << 45, memory).size;
-        assert_eq!(size(64 << 20), 7 << 30);
-        assert_eq!(size(4 << 30), 385 << 30);
+        assert_eq!(size(64 << 20), 28 << 30);
+        assert_eq!(size(4 << 30), 1540 << 30);
         assert_eq!(size(1 << 60), 96 * TOP_ENTRY_SIZE);
     }
 }
