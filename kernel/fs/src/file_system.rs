@@ -1,0 +1,282 @@
+//! The interface of file systems.
+//!
+//! It has the shape of FUSE's low-level interface: a request names inodes by number, borrows names and buffers, and leaves
+//! nothing of the caller with the file system. So a file system can be one of this crate, a client of a server outside
+//! of the machine, or a successor that takes over a running file system's numbers.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::future::poll_fn;
+use core::num::NonZeroU64;
+use core::ops::ControlFlow;
+use core::task::{Context, Poll};
+
+use hermit_interface::Errno;
+use hermit_io::{Object, ReadBuffer};
+
+use crate::{Attr, DirEntry, Entry, Ino, SetAttr, StatFs};
+
+/// Reply to a request. A pending one has registered the waker of its [`Call`].
+pub type Reply<T> = Poll<Result<T, Errno>>;
+
+/// A request that is being made. While its reply is pending, the caller polls with the same arguments again.
+#[derive(Debug)]
+pub struct Call<'call, 'waker> {
+    /// Has the waker for a pending request.
+    pub context: &'call mut Context<'waker>,
+    /// The file system's number of a pending request; `None` in the first poll.
+    pub ticket: &'call mut Option<NonZeroU64>,
+}
+
+/// Polls a request of a file system until it has a reply.
+pub(crate) async fn complete<T>(mut request: impl FnMut(&mut Call<'_, '_>) -> Reply<T>) -> Result<T, Errno> {
+    let mut ticket = None;
+    poll_fn(|context| request(&mut Call { context, ticket: &mut ticket })).await
+}
+
+/// What opening an inode gives.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// A file or directory, with the file system's number for this opening.
+    Inode(u64),
+    /// A device or another object with operations of its own.
+    Object(Arc<dyn Object>),
+}
+
+bitflags::bitflags! {
+    /// Flags of [`FileSystem::rename`], as of `renameat2`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct RenameFlags: u32 {
+        /// Fail if the new name exists.
+        const NO_REPLACE = 1;
+        /// Exchange the two entries; both must exist.
+        const EXCHANGE = 2;
+    }
+}
+
+/// An entry of a directory by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'a> {
+    /// The directory.
+    pub parent: Ino,
+    /// A name of 1 to 255 bytes without slash and zero bytes, neither `.` nor `..`.
+    pub name: &'a [u8],
+}
+
+/// A file system. Names have been checked by the caller, directories and files have not: a request for an inode of another
+/// type fails with Linux's error. Requests that change something fail with `EROFS` unless a file system implements them.
+///
+/// Each [`Entry`] that is returned counts as one reference to its inode, which exists, even without a name, until as many
+/// references are [forgotten](Self::forget). The root exists always.
+pub trait FileSystem: Debug + Send + Sync {
+    /// Finds an entry. Its name may also be `..`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, `ENOTDIR`.
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Entry>;
+
+    /// Drops references to an inode. It does not wait.
+    fn forget(&self, ino: Ino, references: u64);
+
+    /// Attributes of an inode.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`.
+    fn getattr(&self, call: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr>;
+
+    /// Changes attributes.
+    ///
+    /// # Errors
+    ///
+    /// `EISDIR` or `EINVAL` for a size of what is no regular file, `EFBIG`, `EROFS`.
+    fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
+        let _ = (call, ino, changes);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Appends the target of a symbolic link to `target`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the inode is none.
+    fn readlink(&self, call: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
+        let _ = (call, ino, target);
+        Poll::Ready(Err(Errno::EINVAL))
+    }
+
+    /// Creates a regular file.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST`, `ENOENT` in a removed directory, `ENOTDIR`, `ENOSPC`, `ENOMEM`, `EROFS`.
+    fn create(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+        let _ = (call, entry, permissions);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Creates a directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+        let _ = (call, entry, permissions);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Creates a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+        let _ = (call, entry, target);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Creates another entry for an inode.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`]; `EPERM` for a directory, `ENOENT` for an inode without a name, `EMLINK`.
+    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+        let _ = (call, ino, entry);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Removes an entry that is no directory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, `EISDIR`, `ENOTDIR`, `EROFS`.
+    fn unlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        let _ = (call, entry);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EROFS`.
+    fn rmdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        let _ = (call, entry);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Renames an entry; replaces an existing one in one step.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`; `EINVAL` if a directory would move into itself; `ENOTDIR`, `EISDIR` or `ENOTEMPTY` if the existing entry
+    /// cannot be replaced, `EEXIST` if it must not; `EROFS`, `ENOMEM`.
+    fn rename(&self, call: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
+        let _ = (call, from, to, flags);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Opens an inode, with the `O_` flags of the call.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES`, `ENXIO`, `EIO`.
+    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
+        let _ = (call, ino, flags);
+        Poll::Ready(Ok(Opened::Inode(0)))
+    }
+
+    /// Ends an opening. It does not wait.
+    fn release(&self, ino: Ino, handle: u64) {
+        let _ = (ino, handle);
+    }
+
+    /// Reads from a position; appends nothing at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// `EISDIR`, `EIO`.
+    fn read(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Reply<()>;
+
+    /// Writes at a position; returns the number of bytes, at least one unless `bytes` is empty.
+    ///
+    /// # Errors
+    ///
+    /// `EFBIG`, `ENOSPC`, `EIO`, `EROFS`.
+    fn write(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        position: WriteAt,
+        bytes: &[u8],
+    ) -> Reply<Written> {
+        let _ = (call, file, position, bytes);
+        Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read the contents.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, `ENOSPC`.
+    fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {
+        let _ = (call, file, data_only);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Calls `entries` with the entries of a directory from a position on (0: the first) until it breaks. `.` and `..`
+    /// are not among them. An entry that exists all the time is read once.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTDIR`, `EIO`.
+    fn readdir(
+        &self,
+        call: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Reply<()>;
+
+    /// Usage of the file system.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`.
+    fn statfs(&self, call: &mut Call<'_, '_>) -> Reply<StatFs>;
+}
+
+/// An opened inode.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenInode {
+    /// The inode.
+    pub ino: Ino,
+    /// The file system's number of the opening.
+    pub handle: u64,
+}
+
+/// Where a write begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteAt {
+    /// At an offset in bytes.
+    Offset(u64),
+    /// At the end of the file, in one step with the write (`O_APPEND`).
+    End,
+}
+
+/// What a write has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Number of bytes.
+    pub count: usize,
+    /// Offset behind them in the file.
+    pub end: u64,
+}

@@ -1,0 +1,31 @@
+//! File systems: the interface that they implement, one in memory, and the virtual file system above them.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `file_system` | the interface, in the shape of FUSE's low-level one |
+//! | `devfs` | the file system of device files |
+//! | `ramfs` | a file system in memory |
+//! | `vfs` | mounts, path walks, open files, and what calls with paths do |
+//! | `system` | what all of them take from the kernel |
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod devfs;
+mod file_system;
+mod ramfs;
+mod system;
+#[cfg(test)]
+mod testing;
+mod types;
+mod vfs;
+
+pub use devfs::{DevFs, DeviceFile, Devices};
+pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+pub use ramfs::RamFs;
+pub use system::{PAGE_SIZE, System};
+pub use types::{Attr, DirEntry, Entry, FileType, Ino, SetAttr, SetTime, StatFs, Time};
+pub use vfs::{MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

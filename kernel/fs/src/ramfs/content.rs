@@ -1,0 +1,236 @@
+//! Contents and attributes of the inodes of a ramfs.
+
+use alloc::vec::Vec;
+use core::mem;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::{Context, Poll, Waker, ready};
+
+use hermit_interface::{Errno, to_usize};
+use hermit_io::ReadBuffer;
+
+use super::RamFs;
+use super::inode::{File, PAGE_BYTES};
+use crate::file_system::{Reply, WriteAt, Written};
+use crate::{Attr, Ino, PAGE_SIZE, SetAttr, System};
+
+/// Maximum size of a file in bytes.
+const MAX_SIZE: u64 = i64::MAX as u64;
+
+/// What a hole reads as.
+const ZEROS: [u8; PAGE_SIZE] = [0; PAGE_SIZE];
+
+/// Bytes from an offset to the end of its page.
+#[inline]
+const fn rest_of_page(offset: u64) -> usize {
+    PAGE_SIZE - (offset % PAGE_BYTES) as usize
+}
+
+/// Limits `size` to a number of bytes.
+#[inline]
+fn limited(size: usize, limit: u64) -> usize {
+    usize::try_from(limit).map_or(size, |limit| size.min(limit))
+}
+
+fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        waker.wake();
+    }
+}
+
+impl<S: System> RamFs<S> {
+    /// Reads up to the end of the file, a page at a time.
+    pub(super) fn read_pages(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        let mut offset = offset;
+        let mut is_first_read = false;
+        loop {
+            let (count, is_first) = self.read_page(ino, offset, buffer)?;
+            is_first_read |= is_first;
+            offset += count as u64;
+            if count == 0 || buffer.room() == 0 {
+                break;
+            }
+        }
+        if is_first_read {
+            // The clock is not asked under a lock: that may take long.
+            let now = S::now();
+            self.with(ino, |inode| {
+                inode.times.atime = now;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads up to the end of the page or file; returns the number of bytes, and whether it is the first read since a
+    /// change.
+    #[inline]
+    fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
+        self.with(ino, |inode| {
+            let (file, times) = inode.file()?;
+            let size = buffer.room().min(rest_of_page(offset));
+            let size = limited(size, file.size.saturating_sub(offset));
+            if size == 0 {
+                return Ok((0, false));
+            }
+            let start = to_usize(offset % PAGE_BYTES);
+            let page = file.pages.get(offset / PAGE_BYTES).map_or(&ZEROS, AsRef::as_ref);
+            let bytes = page.get(start..start + size).unwrap_or_default();
+            Ok((buffer.append(bytes), times.is_first_read()))
+        })
+    }
+
+    /// Writes bytes, fewer than requested if the space ends.
+    pub(super) fn write_pages(
+        &self,
+        context: &Context<'_>,
+        ino: Ino,
+        position: WriteAt,
+        bytes: &[u8],
+    ) -> Reply<Written> {
+        let now = S::now();
+        let mut start = 0;
+        let first = self.with(ino, |inode| {
+            let (file, times) = inode.file()?;
+            if file.writers.is_pending(context)? {
+                return Ok(Poll::Pending);
+            }
+            start = match position {
+                WriteAt::Offset(offset) => offset,
+                WriteAt::End => file.size,
+            };
+            let bytes = bytes.get(..limited(bytes.len(), MAX_SIZE.saturating_sub(start))).unwrap_or_default();
+            let count = self.write_page(file, start, bytes)?;
+            if count > 0 {
+                times.modified(now);
+            }
+            if count < bytes.len() {
+                file.writers.begin();
+            }
+            Ok(Poll::Ready((count, bytes)))
+        })?;
+        let (first, limited) = ready!(first);
+        if limited.is_empty() && !bytes.is_empty() {
+            return Poll::Ready(Err(Errno::EFBIG));
+        }
+        let count = if first < limited.len() { self.write_rest(ino, start, first, limited) } else { first };
+        Poll::Ready(Ok(Written { count, end: start + count as u64 }))
+    }
+
+    /// Writes the pages behind the first one while other writers wait; returns the number of bytes with the first.
+    fn write_rest(&self, ino: Ino, start: u64, first: usize, bytes: &[u8]) -> usize {
+        let mut count = first;
+        while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
+            let written = self.with(ino, |inode| {
+                let (file, _) = inode.file()?;
+                self.write_page(file, start + count as u64, rest)
+            });
+            match written {
+                Ok(written) => count += written,
+                Err(_) => break,
+            }
+        }
+        self.end_writing(ino);
+        count
+    }
+
+    fn end_writing(&self, ino: Ino) {
+        let waiting = self.with(ino, |inode| Ok(inode.file()?.0.writers.end()));
+        wake(waiting.unwrap_or_default());
+    }
+
+    /// Writes up to the end of the page; returns the number of bytes.
+    #[inline]
+    fn write_page(&self, file: &mut File<S::Page>, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        let count = bytes.len().min(rest_of_page(offset));
+        if count == 0 {
+            return Ok(0);
+        }
+        let page = file.pages.get_or_insert(offset / PAGE_BYTES, || self.allocate_page())?;
+        let start = to_usize(offset % PAGE_BYTES);
+        if let (Some(to), Some(from)) = (page.as_mut().get_mut(start..start + count), bytes.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        file.size = file.size.max(offset + count as u64);
+        Ok(count)
+    }
+
+    /// Changes attributes.
+    pub(super) fn change(&self, context: &Context<'_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
+        let now = S::now();
+        let truncated = self.with(ino, |inode| {
+            let mut truncated = None;
+            if let Some(size) = changes.size {
+                let (file, times) = inode.file()?;
+                if file.writers.is_pending(context)? {
+                    return Ok(Poll::Pending);
+                }
+                truncated = resize(file, size)?;
+                times.modified(now);
+            }
+            if let Some(permissions) = changes.permissions {
+                inode.permissions = permissions & 0o7777;
+            }
+            inode.times.set(changes.atime, changes.mtime, now);
+            Ok(Poll::Ready(truncated))
+        })?;
+        if let Some(first) = ready!(truncated) {
+            self.free_pages(ino, first);
+        }
+        Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
+    }
+
+    /// Frees the pages from number `first` on, while other writers wait.
+    fn free_pages(&self, ino: Ino, first: u64) {
+        let mut freed = 0;
+        loop {
+            let removed = self.with(ino, |inode| {
+                let (file, _) = inode.file()?;
+                file.pages.subtract(mem::take(&mut freed));
+                Ok(file.pages.take_from(first))
+            });
+            let Ok(Some(removed)) = removed else { break };
+            freed = removed.count();
+            drop(removed);
+            self.pages.fetch_sub(freed, Relaxed);
+        }
+        self.end_writing(ino);
+    }
+}
+
+/// Sets the size of a file. If that removes pages, returns the number of the first of them, and other writers wait.
+fn resize<P: AsMut<[u8; PAGE_SIZE]>>(file: &mut File<P>, size: u64) -> Result<Option<u64>, Errno> {
+    if size > MAX_SIZE {
+        return Err(Errno::EFBIG);
+    }
+    let is_shorter = size < file.size;
+    file.size = size;
+    if !is_shorter {
+        return Ok(None);
+    }
+    let kept = to_usize(size % PAGE_BYTES);
+    if kept != 0
+        && file.pages.get(size / PAGE_BYTES).is_some()
+        && let Ok(page) = file.pages.get_or_insert(size / PAGE_BYTES, || Err(Errno::EIO))
+        && let Some(end) = page.as_mut().get_mut(kept..)
+    {
+        // A longer file would show the bytes again.
+        end.fill(0);
+    }
+    file.writers.begin();
+    Ok(Some(size.div_ceil(PAGE_BYTES)))
+}
+
+#[cfg(test)]
+impl<S: System> RamFs<S> {
+    /// The contents of a file.
+    pub(crate) fn contents(&self, ino: Ino) -> Vec<u8> {
+        let contents = self.with(ino, |inode| {
+            let (file, _) = inode.file()?;
+            let page = |index| file.pages.get(index).map_or(ZEROS, |page| *page.as_ref());
+            let mut bytes: Vec<u8> = (0..file.size.div_ceil(PAGE_BYTES)).flat_map(page).collect();
+            bytes.truncate(to_usize(file.size));
+            Ok(bytes)
+        });
+        contents.expect("a regular file")
+    }
+}

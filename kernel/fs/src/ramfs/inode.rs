@@ -1,0 +1,200 @@
+//! An inode of a ramfs.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem;
+use core::task::{Context, Waker};
+
+use hermit_interface::Errno;
+
+use super::directory::Directory;
+use super::pages::SparsePages;
+use crate::{Attr, FileType, Ino, PAGE_SIZE, SetTime, Time};
+
+/// Size of a page in bytes, as a size of files.
+pub(super) const PAGE_BYTES: u64 = PAGE_SIZE as u64;
+
+/// What an entry of a directory adds to the size of the directory.
+const ENTRY_SIZE: u64 = 20;
+
+/// An inode.
+#[derive(Debug)]
+pub(super) struct Inode<P> {
+    pub(super) permissions: u32,
+    pub(super) nlink: u32,
+    /// References of the file system's user.
+    pub(super) references: u64,
+    pub(super) times: Times,
+    pub(super) body: Body<P>,
+}
+
+/// Times of an inode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) atime: Time,
+    pub(super) mtime: Time,
+    pub(super) ctime: Time,
+    pub(super) btime: Time,
+}
+
+/// What an inode is.
+#[derive(Debug)]
+pub(super) enum Body<P> {
+    File(File<P>),
+    Directory(Directory),
+    Symlink(Box<[u8]>),
+}
+
+/// Contents of a regular file.
+#[derive(Debug)]
+pub(super) struct File<P> {
+    pub(super) size: u64,
+    pub(super) pages: SparsePages<P>,
+    pub(super) writers: Writers,
+}
+
+impl<P> Inode<P> {
+    /// An inode with one name and one reference.
+    pub(super) const fn new(body: Body<P>, permissions: u32, now: Time) -> Self {
+        let nlink = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
+        let times = Times { atime: now, mtime: now, ctime: now, btime: now };
+        Self { permissions, nlink, references: 1, times, body }
+    }
+
+    pub(super) const fn file_type(&self) -> FileType {
+        match self.body {
+            Body::File(_) => FileType::Regular,
+            Body::Directory(_) => FileType::Directory,
+            Body::Symlink(_) => FileType::Symlink,
+        }
+    }
+
+    /// Whether neither a name nor a reference is left.
+    pub(super) const fn is_unused(&self) -> bool {
+        self.nlink == 0 && self.references == 0
+    }
+
+    pub(super) fn attr(&self, ino: Ino) -> Attr {
+        let (size, pages) = match &self.body {
+            Body::File(file) => (file.size, file.pages.count()),
+            Body::Directory(directory) => (directory.len() * ENTRY_SIZE, 0),
+            Body::Symlink(target) => (target.len() as u64, 0),
+        };
+        let Times { atime, mtime, ctime, btime } = self.times;
+        Attr {
+            ino,
+            mode: self.file_type().mode() | self.permissions,
+            nlink: self.nlink,
+            uid: 0,
+            gid: 0,
+            size,
+            blocks: pages * (PAGE_BYTES / 512),
+            block_size: PAGE_SIZE as u32,
+            atime,
+            mtime,
+            ctime,
+            btime,
+        }
+    }
+
+    /// The contents of a regular file.
+    ///
+    /// # Errors
+    ///
+    /// `EISDIR` for a directory, `EINVAL` for a symbolic link.
+    #[inline]
+    pub(super) const fn file(&mut self) -> Result<(&mut File<P>, &mut Times), Errno> {
+        match &mut self.body {
+            Body::File(file) => Ok((file, &mut self.times)),
+            Body::Directory(_) => Err(Errno::EISDIR),
+            Body::Symlink(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The entries of a directory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTDIR`.
+    pub(super) const fn directory(&mut self) -> Result<&mut Directory, Errno> {
+        match &mut self.body {
+            Body::Directory(directory) => Ok(directory),
+            Body::File(_) | Body::Symlink(_) => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// The entries of a directory to which one may be added.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTDIR`, `ENOENT` if the directory was removed.
+    pub(super) const fn existing_directory(&mut self) -> Result<&mut Directory, Errno> {
+        if self.nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        self.directory()
+    }
+}
+
+impl Times {
+    /// Records a change of the contents.
+    #[inline]
+    pub(super) const fn modified(&mut self, now: Time) {
+        self.mtime = now;
+        self.ctime = now;
+    }
+
+    /// Whether a read changes the time of the last read: only if it is the first since the last change, as with Linux's
+    /// `relatime`.
+    #[inline]
+    pub(super) fn is_first_read(&self) -> bool {
+        self.atime <= self.mtime || self.atime <= self.ctime
+    }
+
+    pub(super) fn set(&mut self, atime: Option<SetTime>, mtime: Option<SetTime>, now: Time) {
+        let value = |time| match time {
+            SetTime::Now => now,
+            SetTime::To(time) => time,
+        };
+        self.atime = atime.map_or(self.atime, value);
+        self.mtime = mtime.map_or(self.mtime, value);
+        self.ctime = now;
+    }
+}
+
+/// Writers of a file that change more than one page, one at a time. The lock of the inode is not held all the while.
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    is_writing: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Writers {
+    pub(super) const fn new() -> Self {
+        Self { is_writing: false, waiting: Vec::new() }
+    }
+
+    /// Whether one is at work; then the waker is registered for its end.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline]
+    pub(super) fn is_pending(&mut self, context: &Context<'_>) -> Result<bool, Errno> {
+        if self.is_writing {
+            self.waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            self.waiting.push(context.waker().clone());
+        }
+        Ok(self.is_writing)
+    }
+
+    pub(super) const fn begin(&mut self) {
+        self.is_writing = true;
+    }
+
+    /// Ends the work; returns who waited, to be woken when the lock of the inode is not held any more.
+    pub(super) fn end(&mut self) -> Vec<Waker> {
+        self.is_writing = false;
+        mem::take(&mut self.waiting)
+    }
+}

@@ -1,0 +1,197 @@
+//! A file system in memory.
+//!
+//! - Each inode has a lock of its own, held for a page at most, and an inode is found by its number without another one.
+//!   So a read or write of a page takes one lock.
+//! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
+//! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the directory
+//!   and then the inode that it finds.
+//! - Memory is returned when the last name and the last reference are gone, never under a lock.
+
+mod content;
+mod directory;
+mod inode;
+mod names;
+mod pages;
+mod table;
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::Poll;
+
+use hermit_interface::Errno;
+use hermit_io::ReadBuffer;
+use lock_api::{Mutex, MutexGuard};
+
+use crate::PAGE_SIZE;
+use crate::file_system::{Call, FileSystem, Name, OpenInode, RenameFlags, Reply, WriteAt, Written};
+use crate::system::Lock;
+use crate::{Attr, DirEntry, Entry, Ino, SetAttr, StatFs, System};
+use directory::Directory;
+use inode::{Body, Inode};
+use table::{Slot, Table};
+
+/// A file system in memory.
+#[derive(Debug)]
+pub struct RamFs<S: System> {
+    inodes: Table<S, Inode<S::Page>>,
+    /// Serialises changes of names.
+    names: Lock<S, ()>,
+    /// Pages in use.
+    pages: AtomicU64,
+    max_pages: u64,
+}
+
+impl<S: System> RamFs<S> {
+    /// A file system with an empty root directory and at most `max_size` bytes of contents.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(max_size: u64) -> Result<Self, Errno> {
+        let now = S::now();
+        let root = Body::Directory(Directory::new(Ino::ROOT));
+        let inodes = Table::new();
+        inodes.insert(Inode::new(root, 0o755, now))?;
+        let max_pages = max_size / PAGE_SIZE as u64;
+        Ok(Self { inodes, names: Mutex::new(()), pages: AtomicU64::new(0), max_pages })
+    }
+
+    /// Calls `action` with an inode, whose lock is held.
+    #[inline]
+    fn with<T>(
+        &self,
+        ino: Ino,
+        action: impl FnOnce(&mut Inode<S::Page>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let mut slot = self.inodes.lock(ino)?;
+        action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
+    }
+
+    /// Changes an inode, and frees it if it is unused afterwards.
+    fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S::Page>)) {
+        let Ok(mut slot) = self.inodes.lock(ino) else { return };
+        let Some(inode) = &mut slot.inode else { return };
+        action(inode);
+        if inode.is_unused() {
+            self.free(ino, slot);
+        }
+    }
+
+    /// Frees an inode. Its memory is freed without its lock.
+    fn free(&self, ino: Ino, mut slot: MutexGuard<'_, S::RawLock, Slot<Inode<S::Page>>>) {
+        let inode = slot.inode.take();
+        slot.generation += 1;
+        drop(slot);
+        if let Some(Inode { body: Body::File(file), .. }) = &inode {
+            self.pages.fetch_sub(file.pages.count(), Relaxed);
+        }
+        drop(inode);
+        self.inodes.release(ino);
+    }
+
+    /// Allocates a page of a file.
+    fn allocate_page(&self) -> Result<S::Page, Errno> {
+        let room = |pages| (pages < self.max_pages).then_some(pages + 1);
+        self.pages.fetch_update(Relaxed, Relaxed, room).map_err(|_| Errno::ENOSPC)?;
+        S::allocate_page().ok_or_else(|| {
+            self.pages.fetch_sub(1, Relaxed);
+            Errno::ENOSPC
+        })
+    }
+}
+
+impl<S: System> FileSystem for RamFs<S> {
+    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Entry> {
+        Poll::Ready(self.find(entry))
+    }
+
+    fn forget(&self, ino: Ino, references: u64) {
+        self.update(ino, |inode| inode.references = inode.references.saturating_sub(references));
+    }
+
+    fn getattr(&self, _: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
+        Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
+    }
+
+    fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
+        self.change(call.context, ino, changes)
+    }
+
+    fn readlink(&self, _: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
+        Poll::Ready(self.with(ino, |inode| {
+            let Body::Symlink(text) = &inode.body else { return Err(Errno::EINVAL) };
+            target.try_reserve(text.len()).map_err(|_| Errno::ENOMEM)?;
+            target.extend_from_slice(text);
+            Ok(())
+        }))
+    }
+
+    fn create(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+        Poll::Ready(self.add_file(entry, permissions))
+    }
+
+    fn mkdir(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+        Poll::Ready(self.add_directory(entry, permissions))
+    }
+
+    fn symlink(&self, _: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+        Poll::Ready(self.add_symlink(entry, target))
+    }
+
+    fn link(&self, _: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+        Poll::Ready(self.add_link(ino, entry))
+    }
+
+    fn unlink(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        Poll::Ready(self.remove_file(entry))
+    }
+
+    fn rmdir(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        Poll::Ready(self.remove_directory(entry))
+    }
+
+    fn rename(&self, _: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
+        Poll::Ready(self.rename_entry(from, to, flags))
+    }
+
+    fn read(
+        &self,
+        _: &mut Call<'_, '_>,
+        file: OpenInode,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Reply<()> {
+        Poll::Ready(self.read_pages(file.ino, offset, buffer))
+    }
+
+    fn write(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        position: WriteAt,
+        bytes: &[u8],
+    ) -> Reply<Written> {
+        self.write_pages(call.context, file.ino, position, bytes)
+    }
+
+    fn readdir(
+        &self,
+        _: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Reply<()> {
+        Poll::Ready(self.read_entries(directory.ino, position, entries))
+    }
+
+    fn statfs(&self, _: &mut Call<'_, '_>) -> Reply<StatFs> {
+        Poll::Ready(Ok(StatFs {
+            block_size: PAGE_SIZE as u32,
+            blocks: self.max_pages,
+            free_blocks: self.max_pages.saturating_sub(self.pages.load(Relaxed)),
+            inodes: self.inodes.count(),
+        }))
+    }
+}

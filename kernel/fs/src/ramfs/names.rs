@@ -1,0 +1,313 @@
+//! Names of the inodes of a ramfs: entries of directories.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use hermit_interface::{Errno, to_usize};
+
+use super::RamFs;
+use super::directory::{Directory, DirectoryEntry};
+use super::inode::{Body, File, Inode, Writers};
+use super::pages::SparsePages;
+use crate::file_system::{Name, RenameFlags};
+use crate::{DirEntry, Entry, FileType, Ino, System, Time};
+
+/// Maximum number of names of an inode.
+const MAX_LINKS: u32 = u32::MAX - 1;
+
+fn boxed(bytes: &[u8]) -> Result<Box<[u8]>, Errno> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy.into_boxed_slice())
+}
+
+impl<S: System> RamFs<S> {
+    pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
+        if entry.name == b".." {
+            return self.parent(entry.parent);
+        }
+        // The directory stays locked: otherwise the inode could be freed before it is referred to.
+        self.with(entry.parent, |inode| self.refer(inode.directory()?.find(entry.name)?.ino))
+    }
+
+    /// The parent of a directory, of the root itself.
+    fn parent(&self, ino: Ino) -> Result<Entry, Errno> {
+        // A parent is locked before its child; so the child is not locked any more here, but it cannot be moved.
+        let _names = self.names.lock();
+        let parent = self.with(ino, |inode| Ok(inode.existing_directory()?.parent))?;
+        self.refer(parent)
+    }
+
+    /// Refers to an inode.
+    fn refer(&self, ino: Ino) -> Result<Entry, Errno> {
+        let mut slot = self.inodes.lock(ino)?;
+        let generation = slot.generation;
+        let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
+        inode.references += 1;
+        Ok(Entry { attr: inode.attr(ino), generation })
+    }
+
+    pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
+        let file = File { size: 0, pages: SparsePages::new(), writers: Writers::new() };
+        self.add(entry, Body::File(file), permissions)
+    }
+
+    pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
+        self.add(entry, Body::Directory(Directory::new(entry.parent)), permissions)
+    }
+
+    pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry, Errno> {
+        self.add(entry, Body::Symlink(boxed(target)?), 0o777)
+    }
+
+    /// Creates an inode with a name.
+    fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
+        let now = S::now();
+        let _names = self.names.lock();
+        let name = self.prepare_entry(entry)?;
+        let inode = Inode::new(body, permissions, now);
+        let file_type = inode.file_type();
+        let (ino, generation) = self.inodes.insert(inode)?;
+        let attr = self.with(ino, |inode| Ok(inode.attr(ino)))?;
+        self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now)?;
+        Ok(Entry { attr, generation })
+    }
+
+    /// Checks that an entry can be added, makes room for it, and returns its name. Names are locked.
+    fn prepare_entry(&self, entry: Name<'_>) -> Result<Box<[u8]>, Errno> {
+        self.with(entry.parent, |parent| {
+            let directory = parent.existing_directory()?;
+            if directory.find(entry.name).is_ok() {
+                return Err(Errno::EEXIST);
+            }
+            directory.reserve()
+        })?;
+        boxed(entry.name)
+    }
+
+    /// Adds an entry for which there is room. Names are locked.
+    fn insert_entry(&self, parent: Ino, entry: DirectoryEntry, now: Time) -> Result<(), Errno> {
+        self.with(parent, |inode| {
+            inode.nlink += u32::from(entry.file_type == FileType::Directory);
+            inode.directory()?.insert(entry);
+            inode.times.modified(now);
+            Ok(())
+        })
+    }
+
+    /// Removes an entry. Names are locked.
+    fn remove_entry(&self, entry: Name<'_>, now: Time) -> Result<DirectoryEntry, Errno> {
+        self.with(entry.parent, |inode| {
+            let removed = inode.directory()?.remove(entry.name)?;
+            inode.nlink -= u32::from(removed.file_type == FileType::Directory);
+            inode.times.modified(now);
+            Ok(removed)
+        })
+    }
+
+    pub(super) fn add_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
+        let now = S::now();
+        let _names = self.names.lock();
+        let name = self.prepare_entry(entry)?;
+        let file_type = self.with(ino, |inode| {
+            match (inode.file_type(), inode.nlink) {
+                (FileType::Directory, _) => return Err(Errno::EPERM),
+                (_, 0) => return Err(Errno::ENOENT),
+                (_, MAX_LINKS..) => return Err(Errno::EMLINK),
+                _ => {}
+            }
+            inode.nlink += 1;
+            inode.times.ctime = now;
+            Ok(inode.file_type())
+        })?;
+        self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now)?;
+        self.refer(ino)
+    }
+
+    /// The inode and type of an entry. Names are locked.
+    fn entry(&self, entry: Name<'_>) -> Result<(Ino, FileType), Errno> {
+        self.with(entry.parent, |inode| {
+            let found = inode.directory()?.find(entry.name)?;
+            Ok((found.ino, found.file_type))
+        })
+    }
+
+    pub(super) fn remove_file(&self, entry: Name<'_>) -> Result<(), Errno> {
+        let now = S::now();
+        let _names = self.names.lock();
+        if self.entry(entry)?.1 == FileType::Directory {
+            return Err(Errno::EISDIR);
+        }
+        let removed = self.remove_entry(entry, now)?;
+        self.remove_name(removed.ino, now);
+        Ok(())
+    }
+
+    pub(super) fn remove_directory(&self, entry: Name<'_>) -> Result<(), Errno> {
+        let now = S::now();
+        let _names = self.names.lock();
+        self.check_empty(self.entry(entry)?.0)?;
+        let removed = self.remove_entry(entry, now)?;
+        self.remove_name(removed.ino, now);
+        Ok(())
+    }
+
+    fn check_empty(&self, directory: Ino) -> Result<(), Errno> {
+        self.with(
+            directory,
+            |inode| {
+                if inode.directory()?.is_empty() { Ok(()) } else { Err(Errno::ENOTEMPTY) }
+            },
+        )
+    }
+
+    /// Removes a name of an inode, whose entry is removed: the only one of a directory.
+    fn remove_name(&self, ino: Ino, now: Time) {
+        self.update(ino, |inode| {
+            inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };
+            inode.times.ctime = now;
+        });
+    }
+
+    pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
+        let now = S::now();
+        let _names = self.names.lock();
+        let (ino, file_type) = self.entry(from)?;
+        // A directory must not become a part of itself.
+        if file_type == FileType::Directory && self.is_within(to.parent, ino)? {
+            return Err(Errno::EINVAL);
+        }
+        let existing = match self.entry(to) {
+            Err(Errno::ENOENT) => None,
+            existing => Some(existing?),
+        };
+        if flags.contains(RenameFlags::EXCHANGE) {
+            return self.exchange(from, to, now);
+        }
+        if let Some((other, FileType::Directory)) = existing
+            && other != ino
+            && self.is_within(from.parent, other)?
+        {
+            return Err(Errno::ENOTEMPTY);
+        }
+        match existing {
+            Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
+            Some((other, _)) if other == ino => Ok(()),
+            Some(existing) => self.replace((from, file_type), to, existing, now),
+            None => self.move_entry(from, to, now),
+        }
+    }
+
+    /// Whether a directory is `ancestor` or below it. Names are locked.
+    fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
+        let mut current = directory;
+        while current != ancestor {
+            let parent = self.with(current, |inode| Ok(inode.directory()?.parent))?;
+            if parent == current {
+                return Ok(false);
+            }
+            current = parent;
+        }
+        Ok(true)
+    }
+
+    /// Moves an entry to a name that does not exist.
+    fn move_entry(&self, from: Name<'_>, to: Name<'_>, now: Time) -> Result<(), Errno> {
+        let name = self.prepare_entry(to)?;
+        let moved = self.remove_entry(from, now)?;
+        self.set_parent(moved.ino, to.parent, now);
+        self.insert_entry(to.parent, DirectoryEntry { name, ..moved }, now)
+    }
+
+    /// Moves an entry to a name that exists, and removes what had it.
+    fn replace(
+        &self,
+        (from, file_type): (Name<'_>, FileType),
+        to: Name<'_>,
+        (existing, existing_type): (Ino, FileType),
+        now: Time,
+    ) -> Result<(), Errno> {
+        match (file_type, existing_type) {
+            (FileType::Directory, FileType::Directory) => self.check_empty(existing)?,
+            (FileType::Directory, _) => return Err(Errno::ENOTDIR),
+            (_, FileType::Directory) => return Err(Errno::EISDIR),
+            _ => {}
+        }
+        let moved = self.remove_entry(from, now)?;
+        self.set_parent(moved.ino, to.parent, now);
+        // If both are directories, the new parent loses one and gets one.
+        self.with(to.parent, |inode| {
+            inode.times.modified(now);
+            inode.directory()?.replace(to.name, moved.ino, moved.file_type)
+        })?;
+        self.remove_name(existing, now);
+        Ok(())
+    }
+
+    /// Exchanges the inodes of two entries.
+    fn exchange(&self, from: Name<'_>, to: Name<'_>, now: Time) -> Result<(), Errno> {
+        let (first, second) = (self.entry(from)?, self.entry(to)?);
+        if second.1 == FileType::Directory && self.is_within(from.parent, second.0)? {
+            return Err(Errno::EINVAL);
+        }
+        self.put(from, first, second, now)?;
+        self.put(to, second, first, now)
+    }
+
+    /// Stores another inode in an entry.
+    fn put(
+        &self,
+        entry: Name<'_>,
+        before: (Ino, FileType),
+        after: (Ino, FileType),
+        now: Time,
+    ) -> Result<(), Errno> {
+        self.with(entry.parent, |inode| {
+            inode.nlink += u32::from(after.1 == FileType::Directory);
+            inode.nlink -= u32::from(before.1 == FileType::Directory);
+            inode.times.modified(now);
+            inode.directory()?.replace(entry.name, after.0, after.1)
+        })?;
+        self.set_parent(after.0, entry.parent, now);
+        Ok(())
+    }
+
+    /// Records that an inode has moved.
+    fn set_parent(&self, ino: Ino, parent: Ino, now: Time) {
+        self.update(ino, |inode| {
+            inode.times.ctime = now;
+            if let Ok(directory) = inode.directory() {
+                directory.parent = parent;
+            }
+        });
+    }
+
+    /// Passes the entries of a directory on, each under the lock of the directory.
+    pub(super) fn read_entries(
+        &self,
+        ino: Ino,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Errno> {
+        let mut position = to_usize(position);
+        loop {
+            let next = self.with(ino, |inode| {
+                let Some((found, entry)) = inode.directory()?.entry_from(position) else { return Ok(None) };
+                let next = found + 1;
+                let entry = DirEntry {
+                    ino: entry.ino,
+                    file_type: entry.file_type,
+                    name: &entry.name,
+                    next: next as u64,
+                };
+                Ok(entries(entry).is_continue().then_some(next))
+            })?;
+            match next {
+                Some(next) => position = next,
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What file systems take from the kernel.
+
+use alloc::sync::Arc;
+use core::fmt::Debug;
+
+use lock_api::{Mutex, RawMutex};
+
+use crate::Time;
+
+/// Size of a page in bytes.
+pub const PAGE_SIZE: usize = 4096;
+
+/// The kernel below the file systems.
+pub trait System: Debug + Send + Sync + 'static {
+    /// A lock that is held for short times only, never while a request is pending.
+    type RawLock: RawMutex + Send + Sync + 'static;
+
+    /// Memory of a page.
+    type Page: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]> + Debug + Send + Sync + 'static;
+
+    /// Allocates a page of zeros; `None` without memory.
+    fn allocate_page() -> Option<Self::Page>;
+
+    /// An `Arc` of a value; `None` without memory.
+    fn arc<T>(value: T) -> Option<Arc<T>>;
+
+    /// The current time. It is asked for without a lock.
+    fn now() -> Time;
+}
+
+/// A lock around a value.
+pub(crate) type Lock<S, T> = Mutex<<S as System>::RawLock, T>;

@@ -1,0 +1,50 @@
+//! The kernel below the file systems in tests.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::pin::pin;
+use core::sync::atomic::AtomicI64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::{Context, Poll, Waker};
+
+use crate::{PAGE_SIZE, RamFs, System, Time, Vfs};
+
+/// Each question for the time is a second later.
+static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
+
+#[derive(Debug)]
+pub(crate) struct TestSystem;
+
+impl System for TestSystem {
+    type RawLock = parking_lot::RawMutex;
+    type Page = Box<[u8; PAGE_SIZE]>;
+
+    fn allocate_page() -> Option<Self::Page> {
+        Some(Box::new([0; PAGE_SIZE]))
+    }
+
+    fn arc<T>(value: T) -> Option<Arc<T>> {
+        Some(Arc::new(value))
+    }
+
+    fn now() -> Time {
+        Time { seconds: CLOCK.fetch_add(1, Relaxed), nanoseconds: 0 }
+    }
+}
+
+/// Runs a call, which must not be pending.
+#[track_caller]
+pub(crate) fn run<T>(call: impl Future<Output = T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(call).poll(&mut context) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the call is pending"),
+    }
+}
+
+/// A ramfs of this many bytes, and a virtual file system whose root it is.
+pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
+    let root = Arc::new(RamFs::<TestSystem>::new(size).expect("memory"));
+    let vfs = Vfs::new(root.clone()).expect("memory");
+    (root, vfs)
+}

@@ -1,0 +1,194 @@
+//! What file systems and their users say about inodes.
+
+use hermit_abi::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK};
+
+/// Number of an inode, unique within its file system while the file system's user refers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The root directory of each file system.
+    pub const ROOT: Self = Self(1);
+}
+
+/// Type of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Symbolic link.
+    Symlink,
+    /// Character device.
+    CharDevice,
+    /// Block device.
+    BlockDevice,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+}
+
+impl FileType {
+    /// The type in a mode; regular for a mode without type.
+    #[must_use]
+    pub const fn of_mode(mode: u32) -> Self {
+        match mode & S_IFMT {
+            S_IFDIR => Self::Directory,
+            S_IFLNK => Self::Symlink,
+            S_IFCHR => Self::CharDevice,
+            S_IFBLK => Self::BlockDevice,
+            S_IFIFO => Self::Fifo,
+            S_IFSOCK => Self::Socket,
+            _ => Self::Regular,
+        }
+    }
+
+    /// The `S_IF` number of the type.
+    #[must_use]
+    pub const fn mode(self) -> u32 {
+        match self {
+            Self::Regular => S_IFREG,
+            Self::Directory => S_IFDIR,
+            Self::Symlink => S_IFLNK,
+            Self::CharDevice => S_IFCHR,
+            Self::BlockDevice => S_IFBLK,
+            Self::Fifo => S_IFIFO,
+            Self::Socket => S_IFSOCK,
+        }
+    }
+
+    /// The `DT_` number of the type: the same bits at another place, as on Linux.
+    #[must_use]
+    pub const fn dirent_type(self) -> u8 {
+        (self.mode() >> 12) as u8
+    }
+}
+
+/// A point in time, since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds, negative before the epoch.
+    pub seconds: i64,
+    /// Nanoseconds of the second, below 10^9.
+    pub nanoseconds: u32,
+}
+
+/// Attributes of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Number of the inode.
+    pub ino: Ino,
+    /// File type and permission bits, as in `st_mode`.
+    pub mode: u32,
+    /// Number of hard links.
+    pub nlink: u32,
+    /// User ID of the owner.
+    pub uid: u32,
+    /// Group ID of the owner.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Allocated space in units of 512 bytes.
+    pub blocks: u64,
+    /// Preferred size of reads and writes in bytes.
+    pub block_size: u32,
+    /// Time of the last read.
+    pub atime: Time,
+    /// Time of the last change of the contents.
+    pub mtime: Time,
+    /// Time of the last change of contents or attributes.
+    pub ctime: Time,
+    /// Time of the creation.
+    pub btime: Time,
+}
+
+impl Attr {
+    /// Type of the file.
+    #[must_use]
+    pub const fn file_type(&self) -> FileType {
+        FileType::of_mode(self.mode)
+    }
+}
+
+/// A new value of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The current time.
+    Now,
+    /// A given time.
+    To(Time),
+}
+
+/// Changes of attributes; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub permissions: Option<u32>,
+    /// Size in bytes: a shorter file loses its end, a longer one reads as zeros there.
+    pub size: Option<u64>,
+    /// Time of the last read.
+    pub atime: Option<SetTime>,
+    /// Time of the last change of the contents.
+    pub mtime: Option<SetTime>,
+}
+
+/// An inode that a file system returns by name. The caller refers to it until it calls
+/// [`forget`](crate::FileSystem::forget).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Attributes of the inode.
+    pub attr: Attr,
+    /// Tells inodes apart that had the same number one after the other.
+    pub generation: u64,
+}
+
+/// An entry of a directory that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirEntry<'a> {
+    /// Number of the inode.
+    pub ino: Ino,
+    /// Type of the file.
+    pub file_type: FileType,
+    /// Name, without slash and zero bytes.
+    pub name: &'a [u8],
+    /// Position behind this entry, from which to read on.
+    pub next: u64,
+}
+
+/// Usage of a file system, in blocks of `block_size` bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatFs {
+    /// Size of a block in bytes.
+    pub block_size: u32,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Number of free blocks.
+    pub free_blocks: u64,
+    /// Number of inodes in use.
+    pub inodes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileType;
+    use hermit_abi::{DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK};
+
+    #[test]
+    fn file_type_converts_to_mode_and_dirent_type() {
+        let types = [
+            (FileType::Regular, DT_REG),
+            (FileType::Directory, DT_DIR),
+            (FileType::Symlink, DT_LNK),
+            (FileType::CharDevice, DT_CHR),
+            (FileType::BlockDevice, DT_BLK),
+            (FileType::Fifo, DT_FIFO),
+            (FileType::Socket, DT_SOCK),
+        ];
+        for (file_type, dirent) in types {
+            assert_eq!(FileType::of_mode(file_type.mode() | 0o7777), file_type);
+            assert_eq!(file_type.dirent_type(), dirent);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The virtual file system: mounts, path walks, and what calls with paths do.
+//!
+//! Calls are asynchronous functions, because a file system may keep a request pending. They hold no lock meanwhile.
+//!
+//! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
+
+mod mount;
+mod names;
+mod open;
+mod open_file;
+mod position;
+mod walk;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_interface::Errno;
+use lock_api::Mutex;
+
+use crate::file_system::complete;
+use crate::system::Lock;
+use crate::{Attr, FileSystem, FileType, Ino, SetAttr, StatFs, System};
+use mount::{Mount, Node};
+use walk::LastLink;
+
+pub use open::OpenedPath;
+pub use open_file::{OpenFile, Whence};
+
+/// Maximum length of a name in bytes (`NAME_MAX`).
+const MAX_NAME: usize = 255;
+
+/// Maximum length of a path in bytes: Linux's `PATH_MAX` without the zero byte.
+pub const MAX_PATH: usize = 4095;
+
+/// Bits that new files and directories do not get (`umask`).
+const UMASK: u32 = 0o022;
+
+/// Attributes of an inode, and the device ID of its file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// Attributes of the inode.
+    pub attr: Attr,
+    /// Device ID (`st_dev`).
+    pub device: u64,
+}
+
+/// What a call does with a symbolic link at the end of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// It follows it, as `stat`.
+    Follow,
+    /// It concerns the link itself, as `lstat`.
+    Keep,
+}
+
+impl From<Symlinks> for LastLink {
+    fn from(symlinks: Symlinks) -> Self {
+        match symlinks {
+            Symlinks::Follow => Self::Follow,
+            Symlinks::Keep => Self::FollowBeforeSlash,
+        }
+    }
+}
+
+/// The mounted file systems, and the current directory.
+#[derive(Debug)]
+pub struct Vfs<S: System> {
+    root: Arc<Node<S>>,
+    current: Lock<S, Arc<Node<S>>>,
+    next_device: AtomicU64,
+}
+
+impl<S: System> Vfs<S> {
+    /// Mounts the root file system.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(root: Arc<dyn FileSystem>) -> Result<Self, Errno> {
+        let mount = S::arc(Mount::new(root, 1, false, None)).ok_or(Errno::ENOMEM)?;
+        let root = Node::root(&mount)?;
+        let current = Mutex::new(Arc::clone(&root));
+        Ok(Self { root, current, next_device: AtomicU64::new(2) })
+    }
+
+    /// Mounts a file system on a directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk; `ENOTDIR`; `EBUSY` on the root; `ENOMEM`.
+    pub async fn mount(
+        &self,
+        file_system: Arc<dyn FileSystem>,
+        path: &[u8],
+        is_read_only: bool,
+    ) -> Result<(), Errno> {
+        let directory = self.walk(path, LastLink::Follow).await?.existing()?;
+        if !directory.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        if directory.ino == Ino::ROOT {
+            return Err(Errno::EBUSY);
+        }
+        let device = self.next_device.fetch_add(1, Relaxed);
+        let mount = Mount::new(file_system, device, is_read_only, Some(Arc::clone(&directory)));
+        let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
+        directory.mount.add_submount(directory.ino, mount)
+    }
+
+    /// The directory in which relative paths begin.
+    fn current_directory(&self) -> Arc<Node<S>> {
+        Arc::clone(&self.current.lock())
+    }
+
+    /// Changes the current directory (`chdir`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk; `ENOTDIR`.
+    pub async fn change_directory(&self, path: &[u8]) -> Result<(), Errno> {
+        let node = self.walk(path, LastLink::Follow).await?.existing()?;
+        if !node.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        let before = core::mem::replace(&mut *self.current.lock(), node);
+        drop(before);
+        Ok(())
+    }
+
+    /// The path of the current directory (`getcwd`), by its names in the directories above it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the directory or one above it was removed; `ENOMEM`, `EIO`.
+    pub async fn current_path(&self) -> Result<Vec<u8>, Errno> {
+        self.path_of(self.current_directory()).await
+    }
+
+    /// The path that a path leads to, without symbolic links, `.` and `..` (`realpath`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk; `ENOMEM`, `EIO`.
+    pub async fn real_path(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let walked = self.walk(path, LastLink::Follow).await?;
+        walked.check_existing()?;
+        if !walked.has_proper_name() {
+            return self.path_of(walked.existing()?).await;
+        }
+        let mut path = self.path_of(Arc::clone(&walked.parent)).await?;
+        let name = walked.name();
+        path.try_reserve_exact(name.len() + 1).map_err(|_| Errno::ENOMEM)?;
+        if path != b"/" {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Ok(path)
+    }
+
+    /// The path of a directory.
+    async fn path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
+        let mut node = directory;
+        // From the end to the start.
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        while !node.is_same(&self.root) {
+            let parent = node.parent().await?;
+            names.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            names.push(parent.name_of(&node).await?);
+            node = parent;
+        }
+        let mut path = Vec::new();
+        let length = names.iter().map(|name| name.len() + 1).sum::<usize>().max(1);
+        path.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Ok(path)
+    }
+
+    /// Metadata of what a path leads to (`stat`, `lstat`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk, `EIO`.
+    pub async fn metadata(&self, path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
+        let node = self.walk(path, symlinks.into()).await?.existing()?;
+        Ok(Metadata { attr: node.attr().await?, device: node.mount.device })
+    }
+
+    /// Changes attributes of what a path leads to (`chmod`, `truncate`, `utimensat`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::setattr`], `EROFS`.
+    pub async fn set_attributes(
+        &self,
+        path: &[u8],
+        symlinks: Symlinks,
+        changes: &SetAttr,
+    ) -> Result<(), Errno> {
+        let node = self.walk(path, symlinks.into()).await?.existing()?;
+        node.mount.check_writable()?;
+        complete(|call| node.file_system().setattr(call, node.ino, changes)).await.map(drop)
+    }
+
+    /// The target of a symbolic link (`readlink`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk; `EINVAL` for what is none; `ENOMEM`.
+    pub async fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let node = self.walk(path, LastLink::FollowBeforeSlash).await?.existing()?;
+        if node.file_type != FileType::Symlink {
+            return Err(Errno::EINVAL);
+        }
+        let mut target = Vec::new();
+        complete(|call| node.file_system().readlink(call, node.ino, &mut target)).await?;
+        Ok(target)
+    }
+
+    /// Usage of the file system of what a path leads to (`statfs`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk, `EIO`.
+    pub async fn usage(&self, path: &[u8]) -> Result<StatFs, Errno> {
+        let node = self.walk(path, LastLink::Follow).await?.existing()?;
+        complete(|call| node.file_system().statfs(call)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

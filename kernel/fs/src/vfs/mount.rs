@@ -1,0 +1,174 @@
+//! Mounted file systems, and references to their inodes.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use hermit_interface::Errno;
+use lock_api::Mutex;
+
+use crate::file_system::{Name, OpenInode, complete};
+use crate::system::Lock;
+use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, System};
+
+/// A mounted file system.
+#[derive(Debug)]
+pub(super) struct Mount<S: System> {
+    pub(super) file_system: Arc<dyn FileSystem>,
+    /// Device ID (`st_dev`).
+    pub(super) device: u64,
+    pub(super) is_read_only: bool,
+    /// The directory that it is mounted on; `None` for the root.
+    pub(super) covered: Option<Arc<Node<S>>>,
+    /// Mounts on directories of this file system.
+    submounts: Lock<S, Vec<(Ino, Arc<Self>)>>,
+    has_submounts: AtomicBool,
+}
+
+impl<S: System> Mount<S> {
+    pub(super) fn new(
+        file_system: Arc<dyn FileSystem>,
+        device: u64,
+        is_read_only: bool,
+        covered: Option<Arc<Node<S>>>,
+    ) -> Self {
+        let submounts = Mutex::new(Vec::new());
+        Self { file_system, device, is_read_only, covered, submounts, has_submounts: AtomicBool::new(false) }
+    }
+
+    /// The mount on a directory.
+    pub(super) fn submount(&self, directory: Ino) -> Option<Arc<Self>> {
+        if !self.has_submounts.load(Acquire) {
+            return None;
+        }
+        let submounts = self.submounts.lock();
+        submounts.iter().find(|(ino, _)| *ino == directory).map(|(_, mount)| Arc::clone(mount))
+    }
+
+    /// Adds a mount on a directory.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is one, `ENOMEM`.
+    pub(super) fn add_submount(&self, directory: Ino, mount: Arc<Self>) -> Result<(), Errno> {
+        let mut submounts = self.submounts.lock();
+        if submounts.iter().any(|(ino, _)| *ino == directory) {
+            // `mount` is dropped by the caller's stack, after the lock.
+            return Err(Errno::EBUSY);
+        }
+        submounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        submounts.push((directory, mount));
+        self.has_submounts.store(true, Release);
+        Ok(())
+    }
+
+    /// Fails if the file system is mounted for reading only.
+    ///
+    /// # Errors
+    ///
+    /// `EROFS`.
+    pub(super) const fn check_writable(&self) -> Result<(), Errno> {
+        if self.is_read_only { Err(Errno::EROFS) } else { Ok(()) }
+    }
+}
+
+/// An inode of a mounted file system. Dropping it drops one reference.
+#[derive(Debug)]
+pub(super) struct Node<S: System> {
+    pub(super) mount: Arc<Mount<S>>,
+    pub(super) ino: Ino,
+    pub(super) file_type: FileType,
+}
+
+impl<S: System> Node<S> {
+    /// The root directory of a mount.
+    pub(super) fn root(mount: &Arc<Mount<S>>) -> Result<Arc<Self>, Errno> {
+        let node = Self { mount: Arc::clone(mount), ino: Ino::ROOT, file_type: FileType::Directory };
+        S::arc(node).ok_or(Errno::ENOMEM)
+    }
+
+    /// The inode of an entry, whose reference the node takes over.
+    pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
+        let (ino, file_type) = (entry.attr.ino, entry.attr.file_type());
+        S::arc(Self { mount: Arc::clone(mount), ino, file_type }).ok_or(Errno::ENOMEM)
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.file_type == FileType::Directory
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.ino == other.ino && Arc::ptr_eq(&self.mount, &other.mount)
+    }
+
+    pub(super) fn file_system(&self) -> &dyn FileSystem {
+        &*self.mount.file_system
+    }
+
+    /// A name in this directory.
+    pub(super) const fn name<'a>(&self, name: &'a [u8]) -> Name<'a> {
+        Name { parent: self.ino, name }
+    }
+
+    /// Attributes of the inode.
+    pub(super) async fn attr(&self) -> Result<Attr, Errno> {
+        complete(|call| self.file_system().getattr(call, self.ino)).await
+    }
+
+    /// The inode with a name in this directory, or the root of what is mounted on it.
+    pub(super) async fn lookup(&self, name: &[u8]) -> Result<Arc<Self>, Errno> {
+        let entry = complete(|call| self.file_system().lookup(call, self.name(name))).await?;
+        let node = Self::of_entry(&self.mount, &entry)?;
+        match self.mount.submount(node.ino) {
+            Some(mount) => Self::root(&mount),
+            None => Ok(node),
+        }
+    }
+
+    /// The name in this directory of one below it.
+    pub(super) async fn name_of(&self, directory: &Self) -> Result<Vec<u8>, Errno> {
+        // A mount has the name of what it covers.
+        let mut sought = directory;
+        while sought.ino == Ino::ROOT {
+            sought = sought.mount.covered.as_ref().ok_or(Errno::ENOENT)?;
+        }
+        let mut name = Err(Errno::ENOENT);
+        let mut compare = |entry: DirEntry<'_>| {
+            if entry.ino != sought.ino {
+                return ControlFlow::Continue(());
+            }
+            name = copied(entry.name);
+            ControlFlow::Break(())
+        };
+        let inode = OpenInode { ino: self.ino, handle: 0 };
+        complete(|call| self.file_system().readdir(call, inode, 0, &mut compare)).await?;
+        name
+    }
+
+    /// The parent directory; of the root, itself.
+    pub(super) async fn parent(self: &Arc<Self>) -> Result<Arc<Self>, Errno> {
+        let mut node = self;
+        while node.ino == Ino::ROOT {
+            match &node.mount.covered {
+                Some(covered) => node = covered,
+                None => return Ok(Arc::clone(node)),
+            }
+        }
+        node.lookup(b"..").await
+    }
+}
+
+impl<S: System> Drop for Node<S> {
+    fn drop(&mut self) {
+        self.mount.file_system.forget(self.ino, 1);
+    }
+}
+
+fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}

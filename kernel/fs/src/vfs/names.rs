@@ -1,0 +1,179 @@
+//! Calls that create, remove and rename names.
+
+use alloc::sync::Arc;
+
+use hermit_interface::Errno;
+
+use super::mount::Node;
+use super::walk::{LastLink, Walked};
+use super::{UMASK, Vfs};
+use crate::file_system::complete;
+use crate::{RenameFlags, System};
+
+/// Whether something is mounted on the last directory of a walk.
+fn is_mount_point<S: System>(walked: &Walked<'_, S>) -> bool {
+    walked.node.as_ref().is_some_and(|node| !Arc::ptr_eq(&node.mount, &walked.parent.mount))
+}
+
+impl<S: System> Vfs<S> {
+    /// Walks to a name that does not exist, in a directory that can be written.
+    async fn walk_to_new<'p>(&self, path: &'p [u8]) -> Result<Walked<'p, S>, Errno> {
+        let walked = self.walk(path, LastLink::Keep).await?;
+        if walked.node.is_some() {
+            return Err(Errno::EEXIST);
+        }
+        walked.parent.mount.check_writable()?;
+        Ok(walked)
+    }
+
+    /// Creates a directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::mkdir`](crate::FileSystem::mkdir).
+    pub async fn create_directory(&self, path: &[u8], permissions: u32) -> Result<(), Errno> {
+        let walked = self.walk_to_new(path).await?;
+        let (parent, name) = (&walked.parent, walked.name());
+        let permissions = permissions & 0o1777 & !UMASK;
+        let created =
+            complete(|call| parent.file_system().mkdir(call, parent.name(name), permissions)).await?;
+        Node::of_entry(&parent.mount, &created).map(drop)
+    }
+
+    /// Creates a symbolic link at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::symlink`](crate::FileSystem::symlink); `ENOENT` for an empty target.
+    pub async fn create_symlink(&self, target: &[u8], path: &[u8]) -> Result<(), Errno> {
+        if target.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if target.len() > super::MAX_PATH {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let walked = self.walk_to_new(path).await?;
+        if walked.has_slash {
+            return Err(Errno::ENOENT);
+        }
+        let (parent, name) = (&walked.parent, walked.name());
+        let created = complete(|call| parent.file_system().symlink(call, parent.name(name), target)).await?;
+        Node::of_entry(&parent.mount, &created).map(drop)
+    }
+
+    /// Creates another name of a file (`link`). A symbolic link at `existing` gets it itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::link`](crate::FileSystem::link); `EXDEV` between two mounts.
+    pub async fn create_link(&self, existing: &[u8], path: &[u8]) -> Result<(), Errno> {
+        let node = self.walk(existing, LastLink::FollowBeforeSlash).await?.existing()?;
+        let walked = self.walk_to_new(path).await?;
+        if walked.has_slash {
+            return Err(Errno::ENOENT);
+        }
+        let (parent, name) = (&walked.parent, walked.name());
+        if !Arc::ptr_eq(&parent.mount, &node.mount) {
+            return Err(Errno::EXDEV);
+        }
+        if node.is_directory() {
+            return Err(Errno::EPERM);
+        }
+        let created = complete(|call| parent.file_system().link(call, node.ino, parent.name(name))).await?;
+        Node::of_entry(&parent.mount, &created).map(drop)
+    }
+
+    /// Removes a name of what is no directory (`unlink`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::unlink`](crate::FileSystem::unlink).
+    pub async fn remove_file(&self, path: &[u8]) -> Result<(), Errno> {
+        let walked = self.walk(path, LastLink::Keep).await?;
+        if !walked.has_proper_name() {
+            return Err(Errno::EISDIR);
+        }
+        walked.parent.mount.check_writable()?;
+        let is_directory = walked.node.as_ref().ok_or(Errno::ENOENT)?.is_directory();
+        match (is_directory, walked.has_slash) {
+            (true, _) => return Err(Errno::EISDIR),
+            (false, true) => return Err(Errno::ENOTDIR),
+            (false, false) => {}
+        }
+        let (parent, name) = (&walked.parent, walked.name());
+        complete(|call| parent.file_system().unlink(call, parent.name(name))).await
+    }
+
+    /// Removes an empty directory (`rmdir`).
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::rmdir`](crate::FileSystem::rmdir); `EBUSY` if something is mounted on it, and
+    /// for the root; `EINVAL` or `ENOTEMPTY` if the path ends in `.` or `..`.
+    pub async fn remove_directory(&self, path: &[u8]) -> Result<(), Errno> {
+        let walked = self.walk(path, LastLink::Keep).await?;
+        match walked.name() {
+            b"" => return Err(Errno::EBUSY),
+            b"." => return Err(Errno::EINVAL),
+            b".." => return Err(Errno::ENOTEMPTY),
+            _ => {}
+        }
+        walked.parent.mount.check_writable()?;
+        if is_mount_point(&walked) {
+            return Err(Errno::EBUSY);
+        }
+        let (parent, name) = (&walked.parent, walked.name());
+        complete(|call| parent.file_system().rmdir(call, parent.name(name))).await
+    }
+
+    /// Renames a file or directory, and replaces what has the new name.
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::rename`](crate::FileSystem::rename); `EXDEV` between two mounts; `EBUSY` for
+    /// mount points, the root, and paths that end in `.` or `..`; `EINVAL` for flags that exclude each other.
+    pub async fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<(), Errno> {
+        if flags.contains(RenameFlags::NO_REPLACE | RenameFlags::EXCHANGE) {
+            return Err(Errno::EINVAL);
+        }
+        let (from, to) = (self.walk(from, LastLink::Keep).await?, self.walk(to, LastLink::Keep).await?);
+        if !Arc::ptr_eq(&from.parent.mount, &to.parent.mount) {
+            return Err(Errno::EXDEV);
+        }
+        if !from.has_proper_name() {
+            return Err(Errno::EBUSY);
+        }
+        if !to.has_proper_name() {
+            return Err(if flags.contains(RenameFlags::NO_REPLACE) { Errno::EEXIST } else { Errno::EBUSY });
+        }
+        from.parent.mount.check_writable()?;
+        check_slashes(&from, &to, flags)?;
+        if is_mount_point(&from) || is_mount_point(&to) {
+            return Err(Errno::EBUSY);
+        }
+        let file_system = from.parent.file_system();
+        let (old, new) = (from.parent.name(from.name()), to.parent.name(to.name()));
+        complete(|call| file_system.rename(call, old, new, flags)).await
+    }
+}
+
+/// Checks the two ends of a rename for existence, and for slashes behind names of what is no directory.
+fn check_slashes<S: System>(
+    from: &Walked<'_, S>,
+    to: &Walked<'_, S>,
+    flags: RenameFlags,
+) -> Result<(), Errno> {
+    let is_exchange = flags.contains(RenameFlags::EXCHANGE);
+    let old = from.node.as_ref().ok_or(Errno::ENOENT)?;
+    if to.node.is_some() && flags.contains(RenameFlags::NO_REPLACE) {
+        return Err(Errno::EEXIST);
+    }
+    if is_exchange {
+        let new = to.node.as_ref().ok_or(Errno::ENOENT)?;
+        if to.has_slash && !new.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+    }
+    let has_slash = from.has_slash || (to.has_slash && !is_exchange);
+    if has_slash && !old.is_directory() { Err(Errno::ENOTDIR) } else { Ok(()) }
+}

@@ -1,0 +1,103 @@
+//! Opening of paths.
+
+use alloc::sync::Arc;
+
+use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDWR, O_TRUNC, O_WRONLY};
+use hermit_interface::Errno;
+use hermit_io::Object;
+
+use super::mount::Node;
+use super::open_file::OpenFile;
+use super::walk::{LastLink, Walked};
+use super::{UMASK, Vfs};
+use crate::file_system::{Opened, complete};
+use crate::{FileType, SetAttr, System};
+
+/// What opening a path gives.
+#[derive(Debug)]
+pub enum OpenedPath<S: System> {
+    /// An open file or directory.
+    File(OpenFile<S>),
+    /// A device or another object with operations of its own.
+    Object(Arc<dyn Object>),
+}
+
+const fn is_for_writing(flags: i32) -> bool {
+    flags & (O_WRONLY | O_RDWR) != 0
+}
+
+impl<S: System> Vfs<S> {
+    /// Opens a path (`open`), and creates a regular file there if the flags say so.
+    ///
+    /// # Errors
+    ///
+    /// Those of a walk and of [`FileSystem::open`](crate::FileSystem::open) and
+    /// [`create`](crate::FileSystem::create); `EEXIST`, `EISDIR`, `ENOTDIR`, `EROFS`, `ELOOP`, `EINVAL` as on Linux.
+    pub async fn open(&self, path: &[u8], flags: i32, permissions: u32) -> Result<OpenedPath<S>, Errno> {
+        if flags & O_CREAT != 0 && flags & O_DIRECTORY != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let is_creating = flags & O_CREAT != 0;
+        let is_exclusive = is_creating && flags & O_EXCL != 0;
+        let last = match (is_creating, is_exclusive || flags & O_NOFOLLOW != 0) {
+            (true, true) => LastLink::Keep,
+            (true, false) => LastLink::FollowWithoutSlash,
+            (false, true) => LastLink::FollowBeforeSlash,
+            (false, false) => LastLink::Follow,
+        };
+        loop {
+            let walked = self.walk(path, last).await?;
+            if is_creating && walked.has_slash && walked.has_proper_name() {
+                return Err(Errno::EISDIR);
+            }
+            match walked.node {
+                Some(_) if is_exclusive => return Err(Errno::EEXIST),
+                Some(_) => return open_existing(&walked.existing()?, flags).await,
+                None if !is_creating => return Err(Errno::ENOENT),
+                None => {}
+            }
+            match create(&walked, permissions).await {
+                // Another thread was faster.
+                Err(Errno::EEXIST) if !is_exclusive => {}
+                created => return open_node(&created?, flags).await,
+            }
+        }
+    }
+}
+
+/// Creates a regular file where a walk has found none.
+async fn create<S: System>(walked: &Walked<'_, S>, permissions: u32) -> Result<Arc<Node<S>>, Errno> {
+    let (parent, name) = (&walked.parent, walked.name());
+    parent.mount.check_writable()?;
+    let permissions = permissions & 0o7777 & !UMASK;
+    let entry = complete(|call| parent.file_system().create(call, parent.name(name), permissions)).await?;
+    Node::of_entry(&parent.mount, &entry)
+}
+
+async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+    match node.file_type {
+        file_type if file_type != FileType::Directory && flags & O_DIRECTORY != 0 => {
+            return Err(Errno::ENOTDIR);
+        }
+        FileType::Symlink => return Err(Errno::ELOOP),
+        FileType::Directory if is_for_writing(flags) || flags & (O_CREAT | O_TRUNC) != 0 => {
+            return Err(Errno::EISDIR);
+        }
+        FileType::Directory => {}
+        FileType::Regular if is_for_writing(flags) || flags & O_TRUNC != 0 => node.mount.check_writable()?,
+        _ => {}
+    }
+    if node.file_type == FileType::Regular && flags & O_TRUNC != 0 {
+        let changes = SetAttr { size: Some(0), ..SetAttr::default() };
+        complete(|call| node.file_system().setattr(call, node.ino, &changes)).await?;
+    }
+    open_node(node, flags).await
+}
+
+async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+    let opened = complete(|call| node.file_system().open(call, node.ino, flags)).await?;
+    Ok(match opened {
+        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(Arc::clone(node), handle, flags)),
+        Opened::Object(object) => OpenedPath::Object(object),
+    })
+}

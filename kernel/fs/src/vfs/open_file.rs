@@ -1,0 +1,222 @@
+//! Open files: what descriptors refer to.
+
+use alloc::sync::Arc;
+use core::ops::ControlFlow;
+
+use hermit_abi::{O_APPEND, O_RDWR, O_WRONLY};
+use hermit_interface::Errno;
+use hermit_io::{Object, ReadBuffer};
+
+use super::Metadata;
+use super::mount::Node;
+use super::position::Position;
+use crate::file_system::{OpenInode, WriteAt, complete};
+use crate::{DirEntry, FileType, SetAttr, StatFs, System};
+
+/// Bits of the access mode (`O_ACCMODE`).
+const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
+
+/// Where a position is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The start of the file.
+    Start,
+    /// The position.
+    Current,
+    /// The end of the file.
+    End,
+}
+
+/// An open file or directory, with a position and flags. Two descriptors share one if one is a duplicate of the other.
+#[derive(Debug)]
+pub struct OpenFile<S: System> {
+    node: Arc<Node<S>>,
+    inode: OpenInode,
+    /// Access mode, and `O_APPEND`.
+    flags: i32,
+    position: Position<S>,
+}
+
+impl<S: System> OpenFile<S> {
+    pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Self {
+        let inode = OpenInode { ino: node.ino, handle };
+        Self { node, inode, flags: flags & (ACCESS_MODE | O_APPEND), position: Position::new() }
+    }
+
+    const fn check_readable(&self) -> Result<(), Errno> {
+        if self.flags & ACCESS_MODE == O_WRONLY { Err(Errno::EBADF) } else { Ok(()) }
+    }
+
+    const fn check_writable(&self) -> Result<(), Errno> {
+        if self.flags & ACCESS_MODE == 0 { Err(Errno::EBADF) } else { Ok(()) }
+    }
+
+    /// Reads at the position and advances it; appends nothing at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` without read access, `EISDIR`, `EIO`.
+    pub async fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        self.check_readable()?;
+        let mut position = self.position.acquire().await?;
+        let before = buffer.len();
+        let result = self.read_from(position.offset, buffer).await;
+        position.offset += (buffer.len() - before) as u64;
+        result
+    }
+
+    /// Reads at an offset in bytes (`pread`).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub async fn read_at(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        self.check_readable()?;
+        self.read_from(offset, buffer).await
+    }
+
+    async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        complete(|call| self.node.file_system().read(call, self.inode, offset, buffer)).await
+    }
+
+    /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position behind what was written.
+    /// Returns the number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` without write access, `EFBIG`, `ENOSPC`, `EIO`.
+    pub async fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let mut position = self.position.acquire().await?;
+        let start = self.write_position(position.offset);
+        let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await?;
+        position.offset = written.end;
+        Ok(written.count)
+    }
+
+    /// Writes at an offset in bytes (`pwrite`), or as on Linux with `O_APPEND` at the end of the file. Returns the number
+    /// of bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub async fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let start = self.write_position(offset);
+        let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await?;
+        Ok(written.count)
+    }
+
+    const fn write_position(&self, offset: u64) -> WriteAt {
+        if self.flags & O_APPEND != 0 { WriteAt::End } else { WriteAt::Offset(offset) }
+    }
+
+    /// Moves the position and returns it. Of a directory, it is one that reading its entries has returned, or 0.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a negative position, `EIO`.
+    pub async fn seek(&self, offset: i64, whence: Whence) -> Result<u64, Errno> {
+        let mut position = self.position.acquire().await?;
+        let base = match whence {
+            Whence::Start => 0,
+            Whence::Current => position.offset,
+            Whence::End => self.node.attr().await?.size,
+        };
+        let sought = base.checked_add_signed(offset).filter(|sought| i64::try_from(*sought).is_ok());
+        position.offset = sought.ok_or(Errno::EINVAL)?;
+        Ok(position.offset)
+    }
+
+    /// Metadata of the file (`fstat`).
+    ///
+    /// # Errors
+    ///
+    /// `EIO`.
+    pub async fn metadata(&self) -> Result<Metadata, Errno> {
+        Ok(Metadata { attr: self.node.attr().await?, device: self.node.mount.device })
+    }
+
+    /// Sets the size of the file (`ftruncate`).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without write access and for a directory, `EFBIG`, `EIO`.
+    pub async fn set_size(&self, size: u64) -> Result<(), Errno> {
+        if self.check_writable().is_err() || self.node.file_type != FileType::Regular {
+            return Err(Errno::EINVAL);
+        }
+        self.set_attributes(&SetAttr { size: Some(size), ..SetAttr::default() }).await
+    }
+
+    /// Changes attributes of the file (`fchmod`, `futimens`).
+    ///
+    /// # Errors
+    ///
+    /// `EROFS`, `EIO`.
+    pub async fn set_attributes(&self, changes: &SetAttr) -> Result<(), Errno> {
+        self.node.mount.check_writable()?;
+        complete(|call| self.node.file_system().setattr(call, self.inode.ino, changes)).await.map(drop)
+    }
+
+    /// Makes what was written durable (`fsync`, or `fdatasync` with `data_only`).
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, `ENOSPC`.
+    pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await
+    }
+
+    /// Calls `entries` with entries of the directory from the position on until it breaks, and moves the position behind
+    /// the last one that it has taken.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTDIR`, `EIO`.
+    pub async fn read_directory(
+        &self,
+        mut entries: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Errno> {
+        let mut position = self.position.acquire().await?;
+        let mut next = position.offset;
+        let mut take = |entry: DirEntry<'_>| {
+            let behind = entry.next;
+            entries(entry)?;
+            next = behind;
+            ControlFlow::Continue(())
+        };
+        let start = position.offset;
+        let result =
+            complete(|call| self.node.file_system().readdir(call, self.inode, start, &mut take)).await;
+        position.offset = next;
+        result
+    }
+
+    /// Usage of the file system (`fstatfs`).
+    ///
+    /// # Errors
+    ///
+    /// `EIO`.
+    pub async fn usage(&self) -> Result<StatFs, Errno> {
+        complete(|call| self.node.file_system().statfs(call)).await
+    }
+}
+
+/// As an object, an open file has what every descriptor has; its own operations are methods, for the kernel to call.
+impl<S: System> Object for OpenFile<S> {
+    fn status_flags(&self) -> i32 {
+        self.flags
+    }
+
+    fn set_nonblocking(&self, _nonblocking: bool) -> Result<(), Errno> {
+        // Without effect, as on Linux.
+        Ok(())
+    }
+}
+
+impl<S: System> Drop for OpenFile<S> {
+    fn drop(&mut self) {
+        self.node.mount.file_system.release(self.inode.ino, self.inode.handle);
+    }
+}

@@ -1,0 +1,73 @@
+//! The position of an open file, which one call at a time uses.
+
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+use hermit_interface::Errno;
+use lock_api::{Mutex, RawMutex};
+
+use crate::System;
+use crate::system::Lock;
+
+/// A position in bytes.
+#[derive(Debug)]
+pub(super) struct Position<S: System> {
+    state: Lock<S, State>,
+}
+
+#[derive(Debug)]
+struct State {
+    offset: u64,
+    is_in_use: bool,
+    waiting: Vec<Waker>,
+}
+
+/// A position in use by a call. Dropping it lets the next call have it.
+#[derive(Debug)]
+pub(super) struct PositionGuard<'a, S: System> {
+    position: &'a Position<S>,
+    /// The position, which is stored when the guard is dropped.
+    pub(super) offset: u64,
+}
+
+impl<S: System> Position<S> {
+    pub(super) const fn new() -> Self {
+        let state = State { offset: 0, is_in_use: false, waiting: Vec::new() };
+        Self { state: Mutex::const_new(RawMutex::INIT, state) }
+    }
+
+    /// Waits until no other call uses the position.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) async fn acquire(&self) -> Result<PositionGuard<'_, S>, Errno> {
+        poll_fn(|context| {
+            let mut state = self.state.lock();
+            if state.is_in_use {
+                if state.waiting.try_reserve(1).is_err() {
+                    return Poll::Ready(Err(Errno::ENOMEM));
+                }
+                state.waiting.push(context.waker().clone());
+                return Poll::Pending;
+            }
+            state.is_in_use = true;
+            Poll::Ready(Ok(PositionGuard { position: self, offset: state.offset }))
+        })
+        .await
+    }
+}
+
+impl<S: System> Drop for PositionGuard<'_, S> {
+    fn drop(&mut self) {
+        let mut state = self.position.state.lock();
+        state.offset = self.offset;
+        state.is_in_use = false;
+        let waiting = core::mem::take(&mut state.waiting);
+        drop(state);
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+}

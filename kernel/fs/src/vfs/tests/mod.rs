@@ -1,0 +1,3 @@
+//! Tests of the virtual file system with a ramfs.
+
+mod linux;

@@ -1,0 +1,184 @@
+//! Path walks.
+
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use hermit_interface::Errno;
+
+use super::mount::Node;
+use super::{MAX_NAME, MAX_PATH, Vfs};
+use crate::file_system::complete;
+use crate::{FileType, System};
+
+/// Maximum number of symbolic links in a walk, as on Linux.
+const MAX_LINKS: u32 = 40;
+
+/// Whether a walk follows a symbolic link at the end of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LastLink {
+    /// Always.
+    Follow,
+    /// If a slash follows it.
+    FollowBeforeSlash,
+    /// Unless a slash follows it.
+    FollowWithoutSlash,
+    /// Never: the call is about the name.
+    Keep,
+}
+
+impl LastLink {
+    const fn follows(self, has_slash: bool) -> bool {
+        match self {
+            Self::Follow => true,
+            Self::FollowBeforeSlash => has_slash,
+            Self::FollowWithoutSlash => !has_slash,
+            Self::Keep => false,
+        }
+    }
+}
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(super) struct Walked<'p, S: System> {
+    /// The directory of the last name.
+    pub(super) parent: Arc<Node<S>>,
+    /// What has the last name, if it exists.
+    pub(super) node: Option<Arc<Node<S>>>,
+    /// Whether a slash follows the last name.
+    pub(super) has_slash: bool,
+    path: Cow<'p, [u8]>,
+    name: Range<usize>,
+}
+
+impl<S: System> Walked<'_, S> {
+    /// The last name: empty for the root, else maybe `.` or `..`.
+    pub(super) fn name(&self) -> &[u8] {
+        self.path.get(self.name.clone()).unwrap_or_default()
+    }
+
+    /// Whether the last name is one that a directory may have an entry for.
+    pub(super) fn has_proper_name(&self) -> bool {
+        !matches!(self.name(), b"" | b"." | b"..")
+    }
+
+    /// The inode that the path leads to.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`; `ENOTDIR` if a slash follows what is no directory.
+    pub(super) fn existing(self) -> Result<Arc<Node<S>>, Errno> {
+        self.check_existing()?;
+        self.node.ok_or(Errno::ENOENT)
+    }
+
+    /// Checks that [`Self::existing`] returns an inode.
+    pub(super) fn check_existing(&self) -> Result<(), Errno> {
+        let node = self.node.as_ref().ok_or(Errno::ENOENT)?;
+        if self.has_slash && !node.is_directory() { Err(Errno::ENOTDIR) } else { Ok(()) }
+    }
+}
+
+/// A walk under way.
+struct Walk<'p, S: System> {
+    path: Cow<'p, [u8]>,
+    /// Position in the path behind what has been walked.
+    position: usize,
+    directory: Arc<Node<S>>,
+    links: u32,
+}
+
+impl<S: System> Walk<'_, S> {
+    /// Takes the next name from the path; empty at its end.
+    fn next_name(&mut self) -> Range<usize> {
+        let rest = self.path.get(self.position..).unwrap_or_default();
+        let start = self.position + rest.iter().take_while(|byte| **byte == b'/').count();
+        let rest = self.path.get(start..).unwrap_or_default();
+        self.position = start + rest.iter().take_while(|byte| **byte != b'/').count();
+        start..self.position
+    }
+
+    /// Whether no further name follows.
+    fn is_last(&self) -> bool {
+        self.path.get(self.position..).unwrap_or_default().iter().all(|byte| *byte == b'/')
+    }
+
+    fn has_slash(&self) -> bool {
+        self.position < self.path.len()
+    }
+
+    /// What has a name in the current directory.
+    async fn step(&self, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
+        if !self.directory.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        match name {
+            b"" | b"." => Ok(Arc::clone(&self.directory)),
+            b".." => self.directory.parent().await,
+            _ if name.len() > MAX_NAME => Err(Errno::ENAMETOOLONG),
+            _ => self.directory.lookup(name).await,
+        }
+    }
+
+    /// Goes on with the target of a symbolic link, and what follows the link.
+    async fn follow(&mut self, vfs: &Vfs<S>, link: &Node<S>) -> Result<(), Errno> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Errno::ELOOP);
+        }
+        let mut path = Vec::new();
+        complete(|call| link.file_system().readlink(call, link.ino, &mut path)).await?;
+        let rest = self.path.get(self.position..).unwrap_or_default();
+        if path.len() + rest.len() > MAX_PATH {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        path.try_reserve(rest.len()).map_err(|_| Errno::ENOMEM)?;
+        path.extend_from_slice(rest);
+        if path.first() == Some(&b'/') {
+            self.directory = Arc::clone(&vfs.root);
+        }
+        self.path = Cow::Owned(path);
+        self.position = 0;
+        Ok(())
+    }
+}
+
+impl<S: System> Vfs<S> {
+    /// Walks a path, from the root or the current directory, to its last name.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the path is empty, or a directory of it does not exist; `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, or an error
+    /// of the file system.
+    pub(super) async fn walk<'p>(&self, path: &'p [u8], last: LastLink) -> Result<Walked<'p, S>, Errno> {
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if path.len() > MAX_PATH {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let directory =
+            if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() };
+        let mut walk = Walk { path: Cow::Borrowed(path), position: 0, directory, links: 0 };
+        loop {
+            let name = walk.next_name();
+            let is_last = walk.is_last();
+            let found = walk.step(walk.path.get(name.clone()).unwrap_or_default()).await;
+            let has_slash = walk.has_slash();
+            let node = match found {
+                Ok(node) if node.file_type == FileType::Symlink && (!is_last || last.follows(has_slash)) => {
+                    walk.follow(self, &node).await?;
+                    continue;
+                }
+                Ok(node) => Some(node),
+                Err(Errno::ENOENT) if is_last => None,
+                Err(error) => return Err(error),
+            };
+            match node {
+                Some(node) if !is_last => walk.directory = node,
+                node => return Ok(Walked { parent: walk.directory, node, has_slash, path: walk.path, name }),
+            }
+        }
+    }
+}
