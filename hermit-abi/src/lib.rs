@@ -31,10 +31,13 @@ mod types;
 pub use core::ffi::{c_int, c_short, c_void};
 
 pub use calls::descriptor::{
-    close, dup, eventfd, fcntl, fstat, fsync, getdents64, ioctl, lseek, poll, read, readv, shutdownfd, write,
-    writev,
+    close, dup, eventfd, fchmod, fcntl, fdatasync, fstat, fsync, ftruncate, futimens, getdents, getdents64,
+    ioctl, lseek, poll, pread, pwrite, read, readv, shutdownfd, write, writev,
 };
-pub use calls::file::{lstat, mkdir, open, rmdir, stat, unlink};
+pub use calls::file::{
+    chdir, chmod, getcwd, link, lstat, mkdir, open, readlink, realpath, rename, rmdir, stat, symlink, unlink,
+    utimens,
+};
 pub use calls::memory::{
     alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
 };
@@ -53,10 +56,11 @@ pub use calls::time::{clock_gettime, nanosleep, usleep};
 #[expect(deprecated, reason = "still exported, for programs that were written for them")]
 pub use calls::{file::opendir, socket::shutdown_socket, thread::get_processor_count};
 pub use constants::file::{
-    DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, DT_UNKNOWN, DT_WHT, F_DUPFD, F_GETFD, F_GETFL,
-    F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO, IOV_MAX, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NONBLOCK,
-    O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG,
-    S_IFSOCK, SEEK_CUR, SEEK_END, SEEK_SET, STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO,
+    AT_SYMLINK_NOFOLLOW, DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, DT_UNKNOWN, DT_WHT,
+    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO, IOV_MAX, O_APPEND, O_CREAT,
+    O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, S_IFBLK, S_IFCHR,
+    S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK, SEEK_CUR, SEEK_END, SEEK_SET, STDERR_FILENO,
+    STDIN_FILENO, STDOUT_FILENO, UTIME_NOW, UTIME_OMIT,
 };
 pub use constants::net::{
     AF_INET, AF_INET6, AF_UNSPEC, AF_VSOCK, EAI_AGAIN, EAI_BADFLAGS, EAI_FAIL, EAI_FAMILY, EAI_MEMORY,

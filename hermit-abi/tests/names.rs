@@ -101,14 +101,30 @@ functions! {
 
 /// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for programs.
 mod ours {
-    use super::c_char;
+    use super::{c_char, timespec};
 
     functions! {
         backtrace: fn(*mut usize, usize) -> usize;
+        chdir: fn(*const c_char) -> i32;
+        chmod: fn(*const c_char, u32) -> i32;
+        fchmod: fn(i32, u32) -> i32;
+        fdatasync: fn(i32) -> i32;
+        ftruncate: fn(i32, i64) -> i32;
+        futimens: fn(i32, *const timespec) -> i32;
+        getcwd: fn(*mut u8, usize) -> isize;
+        getdents: fn(i32, *mut u8, usize) -> isize;
         heap_lock_count: fn() -> u64;
+        link: fn(*const c_char, *const c_char) -> i32;
+        pread: fn(i32, *mut u8, usize, i64) -> isize;
+        pwrite: fn(i32, *const u8, usize, i64) -> isize;
+        readlink: fn(*const c_char, *mut u8, usize) -> isize;
+        realpath: fn(*const c_char, *mut u8, usize) -> isize;
+        rename: fn(*const c_char, *const c_char) -> i32;
         set_thread_name: fn(*const c_char);
         shutdownfd: fn(i16) -> i32;
         symbol_name: fn(usize, *mut u8, usize) -> usize;
+        symlink: fn(*const c_char, *const c_char) -> i32;
+        utimens: fn(*const c_char, *const timespec, i32) -> i32;
     }
 }
 

@@ -19,6 +19,7 @@ mod descriptors;
 mod devices;
 mod entropy;
 mod fallible;
+mod files;
 mod init;
 mod interrupts;
 mod net;

@@ -6,6 +6,7 @@ use core::ffi::c_void;
 
 use crate::types::file::{dirent64, iovec, pollfd, stat};
 use crate::types::scalar::nfds_t;
+use crate::types::time::timespec;
 
 unsafe extern "C" {
     /// Closes a descriptor. Its number may be used again by the next one opened.
@@ -64,13 +65,74 @@ unsafe extern "C" {
     pub fn fstat(fd: i32, stat: *mut stat) -> i32;
 
     /// Stores directory entries in the `count` bytes at `dirp`, one after the other, and returns the number of bytes;
-    /// 0 after the last entry. Fails with `-EINVAL` if the buffer is too small.
+    /// 0 after the last entry. Fails with `-EINVAL` if the buffer is too small: from the first entry on, a buffer of up to
+    /// 1 MiB must have room for all.
     ///
     /// # Safety
     ///
     /// `dirp` must be aligned and valid for writing `count` bytes.
     #[link_name = "sys_getdents64"]
     pub fn getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64;
+
+    /// As [`getdents64`], but stores as many entries as there is room for, from the position on; those that follow are for
+    /// the next call. They need not be aligned.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be valid for writing `len` bytes.
+    #[link_name = "sys_getdents"]
+    pub fn getdents(fd: i32, buf: *mut u8, len: usize) -> isize;
+
+    /// Reads at most `len` bytes at `offset` and returns their number; the position stays.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be valid for writing `len` bytes.
+    #[link_name = "sys_pread"]
+    pub fn pread(fd: i32, buf: *mut u8, len: usize, offset: i64) -> isize;
+
+    /// Writes at most `len` bytes at `offset`, or with [`O_APPEND`](crate::O_APPEND) at the end of the file, and returns
+    /// their number; the position stays.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be valid for reading `len` bytes.
+    #[link_name = "sys_pwrite"]
+    pub fn pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize;
+
+    /// Sets the size of a file in bytes. Fails with `-EINVAL` for what is no file that is open for writing.
+    ///
+    /// Not part of the published ABI.
+    #[link_name = "sys_ftruncate"]
+    pub fn ftruncate(fd: i32, size: i64) -> i32;
+
+    /// As [`fsync`], but attributes that are not needed to read the data may be lost.
+    ///
+    /// Not part of the published ABI.
+    #[link_name = "sys_fdatasync"]
+    pub fn fdatasync(fd: i32) -> i32;
+
+    /// Sets the permission bits of an open file.
+    ///
+    /// Not part of the published ABI.
+    #[link_name = "sys_fchmod"]
+    pub fn fchmod(fd: i32, mode: u32) -> i32;
+
+    /// Sets the times of an open file, as [`utimens`](crate::utimens).
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `times` must be null or valid for reading two times.
+    #[link_name = "sys_futimens"]
+    pub fn futimens(fd: i32, times: *const timespec) -> i32;
 
     /// Duplicates a descriptor: returns the lowest free one, for the same object. Fails with `-EMFILE` if none is free.
     #[link_name = "sys_dup"]

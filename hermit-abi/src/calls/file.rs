@@ -1,10 +1,14 @@
 //! Files and directories by path.
 //!
-//! This kernel has no file system: only device files exist, `/dev/vda` to `/dev/vdz` and `/dev/hwrng`.
+//! The root is a file system in memory, which begins empty but for `/dev` and `/tmp`.
+//!
+//! Calls with paths fail among others with `-ENOENT`, `-ENOTDIR`, `-ENAMETOOLONG` (a name of more than 255 bytes, or a path
+//! of more than 4,095), `-ELOOP` (more than 40 symbolic links), `-ENOSPC` and `-ENOMEM`.
 
 use core::ffi::c_char;
 
 use crate::types::file::stat;
+use crate::types::time::timespec;
 
 unsafe extern "C" {
     /// Opens the file `name` with the `O_` flags `flags`, and returns a descriptor. A file that is created gets the
@@ -68,4 +72,101 @@ unsafe extern "C" {
     /// `name` must end with a zero byte.
     #[link_name = "sys_mkdir"]
     pub fn mkdir(name: *const i8, mode: u32) -> i32;
+
+    /// Renames `old` to `new`, which is replaced if it exists. Fails among others with `-ENOTEMPTY`, `-EISDIR`, `-EXDEV`
+    /// (between two file systems) and `-EINVAL` (a directory into itself).
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// Both names must end with a zero byte.
+    #[link_name = "sys_rename"]
+    pub fn rename(old: *const c_char, new: *const c_char) -> i32;
+
+    /// Creates another name for the file `existing`. Fails with `-EPERM` for a directory, `-EEXIST`, `-EXDEV`.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// Both names must end with a zero byte.
+    #[link_name = "sys_link"]
+    pub fn link(existing: *const c_char, name: *const c_char) -> i32;
+
+    /// Creates the symbolic link `name` with a target.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// Both texts must end with a zero byte.
+    #[link_name = "sys_symlink"]
+    pub fn symlink(target: *const c_char, name: *const c_char) -> i32;
+
+    /// Stores the target of the symbolic link `name`, without a zero byte and cut to `size` bytes; returns the number of
+    /// bytes. Fails with `-EINVAL` for what is no symbolic link.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `name` must end with a zero byte, and `buffer` be valid for writing `size` bytes.
+    #[link_name = "sys_readlink"]
+    pub fn readlink(name: *const c_char, buffer: *mut u8, size: usize) -> isize;
+
+    /// Sets the permission bits of the file `name`.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `name` must end with a zero byte.
+    #[link_name = "sys_chmod"]
+    pub fn chmod(name: *const c_char, mode: u32) -> i32;
+
+    /// Sets the times of the last read and of the last change of the file `name`: two times, of which
+    /// [`UTIME_NOW`](crate::UTIME_NOW) and [`UTIME_OMIT`](crate::UTIME_OMIT) as nanoseconds mean the current time and none;
+    /// null means the current time for both. With the flag [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), those of a
+    /// symbolic link itself.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `name` must end with a zero byte, and `times` be null or valid for reading two times.
+    #[link_name = "sys_utimens"]
+    pub fn utimens(name: *const c_char, times: *const timespec, flags: i32) -> i32;
+
+    /// Changes the current directory, in which relative paths begin.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `name` must end with a zero byte.
+    #[link_name = "sys_chdir"]
+    pub fn chdir(name: *const c_char) -> i32;
+
+    /// Stores the path of the current directory without a zero byte; returns the number of bytes. Fails with `-ERANGE` if
+    /// it has more than `size`, and with `-ENOENT` if the directory was removed.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` must be valid for writing `size` bytes.
+    #[link_name = "sys_getcwd"]
+    pub fn getcwd(buffer: *mut u8, size: usize) -> isize;
+
+    /// Stores the path of the file `name` without symbolic links, `.` and `..`, and without a zero byte; returns the number
+    /// of bytes. Fails with `-ERANGE` if it has more than `size`.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `name` must end with a zero byte, and `buffer` be valid for writing `size` bytes.
+    #[link_name = "sys_realpath"]
+    pub fn realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize;
 }

@@ -28,6 +28,16 @@ pub const O_NONBLOCK: i32 = 0o4000;
 /// Fail if the file is not a directory.
 pub const O_DIRECTORY: i32 = 0o200000;
 
+/// Fail with [`ELOOP`](crate::ELOOP) if the last name of the path is a symbolic link.
+pub const O_NOFOLLOW: i32 = 0o400000;
+
+/// [`utimens`](crate::utimens): nanoseconds that mean the current time.
+pub const UTIME_NOW: i32 = 0x3fff_ffff;
+/// [`utimens`](crate::utimens): nanoseconds that mean that the time stays.
+pub const UTIME_OMIT: i32 = 0x3fff_fffe;
+/// [`utimens`](crate::utimens): change a symbolic link itself.
+pub const AT_SYMLINK_NOFOLLOW: i32 = 0x100;
+
 /// [`fcntl`](crate::fcntl): duplicate the descriptor, to the lowest free one that is at least the argument.
 pub const F_DUPFD: i32 = 0;
 /// [`fcntl`](crate::fcntl): get the descriptor flags.

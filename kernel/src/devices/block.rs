@@ -21,7 +21,7 @@ use crate::sync::{Mutex, WaitQueue};
 use crate::threads::wait::block_on;
 
 /// Maximum number of disks: one for each letter.
-const MAX_DISKS: usize = 26;
+pub(super) const MAX_DISKS: usize = 26;
 
 /// Maximum number of requests in flight per disk.
 const MAX_REQUESTS: u16 = 1;
@@ -41,14 +41,6 @@ static DISKS: SpinLock<Vec<(usize, &'static Disk)>> = SpinLock::new(Vec::new());
 
 /// Serialises initialisation of disks.
 static INIT_MUTEX: Mutex = Mutex::new();
-
-/// The index of the disk with a name: 0 for `vda`.
-pub(super) fn index(name: &[u8]) -> Option<usize> {
-    match name {
-        [b'v', b'd', letter @ b'a'..=b'z'] => Some(usize::from(letter - b'a')),
-        _ => None,
-    }
-}
 
 /// The disk with an index; the first call initialises it.
 fn disk(index: usize) -> Option<&'static Disk> {

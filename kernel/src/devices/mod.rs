@@ -7,29 +7,26 @@ mod block;
 mod console;
 mod discovery;
 mod entropy;
+mod files;
 mod network;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hermit_hal::boot::Boot;
 use hermit_hal::devices::Pages;
+use hermit_interface::boot_info;
 use hermit_interface::command_line::CommandLine;
-use hermit_interface::{Errno, boot_info};
-use hermit_io::Object;
 use hermit_virtio::Id;
 use spin::Once;
 
 pub(crate) use console::{ErrorDevice, VirtioConsole, console, error_console, flush_consoles, input_console};
 use discovery::{DiscoveredDevice, Transport};
 pub(crate) use entropy::seed;
+pub(crate) use files::DeviceFiles;
 pub(crate) use network::{init as init_network, network};
 
 use crate::interrupts::{self, InterruptHandler};
 use crate::sync::OnceLock;
-
-/// Directory of the device files.
-const DIRECTORY: &[u8] = b"/dev/";
 
 /// Virtio-mmio devices of the boot information and the command line.
 static MMIO_DEVICES: Once<Vec<boot_info::MmioDevice>> = Once::new();
@@ -60,18 +57,4 @@ fn install<D: InterruptHandler>(driver: D, line: u8) -> Option<&'static D> {
     let driver = hermit_hal::memory::leak(driver)?;
     interrupts::register(line, driver).ok()?;
     Some(driver)
-}
-
-/// Opens a device file.
-///
-/// # Errors
-///
-/// `ENOENT` if there is none at this path, `EACCES` if the flags ask for an access that the device does not allow, or
-/// an error of the driver.
-pub(crate) fn open(path: &[u8], flags: i32) -> Result<Arc<dyn Object>, Errno> {
-    let name = path.strip_prefix(DIRECTORY).ok_or(Errno::ENOENT)?;
-    match name {
-        b"hwrng" => entropy::open(flags),
-        _ => block::open(block::index(name).ok_or(Errno::ENOENT)?, flags),
-    }
 }

@@ -1,31 +1,91 @@
 //! Reading, writing, and what else works on any descriptor.
 
+use core::any::Any;
 use core::ffi::c_void;
 
-use hermit_abi::{F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, O_NONBLOCK, iovec, stat};
+use hermit_abi::{
+    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, O_NONBLOCK, SEEK_CUR, SEEK_END, SEEK_SET, iovec,
+    stat, timespec,
+};
+use hermit_fs::Whence;
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer, Stat};
 
 use super::export;
-use super::user::{Call, UserPtr};
+use super::files::{set_permissions, set_times, to_stat};
+use super::user::{Call, UserPtr, UserSlice};
 use crate::descriptors;
-use crate::threads::wait::block_on;
+use crate::files::File;
+use crate::threads::wait::{block_on, complete};
 
 /// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
 fn count(bytes: usize) -> isize {
     isize::try_from(bytes).unwrap_or(isize::MAX)
 }
 
+/// The open file that an object is; `None` if it is none.
+pub(super) fn file(object: &dyn Object) -> Option<&File> {
+    let object: &dyn Any = object;
+    object.downcast_ref()
+}
+
+/// The open file that an object is.
+///
+/// # Errors
+///
+/// `EINVAL` if it is none.
+fn expect_file(object: &dyn Object) -> Result<&File, Errno> {
+    file(object).ok_or(Errno::EINVAL)
+}
+
 fn read(object: &dyn Object, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-    block_on(|context| object.poll_read(context, buffer))
+    match file(object) {
+        Some(file) => complete(file.read(buffer)),
+        None => block_on(|context| object.poll_read(context, buffer)),
+    }
 }
 
 fn write(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
-    block_on(|context| object.poll_write(context, bytes))
+    match file(object) {
+        Some(file) => complete(file.write(bytes)),
+        None => block_on(|context| object.poll_write(context, bytes)),
+    }
+}
+
+/// Makes what was written to an object durable.
+fn sync(object: &dyn Object, data_only: bool) -> Result<(), Errno> {
+    match file(object) {
+        Some(file) => complete(file.sync(data_only)),
+        None => object.sync(),
+    }
+}
+
+/// The offset of a positional read or write.
+fn offset(offset: i64) -> Result<u64, Errno> {
+    u64::try_from(offset).map_err(|_| Errno::EINVAL)
+}
+
+/// The open file of a descriptor with an offset.
+///
+/// # Errors
+///
+/// `ESPIPE` if the object is no file.
+fn positional(object: &dyn Object) -> Result<&File, Errno> {
+    file(object).ok_or(Errno::ESPIPE)
+}
+
+/// Where an offset of `lseek` is counted from.
+const fn to_whence(whence: i32) -> Result<Whence, Errno> {
+    match whence {
+        SEEK_SET => Ok(Whence::Start),
+        SEEK_CUR => Ok(Whence::Current),
+        SEEK_END => Ok(Whence::End),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// An object's properties as the ABI has them.
-pub(super) fn to_abi(found: Stat) -> Result<stat, Errno> {
+fn to_abi(found: Stat) -> Result<stat, Errno> {
     Ok(stat {
         st_mode: found.mode,
         st_nlink: 1,
@@ -72,17 +132,59 @@ export! {
 
     fn sys_lseek as lseek(fd: i32, offset: isize, whence: i32) -> isize {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        let position = descriptors::get(fd)?.seek(offset, whence)?;
+        let object = descriptors::get(fd)?;
+        let position = match file(&*object) {
+            Some(file) => complete(file.seek(offset, to_whence(whence)?))?,
+            None => object.seek(offset, whence)?,
+        };
         isize::try_from(position).map_err(|_| Errno::EOVERFLOW)
     }
 
     fn sys_fstat as fstat(fd: i32, stat: *mut stat) -> i32
     where out: UserOut::new(stat) {
-        out.write(to_abi(descriptors::get(fd)?.stat()?)?).map(|()| 0)
+        let object = descriptors::get(fd)?;
+        let found = match file(&*object) {
+            Some(file) => to_stat(&complete(file.metadata())?)?,
+            None => to_abi(object.stat()?)?,
+        };
+        out.write(found).map(|()| 0)
     }
 
     fn sys_fsync as fsync(fd: i32) -> i32 {
-        descriptors::get(fd)?.sync().map(|()| 0)
+        sync(&*descriptors::get(fd)?, false).map(|()| 0)
+    }
+
+    fn sys_fdatasync as fdatasync(fd: i32) -> i32 {
+        sync(&*descriptors::get(fd)?, true).map(|()| 0)
+    }
+
+    fn sys_pread as pread(fd: i32, buf: *mut u8, len: usize, offset: i64) -> isize
+    where buffer: UserBuffer::buffer(buf, len) {
+        let object = descriptors::get(fd)?;
+        let mut buffer = ReadBuffer::new(buffer.get()?);
+        complete(positional(&*object)?.read_at(self::offset(offset)?, &mut buffer))?;
+        Ok(count(buffer.len()))
+    }
+
+    fn sys_pwrite as pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize
+    where bytes: UserSlice::new(buf, len) {
+        let object = descriptors::get(fd)?;
+        complete(positional(&*object)?.write_at(self::offset(offset)?, bytes.get()?)).map(count)
+    }
+
+    fn sys_ftruncate as ftruncate(fd: i32, size: i64) -> i32 {
+        let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
+        complete(expect_file(&*descriptors::get(fd)?)?.set_size(size)).map(|()| 0)
+    }
+
+    fn sys_fchmod as fchmod(fd: i32, mode: u32) -> i32 {
+        complete(expect_file(&*descriptors::get(fd)?)?.set_attributes(&set_permissions(mode))).map(|()| 0)
+    }
+
+    fn sys_futimens as futimens(fd: i32, times: *const timespec) -> i32
+    where times: UserSlice::pair(times) {
+        let changes = set_times(times)?;
+        complete(expect_file(&*descriptors::get(fd)?)?.set_attributes(&changes)).map(|()| 0)
     }
 
     fn sys_ioctl as ioctl(fd: i32, cmd: i32, argp: *mut c_void) -> i32 {

@@ -1,57 +1,173 @@
-//! Files and directories by path. There is no file system yet: only device files exist, and none can be created.
+//! Files and directories by path.
 
 use core::ffi::c_char;
 
-use hermit_abi::{O_CREAT, O_RDONLY, dirent64, stat};
+use hermit_abi::{AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_RDONLY, UTIME_NOW, UTIME_OMIT, stat, timespec};
+use hermit_fs::{MAX_PATH, Metadata, RenameFlags, SetAttr, SetTime, Symlinks, Time};
 use hermit_interface::Errno;
 
-use super::descriptors::to_abi;
-use super::user::{UserOut, UserText};
-use super::{export, unsupported};
-use crate::{descriptors, devices};
+use super::export;
+use super::user::{UserBuffer, UserOut, UserSlice, UserText};
+use crate::files::{self, vfs};
+use crate::threads::wait::complete;
 
-/// Maximum length of a path in bytes, as on Linux, whose `PATH_MAX` of 4,096 counts the zero byte.
-const MAX_PATH_LEN: usize = 4095;
+/// Permission bits of a mode, with those for sticky directories.
+const PERMISSIONS: u32 = 0o7777;
 
-unsupported! {
-    ENOENT;
-    sys_opendir as opendir(*const c_char) -> i32,
-    sys_unlink as unlink(*const c_char) -> i32,
-    sys_rmdir as rmdir(*const c_char) -> i32,
+/// A time of the ABI.
+fn to_timespec(time: Time) -> timespec {
+    timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.cast_signed() }
 }
 
-/// Stores the properties of the file at a path: those of its object once it is open.
-fn stat_path(path: UserText<'_>, out: UserOut<'_, stat>) -> Result<i32, Errno> {
-    let object = devices::open(path.get(MAX_PATH_LEN)?, O_RDONLY)?;
-    out.write(to_abi(object.stat()?)?).map(|()| 0)
+/// Metadata as the ABI has them.
+pub(super) fn to_stat(found: &Metadata) -> Result<stat, Errno> {
+    let attr = &found.attr;
+    let signed = |number: u64| i64::try_from(number).map_err(|_| Errno::EOVERFLOW);
+    Ok(stat {
+        st_dev: found.device,
+        st_ino: attr.ino.0,
+        st_nlink: attr.nlink.into(),
+        st_mode: attr.mode,
+        st_uid: attr.uid,
+        st_gid: attr.gid,
+        st_size: signed(attr.size)?,
+        st_blksize: attr.block_size.into(),
+        st_blocks: signed(attr.blocks)?,
+        st_atim: to_timespec(attr.atime),
+        st_mtim: to_timespec(attr.mtime),
+        st_ctim: to_timespec(attr.ctime),
+        ..stat::default()
+    })
+}
+
+/// The change that a call asks for by one of its two times.
+fn set_time(time: timespec) -> Result<Option<SetTime>, Errno> {
+    match time.tv_nsec {
+        UTIME_OMIT => Ok(None),
+        UTIME_NOW => Ok(Some(SetTime::Now)),
+        nanoseconds @ 0..1_000_000_000 => {
+            let nanoseconds = nanoseconds.cast_unsigned();
+            Ok(Some(SetTime::To(Time { seconds: time.tv_sec, nanoseconds })))
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The changes that a call asks for by two times, or by none.
+pub(super) fn set_times(times: UserSlice<'_, timespec>) -> Result<SetAttr, Errno> {
+    let (atime, mtime) = match times.get_if_some()? {
+        Some(&[atime, mtime]) => (set_time(atime)?, set_time(mtime)?),
+        _ => (Some(SetTime::Now), Some(SetTime::Now)),
+    };
+    Ok(SetAttr { atime, mtime, ..SetAttr::default() })
+}
+
+/// The change of permission bits that a call asks for.
+pub(super) fn set_permissions(mode: u32) -> SetAttr {
+    SetAttr { permissions: Some(mode & PERMISSIONS), ..SetAttr::default() }
+}
+
+/// Stores a path; returns its length.
+fn store_path(path: &[u8], buffer: UserBuffer<'_>) -> Result<isize, Errno> {
+    let buffer = buffer.get()?;
+    let destination = buffer.get_mut(..path.len()).ok_or(Errno::ERANGE)?;
+    destination.write_copy_of_slice(path);
+    isize::try_from(path.len()).map_err(|_| Errno::EOVERFLOW)
+}
+
+fn stat_path(path: UserText<'_>, symlinks: Symlinks, out: UserOut<'_, stat>) -> Result<i32, Errno> {
+    let found = complete(vfs()?.metadata(path.get(MAX_PATH)?, symlinks))?;
+    out.write(to_stat(&found)?).map(|()| 0)
 }
 
 export! {
     fn sys_stat as stat(name: *const c_char, stat: *mut stat) -> i32
     where path: UserText::new(name), out: UserOut::new(stat) {
-        stat_path(path, out)
+        stat_path(path, Symlinks::Follow, out)
     }
 
-    /// There are no symbolic links.
     fn sys_lstat as lstat(name: *const c_char, stat: *mut stat) -> i32
     where path: UserText::new(name), out: UserOut::new(stat) {
-        stat_path(path, out)
+        stat_path(path, Symlinks::Keep, out)
     }
 
-    fn sys_open as open(name: *const c_char, flags: i32, _mode: i32) -> i32
+    fn sys_open as open(name: *const c_char, flags: i32, mode: i32) -> i32
     where path: UserText::new(name) {
-        match devices::open(path.get(MAX_PATH_LEN)?, flags).and_then(descriptors::open) {
-            Err(Errno::ENOENT) if flags & O_CREAT != 0 => Err(Errno::EROFS),
-            result => result,
-        }
+        files::open(path.get(MAX_PATH)?, flags, mode.cast_unsigned())
     }
 
-    fn sys_mkdir as mkdir(_name: *const i8, _mode: u32) -> i32 {
-        Err(Errno::EROFS)
+    fn sys_opendir as opendir(name: *const c_char) -> i32
+    where path: UserText::new(name) {
+        files::open(path.get(MAX_PATH)?, O_RDONLY | O_DIRECTORY, 0)
     }
 
-    fn sys_getdents64 as getdents64(fd: i32, _dirp: *mut dirent64, _count: usize) -> i64 {
-        descriptors::get(fd)?;
-        Err(Errno::ENOTDIR)
+    fn sys_mkdir as mkdir(name: *const i8, mode: u32) -> i32
+    where path: UserText::new(name) {
+        complete(vfs()?.create_directory(path.get(MAX_PATH)?, mode)).map(|()| 0)
+    }
+
+    fn sys_rmdir as rmdir(name: *const c_char) -> i32
+    where path: UserText::new(name) {
+        complete(vfs()?.remove_directory(path.get(MAX_PATH)?)).map(|()| 0)
+    }
+
+    fn sys_unlink as unlink(name: *const c_char) -> i32
+    where path: UserText::new(name) {
+        complete(vfs()?.remove_file(path.get(MAX_PATH)?)).map(|()| 0)
+    }
+
+    fn sys_rename as rename(old: *const c_char, new: *const c_char) -> i32
+    where from: UserText::new(old), to: UserText::new(new) {
+        let (from, to) = (from.get(MAX_PATH)?, to.get(MAX_PATH)?);
+        complete(vfs()?.rename(from, to, RenameFlags::empty())).map(|()| 0)
+    }
+
+    fn sys_link as link(existing: *const c_char, name: *const c_char) -> i32
+    where from: UserText::new(existing), to: UserText::new(name) {
+        complete(vfs()?.create_link(from.get(MAX_PATH)?, to.get(MAX_PATH)?)).map(|()| 0)
+    }
+
+    fn sys_symlink as symlink(target: *const c_char, name: *const c_char) -> i32
+    where to: UserText::new(target), path: UserText::new(name) {
+        complete(vfs()?.create_symlink(to.get(MAX_PATH)?, path.get(MAX_PATH)?)).map(|()| 0)
+    }
+
+    fn sys_readlink as readlink(name: *const c_char, buffer: *mut u8, size: usize) -> isize
+    where path: UserText::new(name), buffer: UserBuffer::buffer(buffer, size) {
+        let target = complete(vfs()?.read_link(path.get(MAX_PATH)?))?;
+        let count = target.len().min(size);
+        store_path(target.get(..count).unwrap_or_default(), buffer)
+    }
+
+    fn sys_chmod as chmod(name: *const c_char, mode: u32) -> i32
+    where path: UserText::new(name) {
+        let changes = set_permissions(mode);
+        complete(vfs()?.set_attributes(path.get(MAX_PATH)?, Symlinks::Follow, &changes)).map(|()| 0)
+    }
+
+    fn sys_utimens as utimens(name: *const c_char, times: *const timespec, flags: i32) -> i32
+    where path: UserText::new(name), times: UserSlice::pair(times) {
+        let symlinks = match flags {
+            0 => Symlinks::Follow,
+            AT_SYMLINK_NOFOLLOW => Symlinks::Keep,
+            _ => return Err(Errno::EINVAL),
+        };
+        let changes = set_times(times)?;
+        complete(vfs()?.set_attributes(path.get(MAX_PATH)?, symlinks, &changes)).map(|()| 0)
+    }
+
+    fn sys_chdir as chdir(name: *const c_char) -> i32
+    where path: UserText::new(name) {
+        complete(vfs()?.change_directory(path.get(MAX_PATH)?)).map(|()| 0)
+    }
+
+    fn sys_getcwd as getcwd(buffer: *mut u8, size: usize) -> isize
+    where buffer: UserBuffer::buffer(buffer, size) {
+        store_path(&complete(vfs()?.current_path())?, buffer)
+    }
+
+    fn sys_realpath as realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize
+    where path: UserText::new(name), buffer: UserBuffer::buffer(buffer, size) {
+        store_path(&complete(vfs()?.real_path(path.get(MAX_PATH)?))?, buffer)
     }
 }

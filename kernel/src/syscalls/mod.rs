@@ -2,7 +2,7 @@
 //!
 //! A system call is an ordinary function call. Each function here is a shim: it turns raw arguments into checked, safe
 //! types, calls a service, and turns its error into `-errno` ([`export`]). A function whose type differs from its
-//! declaration in `hermit-abi` does not compile. Calls that this kernel does not support fail ([`unsupported`]).
+//! declaration in `hermit-abi` does not compile.
 //!
 //! Pointers of the program are wrapped by a `where` clause:
 //!
@@ -17,6 +17,7 @@
 
 mod addresses;
 mod descriptors;
+mod directories;
 mod events;
 mod files;
 mod lookup;
@@ -123,18 +124,4 @@ macro_rules! export_plain {
     )*};
 }
 
-/// Defines functions of the ABI that this kernel does not support: they fail with the error named.
-macro_rules! unsupported {
-    ($error:ident; $($symbol:ident as $name:ident($($type:ty),*) -> $result:ty,)*) => {$(
-        #[expect(clippy::allow_attributes, reason = "some functions are deprecated, others are not")]
-        #[allow(deprecated, reason = "deprecated functions are part of the ABI")]
-        const _: [unsafe extern "C" fn($($type),*) -> $result; 2] = [hermit_abi::$name, $symbol];
-
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $symbol($(_: $type),*) -> $result {
-            $crate::syscalls::returned(Err(hermit_interface::Errno::$error))
-        }
-    )*};
-}
-
-use {export, export_plain, unsupported};
+use {export, export_plain};

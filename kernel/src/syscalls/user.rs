@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 use core::slice;
 use core::sync::atomic::AtomicU32;
 
-use hermit_abi::socklen_t;
+use hermit_abi::{dirent64, socklen_t, timespec};
 use hermit_interface::Errno;
 
 /// A system call in progress: the lifetime of what the program's pointers refer to.
@@ -118,6 +118,24 @@ impl<'a, T> UserSlice<'a, T> {
     }
 }
 
+impl<'a> UserSlice<'a, timespec> {
+    /// Two times, of the last read and of the last change of a file.
+    ///
+    /// # Safety
+    ///
+    /// `start` is null, or valid for reads of two values that do not change during the call.
+    #[inline]
+    pub(super) const unsafe fn pair(call: &'a Call, start: *const timespec) -> Self {
+        // SAFETY: the requirement is the same.
+        unsafe { Self::new(call, start, 2) }
+    }
+
+    /// [`Self::get`]; `None` if the pointer is null.
+    pub(super) fn get_if_some(&self) -> Result<Option<&'a [timespec]>, Errno> {
+        if self.start.is_null() { Ok(None) } else { self.get().map(Some) }
+    }
+}
+
 impl<'a> UserSlice<'a, u8> {
     /// The bytes behind an untyped pointer.
     ///
@@ -185,6 +203,19 @@ impl<'a> UserBuffer<'a> {
     pub(super) const unsafe fn buffer(call: &'a Call, start: *mut u8, len: usize) -> Self {
         // SAFETY: memory that is valid for writes is valid for reads as uninitialised bytes.
         unsafe { Self::new(call, start.cast(), len) }
+    }
+}
+
+impl<'a> UserBuffer<'a> {
+    /// [`Self::buffer`] for entries of a directory, `len` bytes in all.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::buffer`].
+    #[inline]
+    pub(super) const unsafe fn entries(call: &'a Call, start: *mut dirent64, len: usize) -> Self {
+        // SAFETY: valid for writes of `len` bytes that no other code accesses, by the contract of this function.
+        unsafe { Self::buffer(call, start.cast(), len) }
     }
 }
 

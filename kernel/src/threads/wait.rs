@@ -1,5 +1,6 @@
 //! Sleeping until a poll is ready.
 
+use core::pin::pin;
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
@@ -32,4 +33,10 @@ pub(crate) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> 
             return result;
         }
     }
+}
+
+/// Sleeps until a future is complete.
+pub(crate) fn complete<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    block_on(|context| future.as_mut().poll(context))
 }

@@ -1,0 +1,83 @@
+//! The program's files: the virtual file system, with a ramfs as its root and the device files in `/dev`.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hermit_clock::NANOSECONDS;
+use hermit_fs::{DevFs, OpenFile, OpenedPath, PAGE_SIZE, RamFs, System, Time, Vfs};
+use hermit_hal::sync::RawSpinLock;
+use hermit_hal::{clock, memory};
+use hermit_interface::Errno;
+use hermit_io::Object;
+
+use crate::devices::DeviceFiles;
+use crate::sync::OnceLock;
+use crate::threads::wait::complete;
+use crate::{descriptors, fallible};
+
+/// What the file systems take from this kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+/// An open file.
+pub(crate) type File = OpenFile<Kernel>;
+
+impl System for Kernel {
+    type RawLock = RawSpinLock;
+    type Page = Box<[u8; PAGE_SIZE]>;
+
+    fn allocate_page() -> Option<Self::Page> {
+        let mut bytes: Vec<u8> = Vec::new();
+        bytes.try_reserve_exact(PAGE_SIZE).ok()?;
+        bytes.resize(PAGE_SIZE, 0);
+        bytes.into_boxed_slice().try_into().ok()
+    }
+
+    fn arc<T>(value: T) -> Option<Arc<T>> {
+        fallible::arc(value)
+    }
+
+    fn now() -> Time {
+        let now = clock::wall_clock();
+        let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
+        Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
+    }
+}
+
+static VFS: OnceLock<Result<Vfs<Kernel>, Errno>> = OnceLock::new();
+
+/// Permission bits of `/dev`.
+const DIRECTORY: u32 = 0o755;
+
+/// Permission bits of `/tmp`.
+const TEMPORARY_DIRECTORY: u32 = 0o1777;
+
+/// The virtual file system, which the first call mounts.
+///
+/// # Errors
+///
+/// `ENOMEM` if there was no memory for it.
+pub(crate) fn vfs() -> Result<&'static Vfs<Kernel>, Errno> {
+    VFS.get_or_init(|| complete(mount())).as_ref().map_err(|error| *error)
+}
+
+async fn mount() -> Result<Vfs<Kernel>, Errno> {
+    // A tmpfs on Linux has as much of all memory.
+    let root: RamFs<Kernel> = RamFs::new(memory::available() / 2)?;
+    let vfs = Vfs::new(fallible::arc(root).ok_or(Errno::ENOMEM)?)?;
+    vfs.create_directory(b"/dev", DIRECTORY).await?;
+    vfs.create_directory(b"/tmp", TEMPORARY_DIRECTORY).await?;
+    let devices = fallible::arc(DevFs::new(DeviceFiles, Kernel::now())).ok_or(Errno::ENOMEM)?;
+    vfs.mount(devices, b"/dev", false).await?;
+    Ok(vfs)
+}
+
+/// Opens a path and returns a descriptor.
+pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    let object: Arc<dyn Object> = match complete(vfs()?.open(path, flags, mode))? {
+        OpenedPath::File(file) => fallible::arc(file).ok_or(Errno::ENOMEM)?,
+        OpenedPath::Object(object) => object,
+    };
+    descriptors::open(object)
+}

@@ -1,0 +1,96 @@
+//! Entries of directories.
+
+use core::mem::{MaybeUninit, offset_of};
+use core::ops::ControlFlow;
+
+use hermit_abi::dirent64;
+use hermit_fs::DirEntry;
+use hermit_interface::Errno;
+use hermit_io::ReadBuffer;
+
+use super::descriptors::file;
+use super::export;
+use crate::descriptors;
+use crate::threads::wait::complete;
+
+/// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes `EINVAL` for a
+/// buffer that is too small, up to this size.
+const MAX_BUFFER_FOR_ALL: usize = 1 << 20;
+
+/// Alignment of entries in bytes.
+const ALIGNMENT: usize = align_of::<dirent64>();
+
+/// Maximum size of an entry in bytes.
+const MAX_ENTRY: usize = size_of::<dirent64>().next_multiple_of(ALIGNMENT);
+
+/// Appends an entry, if there is room for all of it.
+fn append(buffer: &mut ReadBuffer<'_>, entry: &DirEntry<'_>) -> ControlFlow<()> {
+    const NAME: usize = offset_of!(dirent64, d_name);
+    let size = (NAME + entry.name.len() + 1).next_multiple_of(ALIGNMENT);
+    let mut bytes = [0; MAX_ENTRY];
+    let mut put = |offset: usize, value: &[u8]| {
+        if let Some(place) = bytes.get_mut(offset..offset + value.len()) {
+            place.copy_from_slice(value);
+        }
+    };
+    put(offset_of!(dirent64, d_ino), &entry.ino.0.to_ne_bytes());
+    put(offset_of!(dirent64, d_off), &entry.next.to_ne_bytes());
+    put(offset_of!(dirent64, d_reclen), &u16::try_from(size).unwrap_or(0).to_ne_bytes());
+    put(offset_of!(dirent64, d_type), &[entry.file_type.dirent_type()]);
+    put(NAME, entry.name);
+    match bytes.get(..size) {
+        Some(bytes) if size <= buffer.room() => {
+            buffer.append(bytes);
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Break(()),
+    }
+}
+
+/// Stores entries from the position on; returns the number of bytes, and whether those were all.
+fn read_entries(fd: i32, buffer: &mut [MaybeUninit<u8>]) -> Result<(usize, bool), Errno> {
+    let object = descriptors::get(fd)?;
+    let file = file(&*object).ok_or(Errno::ENOTDIR)?;
+    let mut buffer = ReadBuffer::new(buffer);
+    let mut is_complete = true;
+    complete(file.read_directory(|entry| {
+        let result = append(&mut buffer, &entry);
+        is_complete = result.is_continue();
+        result
+    }))?;
+    if buffer.is_empty() && !is_complete {
+        return Err(Errno::EINVAL);
+    }
+    Ok((buffer.len(), is_complete))
+}
+
+export! {
+    fn sys_getdents64 as getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64
+    where buffer: UserBuffer::entries(dirp, count) {
+        let buffer = buffer.get()?;
+        let is_for_all = buffer.len() <= MAX_BUFFER_FOR_ALL && position(fd)? == 0;
+        let (bytes, is_complete) = read_entries(fd, buffer)?;
+        if is_for_all && !is_complete {
+            rewind(fd)?;
+            return Err(Errno::EINVAL);
+        }
+        Ok(i64::try_from(bytes).unwrap_or(i64::MAX))
+    }
+
+    fn sys_getdents as getdents(fd: i32, buf: *mut u8, len: usize) -> isize
+    where buffer: UserBuffer::buffer(buf, len) {
+        read_entries(fd, buffer.get()?).map(|(bytes, _)| isize::try_from(bytes).unwrap_or(isize::MAX))
+    }
+}
+
+/// The position of a directory.
+fn position(fd: i32) -> Result<u64, Errno> {
+    let object = descriptors::get(fd)?;
+    complete(file(&*object).ok_or(Errno::ENOTDIR)?.seek(0, hermit_fs::Whence::Current))
+}
+
+/// Moves to the first entry of a directory.
+fn rewind(fd: i32) -> Result<u64, Errno> {
+    let object = descriptors::get(fd)?;
+    complete(file(&*object).ok_or(Errno::ENOTDIR)?.seek(0, hermit_fs::Whence::Start))
+}
