@@ -3,6 +3,9 @@
 //! A patch replaces a text that occurs exactly once in a file. If the text is missing, the sources are of another version than
 //! the patch was written for, and the patch must be revised.
 
+mod files;
+mod paths;
+
 use std::fs;
 use std::path::Path;
 
@@ -39,7 +42,7 @@ const TEST: &str = "test/src/lib.rs";
 /// runner recognises one.
 pub(crate) const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
 
-/// All patches, in the order in which they are applied.
+/// The patches but those of files and paths.
 const PATCHES: [Patch; 18] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
@@ -338,17 +341,22 @@ fn list_for_runner(tests: &[&TestDescAndFn]) {
 ///
 /// Fails, and names the file, if an original text does not occur exactly once.
 pub(crate) fn apply(library: &Path) -> Result<()> {
-    PATCHES.iter().try_for_each(|patch| patch.apply(library))
+    all().try_for_each(|patch| patch.apply(library))
 }
 
 /// Returns a digest of all patches.
 pub(crate) fn digest() -> String {
-    digest_of(&PATCHES)
+    digest_of(all())
 }
 
-fn digest_of(patches: &[Patch]) -> String {
+/// All patches, in the order in which they are applied.
+fn all() -> impl Iterator<Item = &'static Patch> {
+    PATCHES.iter().chain(files::PATCHES).chain(paths::PATCHES)
+}
+
+fn digest_of<'patch, P: IntoIterator<Item = &'patch Patch>>(patches: P) -> String {
     let mut hash = Sha256::new();
-    for text in patches.iter().flat_map(|patch| [patch.file, patch.old, patch.new]) {
+    for text in patches.into_iter().flat_map(|patch| [patch.file, patch.old, patch.new]) {
         hash.update(format!("{}\n{text}\n", text.len()));
     }
     hex(&hash.finalize())
