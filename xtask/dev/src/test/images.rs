@@ -18,8 +18,17 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 8] =
-    ["abi_calls", "http_client", "kv", "poll_server", "third_party", "udp_echo", "vectors", "web"];
+const HARD_FLOAT_ONLY: [&str; 9] = [
+    "abi_calls",
+    "file_calls",
+    "http_client",
+    "kv",
+    "poll_server",
+    "third_party",
+    "udp_echo",
+    "vectors",
+    "web",
+];
 
 /// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
 #[derive(Debug)]

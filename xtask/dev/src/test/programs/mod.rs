@@ -5,6 +5,7 @@
 mod abi_calls;
 mod clock;
 mod faults;
+mod files;
 mod hello_world;
 mod network;
 mod starts;
@@ -39,6 +40,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     }
     abi_calls::test(tests, platform);
     clock::test(tests, platform);
+    files::test(tests, platform);
     third_party::test(tests, platform)?;
     network::test(tests, platform, long);
     Ok(())
