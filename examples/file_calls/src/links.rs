@@ -76,7 +76,8 @@ pub(crate) const ROWS: &[Row] = &[
     ("symlink.chain.40", || {
         fs::write("0", "abc")?;
         for number in 1..=41 {
-            symlink(&format!("{}", number - 1), &format!("{number}"))?;
+            let (target, path) = (format!("{}", number - 1), format!("{number}"));
+            symlink(target.as_str(), path.as_str())?;
         }
         Ok(show::result(fs::read_to_string("40")) + " " + &show::success(fs::read_to_string("41")))
     }),

@@ -9,6 +9,7 @@ use hermit_interface::{Errno, to_usize};
 use hermit_io::{Object, ReadBuffer};
 
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
+use crate::system::BLOCK_SIZE;
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, StatFs, Time};
 
 /// A device file.
@@ -81,7 +82,7 @@ impl<D: Devices> DevFs<D> {
             gid: 0,
             size: 0,
             blocks: 0,
-            block_size: 4096,
+            block_size: BLOCK_SIZE,
             atime: time,
             mtime: time,
             ctime: time,
@@ -157,7 +158,7 @@ impl<D: Devices> FileSystem for DevFs<D> {
     }
 
     fn statfs(&self, _: &mut Call<'_, '_>) -> Reply<StatFs> {
-        Poll::Ready(Ok(StatFs { block_size: 4096, ..StatFs::default() }))
+        Poll::Ready(Ok(StatFs { block_size: BLOCK_SIZE, ..StatFs::default() }))
     }
 }
 

@@ -7,8 +7,11 @@ use lock_api::{Mutex, RawMutex};
 
 use crate::Time;
 
+/// Preferred size of reads and writes in bytes (`st_blksize`): that of a page.
+pub(crate) const BLOCK_SIZE: u32 = 4096;
+
 /// Size of a page in bytes.
-pub const PAGE_SIZE: usize = 4096;
+pub const PAGE_SIZE: usize = BLOCK_SIZE as usize;
 
 /// The kernel below the file systems.
 pub trait System: Debug + Send + Sync + 'static {

@@ -13,7 +13,7 @@ use hermit_io::{Object, ReadBuffer, Stat};
 
 use super::export;
 use super::files::{set_permissions, set_times, to_stat};
-use super::user::{Call, UserPtr, UserSlice};
+use super::user::{Call, UserPtr};
 use crate::descriptors;
 use crate::files::File;
 use crate::threads::wait::{block_on, complete};

@@ -160,12 +160,11 @@ impl<S: System> RamFs<S> {
         let truncated = self.with(ino, |inode| {
             let mut truncated = None;
             if let Some(size) = changes.size {
-                let (file, times) = inode.file()?;
-                if file.writers.is_pending(context)? {
-                    return Ok(Poll::Pending);
-                }
-                truncated = resize(file, size)?;
-                times.modified(now);
+                truncated = match resize(inode.file()?.0, size, context)? {
+                    Poll::Ready(truncated) => truncated,
+                    Poll::Pending => return Ok(Poll::Pending),
+                };
+                inode.times.modified(now);
             }
             if let Some(permissions) = changes.permissions {
                 inode.permissions = permissions & 0o7777;
@@ -198,14 +197,21 @@ impl<S: System> RamFs<S> {
 }
 
 /// Sets the size of a file. If that removes pages, returns the number of the first of them, and other writers wait.
-fn resize<P: AsMut<[u8; PAGE_SIZE]>>(file: &mut File<P>, size: u64) -> Result<Option<u64>, Errno> {
+fn resize<P: AsMut<[u8; PAGE_SIZE]>>(
+    file: &mut File<P>,
+    size: u64,
+    context: &Context<'_>,
+) -> Result<Poll<Option<u64>>, Errno> {
     if size > MAX_SIZE {
         return Err(Errno::EFBIG);
+    }
+    if file.writers.is_pending(context)? {
+        return Ok(Poll::Pending);
     }
     let is_shorter = size < file.size;
     file.size = size;
     if !is_shorter {
-        return Ok(None);
+        return Ok(Poll::Ready(None));
     }
     let kept = to_usize(size % PAGE_BYTES);
     if kept != 0
@@ -217,7 +223,7 @@ fn resize<P: AsMut<[u8; PAGE_SIZE]>>(file: &mut File<P>, size: u64) -> Result<Op
         end.fill(0);
     }
     file.writers.begin();
-    Ok(Some(size.div_ceil(PAGE_BYTES)))
+    Ok(Poll::Ready(Some(size.div_ceil(PAGE_BYTES))))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use hermit_interface::Errno;
 
 use super::directory::Directory;
 use super::pages::SparsePages;
+use crate::system::BLOCK_SIZE;
 use crate::{Attr, FileType, Ino, PAGE_SIZE, SetTime, Time};
 
 /// Size of a page in bytes, as a size of files.
@@ -89,7 +90,7 @@ impl<P> Inode<P> {
             gid: 0,
             size,
             blocks: pages * (PAGE_BYTES / 512),
-            block_size: PAGE_SIZE as u32,
+            block_size: BLOCK_SIZE,
             atime,
             mtime,
             ctime,

@@ -26,7 +26,7 @@ use lock_api::{Mutex, MutexGuard};
 
 use crate::PAGE_SIZE;
 use crate::file_system::{Call, FileSystem, Name, OpenInode, RenameFlags, Reply, WriteAt, Written};
-use crate::system::Lock;
+use crate::system::{BLOCK_SIZE, Lock};
 use crate::{Attr, DirEntry, Entry, Ino, SetAttr, StatFs, System};
 use directory::Directory;
 use inode::{Body, Inode};
@@ -188,7 +188,7 @@ impl<S: System> FileSystem for RamFs<S> {
 
     fn statfs(&self, _: &mut Call<'_, '_>) -> Reply<StatFs> {
         Poll::Ready(Ok(StatFs {
-            block_size: PAGE_SIZE as u32,
+            block_size: BLOCK_SIZE,
             blocks: self.max_pages,
             free_blocks: self.max_pages.saturating_sub(self.pages.load(Relaxed)),
             inodes: self.inodes.count(),

@@ -294,15 +294,8 @@ impl<S: System> RamFs<S> {
         let mut position = to_usize(position);
         loop {
             let next = self.with(ino, |inode| {
-                let Some((found, entry)) = inode.directory()?.entry_from(position) else { return Ok(None) };
-                let next = found + 1;
-                let entry = DirEntry {
-                    ino: entry.ino,
-                    file_type: entry.file_type,
-                    name: &entry.name,
-                    next: next as u64,
-                };
-                Ok(entries(entry).is_continue().then_some(next))
+                let found = inode.directory()?.entry_from(position);
+                Ok(found.and_then(|(position, entry)| pass_on(position + 1, entry, entries)))
             })?;
             match next {
                 Some(next) => position = next,
@@ -310,4 +303,15 @@ impl<S: System> RamFs<S> {
             }
         }
     }
+}
+
+/// Passes an entry on; returns the position behind it, unless it was the last that is wanted.
+fn pass_on(
+    next: usize,
+    entry: &DirectoryEntry,
+    entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+) -> Option<usize> {
+    let &DirectoryEntry { ref name, ino, file_type } = entry;
+    let entry = DirEntry { ino, file_type, name, next: next as u64 };
+    entries(entry).is_continue().then_some(next)
 }

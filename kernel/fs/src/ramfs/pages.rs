@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem;
 
-use hermit_interface::Errno;
+use hermit_interface::{Errno, to_usize};
 
 /// Bits of a page number that a level of the tree decodes.
 const BITS: u32 = 6;
@@ -29,18 +30,28 @@ enum Node<P> {
 }
 
 impl<P> Node<P> {
+    /// A branch without children.
     fn branch() -> Result<Self, Errno> {
         let mut children = Vec::new();
         children.try_reserve_exact(FANOUT).map_err(|_| Errno::ENOMEM)?;
         children.resize_with(FANOUT, || None);
         Ok(Self::Branch(children.into_boxed_slice()))
     }
+
+    /// Sets the first child of a branch.
+    fn set_first(&mut self, child: Self) {
+        if let Self::Branch(children) = self
+            && let Some(first) = children.first_mut()
+        {
+            *first = Some(child);
+        }
+    }
 }
 
 /// The child of a branch that leads to page `index`; `level` 0 is that of the lowest branches.
 #[inline]
 const fn child(index: u64, level: u32) -> usize {
-    (index >> (level * BITS)) as usize % FANOUT
+    to_usize(index >> (level * BITS)) % FANOUT
 }
 
 /// Whether a tree of this height has a place for page `index`.
@@ -110,14 +121,11 @@ impl<P> SparsePages<P> {
     /// Makes the tree high enough for page `index`.
     fn grow(&mut self, index: u64) -> Result<(), Errno> {
         while !covers(self.height, index) {
-            if self.root.is_some() {
-                let mut branch = Node::branch()?;
-                if let Node::Branch(children) = &mut branch
-                    && let Some(first) = children.first_mut()
-                {
-                    *first = self.root.take();
-                }
-                self.root = Some(branch);
+            if let Some(root) = &mut self.root {
+                // Allocated first: without memory the tree stays as it is.
+                let branch = Node::branch()?;
+                let below = mem::replace(root, branch);
+                root.set_first(below);
             }
             self.height += 1;
         }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use hermit_interface::Errno;
+use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use once_cell::race::OnceBox;
 
@@ -49,7 +49,7 @@ struct FreeNumbers {
 const fn position(number: u64) -> (usize, usize) {
     let shifted = number + FIRST_CHUNK;
     let chunk = shifted.ilog2() - FIRST_CHUNK.ilog2();
-    (chunk as usize, (shifted - (FIRST_CHUNK << chunk)) as usize)
+    (chunk as usize, to_usize(shifted - (FIRST_CHUNK << chunk)))
 }
 
 impl<S: System, T> Table<S, T> {

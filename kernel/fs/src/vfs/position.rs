@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::task::{Poll, Waker};
+use core::task::{Context, Poll, Waker};
 
 use hermit_interface::Errno;
 use lock_api::{Mutex, RawMutex};
@@ -21,6 +21,20 @@ struct State {
     offset: u64,
     is_in_use: bool,
     waiting: Vec<Waker>,
+}
+
+impl State {
+    fn acquire(&mut self, context: &Context<'_>) -> Poll<Result<u64, Errno>> {
+        if !self.is_in_use {
+            self.is_in_use = true;
+            return Poll::Ready(Ok(self.offset));
+        }
+        if self.waiting.try_reserve(1).is_err() {
+            return Poll::Ready(Err(Errno::ENOMEM));
+        }
+        self.waiting.push(context.waker().clone());
+        Poll::Pending
+    }
 }
 
 /// A position in use by a call. Dropping it lets the next call have it.
@@ -43,19 +57,8 @@ impl<S: System> Position<S> {
     ///
     /// `ENOMEM`.
     pub(super) async fn acquire(&self) -> Result<PositionGuard<'_, S>, Errno> {
-        poll_fn(|context| {
-            let mut state = self.state.lock();
-            if state.is_in_use {
-                if state.waiting.try_reserve(1).is_err() {
-                    return Poll::Ready(Err(Errno::ENOMEM));
-                }
-                state.waiting.push(context.waker().clone());
-                return Poll::Pending;
-            }
-            state.is_in_use = true;
-            Poll::Ready(Ok(PositionGuard { position: self, offset: state.offset }))
-        })
-        .await
+        let offset = poll_fn(|context| self.state.lock().acquire(context)).await?;
+        Ok(PositionGuard { position: self, offset })
     }
 }
 
