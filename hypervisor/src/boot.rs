@@ -95,7 +95,7 @@ pub fn load(
     let info = &mut loaded.info;
     info.platform = params.platform as u32;
     if params.platform == Platform::Process {
-        info.free_addresses.size = info.free_addresses.size / PROCESS_DIVISOR & !(PAGE_SIZE - 1);
+        info.free_addresses.size = (info.free_addresses.size / PROCESS_DIVISOR) & !(PAGE_SIZE - 1);
     }
     info.counter_frequency = params.tsc.frequency_hz;
     info.wall_clock_counter = params.tsc.value;
