@@ -256,6 +256,7 @@ fn signal_and_timeout_end_the_machine() {
         // Keeps the pipe open, so that the input does not end.
         let _input = child.stdin.take();
         while !threads_are_confined(&child) {
+            assert!(child.try_wait().unwrap().is_none(), "{user:?}: uhyve has ended before the signal");
             thread::sleep(Duration::from_millis(1));
         }
         kill_process(only_child(&child).unwrap(), Signal::TERM).unwrap();
