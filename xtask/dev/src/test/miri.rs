@@ -14,11 +14,12 @@ use xtask::{process, workspace};
 const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
 
 /// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "hermit-boot",
     "hermit-clock",
     "hermit-entropy",
     "hermit-firmware",
+    "hermit-fs",
     "hermit-interface",
     "hermit-io",
     "hermit-memory",

@@ -49,8 +49,15 @@ fn check(fixture: &Fixture<'_>) -> Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     let works = |engine: &str| text.lines().any(|line| line.starts_with(&format!("{engine}: works")));
     let code = if works("kvm") || works("process") { 0 } else { 125 };
-    let protections =
-        ["landlock", "speculative store bypass", "indirect branch speculation", "core scheduling"];
+    let protections = [
+        "landlock",
+        "speculative store bypass",
+        "indirect branch speculation",
+        "core scheduling",
+        "slowing of bus locks on kvm",
+        "end of guests that keep a CPU on kvm",
+        "jail",
+    ];
     let names: Vec<_> = text.lines().map(|line| line.split(": ").next().unwrap_or_default()).collect();
     ensure!(names == [&["kvm", "process"], &protections[..]].concat(), "{text}");
     ensure!(output.status.code() == Some(code), "{}: {text}", output.status);
