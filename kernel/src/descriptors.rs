@@ -38,7 +38,12 @@ fn with_room<R>(reserve: impl Fn(&mut DescriptorTable) -> Result<R, ReserveError
 
 /// Opens a descriptor for an object. If there is none, the object is dropped: not under the table's lock.
 pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
-    Reserved(with_room(DescriptorTable::reserve)?).open(object)
+    reserve()?.open(object)
+}
+
+/// Reserves a descriptor for an object that is still to be opened.
+pub(crate) fn reserve() -> Result<Reserved, Errno> {
+    with_room(DescriptorTable::reserve).map(Reserved)
 }
 
 /// A descriptor that is allocated and not open yet; dropping it frees the descriptor.

@@ -75,9 +75,11 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
 
 /// Opens a path and returns a descriptor.
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    // First: without a free descriptor nothing is created or truncated.
+    let descriptor = descriptors::reserve()?;
     let object: Arc<dyn Object> = match complete(vfs()?.open(path, flags, mode))? {
         OpenedPath::File(file) => fallible::arc(file).ok_or(Errno::ENOMEM)?,
         OpenedPath::Object(object) => object,
     };
-    descriptors::open(object)
+    descriptor.open(object)
 }

@@ -175,6 +175,7 @@ impl<S: System> RamFs<S> {
         let now = S::now();
         let _names = self.names.lock();
         let (ino, file_type) = self.entry(from)?;
+        self.with(to.parent, |inode| inode.existing_directory().map(drop))?;
         // A directory must not become a part of itself.
         if file_type == FileType::Directory && self.is_within(to.parent, ino)? {
             return Err(Errno::EINVAL);
@@ -216,9 +217,11 @@ impl<S: System> RamFs<S> {
     /// Moves an entry to a name that does not exist.
     fn move_entry(&self, from: Name<'_>, to: Name<'_>, now: Time) -> Result<(), Errno> {
         let name = self.prepare_entry(to)?;
-        let moved = self.remove_entry(from, now)?;
-        self.set_parent(moved.ino, to.parent, now);
-        self.insert_entry(to.parent, DirectoryEntry { name, ..moved }, now)
+        let (ino, file_type) = self.entry(from)?;
+        // Added first, so that there is always one of the two names.
+        self.insert_entry(to.parent, DirectoryEntry { name, ino, file_type }, now)?;
+        self.set_parent(ino, to.parent, now);
+        self.remove_entry(from, now).map(drop)
     }
 
     /// Moves an entry to a name that exists, and removes what had it.

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 
 use hermit_interface::Errno;
 
-use super::mount::Node;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
 use crate::file_system::complete;
@@ -37,7 +36,8 @@ impl<S: System> Vfs<S> {
         let permissions = permissions & 0o1777 & !UMASK;
         let created =
             complete(|call| parent.file_system().mkdir(call, parent.name(name), permissions)).await?;
-        Node::of_entry(&parent.mount, &created).map(drop)
+        parent.file_system().forget(created.attr.ino, 1);
+        Ok(())
     }
 
     /// Creates a symbolic link at `path`.
@@ -58,7 +58,8 @@ impl<S: System> Vfs<S> {
         }
         let (parent, name) = (&walked.parent, walked.name());
         let created = complete(|call| parent.file_system().symlink(call, parent.name(name), target)).await?;
-        Node::of_entry(&parent.mount, &created).map(drop)
+        parent.file_system().forget(created.attr.ino, 1);
+        Ok(())
     }
 
     /// Creates another name of a file (`link`). A symbolic link at `existing` gets it itself.
@@ -80,7 +81,8 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EPERM);
         }
         let created = complete(|call| parent.file_system().link(call, node.ino, parent.name(name))).await?;
-        Node::of_entry(&parent.mount, &created).map(drop)
+        parent.file_system().forget(created.attr.ino, 1);
+        Ok(())
     }
 
     /// Removes a name of what is no directory (`unlink`).

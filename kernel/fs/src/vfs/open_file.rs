@@ -87,6 +87,9 @@ impl<S: System> OpenFile<S> {
     /// `EBADF` without write access, `EFBIG`, `ENOSPC`, `EIO`.
     pub async fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
+        if bytes.is_empty() {
+            return Ok(0);
+        }
         let mut position = self.position.acquire().await?;
         let start = self.write_position(position.offset);
         let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await?;

@@ -1,3 +1,4 @@
 //! Tests of the virtual file system with a ramfs.
 
 mod linux;
+mod names;
