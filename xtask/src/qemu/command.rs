@@ -12,7 +12,7 @@ use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_options::disk::DiskConfig;
 use hermit_options::rate::{Rate, RateLimits};
 
-use super::files::{handled_file, monitor, status_file};
+use super::files::{handled_file, make_input_fifo, monitor, status_file};
 use super::{Guest, QEMU};
 
 /// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
@@ -51,6 +51,11 @@ impl Guest {
             qemu.arg("-initrd").arg(quote_commas(&link));
         }
         qemu.arg("-append").arg(OsStr::from_bytes(&self.command_line()));
+        if self.has_input_device {
+            let fifo = make_input_fifo(folder)?;
+            qemu.arg("-chardev").arg(format!("pipe,id=input,path={}", quote_commas(&fifo)));
+            qemu.args(self.board.input_device("input").0);
+        }
         qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         if self.has_error_stream {
             qemu.args(["-chardev", "file,id=stderr,path=/proc/self/fd/2,append=on"]);
@@ -72,7 +77,9 @@ impl Guest {
         line.argv0(self.name.as_bytes());
         self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
         self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
-        let options = self.kernel_options.iter().flat_map(|option| [option.as_bytes(), b" "].concat());
+        let input = if self.has_input_device { self.board.input_device("").1 } else { Vec::new() };
+        let options = self.kernel_options.iter().map(String::as_str).chain(input);
+        let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
         options.chain(line.finish()).collect()
     }
 }

@@ -1,9 +1,10 @@
 //! The streams of a guest.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::Child;
 use std::thread;
 
@@ -28,15 +29,27 @@ pub fn quoted(mut bytes: &[u8]) -> Vec<u8> {
 
 /// Copies the input to the guest, in a thread that ends with the guest or with this process.
 pub(super) fn feed(child: &mut Child, input: Input) {
-    let Some(mut pipe) = child.stdin.take() else { return };
+    let Some(pipe) = child.stdin.take() else { return };
+    thread::spawn(move || feed_pipe(pipe, input));
+}
+
+fn feed_pipe(mut pipe: impl Write, input: Input) {
+    // Writing fails when the guest has exited; then the rest of the input is not needed.
+    let _: io::Result<()> = match input {
+        Input::Inherit => relay(&mut io::stdin().lock(), &mut pipe),
+        Input::Bytes(bytes) => relay(&mut bytes.as_slice(), &mut pipe),
+    };
+    // The pipe stays open: QEMU closes the console when its input is closed.
+    std::mem::forget(pipe);
+}
+
+/// Copies the input to the guest's virtio console, as [`feed`] does: through a FIFO that QEMU opens.
+pub(super) fn feed_device(fifo: PathBuf, input: Input) {
     thread::spawn(move || {
-        // Writing fails when the guest has exited; then the rest of the input is not needed.
-        let _: io::Result<()> = match input {
-            Input::Inherit => relay(&mut io::stdin().lock(), &mut pipe),
-            Input::Bytes(bytes) => relay(&mut bytes.as_slice(), &mut pipe),
-        };
-        // The pipe stays open: QEMU closes the console when its standard input is closed.
-        std::mem::forget(pipe);
+        // Waits for QEMU; if that fails before, until this process ends.
+        if let Ok(file) = OpenOptions::new().write(true).open(fifo) {
+            feed_pipe(file, input);
+        }
     });
 }
 

@@ -1,9 +1,12 @@
-//! The files of a guest in the folder that belongs to it: exit status, monitor.
+//! The files of a guest in the folder that belongs to it: exit status, standard input, monitor.
 
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Returns the exit status that a guest wrote to its file in `folder`, if it wrote one.
 pub fn status(folder: &Path) -> Option<u8> {
@@ -37,6 +40,19 @@ pub(super) fn status_file(folder: &Path) -> PathBuf {
 /// The file to which the guest writes once its program handles requests to end.
 pub(super) fn handled_file(folder: &Path) -> PathBuf {
     folder.join("handled")
+}
+
+/// The FIFO of standard input.
+pub(super) fn input_fifo(folder: &Path) -> PathBuf {
+    folder.join("input")
+}
+
+/// Makes the FIFO of standard input.
+pub(super) fn make_input_fifo(folder: &Path) -> Result<PathBuf> {
+    let fifo = input_fifo(folder);
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+        .context("cannot make a FIFO in a temporary folder")?;
+    Ok(fifo)
 }
 
 /// The socket of QEMU's monitor.

@@ -6,6 +6,19 @@ use std::time::Duration;
 
 use hermit_interface::memory_size::MemorySize;
 
+/// Option of the kernel for standard input from the first virtio console.
+const INPUT_OPTION: &str = "stdin=hvc0";
+
+/// The bus of a virtio console on PCI.
+const PCI_SERIAL: &str = "virtio-serial-pci,disable-legacy=on,max_ports=1";
+
+/// The bus of a virtio console in the second of microvm's slots for virtio-mmio, which QEMU fills from the last one. Not in
+/// the first one, whose interrupt is input 0 of the second I/O APIC: QEMU passes input 0 of each I/O APIC on as input 2.
+const MMIO_SERIAL: &str = "virtio-serial-device,max_ports=1,bus=virtio-mmio-bus.1";
+
+/// Address and interrupt of that slot, with ACPI. QEMU does not pass them to a kernel that is booted by PVH.
+const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00200:25";
+
 /// A machine type of QEMU (`-M`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Board {
@@ -19,6 +32,20 @@ pub enum Board {
 }
 
 impl Board {
+    /// Returns QEMU's options for a virtio console with a character device, and the kernel's for input from it.
+    pub(super) fn input_device(self, chardev: &str) -> (Vec<String>, Vec<&'static str>) {
+        let console = format!("virtconsole,chardev={chardev}");
+        let (bus, kernel) = match self {
+            Self::Microvm => (
+                &["-global", "virtio-mmio.force-legacy=false", "-device", MMIO_SERIAL][..],
+                &[MMIO_SLOT, INPUT_OPTION][..],
+            ),
+            Self::Pc | Self::Q35 => (&["-device", PCI_SERIAL][..], &[INPUT_OPTION][..]),
+        };
+        let options = bus.iter().copied().chain(["-device", &console]);
+        (options.map(str::to_owned).collect(), kernel.to_vec())
+    }
+
     /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless they are enabled.
     pub(super) fn option(self) -> &'static str {
         match self {
@@ -89,6 +116,9 @@ pub struct Guest {
     pub extra_options: Vec<String>,
     /// Options of the kernel on its command line.
     pub kernel_options: Vec<String>,
+    /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first serial port, which
+    /// takes a byte or two in each turn of QEMU's main loop.
+    pub has_input_device: bool,
     /// Whether the machine has a second serial port, for the guest's standard error: without it there is one stream.
     pub has_error_stream: bool,
 }
@@ -111,6 +141,7 @@ impl Guest {
             verbose: false,
             extra_options: Vec::new(),
             kernel_options: Vec::new(),
+            has_input_device: false,
             has_error_stream: true,
         }
     }

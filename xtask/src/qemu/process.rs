@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use super::console::{drain, feed, is_same_file, relay_errors};
-use super::files::{press_power_button, status};
+use super::console::{drain, feed, feed_device, is_same_file, relay_errors};
+use super::files::{input_fifo, press_power_button, status};
 use super::{Guest, Input, QEMU};
 use crate::setup::packages;
 use crate::{process, signals};
@@ -49,6 +49,7 @@ impl Guest {
     pub fn run(&self, input: Input) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let guest = Self {
+            has_input_device: true,
             has_error_stream: !is_same_file(io::stdout().as_fd(), io::stderr().as_fd()),
             ..self.clone()
         };
@@ -56,7 +57,7 @@ impl Guest {
         let errors = if guest.has_error_stream { Stdio::piped() } else { Stdio::inherit() };
         let command = dies_with_parent(guest.command(folder.path())?);
         let mut child = guest.start(command, Stdio::inherit(), errors)?;
-        feed(&mut child, input);
+        guest.feed(&mut child, folder.path(), input);
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
         let end = guest.wait(&mut child, folder.path())?;
         if let Some(relay) = relay {
@@ -74,7 +75,7 @@ impl Guest {
     pub fn capture(&self, input: Input) -> Result<(End, Vec<u8>)> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let mut child = self.start(self.command(folder.path())?, Stdio::piped(), Stdio::piped())?;
-        feed(&mut child, input);
+        self.feed(&mut child, folder.path(), input);
         let output = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
         let errors = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
         let end = self.wait(&mut child, folder.path());
@@ -114,6 +115,15 @@ impl Guest {
             return Err(packages::QEMU.missing());
         }
         command.spawn().with_context(|| format!("cannot start {QEMU}"))
+    }
+
+    /// Starts to copy the input to the guest.
+    fn feed(&self, child: &mut Child, folder: &Path, input: Input) {
+        if self.has_input_device {
+            feed_device(input_fifo(folder), input);
+        } else {
+            feed(child, input);
+        }
     }
 
     fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {

@@ -69,6 +69,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
     });
     tests.add("devices: a processor without random numbers", move || no_randomness(qemu));
     tests.add("devices: virtio console", move || console(qemu));
+    for board in [Board::Microvm, Board::Pc] {
+        tests.add(format!("devices: standard input by virtio, {board:?}"), move || input_device(qemu, board));
+    }
     tests.add("devices, CPUs 4: interrupts of two disks arrive on different CPUs", move || {
         interrupts_on_different_cpus(qemu)
     });
@@ -123,6 +126,16 @@ fn console(qemu: &Qemu<'_>) -> Result<()> {
     let serial = expect(&guest, b"", 0, &[])?;
     let text = fs::read_to_string(&file).context("the console's file")?;
     ensure!(text.contains("Hello, world!"), "the device got {text:?}, the serial port {serial:?}");
+    Ok(())
+}
+
+/// Input comes from the virtio console, on microvm by the second I/O APIC; output and errors go to the serial ports.
+fn input_device(qemu: &Qemu<'_>, board: Board) -> Result<()> {
+    // More than the FIFO and all buffers hold: the guest waits for input, and QEMU for the guest.
+    let input: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let guest = Guest { board, has_input_device: true, ..qemu.guest(&qemu.image("stdin"), &[]) };
+    let output = expect(&guest, &input, 0, &["100000 bytes"])?;
+    ensure!(output.starts_with(&input.to_ascii_uppercase()), "the output is not the input in upper case");
     Ok(())
 }
 
