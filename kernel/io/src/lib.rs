@@ -56,7 +56,7 @@ pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use eventfd::{EventFd, WaitQueue};
 pub use hermit_interface::Readiness;
 pub use memory_device::{MemoryDevice, MemoryDeviceFile};
-pub use object::{Object, Stat};
+pub use object::{ACCESS_MODE, Object, Stat};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorChunk, DescriptorTable, FileDescriptor, MissingChunk, ReserveError};

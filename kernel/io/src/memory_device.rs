@@ -2,10 +2,10 @@
 
 use core::task::{Context, Poll};
 
-use hermit_abi::{O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_RDONLY, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
 
-use crate::{Object, ReadBuffer, Stat};
+use crate::{ACCESS_MODE, Object, ReadBuffer, Stat};
 
 /// A device without hardware.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,6 @@ pub enum MemoryDevice {
 
 /// `st_mode` of a character device that all users may read and write.
 const CHARACTER_DEVICE: u32 = 0o02_0666;
-
-/// Bits of the access mode (`O_ACCMODE`).
-const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 256;

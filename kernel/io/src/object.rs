@@ -4,10 +4,13 @@ use core::any::Any;
 use core::fmt::Debug;
 use core::task::{Context, Poll};
 
-use hermit_abi::{O_RDWR, SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::{Errno, Readiness};
 
 use crate::ReadBuffer;
+
+/// Bits of the access mode among the `O_` flags (`O_ACCMODE`).
+pub const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
 
 /// Metadata of an object (`fstat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
-use hermit_abi::{O_APPEND, O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_APPEND, O_RDONLY, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
 
-use crate::{Object, ReadBuffer, Stat};
+use crate::{ACCESS_MODE, Object, ReadBuffer, Stat};
 
 /// Byte-addressed persistent storage. Calls block until the device has completed them.
 pub trait Storage: Debug + Send + Sync {
@@ -43,9 +43,6 @@ const BLOCK_DEVICE: u32 = 0o06_0600;
 
 /// Preferred size of a read or write in bytes (`st_blksize`).
 const BLOCK_SIZE: u32 = 4096;
-
-/// Bits of the access mode (`O_ACCMODE`).
-const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
 
 /// Maximum size of one read in bytes: the size of its temporary buffer.
 const MAX_READ: usize = 64 << 10;

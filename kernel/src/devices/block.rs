@@ -4,11 +4,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Poll;
 
-use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_RDWR, O_WRONLY};
+use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL};
 use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{BlockFile, Object, Storage, WaitQueue as _};
+use hermit_io::{ACCESS_MODE, BlockFile, Object, Storage, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError};
 use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, SECTOR_SIZE};
@@ -72,7 +72,7 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
     if flags & O_CREAT != 0 && flags & O_EXCL != 0 {
         return Err(Errno::EEXIST);
     }
-    if flags & (O_WRONLY | O_RDWR) != 0 && disk.driver.lock().is_read_only() {
+    if flags & ACCESS_MODE != 0 && disk.driver.lock().is_read_only() {
         return Err(Errno::EACCES);
     }
     let file: Arc<dyn Object> = fallible::arc(BlockFile::new(disk, flags)).ok_or(Errno::ENOMEM)?;

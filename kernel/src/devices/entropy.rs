@@ -3,12 +3,12 @@
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
-use hermit_abi::{O_RDONLY, O_RDWR, O_WRONLY};
+use hermit_abi::O_RDONLY;
 use hermit_hal::clock;
 use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Object, ReadBuffer, Stat, WaitQueue as _};
+use hermit_io::{ACCESS_MODE, Object, ReadBuffer, Stat, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::entropy::{EntropyDriver, EntropyError};
 
@@ -132,7 +132,7 @@ impl Object for File {
 
 /// Opens `/dev/hwrng`.
 pub(super) fn open(flags: i32) -> Result<Arc<dyn Object>, Errno> {
-    if flags & (O_WRONLY | O_RDWR) != O_RDONLY {
+    if flags & ACCESS_MODE != O_RDONLY {
         return Err(Errno::EACCES);
     }
     let device = device().ok_or(Errno::ENOENT)?;

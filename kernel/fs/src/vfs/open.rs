@@ -2,9 +2,9 @@
 
 use alloc::sync::Arc;
 
-use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDWR, O_TRUNC, O_WRONLY};
+use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TRUNC};
 use hermit_interface::Errno;
-use hermit_io::Object;
+use hermit_io::{ACCESS_MODE, Object};
 
 use super::mount::Node;
 use super::open_file::OpenFile;
@@ -23,7 +23,7 @@ pub enum OpenedPath<S: System> {
 }
 
 const fn is_for_writing(flags: i32) -> bool {
-    flags & (O_WRONLY | O_RDWR) != 0
+    flags & ACCESS_MODE != 0
 }
 
 impl<S: System> Vfs<S> {

@@ -3,18 +3,15 @@
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 
-use hermit_abi::{O_APPEND, O_RDWR, O_WRONLY};
+use hermit_abi::{O_APPEND, O_WRONLY};
 use hermit_interface::Errno;
-use hermit_io::{Object, ReadBuffer};
+use hermit_io::{ACCESS_MODE, Object, ReadBuffer};
 
 use super::Metadata;
 use super::mount::Node;
 use super::position::Position;
 use crate::file_system::{OpenInode, WriteAt, complete};
 use crate::{DirEntry, FileType, SetAttr, StatFs, System};
-
-/// Bits of the access mode (`O_ACCMODE`).
-const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
 
 /// Where a position is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
