@@ -20,6 +20,7 @@ mod ramfs;
 mod system;
 #[cfg(test)]
 mod testing;
+mod turns;
 mod types;
 mod vfs;
 

@@ -1,8 +1,10 @@
 //! What file systems take from the kernel.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 
+use hermit_interface::Errno;
 use lock_api::{Mutex, RawMutex};
 
 use crate::Time;
@@ -29,6 +31,18 @@ pub trait System: Debug + Send + Sync + 'static {
 
     /// The current time. It is asked for without a lock.
     fn now() -> Time;
+}
+
+/// A copy of bytes.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
 }
 
 /// A lock around a value.

@@ -1,9 +1,8 @@
 //! Contents and attributes of the inodes of a ramfs.
 
-use alloc::vec::Vec;
 use core::mem;
 use core::sync::atomic::Ordering::Relaxed;
-use core::task::{Context, Poll, Waker, ready};
+use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
@@ -11,6 +10,7 @@ use hermit_io::ReadBuffer;
 use super::RamFs;
 use super::inode::{File, PAGE_BYTES};
 use crate::file_system::{Reply, WriteAt, Written};
+use crate::turns::wake;
 use crate::{Attr, Ino, PAGE_SIZE, SetAttr, System};
 
 /// Maximum size of a file in bytes.
@@ -29,12 +29,6 @@ const fn rest_of_page(offset: u64) -> usize {
 #[inline]
 fn limited(size: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(size, |limit| size.min(limit))
-}
-
-fn wake(wakers: Vec<Waker>) {
-    for waker in wakers {
-        waker.wake();
-    }
 }
 
 impl<S: System> RamFs<S> {
@@ -229,11 +223,11 @@ fn resize<P: AsMut<[u8; PAGE_SIZE]>>(
 #[cfg(test)]
 impl<S: System> RamFs<S> {
     /// The contents of a file.
-    pub(crate) fn contents(&self, ino: Ino) -> Vec<u8> {
+    pub(crate) fn contents(&self, ino: Ino) -> alloc::vec::Vec<u8> {
         let contents = self.with(ino, |inode| {
             let (file, _) = inode.file()?;
             let page = |index| file.pages.get(index).map_or(ZEROS, |page| *page.as_ref());
-            let mut bytes: Vec<u8> = (0..file.size.div_ceil(PAGE_BYTES)).flat_map(page).collect();
+            let mut bytes: alloc::vec::Vec<u8> = (0..file.size.div_ceil(PAGE_BYTES)).flat_map(page).collect();
             bytes.truncate(to_usize(file.size));
             Ok(bytes)
         });

@@ -1,15 +1,13 @@
 //! An inode of a ramfs.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::mem;
-use core::task::{Context, Waker};
 
 use hermit_interface::Errno;
 
 use super::directory::Directory;
 use super::pages::SparsePages;
 use crate::system::BLOCK_SIZE;
+use crate::turns::Turns;
 use crate::{Attr, FileType, Ino, PAGE_SIZE, SetTime, Time};
 
 /// Size of a page in bytes, as a size of files.
@@ -51,7 +49,8 @@ pub(super) enum Body<P> {
 pub(super) struct File<P> {
     pub(super) size: u64,
     pub(super) pages: SparsePages<P>,
-    pub(super) writers: Writers,
+    /// Writers that change more than one page, one at a time. The lock of the inode is not held all the while.
+    pub(super) writers: Turns,
 }
 
 impl<P> Inode<P> {
@@ -160,42 +159,5 @@ impl Times {
         self.atime = atime.map_or(self.atime, value);
         self.mtime = mtime.map_or(self.mtime, value);
         self.ctime = now;
-    }
-}
-
-/// Writers of a file that change more than one page, one at a time. The lock of the inode is not held all the while.
-#[derive(Debug, Default)]
-pub(super) struct Writers {
-    is_writing: bool,
-    waiting: Vec<Waker>,
-}
-
-impl Writers {
-    pub(super) const fn new() -> Self {
-        Self { is_writing: false, waiting: Vec::new() }
-    }
-
-    /// Whether one is at work; then the waker is registered for its end.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[inline]
-    pub(super) fn is_pending(&mut self, context: &Context<'_>) -> Result<bool, Errno> {
-        if self.is_writing {
-            self.waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            self.waiting.push(context.waker().clone());
-        }
-        Ok(self.is_writing)
-    }
-
-    pub(super) const fn begin(&mut self) {
-        self.is_writing = true;
-    }
-
-    /// Ends the work; returns who waited, to be woken when the lock of the inode is not held any more.
-    pub(super) fn end(&mut self) -> Vec<Waker> {
-        self.is_writing = false;
-        mem::take(&mut self.waiting)
     }
 }

@@ -8,20 +8,15 @@ use hermit_interface::{Errno, to_usize};
 
 use super::RamFs;
 use super::directory::{Directory, DirectoryEntry};
-use super::inode::{Body, File, Inode, Writers};
+use super::inode::{Body, File, Inode};
 use super::pages::SparsePages;
 use crate::file_system::{Name, RenameFlags};
+use crate::system::copied;
+use crate::turns::Turns;
 use crate::{DirEntry, Entry, FileType, Ino, System, Time};
 
 /// Maximum number of names of an inode.
 const MAX_LINKS: u32 = u32::MAX - 1;
-
-fn boxed(bytes: &[u8]) -> Result<Box<[u8]>, Errno> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
-    copy.extend_from_slice(bytes);
-    Ok(copy.into_boxed_slice())
-}
 
 impl<S: System> RamFs<S> {
     pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
@@ -50,7 +45,7 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
-        let file = File { size: 0, pages: SparsePages::new(), writers: Writers::new() };
+        let file = File { size: 0, pages: SparsePages::new(), writers: Turns::new() };
         self.add(entry, Body::File(file), permissions)
     }
 
@@ -59,7 +54,7 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry, Errno> {
-        self.add(entry, Body::Symlink(boxed(target)?), 0o777)
+        self.add(entry, Body::Symlink(copied(target)?.into_boxed_slice()), 0o777)
     }
 
     /// Creates an inode with a name.
@@ -84,7 +79,7 @@ impl<S: System> RamFs<S> {
             }
             directory.reserve()
         })?;
-        boxed(entry.name)
+        copied(entry.name).map(Vec::into_boxed_slice)
     }
 
     /// Adds an entry for which there is room. Names are locked.

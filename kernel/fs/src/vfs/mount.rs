@@ -10,7 +10,7 @@ use hermit_interface::Errno;
 use lock_api::Mutex;
 
 use crate::file_system::{Name, OpenInode, complete};
-use crate::system::Lock;
+use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, System};
 
 /// A mounted file system.
@@ -164,11 +164,4 @@ impl<S: System> Drop for Node<S> {
     fn drop(&mut self) {
         self.mount.file_system.forget(self.ino, 1);
     }
-}
-
-fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
 }

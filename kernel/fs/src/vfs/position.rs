@@ -1,14 +1,14 @@
 //! The position of an open file, which one call at a time uses.
 
-use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
 use lock_api::{Mutex, RawMutex};
 
 use crate::System;
 use crate::system::Lock;
+use crate::turns::{Turns, wake};
 
 /// A position in bytes.
 #[derive(Debug)]
@@ -19,21 +19,19 @@ pub(super) struct Position<S: System> {
 #[derive(Debug)]
 struct State {
     offset: u64,
-    is_in_use: bool,
-    waiting: Vec<Waker>,
+    calls: Turns,
 }
 
 impl State {
     fn acquire(&mut self, context: &Context<'_>) -> Poll<Result<u64, Errno>> {
-        if !self.is_in_use {
-            self.is_in_use = true;
-            return Poll::Ready(Ok(self.offset));
+        match self.calls.is_pending(context) {
+            Ok(true) => Poll::Pending,
+            Ok(false) => {
+                self.calls.begin();
+                Poll::Ready(Ok(self.offset))
+            }
+            Err(error) => Poll::Ready(Err(error)),
         }
-        if self.waiting.try_reserve(1).is_err() {
-            return Poll::Ready(Err(Errno::ENOMEM));
-        }
-        self.waiting.push(context.waker().clone());
-        Poll::Pending
     }
 }
 
@@ -47,7 +45,7 @@ pub(super) struct PositionGuard<'a, S: System> {
 
 impl<S: System> Position<S> {
     pub(super) const fn new() -> Self {
-        let state = State { offset: 0, is_in_use: false, waiting: Vec::new() };
+        let state = State { offset: 0, calls: Turns::new() };
         Self { state: Mutex::const_new(RawMutex::INIT, state) }
     }
 
@@ -66,11 +64,8 @@ impl<S: System> Drop for PositionGuard<'_, S> {
     fn drop(&mut self) {
         let mut state = self.position.state.lock();
         state.offset = self.offset;
-        state.is_in_use = false;
-        let waiting = core::mem::take(&mut state.waiting);
+        let waiting = state.calls.end();
         drop(state);
-        for waker in waiting {
-            waker.wake();
-        }
+        wake(waiting);
     }
 }
