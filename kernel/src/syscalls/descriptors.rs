@@ -19,7 +19,7 @@ use crate::files::File;
 use crate::threads::wait::{block_on, complete};
 
 /// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
-fn count(bytes: usize) -> isize {
+pub(super) fn count(bytes: usize) -> isize {
     isize::try_from(bytes).unwrap_or(isize::MAX)
 }
 

@@ -4,13 +4,14 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ops::ControlFlow;
 
 use hermit_abi::dirent64;
-use hermit_fs::DirEntry;
+use hermit_fs::{DirEntry, Whence};
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
+use hermit_io::{Object, ReadBuffer};
 
-use super::descriptors::file;
+use super::descriptors::{count, file};
 use super::export;
 use crate::descriptors;
+use crate::files::File;
 use crate::threads::wait::complete;
 
 /// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes `EINVAL` for a
@@ -47,10 +48,17 @@ fn append(buffer: &mut ReadBuffer<'_>, entry: &DirEntry<'_>) -> ControlFlow<()> 
     }
 }
 
+/// The open file or directory that an object is.
+///
+/// # Errors
+///
+/// `ENOTDIR` if it is neither.
+fn directory(object: &dyn Object) -> Result<&File, Errno> {
+    file(object).ok_or(Errno::ENOTDIR)
+}
+
 /// Stores entries from the position on; returns the number of bytes, and whether those were all.
-fn read_entries(fd: i32, buffer: &mut [MaybeUninit<u8>]) -> Result<(usize, bool), Errno> {
-    let object = descriptors::get(fd)?;
-    let file = file(&*object).ok_or(Errno::ENOTDIR)?;
+fn read_entries(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Result<(usize, bool), Errno> {
     let mut buffer = ReadBuffer::new(buffer);
     let mut is_complete = true;
     complete(file.read_directory(|entry| {
@@ -68,10 +76,12 @@ export! {
     fn sys_getdents64 as getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64
     where buffer: UserBuffer::entries(dirp, count) {
         let buffer = buffer.get()?;
-        let is_for_all = buffer.len() <= MAX_BUFFER_FOR_ALL && position(fd)? == 0;
-        let (bytes, is_complete) = read_entries(fd, buffer)?;
+        let object = descriptors::get(fd)?;
+        let file = directory(&*object)?;
+        let is_for_all = buffer.len() <= MAX_BUFFER_FOR_ALL && complete(file.seek(0, Whence::Current))? == 0;
+        let (bytes, is_complete) = read_entries(file, buffer)?;
         if is_for_all && !is_complete {
-            rewind(fd)?;
+            complete(file.seek(0, Whence::Start))?;
             return Err(Errno::EINVAL);
         }
         Ok(i64::try_from(bytes).unwrap_or(i64::MAX))
@@ -79,18 +89,8 @@ export! {
 
     fn sys_getdents as getdents(fd: i32, buf: *mut u8, len: usize) -> isize
     where buffer: UserBuffer::buffer(buf, len) {
-        read_entries(fd, buffer.get()?).map(|(bytes, _)| isize::try_from(bytes).unwrap_or(isize::MAX))
+        let buffer = buffer.get()?;
+        let (bytes, _) = read_entries(directory(&*descriptors::get(fd)?)?, buffer)?;
+        Ok(count(bytes))
     }
-}
-
-/// The position of a directory.
-fn position(fd: i32) -> Result<u64, Errno> {
-    let object = descriptors::get(fd)?;
-    complete(file(&*object).ok_or(Errno::ENOTDIR)?.seek(0, hermit_fs::Whence::Current))
-}
-
-/// Moves to the first entry of a directory.
-fn rewind(fd: i32) -> Result<u64, Errno> {
-    let object = descriptors::get(fd)?;
-    complete(file(&*object).ok_or(Errno::ENOTDIR)?.seek(0, hermit_fs::Whence::Start))
 }
