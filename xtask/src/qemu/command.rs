@@ -54,7 +54,7 @@ impl Guest {
         if self.has_input_device {
             let fifo = make_input_fifo(folder)?;
             qemu.arg("-chardev").arg(format!("pipe,id=input,path={}", quote_commas(&fifo)));
-            qemu.args(self.board.input_device("input").0);
+            qemu.args(self.board.input_bus()).args(["-device", "virtconsole,chardev=input"]);
         }
         qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         if self.has_error_stream {
@@ -77,8 +77,8 @@ impl Guest {
         line.argv0(self.name.as_bytes());
         self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
         self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
-        let input = if self.has_input_device { self.board.input_device("").1 } else { Vec::new() };
-        let options = self.kernel_options.iter().map(String::as_str).chain(input);
+        let input = if self.has_input_device { self.board.input_options() } else { &[] };
+        let options = self.kernel_options.iter().map(String::as_str).chain(input.iter().copied());
         let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
         options.chain(line.finish()).collect()
     }

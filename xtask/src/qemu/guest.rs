@@ -32,18 +32,20 @@ pub enum Board {
 }
 
 impl Board {
-    /// Returns QEMU's options for a virtio console with a character device, and the kernel's for input from it.
-    pub(super) fn input_device(self, chardev: &str) -> (Vec<String>, Vec<&'static str>) {
-        let console = format!("virtconsole,chardev={chardev}");
-        let (bus, kernel) = match self {
-            Self::Microvm => (
-                &["-global", "virtio-mmio.force-legacy=false", "-device", MMIO_SERIAL][..],
-                &[MMIO_SLOT, INPUT_OPTION][..],
-            ),
-            Self::Pc | Self::Q35 => (&["-device", PCI_SERIAL][..], &[INPUT_OPTION][..]),
-        };
-        let options = bus.iter().copied().chain(["-device", &console]);
-        (options.map(str::to_owned).collect(), kernel.to_vec())
+    /// Returns QEMU's options for the bus of a virtio console.
+    pub(super) const fn input_bus(self) -> &'static [&'static str] {
+        match self {
+            Self::Microvm => &["-global", "virtio-mmio.force-legacy=false", "-device", MMIO_SERIAL],
+            Self::Pc | Self::Q35 => &["-device", PCI_SERIAL],
+        }
+    }
+
+    /// Returns the kernel's options for input from a virtio console on that bus.
+    pub(super) const fn input_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Microvm => &[MMIO_SLOT, INPUT_OPTION],
+            Self::Pc | Self::Q35 => &[INPUT_OPTION],
+        }
     }
 
     /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless they are enabled.
