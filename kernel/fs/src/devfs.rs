@@ -10,7 +10,7 @@ use hermit_io::{Object, ReadBuffer};
 
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::system::BLOCK_SIZE;
-use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, StatFs, Time};
+use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, Time};
 
 /// A device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl<D: Devices> DevFs<D> {
             mtime: time,
             ctime: time,
             btime: time,
+            validity: 0,
         })
     }
 
@@ -101,7 +102,7 @@ impl<D: Devices> DevFs<D> {
             None if entry.name == b".." => Ino::ROOT,
             _ => return Err(Errno::ENOENT),
         };
-        Ok(Entry { attr: self.attr(ino)?, generation: 0 })
+        Ok(Entry { attr: self.attr(ino)?, generation: 0, validity: 0 })
     }
 
     fn entries(
@@ -125,8 +126,8 @@ impl<D: Devices> DevFs<D> {
 }
 
 impl<D: Devices> FileSystem for DevFs<D> {
-    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Entry> {
-        Poll::Ready(self.find(entry))
+    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+        Poll::Ready(self.find(entry).map(Lookup::Found))
     }
 
     fn forget(&self, _ino: Ino, _references: u64) {}

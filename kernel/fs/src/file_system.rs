@@ -15,7 +15,7 @@ use core::task::{Context, Poll};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 
-use crate::{Attr, DirEntry, Entry, Ino, SetAttr, StatFs};
+use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs};
 
 /// Reply to a request. A pending one has registered the waker of its [`Call`].
 pub type Reply<T> = Poll<Result<T, Errno>>;
@@ -69,13 +69,16 @@ pub struct Name<'a> {
 ///
 /// Each [`Entry`] that is returned counts as one reference to its inode, which exists, even without a name, until as many
 /// references are [forgotten](Self::forget). The root exists always.
+///
+/// Answers say how long the caller may keep them: an [`Entry`] for its name, [`Attr`] for the attributes, and [`Lookup`]
+/// for the absence of a name. A file system that answers at once, from memory, says 0.
 pub trait FileSystem: Debug + Send + Sync {
     /// Finds an entry. Its name may also be `..`.
     ///
     /// # Errors
     ///
-    /// `ENOENT`, `ENOTDIR`.
-    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Entry>;
+    /// `ENOENT`, as for an absent name that is not to be kept; `ENOTDIR`.
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
 
     /// Drops references to an inode. It does not wait.
     fn forget(&self, ino: Ino, references: u64);

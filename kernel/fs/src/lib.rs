@@ -28,5 +28,5 @@ pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 pub use ramfs::RamFs;
 pub use system::{PAGE_SIZE, System};
-pub use types::{Attr, DirEntry, Entry, FileType, Ino, SetAttr, SetTime, StatFs, Time};
+pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use vfs::{MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

@@ -4,6 +4,7 @@ use hermit_abi::{
     DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK,
     S_IFMT, S_IFREG, S_IFSOCK,
 };
+use hermit_interface::Errno;
 
 /// Number of an inode, unique within its file system while the file system's user refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,6 +114,8 @@ pub struct Attr {
     pub ctime: Time,
     /// Time of the creation.
     pub btime: Time,
+    /// How long the attributes may be kept, in nanoseconds. 0: they are asked for each time.
+    pub validity: u64,
 }
 
 impl Attr {
@@ -153,6 +156,34 @@ pub struct Entry {
     pub attr: Attr,
     /// Tells inodes apart that had the same number one after the other.
     pub generation: u64,
+    /// How long the name may be kept to lead to this inode, in nanoseconds. 0: it is looked up each time.
+    pub validity: u64,
+}
+
+/// What a lookup finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The name has an inode.
+    Found(Entry),
+    /// There is no such name.
+    Absent {
+        /// How long that may be kept, in nanoseconds. 0: the name is looked up each time.
+        validity: u64,
+    },
+}
+
+impl Lookup {
+    /// The inode of the name.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none.
+    pub fn found(self) -> Result<Entry, Errno> {
+        match self {
+            Self::Found(entry) => Ok(entry),
+            Self::Absent { .. } => Err(Errno::ENOENT),
+        }
+    }
 }
 
 /// An entry of a directory that is read.

@@ -94,6 +94,7 @@ impl<P> Inode<P> {
             mtime,
             ctime,
             btime,
+            validity: 0,
         }
     }
 

@@ -27,7 +27,7 @@ use lock_api::{Mutex, MutexGuard};
 use crate::PAGE_SIZE;
 use crate::file_system::{Call, FileSystem, Name, OpenInode, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
-use crate::{Attr, DirEntry, Entry, Ino, SetAttr, StatFs, System};
+use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
 use inode::{Body, Inode};
 use table::{Slot, Table};
@@ -103,8 +103,8 @@ impl<S: System> RamFs<S> {
 }
 
 impl<S: System> FileSystem for RamFs<S> {
-    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Entry> {
-        Poll::Ready(self.find(entry))
+    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+        Poll::Ready(self.find(entry).map(Lookup::Found))
     }
 
     fn forget(&self, ino: Ino, references: u64) {

@@ -41,7 +41,7 @@ impl<S: System> RamFs<S> {
         let generation = slot.generation;
         let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
         inode.references += 1;
-        Ok(Entry { attr: inode.attr(ino), generation })
+        Ok(Entry { attr: inode.attr(ino), generation, validity: 0 })
     }
 
     pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
@@ -67,7 +67,7 @@ impl<S: System> RamFs<S> {
         let (ino, generation) = self.inodes.insert(inode)?;
         let attr = self.with(ino, |inode| Ok(inode.attr(ino)))?;
         self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now)?;
-        Ok(Entry { attr, generation })
+        Ok(Entry { attr, generation, validity: 0 })
     }
 
     /// Checks that an entry can be added, makes room for it, and returns its name. Names are locked.

@@ -119,7 +119,7 @@ impl<S: System> Node<S> {
 
     /// The inode with a name in this directory, or the root of what is mounted on it.
     pub(super) async fn lookup(&self, name: &[u8]) -> Result<Arc<Self>, Errno> {
-        let entry = complete(|call| self.file_system().lookup(call, self.name(name))).await?;
+        let entry = complete(|call| self.file_system().lookup(call, self.name(name))).await?.found()?;
         let node = Self::of_entry(&self.mount, &entry)?;
         match self.mount.submount(node.ino) {
             Some(mount) => Self::root(&mount),
