@@ -76,6 +76,7 @@ impl<D: Devices> DevFs<D> {
         let time = self.mounted;
         Ok(Attr {
             ino,
+            number: ino.0,
             mode,
             nlink,
             uid: 0,
@@ -117,7 +118,7 @@ impl<D: Devices> DevFs<D> {
         let files = self.devices.files().iter().enumerate().skip(to_usize(position));
         for (index, file) in files.filter(|(index, _)| self.devices.exists(*index)) {
             let (ino, name, next) = (ino(index), file.name.as_bytes(), index as u64 + 1);
-            if entries(DirEntry { ino, file_type: file.file_type, name, next }).is_break() {
+            if entries(DirEntry { number: ino.0, file_type: file.file_type, name, next }).is_break() {
                 break;
             }
         }

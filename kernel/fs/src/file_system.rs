@@ -110,13 +110,19 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EINVAL))
     }
 
-    /// Creates a regular file.
+    /// Creates a regular file and opens it, with the `O_` flags of the call: the permission bits do not restrict this opening.
     ///
     /// # Errors
     ///
     /// `EEXIST`, `ENOENT` in a removed directory, `ENOTDIR`, `ENOSPC`, `ENOMEM`, `EROFS`.
-    fn create(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
-        let _ = (call, entry, permissions);
+    fn create(
+        &self,
+        call: &mut Call<'_, '_>,
+        entry: Name<'_>,
+        permissions: u32,
+        flags: i32,
+    ) -> Reply<(Entry, Opened)> {
+        let _ = (call, entry, permissions, flags);
         Poll::Ready(Err(Errno::EROFS))
     }
 
@@ -181,7 +187,7 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Opens an inode, with the `O_` flags of the call.
+    /// Opens an inode, with the `O_` flags of the call: a directory always with `O_DIRECTORY`, anything else without it.
     ///
     /// # Errors
     ///

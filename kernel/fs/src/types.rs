@@ -6,7 +6,7 @@ use hermit_abi::{
 };
 use hermit_interface::Errno;
 
-/// Number of an inode, unique within its file system while the file system's user refers to it.
+/// Number by which requests name an inode, unique within its file system while the file system's user refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
 
@@ -90,8 +90,10 @@ pub struct Time {
 /// Attributes of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// Number of the inode.
+    /// Number by which requests name the inode.
     pub ino: Ino,
+    /// Number that programs see (`st_ino`): of a server outside of the machine, its own.
+    pub number: u64,
     /// File type and permission bits, as in `st_mode`.
     pub mode: u32,
     /// Number of hard links.
@@ -189,8 +191,8 @@ impl Lookup {
 /// An entry of a directory that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirEntry<'a> {
-    /// Number of the inode.
-    pub ino: Ino,
+    /// Number of the inode as in [`Attr::number`].
+    pub number: u64,
     /// Type of the file.
     pub file_type: FileType,
     /// Name, without slash and zero bytes.

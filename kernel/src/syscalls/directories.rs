@@ -34,7 +34,7 @@ fn append(buffer: &mut ReadBuffer<'_>, entry: &DirEntry<'_>) -> ControlFlow<()> 
             place.copy_from_slice(value);
         }
     };
-    put(offset_of!(dirent64, d_ino), &entry.ino.0.to_ne_bytes());
+    put(offset_of!(dirent64, d_ino), &entry.number.to_ne_bytes());
     put(offset_of!(dirent64, d_off), &entry.next.to_ne_bytes());
     put(offset_of!(dirent64, d_reclen), &u16::try_from(size).unwrap_or(0).to_ne_bytes());
     put(offset_of!(dirent64, d_type), &[entry.file_type.dirent_type()]);

@@ -25,7 +25,7 @@ pub(super) fn to_stat(found: &Metadata) -> Result<stat, Errno> {
     let signed = |number: u64| i64::try_from(number).map_err(|_| Errno::EOVERFLOW);
     Ok(stat {
         st_dev: found.device,
-        st_ino: attr.ino.0,
+        st_ino: attr.number,
         st_nlink: attr.nlink.into(),
         st_mode: attr.mode,
         st_uid: attr.uid,

@@ -83,6 +83,7 @@ impl<P> Inode<P> {
         let Times { atime, mtime, ctime, btime } = self.times;
         Attr {
             ino,
+            number: ino.0,
             mode: self.file_type().mode() | self.permissions,
             nlink: self.nlink,
             uid: 0,

@@ -25,7 +25,7 @@ use hermit_io::ReadBuffer;
 use lock_api::{Mutex, MutexGuard};
 
 use crate::PAGE_SIZE;
-use crate::file_system::{Call, FileSystem, Name, OpenInode, RenameFlags, Reply, WriteAt, Written};
+use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
 use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
@@ -128,8 +128,14 @@ impl<S: System> FileSystem for RamFs<S> {
         }))
     }
 
-    fn create(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
-        Poll::Ready(self.add_file(entry, permissions))
+    fn create(
+        &self,
+        _: &mut Call<'_, '_>,
+        entry: Name<'_>,
+        permissions: u32,
+        _flags: i32,
+    ) -> Reply<(Entry, Opened)> {
+        Poll::Ready(self.add_file(entry, permissions).map(|entry| (entry, Opened::Inode(0))))
     }
 
     fn mkdir(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {

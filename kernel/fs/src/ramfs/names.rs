@@ -310,6 +310,6 @@ fn pass_on(
     entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
 ) -> Option<usize> {
     let &DirectoryEntry { ref name, ino, file_type } = entry;
-    let entry = DirEntry { ino, file_type, name, next: next as u64 };
+    let entry = DirEntry { number: ino.0, file_type, name, next: next as u64 };
     entries(entry).is_continue().then_some(next)
 }

@@ -6,10 +6,11 @@ use core::ops::ControlFlow;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
+use hermit_abi::O_DIRECTORY;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
-use crate::file_system::{Name, OpenInode, complete};
+use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, System};
 
@@ -134,17 +135,21 @@ impl<S: System> Node<S> {
         while sought.ino == Ino::ROOT {
             sought = sought.mount.covered.as_ref().ok_or(Errno::ENOENT)?;
         }
+        let number = sought.attr().await?.number;
         let mut name = Err(Errno::ENOENT);
         let mut compare = |entry: DirEntry<'_>| {
-            if entry.ino != sought.ino {
+            if entry.number != number {
                 return ControlFlow::Continue(());
             }
             name = copied(entry.name);
             ControlFlow::Break(())
         };
-        let inode = OpenInode { ino: self.ino, handle: 0 };
-        complete(|call| self.file_system().readdir(call, inode, 0, &mut compare)).await?;
-        name
+        let opened = complete(|call| self.file_system().open(call, self.ino, O_DIRECTORY)).await?;
+        let Opened::Inode(handle) = opened else { return Err(Errno::ENOTDIR) };
+        let inode = OpenInode { ino: self.ino, handle };
+        let result = complete(|call| self.file_system().readdir(call, inode, 0, &mut compare)).await;
+        self.file_system().release(self.ino, handle);
+        result.and(name)
     }
 
     /// The parent directory; of the root, itself.

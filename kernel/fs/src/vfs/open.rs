@@ -10,7 +10,7 @@ use super::mount::Node;
 use super::open_file::OpenFile;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
-use crate::file_system::{Opened, complete};
+use crate::file_system::{Call, Opened, complete};
 use crate::{FileType, SetAttr, System};
 
 /// What opening a path gives.
@@ -56,22 +56,33 @@ impl<S: System> Vfs<S> {
                 None if !is_creating => return Err(Errno::ENOENT),
                 None => {}
             }
-            match create(&walked, permissions).await {
+            match create(&walked, permissions, flags).await {
                 // Another thread was faster.
                 Err(Errno::EEXIST) if !is_exclusive => {}
-                created => return open_node(&created?, flags).await,
+                created => return created,
             }
         }
     }
 }
 
-/// Creates a regular file where a walk has found none.
-async fn create<S: System>(walked: &Walked<'_, S>, permissions: u32) -> Result<Arc<Node<S>>, Errno> {
+/// Creates a regular file where a walk has found none, and opens it.
+async fn create<S: System>(
+    walked: &Walked<'_, S>,
+    permissions: u32,
+    flags: i32,
+) -> Result<OpenedPath<S>, Errno> {
     let (parent, name) = (&walked.parent, walked.name());
     parent.mount.check_writable()?;
     let permissions = permissions & 0o7777 & !UMASK;
-    let entry = complete(|call| parent.file_system().create(call, parent.name(name), permissions)).await?;
-    Node::of_entry(&parent.mount, &entry)
+    let create =
+        |call: &mut Call<'_, '_>| parent.file_system().create(call, parent.name(name), permissions, flags);
+    let (entry, opened) = complete(create).await?;
+    let node = Node::of_entry(&parent.mount, &entry).inspect_err(|_| {
+        if let Opened::Inode(handle) = opened {
+            parent.file_system().release(entry.attr.ino, handle);
+        }
+    })?;
+    Ok(open_path(&node, opened, flags))
 }
 
 async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
@@ -95,9 +106,14 @@ async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<Ope
 }
 
 async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+    let flags = if node.is_directory() { flags | O_DIRECTORY } else { flags };
     let opened = complete(|call| node.file_system().open(call, node.ino, flags)).await?;
-    Ok(match opened {
+    Ok(open_path(node, opened, flags))
+}
+
+fn open_path<S: System>(node: &Arc<Node<S>>, opened: Opened, flags: i32) -> OpenedPath<S> {
+    match opened {
         Opened::Inode(handle) => OpenedPath::File(OpenFile::new(Arc::clone(node), handle, flags)),
         Opened::Object(object) => OpenedPath::Object(object),
-    })
+    }
 }
