@@ -26,6 +26,8 @@ use crate::engine::debug::DebugEvent;
 const MIN_SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
 /// Longest time after which a signal is repeated.
 const MAX_SIGNAL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time after which a paused vCPU thread looks whether its vCPU has ended ([`Vcpu::has_ended`]).
+const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Function that a vCPU thread calls with its vCPU.
 type VcpuCall = Box<dyn FnOnce(&mut dyn Vcpu) + Send>;
@@ -68,14 +70,17 @@ pub struct VcpuEndpoint {
 }
 
 impl VcpuEndpoint {
-    /// Executes commands until the vCPU is to run. Returns false if the thread is to exit.
+    /// Executes commands until the vCPU is to run, or has ended, which its run reports. Returns false if the thread is to
+    /// exit.
     #[must_use]
     pub fn wait_for_run(&self, vcpu: &mut dyn Vcpu) -> bool {
         loop {
-            match self.commands.recv() {
+            match self.commands.recv_timeout(END_CHECK_INTERVAL) {
                 Ok(VcpuCommand::Run) => return true,
                 Ok(VcpuCommand::Call(call)) => call(vcpu),
-                Ok(VcpuCommand::Exit) | Err(_) => return false,
+                Err(RecvTimeoutError::Timeout) if vcpu.has_ended() => return true,
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(VcpuCommand::Exit) | Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }

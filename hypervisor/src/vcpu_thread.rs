@@ -29,6 +29,7 @@ impl VcpuContext {
         let _guard = ShutDownOnPanic(&self.vm);
         if let Err(error) = vcpu.bind_to_thread() {
             self.vm.shut_down(ShutdownCause::Failed(error.to_string()));
+            return;
         }
         let mut is_running = self.endpoint.wait_for_run(vcpu);
         while is_running && self.vm.shutdown_cause().is_none() {

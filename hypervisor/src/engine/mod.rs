@@ -95,6 +95,11 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn run(&mut self) -> Result<VcpuExit<'_>, EngineError>;
 
+    /// Returns whether a paused vCPU has ended, because its process was killed from outside. [`Self::run`] reports how.
+    fn has_ended(&mut self) -> bool {
+        false
+    }
+
     /// Describes, after [`VcpuExit::Failed`] or [`VcpuExit::Denied`], where and why the vCPU stopped.
     fn failure(&mut self) -> String;
 

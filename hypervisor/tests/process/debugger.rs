@@ -7,6 +7,12 @@ use std::process::{Child, Command, Output};
 /// Packet that resumes all vCPUs.
 const CONTINUE: &[u8] = b"$vCont;c#a8";
 
+/// Packet that has the boot CPU execute one instruction.
+pub(crate) const STEP: &[u8] = b"$vCont;s:1#23";
+
+/// Byte that pauses all vCPUs, as gdb's Ctrl-C.
+const INTERRUPT: &[u8] = b"\x03";
+
 /// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection is open.
 /// Returns `None` if uhyve has no GDB server.
 pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
@@ -23,6 +29,14 @@ pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
     // The acknowledgement, `+`.
     gdb.read_exact(&mut [0]).unwrap();
     Some(gdb)
+}
+
+/// Pauses all vCPUs, and waits for the reply.
+pub(crate) fn pause(gdb: &mut TcpStream) {
+    gdb.write_all(INTERRUPT).unwrap();
+    let mut reply = Vec::new();
+    BufReader::new(gdb).read_until(b'#', &mut reply).unwrap();
+    assert!(reply.starts_with(b"$T02"), "{reply:?}");
 }
 
 /// Runs uhyve with a debugger to its end.

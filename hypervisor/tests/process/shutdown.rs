@@ -1,7 +1,8 @@
 //! Shutdown: however it happens, no process is left, and uhyve reports the cause.
 
 use std::fs;
-use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::net::TcpStream;
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use iced_x86::code_asm::{dword_ptr, eax};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::debugger::resume;
+use crate::debugger::{self, resume};
 use crate::guest::{Assembled, GuestBuilder};
 use crate::host::{Host, Outcome, run};
 
@@ -31,18 +32,23 @@ pub(crate) fn start_spinning(options: &[&'static str]) -> (Child, Pid) {
     start(&spinning_guest(), options)
 }
 
-/// Starts uhyve with a guest, waits until it prints a character, and returns uhyve and the guest's process.
+/// Starts uhyve with a guest, waits until it prints a character, and returns uhyve and the guest's process. A debugger
+/// disconnects as soon as the guest runs.
 pub(crate) fn start(image: &[u8], options: &[&'static str]) -> (Child, Pid) {
+    let (uhyve, guest, _) = start_with_debugger(image, options);
+    (uhyve, guest)
+}
+
+/// Like [`start`], and returns the connection of the debugger, if there is one.
+fn start_with_debugger(image: &[u8], options: &[&'static str]) -> (Child, Pid, Option<TcpStream>) {
     let host = Host::new(image, options);
     let mut uhyve = host.command().spawn().unwrap();
-    if options.contains(&"--gdb") {
-        resume(&mut uhyve).unwrap();
-    }
+    let gdb = options.contains(&"--gdb").then(|| resume(&mut uhyve).unwrap());
     let mut said = [0];
     uhyve.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     let own = uhyve.id();
     let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
-    (uhyve, Pid::from_raw(children.trim().parse().unwrap()).unwrap())
+    (uhyve, Pid::from_raw(children.trim().parse().unwrap()).unwrap(), gdb)
 }
 
 /// Waits until a process has exited.
@@ -81,6 +87,23 @@ fn uhyve_exits_when_its_guest_is_killed() {
     for options in [&["--cpus", "3"][..], DEBUGGED] {
         let (uhyve, guest) = start_spinning(options);
         kill_process(guest, Signal::KILL).unwrap();
+        let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
+        assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
+        assert_eq!(outcome.code, Some(125));
+    }
+}
+
+/// The host reports the end of the first thread, that of the boot CPU, after the others: uhyve looks for them though they
+/// are paused. A step of the boot CPU takes away the report that precedes that.
+#[test]
+fn uhyve_exits_when_its_guest_is_killed_while_gdb_has_paused_it() {
+    for packet in [&[][..], debugger::STEP] {
+        let (uhyve, guest, gdb) = start_with_debugger(&spinning_guest(), DEBUGGED);
+        let mut gdb = gdb.unwrap();
+        debugger::pause(&mut gdb);
+        kill_process(guest, Signal::KILL).unwrap();
+        // It fails if uhyve has exited by now.
+        let _: io::Result<()> = gdb.write_all(packet);
         let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
         assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
         assert_eq!(outcome.code, Some(125));

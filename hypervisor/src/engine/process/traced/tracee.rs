@@ -45,15 +45,18 @@ pub(super) enum TraceStop {
 }
 
 impl Tracee {
-    /// Seizes a thread, and stops it. Its process is killed when the calling thread exits.
-    pub(super) fn seize(thread: Pid) -> nix::Result<Self> {
+    /// Creates the tracee of a thread that is not seized.
+    pub(super) const fn new(thread: Pid) -> Self {
+        Self { thread, mask_before_step: None }
+    }
+
+    /// Seizes the thread, and stops it, unless it exits meanwhile. Its process is killed when the calling thread exits.
+    pub(super) fn seize(&mut self) -> nix::Result<TraceStop> {
         let options =
             Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_TRACEEXIT;
-        ptrace::seize(thread, options)?;
-        let mut tracee = Self { thread, mask_before_step: None };
-        ptrace::interrupt(thread)?;
-        tracee.wait()?;
-        Ok(tracee)
+        ptrace::seize(self.thread, options)?;
+        ptrace::interrupt(self.thread)?;
+        self.wait()
     }
 
     /// Resumes the tracee, and delivers `signal` to it if it stopped for one.
@@ -89,7 +92,7 @@ impl Tracee {
                     result => result?,
                 },
                 Err(Errno::ECHILD) => break TraceStop::Exited(ExitStatus::Unknown),
-                status => match self.decode(status?)? {
+                status => match self.decode(status?) {
                     TraceStop::Interrupted if self.has_trapped()? => {
                         ignore_exited(ptrace::cont(self.thread, None))?;
                     }
@@ -99,6 +102,22 @@ impl Tracee {
         };
         ignore_exited(self.unblock_interrupts())?;
         Ok(stop)
+    }
+
+    /// Returns how a stopped tracee has exited, if it was killed.
+    ///
+    /// While a process is killed, each of its threads waits for its tracer once more, and its first thread is reported
+    /// as exited only after all others are reaped. So all tracers look, also those that keep their tracees stopped:
+    /// [`Self::resume`] of the first thread may have ended that wait without a report, and [`Self::wait`] blocks then.
+    pub(super) fn poll_exit(&self) -> Option<ExitStatus> {
+        match waitpid(self.thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+            Ok(status) => match self.decode(status) {
+                TraceStop::Exited(status) => Some(status),
+                _ => None,
+            },
+            // It was reaped.
+            Err(_) => Some(ExitStatus::Unknown),
+        }
     }
 
     /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a breakpoint.
@@ -111,19 +130,20 @@ impl Tracee {
         }
     }
 
-    fn decode(&self, status: WaitStatus) -> nix::Result<TraceStop> {
-        Ok(match status {
+    fn decode(&self, status: WaitStatus) -> TraceStop {
+        match status {
             WaitStatus::Stopped(_, signal) => TraceStop::Signal(signal),
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => TraceStop::Hypercall,
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) => {
-                let status = i32::try_from(ptrace::getevent(self.thread)?).unwrap_or(0);
-                let status = WaitStatus::from_raw(self.thread, status);
+                // It fails if another SIGKILL has ended this stop, too.
+                let status = ptrace::getevent(self.thread).ok().and_then(|status| i32::try_from(status).ok());
+                let status = status.and_then(|status| WaitStatus::from_raw(self.thread, status).ok());
                 TraceStop::Exited(status.map_or(ExitStatus::Unknown, exit_status))
             }
             WaitStatus::PtraceEvent(_, _, EVENT_STOP) => TraceStop::Interrupted,
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => TraceStop::Exited(exit_status(status)),
             _ => TraceStop::Interrupted,
-        })
+        }
     }
 
     /// Undoes [`Self::prepare_step`].

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use libc::seccomp_data;
+use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -11,6 +13,7 @@ use super::super::error::{ProcessError, syscall_failed};
 use super::super::guest_process::PausedProcess;
 use super::super::hypercall::Hypercall;
 use super::super::hypercall_reply::HypercallReply;
+use super::super::owned_process::ExitStatus;
 use super::tracee::{ResumeMode, TraceStop, Tracee};
 use super::{TracedVm, debug_registers, page_tables, registers, tracee};
 use crate::boot::{KernelEntry, Tsc};
@@ -30,8 +33,32 @@ pub(super) struct TracedVcpu {
     reply: HypercallReply,
     /// Signal to deliver when the tracee is resumed.
     signal: Option<Signal>,
+    /// How the tracee has exited while it was paused; the next run reports it.
+    exited: Option<ExitStatus>,
     /// Reason of the last [`VcpuExit::Failed`] or [`VcpuExit::Denied`].
     failure: String,
+}
+
+/// Stop of the tracee that the guest does not handle by itself.
+#[derive(Clone, Copy, Debug)]
+enum VcpuStop {
+    /// The tracer has interrupted the tracee.
+    Interrupted,
+    /// The tracee makes this hypercall.
+    Hypercall(seccomp_data),
+    /// A debug event of the debugger.
+    Debug(DebugEvent),
+    /// The tracee has exited or is about to exit.
+    Exited(ExitStatus),
+}
+
+/// Converts the result of a ptrace request for a stopped tracee: `None` if it is not stopped any more, because it was
+/// killed, which [`Tracee::wait`] reports.
+fn unless_killed<T>(result: nix::Result<T>) -> Result<Option<T>, ProcessError> {
+    match result {
+        Err(Errno::ESRCH) => Ok(None),
+        result => result.map(Some).map_err(syscall_failed("ptrace")),
+    }
 }
 
 impl TracedVcpu {
@@ -44,6 +71,7 @@ impl TracedVcpu {
             control: DebugControl::default(),
             reply: HypercallReply::default(),
             signal: None,
+            exited: None,
             failure: String::new(),
         }
     }
@@ -62,8 +90,17 @@ impl TracedVcpu {
     }
 
     fn seize(&mut self) -> Result<(), ProcessError> {
-        self.tracee = Some(Tracee::seize(self.thread_id()?).map_err(syscall_failed("ptrace"))?);
-        Ok(())
+        let tracee = self.tracee.insert(Tracee::new(self.thread_id()?));
+        let exited = match tracee.seize() {
+            Ok(TraceStop::Exited(status)) => status,
+            Ok(_) => return Ok(()),
+            // Also a thread that was killed before cannot be seized.
+            Err(error) => match tracee.poll_exit() {
+                Some(status) if error == Errno::ESRCH || status != ExitStatus::Unknown => status,
+                _ => return Err(syscall_failed("ptrace")(error)),
+            },
+        };
+        Err(ProcessError::Exited(exited.describe()))
     }
 
     /// Steps the boot CPU through the rest of the bootstrap to the kernel's first instruction.
@@ -74,7 +111,7 @@ impl TracedVcpu {
         };
         paused.resume()?;
         let tracee = self.tracee()?;
-        while registers::rip(tracee.thread).map_err(syscall_failed("ptrace"))? != entry.rip {
+        while unless_killed(registers::rip(tracee.thread))? != Some(entry.rip) {
             tracee.resume(ResumeMode::StepWithSignals, None).map_err(syscall_failed("ptrace"))?;
             if let TraceStop::Exited(status) = tracee.wait().map_err(syscall_failed("wait4"))? {
                 return Err(ProcessError::Exited(status.describe()));
@@ -83,22 +120,25 @@ impl TracedVcpu {
         Ok(())
     }
 
-    /// Resumes the tracee until a stop that the guest does not handle by itself. Signals to the guest are delivered.
-    fn next_stop(&mut self) -> Result<(TraceStop, Option<DebugEvent>), ProcessError> {
-        loop {
-            let mode = if self.control.step { ResumeMode::Step } else { ResumeMode::Continue };
-            let signal = self.signal.take();
-            let tracee = self.tracee()?;
-            tracee.resume(mode, signal).map_err(syscall_failed("ptrace"))?;
-            let stop = tracee.wait().map_err(syscall_failed("wait4"))?;
-            let TraceStop::Signal(signal) = stop else { return Ok((stop, None)) };
-            let thread = tracee.thread;
-            let event = if signal == Signal::SIGTRAP { self.debug_event(thread)? } else { None };
-            if event.is_some() {
-                return Ok((stop, event));
+    /// Resumes the tracee until its next stop. Returns `None` if the guest handles that by itself: a signal, which the
+    /// next call delivers, or its end, which the next call reports.
+    fn next_stop(&mut self) -> Result<Option<VcpuStop>, ProcessError> {
+        let mode = if self.control.step { ResumeMode::Step } else { ResumeMode::Continue };
+        let signal = self.signal.take();
+        let tracee = self.tracee()?;
+        tracee.resume(mode, signal).map_err(syscall_failed("ptrace"))?;
+        let stop = tracee.wait().map_err(syscall_failed("wait4"))?;
+        let thread = tracee.thread;
+        Ok(match stop {
+            TraceStop::Interrupted => Some(VcpuStop::Interrupted),
+            TraceStop::Exited(status) => Some(VcpuStop::Exited(status)),
+            TraceStop::Hypercall => unless_killed(registers::system_call(thread))?.map(VcpuStop::Hypercall),
+            TraceStop::Signal(signal) => {
+                let event = if signal == Signal::SIGTRAP { self.debug_event(thread)? } else { None };
+                self.signal = event.is_none().then_some(signal);
+                event.map(VcpuStop::Debug)
             }
-            self.signal = Some(signal);
-        }
+        })
     }
 
     /// Decodes a SIGTRAP into a debug event; `None` if the guest has caused it.
@@ -118,13 +158,13 @@ impl TracedVcpu {
                 _ => None,
             })
         };
-        decode().map_err(syscall_failed("ptrace"))
+        unless_killed(decode()).map(Option::flatten)
     }
 
-    /// Handles a hypercall.
-    fn hypercall(&mut self) -> Result<VcpuExit<'_>, ProcessError> {
-        let call = registers::system_call(self.thread()?).map_err(syscall_failed("ptrace"))?;
-        Ok(self.reply.begin(&Hypercall::decode(&call)))
+    fn exited(&mut self, status: ExitStatus) -> VcpuExit<'_> {
+        let (exit, failure) = status.vcpu_exit();
+        self.failure = failure;
+        exit
     }
 }
 
@@ -165,24 +205,28 @@ impl Vcpu for TracedVcpu {
     }
 
     fn run(&mut self) -> Result<VcpuExit<'_>, EngineError> {
-        if let Some(response) = self.reply.take() {
-            match registers::respond(self.thread()?, response) {
-                // The process was killed meanwhile: `next_stop` reports it.
-                Err(nix::errno::Errno::ESRCH) => {}
-                result => result.map_err(syscall_failed("ptrace"))?,
-            }
+        if let Some(status) = self.exited.take() {
+            return Ok(self.exited(status));
         }
-        let (stop, event) = self.next_stop()?;
-        Ok(match (stop, event) {
-            (_, Some(event)) => VcpuExit::Debug(event),
-            (TraceStop::Hypercall, _) => self.hypercall()?,
-            (TraceStop::Exited(status), _) => {
-                let (exit, failure) = status.vcpu_exit();
-                self.failure = failure;
-                exit
+        if let Some(response) = self.reply.take() {
+            let _: Option<()> = unless_killed(registers::respond(self.thread()?, response))?;
+        }
+        let stop = loop {
+            if let Some(stop) = self.next_stop()? {
+                break stop;
             }
-            (TraceStop::Interrupted | TraceStop::Signal(_), None) => VcpuExit::Interrupted,
+        };
+        Ok(match stop {
+            VcpuStop::Interrupted => VcpuExit::Interrupted,
+            VcpuStop::Hypercall(call) => self.reply.begin(&Hypercall::decode(&call)),
+            VcpuStop::Debug(event) => VcpuExit::Debug(event),
+            VcpuStop::Exited(status) => self.exited(status),
         })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.exited = self.exited.or_else(|| self.tracee.as_mut()?.poll_exit());
+        self.exited.is_some()
     }
 
     fn failure(&mut self) -> String {
@@ -206,7 +250,7 @@ impl Vcpu for TracedVcpu {
         let thread = self.thread()?;
         let before = std::mem::replace(&mut self.control, *control);
         if before.hardware != control.hardware {
-            debug_registers::set(thread, control).map_err(syscall_failed("ptrace"))?;
+            let _: Option<()> = unless_killed(debug_registers::set(thread, control))?;
         }
         Ok(())
     }
