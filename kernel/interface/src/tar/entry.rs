@@ -1,0 +1,117 @@
+//! Entries of an archive.
+
+use core::fmt;
+
+use super::TarReason;
+use super::header::Header;
+use super::pax::Extensions;
+
+/// Maximum length of a name in bytes (`NAME_MAX`).
+pub const MAX_NAME: usize = 255;
+
+/// Maximum length of a path in bytes (`PATH_MAX` without the terminating NUL).
+pub const MAX_PATH: usize = 4095;
+
+/// An entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Path, from the root of the tree.
+    pub path: TreePath<'a>,
+    /// Permission bits.
+    pub permissions: u32,
+    /// Time of the last change of the contents.
+    pub modified: Timestamp,
+    /// What the entry is.
+    pub content: Content<'a>,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// A regular file with its contents.
+    File(&'a [u8]),
+    /// A directory.
+    Directory,
+    /// A symbolic link with its target, which is not empty.
+    Symlink(&'a [u8]),
+    /// Another name of an earlier entry, by its path.
+    HardLink(TreePath<'a>),
+    /// A device or a FIFO.
+    Special,
+}
+
+/// A time, since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamp {
+    /// Seconds, negative before 1970.
+    pub seconds: i64,
+    /// Nanoseconds of the second, below 10^9.
+    pub nanoseconds: u32,
+}
+
+/// Path of an entry from the root of the tree, in two parts that a slash separates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreePath<'a> {
+    parts: [&'a [u8]; 2],
+}
+
+impl<'a> TreePath<'a> {
+    fn new(parts: [&'a [u8]; 2]) -> Result<Self, TarReason> {
+        let path = Self { parts };
+        let [prefix, name] = parts;
+        let is_valid = |name: &[u8]| name.len() <= MAX_NAME && name != b".." && !name.contains(&0);
+        if prefix.len() + name.len() < MAX_PATH && path.names().all(is_valid) {
+            Ok(path)
+        } else {
+            Err(TarReason::Path)
+        }
+    }
+
+    /// The names in the path: neither empty nor `.` nor `..`, without slash and zero bytes, of at most [`MAX_NAME`] bytes.
+    /// The root has none.
+    pub fn names(self) -> impl Iterator<Item = &'a [u8]> {
+        let names = self.parts.into_iter().flat_map(|part| part.split(|byte| *byte == b'/'));
+        names.filter(|name| !name.is_empty() && *name != b".")
+    }
+
+    fn ends_with_slash(self) -> bool {
+        self.parts[1].ends_with(b"/")
+    }
+}
+
+impl fmt::Display for TreePath<'_> {
+    /// The names, separated by slashes.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in self.names() {
+            write!(out, "/{}", name.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+/// The entry of a header.
+pub(super) fn read<'a>(
+    header: &'a Header,
+    extensions: &Extensions<'a>,
+    data: &'a [u8],
+) -> Result<Entry<'a>, TarReason> {
+    let path = TreePath::new(extensions.path.map_or_else(|| header.path(), |path| [&[], path]))?;
+    let link_name = extensions.link_name.unwrap_or_else(|| header.link_name());
+    let content = match header.type_flag {
+        // Before POSIX, a directory was a file whose name ends with a slash.
+        b'0' | 0 | b'7' if path.ends_with_slash() => Content::Directory,
+        b'0' | 0 | b'7' => Content::File(data),
+        b'1' => Content::HardLink(TreePath::new([&[], link_name])?),
+        b'2' if link_name.is_empty() || link_name.len() > MAX_PATH || link_name.contains(&0) => {
+            return Err(TarReason::Path);
+        }
+        b'2' => Content::Symlink(link_name),
+        b'3' | b'4' | b'6' => Content::Special,
+        b'5' => Content::Directory,
+        b'S' => return Err(TarReason::Sparse),
+        other => return Err(TarReason::Type(other)),
+    };
+    let header_time = || header.mtime().map(|seconds| Timestamp { seconds, nanoseconds: 0 });
+    let modified = extensions.modified.map_or_else(header_time, Ok)?;
+    Ok(Entry { path, permissions: header.permissions()?, modified, content })
+}
