@@ -26,7 +26,7 @@ mod vfs;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
-pub use ramfs::RamFs;
+pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use vfs::{MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

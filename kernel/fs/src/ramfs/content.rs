@@ -31,6 +31,21 @@ fn limited(size: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(size, |limit| size.min(limit))
 }
 
+impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
+    /// The bytes from an offset on that lie together in memory, at most `size` and at most up to the end of the page; none
+    /// only at the end of the file.
+    #[inline]
+    fn bytes(&self, offset: u64, size: usize) -> &[u8] {
+        let size = limited(size.min(rest_of_page(offset)), self.size.saturating_sub(offset));
+        let (below, start) = (self.below(offset), to_usize(offset % PAGE_BYTES));
+        match self.pages.get(offset / PAGE_BYTES) {
+            Some(page) => page.as_ref().get(start..start + size).unwrap_or_default(),
+            None if below.is_empty() => ZEROS.get(..size).unwrap_or_default(),
+            None => below.get(..size).unwrap_or(below),
+        }
+    }
+}
+
 impl<S: System> RamFs<S> {
     /// Reads up to the end of the file, a page at a time.
     pub(super) fn read_pages(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
@@ -55,21 +70,14 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Reads up to the end of the page or file; returns the number of bytes, and whether it is the first read since a
+    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, and whether it is the first read since a
     /// change.
     #[inline]
     fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
         self.with(ino, |inode| {
             let (file, times) = inode.file()?;
-            let size = buffer.room().min(rest_of_page(offset));
-            let size = limited(size, file.size.saturating_sub(offset));
-            if size == 0 {
-                return Ok((0, false));
-            }
-            let start = to_usize(offset % PAGE_BYTES);
-            let page = file.pages.get(offset / PAGE_BYTES).map_or(&ZEROS, AsRef::as_ref);
-            let bytes = page.get(start..start + size).unwrap_or_default();
-            Ok((buffer.append(bytes), times.is_first_read()))
+            let bytes = file.bytes(offset, buffer.room());
+            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_first_read()))
         })
     }
 
@@ -139,13 +147,24 @@ impl<S: System> RamFs<S> {
         if count == 0 {
             return Ok(0);
         }
-        let page = file.pages.get_or_insert(offset / PAGE_BYTES, || self.allocate_page())?;
+        let index = offset / PAGE_BYTES;
+        let below = file.below(index * PAGE_BYTES);
+        let page = file.pages.get_or_insert(index, || self.allocate_copy(below))?;
         let start = to_usize(offset % PAGE_BYTES);
         if let (Some(to), Some(from)) = (page.as_mut().get_mut(start..start + count), bytes.get(..count)) {
             to.copy_from_slice(from);
         }
         file.size = file.size.max(offset + count as u64);
         Ok(count)
+    }
+
+    /// Allocates a page with what was below it, as far as that goes.
+    fn allocate_copy(&self, below: &[u8]) -> Result<S::Page, Errno> {
+        let mut page = self.allocate_page()?;
+        for (to, from) in page.as_mut().iter_mut().zip(below) {
+            *to = *from;
+        }
+        Ok(page)
     }
 
     /// Changes attributes.
@@ -207,6 +226,7 @@ fn resize<P: AsMut<[u8; PAGE_SIZE]>>(
     if !is_shorter {
         return Ok(Poll::Ready(None));
     }
+    file.base = file.base.get(..to_usize(size)).unwrap_or(file.base);
     let kept = to_usize(size % PAGE_BYTES);
     if kept != 0
         && file.pages.get(size / PAGE_BYTES).is_some()
@@ -226,10 +246,11 @@ impl<S: System> RamFs<S> {
     pub(crate) fn contents(&self, ino: Ino) -> alloc::vec::Vec<u8> {
         let contents = self.with(ino, |inode| {
             let (file, _) = inode.file()?;
-            let page = |index| file.pages.get(index).map_or(ZEROS, |page| *page.as_ref());
-            let mut bytes: alloc::vec::Vec<u8> = (0..file.size.div_ceil(PAGE_BYTES)).flat_map(page).collect();
-            bytes.truncate(to_usize(file.size));
-            Ok(bytes)
+            let mut contents = alloc::vec::Vec::new();
+            while (contents.len() as u64) < file.size {
+                contents.extend_from_slice(file.bytes(contents.len() as u64, PAGE_SIZE));
+            }
+            Ok(contents)
         });
         contents.expect("a regular file")
     }

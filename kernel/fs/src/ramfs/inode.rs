@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use hermit_interface::Errno;
+use hermit_interface::{Errno, to_usize};
 
 use super::directory::Directory;
 use super::pages::SparsePages;
@@ -49,6 +49,8 @@ pub(super) enum Body<P> {
 pub(super) struct File<P> {
     pub(super) size: u64,
     pub(super) pages: SparsePages<P>,
+    /// Contents below the pages, which a hole shows: memory that is never changed. They end within the size.
+    pub(super) base: &'static [u8],
     /// Writers that change more than one page, one at a time. The lock of the inode is not held all the while.
     pub(super) writers: Turns,
 }
@@ -75,8 +77,8 @@ impl<P> Inode<P> {
     }
 
     pub(super) fn attr(&self, ino: Ino) -> Attr {
-        let (size, pages) = match &self.body {
-            Body::File(file) => (file.size, file.pages.count()),
+        let (size, allocated) = match &self.body {
+            Body::File(file) => (file.size, file.allocated()),
             Body::Directory(directory) => (directory.len() * ENTRY_SIZE, 0),
             Body::Symlink(target) => (target.len() as u64, 0),
         };
@@ -89,7 +91,7 @@ impl<P> Inode<P> {
             uid: 0,
             gid: 0,
             size,
-            blocks: pages * (PAGE_BYTES / 512),
+            blocks: allocated / 512,
             block_size: BLOCK_SIZE,
             atime,
             mtime,
@@ -135,6 +137,24 @@ impl<P> Inode<P> {
             return Err(Errno::ENOENT);
         }
         self.directory()
+    }
+}
+
+impl<P> File<P> {
+    /// A file with these contents, which stay where they are until they are written.
+    pub(super) const fn new(base: &'static [u8]) -> Self {
+        Self { size: base.len() as u64, pages: SparsePages::new(), base, writers: Turns::new() }
+    }
+
+    /// Allocated bytes, the contents below the pages among them.
+    const fn allocated(&self) -> u64 {
+        self.pages.count() * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
+    }
+
+    /// What a hole shows from an offset on: at least a byte of the base, or nothing behind its end.
+    #[inline]
+    pub(super) fn below(&self, offset: u64) -> &'static [u8] {
+        self.base.get(to_usize(offset)..).unwrap_or_default()
     }
 }
 

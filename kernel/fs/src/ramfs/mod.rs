@@ -5,6 +5,7 @@
 //! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
 //! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the directory
 //!   and then the inode that it finds.
+//! - What a file of the initial tree contains stays in the tar archive. A page of it is copied when it is written.
 //! - Memory is returned when the last name and the last reference are gone, never under a lock.
 
 mod content;
@@ -13,6 +14,7 @@ mod inode;
 mod names;
 mod pages;
 mod table;
+mod tree;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -31,6 +33,7 @@ use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
 use inode::{Body, Inode};
 use table::{Slot, Table};
+pub use tree::UnpackError;
 
 /// A file system in memory.
 #[derive(Debug)]

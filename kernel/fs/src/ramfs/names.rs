@@ -9,10 +9,8 @@ use hermit_interface::{Errno, to_usize};
 use super::RamFs;
 use super::directory::{Directory, DirectoryEntry};
 use super::inode::{Body, File, Inode};
-use super::pages::SparsePages;
 use crate::file_system::{Name, RenameFlags};
 use crate::system::copied;
-use crate::turns::Turns;
 use crate::{DirEntry, Entry, FileType, Ino, System, Time};
 
 /// Maximum number of names of an inode.
@@ -45,8 +43,7 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
-        let file = File { size: 0, pages: SparsePages::new(), writers: Turns::new() };
-        self.add(entry, Body::File(file), permissions)
+        self.add(entry, Body::File(File::new(&[])), permissions)
     }
 
     pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
@@ -58,7 +55,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Creates an inode with a name.
-    fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
+    pub(super) fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
         let now = S::now();
         let _names = self.names.lock();
         let name = self.prepare_entry(entry)?;
@@ -122,7 +119,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// The inode and type of an entry. Names are locked.
-    fn entry(&self, entry: Name<'_>) -> Result<(Ino, FileType), Errno> {
+    pub(super) fn entry(&self, entry: Name<'_>) -> Result<(Ino, FileType), Errno> {
         self.with(entry.parent, |inode| {
             let found = inode.directory()?.find(entry.name)?;
             Ok((found.ino, found.file_type))

@@ -1,0 +1,127 @@
+//! The initial tree of files, from a tar archive.
+
+use hermit_interface::Errno;
+use hermit_interface::tar::{self, Content, TarError, TreePath};
+
+use super::RamFs;
+use super::inode::{Body, File};
+use crate::file_system::{FileSystem, Name};
+use crate::system::copied;
+use crate::{FileType, Ino, System, Time};
+
+/// Permission bits of a directory that the archive has no entry for.
+const DIRECTORY: u32 = 0o755;
+
+/// Why an archive cannot be unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnpackError {
+    /// The archive is invalid.
+    #[error(transparent)]
+    Archive(#[from] TarError),
+    /// An entry cannot be added: without memory, below what is no directory, or in place of a directory.
+    #[error("cannot add {path}: {error}")]
+    Entry {
+        /// Path of the entry.
+        path: TreePath<'static>,
+        /// Error of the file system.
+        error: Errno,
+    },
+}
+
+impl<S: System> RamFs<S> {
+    /// Adds the entries of a tar archive, in which the contents of files stay until they are written. A later entry
+    /// replaces an earlier one, and a directory without an entry is created. Devices and FIFOs are left out.
+    ///
+    /// # Errors
+    ///
+    /// See [`UnpackError`]; the entries before have been added.
+    pub fn unpack(&self, archive: &'static [u8]) -> Result<(), UnpackError> {
+        self.for_each_entry(archive, |entry| self.add_entry(entry))?;
+        // Last, because each entry changes the time of its directory.
+        self.for_each_entry(archive, |entry| match entry.content {
+            Content::Directory => self.set_attributes(self.existing(entry.path)?.0, entry),
+            _ => Ok(()),
+        })
+    }
+
+    fn for_each_entry(
+        &self,
+        archive: &'static [u8],
+        mut action: impl FnMut(&tar::Entry<'static>) -> Result<(), Errno>,
+    ) -> Result<(), UnpackError> {
+        tar::Entries::new(archive).try_for_each(|entry| {
+            let entry = entry?;
+            action(&entry).map_err(|error| UnpackError::Entry { path: entry.path, error })
+        })
+    }
+
+    fn add_entry(&self, entry: &tar::Entry<'static>) -> Result<(), Errno> {
+        let Some(name) = self.parent_of(entry.path)? else {
+            return if entry.content == Content::Directory { Ok(()) } else { Err(Errno::EISDIR) };
+        };
+        let target = match entry.content {
+            Content::HardLink(target) => Some(self.existing(target)?.0),
+            _ => None,
+        };
+        match (self.entry(name), entry.content) {
+            (_, Content::Special) | (Ok((_, FileType::Directory)), Content::Directory) => return Ok(()),
+            (Ok(_), _) => self.remove_file(name)?,
+            (Err(_), _) => {}
+        }
+        let (body, permissions) = match (entry.content, target) {
+            (Content::File(contents), _) => (Body::File(File::new(contents)), entry.permissions),
+            (Content::Symlink(target), _) => (Body::Symlink(copied(target)?.into_boxed_slice()), 0o777),
+            (_, Some(target)) => {
+                self.forget(self.add_link(target, name)?.attr.ino, 1);
+                return Ok(());
+            }
+            _ => return self.add_subdirectory(name).map(drop),
+        };
+        let ino = self.add(name, body, permissions)?.attr.ino;
+        self.forget(ino, 1);
+        self.set_attributes(ino, entry)
+    }
+
+    /// The name of an entry in its directory, which is created if it is missing; `None` for the root.
+    fn parent_of(&self, path: TreePath<'static>) -> Result<Option<Name<'static>>, Errno> {
+        let mut names = path.names();
+        let Some(name) = names.next() else { return Ok(None) };
+        let mut last = Name { parent: Ino::ROOT, name };
+        for name in names {
+            let parent = match self.entry(last) {
+                Ok((ino, FileType::Directory)) => ino,
+                Ok(_) => return Err(Errno::ENOTDIR),
+                Err(_) => self.add_subdirectory(last)?,
+            };
+            last = Name { parent, name };
+        }
+        Ok(Some(last))
+    }
+
+    fn add_subdirectory(&self, name: Name<'_>) -> Result<Ino, Errno> {
+        let ino = self.add_directory(name, DIRECTORY)?.attr.ino;
+        self.forget(ino, 1);
+        Ok(ino)
+    }
+
+    /// The inode and type of a path.
+    fn existing(&self, path: TreePath<'_>) -> Result<(Ino, FileType), Errno> {
+        let root = (Ino::ROOT, FileType::Directory);
+        path.names().try_fold(root, |(parent, _), name| self.entry(Name { parent, name }))
+    }
+
+    fn set_attributes(&self, ino: Ino, entry: &tar::Entry<'_>) -> Result<(), Errno> {
+        let tar::Timestamp { seconds, nanoseconds } = entry.modified;
+        let modified = Time { seconds, nanoseconds };
+        self.with(ino, |inode| {
+            if inode.file_type() != FileType::Symlink {
+                inode.permissions = entry.permissions;
+            }
+            (inode.times.mtime, inode.times.atime) = (modified, modified);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
