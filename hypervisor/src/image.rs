@@ -75,8 +75,14 @@ impl ImageFile {
     ///
     /// [`FileError::Image`].
     pub fn check(&self) -> Result<Image<'_>, FileError> {
-        let executable = boot_image::executable(&self.bytes).unwrap_or(&self.bytes);
+        let executable = boot_image::parse(&self.bytes).map_or(&self.bytes[..], |image| image.executable);
         image::check(executable).map_err(|source| FileError::Image { file: self.name.clone(), source })
+    }
+
+    /// The tar archive with the initial tree of files that a boot image contains; empty without one.
+    #[must_use]
+    pub fn tree(&self) -> &[u8] {
+        boot_image::parse(&self.bytes).map(|image| image.tree).unwrap_or_default()
     }
 
     /// Name of the program: the last component of the path.

@@ -1,4 +1,5 @@
-//! The program's files: the virtual file system, with a ramfs as its root and the device files in `/dev`.
+//! The program's files: the virtual file system, with a ramfs as its root, which begins with the tree of files that the
+//! loader has passed, and the device files in `/dev`.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -7,14 +8,14 @@ use alloc::vec::Vec;
 use hermit_clock::NANOSECONDS;
 use hermit_fs::{DevFs, OpenFile, OpenedPath, PAGE_SIZE, RamFs, System, Time, Vfs};
 use hermit_hal::sync::RawSpinLock;
-use hermit_hal::{clock, memory};
+use hermit_hal::{clock, memory, tree};
 use hermit_interface::Errno;
 use hermit_io::Object;
 
 use crate::devices::DeviceFiles;
 use crate::sync::OnceLock;
 use crate::threads::wait::complete;
-use crate::{descriptors, fallible};
+use crate::{descriptors, fallible, report};
 
 /// What the file systems take from this kernel.
 #[derive(Debug)]
@@ -65,9 +66,19 @@ pub(crate) fn vfs() -> Result<&'static Vfs<Kernel>, Errno> {
 async fn mount() -> Result<Vfs<Kernel>, Errno> {
     // A tmpfs on Linux has as much of all memory.
     let root: RamFs<Kernel> = RamFs::new(memory::available() / 2)?;
+    if let Some(archive) = tree::archive()
+        && let Err(error) = root.unpack(archive)
+    {
+        report::invalid_configuration(format_args!("the tree of files that the loader has passed: {error}"));
+    }
     let vfs = Vfs::new(fallible::arc(root).ok_or(Errno::ENOMEM)?)?;
-    vfs.create_directory(b"/dev", DIRECTORY).await?;
-    vfs.create_directory(b"/tmp", TEMPORARY_DIRECTORY).await?;
+    for (path, permissions) in [(b"/dev", DIRECTORY), (b"/tmp", TEMPORARY_DIRECTORY)] {
+        match vfs.create_directory(path, permissions).await {
+            // The tree has it.
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
     let devices = fallible::arc(DevFs::new(DeviceFiles, Kernel::now())).ok_or(Errno::ENOMEM)?;
     vfs.mount(devices, b"/dev", false).await?;
     Ok(vfs)

@@ -1,7 +1,8 @@
 //! Boots an image under QEMU, Firecracker, Cloud Hypervisor, or any loader that speaks multiboot.
 //!
 //! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the address of
-//! the image and the command line. The loader checks the image, places it with [`hermit_boot`] at a random address, and
+//! modules and the command line. The first module is the image, and the second one a tar archive with the initial tree of
+//! files; a boot image contains the image, and perhaps a tree, which the first module replaces. The loader checks the image, places it with [`hermit_boot`] at a random address, and
 //! jumps to the kernel's entry point in it. An error is one line on the serial port of standard error, and
 //! ends the machine with status 125.
 //!
@@ -10,7 +11,7 @@
 //! | [`entry`] | assembly: from 32-bit to 64-bit mode, and into the kernel |
 //! | [`multiboot`], [`pvh`] | the two boot protocols |
 //! | [`protocol`] | what both pass to the loader, in one type |
-//! | [`payload`] | the image that `cargo xtask image` has appended |
+//! | [`payload`] | what `cargo xtask image` has appended: the image, a tree of files |
 //! | [`memory`] | access to physical memory |
 //! | [`random`] | random numbers for the address space layout |
 //! | [`symbols`] | the image's symbol table, for backtraces |
@@ -47,9 +48,12 @@ const IDENTITY_MAP_END: u64 = 4 << 30;
 extern "C" fn main(magic: u32, info: u32) -> ! {
     let parameters = if magic == multiboot::MAGIC { multiboot::read(info) } else { pvh::read(info) };
     let Some(parameters) = parameters else { fail(format_args!("started neither by multiboot nor by PVH")) };
-    let Some(payload) = payload::embedded().or(parameters.module) else {
-        fail(format_args!("no image: give one with -initrd"))
+    let [first, second] = parameters.modules;
+    let (payload, tree) = match payload::embedded() {
+        [Some(image), tree] => (Some(image), first.or(tree)),
+        [None, _] => (first, second),
     };
+    let Some(payload) = payload else { fail(format_args!("no image: give one with -initrd")) };
     // SAFETY: the payload is RAM that the VMM has filled before the loader ran. The loader writes only to itself and to
     // free memory, from which `place` excludes the payload.
     let bytes = unsafe { memory::bytes(payload) };
@@ -57,7 +61,15 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
         Ok(image) => image,
         Err(error) => fail(format_args!("{error}")),
     };
-    match place(&parameters, payload, &image) {
+    if let Some(tree) = tree
+        && !memory::is_usable(&parameters.free, tree)
+    {
+        fail(format_args!(
+            "the machine has too little memory for the tree of files, {} MiB",
+            tree.size() >> 20
+        ));
+    }
+    match place(&parameters, payload, tree, &image) {
         Ok((loaded, info)) => {
             // SAFETY: the page tables that `place` has returned map the loader one to one and the image at the entry
             // point, and the boot information is written: that is what `hermit_boot` does.
@@ -67,10 +79,11 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
     }
 }
 
-/// Places the image. Returns its entry point with the root of the page tables, and the address of the boot information.
+/// Places the image, and keeps the tree where it is. Returns its entry point with the root of the page tables, and the address of the boot information.
 fn place(
     parameters: &BootParameters,
     payload: AddressRange,
+    tree: Option<AddressRange>,
     image: &image::Image<'_>,
 ) -> Result<((u64, u64), u64), LoadError> {
     let mut memory = memory::IdentityMapped;
@@ -92,17 +105,24 @@ fn place(
     for range in in_use {
         free.remove(range).map_err(|_| LoadError::OutOfMemory)?;
     }
+    let tree = tree.map(|tree| (tree, memory::whole_pages(tree)));
+    if let Some((_, pages)) = tree {
+        free.remove(pages).map_err(|_| LoadError::OutOfMemory)?;
+    }
     let random = random::randomness();
     let mut loaded: LoadedImage = hermit_boot::load(&mut memory, &mut free, image, random, loader.end)?;
     loaded.info.rsdp = parameters.rsdp;
     let enter = (loaded.entry, loaded.info.page_table_root);
     for range in in_use {
         // Ranges outside of usable memory are not freed; low memory has been freed as a whole.
-        let usable =
-            parameters.free.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end);
-        if usable {
+        if memory::is_usable(&parameters.free, range) {
             let _: Result<(), hermit_memory::ranges::FreeError> = later.free(range);
         }
+    }
+    if let Some((tree, pages)) = tree {
+        // It may have a page in common with what became free.
+        later.remove(pages).map_err(|_| LoadError::OutOfMemory)?;
+        loaded.keep_tree(&mut memory, &mut free, tree.into())?;
     }
     symbols::keep(image, &mut loaded, &mut memory, &mut free, &mut later);
     let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], parameters.command_line)?;

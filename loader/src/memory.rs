@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char};
 use core::ptr::{self, with_exposed_provenance, with_exposed_provenance_mut};
 
-use hermit_boot::PhysicalMemory;
+use hermit_boot::{FreeMemory, PhysicalMemory};
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::to_usize;
 use zerocopy::FromBytes;
@@ -45,6 +45,11 @@ pub(crate) fn range_of(bytes: &[u8]) -> AddressRange {
 /// The pages that a range touches.
 pub(crate) fn whole_pages(range: AddressRange) -> AddressRange {
     AddressRange { start: range.start & !(PAGE_SIZE - 1), end: range.end.next_multiple_of(PAGE_SIZE) }
+}
+
+/// Whether all of a range is usable memory.
+pub(crate) fn is_usable(usable: &FreeMemory, range: AddressRange) -> bool {
+    usable.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end)
 }
 
 /// The bytes of a physical range.

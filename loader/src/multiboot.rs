@@ -56,6 +56,8 @@ struct Info {
 struct Module {
     start: u32,
     end: u32,
+    _string: u32,
+    _reserved: u32,
 }
 
 #[derive(FromBytes)]
@@ -83,11 +85,15 @@ pub(crate) fn read(address: u32) -> Option<BootParameters> {
         }
         offset = offset.saturating_add(entry.size).saturating_add(4);
     }
-    let module = (info.flags & HAS_MODULES != 0 && info.module_count > 0).then(|| {
-        let module: Module = memory::read(info.modules.into());
-        AddressRange { start: module.start.into(), end: module.end.into() }
+    let count = if info.flags & HAS_MODULES != 0 { info.module_count } else { 0 };
+    let modules = [0, 1].map(|index| {
+        let address = u64::from(info.modules) + u64::from(index) * size_of::<Module>() as u64;
+        let read = || memory::read::<Module>(address);
+        (index < count)
+            .then(read)
+            .map(|Module { start, end, .. }| AddressRange { start: start.into(), end: end.into() })
     });
     let has_line = info.flags & HAS_COMMAND_LINE != 0;
     let command_line = if has_line { memory::string(info.command_line.into()) } else { &[] };
-    Some(BootParameters { free, module, command_line, rsdp: 0 })
+    Some(BootParameters { free, modules, command_line, rsdp: 0 })
 }

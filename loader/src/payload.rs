@@ -1,27 +1,22 @@
-//! The image that `cargo xtask image` has appended to the loader.
+//! What `cargo xtask image` has appended to the loader: the image, and perhaps a tree of files.
 
 use core::ptr;
 
 use hermit_interface::address::AddressRange;
-use hermit_interface::boot_image;
+use hermit_interface::boot_image::{LoaderRecord, MAGIC};
 
-/// Physical range of the image. `cargo xtask image` finds it in the loader's file by its magic number, and fills it in.
-#[repr(C, align(16))]
-struct Payload {
-    magic: [u8; 8],
-    address: u64,
-    size: u64,
-}
-
+// `cargo xtask image` finds it in the loader's file by its magic number, and fills it in.
 // In a writable section of its own, so that the value is not taken for a constant.
 #[used]
 #[unsafe(link_section = ".data.payload")]
-static PAYLOAD: Payload = Payload { magic: boot_image::MAGIC, address: 0, size: 0 };
+static PAYLOAD: LoaderRecord = LoaderRecord { magic: MAGIC, executable: [0; 2], tree: [0; 2] };
 
-/// Physical range of the appended image, if there is one.
-pub(crate) fn embedded() -> Option<AddressRange> {
+/// Physical ranges of the appended image and of the appended tree, if they are there.
+pub(crate) fn embedded() -> [Option<AddressRange>; 2] {
     // SAFETY: the pointer is to an initialised static that no code writes. The read is volatile because `cargo xtask
     // image` has changed the value after compilation.
-    let Payload { magic: _, address, size } = unsafe { ptr::read_volatile(&raw const PAYLOAD) };
-    (size != 0).then_some(AddressRange { start: address, end: address.saturating_add(size) })
+    let LoaderRecord { magic: _, executable, tree } = unsafe { ptr::read_volatile(&raw const PAYLOAD) };
+    [executable, tree].map(|[address, size]| {
+        (size != 0).then_some(AddressRange { start: address, end: address.saturating_add(size) })
+    })
 }

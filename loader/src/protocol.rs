@@ -11,8 +11,8 @@ pub(crate) const USABLE: u32 = 1;
 pub(crate) struct BootParameters {
     /// Usable memory, in whole pages and without the first page.
     pub(crate) free: FreeMemory,
-    /// The first module (`-initrd`).
-    pub(crate) module: Option<AddressRange>,
+    /// The first modules (`-initrd`).
+    pub(crate) modules: [Option<AddressRange>; 2],
     /// The command line, without the NUL at its end.
     pub(crate) command_line: &'static [u8],
     /// Address of the ACPI root pointer, 0 if unknown.

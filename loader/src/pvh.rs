@@ -67,10 +67,13 @@ pub(crate) fn read(address: u32) -> Option<BootParameters> {
             add_usable(&mut free, entry.start, entry.size);
         }
     }
-    let module = (info.module_count > 0).then(|| {
-        let module: Module = memory::read(info.modules);
-        AddressRange { start: module.start, end: module.start.saturating_add(module.size) }
+    let modules = [0, 1].map(|index| {
+        let address = info.modules + u64::from(index) * size_of::<Module>() as u64;
+        let read = || memory::read::<Module>(address);
+        (index < info.module_count)
+            .then(read)
+            .map(|Module { start, size, .. }| AddressRange { start, end: start.saturating_add(size) })
     });
     let command_line = if info.command_line == 0 { &[] } else { memory::string(info.command_line) };
-    Some(BootParameters { free, module, command_line, rsdp: info.rsdp })
+    Some(BootParameters { free, modules, command_line, rsdp: info.rsdp })
 }

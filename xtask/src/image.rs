@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, MAGIC};
+use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -46,7 +47,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         Some(output) => output.clone(),
         None => PathBuf::from(program::name_of(&image)).with_extension("boot"),
     };
-    let file = fuse(&loader, &payload)?;
+    let file = fuse(&loader, &payload, &[])?;
     write(&output, &file)?;
     println!("{}: {} bytes; boot it with\n", output.display(), file.len());
     println!("    cargo xtask run {} -- ARGUMENTS\n", shell_word(&output));
@@ -91,8 +92,8 @@ fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the loader's file with the image appended.
-pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+/// Returns the loader's file with the image appended, and behind it the tree of files, unless it is empty.
+pub fn fuse(loader: &[u8], payload: &[u8], tree: &[u8]) -> Result<Vec<u8>> {
     let header = FileHeader64::<LittleEndian>::parse(loader).context("the loader is no ELF file")?;
     let endian = LittleEndian;
     let segments = header.program_headers(endian, loader).context("the loader has no segments")?;
@@ -108,34 +109,54 @@ pub fn fuse(loader: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
 
     let mut file = loader[..usize::try_from(offset + loaded.p_filesz(endian))?].to_vec();
     file.resize(usize::try_from(offset + EXECUTABLE_ADDRESS - address)?, 0);
-    let payload_offset = file.len() as u64;
-    file.extend_from_slice(payload);
-    record(&mut file, payload.len() as u64)?;
+    let mut append = |part: &[u8]| {
+        file.resize(file.len().next_multiple_of(usize::try_from(PAGE_SIZE)?), 0);
+        let part_offset = file.len() as u64;
+        file.extend_from_slice(part);
+        let segment = data_segment(loaded, part_offset, part_offset - offset + address, part.len() as u64);
+        anyhow::Ok(segment)
+    };
+    let image = append(payload)?;
+    let tree = if tree.is_empty() { None } else { Some(append(tree)?) };
+    let place = |segment: &ProgramHeader64<LittleEndian>| [segment.p_paddr(endian), segment.p_filesz(endian)];
+    let tree_place = tree.as_ref().map(place).unwrap_or_default();
+    record(&mut file, LoaderRecord { magic: MAGIC, executable: place(&image), tree: tree_place })?;
     load_whole_file(&mut file)?;
 
     let number = |number| U64::new(endian, number);
-    let mut image = *loaded;
-    image.p_offset = number(payload_offset);
-    (image.p_vaddr, image.p_paddr) = (number(EXECUTABLE_ADDRESS), number(EXECUTABLE_ADDRESS));
-    (image.p_filesz, image.p_memsz) = (number(payload.len() as u64), number(payload.len() as u64));
-    image.p_flags = U32::new(endian, object::elf::PF_R);
     let note = segments
         .iter()
         .find(|segment| segment.p_type(endian) == PT_NOTE)
         .context("the loader has no note")?;
-    let segments = [*loaded, image, *note];
+    let segments: Vec<_> = [*loaded, image].into_iter().chain(tree).chain([*note]).collect();
 
     let mut header = *header;
     header.e_phoff = number(size_of_val(&header) as u64);
-    header.e_phnum.set(endian, 3);
+    header.e_phnum.set(endian, u16::try_from(segments.len())?);
     // The fused file has no section headers.
     header.e_shoff = number(0);
     header.e_shnum.set(endian, 0);
     header.e_shstrndx.set(endian, 0);
-    let headers = [pod::bytes_of(&header), pod::bytes_of_slice(&segments)].concat();
+    let headers = [pod::bytes_of(&header), pod::bytes_of_slice(&segments[..])].concat();
     ensure!(headers.len() as u64 <= offset, "the loader leaves no room for headers");
     file[..headers.len()].copy_from_slice(&headers);
     Ok(file)
+}
+
+/// A segment of bytes that are only read, made from the loader's.
+fn data_segment(
+    loader: &ProgramHeader64<LittleEndian>,
+    offset: u64,
+    address: u64,
+    size: u64,
+) -> ProgramHeader64<LittleEndian> {
+    let number = |number| U64::new(LittleEndian, number);
+    let mut segment = *loader;
+    segment.p_offset = number(offset);
+    (segment.p_vaddr, segment.p_paddr) = (number(address), number(address));
+    (segment.p_filesz, segment.p_memsz) = (number(size), number(size));
+    segment.p_flags = U32::new(LittleEndian, object::elf::PF_R);
+    segment
 }
 
 /// Magic number of the multiboot header.
@@ -150,11 +171,10 @@ fn load_whole_file(file: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Writes address and size of the image into the loader's record.
-fn record(file: &mut [u8], size: u64) -> Result<()> {
+/// Fills in the loader's record.
+fn record(file: &mut [u8], record: LoaderRecord) -> Result<()> {
     let offsets: Vec<_> = file.windows(8).enumerate().filter(|(_, bytes)| *bytes == MAGIC).collect();
     let [(offset, _)] = offsets[..] else { bail!("the loader has no record for an image") };
-    file[offset + 8..offset + 16].copy_from_slice(&EXECUTABLE_ADDRESS.to_le_bytes());
-    file[offset + 16..offset + 24].copy_from_slice(&size.to_le_bytes());
+    file[offset..offset + size_of_val(&record)].copy_from_slice(record.as_bytes());
     Ok(())
 }

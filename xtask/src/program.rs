@@ -108,7 +108,7 @@ pub struct BootFile {
 /// Reads an executable or a boot image, and rejects one whose executable the loader would not boot.
 pub fn check(file: &Path) -> Result<BootFile> {
     let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let contained = boot_image::executable(&bytes).map(<[u8]>::to_vec);
+    let contained = boot_image::parse(&bytes).map(|image| image.executable.to_vec());
     let is_boot_image = contained.is_some();
     let executable = contained.unwrap_or(bytes);
     match image::check(&executable) {

@@ -92,13 +92,30 @@ impl LoadedImage {
     ) -> Result<(), LoadError> {
         let mut table = PageTableBuilder::at(memory, free, self.info.page_table_root);
         for range in [symbols.table, symbols.strings] {
-            // Memory below `direct_map.size` is mapped already.
-            let first = (range.start & !(LARGE_PAGE_SIZE - 1)).max(self.info.direct_map.size);
-            for page in (first..range.end()).step_by(to_usize(LARGE_PAGE_SIZE)) {
-                table.map_large_if_unmapped(self.info.direct_map.start + page, page)?;
-            }
+            map_in_direct_map(&mut table, self.info.direct_map, range)?;
         }
         self.info.symbols = symbols;
+        Ok(())
+    }
+
+    /// Passes the tar archive with the initial tree of files to the kernel: adds it to boot information and makes its pages
+    /// readable in the direct map, not writable. None of them must be free memory, then or later.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn keep_tree(
+        &mut self,
+        memory: &mut impl PhysicalMemory,
+        free: &mut FreeMemory,
+        tree: Region,
+    ) -> Result<(), LoadError> {
+        let mut table = PageTableBuilder::at(memory, free, self.info.page_table_root);
+        map_in_direct_map(&mut table, self.info.direct_map, tree)?;
+        let first = tree.start & !(PAGE_SIZE - 1);
+        let size = tree.end().next_multiple_of(PAGE_SIZE) - first;
+        table.protect(self.info.direct_map.start + first, size, Access::Read)?;
+        self.info.tree = tree;
         Ok(())
     }
 
@@ -138,6 +155,19 @@ impl LoadedImage {
             .map_err(|_| LoadError::CommandLine)?;
         Ok(direct_map + address)
     }
+}
+
+/// Maps the large pages with a physical range in the direct map. Those below `direct_map.size` are mapped already.
+fn map_in_direct_map<M: PhysicalMemory>(
+    table: &mut PageTableBuilder<'_, M>,
+    direct_map: Region,
+    range: Region,
+) -> Result<(), LoadError> {
+    let first = (range.start & !(LARGE_PAGE_SIZE - 1)).max(direct_map.size);
+    for page in (first..range.end()).step_by(to_usize(LARGE_PAGE_SIZE)) {
+        table.map_large_if_unmapped(direct_map.start + page, page)?;
+    }
+    Ok(())
 }
 
 fn copy(memory: &mut impl PhysicalMemory, physical: u64, segment: &Segment<'_>) {

@@ -17,6 +17,7 @@
 //! | [`devices`] | registers, DMA memory and MSI messages, for drivers |
 //! | [`fault`] | faults of programs, and backtraces |
 //! | [`symbols`] | the image's symbol table |
+//! | [`tree`] | the initial tree of files |
 //!
 //! # Layers
 //!
@@ -72,3 +73,4 @@ mod testing;
 pub mod thread;
 mod tlb;
 mod traps;
+pub mod tree;

@@ -1,11 +1,14 @@
-//! Boot images: the loader and an executable in one ELF file, as `cargo xtask image` writes it.
+//! Boot images: the loader and an executable in one ELF file, as `cargo xtask image` writes it, perhaps with a tree of
+//! files.
 //!
-//! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. The loader finds it by a record in its own
-//! segment: [`MAGIC`], then address and size of the executable, which are 0 in a loader without one.
+//! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. A third one is a tar archive
+//! ([`crate::tar`]) with the initial tree of files, in the pages behind the executable. The loader finds both by a
+//! [record](LoaderRecord) in its own segment.
 
 use elf::ElfBytes;
 use elf::abi;
 use elf::endian::LittleEndian;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::to_usize;
 
@@ -13,11 +16,40 @@ use crate::to_usize;
 pub const EXECUTABLE_ADDRESS: u64 = 2 << 20;
 
 /// Magic number of the loader's record.
-pub const MAGIC: [u8; 8] = *b"HRMTPLD1";
+pub const MAGIC: [u8; 8] = *b"HRMTPLD2";
 
-/// The executable in a boot image; `None` for any other file.
+/// The loader's record. All fields but the first one are 0 in a loader alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct LoaderRecord {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// Physical address and size in bytes of the executable.
+    pub executable: [u64; 2],
+    /// Physical address and size in bytes of the tree; 0 without one.
+    pub tree: [u64; 2],
+}
+
+impl LoaderRecord {
+    /// The record in its layout in the file.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        IntoBytes::as_bytes(self)
+    }
+}
+
+/// A boot image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootImage<'a> {
+    /// The executable.
+    pub executable: &'a [u8],
+    /// The tar archive with the initial tree of files; empty without one.
+    pub tree: &'a [u8],
+}
+
+/// The parts of a boot image; `None` for any other file.
 #[must_use]
-pub fn executable(file: &[u8]) -> Option<&[u8]> {
+pub fn parse(file: &[u8]) -> Option<BootImage<'_>> {
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file).ok()?;
     let mut segments = elf.segments()?.iter().filter(|segment| segment.p_type == abi::PT_LOAD);
     let mut contents = || -> Option<_> {
@@ -28,34 +60,36 @@ pub fn executable(file: &[u8]) -> Option<&[u8]> {
     };
     let (_, loader) = contents()?;
     let (address, executable) = contents()?;
-    let size = u64::try_from(executable.len()).ok()?;
-    let mut record = [0; 24];
-    record[..8].copy_from_slice(&MAGIC);
-    record[8..16].copy_from_slice(&EXECUTABLE_ADDRESS.to_le_bytes());
-    record[16..].copy_from_slice(&size.to_le_bytes());
-    let has_record = || loader.windows(record.len()).any(|bytes| bytes == record);
-    (address == EXECUTABLE_ADDRESS && size > 0 && has_record()).then_some(executable)
+    let (tree_address, tree) = contents().unwrap_or_default();
+    let record = LoaderRecord {
+        magic: MAGIC,
+        executable: [EXECUTABLE_ADDRESS, executable.len() as u64],
+        tree: [tree_address, tree.len() as u64],
+    };
+    let has_record = || loader.windows(size_of_val(&record)).any(|bytes| bytes == record.as_bytes());
+    let is_boot_image = address == EXECUTABLE_ADDRESS && !executable.is_empty() && has_record();
+    is_boot_image.then_some(BootImage { executable, tree })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::executable;
+    use super::parse;
     use proptest::prelude::*;
 
     #[test]
     fn other_files_are_no_boot_images() {
-        for file in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", b"HRMTPLD1"] {
-            assert_eq!(executable(file), None);
+        for file in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", b"HRMTPLD2"] {
+            assert_eq!(parse(file), None);
         }
     }
 
     proptest! {
         #[test]
-        fn executable_accepts_any_bytes(mut file in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parse_accepts_any_bytes(mut file in proptest::collection::vec(any::<u8>(), 0..200)) {
             for (byte, magic) in file.iter_mut().zip(*b"\x7fELF\x02\x01\x01") {
                 *byte = magic;
             }
-            prop_assert_eq!(executable(&file), None);
+            prop_assert_eq!(parse(&file), None);
         }
     }
 }

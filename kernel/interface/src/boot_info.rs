@@ -9,6 +9,7 @@
 //! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable at `direct_map.start + a`, and writable
 //!   unless it is a part of the image that is not writable at its own address;
 //! - so are the pages of [`BootInfo::symbols`] readable, at any physical address; they are not free memory;
+//! - so are those of [`BootInfo::tree`] readable, and not writable;
 //! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the kernel
 //!   unmaps them;
 //! - the GDT is the loader's; the kernel loads its own before it uses free memory;
@@ -158,6 +159,8 @@ pub struct BootInfo {
     pub rsdp: u64,
     /// The image's symbol table.
     pub symbols: Symbols,
+    /// Physical addresses of a tar archive ([`crate::tar`]) with the initial tree of files; empty without one.
+    pub tree: Region,
     /// Entropy from the host: the first [`Self::seed_size`] bytes.
     pub seed: [u8; 32],
     /// Number of valid bytes in [`Self::seed`]; 0 if the host provides none.
@@ -302,9 +305,10 @@ mod tests {
         let regions = [Region { start: 0x1000, size: 0x2000 }, Region { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
         let devices = [MmioDevice { registers: Region { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
-        let bytes = written(BootInfo { symbols, ..valid() }, &regions, &devices, b"-- one");
+        let tree = Region { start: 0x2000, size: 1024 };
+        let bytes = written(BootInfo { symbols, tree, ..valid() }, &regions, &devices, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
-        assert_eq!(parsed.fixed.symbols, symbols);
+        assert_eq!((parsed.fixed.symbols, parsed.fixed.tree), (symbols, tree));
         assert_eq!(parsed.regions, regions);
         assert_eq!(parsed.devices, devices);
         assert_eq!(parsed.fixed.size(), BootInfo::total_size(2, 1, 6));

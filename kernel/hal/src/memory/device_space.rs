@@ -29,6 +29,7 @@ impl DeviceSpace {
             Region { start: fixed.page_table_root, size: PAGE_SIZE },
             fixed.symbols.table,
             fixed.symbols.strings,
+            fixed.tree,
             // The direct map has the boot information.
             Region { start: boot_info.saturating_sub(fixed.direct_map.start), size: fixed.size() as u64 },
         ];
@@ -87,6 +88,14 @@ mod tests {
         let space = space(&[FREE], BootInfo { symbols, ..BootInfo::new_zeroed() });
         assert!(!space.contains(table, table + 0x1000) && !space.contains(strings, strings + 0x1000));
         assert!(space.contains(66 * MEBIBYTE, 67 * MEBIBYTE));
+    }
+
+    #[test]
+    fn tree_above_free_memory_is_no_device() {
+        let tree = Region { start: 64 * MEBIBYTE, size: MEBIBYTE };
+        let space = space(&[FREE], BootInfo { tree, ..BootInfo::new_zeroed() });
+        assert!(!space.contains(tree.start, tree.start + 0x1000));
+        assert!(space.contains(tree.end(), tree.end() + 0x1000));
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
 }
 
 fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
-    let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("hello_world"))?)?;
+    let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("hello_world"))?, &[])?;
     let multiboot = folder.join("fused");
     fs::write(&multiboot, file)?;
     let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
