@@ -67,7 +67,7 @@ impl IoManager {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
@@ -80,7 +80,7 @@ mod tests {
     use crate::devices::virtio::MmioTransport;
 
     /// I/O manager without devices on its bus, whose text is discarded.
-    fn io_manager() -> (IoManager, Arc<VmHandle>) {
+    pub(crate) fn io_manager() -> (IoManager, Arc<VmHandle>) {
         let output = Output::new(Box::new(std::io::sink()));
         let console = Box::new(ConsoleDevice::new(output.clone(), None));
         let line = Box::new(EventFd::new(0).unwrap());

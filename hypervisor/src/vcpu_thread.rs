@@ -37,8 +37,19 @@ impl VcpuContext {
         }
     }
 
-    /// Runs the guest until its next exit, and handles that. Returns false if the thread is to exit.
+    /// Runs the guest until its next exit, and handles that, and a bus lock before it. Returns false if the thread is to
+    /// exit.
     fn run_once(&self, vcpu: &mut dyn Vcpu) -> bool {
+        let is_running = self.run_to_exit(vcpu);
+        if vcpu.has_bus_lock() {
+            self.exits.count(&VcpuExit::BusLock);
+            thread::sleep(BUS_LOCK_PAUSE);
+        }
+        is_running
+    }
+
+    /// Runs the guest until its next exit, and handles that. Returns false if the thread is to exit.
+    fn run_to_exit(&self, vcpu: &mut dyn Vcpu) -> bool {
         let Self { vm, io, exits, endpoint } = self;
         let exit = vcpu.run();
         if let Ok(exit) = &exit {
@@ -61,5 +72,57 @@ impl VcpuContext {
             Err(error) => vm.shut_down(ShutdownCause::Failed(error.to_string())),
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use super::VcpuContext;
+    use crate::boot::{KernelEntry, Tsc};
+    use crate::engine::{EngineError, Vcpu, VcpuExit};
+    use crate::io_manager::tests::io_manager;
+    use crate::memory::Memory;
+    use crate::stats::{ExitCounters, ProcessStatus};
+    use crate::vcpu_manager::VcpuManager;
+
+    /// vCPU that has taken a bus lock before each exit.
+    #[derive(Debug)]
+    struct BusLocker;
+
+    impl Vcpu for BusLocker {
+        fn tsc(&self) -> Result<Tsc, EngineError> {
+            Ok(Tsc::default())
+        }
+
+        fn set_entry(&mut self, _: &KernelEntry) -> Result<(), EngineError> {
+            Ok(())
+        }
+
+        fn run(&mut self) -> Result<VcpuExit<'_>, EngineError> {
+            Ok(VcpuExit::MmioWrite(0, &[0]))
+        }
+
+        fn failure(&mut self) -> String {
+            String::new()
+        }
+
+        fn has_bus_lock(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn bus_lock_before_another_exit_is_counted() {
+        let (io, vm) = io_manager();
+        let exits = Arc::new(ExitCounters::default());
+        let endpoint = VcpuManager::new(1).unwrap().1.remove(0);
+        let context = VcpuContext { vm, io: Arc::new(io), exits: Arc::clone(&exits), endpoint };
+        assert!(context.run_once(&mut BusLocker) && context.run_once(&mut BusLocker));
+        let memory = Memory::new("8M".parse().unwrap()).unwrap();
+        let text = ProcessStatus::open(false).statistics(&exits, &memory, Instant::now()).text();
+        assert!(text.contains(", 2 register writes, 2 bus locks"), "{text}");
     }
 }

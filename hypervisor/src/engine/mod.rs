@@ -95,6 +95,12 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn run(&mut self) -> Result<VcpuExit<'_>, EngineError>;
 
+    /// Returns whether the guest has taken a bus lock just before the last exit, which had another reason than
+    /// [`VcpuExit::BusLock`].
+    fn has_bus_lock(&mut self) -> bool {
+        false
+    }
+
     /// Returns whether a paused vCPU has ended, because its process was killed from outside. [`Self::run`] reports how.
     fn has_ended(&mut self) -> bool {
         false

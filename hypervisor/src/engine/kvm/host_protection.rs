@@ -5,7 +5,8 @@
 
 use kvm_bindings::{
     KVM_BUS_LOCK_DETECTION_EXIT, KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT, KVM_EXIT_NOTIFY,
-    KVM_EXIT_X86_BUS_LOCK, KVM_X86_NOTIFY_VMEXIT_ENABLED, KVM_X86_NOTIFY_VMEXIT_USER, kvm_enable_cap,
+    KVM_EXIT_X86_BUS_LOCK, KVM_RUN_X86_BUS_LOCK, KVM_X86_NOTIFY_VMEXIT_ENABLED, KVM_X86_NOTIFY_VMEXIT_USER,
+    kvm_enable_cap, kvm_run,
 };
 use kvm_ioctls::{Kvm, VcpuExit as KvmExit};
 
@@ -50,6 +51,12 @@ pub(super) fn vcpu_exit(exit: &KvmExit<'_>) -> (VcpuExit<'static>, String) {
     }
 }
 
+/// Whether the guest has taken a bus lock just before an exit that has another reason: KVM reports that one, and sets a
+/// flag.
+pub(super) fn has_bus_lock(run: &kvm_run) -> bool {
+    run.exit_reason != KVM_EXIT_X86_BUS_LOCK && u32::from(run.flags) & KVM_RUN_X86_BUS_LOCK != 0
+}
+
 /// Describes the protections of guests on KVM: a line for each, or none without KVM.
 pub(crate) fn report() -> Vec<String> {
     Kvm::new()
@@ -68,9 +75,9 @@ fn describe(supported: &impl Fn(u32) -> i32) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{STUCK, describe, of, vcpu_exit};
+    use super::{STUCK, describe, has_bus_lock, of, vcpu_exit};
     use crate::engine::VcpuExit;
-    use kvm_bindings::{KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT};
+    use kvm_bindings::{KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT, kvm_run};
     use kvm_ioctls::VcpuExit as KvmExit;
 
     /// KVM with these values of the two capabilities.
@@ -105,6 +112,15 @@ mod tests {
         assert!(matches!(exit, VcpuExit::Failed) && failure == STUCK);
         let (exit, failure) = vcpu_exit(&KvmExit::Unsupported(1000));
         assert!(matches!(exit, VcpuExit::Failed) && failure.contains("1000"));
+    }
+
+    #[test]
+    fn bus_lock_is_a_flag_of_exits_with_another_reason() {
+        // KVM_EXIT_IO and KVM_EXIT_X86_BUS_LOCK; KVM_RUN_X86_SMM and KVM_RUN_X86_BUS_LOCK.
+        for (exit_reason, flags, expected) in [(2, 1, false), (2, 2, true), (2, 3, true), (33, 2, false)] {
+            let run = kvm_run { exit_reason, flags, ..kvm_run::default() };
+            assert_eq!(has_bus_lock(&run), expected, "{exit_reason}, {flags}");
+        }
     }
 
     #[test]

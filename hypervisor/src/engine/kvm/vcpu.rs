@@ -141,6 +141,10 @@ impl Vcpu for KvmVcpu {
         }
     }
 
+    fn has_bus_lock(&mut self) -> bool {
+        host_protection::has_bus_lock(self.vcpu.get_kvm_run())
+    }
+
     fn failure(&mut self) -> String {
         if let Some(reason) = internal_error::describe(self.vcpu.get_kvm_run()) {
             reason.clone_into(&mut self.failure);
