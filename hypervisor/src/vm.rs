@@ -24,7 +24,7 @@ use crate::io_manager::IoManager;
 use crate::memory::Memory;
 use crate::network::{self, NetworkError};
 use crate::power_button::PowerButton;
-use crate::sandbox::{Role, Rules, Sandbox, SandboxError, Threads, jail};
+use crate::sandbox::{JailError, Role, Rules, Sandbox, SandboxError, Threads, jail};
 use crate::stats::ExitCounters;
 use crate::vcpu_manager::VcpuManager;
 use crate::vcpu_thread::VcpuContext;
@@ -142,7 +142,7 @@ impl Vm<Configured> {
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
         // Before anything is started or opened that the host's user would have to clean up.
-        config.jail.as_ref().map_or(Ok(()), jail::check).map_err(SandboxError::from)?;
+        check_jail(&config).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
         let file = ImageFile::open(&config.image, config.memory)?;
         let image = file.check()?;
@@ -183,6 +183,12 @@ impl Vm<Configured> {
         }
         Ok(Vm(Loaded { engine, vcpus, memory, handle, io, workers, stop_workers, sandbox, gdb }))
     }
+}
+
+/// Checks what can be checked of the jail, if there is one.
+fn check_jail(config: &Config) -> Result<(), JailError> {
+    let Some(jail) = &config.jail else { return Ok(()) };
+    if config.sandbox { jail::check(jail) } else { Err(JailError::NoSandbox) }
 }
 
 /// Whether a disk or the network has a limited rate.
@@ -342,4 +348,23 @@ fn wait_for_shutdown(vm: &VmHandle) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JailError, Vm, VmError};
+    use crate::config::Config;
+    use crate::config::jail::Jail;
+    use crate::sandbox::SandboxError;
+
+    #[test]
+    fn jail_without_sandbox_is_refused() {
+        let jail = Some(Jail { uid: 1, gid: 1, root: None });
+        let config = Config { sandbox: false, jail, ..Config::new("/no/image") };
+        let result = Vm::new(config).load();
+        assert!(
+            matches!(result, Err(VmError::Sandbox(SandboxError::Jail(JailError::NoSandbox)))),
+            "{result:?}"
+        );
+    }
 }

@@ -49,6 +49,9 @@ const WRITABLE: Mode = Mode::WGRP.union(Mode::WOTH);
 /// Why a jail cannot be entered.
 #[derive(Debug, thiserror::Error)]
 pub enum JailError {
+    /// The sandbox, which the jail is a part of, is switched off.
+    #[error("--jail: there is no jail without the sandbox")]
+    NoSandbox,
     /// uhyve lacks a capability.
     #[error("--jail: {0} is missing: start uhyve as root")]
     Capability(&'static str),
@@ -140,19 +143,20 @@ fn change_root() -> rustix::io::Result<()> {
 }
 
 /// Takes the user and the group of the jail, as real, effective and saved IDs. Permitted capabilities stay.
-pub(super) fn take_ids(jail: &Jail) -> io::Result<()> {
+pub(super) fn take_ids(jail: &Jail) -> Result<(), JailError> {
     let (uid, gid) = (Uid::from_raw(jail.uid), Gid::from_raw(jail.gid));
-    set_keep_capabilities(true)?;
-    set_thread_groups(&[])?;
-    set_thread_res_gid(gid, gid, gid)?;
-    set_thread_res_uid(uid, uid, uid)?;
-    Ok(set_keep_capabilities(false)?)
+    set_keep_capabilities(true).map_err(failed("keep capabilities"))?;
+    set_thread_groups(&[]).map_err(failed("leave all groups"))?;
+    set_thread_res_gid(gid, gid, gid).map_err(failed("take the group"))?;
+    set_thread_res_uid(uid, uid, uid).map_err(failed("take the user"))?;
+    set_keep_capabilities(false).map_err(failed("drop capabilities"))
 }
 
 /// Enters the jail, or one of an arbitrary user, and describes it for `--check`. This process can do little afterwards.
 pub(crate) fn try_out(jail: Option<&Jail>) -> String {
     let sample = Jail { uid: 65_534, gid: 65_534, root: None };
-    match enter(jail.unwrap_or(&sample)) {
+    let tried = jail.unwrap_or(&sample);
+    match enter(tried).and_then(|()| take_ids(tried)) {
         Err(error) => error.to_string().trim_start_matches("--jail: ").to_owned(),
         Ok(()) => jail.map_or_else(|| "works; it is in force with --jail only".to_owned(), describe),
     }

@@ -221,8 +221,9 @@ impl Sandbox {
         }
         rules.jail.as_ref().map_or(Ok(()), jail::enter)?;
         speculation::isolate_core();
-        let kept = rules.kept_capabilities();
-        privileges::drop_all_but(kept, rules.jail.as_ref()).map_err(SandboxError::Privileges)?;
+        privileges::forbid_new().map_err(SandboxError::Privileges)?;
+        rules.jail.as_ref().map_or(Ok(()), jail::take_ids)?;
+        privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;
         privileges::hide().map_err(SandboxError::Privileges)?;
         paths::restrict(&rules.folders)
     }

@@ -9,24 +9,19 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::jail;
-use crate::config::jail::Jail;
-
-/// Drops all capabilities but `kept`, which the process has anyway, and sets no-new-privs, so that executing a
-/// set-user-ID program or one with file capabilities regains none. With a jail, its user takes over.
-pub(super) fn drop_all_but(kept: CapabilitySet, jail: Option<&Jail>) -> io::Result<()> {
+/// Sets no-new-privs, so that executing a set-user-ID program or one with file capabilities gives no privileges, and
+/// drops all capabilities that execution could give.
+pub(super) fn forbid_new() -> io::Result<()> {
     set_no_new_privs(true)?;
     // Changing the bounding set requires CAP_SETPCAP (capabilities(7)). Without it, no-new-privs makes the set
     // irrelevant.
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         empty_bounding_set()?;
     }
-    jail.map_or(Ok(()), jail::take_ids)?;
-    clear_ambient_capability_set()?;
-    keep(kept)
+    Ok(clear_ambient_capability_set()?)
 }
 
-/// Drops all capabilities but `kept`.
+/// Drops all capabilities but `kept`, which the process has anyway.
 pub(super) fn keep(kept: CapabilitySet) -> io::Result<()> {
     let inheritable = CapabilitySet::empty();
     Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?)

@@ -113,6 +113,21 @@ fn check_enters_the_jail_and_describes_it() {
     }
 }
 
+/// In a user namespace whose only user is root, there is no other one to take.
+#[test]
+fn check_takes_the_user_of_the_jail() {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user"]);
+    let is_possible = Command::new("unshare").args(["--user", "--map-root-user", "true"]).status();
+    if !is_possible.is_ok_and(|status| status.success()) {
+        println!("skipped: this host has no user namespaces");
+        return;
+    }
+    let check = unshare.args([env!("CARGO_BIN_EXE_uhyve"), "--check", "--jail", IDS]).output().unwrap();
+    let outcome = Outcome::from(check);
+    assert!(outcome.text.contains("jail: cannot "), "{outcome:?}");
+}
+
 #[test]
 fn guest_without_jail_stays_in_the_namespaces_of_the_host() {
     let (mut uhyve, guest) = start_spinning(&[]);
