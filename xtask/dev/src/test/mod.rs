@@ -28,6 +28,7 @@ mod miri;
 mod object_cache;
 mod platform;
 mod programs;
+mod random;
 mod report;
 mod run_options;
 mod schedule;

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::test::platform::TestPlatform;
+use crate::test::random::Random;
 use crate::test::schedule::Tests;
 
 /// Number of starts at native speed: enough to run out of what each of them leaks, and with `--long` of rare races.
@@ -44,7 +45,7 @@ struct RandomGuest {
 
 impl RandomGuest {
     fn new(number: u32) -> Self {
-        let mut random = Random(u64::from(number) + 1);
+        let mut random = Random::new(u64::from(number) + 1);
         let code = [0, random.next().to_le_bytes()[0]][random.below(2)];
         let words = (0..random.below(6)).map(|_| WORDS[random.below(WORDS.len())].to_owned());
         let mut arguments: Vec<_> = words.collect();
@@ -66,25 +67,6 @@ impl RandomGuest {
         ensure!(outcome.output.starts_with(expected.as_bytes()), "{outcome}\nis not\n{expected}");
         ensure!(outcome.errors.is_empty(), "there is something on standard error\n{outcome}");
         Ok(())
-    }
-}
-
-/// Pseudo-random numbers (Steele, Lea and Flood's `SplitMix64`).
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    /// Returns a number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() >> 32).unwrap_or_default() % limit
     }
 }
 

@@ -11,6 +11,7 @@ use super::path::NetworkPath;
 use super::tap::Tap;
 use super::{http, server_guest, servers, uninterrupted};
 use crate::test::platform::TestPlatform;
+use crate::test::random::Random;
 
 /// The port of `poll_server`, an echo server.
 const PORT: u16 = 7070;
@@ -52,7 +53,7 @@ fn stream(address: SocketAddr, seed: u64) -> Result<()> {
 
 /// Writes for [`TIME`]; returns the number of bytes.
 fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
-    let (mut pattern, start, mut total) = (Pattern(seed), Instant::now(), 0);
+    let (mut pattern, start, mut total) = (Pattern(Random::new(seed)), Instant::now(), 0);
     while start.elapsed() < TIME {
         let piece: Vec<u8> = pattern.by_ref().take(PIECE).collect();
         stream.write_all(&piece)?;
@@ -64,7 +65,7 @@ fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
 
 /// Compares all bytes up to the end; returns their number.
 fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
-    let (mut pattern, mut buffer, mut total) = (Pattern(seed), vec![0; PIECE], 0);
+    let (mut pattern, mut buffer, mut total) = (Pattern(Random::new(seed)), vec![0; PIECE], 0);
     loop {
         let size = uninterrupted(|| stream.read(&mut buffer))?;
         if size == 0 {
@@ -77,28 +78,25 @@ fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     }
 }
 
-/// Pseudo-random bytes (xorshift) without a newline, so that no line ends the server.
-struct Pattern(u64);
+/// Pseudo-random bytes without a newline, so that no line ends the server.
+struct Pattern(Random);
 
 impl Iterator for Pattern {
     type Item = u8;
 
     fn next(&mut self) -> Option<u8> {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        let [byte, ..] = self.0.to_le_bytes();
+        let [byte, ..] = self.0.next().to_le_bytes();
         Some(byte | 0x80)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use super::{Pattern, Random};
 
     #[test]
     fn patterns_differ_by_seed() {
-        let pattern = |seed| Pattern(seed).take(1000).collect::<Vec<_>>();
+        let pattern = |seed| Pattern(Random::new(seed)).take(1000).collect::<Vec<_>>();
         assert_ne!(pattern(1), pattern(2));
         assert_ne!(pattern(1)[..500], pattern(1)[500..]);
         assert!(pattern(3).iter().all(|byte| *byte != b'\n'));
