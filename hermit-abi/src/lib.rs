@@ -31,12 +31,12 @@ mod types;
 pub use core::ffi::{c_int, c_short, c_void};
 
 pub use calls::descriptor::{
-    close, dup, eventfd, fchmod, fcntl, fdatasync, fstat, fsync, ftruncate, futimens, getdents, getdents64,
-    ioctl, lseek, poll, pread, pwrite, read, readv, shutdownfd, write, writev,
+    close, dup, eventfd, fchmod, fcntl, fdatasync, flock, fstat, fsync, ftruncate, futimens, getdents,
+    getdents64, ioctl, lseek, pipe, poll, pread, pwrite, read, readv, shutdownfd, write, writev,
 };
 pub use calls::file::{
-    chdir, chmod, getcwd, link, lstat, mkdir, open, readlink, realpath, rename, rmdir, stat, symlink, unlink,
-    utimens,
+    chdir, chmod, getcwd, link, lstat, mkdir, open, readlink, realpath, rename, rmdir, stat, statx, symlink,
+    unlink, utimens,
 };
 pub use calls::memory::{
     alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
@@ -56,10 +56,11 @@ pub use calls::time::{clock_gettime, nanosleep, usleep};
 #[expect(deprecated, reason = "still exported, for programs that were written for them")]
 pub use calls::{file::opendir, socket::shutdown_socket, thread::get_processor_count};
 pub use constants::file::{
-    AT_SYMLINK_NOFOLLOW, DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, DT_UNKNOWN, DT_WHT,
-    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO, IOV_MAX, O_APPEND, O_CREAT,
-    O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, S_IFBLK, S_IFCHR,
-    S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK, SEEK_CUR, SEEK_END, SEEK_SET, STDERR_FILENO,
+    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK,
+    DT_UNKNOWN, DT_WHT, F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO, IOV_MAX, LOCK_EX,
+    LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK,
+    O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, PIPE_BUF, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT,
+    S_IFREG, S_IFSOCK, SEEK_CUR, SEEK_END, SEEK_SET, STATX_BASIC_STATS, STATX_BTIME, STDERR_FILENO,
     STDIN_FILENO, STDOUT_FILENO, UTIME_NOW, UTIME_OMIT,
 };
 pub use constants::net::{
@@ -96,7 +97,7 @@ pub use errno::{
 };
 pub use priority::{HIGH_PRIO, LOW_PRIO, NO_PRIORITIES, NORMAL_PRIO, Priority, get_priority, set_priority};
 pub use symbols::SYMBOLS;
-pub use types::file::{dirent64, iovec, pollfd, stat};
+pub use types::file::{dirent64, iovec, pollfd, stat, statx, statx_timestamp};
 pub use types::net::{
     addrinfo, in_addr, in6_addr, ip_mreq, ipv6_mreq, linger, sockaddr, sockaddr_in, sockaddr_in6,
     sockaddr_storage, sockaddr_vm,

@@ -48,7 +48,8 @@ unsafe extern "C" {
     pub fn writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize;
 
     /// Sets the position to `offset` bytes from the origin `whence`, one of the `SEEK_` numbers, and returns it.
-    /// Fails with `-ESPIPE` if the object has no position and with `-EINVAL` if it would be negative.
+    /// Fails with `-ESPIPE` if the object has no position and with `-EINVAL` if it would be negative. Of a directory, it is
+    /// counted from the start, or from the position.
     #[link_name = "sys_lseek"]
     pub fn lseek(fd: i32, offset: isize, whence: i32) -> isize;
 
@@ -105,6 +106,33 @@ unsafe extern "C" {
     /// `buf` must be valid for reading `len` bytes.
     #[link_name = "sys_pwrite"]
     pub fn pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize;
+
+    /// Sets or removes the advisory lock of an open file: `operation` is [`LOCK_SH`](crate::LOCK_SH),
+    /// [`LOCK_EX`](crate::LOCK_EX) or [`LOCK_UN`](crate::LOCK_UN). Two descriptors share it if one is a duplicate of the other;
+    /// closing the last of them removes it. Another kind than the open file has replaces it, not in one step.
+    ///
+    /// Waits while other open files have locks in conflict, or fails with `-EAGAIN` with [`LOCK_NB`](crate::LOCK_NB). Fails
+    /// with `-EINVAL` for another operation, `-ENOLCK` without memory, and `-EOPNOTSUPP` for what is neither file nor
+    /// directory.
+    ///
+    /// Not part of the published ABI.
+    #[link_name = "sys_flock"]
+    pub fn flock(fd: i32, operation: i32) -> i32;
+
+    /// Creates a pipe, and stores the descriptors of its end for reading and of that for writing. `flags` are
+    /// [`O_NONBLOCK`](crate::O_NONBLOCK) and [`O_CLOEXEC`](crate::O_CLOEXEC).
+    ///
+    /// A pipe holds 64 KiB. Writes of up to [`PIPE_BUF`](crate::PIPE_BUF) bytes are whole: no other bytes are among them. A
+    /// read waits for a byte, and returns 0 when no descriptor for writing is left; a write waits for room, and fails with
+    /// `-EPIPE` when no descriptor for reading is left (there is no `SIGPIPE`).
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `fds` must be valid for writing two numbers.
+    #[link_name = "sys_pipe"]
+    pub fn pipe(fds: *mut [i32; 2], flags: i32) -> i32;
 
     /// Sets the size of a file in bytes. Fails with `-EINVAL` for what is no file that is open for writing.
     ///

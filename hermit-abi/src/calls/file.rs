@@ -7,7 +7,7 @@
 
 use core::ffi::c_char;
 
-use crate::types::file::stat;
+use crate::types::file::{stat, statx};
 use crate::types::time::timespec;
 
 unsafe extern "C" {
@@ -47,6 +47,21 @@ unsafe extern "C" {
     /// As for [`stat`](stat()).
     #[link_name = "sys_lstat"]
     pub fn lstat(name: *const c_char, stat: *mut stat) -> i32;
+
+    /// Stores all properties of a file in `statx`, whatever `mask` asks for: those of the file `name`, which is absolute or
+    /// begins in the current directory, or with an empty name and the flag [`AT_EMPTY_PATH`](crate::AT_EMPTY_PATH) those of
+    /// the open file `fd`. With the flag [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), of a symbolic link itself.
+    ///
+    /// `fd` is [`AT_FDCWD`](crate::AT_FDCWD) for a name that is not absolute: names in the directory of a descriptor are not
+    /// supported (`-EOPNOTSUPP`).
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `name` must end with a zero byte and `statx` be valid for writing.
+    #[link_name = "sys_statx"]
+    pub fn statx(fd: i32, name: *const c_char, flags: i32, mask: u32, statx: *mut statx) -> i32;
 
     /// Removes the file `name`. Fails with `-ENOENT` if it does not exist and with `-EISDIR` for a directory.
     ///

@@ -25,6 +25,8 @@ pub const O_TRUNC: i32 = 0o1000;
 pub const O_APPEND: i32 = 0o2000;
 /// Fail with [`EAGAIN`](crate::EAGAIN) rather than wait.
 pub const O_NONBLOCK: i32 = 0o4000;
+/// Close on exec. It has no effect: there is no exec.
+pub const O_CLOEXEC: i32 = 0o2000000;
 /// Fail if the file is not a directory.
 pub const O_DIRECTORY: i32 = 0o200000;
 
@@ -37,6 +39,26 @@ pub const UTIME_NOW: i32 = 0x3fff_ffff;
 pub const UTIME_OMIT: i32 = 0x3fff_fffe;
 /// [`utimens`](crate::utimens): change a symbolic link itself.
 pub const AT_SYMLINK_NOFOLLOW: i32 = 0x100;
+/// [`statx`](crate::statx()): with an empty name, the open file itself.
+pub const AT_EMPTY_PATH: i32 = 0x1000;
+/// [`statx`](crate::statx()): a name begins in the current directory.
+pub const AT_FDCWD: i32 = -100;
+/// [`statx`](crate::statx()): all properties but the time of the creation are known.
+pub const STATX_BASIC_STATS: u32 = 0x7ff;
+/// [`statx`](crate::statx()): the time of the creation is known.
+pub const STATX_BTIME: u32 = 0x800;
+
+/// [`flock`](crate::flock): a lock that other open files may have, too.
+pub const LOCK_SH: i32 = 1;
+/// [`flock`](crate::flock): a lock that one open file has.
+pub const LOCK_EX: i32 = 2;
+/// [`flock`](crate::flock): fail rather than wait.
+pub const LOCK_NB: i32 = 4;
+/// [`flock`](crate::flock): remove the lock.
+pub const LOCK_UN: i32 = 8;
+
+/// Maximum size of a write to a pipe that is whole, in bytes.
+pub const PIPE_BUF: usize = 4096;
 
 /// [`fcntl`](crate::fcntl): duplicate the descriptor, to the lowest free one that is at least the argument.
 pub const F_DUPFD: i32 = 0;
@@ -46,7 +68,7 @@ pub const F_GETFD: i32 = 1;
 pub const F_SETFD: i32 = 2;
 /// [`fcntl`](crate::fcntl): get the `O_` flags of the open file.
 pub const F_GETFL: i32 = 3;
-/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can be changed: [`O_NONBLOCK`].
+/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can be changed: [`O_NONBLOCK`], and of a file [`O_APPEND`].
 pub const F_SETFL: i32 = 4;
 /// Descriptor flag: close on exec. It has no effect: there is no exec.
 pub const FD_CLOEXEC: i32 = 1;

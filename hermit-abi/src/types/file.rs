@@ -42,6 +42,74 @@ assert_layout!(
     st_size @ 48, st_blksize @ 56, st_blocks @ 64, st_atim @ 72, st_mtim @ 88, st_ctim @ 104,
 );
 
+/// A time of [`statx`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct statx_timestamp {
+    /// Seconds since the Unix epoch, negative before it.
+    pub tv_sec: i64,
+    /// Nanoseconds of the second.
+    pub tv_nsec: u32,
+    /// Padding.
+    pub __reserved: i32,
+}
+assert_layout!(statx_timestamp, size 16, tv_sec @ 0, tv_nsec @ 8);
+
+/// Properties of a file, for [`statx`](crate::statx()).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct statx {
+    /// The properties that are known, `STATX_` bits.
+    pub stx_mask: u32,
+    /// Preferred size of reads and writes, in bytes.
+    pub stx_blksize: u32,
+    /// Further attributes: none.
+    pub stx_attributes: u64,
+    /// Number of hard links.
+    pub stx_nlink: u32,
+    /// User ID of the owner.
+    pub stx_uid: u32,
+    /// Group ID of the owner.
+    pub stx_gid: u32,
+    /// File type and permission bits.
+    pub stx_mode: u16,
+    /// Padding.
+    pub __spare0: u16,
+    /// Inode number.
+    pub stx_ino: u64,
+    /// Size in bytes; 0 for devices.
+    pub stx_size: u64,
+    /// Allocated space, in units of 512 bytes.
+    pub stx_blocks: u64,
+    /// Further attributes that could be there: none.
+    pub stx_attributes_mask: u64,
+    /// Time of the last read.
+    pub stx_atime: statx_timestamp,
+    /// Time of the creation, if `stx_mask` has [`STATX_BTIME`](crate::STATX_BTIME).
+    pub stx_btime: statx_timestamp,
+    /// Time of the last change of contents or properties.
+    pub stx_ctime: statx_timestamp,
+    /// Time of the last change of the contents.
+    pub stx_mtime: statx_timestamp,
+    /// Major number of a device file.
+    pub stx_rdev_major: u32,
+    /// Minor number of a device file.
+    pub stx_rdev_minor: u32,
+    /// Upper half of the device ID of the file system that holds the file.
+    pub stx_dev_major: u32,
+    /// Lower half of it.
+    pub stx_dev_minor: u32,
+    /// Padding, which later versions of Linux use.
+    pub __spare3: [u64; 14],
+}
+assert_layout!(
+    statx, size 256,
+    stx_mask @ 0, stx_blksize @ 4, stx_attributes @ 8, stx_nlink @ 16, stx_uid @ 20, stx_gid @ 24, stx_mode @ 28,
+    stx_ino @ 32, stx_size @ 40, stx_blocks @ 48, stx_attributes_mask @ 56, stx_atime @ 64, stx_btime @ 80,
+    stx_ctime @ 96, stx_mtime @ 112, stx_rdev_major @ 128, stx_rdev_minor @ 132, stx_dev_major @ 136,
+    stx_dev_minor @ 140,
+);
+
 /// A directory entry as [`getdents64`](crate::getdents64) writes it.
 ///
 /// An entry in a buffer is [`d_reclen`](Self::d_reclen) bytes long, which is usually less than the size of this type:

@@ -29,4 +29,4 @@ pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Re
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
-pub use vfs::{MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};
+pub use vfs::{FileLock, MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

@@ -1,4 +1,4 @@
-//! File descriptors and the objects behind them: console, eventfd, shutdown requests, block devices.
+//! File descriptors and the objects behind them: console, eventfd, pipes, shutdown requests, block devices.
 //!
 //! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface
 //! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that may
@@ -45,6 +45,7 @@ mod console;
 mod eventfd;
 mod memory_device;
 mod object;
+mod pipe;
 mod shutdown;
 mod storage;
 mod table;
@@ -57,6 +58,7 @@ pub use eventfd::{EventFd, WaitQueue};
 pub use hermit_interface::Readiness;
 pub use memory_device::{MemoryDevice, MemoryDeviceFile};
 pub use object::{ACCESS_MODE, Object, Stat};
+pub use pipe::{Pipe, PipeReader, PipeWriter};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorChunk, DescriptorTable, FileDescriptor, MissingChunk, ReserveError};

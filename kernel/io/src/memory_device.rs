@@ -74,6 +74,24 @@ impl Object for MemoryDeviceFile {
         Poll::Ready(self.write(bytes))
     }
 
+    fn poll_read_at(
+        &self,
+        _context: &mut Context<'_>,
+        _offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Poll<Result<(), Errno>> {
+        Poll::Ready(self.read(buffer))
+    }
+
+    fn poll_write_at(
+        &self,
+        _context: &mut Context<'_>,
+        _offset: u64,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Errno>> {
+        Poll::Ready(self.write(bytes))
+    }
+
     /// Succeeds without effect, as on Linux.
     fn seek(&self, _offset: i64, whence: i32) -> Result<u64, Errno> {
         if [SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence) { Ok(0) } else { Err(Errno::EINVAL) }

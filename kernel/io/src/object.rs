@@ -4,7 +4,7 @@ use core::any::Any;
 use core::fmt::Debug;
 use core::task::{Context, Poll};
 
-use hermit_abi::{O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_NONBLOCK, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::{Errno, Readiness};
 
 use crate::ReadBuffer;
@@ -50,6 +50,41 @@ pub trait Object: Any + Debug + Send + Sync {
         Poll::Ready(Err(Errno::EBADF))
     }
 
+    /// Reads at an offset in bytes (`pread`), as [`Self::poll_read`].
+    ///
+    /// # Errors
+    ///
+    /// `ESPIPE` if the object has no positions, or those of [`Self::poll_read`].
+    fn poll_read_at(
+        &self,
+        context: &mut Context<'_>,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Poll<Result<(), Errno>> {
+        let _ = (context, offset, buffer);
+        Poll::Ready(Err(Errno::ESPIPE))
+    }
+
+    /// Writes at an offset in bytes (`pwrite`), as [`Self::poll_write`].
+    ///
+    /// # Errors
+    ///
+    /// `ESPIPE` if the object has no positions, or those of [`Self::poll_write`].
+    fn poll_write_at(
+        &self,
+        context: &mut Context<'_>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Errno>> {
+        let _ = (context, offset, bytes);
+        Poll::Ready(Err(Errno::ESPIPE))
+    }
+
+    /// Whether a write that has written a part goes on with the rest, as a blocking one of Linux's pipes.
+    fn writes_all(&self) -> bool {
+        false
+    }
+
     /// Metadata of the object.
     ///
     /// # Errors
@@ -93,6 +128,15 @@ pub trait Object: Any + Debug + Send + Sync {
     /// Whether operations fail with `EAGAIN` instead of blocking (`O_NONBLOCK`).
     fn is_nonblocking(&self) -> bool {
         false
+    }
+
+    /// Sets the status flags that can be changed (`fcntl` with `F_SETFL`): `O_NONBLOCK`, and of files `O_APPEND`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_nonblocking`].
+    fn set_status_flags(&self, flags: i32) -> Result<(), Errno> {
+        self.set_nonblocking(flags & O_NONBLOCK != 0)
     }
 
     /// Sets whether operations fail with `EAGAIN` instead of blocking (`O_NONBLOCK`).

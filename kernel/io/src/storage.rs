@@ -75,28 +75,57 @@ impl<S: Storage> BlockFile<S> {
         (start, usize::try_from(taken(start)).unwrap_or(usize::MAX))
     }
 
+    const fn check_readable(&self) -> Result<(), Errno> {
+        if self.status_flags & O_WRONLY != 0 { Err(Errno::EBADF) } else { Ok(()) }
+    }
+
+    const fn check_writable(&self) -> Result<(), Errno> {
+        if self.status_flags & ACCESS_MODE == O_RDONLY { Err(Errno::EBADF) } else { Ok(()) }
+    }
+
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        if self.status_flags & O_WRONLY != 0 {
-            return Err(Errno::EBADF);
-        }
+        self.check_readable()?;
         let (start, size) = self.advance(buffer.room().min(MAX_READ));
-        if size == 0 {
-            return Ok(());
-        }
-        let mut bytes = Vec::new();
-        let room = bytes.try_reserve_exact(size).map_err(|_| Errno::ENOMEM);
-        bytes.resize(if room.is_ok() { size } else { 0 }, 0);
-        let result = room.and_then(|()| self.storage.read_at(start, &mut bytes));
-        let count = *result.as_ref().unwrap_or(&0);
-        self.rewind(start, size, count);
-        buffer.append(bytes.get(..count).unwrap_or_default());
+        let result = self.copy_from(start, size, buffer);
+        self.rewind(start, size, *result.as_ref().unwrap_or(&0));
         result.map(drop)
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        if self.status_flags & ACCESS_MODE == O_RDONLY {
-            return Err(Errno::EBADF);
+    /// Appends up to `size` bytes at an offset to `buffer`, which has room for them; returns their number.
+    fn copy_from(&self, start: u64, size: usize, buffer: &mut ReadBuffer<'_>) -> Result<usize, Errno> {
+        if size == 0 {
+            return Ok(0);
         }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(size, 0);
+        let count = self.storage.read_at(start, &mut bytes)?;
+        Ok(buffer.append(bytes.get(..count).unwrap_or_default()))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        self.check_readable()?;
+        let size = self.size_at(offset, buffer.room().min(MAX_READ));
+        self.copy_from(offset, size, buffer).map(drop)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        match self.size_at(offset, bytes.len()) {
+            0 if bytes.is_empty() => Ok(0),
+            0 => Err(Errno::ENOSPC),
+            size => self.storage.write_at(offset, bytes.get(..size).unwrap_or(bytes)),
+        }
+    }
+
+    /// Limits `size` to the bytes from an offset to the end.
+    fn size_at(&self, offset: u64, size: usize) -> usize {
+        let rest = self.storage.size().saturating_sub(offset);
+        usize::try_from(rest).map_or(size, |rest| size.min(rest))
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
         let (start, size) = self.advance(bytes.len());
         if size == 0 && !bytes.is_empty() {
             return Err(Errno::ENOSPC);
@@ -123,6 +152,24 @@ impl<S: Storage + 'static> Object for BlockFile<S> {
 
     fn poll_write(&self, _context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
         Poll::Ready(self.write(bytes))
+    }
+
+    fn poll_read_at(
+        &self,
+        _context: &mut Context<'_>,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Poll<Result<(), Errno>> {
+        Poll::Ready(self.read_at(offset, buffer))
+    }
+
+    fn poll_write_at(
+        &self,
+        _context: &mut Context<'_>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Errno>> {
+        Poll::Ready(self.write_at(offset, bytes))
     }
 
     fn seek(&self, offset: i64, whence: i32) -> Result<u64, Errno> {
@@ -246,6 +293,23 @@ mod tests {
         assert_eq!(read(&file, 8), Ok((0..6).collect()));
         assert_eq!(read(&file, 2), Err(Errno::EIO));
         assert_eq!(file.seek(0, 1), Ok(6));
+    }
+
+    #[test]
+    fn positional_read_and_write_leave_the_position() {
+        let file = file(4, 4, O_RDWR);
+        assert_eq!(
+            (file.write_at(3, b"xy"), file.write_at(4, b"y"), file.write_at(9, b"")),
+            (Ok(1), Err(Errno::ENOSPC), Ok(0))
+        );
+        assert_eq!(*file.storage.bytes.lock().unwrap(), [0, 1, 2, b'x']);
+        let mut memory = [MaybeUninit::uninit(); 8];
+        let mut buffer = ReadBuffer::new(&mut memory);
+        assert_eq!(
+            (file.read_at(1, &mut buffer), file.read_at(4, &mut buffer), buffer.len()),
+            (Ok(()), Ok(()), 3)
+        );
+        assert_eq!(file.seek(0, 1), Ok(0));
     }
 
     #[test]

@@ -121,6 +121,15 @@ impl Object for File {
         }))
     }
 
+    fn poll_read_at(
+        &self,
+        context: &mut Context<'_>,
+        _offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Poll<Result<(), Errno>> {
+        self.poll_read(context, buffer)
+    }
+
     fn status_flags(&self) -> i32 {
         O_RDONLY
     }

@@ -4,10 +4,10 @@ use core::any::Any;
 use core::ffi::c_void;
 
 use hermit_abi::{
-    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, O_NONBLOCK, SEEK_CUR, SEEK_END, SEEK_SET, iovec,
-    stat, timespec,
+    F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_NONBLOCK,
+    SEEK_CUR, SEEK_END, SEEK_SET, iovec, stat, timespec,
 };
-use hermit_fs::Whence;
+use hermit_fs::{FileLock, SetAttr, Whence};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer, Stat};
 
@@ -48,8 +48,27 @@ fn read(object: &dyn Object, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
 fn write(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
     match file(object) {
         Some(file) => complete(file.write(bytes)),
-        None => block_on(|context| object.poll_write(context, bytes)),
+        None => {
+            let count = block_on(|context| object.poll_write(context, bytes))?;
+            Ok(if count < bytes.len() && object.writes_all() {
+                write_rest(object, bytes, count)
+            } else {
+                count
+            })
+        }
     }
+}
+
+/// Goes on with a write of which `count` bytes are written; returns the number of bytes until it ends or fails.
+#[cold]
+fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
+    while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
+        match block_on(|context| object.poll_write(context, rest)) {
+            Ok(written) => count += written,
+            Err(_) => break,
+        }
+    }
+    count
 }
 
 /// Makes what was written to an object durable.
@@ -63,15 +82,6 @@ fn sync(object: &dyn Object, data_only: bool) -> Result<(), Errno> {
 /// The offset of a positional read or write.
 fn offset(offset: i64) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| Errno::EINVAL)
-}
-
-/// The open file of a descriptor with an offset.
-///
-/// # Errors
-///
-/// `ESPIPE` if the object is no file.
-fn positional(object: &dyn Object) -> Result<&File, Errno> {
-    file(object).ok_or(Errno::ESPIPE)
 }
 
 /// Where an offset of `lseek` is counted from.
@@ -162,14 +172,39 @@ export! {
     where buffer: UserBuffer::buffer(buf, len) {
         let object = descriptors::get(fd)?;
         let mut buffer = ReadBuffer::new(buffer.get()?);
-        complete(positional(&*object)?.read_at(self::offset(offset)?, &mut buffer))?;
+        let offset = self::offset(offset)?;
+        match file(&*object) {
+            Some(file) => complete(file.read_at(offset, &mut buffer))?,
+            None => block_on(|context| object.poll_read_at(context, offset, &mut buffer))?,
+        }
         Ok(count(buffer.len()))
     }
 
     fn sys_pwrite as pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize
     where bytes: UserSlice::new(buf, len) {
         let object = descriptors::get(fd)?;
-        complete(positional(&*object)?.write_at(self::offset(offset)?, bytes.get()?)).map(count)
+        let (offset, bytes) = (self::offset(offset)?, bytes.get()?);
+        match file(&*object) {
+            Some(file) => complete(file.write_at(offset, bytes)),
+            None => block_on(|context| object.poll_write_at(context, offset, bytes)),
+        }
+        .map(count)
+    }
+
+    fn sys_flock as flock(fd: i32, operation: i32) -> i32 {
+        let lock = match operation & !LOCK_NB {
+            LOCK_SH => Some(FileLock::Shared),
+            LOCK_EX => Some(FileLock::Exclusive),
+            LOCK_UN => None,
+            _ => return Err(Errno::EINVAL),
+        };
+        let object = descriptors::get(fd)?;
+        let file = file(&*object).ok_or(Errno::EOPNOTSUPP)?;
+        match lock {
+            Some(lock) => complete(file.lock(lock, operation & LOCK_NB != 0))?,
+            None => file.unlock(),
+        }
+        Ok(0)
     }
 
     fn sys_ftruncate as ftruncate(fd: i32, size: i64) -> i32 {
@@ -184,6 +219,9 @@ export! {
     fn sys_futimens as futimens(fd: i32, times: *const timespec) -> i32
     where times: UserSlice::pair(times) {
         let changes = set_times(times)?;
+        if changes == SetAttr::default() {
+            return Ok(0);
+        }
         complete(expect_file(&*descriptors::get(fd)?)?.set_attributes(&changes)).map(|()| 0)
     }
 
@@ -209,7 +247,7 @@ export! {
             }
             // FD_CLOEXEC has no meaning: there is no other program to execute.
             F_GETFD | F_SETFD => descriptors::get(fd).map(|_| 0),
-            F_SETFL => descriptors::get(fd)?.set_nonblocking(arg & O_NONBLOCK != 0).map(|()| 0),
+            F_SETFL => descriptors::get(fd)?.set_status_flags(arg).map(|()| 0),
             _ => Err(Errno::EINVAL),
         }
     }

@@ -1,14 +1,16 @@
-//! `poll`, event counters (`eventfd`), and requests to end (`shutdownfd`).
+//! `poll`, event counters (`eventfd`), pipes, and requests to end (`shutdownfd`).
 
+use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
 use hermit_abi::{
-    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP,
-    POLLRDNORM, POLLWRNORM, nfds_t, pollfd,
+    EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, O_CLOEXEC, O_NONBLOCK, POLLERR, POLLHUP, POLLIN, POLLNVAL,
+    POLLOUT, POLLRDHUP, POLLRDNORM, POLLWRNORM, nfds_t, pollfd,
 };
 use hermit_hal::clock;
+use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::EventFd;
+use hermit_io::{EventFd, Pipe, PipeReader, PipeWriter};
 
 use super::{export, export_plain};
 use crate::sync::WaitQueue;
@@ -56,6 +58,16 @@ export_plain! {
     }
 }
 
+/// Opens a pipe; returns the descriptors of its end for reading and of that for writing.
+fn open_pipe(nonblocking: bool) -> Result<[i32; 2], Errno> {
+    let (reader, writer) = (descriptors::reserve()?, descriptors::reserve()?);
+    let pipe = Pipe::<RawSpinLock, _>::new(WaitQueue::new(), WaitQueue::new())?;
+    let pipe = fallible::arc(pipe).ok_or(Errno::ENOMEM)?;
+    let read_end = fallible::arc(PipeReader::new(Arc::clone(&pipe), nonblocking)).ok_or(Errno::ENOMEM)?;
+    let write_end = fallible::arc(PipeWriter::new(pipe, nonblocking)).ok_or(Errno::ENOMEM)?;
+    Ok([reader.open(read_end)?, writer.open(write_end)?])
+}
+
 export! {
     fn sys_eventfd as eventfd(initval: u64, flags: i16) -> i32 {
         if flags & !(EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC) != 0 || initval == u64::MAX {
@@ -65,6 +77,19 @@ export! {
         let object = fallible::arc(EventFd::new(initval, semaphore, nonblocking, WaitQueue::new()));
         descriptors::open(object.ok_or(Errno::ENOMEM)?)
     }
+    fn sys_pipe as pipe(fds: *mut [i32; 2], flags: i32) -> i32
+    where out: UserOut::new(fds) {
+        if flags & !(O_NONBLOCK | O_CLOEXEC) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let ends = open_pipe(flags & O_NONBLOCK != 0)?;
+        if let Err(error) = out.write(ends) {
+            ends.map(descriptors::close).into_iter().collect::<Result<(), Errno>>()?;
+            return Err(error);
+        }
+        Ok(0)
+    }
+
     fn sys_shutdownfd as shutdownfd(flags: i16) -> i32 {
         if flags & !(EFD_NONBLOCK | EFD_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);

@@ -4,6 +4,7 @@
 //!
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
+mod locks;
 mod mount;
 mod names;
 mod open;
@@ -25,6 +26,7 @@ use crate::{Attr, FileSystem, FileType, Ino, SetAttr, StatFs, System};
 use mount::{Mount, Node};
 use walk::LastLink;
 
+pub use locks::FileLock;
 pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
 

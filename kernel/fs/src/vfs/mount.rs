@@ -10,6 +10,7 @@ use hermit_abi::O_DIRECTORY;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
+use super::locks::LockTable;
 use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, System};
@@ -26,6 +27,8 @@ pub(super) struct Mount<S: System> {
     /// Mounts on directories of this file system.
     submounts: Lock<S, Vec<(Ino, Arc<Self>)>>,
     has_submounts: AtomicBool,
+    /// Advisory locks of its open files.
+    pub(super) locks: LockTable<S>,
 }
 
 impl<S: System> Mount<S> {
@@ -36,7 +39,15 @@ impl<S: System> Mount<S> {
         covered: Option<Arc<Node<S>>>,
     ) -> Self {
         let submounts = Mutex::new(Vec::new());
-        Self { file_system, device, is_read_only, covered, submounts, has_submounts: AtomicBool::new(false) }
+        Self {
+            file_system,
+            device,
+            is_read_only,
+            covered,
+            submounts,
+            has_submounts: AtomicBool::new(false),
+            locks: LockTable::new(),
+        }
     }
 
     /// The mount on a directory.

@@ -1,13 +1,17 @@
 //! Open files: what descriptors refer to.
 
 use alloc::sync::Arc;
+use core::future::poll_fn;
 use core::ops::ControlFlow;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::{O_APPEND, O_WRONLY};
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, Object, ReadBuffer};
 
 use super::Metadata;
+use super::locks::{FileLock, Held};
 use super::mount::Node;
 use super::position::Position;
 use crate::file_system::{OpenInode, WriteAt, complete};
@@ -29,23 +33,34 @@ pub enum Whence {
 pub struct OpenFile<S: System> {
     node: Arc<Node<S>>,
     inode: OpenInode,
-    /// Access mode, and `O_APPEND`.
-    flags: i32,
+    /// Access mode.
+    access_mode: i32,
+    /// Whether writes are at the end of the file (`O_APPEND`).
+    is_appending: AtomicBool,
+    /// The advisory lock.
+    lock: Held,
     position: Position<S>,
 }
 
 impl<S: System> OpenFile<S> {
     pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Self {
         let inode = OpenInode { ino: node.ino, handle };
-        Self { node, inode, flags: flags & (ACCESS_MODE | O_APPEND), position: Position::new() }
+        Self {
+            node,
+            inode,
+            access_mode: flags & ACCESS_MODE,
+            is_appending: AtomicBool::new(flags & O_APPEND != 0),
+            lock: Held::default(),
+            position: Position::new(),
+        }
     }
 
     const fn check_readable(&self) -> Result<(), Errno> {
-        if self.flags & ACCESS_MODE == O_WRONLY { Err(Errno::EBADF) } else { Ok(()) }
+        if self.access_mode == O_WRONLY { Err(Errno::EBADF) } else { Ok(()) }
     }
 
     const fn check_writable(&self) -> Result<(), Errno> {
-        if self.flags & ACCESS_MODE == 0 { Err(Errno::EBADF) } else { Ok(()) }
+        if self.access_mode == 0 { Err(Errno::EBADF) } else { Ok(()) }
     }
 
     /// Reads at the position and advances it; appends nothing at the end of the file.
@@ -107,18 +122,20 @@ impl<S: System> OpenFile<S> {
         Ok(written.count)
     }
 
-    const fn write_position(&self, offset: u64) -> WriteAt {
-        if self.flags & O_APPEND != 0 { WriteAt::End } else { WriteAt::Offset(offset) }
+    fn write_position(&self, offset: u64) -> WriteAt {
+        if self.is_appending.load(Relaxed) { WriteAt::End } else { WriteAt::Offset(offset) }
     }
 
     /// Moves the position and returns it. Of a directory, it is one that reading its entries has returned, or 0.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a negative position, `EIO`.
+    /// `EINVAL` for a negative position and for the end of a directory, `EIO`.
     pub async fn seek(&self, offset: i64, whence: Whence) -> Result<u64, Errno> {
         let mut position = self.position.acquire().await?;
         let base = match whence {
+            // As tmpfs: positions of a directory are no numbers of bytes.
+            Whence::End if self.node.is_directory() => return Err(Errno::EINVAL),
             Whence::Start => 0,
             Whence::Current => position.offset,
             Whence::End => self.node.attr().await?.size,
@@ -193,6 +210,22 @@ impl<S: System> OpenFile<S> {
         result
     }
 
+    /// Gives the file an advisory lock in place of the one that it has (`flock`). Waits for others to release theirs if they
+    /// are in conflict.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` instead of waiting if `is_trying`, `ENOLCK` without memory.
+    pub async fn lock(&self, lock: FileLock, is_trying: bool) -> Result<(), Errno> {
+        let (locks, ino) = (&self.node.mount.locks, self.inode.ino);
+        poll_fn(|context| locks.poll_lock((!is_trying).then_some(&*context), (ino, &self.lock), lock)).await
+    }
+
+    /// Removes the file's advisory lock.
+    pub fn unlock(&self) {
+        self.node.mount.locks.unlock(self.inode.ino, &self.lock);
+    }
+
     /// Usage of the file system (`fstatfs`).
     ///
     /// # Errors
@@ -206,7 +239,13 @@ impl<S: System> OpenFile<S> {
 /// As an object, an open file has what every descriptor has; its own operations are methods, for the kernel to call.
 impl<S: System> Object for OpenFile<S> {
     fn status_flags(&self) -> i32 {
-        self.flags
+        let appending = if self.is_appending.load(Relaxed) { O_APPEND } else { 0 };
+        self.access_mode | appending
+    }
+
+    fn set_status_flags(&self, flags: i32) -> Result<(), Errno> {
+        self.is_appending.store(flags & O_APPEND != 0, Relaxed);
+        Ok(())
     }
 
     fn set_nonblocking(&self, _nonblocking: bool) -> Result<(), Errno> {
@@ -217,6 +256,7 @@ impl<S: System> Object for OpenFile<S> {
 
 impl<S: System> Drop for OpenFile<S> {
     fn drop(&mut self) {
+        self.unlock();
         self.node.mount.file_system.release(self.inode.ino, self.inode.handle);
     }
 }

@@ -1,0 +1,371 @@
+//! Pipes: bytes that are written at one end and read at the other.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::{self, Debug};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::{Context, Poll};
+
+use hermit_abi::{O_RDONLY, O_WRONLY, PIPE_BUF};
+use hermit_interface::{Errno, Readiness};
+use lock_api::{Mutex, RawMutex};
+
+use crate::{Object, ReadBuffer, Stat, WaitQueue};
+
+/// Bytes that a pipe holds, as on Linux.
+const CAPACITY: usize = 64 << 10;
+
+/// Bytes that are copied under the lock at a time.
+const CHUNK: usize = PIPE_BUF;
+
+/// `st_mode` of a pipe.
+const PIPE_MODE: u32 = 0o01_0600;
+
+/// The bytes of a pipe, in a ring.
+#[derive(Debug)]
+struct Ring {
+    /// [`CAPACITY`] bytes.
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+    has_reader: bool,
+    has_writer: bool,
+}
+
+impl Ring {
+    const fn room(&self) -> usize {
+        CAPACITY - self.len
+    }
+
+    /// Moves up to [`CHUNK`] bytes to `buffer`; returns their number.
+    fn take(&mut self, buffer: &mut ReadBuffer<'_>) -> usize {
+        let size = self.len.min(buffer.room()).min(CHUNK).min(CAPACITY - self.start);
+        let bytes = self.bytes.get(self.start..self.start + size).unwrap_or_default();
+        let count = buffer.append(bytes);
+        self.start = (self.start + count) % CAPACITY;
+        self.len -= count;
+        count
+    }
+
+    /// Appends up to [`CHUNK`] of `bytes`; returns their number.
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.room()).min(CHUNK);
+        let end = (self.start + self.len) % CAPACITY;
+        let (first, second) = bytes.split_at(count.min(CAPACITY - end));
+        for (at, part) in [(end, first), (0, second.get(..count - first.len()).unwrap_or_default())] {
+            if let Some(place) = self.bytes.get_mut(at..at + part.len()) {
+                place.copy_from_slice(part);
+            }
+        }
+        self.len += count;
+        count
+    }
+}
+
+/// A pipe, which its two ends share.
+pub struct Pipe<R: RawMutex, W> {
+    ring: Mutex<R, Ring>,
+    /// Readers that wait for bytes, and writers that wait for room.
+    readers: W,
+    writers: W,
+}
+
+impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
+    /// An empty pipe, whose ends are to be created with it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(readers: W, writers: W) -> Result<Self, Errno> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(CAPACITY).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(CAPACITY, 0);
+        let ring = Ring { bytes, start: 0, len: 0, has_reader: true, has_writer: true };
+        Ok(Self { ring: Mutex::new(ring), readers, writers })
+    }
+
+    /// Reads what there is; `None` if a read has to wait.
+    fn read(&self, buffer: &mut ReadBuffer<'_>) -> Option<()> {
+        let before = buffer.len();
+        let has_writer = loop {
+            let mut ring = self.ring.lock();
+            if buffer.room() == 0 || ring.take(buffer) == 0 {
+                break ring.has_writer;
+            }
+        };
+        if buffer.len() > before {
+            self.writers.wake();
+        }
+        (buffer.len() > before || buffer.room() == 0 || !has_writer).then_some(())
+    }
+
+    /// Writes what there is room for, and up to [`PIPE_BUF`] bytes at once or not at all; `None` if a write has to wait.
+    fn write(&self, bytes: &[u8]) -> Option<Result<usize, Errno>> {
+        let mut count = 0;
+        while count < bytes.len() {
+            let rest = bytes.get(count..).unwrap_or_default();
+            let mut ring = self.ring.lock();
+            if !ring.has_reader {
+                return Some(Err(Errno::EPIPE));
+            }
+            let is_whole = bytes.len() <= PIPE_BUF;
+            let written = if is_whole && ring.room() < bytes.len() { 0 } else { ring.put(rest) };
+            drop(ring);
+            if written == 0 {
+                break;
+            }
+            count += written;
+            self.readers.wake();
+        }
+        (count > 0 || bytes.is_empty()).then_some(Ok(count))
+    }
+}
+
+/// Tries an action that returns `None` if it has to wait; registers the waker and tries again before it does.
+fn poll<T, W: WaitQueue>(
+    context: &Context<'_>,
+    (queue, nonblocking): (&W, &AtomicBool),
+    mut action: impl FnMut() -> Option<Result<T, Errno>>,
+) -> Poll<Result<T, Errno>> {
+    if let Some(result) = action() {
+        return Poll::Ready(result);
+    }
+    if nonblocking.load(Relaxed) {
+        return Poll::Ready(Err(Errno::EAGAIN));
+    }
+    queue.add(context);
+    // Again, as the pipe may have changed before the waker was registered.
+    action().map_or(Poll::Pending, Poll::Ready)
+}
+
+/// The end of a pipe for reading.
+pub struct PipeReader<R: RawMutex, W: WaitQueue> {
+    pipe: Arc<Pipe<R, W>>,
+    nonblocking: AtomicBool,
+}
+
+impl<R: RawMutex, W: WaitQueue> PipeReader<R, W> {
+    /// The only end for reading of a pipe.
+    pub const fn new(pipe: Arc<Pipe<R, W>>, nonblocking: bool) -> Self {
+        Self { pipe, nonblocking: AtomicBool::new(nonblocking) }
+    }
+}
+
+impl<R: RawMutex, W: WaitQueue> Drop for PipeReader<R, W> {
+    fn drop(&mut self) {
+        self.pipe.ring.lock().has_reader = false;
+        self.pipe.writers.wake();
+    }
+}
+
+/// The end of a pipe for writing.
+pub struct PipeWriter<R: RawMutex, W: WaitQueue> {
+    pipe: Arc<Pipe<R, W>>,
+    nonblocking: AtomicBool,
+}
+
+impl<R: RawMutex, W: WaitQueue> PipeWriter<R, W> {
+    /// The only end for writing of a pipe.
+    pub const fn new(pipe: Arc<Pipe<R, W>>, nonblocking: bool) -> Self {
+        Self { pipe, nonblocking: AtomicBool::new(nonblocking) }
+    }
+}
+
+impl<R: RawMutex, W: WaitQueue> Drop for PipeWriter<R, W> {
+    fn drop(&mut self) {
+        self.pipe.ring.lock().has_writer = false;
+        self.pipe.readers.wake();
+    }
+}
+
+impl<R: RawMutex, W> Debug for Pipe<R, W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pipe").finish_non_exhaustive()
+    }
+}
+
+impl<R: RawMutex, W: WaitQueue> Debug for PipeReader<R, W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PipeReader").finish_non_exhaustive()
+    }
+}
+
+impl<R: RawMutex, W: WaitQueue> Debug for PipeWriter<R, W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PipeWriter").finish_non_exhaustive()
+    }
+}
+
+/// What both ends have in common.
+macro_rules! common {
+    ($access:expr) => {
+        fn stat(&self) -> Result<Stat, Errno> {
+            Ok(Stat { mode: PIPE_MODE, ..Stat::ANONYMOUS })
+        }
+
+        fn status_flags(&self) -> i32 {
+            $access
+        }
+
+        fn is_nonblocking(&self) -> bool {
+            self.nonblocking.load(Relaxed)
+        }
+
+        fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
+            self.nonblocking.store(nonblocking, Relaxed);
+            Ok(())
+        }
+    };
+}
+
+impl<R, W> Object for PipeReader<R, W>
+where
+    R: RawMutex + Send + Sync + 'static,
+    W: WaitQueue + 'static,
+{
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
+        poll(context, (&self.pipe.readers, &self.nonblocking), || self.pipe.read(buffer).map(Ok))
+    }
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        self.pipe.readers.add(context);
+        let ring = self.pipe.ring.lock();
+        Readiness { read: ring.len > 0, hang_up: !ring.has_writer, ..Readiness::default() }
+    }
+
+    common!(O_RDONLY);
+}
+
+impl<R, W> Object for PipeWriter<R, W>
+where
+    R: RawMutex + Send + Sync + 'static,
+    W: WaitQueue + 'static,
+{
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        poll(context, (&self.pipe.writers, &self.nonblocking), || self.pipe.write(bytes))
+    }
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        self.pipe.writers.add(context);
+        let ring = self.pipe.ring.lock();
+        Readiness { write: ring.room() >= PIPE_BUF, error: !ring.has_reader, ..Readiness::default() }
+    }
+
+    fn writes_all(&self) -> bool {
+        !self.nonblocking.load(Relaxed)
+    }
+
+    common!(O_WRONLY);
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{CAPACITY, Pipe, PipeReader, PipeWriter};
+    use crate::testing::FakeWaitQueue;
+    use crate::{Object, ReadBuffer};
+    use core::mem::MaybeUninit;
+    use core::task::{Context, Poll, Waker};
+    use hermit_abi::PIPE_BUF;
+    use hermit_interface::Errno;
+    use std::sync::Arc;
+    use std::vec;
+    use std::vec::Vec;
+
+    type Ends =
+        (PipeReader<parking_lot::RawMutex, FakeWaitQueue>, PipeWriter<parking_lot::RawMutex, FakeWaitQueue>);
+
+    fn ends(nonblocking: bool) -> Ends {
+        let pipe = Arc::new(Pipe::new(FakeWaitQueue::default(), FakeWaitQueue::default()).unwrap());
+        (PipeReader::new(Arc::clone(&pipe), nonblocking), PipeWriter::new(pipe, nonblocking))
+    }
+
+    fn write(writer: &impl Object, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        writer.poll_write(&mut Context::from_waker(Waker::noop()), bytes)
+    }
+
+    /// Reads up to `size` bytes; returns their number.
+    fn read(reader: &impl Object, size: usize) -> Poll<Result<usize, Errno>> {
+        let mut memory = vec![MaybeUninit::uninit(); size];
+        let mut buffer = ReadBuffer::new(&mut memory);
+        let mut context = Context::from_waker(Waker::noop());
+        reader.poll_read(&mut context, &mut buffer).map_ok(|()| buffer.len())
+    }
+
+    #[test]
+    fn read_returns_what_was_written_and_end_of_file_after_the_writer() {
+        let (reader, writer) = ends(false);
+        assert_eq!(read(&reader, 10), Poll::Pending);
+        assert_eq!(write(&writer, b"abcdef"), Poll::Ready(Ok(6)));
+        assert_eq!(read(&reader, 4), Poll::Ready(Ok(4)));
+        drop(writer);
+        assert_eq!(read(&reader, 4), Poll::Ready(Ok(2)));
+        assert_eq!(read(&reader, 4), Poll::Ready(Ok(0)));
+    }
+
+    #[test]
+    fn bytes_keep_their_order_around_the_ring() {
+        let (reader, writer) = ends(true);
+        let (mut next, mut expected) = (0_u8, 0_u8);
+        for round in 0..200 {
+            let bytes: Vec<u8> = (0..1000 + round)
+                .map(|_| {
+                    next = next.wrapping_add(1);
+                    next
+                })
+                .collect();
+            assert_eq!(write(&writer, &bytes), Poll::Ready(Ok(bytes.len())));
+            let mut ring = reader.pipe.ring.lock();
+            let found: Vec<u8> = (0..ring.len).map(|at| ring.bytes[(ring.start + at) % CAPACITY]).collect();
+            assert!(found.iter().all(|byte| {
+                expected = expected.wrapping_add(1);
+                *byte == expected
+            }));
+            (ring.start, ring.len) = ((ring.start + ring.len) % CAPACITY, 0);
+        }
+    }
+
+    #[test]
+    fn small_write_is_whole_or_waits() {
+        let (reader, writer) = ends(true);
+        assert_eq!(write(&writer, &vec![1; CAPACITY + 1]), Poll::Ready(Ok(CAPACITY)));
+        assert_eq!(write(&writer, b"x"), Poll::Ready(Err(Errno::EAGAIN)));
+        assert_eq!(read(&reader, PIPE_BUF - 1), Poll::Ready(Ok(PIPE_BUF - 1)));
+        assert_eq!(write(&writer, &[2; PIPE_BUF]), Poll::Ready(Err(Errno::EAGAIN)));
+        // A larger one is written in parts.
+        assert_eq!(write(&writer, &[2; PIPE_BUF + 1]), Poll::Ready(Ok(PIPE_BUF - 1)));
+        assert_eq!(read(&reader, 2 * CAPACITY), Poll::Ready(Ok(CAPACITY)));
+        assert_eq!(write(&writer, &[2; PIPE_BUF]), Poll::Ready(Ok(PIPE_BUF)));
+    }
+
+    #[test]
+    fn write_without_reader_is_a_broken_pipe() {
+        let (reader, writer) = ends(false);
+        assert_eq!(write(&writer, &vec![1; CAPACITY]), Poll::Ready(Ok(CAPACITY)));
+        assert_eq!(write(&writer, b"x"), Poll::Pending);
+        assert_eq!(writer.pipe.writers.0.lock().unwrap().len(), 1);
+        drop(reader);
+        assert!(writer.pipe.writers.0.lock().unwrap().is_empty());
+        assert_eq!(write(&writer, b"x"), Poll::Ready(Err(Errno::EPIPE)));
+        assert_eq!(write(&writer, b""), Poll::Ready(Ok(0)));
+    }
+
+    #[test]
+    fn readiness_follows_bytes_room_and_ends() {
+        let (reader, writer) = ends(false);
+        let mut context = Context::from_waker(Waker::noop());
+        let of_reader = |context: &mut Context<'_>| {
+            let ready = reader.poll_ready(context);
+            (ready.read, ready.hang_up)
+        };
+        assert_eq!(of_reader(&mut context), (false, false));
+        assert!(writer.poll_ready(&mut context).write);
+        assert_eq!(write(&writer, &vec![1; CAPACITY]), Poll::Ready(Ok(CAPACITY)));
+        assert_eq!(of_reader(&mut context), (true, false));
+        assert!(!writer.poll_ready(&mut context).write);
+        drop(writer);
+        assert_eq!(of_reader(&mut context), (true, true));
+    }
+}
