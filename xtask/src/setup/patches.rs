@@ -5,6 +5,7 @@
 
 mod files;
 mod paths;
+mod properties;
 
 use std::fs;
 use std::path::Path;
@@ -351,7 +352,7 @@ pub(crate) fn digest() -> String {
 
 /// All patches, in the order in which they are applied.
 fn all() -> impl Iterator<Item = &'static Patch> {
-    PATCHES.iter().chain(files::PATCHES).chain(paths::PATCHES)
+    PATCHES.iter().chain(files::PATCHES).chain(paths::PATCHES).chain(properties::PATCHES)
 }
 
 fn digest_of<'patch, P: IntoIterator<Item = &'patch Patch>>(patches: P) -> String {

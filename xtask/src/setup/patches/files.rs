@@ -128,6 +128,7 @@ fn set_path_times(p: &Path, times: FileTimes, flags: i32) -> io::Result<()> {
         new: "            create_new: false,
             // system-specific
             mode: 0o666,
+            custom_flags: 0,
 ",
     },
     Patch {
