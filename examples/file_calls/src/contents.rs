@@ -90,6 +90,9 @@ pub(crate) const ROWS: &[Row] = &[
     ("seek.start.too.far", || seek("abc", &[SeekFrom::Start(u64::MAX), SeekFrom::Start(i64::MAX as u64)])),
     ("seek.current", || seek("abc", &[SeekFrom::Current(2), SeekFrom::Current(-1), SeekFrom::Current(-2)])),
     ("seek.end", || seek("abc", &[SeekFrom::End(0), SeekFrom::End(-3), SeekFrom::End(-4), SeekFrom::End(7)])),
+    ("seek.directory.end", || Ok(show::result(File::open(".")?.seek(SeekFrom::End(0))))),
+    ("seek.directory.start", || Ok(show::result(File::open(".")?.seek(SeekFrom::Start(0))))),
+    ("seek.directory.current", || Ok(show::result(File::open(".")?.stream_position()))),
     ("seek.rewind", || {
         let mut file = file("abc")?;
         let mut text = String::new();
@@ -168,6 +171,28 @@ pub(crate) const ROWS: &[Row] = &[
     ("io.copy", || {
         fs::write("file", "x".repeat(20_000))?;
         Ok(show::result(io::copy(&mut File::open("file")?, &mut File::create("copy")?)))
+    }),
+    ("copy.onto.itself", || {
+        fs::write("file", "abc")?;
+        Ok(show::result(fs::copy("file", "file")) + &format!(" {:?}", fs::read_to_string("file")?))
+    }),
+    ("copy.sparse", || {
+        File::create("file")?.set_len(3_000_000)?;
+        Ok(show::result(fs::copy("file", "copy")) + &format!(" {}", fs::metadata("copy")?.len()))
+    }),
+    ("copy.device", || Ok(show::result(fs::copy("/dev/null", "copy")))),
+    ("clone.of.a.directory", || {
+        let directory = File::open(".")?;
+        Ok(show::metadata(&directory.try_clone()?.metadata()?))
+    }),
+    ("read.to.end.of.a.growing.file", || {
+        let (mut writer, mut reader) = (File::create("file")?, File::open("file")?);
+        let mut text = String::new();
+        for _ in 0..3 {
+            writer.write_all(b"abc")?;
+            reader.read_to_string(&mut text)?;
+        }
+        Ok(text)
     }),
     ("removed.file.is.open", || {
         let mut file = file("abc")?;

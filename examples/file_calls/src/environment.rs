@@ -50,6 +50,9 @@ pub(crate) const ROWS: &[Row] = &[
         Ok(env::join_paths(["a:b"]).err().map(|error| error.to_string()).unwrap_or_default())
     }),
     ("temp_dir.exists", || Ok(show::metadata(&fs::metadata(env::temp_dir())?))),
+    ("home_dir.is.a.variable", || {
+        Ok(format!("{}", env::home_dir().is_some() >= env::var_os("HOME").is_some()))
+    }),
     ("absolute", || {
         let here = env::current_dir()?;
         Ok(format!("{:?}", std::path::absolute("a/../b")?.strip_prefix(here).map(PathBuf::from)))

@@ -2,16 +2,8 @@
 
 use std::fs::{self, File};
 
+use crate::system::symlink;
 use crate::{Row, show};
-
-#[cfg(target_os = "hermit")]
-#[expect(deprecated, reason = "std has no other function for the target")]
-fn symlink(target: &str, path: &str) -> std::io::Result<()> {
-    fs::soft_link(target, path)
-}
-
-#[cfg(not(target_os = "hermit"))]
-use std::os::unix::fs::symlink;
 
 pub(crate) const ROWS: &[Row] = &[
     ("hard_link", || {

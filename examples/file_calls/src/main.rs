@@ -1,9 +1,13 @@
 //! Prints what the calls of `std::fs`, and those of `std::env` that concern files, do: one line for each behaviour.
 //!
 //! `file_calls [FOLDER]` works in an empty folder for each line, in FOLDER or else in the temporary folder. `expected.txt`
-//! contains Linux's output on a tmpfs, and a kernel with the same semantics prints the same. `file_calls --check [FOLDER]`
-//! prints only the differences, and exits with code 1 if there are any. `file_calls --stress [FOLDER]` uses files in many
-//! threads at once, and on Hermit fills the file system.
+//! contains Linux's output on a tmpfs, and a kernel with the same semantics prints the same.
+//!
+//! - `--check` prints only the differences, and exits with code 1 if there are any. On another file system than a tmpfs,
+//!   `--check-portable` leaves out the lines that depend on it ([`DEPENDENT`]).
+//! - `--stress` uses files in many threads at once, and on Hermit fills the file system.
+//! - `--prepare` fills a folder for `--read-only`, which tries to change it, and exits with code 1 unless each change fails
+//!   with `EROFS`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -12,12 +16,17 @@ mod contents;
 mod directories;
 mod environment;
 mod links;
+mod locks;
+mod matrix;
 mod metadata;
 mod opening;
 mod paths;
+mod pipes;
+mod positional;
 mod renaming;
 mod show;
 mod stress;
+mod system;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,11 +35,25 @@ use std::{env, fs, io};
 /// Output on Linux.
 const EXPECTED: &str = include_str!("../expected.txt");
 
+/// Lines that depend on the file system: limits, units of allocation, time of creation, bits that a server may refuse.
+const DEPENDENT: [&str; 10] = [
+    "blocks.of.a.shorter.file",
+    "blocks.sparse",
+    "created.is.known",
+    "created.of.a.directory",
+    "created.stays",
+    "mode.set.all.bits",
+    "nlink.directory",
+    "owner",
+    "seek.directory.end",
+    "seek.start.too.far",
+];
+
 /// A behaviour: a name, and a function that describes it. The current directory is an empty folder.
 type Row = (&'static str, fn() -> io::Result<String>);
 
 /// All rows, by subject.
-const SUBJECTS: [&[Row]; 8] = [
+const SUBJECTS: [&[Row]; 11] = [
     opening::ROWS,
     contents::ROWS,
     metadata::ROWS,
@@ -39,10 +62,13 @@ const SUBJECTS: [&[Row]; 8] = [
     links::ROWS,
     paths::ROWS,
     environment::ROWS,
+    positional::ROWS,
+    locks::ROWS,
+    pipes::ROWS,
 ];
 
 /// Runs a row in a folder of its own, and removes the folder.
-fn run_in(folder: &Path, (name, row): Row) -> io::Result<String> {
+fn run_in(folder: &Path, name: &str, row: &dyn Fn() -> io::Result<String>) -> io::Result<String> {
     let folder = folder.join(name);
     fs::create_dir(&folder)?;
     env::set_current_dir(&folder)?;
@@ -54,14 +80,24 @@ fn run_in(folder: &Path, (name, row): Row) -> io::Result<String> {
 }
 
 fn run(folder: &Path) -> io::Result<Vec<String>> {
-    SUBJECTS.into_iter().flatten().map(|row| run_in(folder, *row)).collect()
+    let rows = SUBJECTS.into_iter().flatten();
+    let mut lines = rows.map(|(name, row)| run_in(folder, name, row)).collect::<io::Result<Vec<_>>>()?;
+    matrix::for_each(|name, row| {
+        lines.push(run_in(folder, name, row)?);
+        Ok(())
+    })?;
+    Ok(lines)
 }
 
 /// Prints the lines that differ from Linux's; returns whether there are none.
-fn check(lines: &[String]) -> bool {
+fn check(lines: &[String], is_portable: bool) -> bool {
     let expected: Vec<&str> = EXPECTED.lines().collect();
+    let is_dependent = |line: &str| line.split_once(": ").is_some_and(|(name, _)| DEPENDENT.contains(&name));
     let mut differences = 0;
     for (line, expected) in lines.iter().zip(&expected).filter(|(line, expected)| line != *expected) {
+        if is_portable && is_dependent(expected) {
+            continue;
+        }
         println!("here:  {line}\nLinux: {expected}");
         differences += 1;
     }
@@ -77,25 +113,41 @@ fn work(mode: Option<&str>, folder: &Path) -> io::Result<bool> {
         return Ok(true);
     }
     let lines = run(folder)?;
-    if mode == Some("--check") {
-        return Ok(check(&lines));
+    match mode {
+        Some("--check") => Ok(check(&lines, false)),
+        Some("--check-portable") => Ok(check(&lines, true)),
+        _ => {
+            lines.iter().for_each(|line| println!("{line}"));
+            Ok(true)
+        }
     }
-    lines.iter().for_each(|line| println!("{line}"));
-    Ok(true)
+}
+
+/// Works in a new folder in `parent`, and removes it.
+fn work_in(parent: &Path, mode: Option<&str>) -> io::Result<bool> {
+    let folder = parent.join(format!("file_calls.{}", std::process::id()));
+    fs::create_dir(&folder)?;
+    let as_expected = work(mode, &folder)?;
+    fs::remove_dir(&folder)?;
+    Ok(as_expected)
 }
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
     let has_mode = arguments.first().is_some_and(|first| first.starts_with("--"));
     let mode = has_mode.then(|| arguments.remove(0));
-    if !matches!(mode.as_deref(), None | Some("--check" | "--stress")) || arguments.len() > 1 {
-        eprintln!("usage: file_calls [--check|--stress] [FOLDER]");
+    const MODES: [&str; 5] = ["--check", "--check-portable", "--stress", "--prepare", "--read-only"];
+    if mode.as_deref().is_some_and(|mode| !MODES.contains(&mode)) || arguments.len() > 1 {
+        eprintln!("usage: file_calls [{}] [FOLDER]", MODES.join("|"));
         return ExitCode::from(2);
     }
-    let parent = arguments.first().map_or_else(env::temp_dir, PathBuf::from);
-    let folder = parent.join(format!("file_calls.{}", std::process::id()));
-    let result = fs::create_dir(&folder).and_then(|()| work(mode.as_deref(), &folder));
-    match result.and_then(|as_expected| fs::remove_dir(&folder).map(|()| as_expected)) {
+    let folder = arguments.first().map_or_else(env::temp_dir, PathBuf::from);
+    let result = match mode.as_deref() {
+        Some("--prepare") => matrix::prepare_read_only(&folder).map(|()| true),
+        Some("--read-only") => matrix::check_read_only(&folder),
+        mode => work_in(&folder, mode),
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
