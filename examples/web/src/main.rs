@@ -9,20 +9,13 @@
 //! | `POST /notes` with `{"text": ...}` | the new note, with its number |
 //! | `GET`, `PUT`, `DELETE /notes/NUMBER` | the note, after it was read, changed or removed |
 //! | `POST /exit` | `goodbye`; then the program exits |
-//!
-//! tokio's sockets do not support this target, so each thread polls one connection's future at a time, and waits
-//! for its socket with mio.
 
-#[cfg(target_os = "hermit")]
-use hermit_sys as _;
+#![forbid(unsafe_code)]
 
-mod executor;
 mod handlers;
 mod notes;
-mod server;
-mod stream;
+mod service;
 
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::process::ExitCode;
 use std::{env, io};
 
@@ -51,8 +44,7 @@ fn main() -> ExitCode {
 }
 
 fn run(port: u16) -> io::Result<()> {
-    let any = (Ipv6Addr::UNSPECIFIED, port);
-    let listener = TcpListener::bind(any).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))?;
+    let listener = web::listen(port)?;
     println!("listening on http://{}", listener.local_addr()?);
-    server::serve(listener)
+    service::serve(&listener)
 }
