@@ -6,12 +6,16 @@
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
 
+mod databases;
+mod formats;
 mod locks;
 mod messages;
 mod parallel;
 mod text;
+mod trees;
 
 use std::env;
+use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
 
@@ -19,20 +23,29 @@ use std::process::ExitCode;
 const USAGE_ERROR: u8 = 2;
 
 /// A digest, or what went wrong.
-type TestResult = Result<String, String>;
+type TestResult = Result<String, Box<dyn Error>>;
 
 /// A test of a crate.
 type CrateTest = fn() -> TestResult;
 
 /// All crates, by name.
-const CRATES: [(&str, CrateTest); 7] = [
+const CRATES: [(&str, CrateTest); 16] = [
+    ("config", formats::config),
     ("crossbeam", messages::crossbeam),
+    ("csv", formats::csv),
     ("dashmap", locks::dashmap),
+    ("glob", trees::glob),
+    ("ignore", trees::ignore),
     ("parking_lot", locks::parking_lot),
     ("rayon", parallel::rayon),
+    ("redb", databases::redb),
     ("regex", text::regex),
     ("serde_json", text::serde_json),
     ("sha2", text::sha2),
+    ("sled", databases::sled),
+    ("tempfile", trees::tempfile),
+    ("walkdir", trees::walkdir),
+    ("zip", formats::zip),
 ];
 
 fn main() -> ExitCode {
