@@ -46,8 +46,8 @@ pub fn for_each_pci_device(mut found: impl FnMut(PciAddress, u16)) {
 }
 
 /// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`], on a running
-/// CPU if the device can send messages, and else a wired one, which is the first CPU's. `None` if there is no such
-/// device.
+/// CPU, or on the first one if messages cannot address that one. If the device cannot send messages, the line is a wired
+/// one, which is the first CPU's. `None` if there is no such device.
 #[must_use]
 pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci<Window>, u8)> {
     let config = PciConfig::find()?;

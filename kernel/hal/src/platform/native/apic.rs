@@ -187,11 +187,12 @@ pub(in crate::platform) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// The message by which a device raises a line on the CPU whose local APIC has this identifier; `None` if no message
-/// can address it.
-pub(in crate::platform) fn msi_message(id: u32, line: u8) -> Option<MsiMessage> {
+/// The message by which a device raises a line on the CPU whose local APIC has the first of these identifiers that a
+/// message can address; `None` if it can address none of them.
+pub(in crate::platform) fn msi_message<const N: usize>(ids: [u32; N], line: u8) -> Option<MsiMessage> {
+    let id = ids.into_iter().find(|&id| has_message_address(id))?;
     let address = MSI_ADDRESS | u64::from(id) << MSI_DESTINATION;
-    has_message_address(id).then(|| MsiMessage { address, data: u32::from(FIRST_LINE + line) })
+    Some(MsiMessage { address, data: u32::from(FIRST_LINE + line) })
 }
 
 fn send_raw(destination: u32, bits: u32) {
@@ -299,9 +300,16 @@ mod tests {
     #[test]
     fn msi_message_addresses_the_local_apic() {
         let message = |address| Some(MsiMessage { address, data: u32::from(FIRST_LINE) + 20 });
-        assert_eq!(msi_message(0, 20), message(0xfee0_0000));
-        assert_eq!(msi_message(5, 20), message(0xfee0_5000));
-        assert_eq!(msi_message(0xfe, 20), message(0xfeef_e000));
-        assert_eq!([0xff, 0x100, u32::MAX].map(|id| msi_message(id, 20)), [None; 3]);
+        assert_eq!(msi_message([0], 20), message(0xfee0_0000));
+        assert_eq!(msi_message([5, 0], 20), message(0xfee0_5000));
+        assert_eq!(msi_message([0xfe], 20), message(0xfeef_e000));
+        assert_eq!([0xff, 0x100, u32::MAX].map(|id| msi_message([id], 20)), [None; 3]);
+    }
+
+    #[test]
+    fn msi_message_addresses_the_next_cpu_if_an_identifier_has_more_than_8_bits() {
+        let first_cpu = msi_message([3], 20);
+        assert!(first_cpu.is_some());
+        assert_eq!([0xff, 0x100].map(|id| msi_message([id, 3], 20)), [first_cpu; 2]);
     }
 }

@@ -102,7 +102,7 @@ impl IrqChip for Pc {
     }
 
     fn msi_message(&self, cpu: u32, line: u8) -> Option<MsiMessage> {
-        apic::msi_message(smp::apic_id(cpu), line)
+        apic::msi_message([cpu, 0].map(smp::apic_id), line)
     }
 }
 
