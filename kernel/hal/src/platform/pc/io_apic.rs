@@ -25,17 +25,18 @@ const DESTINATION: u32 = 24;
 /// The registers of each I/O APIC in the order of the firmware's tables.
 static PAGES: [RegisterPage; MAX_IO_APICS] = [const { RegisterPage::new() }; MAX_IO_APICS];
 
-/// Serialises accesses, which take two registers.
+/// Serialises mapping of the registers, and accesses, which take two of them.
 static LOCK: SpinLock<()> = SpinLock::new(());
 
 /// Has the I/O APIC of a global system interrupt send it as a line to the first CPU: edge-triggered, active high, fixed
 /// delivery. `false` if there is no such I/O APIC, or it cannot address that CPU.
 pub(super) fn connect(interrupt: u32, line: u8) -> bool {
     let destination = smp::apic_id(0);
-    let Some((page, input)) = find(interrupt).filter(|_| apic::has_message_address(destination)) else {
+    let Some(firmware) = smp::firmware().filter(|_| apic::has_message_address(destination)) else {
         return false;
     };
     let _guard = LOCK.lock();
+    let Some((page, input)) = find(&firmware.io_apics, interrupt) else { return false };
     if input > read(page, VERSION) >> 16 & 0xff {
         return false;
     }
@@ -46,10 +47,11 @@ pub(super) fn connect(interrupt: u32, line: u8) -> bool {
     true
 }
 
-/// The registers of the I/O APIC that has a global system interrupt, and the number of its input.
-fn find(interrupt: u32) -> Option<(&'static RegisterPage, u32)> {
-    let (index, input) = input_of(&smp::firmware()?.io_apics, interrupt)?;
-    let address = smp::firmware()?.io_apics.get(index)?.address;
+/// The registers of the I/O APIC that has a global system interrupt, mapped, and the number of its input. [`LOCK`] must be
+/// held: the same registers are mapped once.
+fn find(io_apics: &[IoApic], interrupt: u32) -> Option<(&'static RegisterPage, u32)> {
+    let (index, input) = input_of(io_apics, interrupt)?;
+    let address = io_apics.get(index)?.address;
     let page = PAGES.get(index)?;
     if !page.is_mapped() {
         if !address.is_multiple_of(PAGE_SIZE) {
