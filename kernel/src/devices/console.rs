@@ -7,7 +7,6 @@ use core::task::{Context, Poll};
 
 use hermit_hal::clock;
 use hermit_hal::devices::Allocator;
-use hermit_hal::interrupts::TIMER;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
 use hermit_io::WaitQueue as _;
@@ -66,14 +65,7 @@ fn start(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
     let (transport, line) = device.transport()?;
     let driver = ConsoleDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
     let driver = SpinLock::new(driver);
-    let console =
-        install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)?;
-    // Input may have arrived before the handler was registered. A virtio-mmio device keeps its line raised until that is
-    // acknowledged, so an I/O APIC would see no further edge.
-    if line >= TIMER {
-        console.interrupt();
-    }
-    Some(console)
+    install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
 }
 
 /// The first console device, if it is initialised.

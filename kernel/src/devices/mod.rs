@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use hermit_hal::boot::Boot;
 use hermit_hal::devices::Pages;
+use hermit_hal::interrupts::{Masked, TIMER};
 use hermit_interface::boot_info;
 use hermit_interface::command_line::CommandLine;
 use hermit_virtio::Id;
@@ -52,9 +53,17 @@ fn find(id: Id, index: usize) -> Option<&'static DiscoveredDevice> {
     DISCOVERED.get_or_init(discover).iter().filter(|device| device.id() == id).nth(index)
 }
 
-/// Leaks a driver, since it is never removed, and registers it as the handler of its device's interrupt line.
+/// Leaks a driver, since it is never removed, and registers it as the handler of its device's interrupt line, which then
+/// handles what the device has raised before.
 fn install<D: InterruptHandler>(driver: D, line: u8) -> Option<&'static D> {
     let driver = hermit_hal::memory::leak(driver)?;
     interrupts::register(line, driver).ok()?;
+    // An interrupt from before is lost, unless the line was masked until now. No other need come: a virtio-mmio device
+    // keeps its wire raised until that one is acknowledged, so that an I/O APIC sees no edge, and a queue that has raised
+    // its interrupt does so again only after the driver has looked at it.
+    if line >= TIMER {
+        let _masked = Masked::new();
+        driver.interrupt();
+    }
     Some(driver)
 }

@@ -35,7 +35,8 @@ pub(crate) struct NetworkDevice {
 
 static NETWORK: Once<Option<&'static NetworkDevice>> = Once::new();
 
-/// Initialises the first network device, if there is one; `on_interrupt` is called after each of its interrupts.
+/// Initialises the first network device, if there is one; `on_interrupt` is called after each of its interrupts, the first
+/// time perhaps before this returns.
 pub(crate) fn init(on_interrupt: fn()) {
     NETWORK.call_once(|| {
         let device = find(Id::Net, 0)?;
