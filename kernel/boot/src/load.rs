@@ -185,8 +185,8 @@ fn map_image<M: PhysicalMemory>(
     start: u64,
     physical: u64,
 ) -> Result<(), LoadError> {
-    for (page, access) in pages(image) {
-        table.map(start + page, physical + page, PAGE_SIZE, access)?;
+    for run in page_runs(image) {
+        table.map(start + run.start, physical + run.start, run.size, run.access)?;
     }
     Ok(())
 }
@@ -198,22 +198,38 @@ fn protect_image<M: PhysicalMemory>(
     image: &Image<'_>,
     start: u64,
 ) -> Result<(), LoadError> {
-    for (page, _) in pages(image).filter(|(_, access)| *access != Access::Write) {
-        table.protect(start + page, PAGE_SIZE, Access::Read)?;
+    for run in page_runs(image).filter(|run| run.access != Access::Write) {
+        table.protect(start + run.start, run.size, Access::Read)?;
     }
     Ok(())
 }
 
-/// Offsets of the pages of the image, and the access that each allows.
-fn pages(image: &Image<'_>) -> impl Iterator<Item = (u64, Access)> {
-    let relro = image.read_only_after_relocation().unwrap_or((0, 0));
+/// Successive pages of the image that allow the same access.
+#[derive(Clone, Copy, Debug)]
+struct PageRun {
+    /// Offset of the first page from the image's start.
+    start: u64,
+    /// Size in bytes, not 0.
+    size: u64,
+    access: Access,
+}
+
+/// All pages of the image: of each segment those before, in and after the part that is read-only after relocation.
+fn page_runs(image: &Image<'_>) -> impl Iterator<Item = PageRun> {
+    let (relro_start, relro_end) = image.read_only_after_relocation().unwrap_or((0, 0));
     image.segments().flat_map(move |segment| {
         let first = segment.start & !(PAGE_SIZE - 1);
         let last = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
-        (first..last).step_by(to_usize(PAGE_SIZE)).map(move |page| {
-            let write = segment.write && !(relro.0..relro.1).contains(&page);
-            (page, access(write, segment.execute))
-        })
+        let relro = relro_start.clamp(first, last);
+        let rest = relro_end.clamp(relro, last);
+        let run = move |start: u64, end: u64, write| PageRun {
+            start,
+            size: end - start,
+            access: access(write, segment.execute),
+        };
+        let runs =
+            [run(first, relro, segment.write), run(relro, rest, false), run(rest, last, segment.write)];
+        runs.into_iter().filter(|run| run.size != 0)
     })
 }
 

@@ -142,7 +142,7 @@ impl<'a> Image<'a> {
     pub fn read_only_after_relocation(&self) -> Option<(u64, u64)> {
         let header = self.header(abi::PT_GNU_RELRO)?;
         let end = header.p_vaddr.checked_add(header.p_memsz)?;
-        Some((header.p_vaddr.next_multiple_of(PAGE_SIZE), end & !(PAGE_SIZE - 1)))
+        Some((header.p_vaddr.checked_next_multiple_of(PAGE_SIZE)?, end & !(PAGE_SIZE - 1)))
     }
 
     /// The template of thread-local variables, if there are any.
