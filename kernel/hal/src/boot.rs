@@ -9,7 +9,7 @@ use hermit_interface::to_usize;
 use crate::arch::processor::Processor;
 use crate::cpu_local::BOOT_CPU;
 use crate::ops;
-use crate::{clock, interrupts, memory, platform, symbols, tree};
+use crate::{clock, interrupts, memory, platform, symbols, tlb, tree};
 
 /// The proof that processor, memory and platform are initialised, with the boot information.
 #[derive(Debug)]
@@ -57,6 +57,7 @@ fn init(fixed: &'static BootInfo) -> Boot {
     let Ok(info) = BootInfo::parse(bytes) else { platform::exit_without_boot_info() };
     ops::smp().init_topology(info.fixed);
     ops::console().init();
+    tlb::init();
     if memory::init(&info).is_err() {
         platform::exit_without_boot_info();
     }

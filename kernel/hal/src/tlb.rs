@@ -11,10 +11,15 @@ use crate::arch::{local, tlb};
 use crate::backoff::Backoff;
 use crate::interrupts::Masked;
 
-/// The CPUs that use the page tables; at first the first one.
-static SHOOTDOWN: Shootdown = Shootdown::new(0);
+/// The CPUs that use the page tables.
+static SHOOTDOWN: Shootdown = Shootdown::new();
 
-/// Includes this CPU in flushes from now on.
+/// Includes the first CPU, which calls this before it changes the page tables, in flushes. Its TLB has nothing to flush.
+pub(crate) fn init() {
+    SHOOTDOWN.join(local::number(), || ());
+}
+
+/// Includes this CPU, which has just started, in flushes from now on.
 pub(crate) fn join() {
     SHOOTDOWN.join(local::number(), tlb::flush);
 }

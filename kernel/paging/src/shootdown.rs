@@ -10,7 +10,8 @@
 //! ```
 //! use hermit_paging::{FlushScope, Shootdown};
 //!
-//! let shootdown = Shootdown::new(0);
+//! let shootdown = Shootdown::new();
+//! shootdown.join(0, || ());
 //! shootdown.join(1, || ());
 //! let answer = || shootdown.flush_if_behind(1, || println!("CPU 1 flushes its TLB"));
 //! // Here CPU 1 answers at once; in a kernel it answers from the handler of the IPI.
@@ -86,21 +87,27 @@ impl CpuState {
     }
 }
 
+impl Default for Shootdown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Shootdown {
-    /// Page tables that only one CPU uses so far.
+    /// Page tables that no CPU uses so far: all zero, so that a static variable takes no room in the image's file.
     #[cfg(not(loom))]
     #[must_use]
-    pub const fn new(cpu: u32) -> Self {
+    pub const fn new() -> Self {
         let cpus = [const { CpuState::new() }; MAX_CPUS];
-        Self { active: AtomicU64::new(bit(cpu)), generation: AtomicU64::new(0), cpus }
+        Self { active: AtomicU64::new(0), generation: AtomicU64::new(0), cpus }
     }
 
-    /// Page tables that only one CPU uses so far; loom's atomics cannot be made in constants.
+    /// Page tables that no CPU uses so far; loom's atomics cannot be made in constants.
     #[cfg(loom)]
     #[must_use]
-    pub fn new(cpu: u32) -> Self {
+    pub fn new() -> Self {
         let cpus = core::array::from_fn(|_| CpuState::new());
-        Self { active: AtomicU64::new(bit(cpu)), generation: AtomicU64::new(0), cpus }
+        Self { active: AtomicU64::new(0), generation: AtomicU64::new(0), cpus }
     }
 
     fn state(&self, cpu: u32) -> &CpuState {

@@ -21,7 +21,9 @@ const RESERVE: u64 = 128 << 10;
 /// Physical addresses of the firmware's tables are below this.
 const READABLE_END: u64 = 512 << 30;
 
-static MEMORY: SpinLock<Option<MemoryState>> = SpinLock::new(None);
+/// The state, once [`init`] has made it. Without elements a vector is all zero, and takes no room in the image's file: the
+/// `None` of an `Option` is a value that a field never has.
+static MEMORY: SpinLock<heapless::Vec<MemoryState, 1>> = SpinLock::new(heapless::Vec::new());
 
 /// Physical memory, page tables and free addresses.
 #[derive(Debug)]
@@ -42,7 +44,9 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
     let free = info.fixed.free_addresses;
     // An empty table has room for one range.
     let _: Result<(), FreeError> = addresses.free(AddressRange { start: free.start, end: free.end() });
-    *MEMORY.lock() = Some(MemoryState { table, physical: PhysicalFrames::new(info), addresses });
+    let state = MemoryState { table, physical: PhysicalFrames::new(info), addresses };
+    // There is room, since this is called once.
+    let _: Result<(), MemoryState> = MEMORY.lock().push(state);
 }
 
 /// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes
@@ -50,7 +54,7 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
 pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
     stack::touch(stack::STACK_NEEDED);
     let mut memory = MEMORY.lock();
-    action(memory.as_mut().expect("memory is ready before it is used"))
+    action(memory.first_mut().expect("memory is ready before it is used"))
 }
 
 /// Whether an address is mapped; `false` if the lock is held. For reports of faults, where a CPU that holds the
@@ -62,7 +66,7 @@ pub(super) fn is_mapped(address: u64) -> bool {
     // A backtrace of a panic runs on a thread's stack, which must not grow under the lock.
     stack::touch(stack::STACK_NEEDED);
     let Some(memory) = MEMORY.try_lock() else { return false };
-    memory.as_ref().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
+    memory.first().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }
 
 /// Pages that no page table has any more, but perhaps TLBs: free once [`complete`] has flushed these. Until then their

@@ -35,8 +35,8 @@ struct Machine {
 
 impl Machine {
     fn new() -> &'static Self {
-        let shootdown = Shootdown::new(0);
-        shootdown.join(1, || ());
+        let shootdown = Shootdown::new();
+        (0..2).for_each(|cpu| shootdown.join(cpu, || ()));
         Box::leak(Box::new(Self {
             shootdown,
             entry: AtomicU32::new(0),
