@@ -347,11 +347,11 @@ impl MemoryState {
         self.physical.direct_map.physical(address)
     }
 
-    /// Unmaps a page of the image.
+    /// Unmaps a page of the image at boot. Its tables stay, since they have other pages.
     pub(super) fn unmap(&mut self, address: u64) {
-        // The page is a small one, so nothing need be split and it cannot fail.
+        // Cannot fail: if the page is part of a large one, there is memory for the table that splits it.
         let _: Result<(), PagingError> =
-            self.table.unmap(&mut self.physical, address, PAGE_SIZE, &mut |_| ());
+            self.table.unmap_pages(&mut self.physical, address, PAGE_SIZE, &mut |_| ());
         self.flush(DeferredFrees::new(self.physical.direct_map));
     }
 
