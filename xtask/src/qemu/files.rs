@@ -42,8 +42,8 @@ pub(super) fn handled_file(folder: &Path) -> PathBuf {
     folder.join("handled")
 }
 
-/// The FIFO of standard input.
-pub(super) fn input_fifo(folder: &Path) -> PathBuf {
+/// The FIFO of standard input, if the guest in `folder` has that from a device.
+pub fn input_fifo(folder: &Path) -> PathBuf {
     folder.join("input")
 }
 

@@ -9,7 +9,7 @@ mod process;
 pub(crate) use command::debug_console;
 pub use command::disk_options;
 pub use console::{Input, quoted};
-pub use files::{send_to_monitor, status};
+pub use files::{input_fifo, send_to_monitor, status};
 pub use guest::{Accelerator, Board, Guest};
 pub use process::End;
 

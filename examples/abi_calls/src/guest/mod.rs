@@ -21,6 +21,7 @@ mod reclaim;
 mod semaphores;
 mod sleep;
 mod spawn;
+mod stdin;
 mod support;
 
 use std::process::{self, ExitCode};
@@ -35,7 +36,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 20] = [
+const CHECKS: [(&str, Check); 21] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
@@ -56,6 +57,7 @@ const CHECKS: [(&str, Check); 20] = [
     ("reclaim", reclaim::reclaim),
     ("semaphores", semaphores::semaphores),
     ("spawn", spawn::spawn),
+    ("stdin", stdin::stdin),
 ];
 
 /// Runs the check that the argument names.

@@ -1,15 +1,18 @@
 //! Virtio devices of QEMU: disks, entropy and console, on PCI and on MMIO.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use super::child::{ChildInput, ChildProcess};
 use super::machine_types::{Qemu, expect};
+use super::platform::LIMIT;
 use super::schedule::Tests;
-use xtask::qemu::{Board, Guest};
+use xtask::qemu::{Board, Guest, input_fifo, status};
 
 /// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
@@ -71,6 +74,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
     tests.add("devices: virtio console", move || console(qemu));
     for board in [Board::Microvm, Board::Pc] {
         tests.add(format!("devices: standard input by virtio, {board:?}"), move || input_device(qemu, board));
+    }
+    for board in [Board::Microvm, Board::Pc, Board::Q35] {
+        tests.add(format!("devices: standard input after the first read, {board:?}"), move || {
+            input_after_first_read(qemu, board)
+        });
     }
     tests.add("devices, CPUs 4: interrupts of two disks arrive on different CPUs", move || {
         interrupts_on_different_cpus(qemu)
@@ -136,6 +144,21 @@ fn input_device(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     let guest = Guest { board, has_input_device: true, ..qemu.guest(&qemu.image("stdin"), &[]) };
     let output = expect(&guest, &input, 0, &["100000 bytes"])?;
     ensure!(output.starts_with(&input.to_ascii_uppercase()), "the output is not the input in upper case");
+    Ok(())
+}
+
+/// Input arrives when the guest is about to initialise the device, and again when a read waits for it.
+fn input_after_first_read(qemu: &Qemu<'_>, board: Board) -> Result<()> {
+    let folder = TempDir::new()?;
+    let guest = Guest { board, has_input_device: true, ..qemu.example("abi_calls", &["stdin"]) };
+    let running = ChildProcess::start(guest.command(folder.path())?, ChildInput::Nothing, LIMIT)?;
+    running.has_printed(b"about to read")?;
+    let mut fifo = OpenOptions::new().write(true).open(input_fifo(folder.path()))?;
+    fifo.write_all(b"first\n")?;
+    running.has_printed(b"waiting")?;
+    fifo.write_all(b"second\n")?;
+    let outcome = running.end()?;
+    ensure!(status(folder.path()) == Some(0), "the check failed\n{outcome}");
     Ok(())
 }
 
