@@ -4,6 +4,7 @@
 //! `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document differs from
 //! the tables that the record yields.
 
+mod markdown;
 mod markers;
 mod picture;
 mod record;

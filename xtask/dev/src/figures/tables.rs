@@ -3,10 +3,8 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::markdown::{lines, number, wrap};
 use super::record::FigureRecord;
-
-/// Maximum length of a line of text below a table.
-const MAX_LINE: usize = 120;
 
 /// A table with a row for each figure of a suite.
 #[derive(Debug)]
@@ -356,83 +354,11 @@ fn at(value: &Value, path: &[&str]) -> Option<f64> {
     keys.try_fold(value, |value, key| value.get(key))?.as_f64()
 }
 
-/// The rows of a table, the first of which is its heading.
-fn lines(rows: &[Vec<String>]) -> String {
-    let cell = |cell: &String| if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
-    let line = |cells: &Vec<String>| cells.iter().map(cell).collect::<String>() + "|\n";
-    let mut rows = rows.iter();
-    let Some(head) = rows.next() else { return String::new() };
-    // A column without a title has text.
-    let rule: String =
-        head.iter().skip(1).map(|title| if title.is_empty() { " --- |" } else { " ---: |" }).collect();
-    let rule = format!("| --- |{rule}\n");
-    let body: String = rows.map(line).collect();
-    line(head) + &rule + &body
-}
-
-/// A figure with three digits at least, and commas between thousands.
-fn number(figure: f64) -> String {
-    let decimals = match figure.abs() {
-        figure if figure.fract().abs() < 1e-9 || figure >= 100.0 => 0,
-        10.0.. => 1,
-        1.0.. => 2,
-        _ => 5,
-    };
-    let text = format!("{figure:.decimals$}");
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    // A figure below 1 has as many decimals as it needs.
-    let fraction = if decimals == 5 { fraction.trim_end_matches('0') } else { fraction };
-    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
-}
-
-/// Text in lines of at most [`MAX_LINE`] characters.
-fn wrap(text: &str) -> String {
-    let mut out = String::new();
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        let word_length = word.chars().count();
-        if length > 0 && length + 1 + word_length > MAX_LINE {
-            out.push('\n');
-            length = 0;
-        } else if length > 0 {
-            out.push(' ');
-            length += 1;
-        }
-        out.push_str(word);
-        length += word_length;
-    }
-    out.push('\n');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::record::{Conditions, FigureRecord};
-    use super::{TABLES, markdown, number, wrap};
+    use super::{TABLES, markdown};
     use serde_json::json;
-
-    #[test]
-    fn numbers_have_three_digits_and_commas() {
-        for (figure, text) in [
-            (0.0, "0"),
-            (0.0003, "0.0003"),
-            (1.9, "1.90"),
-            (30.84, "30.8"),
-            (344.4, "344"),
-            (6.0, "6"),
-            (243_192.0, "243,192"),
-            (1_234_567.8, "1,234,568"),
-        ] {
-            assert_eq!(number(figure), text);
-        }
-    }
 
     #[test]
     fn table_shows_each_recorded_figure() {
@@ -458,11 +384,5 @@ mod tests {
             assert!(markdown(table.name, &FigureRecord::default()).unwrap().starts_with("Not recorded"));
         }
         assert!(markdown("unknown", &FigureRecord::default()).is_err());
-    }
-
-    #[test]
-    fn text_is_wrapped() {
-        let text = wrap(&"four ".repeat(40));
-        assert!(text.lines().count() == 2 && text.lines().all(|line| line.len() <= 120), "{text}");
     }
 }
