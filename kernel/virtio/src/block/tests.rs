@@ -316,6 +316,7 @@ fn invalid_answers_break_device() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "65,536 requests take minutes")]
 fn requests_continue_after_ring_index_wrap() {
     let mut disk = TestDisk::new(0, 64, [0; 3]);
     let mut block = disk.open(2).unwrap();
@@ -348,7 +349,7 @@ fn action() -> impl Strategy<Value = RandomAction> {
 
 proptest! {
     #[test]
-    fn every_request_completes_with_its_own_data(actions in prop::collection::vec(action(), 0..150)) {
+    fn every_request_completes_with_its_own_data(actions in prop::collection::vec(action(), 0..if cfg!(miri) { 30 } else { 150 })) {
         let mut disk = TestDisk::new(SIZE_MAX, 32, [700, 0, 0]);
         let mut block = disk.open(4).unwrap();
         let mut device = Vec::new();

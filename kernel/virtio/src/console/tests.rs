@@ -123,6 +123,7 @@ fn full_tx_queue_raises_interrupts_without_event_index() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "65,536 buffers take minutes")]
 fn output_continues_after_ring_index_wrap() {
     let (mut console, model) = console();
     for number in 0..70_000_u32 {
@@ -155,7 +156,7 @@ fn input_is_read_in_parts_of_any_size() {
 fn rx_buffers_are_reposted() {
     let (mut console, model) = console();
     let mut expected = Vec::new();
-    for round in 0..5000_u32 {
+    for round in 0..if cfg!(miri) { 50 } else { 5000_u32 } {
         let input = round.to_le_bytes().repeat(RX_BUFFER_SIZE / 4);
         assert!(model.lock().unwrap().answer(0, &input));
         expected.extend(input);
@@ -228,7 +229,7 @@ fn action() -> impl Strategy<Value = RandomAction> {
 
 proptest! {
     #[test]
-    fn console_transfers_all_bytes_in_order(actions in prop::collection::vec(action(), 0..100)) {
+    fn console_transfers_all_bytes_in_order(actions in prop::collection::vec(action(), 0..if cfg!(miri) { 20 } else { 100 })) {
         let (mut console, model) = console();
         let [mut written, mut drained, mut typed, mut read] = [const { Vec::new() }; 4];
         for action in actions {

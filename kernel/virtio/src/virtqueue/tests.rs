@@ -273,6 +273,7 @@ fn flags_suppress_notifications_without_event_index() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "65,536 chains take minutes")]
 fn ring_indices_wrap_around() {
     for has_event_index in [true, false] {
         let mut harness = Harness::new(4, has_event_index);
@@ -290,6 +291,7 @@ fn ring_indices_wrap_around() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "65,536 chains take minutes")]
 fn disarmed_interrupt_is_raised_once_per_index_wrap() {
     let mut harness = Harness::new(4, true);
     for mark in 0..70_000 {

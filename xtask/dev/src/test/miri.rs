@@ -39,7 +39,7 @@ const WITHOUT_PROVENANCE: &str = "hermit-sched";
 const FLAGS: &str = "-Zmiri-disable-isolation";
 
 /// Number of cases of a property test, of which each takes up to seconds.
-const CASES: &str = "2";
+const CASES: &str = "1";
 
 /// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring is skipped.
 pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {

@@ -290,7 +290,7 @@ impl Victim {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 100 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 100 }, ..ProptestConfig::default() })]
 
     #[test]
     fn no_segment_about_the_edge_of_a_window_does_harm(
@@ -299,7 +299,7 @@ proptest! {
         ],
         capacity in prop_oneof![Just(4096_u32), Just(65_536), 4096..80_000_u32],
         fills: bool,
-        pieces in vec(piece(), 1..100),
+        pieces in vec(piece(), 1..if cfg!(miri) { 15 } else { 100 }),
     ) {
         let mut victim = Victim::new(start, capacity);
         if fills {

@@ -29,7 +29,7 @@ proptest! {
     #[test]
     fn bytes_arrive_intact_whatever_the_wire_does(
         faults in faults(),
-        size in 1..200_000_usize,
+        size in 1..if cfg!(miri) { 5_000 } else { 200_000_usize },
         is_v4: bool,
         offloads: bool,
     ) {
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn datagrams_arrive_whole_or_not_at_all(faults in faults(), sizes in vec(0..9000_usize, 1..20)) {
+    fn datagrams_arrive_whole_or_not_at_all(faults in faults(), sizes in vec(0..9000_usize, 1..if cfg!(miri) { 4 } else { 20 })) {
         // Two parts whose changes cancel each other out are beyond what a checksum of 16 bits finds.
         let faults = Faults { corrupted: 0, ..faults };
         let mut world = World::with([0, 1].map(|number| (configuration(number), Port::plain(number))), faults);
@@ -123,10 +123,10 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 200 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_frames_harm_the_stack(frames in vec((frame(), 0..30_u64), 0..100)) {
+    fn no_frames_harm_the_stack(frames in vec((frame(), 0..30_u64), 0..if cfg!(miri) { 15 } else { 100 })) {
         let mut world = World::new(2);
         let listener = world.listen(0, 80, 4);
         let datagrams = world.socket(0, Family::V6, Kind::Datagram);
@@ -148,7 +148,7 @@ proptest! {
 
     #[test]
     fn hostile_segments_do_not_harm_a_connection(
-        segments in vec((any::<u8>(), any::<i32>(), any::<i32>(), any::<u16>(), 0..3000_usize, any::<bool>()), 1..60),
+        segments in vec((any::<u8>(), any::<i32>(), any::<i32>(), any::<u16>(), 0..3000_usize, any::<bool>()), 1..if cfg!(miri) { 10 } else { 60 }),
     ) {
         let mut world = World::new(2);
         let listener = world.listen(0, 80, 4);

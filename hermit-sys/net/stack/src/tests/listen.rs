@@ -107,16 +107,17 @@ fn listeners_for_one_version_do_not_hear_the_other() {
 
 #[test]
 fn a_thousand_connections_fit_and_leave_nothing() {
+    let count = if cfg!(miri) { 20 } else { 1000 };
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4096);
-    let clients: Vec<_> = (0..1000).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    let clients: Vec<_> = (0..count).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     let mut servers = Vec::new();
     world.run_until(60 * SECOND, |world| {
         let accept = || world.nodes[1].accept(listener, 1).ok().map(|(id, _)| id);
         servers.extend(core::iter::from_fn(accept));
-        servers.len() == 1000
+        servers.len() == count
     });
-    assert_eq!(servers.len(), 1000);
+    assert_eq!(servers.len(), count);
     assert!(clients.iter().all(|&id| world.readiness(0, id).write));
     for &client in &clients {
         world.nodes[0].send(client, b"hello", None).unwrap();
@@ -140,7 +141,7 @@ fn a_thousand_connections_fit_and_leave_nothing() {
 fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4);
-    for round in 0..300 {
+    for round in 0..if cfg!(miri) { 10 } else { 300 } {
         let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
         if round % 2 == 0 {
             world.nodes[0].close(client).unwrap();
@@ -342,6 +343,7 @@ fn ask_for_nothing(world: &mut World, source: IpAddr, from: u16, to: u16) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "20,000 segments take minutes")]
 fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 128);

@@ -159,7 +159,7 @@ fn options() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_advertisement_does_harm(all in vec((options(), 1..12_u8, 0..90_u8), 1..30)) {
+    fn no_advertisement_does_harm(all in vec((options(), 1..12_u8, 0..90_u8), 1..if cfg!(miri) { 6 } else { 30 })) {
         let mut world = world();
         for (options, router, wait) in all {
             advertise(&mut world, &std::format!("fe80::{router}"), 255, &options);

@@ -321,7 +321,7 @@ proptest! {
     #[test]
     fn random_device_writes_never_panic(
         features in prop_oneof![Just(ALL_FEATURES), Just(0), Just(MRG_RXBUF)],
-        actions in prop::collection::vec(action(), 0..120),
+        actions in prop::collection::vec(action(), 0..if cfg!(miri) { 30 } else { 120 }),
     ) {
         let nic = Nic::new(features, 256);
         let mut net = nic.open(MIN_SIZES).unwrap();

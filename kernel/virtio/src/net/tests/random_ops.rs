@@ -114,22 +114,25 @@ fn check_actions(features: u64, actions: Vec<RandomAction>) -> Result<(), TestCa
     Ok(())
 }
 
+/// Bound of the length of a sequence of actions.
+const MAX_ACTIONS: usize = if cfg!(miri) { 20 } else { 300 };
+
 proptest! {
     // Few cases: frames are large, and unoptimised code is slow.
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
 
     #[test]
-    fn frames_arrive_unchanged_and_in_order(actions in prop::collection::vec(action(65_550), 0..300)) {
+    fn frames_arrive_unchanged_and_in_order(actions in prop::collection::vec(action(65_550), 0..MAX_ACTIONS)) {
         check_actions(ALL_FEATURES, actions)?;
     }
 
     #[test]
-    fn frames_arrive_without_optional_features(actions in prop::collection::vec(action(1514), 0..300)) {
+    fn frames_arrive_without_optional_features(actions in prop::collection::vec(action(1514), 0..MAX_ACTIONS)) {
         check_actions(0, actions)?;
     }
 
     #[test]
-    fn frames_arrive_in_merged_buffers(actions in prop::collection::vec(action(9014), 0..300)) {
+    fn frames_arrive_in_merged_buffers(actions in prop::collection::vec(action(9014), 0..MAX_ACTIONS)) {
         check_actions(MRG_RXBUF, actions)?;
     }
 }

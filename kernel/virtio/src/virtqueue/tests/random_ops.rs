@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn every_chain_completes_once_in_any_order(
         has_event_index: bool,
-        actions in prop::collection::vec(action(), 0..400),
+        actions in prop::collection::vec(action(), 0..if cfg!(miri) { 60 } else { 400 }),
     ) {
         let mut harness = Harness::new(16, has_event_index);
         let (mut submitted, mut device, mut returned) = (0, Vec::new(), Vec::new());
