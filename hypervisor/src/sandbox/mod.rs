@@ -18,6 +18,8 @@
 //! uses this crate as a library gives the VM a thread of its own.
 
 mod allocator;
+#[cfg(test)]
+pub(crate) mod bpf;
 mod calls;
 mod denial;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! Verdicts of the filter, computed by an interpreter for its BPF instructions.
+//! Verdicts of the filter.
 
 use hermit_interface::boot_info::Region;
 use hermit_interface::machine::LINES;
@@ -6,10 +6,8 @@ use hermit_interface::process::{ADDRESSES, CALL, INTERRUPT, queue_eventfd};
 use libc::{c_int, c_long};
 use proptest::prelude::*;
 
-use super::{Filter, HypercallAction, ListenerMessage, MappingLimits, PID_PLACEHOLDER, X86_64};
-
-/// `AUDIT_ARCH_I386`.
-const I386: u32 = 0x4000_0003;
+use super::{Filter, HypercallAction, ListenerMessage, MappingLimits, PID_PLACEHOLDER};
+use crate::sandbox::bpf::{self, I386, X32, X86_64};
 
 const MESSAGE: u64 = 0x40_1234;
 const LISTENER: u32 = 9;
@@ -34,32 +32,15 @@ fn filter() -> Filter {
     filter
 }
 
-/// Interprets the filter (linux/bpf_common.h), and returns its verdict.
 fn verdict(filter: &Filter, architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
-    let mut words = vec![number, architecture, 0, 0];
-    for argument in arguments {
-        let [low, high] = [argument, argument >> 32].map(|word| u32::try_from(word & 0xffff_ffff).unwrap());
-        words.extend([low, high]);
-    }
-    let (mut next, mut value) = (0, 0_u32);
-    loop {
-        let instruction = &filter.bytes[next * 8..][..8];
-        let code = u16::from_le_bytes([instruction[0], instruction[1]]);
-        let [if_true, if_false] = [instruction[2], instruction[3]].map(usize::from);
-        let constant = u32::from_le_bytes(*instruction.last_chunk().unwrap());
-        next += 1;
-        let mut jump = |condition: bool| next += if condition { if_true } else { if_false };
-        match code {
-            0x20 => value = words[usize::try_from(constant).unwrap() / 4],
-            0x54 => value &= constant,
-            0x05 => next += usize::try_from(constant).unwrap(),
-            0x15 => jump(value == constant),
-            0x25 => jump(value > constant),
-            0x35 => jump(value >= constant),
-            0x06 => return constant,
-            _ => panic!("instruction {code:#x}"),
-        }
-    }
+    let (instructions, _) = filter.bytes.as_chunks::<8>();
+    let instructions = instructions.iter().map(|&[code, more, jt, jf, k @ ..]| seccompiler::sock_filter {
+        code: u16::from_le_bytes([code, more]),
+        jt,
+        jf,
+        k: u32::from_le_bytes(k),
+    });
+    bpf::verdict(&instructions.collect::<Vec<_>>(), architecture, number, arguments)
 }
 
 #[track_caller]
@@ -94,7 +75,7 @@ const LISTED: [c_long; 14] = [
 fn unlisted_calls_kill_the_process() {
     for action in [HypercallAction::Notify, HypercallAction::Trace] {
         let filter = Filter::new(&LIMITS, None, action).unwrap();
-        for number in (0..0x8000).chain((0..1024).map(|number| 1 << 30 | number)).chain([1 << 20, u32::MAX]) {
+        for number in (0..0x8000).chain((0..1024).map(|number| X32 | number)).chain([1 << 20, u32::MAX]) {
             let is_listed = LISTED.contains(&number.into()) || i64::from(number) == libc::SYS_write;
             if is_listed || u64::from(number) == CALL {
                 continue;

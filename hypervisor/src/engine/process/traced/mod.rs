@@ -76,3 +76,6 @@ pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, calibration: TscCalibratio
     };
     (0..count).map(vcpu).collect()
 }
+
+#[cfg(test)]
+mod tests;

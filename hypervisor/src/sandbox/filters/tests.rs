@@ -1,0 +1,167 @@
+//! The filters of all roles: what they allow, and that they allow nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syscalls::Sysno;
+use vmm_sys_util::signal::SIGRTMIN;
+
+use super::calls::ArgumentCheck;
+use super::{Role, Rules, calls, compile};
+use crate::sandbox::bpf::{I386, X32, X86_64, verdict};
+
+const ROLES: [Role; 7] =
+    [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb];
+
+/// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and limits.
+fn all_rules() -> [Rules; 3] {
+    let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
+    kinds.map(|(debugger, process, tap)| {
+        let rate_limits = tap.is_some();
+        Rules { debugger, process, tap, rate_limits, ..Rules::default() }
+    })
+}
+
+/// Every role with each of the rules.
+fn all() -> impl Iterator<Item = (Role, Rules)> {
+    ROLES.into_iter().flat_map(|role| all_rules().map(|rules| (role, rules)))
+}
+
+#[test]
+fn call_is_allowed_always_or_with_conditions_but_not_both() {
+    for (role, rules) in all() {
+        let mut known = BTreeMap::new();
+        for (number, lists) in calls::of(role, &rules) {
+            let is_conditional = *known.entry(number).or_insert(!lists.is_empty());
+            assert_eq!(is_conditional, !lists.is_empty(), "{role}: {number}");
+        }
+    }
+}
+
+#[test]
+fn every_filter_has_50_to_330_instructions() {
+    for (role, rules) in all() {
+        let length = compile(role, &rules).unwrap().len();
+        assert!((50..330).contains(&length), "{role}: {length} instructions");
+    }
+}
+
+/// Names of the system calls of each role in the table of `docs/sandbox.md`; the role `all` has those of every
+/// role.
+fn documented() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let is_call: BTreeSet<_> = (0..1024).filter_map(Sysno::new).map(|call| call.name()).collect();
+    let document = include_str!("../../../../docs/sandbox.md");
+    let table = document.split_once("| role |").unwrap().1.split("\n\n").next().unwrap();
+    let (mut role, mut documented) = ("", BTreeMap::<_, BTreeSet<_>>::new());
+    for row in table.lines().skip(2) {
+        let columns: Vec<_> = row.split(" | ").collect();
+        let name = columns[0].trim_matches(['|', ' ', '`']);
+        role = if name.is_empty() { role } else { name };
+        let quoted = columns[1].split('`').skip(1).step_by(2);
+        let words = quoted.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+        documented.entry(role).or_default().extend(words.filter(|word| is_call.contains(word)));
+    }
+    documented
+}
+
+#[test]
+fn documented_calls_of_each_role_are_the_allowed_ones() {
+    let documented = documented();
+    for role in ROLES {
+        let all_rules = all_rules();
+        let allowed = all_rules.iter().flat_map(|rules| calls::of(role, rules));
+        let allowed: BTreeSet<_> =
+            allowed.map(|(number, _)| Sysno::new(usize::try_from(number).unwrap()).unwrap().name()).collect();
+        let documented: BTreeSet<_> = documented["all"].union(&documented[role.name()]).copied().collect();
+        assert_eq!(documented, allowed, "{role}");
+    }
+}
+
+/// Numbers of all system calls, by both ABIs of 64-bit programs, and some that no kernel has.
+fn numbers() -> impl Iterator<Item = u32> {
+    (0..1024).chain((0..1024).map(|number| X32 | number)).chain([1 << 16, 1 << 20, 1 << 31, u32::MAX])
+}
+
+#[test]
+fn unlisted_calls_of_every_role_are_trapped() {
+    for (role, rules) in all() {
+        let filter = compile(role, &rules).unwrap();
+        let listed: BTreeSet<_> = calls::of(role, &rules).map(|(number, _)| number).collect();
+        for number in numbers().filter(|number| !listed.contains(&(*number).into())) {
+            for arguments in [[0; 6], [u64::MAX; 6]] {
+                let found = verdict(&filter, X86_64, number, arguments);
+                assert_eq!(found, libc::SECCOMP_RET_TRAP, "{role}: {number}");
+            }
+        }
+        for number in numbers() {
+            assert_eq!(verdict(&filter, I386, number, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS, "{role}");
+        }
+    }
+}
+
+/// Index of the argument that is checked, a value that passes, and the bits that are compared.
+fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u32) {
+    let all = u32::MAX;
+    match check {
+        ArgumentCheck::Is(index, value) => (index, value.cast_unsigned(), all),
+        ArgumentCheck::Request(index, request) => (index, request, all),
+        ArgumentCheck::Ptrace(request) => (0, request, all),
+        ArgumentCheck::Within(index, bits) => (index, 0, !bits.cast_unsigned()),
+        ArgumentCheck::IsBut { argument, value, free } => {
+            (argument, value.cast_unsigned(), !free.cast_unsigned())
+        }
+        ArgumentCheck::OwnProcess(index) => (index, std::process::id(), all),
+        ArgumentCheck::VcpuSignal(index) => (index, SIGRTMIN().cast_unsigned(), all),
+        ArgumentCheck::Tap(index) => (index, rules.tap.unwrap_or(-1).cast_unsigned(), all),
+    }
+}
+
+/// Whether one of the lists of conditions holds.
+fn is_allowed(lists: &[&[ArgumentCheck]], rules: &Rules, arguments: [u64; 6]) -> bool {
+    let holds = |check: &ArgumentCheck| {
+        let (index, value, compared) = meaning(*check, rules);
+        arguments[usize::from(index)] & u64::from(compared) == u64::from(value & compared)
+    };
+    lists.iter().any(|list| list.iter().all(holds))
+}
+
+/// Arguments that a list of conditions allows, and those which differ from them in one bit that is compared.
+fn attacks(list: &[ArgumentCheck], rules: &Rules) -> Vec<[u64; 6]> {
+    let meanings: Vec<_> = list.iter().map(|check| meaning(*check, rules)).collect();
+    let mut good = [0; 6];
+    for &(index, value, _) in &meanings {
+        good[usize::from(index)] = value.into();
+    }
+    let mut attacks = vec![good];
+    for (index, _, compared) in meanings {
+        for bit in (0..32).map(|bit| 1_u64 << bit).filter(|bit| u64::from(compared) & bit != 0) {
+            let mut bad = good;
+            bad[usize::from(index)] ^= bit;
+            attacks.push(bad);
+        }
+    }
+    attacks
+}
+
+/// Asserts that the filter allows what the lists of conditions allow, and nothing else, near each of them.
+fn check_call(role: Role, rules: &Rules, number: i64, lists: &[&[ArgumentCheck]]) {
+    let filter = compile(role, rules).unwrap();
+    for arguments in lists.iter().flat_map(|list| attacks(list, rules)) {
+        let is_allowed = is_allowed(lists, rules, arguments);
+        let expected = if is_allowed { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_TRAP };
+        let found = verdict(&filter, X86_64, u32::try_from(number).unwrap(), arguments);
+        assert_eq!(found, expected, "{role}: {number}: {arguments:#x?}");
+    }
+}
+
+#[test]
+fn every_bit_of_a_checked_argument_is_compared() {
+    for (role, rules) in all() {
+        let mut by_number = BTreeMap::<_, Vec<&[ArgumentCheck]>>::new();
+        for (number, lists) in calls::of(role, &rules) {
+            by_number.entry(number).or_default().extend(lists);
+        }
+        // Without a list, a call is allowed with any arguments.
+        by_number.retain(|_, lists| !lists.is_empty());
+        by_number.iter().for_each(|(number, lists)| check_call(role, &rules, *number, lists));
+    }
+}
