@@ -47,7 +47,7 @@ pub(crate) fn ticks_per_nanosecond() -> f64 {
 pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
     // The first call is not counted: it may map memory and initialize thread-local values.
     operation();
-    median(|| {
+    rounds(|| {
         let start = ticks();
         for _ in 0..hint::black_box(count) {
             operation();
@@ -56,7 +56,8 @@ pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
     })
 }
 
-fn median(round: impl FnMut() -> f64) -> f64 {
+/// The median of rounds.
+pub(crate) fn rounds(round: impl FnMut() -> f64) -> f64 {
     let mut rounds: Vec<f64> = std::iter::repeat_with(round).take(ROUNDS).collect();
     rounds.sort_by(f64::total_cmp);
     rounds[ROUNDS / 2]

@@ -1,4 +1,4 @@
-//! Costs of the system's core operations: threads, locks, clocks and memory.
+//! Costs of the system's core operations: threads, locks, clocks, memory and files.
 //!
 //! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so the output, a line
 //! `operation<TAB>ticks` each, is in instructions per operation; `cargo xtask bench core` runs it like this, here
@@ -10,9 +10,12 @@
 use hermit_sys as _;
 
 mod counter;
+mod files;
+mod scratch;
 mod single;
 mod switch;
 mod threads;
+mod trees;
 
 use std::env;
 use std::process::ExitCode;
@@ -38,7 +41,7 @@ struct Operation {
 }
 
 /// All operations.
-const OPERATIONS: [Operation; 12] = [
+const OPERATIONS: [Operation; 28] = [
     Operation { name: "process-id", title: "process::id", measure: single::process_id },
     Operation { name: "now", title: "Instant::now", measure: single::now },
     Operation { name: "yield", title: "yield_now, alone", measure: single::yield_now },
@@ -55,6 +58,22 @@ const OPERATIONS: [Operation; 12] = [
     Operation { name: "box", title: "Box of 64 bytes, alloc + free", measure: single::small_box },
     Operation { name: "vec", title: "Vec of 4 KiB, uninitialised", measure: single::vec },
     Operation { name: "threads-alive", title: "threads alive at once", measure: threads::alive },
+    Operation { name: "open-close", title: "open + close", measure: files::open_close },
+    Operation { name: "metadata", title: "metadata", measure: files::metadata },
+    Operation { name: "read-1", title: "read 1 B", measure: files::read_1 },
+    Operation { name: "write-1", title: "write 1 B", measure: files::write_1 },
+    Operation { name: "seek", title: "seek", measure: files::seek },
+    Operation { name: "create-unlink", title: "create + unlink", measure: files::create_unlink },
+    Operation { name: "read-4k", title: "read 4 KiB", measure: files::read_4k },
+    Operation { name: "write-4k", title: "write 4 KiB", measure: files::write_4k },
+    Operation { name: "read-1m", title: "read 1 MiB", measure: files::read_1m },
+    Operation { name: "write-1m", title: "write 1 MiB", measure: files::write_1m },
+    Operation { name: "walk-1", title: "walk of 1 name", measure: files::walk_1 },
+    Operation { name: "walk-4", title: "walk of 4 names", measure: files::walk_4 },
+    Operation { name: "walk-16", title: "walk of 16 names", measure: files::walk_16 },
+    Operation { name: "read-dir", title: "entry of 10,000, listed", measure: trees::read_dir },
+    Operation { name: "untar", title: "file of 10,000, written", measure: trees::untar },
+    Operation { name: "grep", title: "file of 10,000, searched", measure: trees::grep_tree },
 ];
 
 fn main() -> ExitCode {

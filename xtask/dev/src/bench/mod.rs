@@ -5,6 +5,7 @@
 //! | `boot` | image size, minimum memory, instructions and time until the program's `main` |
 //! | `bursts` | latency of clients that connect at the same time, through a forwarded port, beside Linux itself |
 //! | `core` | threads, locks, clocks and memory: instructions, beside a Linux guest; time, beside Linux itself |
+//! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs |
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
 //! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
 //! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
@@ -15,6 +16,7 @@ mod chart;
 mod core;
 mod cpio;
 mod debian_kernel;
+mod fs;
 mod heap;
 mod hypervisor;
 mod linux;
@@ -23,7 +25,6 @@ pub(crate) mod net;
 mod process;
 mod running;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -67,6 +68,8 @@ enum Suite {
     Bursts,
     /// Threads, locks, clocks and memory: in instructions with QEMU, in time in a process
     Core,
+    /// Files in memory: in instructions with QEMU, in time in a process beside Linux's tmpfs
+    Fs,
     /// Allocation by 1, 2 and 4 threads: throughput, and acquisitions of the shared lock
     Heap,
     /// uhyve beside QEMU, or beside a plain process: time to the first output, memory, threads, size
@@ -96,11 +99,13 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, BenchPlatform, &str, Measure); 7] = [
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 9] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
     (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
     (Suite::Core, BenchPlatform::Qemu, "core", core::main),
-    (Suite::Core, BenchPlatform::Process, "core, process", || native::main(Engine::Process)),
+    (Suite::Core, BenchPlatform::Process, "core, process", || native::main(Engine::Process, &native::CORE)),
+    (Suite::Fs, BenchPlatform::Qemu, "fs", fs::main),
+    (Suite::Fs, BenchPlatform::Process, "fs, process", fs::process),
     (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),
     (Suite::Hypervisor, BenchPlatform::Qemu, "hypervisor", hypervisor::main),
     (Suite::Hypervisor, BenchPlatform::Process, "hypervisor, process", process::main),
@@ -134,7 +139,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     ensure!(!figures.is_empty(), "these suites measure nothing on this platform");
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&figures)?;
-        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if arguments.record { figures::main() } else { Ok(()) }
 }
@@ -165,7 +170,7 @@ fn stripped_size(program: &Path) -> Result<u64> {
     let folder = tempfile::TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("stripped");
     build::strip(program, &stripped)?;
-    Ok(fs::metadata(&stripped)?.len())
+    Ok(stripped.metadata()?.len())
 }
 
 /// Returns the median.

@@ -1,4 +1,4 @@
-//! The suite `core` in nanoseconds: `examples/core_bench` in a guest of uhyve and as a process of this host, in turns.
+//! Suites in nanoseconds: `examples/core_bench` in a guest of uhyve and as a process of this host, in turns.
 //!
 //! Guest and process are pinned to the same CPU; a second figure of the process is without pinning.
 
@@ -18,8 +18,11 @@ use xtask::{process, setup};
 /// Number of runs of each of the three. In each run the program takes the median of five rounds.
 const RUNS: usize = 11;
 
-/// Each operation, its name on `core_bench`'s command line, and its aim: the minimum ratio of Linux's time to the guest's.
-const AIMS: [(&str, &str, f64); 11] = [
+/// An operation, its name on `core_bench`'s command line, and its aim: the minimum ratio of Linux's time to the guest's.
+pub(super) type Aim = (&'static str, &'static str, f64);
+
+/// The operations of the suite `core`.
+pub(super) const CORE: [Aim; 11] = [
     ("process::id", "process-id", 20.0),
     ("Instant::now", "now", 1.0),
     ("yield_now, alone", "yield", 20.0),
@@ -50,17 +53,17 @@ const ENVIRONMENTS: [Environment; 3] = [Environment::Guest, Environment::Pinned,
 type Figures = BTreeMap<(Environment, String), Vec<f64>>;
 
 /// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host.
-pub(super) fn main(engine: Engine) -> Result<Value> {
+pub(super) fn main(engine: Engine, aims: &[Aim]) -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {
-        eprintln!("core, {engine}: not available: {}", uhyve.about(engine));
+        eprintln!("{engine}: not available: {}", uhyve.about(engine));
         return Ok(Value::Null);
     }
     let bench = Bench::prepare(uhyve, engine)?;
     let mut figures = Figures::new();
     for _ in 0..RUNS {
         for environment in ENVIRONMENTS {
-            for (name, figure) in bench.run(environment)? {
+            for (name, figure) in bench.run(environment, aims)? {
                 figures.entry((environment, name)).or_default().push(figure);
             }
         }
@@ -70,7 +73,7 @@ pub(super) fn main(engine: Engine) -> Result<Value> {
         "operation (nanoseconds)", "ours", "Linux, 1 CPU", "ratio", "aim", "Linux, all CPUs"
     );
     let mut all = Map::new();
-    for (name, _, aim) in AIMS {
+    for &(name, _, aim) in aims {
         let [ours, pinned, unpinned] = ENVIRONMENTS
             .map(|environment| figures.get(&(environment, name.to_owned())).and_then(|runs| median(runs)));
         let (ours, pinned) = ours.zip(pinned).with_context(|| format!("there are no figures of {name:?}"))?;
@@ -112,13 +115,13 @@ impl Bench {
     }
 
     /// Runs the program and returns its figures.
-    fn run(&self, environment: Environment) -> Result<BTreeMap<String, f64>> {
+    fn run(&self, environment: Environment, aims: &[Aim]) -> Result<BTreeMap<String, f64>> {
         let mut command = match environment {
             Environment::Guest => self.guest(),
             Environment::Pinned => self.pinned(&self.program),
             Environment::Unpinned => Command::new(&self.program),
         };
-        command.arg("--nanoseconds").args(AIMS.map(|(_, word, _)| word));
+        command.arg("--nanoseconds").args(aims.iter().map(|(_, word, _)| word));
         Ok(parse(&process::output(&mut command)?))
     }
 

@@ -43,7 +43,7 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
-const TABLES: [SuiteTable; 12] = [
+const TABLES: [SuiteTable; 14] = [
     SuiteTable {
         name: "boot",
         suite: "boot",
@@ -128,6 +128,59 @@ const TABLES: [SuiteTable; 12] = [
             ("spawn + join, 64 KiB stack", ""),
             ("Box of 64 bytes, alloc + free", ""),
             ("Vec of 4 KiB, uninitialised", ""),
+        ],
+    },
+    SuiteTable {
+        name: "fs",
+        suite: "fs",
+        part: "",
+        title: "operation, instructions",
+        columns: &[("this kernel", "ours"), ("Linux guest", "linux"), ("aim", "aim")],
+        rows: &[
+            ("open + close", ""),
+            ("metadata", ""),
+            ("read 1 B", ""),
+            ("write 1 B", ""),
+            ("seek", ""),
+            ("create + unlink", ""),
+            ("read 4 KiB", ""),
+            ("write 4 KiB", ""),
+            ("read 1 MiB", ""),
+            ("write 1 MiB", ""),
+            ("walk of 1 name", ""),
+            ("walk of 4 names", ""),
+            ("walk of 16 names", ""),
+        ],
+    },
+    SuiteTable {
+        name: "fs-process",
+        suite: "fs, process",
+        part: "",
+        title: "operation, ns",
+        columns: &[
+            ("this kernel", "ours"),
+            ("Linux, 1 CPU", "linux"),
+            ("ratio", "ratio"),
+            ("aim", "aim"),
+            ("Linux, all CPUs", "linux, all CPUs"),
+        ],
+        rows: &[
+            ("open + close", ""),
+            ("metadata", ""),
+            ("read 1 B", ""),
+            ("write 1 B", ""),
+            ("seek", ""),
+            ("create + unlink", ""),
+            ("read 4 KiB", ""),
+            ("write 4 KiB", ""),
+            ("read 1 MiB", ""),
+            ("write 1 MiB", ""),
+            ("walk of 1 name", ""),
+            ("walk of 4 names", ""),
+            ("walk of 16 names", ""),
+            ("entry of 10,000, listed", ""),
+            ("file of 10,000, written", ""),
+            ("file of 10,000, searched", ""),
         ],
     },
     SuiteTable {

@@ -1,0 +1,172 @@
+//! Files in memory: calls with an open file, and with a path.
+
+use std::fs::{self, File, OpenOptions};
+use std::hint::black_box;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use crate::Ticks;
+use crate::counter::time;
+use crate::scratch::{Scratch, root};
+
+/// Number of calls with an open file in a round.
+const COUNT: u64 = if cfg!(test) { 20 } else { 20_000 };
+
+/// Number of calls with a path, and of pages, in a round.
+const PATH_COUNT: u64 = if cfg!(test) { 5 } else { 5_000 };
+
+/// Number of large blocks in a round.
+const BLOCK_COUNT: u64 = if cfg!(test) { 2 } else { 20 };
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Size of the file of large blocks.
+const LARGE: usize = if cfg!(test) { 2 * MIB } else { 32 * MIB };
+
+/// Times an operation; a failure of it is the result.
+fn timed<T>(count: u64, mut operation: impl FnMut() -> io::Result<T>) -> Ticks {
+    let mut failure = None;
+    let ticks = time(count, || {
+        if let Err(error) = black_box(operation()) {
+            failure = Some(error.to_string());
+        }
+    });
+    failure.map_or(Ok(ticks), Err)
+}
+
+fn text(error: io::Error) -> String {
+    error.to_string()
+}
+
+/// A scratch folder with a file of this size, and the file, open for reading and writing.
+fn file(size: usize) -> Result<(Scratch, File), String> {
+    let scratch = Scratch::new().map_err(text)?;
+    let path = scratch.path().join("file");
+    fs::write(&path, vec![1; size]).map_err(text)?;
+    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(text)?;
+    Ok((scratch, file))
+}
+
+/// A file directly below the root of files in memory, removed at the end.
+#[derive(Debug)]
+struct TopFile(std::path::PathBuf);
+
+impl TopFile {
+    fn new() -> Self {
+        Self(root().join(format!("core_bench.{}", std::process::id())))
+    }
+
+    fn create() -> Result<Self, String> {
+        let file = Self::new();
+        fs::write(&file.0, b"contents").map_err(text)?;
+        Ok(file)
+    }
+}
+
+impl Drop for TopFile {
+    fn drop(&mut self) {
+        // It may not exist.
+        let _: io::Result<()> = fs::remove_file(&self.0);
+    }
+}
+
+pub(crate) fn open_close() -> Ticks {
+    let file = TopFile::create()?;
+    timed(PATH_COUNT, || File::open(&file.0))
+}
+
+pub(crate) fn metadata() -> Ticks {
+    let file = TopFile::create()?;
+    timed(PATH_COUNT, || fs::metadata(&file.0))
+}
+
+pub(crate) fn create_unlink() -> Ticks {
+    let file = TopFile::new();
+    timed(PATH_COUNT, || {
+        File::create(&file.0)?;
+        fs::remove_file(&file.0)
+    })
+}
+
+pub(crate) fn seek() -> Ticks {
+    let (_scratch, mut file) = file(KIB)?;
+    timed(COUNT, || file.seek(SeekFrom::Start(1)))
+}
+
+/// Reads blocks one after the other, from the start again at the end of the file.
+fn read(size: usize, file_size: usize, count: u64) -> Ticks {
+    let (_scratch, mut file) = file(file_size)?;
+    let mut block = vec![0; size];
+    timed(count, || {
+        if file.read(&mut block)? < size {
+            file.seek(SeekFrom::Start(0))?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes blocks one after the other over a file that has the size.
+fn write(size: usize, file_size: usize, count: u64) -> Ticks {
+    let (_scratch, mut file) = file(file_size)?;
+    let block = vec![2; size];
+    let mut position = 0;
+    timed(count, || {
+        if position + size > file_size {
+            file.seek(SeekFrom::Start(0))?;
+            position = 0;
+        }
+        position += size;
+        file.write_all(&block)
+    })
+}
+
+pub(crate) fn read_1() -> Ticks {
+    read(1, MIB, COUNT)
+}
+
+pub(crate) fn write_1() -> Ticks {
+    write(1, MIB, COUNT)
+}
+
+pub(crate) fn read_4k() -> Ticks {
+    read(4 * KIB, LARGE, PATH_COUNT)
+}
+
+pub(crate) fn write_4k() -> Ticks {
+    write(4 * KIB, LARGE, PATH_COUNT)
+}
+
+pub(crate) fn read_1m() -> Ticks {
+    read(MIB, LARGE, BLOCK_COUNT)
+}
+
+pub(crate) fn write_1m() -> Ticks {
+    write(MIB, LARGE, BLOCK_COUNT)
+}
+
+/// `metadata` of a path of this many names.
+fn walk(names: usize) -> Ticks {
+    let scratch = Scratch::new().map_err(text)?;
+    let mut path = scratch.path().to_owned();
+    while path.components().count() <= names {
+        path.push("name");
+    }
+    fs::create_dir_all(&path).map_err(text)?;
+    // The root counts as a component.
+    let path: std::path::PathBuf = path.components().take(names + 1).collect();
+    let path: &Path = &path;
+    timed(PATH_COUNT, || fs::metadata(path))
+}
+
+pub(crate) fn walk_1() -> Ticks {
+    walk(1)
+}
+
+pub(crate) fn walk_4() -> Ticks {
+    walk(4)
+}
+
+pub(crate) fn walk_16() -> Ticks {
+    walk(16)
+}

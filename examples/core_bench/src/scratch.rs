@@ -1,0 +1,45 @@
+//! A folder for files in memory.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Linux's tmpfs that every distribution mounts.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Number of the next scratch folder of this program.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A folder whose files are in memory, if the system has one.
+pub(crate) fn root() -> PathBuf {
+    let shared: &Path = Path::new(SHARED_MEMORY);
+    if shared.is_dir() { shared.to_owned() } else { env::temp_dir() }
+}
+
+/// A folder that is removed with what is in it.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> io::Result<Self> {
+        let name = format!("core_bench.{}.{}", process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = root().join(name);
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is in memory, or in the folder of temporary files.
+        let _: io::Result<()> = fs::remove_dir_all(&self.0);
+    }
+}
