@@ -4,46 +4,137 @@ use alloc::sync::Arc;
 use core::mem;
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
-use hermit_hal::sync::SpinLock;
+use hermit_fs::{Metadata, Whence};
+use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::{DescriptorTable, FileDescriptor, Object, ReserveError};
+use hermit_io::{DescriptorTable, FileDescriptor, Object, ReadBuffer};
 
-static TABLE: SpinLock<DescriptorTable> = SpinLock::new(DescriptorTable::new());
+use crate::threads::wait::block_on;
+
+/// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in the image.
+#[derive(Clone, Debug)]
+#[repr(usize)]
+pub(crate) enum Handle {
+    /// An open file.
+    File(Arc<dyn FileObject>) = 1,
+    /// Another object.
+    Object(Arc<dyn Object>) = 2,
+}
+
+/// An open file. Only programs that open one have its code: the calls that every program has reach it by this trait.
+///
+/// The methods that end in `now` are called with a spinlock held. They return `None` if the call would have to wait or take
+/// long; then it is made by the other method, without the lock. `is_sole` says that no other reference to the file exists.
+pub(crate) trait FileObject: Object {
+    /// Reads at the position; returns the number of bytes.
+    fn read_now(&self, is_sole: bool, buffer: &mut ReadBuffer<'_>) -> Option<usize>;
+
+    /// Writes at the position; returns the number of bytes.
+    fn write_now(&self, is_sole: bool, bytes: &[u8]) -> Option<usize>;
+
+    /// Reads at an offset; returns the number of bytes.
+    fn read_at_now(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize>;
+
+    /// Writes at an offset; returns the number of bytes.
+    fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<usize>;
+
+    /// Moves the position and returns it.
+    fn seek_now(&self, is_sole: bool, offset: i64, whence: Whence) -> Option<u64>;
+
+    /// Reads at the position.
+    fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
+
+    /// Writes at the position; returns the number of bytes.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno>;
+
+    /// Moves the position and returns it.
+    fn move_position(&self, offset: i64, whence: Whence) -> Result<u64, Errno>;
+
+    /// Metadata of the file.
+    fn metadata(&self) -> Result<Metadata, Errno>;
+}
+
+impl Handle {
+    /// The object, of whichever kind.
+    pub(crate) fn object(self) -> Arc<dyn Object> {
+        match self {
+            Self::File(file) => file,
+            Self::Object(object) => object,
+        }
+    }
+
+    /// Reads, and waits for it.
+    pub(crate) fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            Self::Object(object) => block_on(|context| object.poll_read(context, buffer)),
+        }
+    }
+
+    /// Writes, and waits for it; returns the number of bytes.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Object(object) => write_all(&**object, bytes),
+        }
+    }
+
+    /// The result of an operation that `now` does at once on a file, with whether the handle is the only reference to it;
+    /// else another reference to what the descriptor refers to.
+    #[inline]
+    pub(crate) fn try_now<R>(&self, now: impl FnOnce(&dyn FileObject, bool) -> Option<R>) -> Result<R, Self> {
+        let done = match self {
+            // References are made from a handle only, with its lock held, as it is here.
+            Self::File(file) => now(&**file, Arc::strong_count(file) == 1),
+            Self::Object(_) => None,
+        };
+        done.ok_or_else(|| self.clone())
+    }
+}
+
+/// Writes to an object, all bytes if the object promises that; returns the number of bytes until it ends or fails.
+fn write_all(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
+    let count = block_on(|context| object.poll_write(context, bytes))?;
+    Ok(if count < bytes.len() && object.writes_all() { write_rest(object, bytes, count) } else { count })
+}
+
+/// Goes on with a write of which `count` bytes are written; returns the number of bytes until it ends or fails.
+#[cold]
+fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
+    while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
+        match block_on(|context| object.poll_write(context, rest)) {
+            Ok(written) => count += written,
+            Err(_) => break,
+        }
+    }
+    count
+}
+
+static TABLE: DescriptorTable<RawSpinLock, Handle> = DescriptorTable::new();
 
 /// Opens standard input, output and error.
 pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
     const { assert!(STDIN_FILENO == 0 && STDOUT_FILENO == 1 && STDERR_FILENO == 2, "in order of descriptors") };
     for stream in [Arc::clone(console), Arc::clone(console), error] {
-        // The heap has memory for the first descriptors.
+        // The table has room for the first descriptors.
         let _: Result<i32, Errno> = open(stream);
     }
 }
 
-/// Calls `reserve` with the table, again after each chunk that the table was missing. The chunk is allocated, and dropped if
-/// another thread was faster, without the table's lock.
-fn with_room<R>(reserve: impl Fn(&mut DescriptorTable) -> Result<R, ReserveError>) -> Result<R, Errno> {
-    loop {
-        let reserved = reserve(&mut TABLE.lock());
-        match reserved {
-            Ok(reserved) => return Ok(reserved),
-            Err(ReserveError::Errno(errno)) => return Err(errno),
-            Err(ReserveError::Missing(missing)) => {
-                let chunk = missing.allocate()?;
-                let superfluous = TABLE.lock().add(chunk);
-                drop(superfluous);
-            }
-        }
-    }
+/// The index of a descriptor in the table.
+#[inline]
+fn index(descriptor: i32) -> Result<FileDescriptor, Errno> {
+    usize::try_from(descriptor).map_err(|_| Errno::EBADF)
 }
 
-/// Opens a descriptor for an object. If there is none, the object is dropped: not under the table's lock.
+/// Opens a descriptor for an object. If there is none, the object is dropped.
 pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
     reserve()?.open(object)
 }
 
 /// Reserves a descriptor for an object that is still to be opened.
 pub(crate) fn reserve() -> Result<Reserved, Errno> {
-    with_room(DescriptorTable::reserve).map(Reserved)
+    TABLE.reserve().map(Reserved)
 }
 
 /// A descriptor that is allocated and not open yet; dropping it frees the descriptor.
@@ -53,8 +144,13 @@ pub(crate) struct Reserved(FileDescriptor);
 impl Reserved {
     /// Opens the descriptor for an object.
     pub(crate) fn open(self, object: Arc<dyn Object>) -> Result<i32, Errno> {
+        self.open_handle(Handle::Object(object))
+    }
+
+    /// Opens the descriptor.
+    pub(crate) fn open_handle(self, handle: Handle) -> Result<i32, Errno> {
         let number = i32::try_from(self.0).map_err(|_| Errno::EMFILE)?;
-        TABLE.lock().fill(self.0, object);
+        TABLE.fill(self.0, handle);
         mem::forget(self);
         Ok(number)
     }
@@ -62,39 +158,39 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        TABLE.lock().release(self.0);
+        TABLE.release(self.0);
     }
 }
 
 /// The object of a descriptor, and a reserved descriptor for the object that an operation on it returns.
 pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reserved), Errno> {
-    let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
-    with_room(|table| {
-        // If this reference is dropped, it is not the last: the table keeps its own.
-        let object = table.get(descriptor)?;
-        Ok((object, Reserved(table.reserve()?)))
-    })
+    Ok((get(descriptor)?, reserve()?))
 }
 
 /// The object of a descriptor.
 pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
-    let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
-    TABLE.lock().get(descriptor)
+    handle(descriptor).map(Handle::object)
+}
+
+/// What a descriptor refers to.
+pub(crate) fn handle(descriptor: i32) -> Result<Handle, Errno> {
+    TABLE.get(index(descriptor)?)
+}
+
+/// Calls `action` with what a descriptor refers to, while a spinlock of the descriptor is held.
+#[inline]
+pub(crate) fn with<R>(descriptor: i32, action: impl FnOnce(&Handle) -> R) -> Result<R, Errno> {
+    TABLE.with(index(descriptor)?, action)
 }
 
 /// Opens the lowest free descriptor that is at least `min` for the object of `descriptor`.
 pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
-    let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
     let min = usize::try_from(min).map_err(|_| Errno::EINVAL)?;
-    let duplicate = with_room(|table| table.duplicate(descriptor, min))?;
+    let duplicate = TABLE.duplicate(index(descriptor)?, min)?;
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
-/// Closes a descriptor.
+/// Closes a descriptor. The last reference drops the object: not under a lock.
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    let descriptor = usize::try_from(descriptor).map_err(|_| Errno::EBADF)?;
-    let object = TABLE.lock().remove(descriptor)?;
-    // The last reference drops the object: not under the table's lock.
-    drop(object);
-    Ok(())
+    TABLE.remove(index(descriptor)?).map(drop)
 }

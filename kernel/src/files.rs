@@ -6,12 +6,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hermit_clock::NANOSECONDS;
-use hermit_fs::{DevFs, OpenFile, OpenedPath, PAGE_SIZE, RamFs, System, Time, Vfs};
+use hermit_fs::{DevFs, Metadata, OpenFile, OpenedPath, PAGE_SIZE, RamFs, System, Time, Vfs, Whence};
 use hermit_hal::sync::RawSpinLock;
 use hermit_hal::{clock, memory, tree};
 use hermit_interface::Errno;
-use hermit_io::Object;
+use hermit_io::ReadBuffer;
 
+use crate::descriptors::{FileObject, Handle};
 use crate::devices::DeviceFiles;
 use crate::sync::OnceLock;
 use crate::threads::wait::complete;
@@ -43,6 +44,49 @@ impl System for Kernel {
         let now = clock::wall_clock();
         let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
         Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
+    }
+
+    #[inline]
+    fn tick() -> u64 {
+        clock::coarse()
+    }
+}
+
+impl FileObject for File {
+    fn read_now(&self, is_sole: bool, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        OpenFile::read_now(self, is_sole, buffer)
+    }
+
+    fn write_now(&self, is_sole: bool, bytes: &[u8]) -> Option<usize> {
+        OpenFile::write_now(self, is_sole, bytes)
+    }
+
+    fn read_at_now(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        OpenFile::read_at_now(self, offset, buffer)
+    }
+
+    fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        OpenFile::write_at_now(self, offset, bytes)
+    }
+
+    fn seek_now(&self, is_sole: bool, offset: i64, whence: Whence) -> Option<u64> {
+        OpenFile::seek_now(self, is_sole, offset, whence)
+    }
+
+    fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        complete(OpenFile::read(self, buffer))
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        complete(OpenFile::write(self, bytes))
+    }
+
+    fn move_position(&self, offset: i64, whence: Whence) -> Result<u64, Errno> {
+        complete(OpenFile::seek(self, offset, whence))
+    }
+
+    fn metadata(&self) -> Result<Metadata, Errno> {
+        complete(OpenFile::metadata(self))
     }
 }
 
@@ -88,9 +132,9 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created or truncated.
     let descriptor = descriptors::reserve()?;
-    let object: Arc<dyn Object> = match complete(vfs()?.open(path, flags, mode))? {
-        OpenedPath::File(file) => fallible::arc(file).ok_or(Errno::ENOMEM)?,
-        OpenedPath::Object(object) => object,
+    let handle = match complete(vfs()?.open(path, flags, mode))? {
+        OpenedPath::File(file) => Handle::File(fallible::arc(file).ok_or(Errno::ENOMEM)?),
+        OpenedPath::Object(object) => Handle::Object(object),
     };
-    descriptor.open(object)
+    descriptor.open_handle(handle)
 }

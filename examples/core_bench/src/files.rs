@@ -53,12 +53,13 @@ fn file(size: usize) -> Result<(Scratch, File), String> {
 struct TopFile(std::path::PathBuf);
 
 impl TopFile {
-    fn new() -> Self {
-        Self(root().join(format!("core_bench.{}", std::process::id())))
+    fn new() -> Result<Self, String> {
+        let name = format!("core_bench.{}", std::process::id());
+        Ok(Self(root().map_err(text)?.join(name)))
     }
 
     fn create() -> Result<Self, String> {
-        let file = Self::new();
+        let file = Self::new()?;
         fs::write(&file.0, b"contents").map_err(text)?;
         Ok(file)
     }
@@ -82,7 +83,7 @@ pub(crate) fn metadata() -> Ticks {
 }
 
 pub(crate) fn create_unlink() -> Ticks {
-    let file = TopFile::new();
+    let file = TopFile::new()?;
     timed(PATH_COUNT, || {
         File::create(&file.0)?;
         fs::remove_file(&file.0)

@@ -15,9 +15,12 @@ const SHARED_MEMORY: &str = "/dev/shm";
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A folder whose files are in memory, if the system has one.
-pub(crate) fn root() -> PathBuf {
-    let shared: &Path = Path::new(SHARED_MEMORY);
-    if shared.is_dir() { shared.to_owned() } else { env::temp_dir() }
+pub(crate) fn root() -> io::Result<PathBuf> {
+    let shared = Path::new(SHARED_MEMORY);
+    let root = if shared.is_dir() { shared.to_owned() } else { env::temp_dir() };
+    // A machine with nothing but this program has no folder for temporary files.
+    fs::create_dir_all(&root)?;
+    Ok(root)
 }
 
 /// A folder that is removed with what is in it.
@@ -27,7 +30,7 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     pub(crate) fn new() -> io::Result<Self> {
         let name = format!("core_bench.{}.{}", process::id(), NEXT.fetch_add(1, Relaxed));
-        let path = root().join(name);
+        let path = root()?.join(name);
         fs::create_dir_all(&path)?;
         Ok(Self(path))
     }

@@ -80,6 +80,16 @@ pub trait FileSystem: Debug + Send + Sync {
     /// `ENOENT`, as for an absent name that is not to be kept; `ENOTDIR`.
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
 
+    /// Looks up the names of a path, separated by slashes, each in the directory that the one before it has led to. Returns
+    /// the entry of the last name. It does not wait.
+    ///
+    /// `None` if the names are to be looked up one by one: if one is absent, `.`, `..` or a symbolic link, or leads to an
+    /// inode whose number modulo 64 is a bit of `stops`, on which something may be mounted.
+    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Entry> {
+        let _ = (start, path, stops);
+        None
+    }
+
     /// Drops references to an inode. It does not wait.
     fn forget(&self, ino: Ino, references: u64);
 
@@ -215,6 +225,13 @@ pub trait FileSystem: Debug + Send + Sync {
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()>;
 
+    /// [`Self::read`] without waiting, and in the time of a page's copy: it is called under a spinlock. Returns the number of
+    /// bytes; `None`, with nothing appended, if [`Self::read`] is to be called instead.
+    fn read_now(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        let _ = (file, offset, buffer);
+        None
+    }
+
     /// Writes at a position; returns the number of bytes, at least one unless `bytes` is empty.
     ///
     /// # Errors
@@ -229,6 +246,13 @@ pub trait FileSystem: Debug + Send + Sync {
     ) -> Reply<Written> {
         let _ = (call, file, position, bytes);
         Poll::Ready(Err(Errno::EROFS))
+    }
+
+    /// [`Self::write`] without waiting, and in the time of a page's copy: it is called under a spinlock. `None`, with nothing
+    /// written, if [`Self::write`] is to be called instead.
+    fn write_now(&self, file: OpenInode, position: WriteAt, bytes: &[u8]) -> Option<Written> {
+        let _ = (file, position, bytes);
+        None
     }
 
     /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read the contents.

@@ -31,6 +31,10 @@ pub trait System: Debug + Send + Sync + 'static {
 
     /// The current time. It is asked for without a lock.
     fn now() -> Time;
+
+    /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes of a file at
+    /// the same number may have the same time.
+    fn tick() -> u64;
 }
 
 /// A copy of bytes.

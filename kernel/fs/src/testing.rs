@@ -2,15 +2,23 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::cell::Cell;
 use core::pin::pin;
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
 
+use std::thread_local;
+
 use crate::{PAGE_SIZE, RamFs, System, Time, Vfs};
 
 /// Each question for the time is a second later.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
+
+thread_local! {
+    /// The tick, which changes only as a test says.
+    pub(crate) static TICK: Cell<u64> = const { Cell::new(0) };
+}
 
 #[derive(Debug)]
 pub(crate) struct TestSystem;
@@ -29,6 +37,10 @@ impl System for TestSystem {
 
     fn now() -> Time {
         Time { seconds: CLOCK.fetch_add(1, Relaxed), nanoseconds: 0 }
+    }
+
+    fn tick() -> u64 {
+        TICK.get()
     }
 }
 

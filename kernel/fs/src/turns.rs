@@ -33,6 +33,12 @@ impl Turns {
         Ok(self.is_taken)
     }
 
+    /// Whether a call has its turn.
+    #[inline]
+    pub(crate) const fn is_taken(&self) -> bool {
+        self.is_taken
+    }
+
     pub(crate) const fn begin(&mut self) {
         self.is_taken = true;
     }

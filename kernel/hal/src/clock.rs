@@ -150,6 +150,14 @@ pub(crate) fn ticks(duration_ns: u64) -> u64 {
     scale().ticks(duration_ns)
 }
 
+/// A number that changes each 2^20 ticks of the counter, less than 4 ms, and needs no conversion. It differs between CPUs
+/// whose counters do.
+#[inline]
+#[must_use]
+pub fn coarse() -> u64 {
+    counter::now() >> 20
+}
+
 /// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once in
 /// [`FOLLOW_INTERVAL`]: nothing wakes an idle machine for it. Without any wall clock, the time starts with 1970.
 ///

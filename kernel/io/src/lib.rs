@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use std::task::{Context, Poll, Waker};
 //!
-//! use hermit_io::{DescriptorTable, EventFd, ReadBuffer, ReserveError, WaitQueue};
+//! use hermit_io::{DescriptorTable, EventFd, Object, ReadBuffer, WaitQueue};
 //!
 //! #[derive(Debug)]
 //! struct NoWaiters;
@@ -19,14 +19,8 @@
 //!     fn wake(&self) {}
 //! }
 //!
-//! let mut table = DescriptorTable::new();
-//! let descriptor = loop {
-//!     match table.reserve() {
-//!         Ok(descriptor) => break descriptor,
-//!         Err(ReserveError::Missing(chunk)) => drop(table.add(chunk.allocate()?)),
-//!         Err(ReserveError::Errno(errno)) => return Err(errno),
-//!     }
-//! };
+//! let table: DescriptorTable<parking_lot::RawMutex, Arc<dyn Object>> = DescriptorTable::new();
+//! let descriptor = table.reserve()?;
 //! table.fill(descriptor, Arc::new(EventFd::new(7, false, true, NoWaiters)));
 //! let mut memory = [MaybeUninit::uninit(); 8];
 //! let mut buffer = ReadBuffer::new(&mut memory);
@@ -61,4 +55,4 @@ pub use object::{ACCESS_MODE, Object, Stat};
 pub use pipe::{Pipe, PipeReader, PipeWriter};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use storage::{BlockFile, Storage};
-pub use table::{DescriptorChunk, DescriptorTable, FileDescriptor, MissingChunk, ReserveError};
+pub use table::{DescriptorTable, FileDescriptor};

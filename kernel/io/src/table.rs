@@ -1,17 +1,13 @@
 //! The table of open file descriptors.
 
 mod bitmap;
-mod chunk;
-
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+mod slots;
 
 use hermit_interface::Errno;
+use lock_api::{Mutex, RawMutex};
 
 use self::bitmap::Bitmap;
-use self::chunk::{CHUNKS, position};
-pub use self::chunk::{DescriptorChunk, MissingChunk};
-use crate::Object;
+use self::slots::Slots;
 
 /// A file descriptor.
 pub type FileDescriptor = usize;
@@ -19,44 +15,28 @@ pub type FileDescriptor = usize;
 /// Maximum number of open descriptors.
 const MAX_DESCRIPTORS: usize = 1 << 16;
 
-/// The open and reserved descriptors, in chunks that never move ([`DescriptorChunk`]).
+/// The open and reserved descriptors, and what they refer to.
 ///
-/// It is meant to be used under a spinlock, under which no memory should be allocated and no object may be dropped, as
-/// that may sleep. So the caller allocates missing chunks without the lock, and no method drops the last reference to an
-/// object.
+/// Each descriptor has a slot with a lock of its own: using one does not touch another, and takes no lock of all. The lock
+/// `R` may be a spinlock: no memory is allocated under it, and nothing is dropped that a descriptor refers to.
 #[derive(Debug)]
-pub struct DescriptorTable {
-    /// Slots of each chunk; none if the chunk is missing.
-    slots: [Vec<Option<Arc<dyn Object>>>; CHUNKS],
-    allocated: Bitmap,
+pub struct DescriptorTable<R: RawMutex, T> {
+    slots: Slots<R, T>,
+    /// Which descriptors are open or reserved.
+    allocated: Mutex<R, Bitmap>,
 }
 
-impl Default for DescriptorTable {
+impl<R: RawMutex, T> Default for DescriptorTable<R, T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Why no descriptor was reserved.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ReserveError {
-    /// The call fails with this error.
-    Errno(Errno),
-    /// The table must first [`DescriptorTable::add`] this chunk.
-    Missing(MissingChunk),
-}
-
-impl From<Errno> for ReserveError {
-    fn from(errno: Errno) -> Self {
-        Self::Errno(errno)
-    }
-}
-
-impl DescriptorTable {
+impl<R: RawMutex, T> DescriptorTable<R, T> {
     /// Creates a table without open descriptors.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: [const { Vec::new() }; CHUNKS], allocated: Bitmap::new() }
+        Self { slots: Slots::new(), allocated: Mutex::const_new(R::INIT, Bitmap::new()) }
     }
 
     /// Reserves the lowest free descriptor. It is allocated but not open until [`Self::fill`] opens it or
@@ -64,90 +44,89 @@ impl DescriptorTable {
     ///
     /// # Errors
     ///
-    /// `EMFILE` if all descriptors are allocated; [`ReserveError::Missing`].
-    pub fn reserve(&mut self) -> Result<FileDescriptor, ReserveError> {
+    /// `EMFILE` if all descriptors are allocated; `ENOMEM`.
+    pub fn reserve(&self) -> Result<FileDescriptor, Errno> {
         self.reserve_from(0)
     }
 
     /// Reserves the lowest free descriptor of at least `min`.
-    fn reserve_from(&mut self, min: FileDescriptor) -> Result<FileDescriptor, ReserveError> {
-        let free = self.allocated.lowest_free(min).ok_or(Errno::EMFILE)?;
-        let (chunk, _) = position(free);
-        if self.slots[chunk].is_empty() {
-            return Err(ReserveError::Missing(MissingChunk::new(chunk)));
-        }
-        self.allocated.allocate(free);
+    fn reserve_from(&self, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
+        let free = {
+            let mut allocated = self.allocated.lock();
+            let free = allocated.lowest_free(min).ok_or(Errno::EMFILE)?;
+            allocated.allocate(free);
+            free
+        };
+        // Without the lock: this may allocate memory.
+        self.slots.prepare(free).inspect_err(|_| self.release(free))?;
         Ok(free)
     }
 
-    /// Adds a missing chunk. Returns the chunk if the table has it already, or what is left of it, which the caller is
-    /// to drop without the lock.
-    #[must_use = "it is to be dropped without the lock"]
-    pub fn add(&mut self, chunk: DescriptorChunk) -> Option<DescriptorChunk> {
-        if !self.slots[chunk.index].is_empty() {
-            return Some(chunk);
-        }
-        self.allocated.add(chunk.index, chunk.words);
-        self.slots[chunk.index] = chunk.slots;
-        None
-    }
-
     /// Opens a reserved descriptor.
-    pub fn fill(&mut self, descriptor: FileDescriptor, object: Arc<dyn Object>) {
-        if let Some(slot) = self.slot_mut(descriptor) {
-            *slot = Some(object);
+    pub fn fill(&self, descriptor: FileDescriptor, value: T) {
+        if let Some(slot) = self.slots.get(descriptor) {
+            // It is reserved, so nothing is dropped.
+            *slot.lock() = Some(value);
         }
     }
 
     /// Frees a reserved descriptor.
-    pub fn release(&mut self, descriptor: FileDescriptor) {
-        self.allocated.free(descriptor);
+    pub fn release(&self, descriptor: FileDescriptor) {
+        self.allocated.lock().free(descriptor);
     }
 
-    /// The object behind a descriptor.
+    /// Calls `action` with what a descriptor refers to, while the lock of its slot is held.
     ///
     /// # Errors
     ///
     /// `EBADF` if it is not open.
-    pub fn get(&self, descriptor: FileDescriptor) -> Result<Arc<dyn Object>, Errno> {
-        let (chunk, offset) = position(descriptor);
-        self.slots.get(chunk).and_then(|slots| slots.get(offset)?.clone()).ok_or(Errno::EBADF)
+    #[inline]
+    pub fn with<A>(&self, descriptor: FileDescriptor, action: impl FnOnce(&T) -> A) -> Result<A, Errno> {
+        let slot = self.slots.get(descriptor).ok_or(Errno::EBADF)?;
+        slot.lock().as_ref().map(action).ok_or(Errno::EBADF)
     }
 
-    fn slot_mut(&mut self, descriptor: FileDescriptor) -> Option<&mut Option<Arc<dyn Object>>> {
-        let (chunk, offset) = position(descriptor);
-        self.slots.get_mut(chunk)?.get_mut(offset)
+    /// What a descriptor refers to.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if it is not open.
+    #[inline]
+    pub fn get(&self, descriptor: FileDescriptor) -> Result<T, Errno>
+    where
+        T: Clone,
+    {
+        self.with(descriptor, T::clone)
     }
 
-    /// Opens another descriptor for the same object: the lowest free one of at least `min`.
+    /// Opens another descriptor for the same: the lowest free one of at least `min`.
     ///
     /// # Errors
     ///
     /// As [`Self::get`] and [`Self::reserve`], and `EINVAL` if `min` is not below the limit.
-    pub fn duplicate(
-        &mut self,
-        descriptor: FileDescriptor,
-        min: FileDescriptor,
-    ) -> Result<FileDescriptor, ReserveError> {
-        // If this reference is dropped, it is not the last: the table keeps its own.
-        let object = self.get(descriptor)?;
+    pub fn duplicate(&self, descriptor: FileDescriptor, min: FileDescriptor) -> Result<FileDescriptor, Errno>
+    where
+        T: Clone,
+    {
+        let value = self.get(descriptor)?;
         if min >= MAX_DESCRIPTORS {
-            return Err(Errno::EINVAL.into());
+            return Err(Errno::EINVAL);
         }
         let duplicate = self.reserve_from(min)?;
-        self.fill(duplicate, object);
+        self.fill(duplicate, value);
         Ok(duplicate)
     }
 
-    /// Closes a descriptor and returns its object, which other references may keep alive.
+    /// Closes a descriptor and returns what it referred to, to be dropped by the caller.
     ///
     /// # Errors
     ///
     /// `EBADF` if it is not open.
-    pub fn remove(&mut self, descriptor: FileDescriptor) -> Result<Arc<dyn Object>, Errno> {
-        let object = self.slot_mut(descriptor).and_then(Option::take).ok_or(Errno::EBADF)?;
-        self.allocated.free(descriptor);
-        Ok(object)
+    pub fn remove(&self, descriptor: FileDescriptor) -> Result<T, Errno> {
+        let slot = self.slots.get(descriptor).ok_or(Errno::EBADF)?;
+        let value = slot.lock().take().ok_or(Errno::EBADF)?;
+        self.allocated.lock().free(descriptor);
+        Ok(value)
     }
 }
 

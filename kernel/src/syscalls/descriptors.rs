@@ -13,8 +13,8 @@ use hermit_io::{Object, ReadBuffer, Stat};
 
 use super::export;
 use super::files::{set_permissions, set_times, to_stat};
-use super::user::{Call, UserPtr};
-use crate::descriptors;
+use super::user::{Call, UserBuffer, UserPtr, UserSlice};
+use crate::descriptors::{self, FileObject, Handle};
 use crate::files::File;
 use crate::threads::wait::{block_on, complete};
 
@@ -38,37 +38,39 @@ fn expect_file(object: &dyn Object) -> Result<&File, Errno> {
     file(object).ok_or(Errno::EINVAL)
 }
 
-fn read(object: &dyn Object, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-    match file(object) {
-        Some(file) => complete(file.read(buffer)),
-        None => block_on(|context| object.poll_read(context, buffer)),
+/// Reads from a descriptor; returns the number of bytes.
+fn read(fd: i32, buffer: UserBuffer<'_>) -> Result<usize, Errno> {
+    let attempt = descriptors::with(fd, |handle| {
+        let mut buffer = ReadBuffer::new(buffer.get()?);
+        let done = handle.try_now(|file, is_sole| file.read_now(is_sole, &mut buffer));
+        Ok(done.map_err(|handle| (handle, buffer)))
+    })??;
+    match attempt {
+        Ok(count) => Ok(count),
+        Err((handle, mut buffer)) => handle.read(&mut buffer).map(|()| buffer.len()),
     }
 }
 
-fn write(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
-    match file(object) {
-        Some(file) => complete(file.write(bytes)),
-        None => {
-            let count = block_on(|context| object.poll_write(context, bytes))?;
-            Ok(if count < bytes.len() && object.writes_all() {
-                write_rest(object, bytes, count)
-            } else {
-                count
-            })
-        }
-    }
+/// Writes to a descriptor; returns the number of bytes.
+fn write(fd: i32, bytes: UserSlice<'_, u8>) -> Result<usize, Errno> {
+    let attempt = descriptors::with(fd, |handle| {
+        let bytes = bytes.get()?;
+        let done = handle.try_now(|file, is_sole| file.write_now(is_sole, bytes));
+        Ok(done.map_err(|handle| (handle, bytes)))
+    })??;
+    attempt.or_else(|(handle, bytes)| handle.write(bytes))
 }
 
-/// Goes on with a write of which `count` bytes are written; returns the number of bytes until it ends or fails.
-#[cold]
-fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
-    while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
-        match block_on(|context| object.poll_write(context, rest)) {
-            Ok(written) => count += written,
-            Err(_) => break,
-        }
+/// Moves the position of a descriptor and returns it.
+fn seek(fd: i32, offset: i64, whence: i32) -> Result<u64, Errno> {
+    let attempt = descriptors::with(fd, |handle| {
+        handle.try_now(|file, is_sole| file.seek_now(is_sole, offset, to_whence(whence).ok()?))
+    })?;
+    match attempt {
+        Ok(position) => Ok(position),
+        Err(Handle::File(file)) => file.move_position(offset, to_whence(whence)?),
+        Err(Handle::Object(object)) => object.seek(offset, whence),
     }
-    count
 }
 
 /// Makes what was written to an object durable.
@@ -108,28 +110,24 @@ fn to_abi(found: Stat) -> Result<stat, Errno> {
 export! {
     fn sys_read as read(fd: i32, buf: *mut u8, len: usize) -> isize
     where buffer: UserBuffer::buffer(buf, len) {
-        let object = descriptors::get(fd)?;
-        let mut buffer = ReadBuffer::new(buffer.get()?);
-        read(&*object, &mut buffer)?;
-        Ok(count(buffer.len()))
+        read(fd, buffer).map(count)
     }
 
     fn sys_write as write(fd: i32, buf: *const u8, len: usize) -> isize
     where bytes: UserSlice::new(buf, len) {
-        let object = descriptors::get(fd)?;
-        write(&*object, bytes.get()?).map(count)
+        write(fd, bytes).map(count)
     }
 
     fn sys_readv as readv(fd: i32, iov: *const iovec, iovcnt: usize) -> isize
     where vectors: UserVectorsMut::new(iov, iovcnt) {
-        let object = descriptors::get(fd)?;
-        vectors.read(|buffer| read(&*object, buffer)).map(count)
+        let handle = descriptors::handle(fd)?;
+        vectors.read(|buffer| handle.read(buffer)).map(count)
     }
 
     fn sys_writev as writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize
     where vectors: UserVectors::new(iov, iovcnt) {
-        let object = descriptors::get(fd)?;
-        vectors.write(|bytes| write(&*object, bytes)).map(count)
+        let handle = descriptors::handle(fd)?;
+        vectors.write(|bytes| handle.write(bytes)).map(count)
     }
 
     fn sys_close as close(fd: i32) -> i32 {
@@ -142,20 +140,15 @@ export! {
 
     fn sys_lseek as lseek(fd: i32, offset: isize, whence: i32) -> isize {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        let object = descriptors::get(fd)?;
-        let position = match file(&*object) {
-            Some(file) => complete(file.seek(offset, to_whence(whence)?))?,
-            None => object.seek(offset, whence)?,
-        };
+        let position = seek(fd, offset, whence)?;
         isize::try_from(position).map_err(|_| Errno::EOVERFLOW)
     }
 
     fn sys_fstat as fstat(fd: i32, stat: *mut stat) -> i32
     where out: UserOut::new(stat) {
-        let object = descriptors::get(fd)?;
-        let found = match file(&*object) {
-            Some(file) => to_stat(&complete(file.metadata())?)?,
-            None => to_abi(object.stat()?)?,
+        let found = match descriptors::handle(fd)? {
+            Handle::File(file) => to_stat(&file.metadata()?)?,
+            Handle::Object(object) => to_abi(object.stat()?)?,
         };
         out.write(found).map(|()| 0)
     }
@@ -170,25 +163,37 @@ export! {
 
     fn sys_pread as pread(fd: i32, buf: *mut u8, len: usize, offset: i64) -> isize
     where buffer: UserBuffer::buffer(buf, len) {
-        let object = descriptors::get(fd)?;
-        let mut buffer = ReadBuffer::new(buffer.get()?);
-        let offset = self::offset(offset)?;
-        match file(&*object) {
-            Some(file) => complete(file.read_at(offset, &mut buffer))?,
-            None => block_on(|context| object.poll_read_at(context, offset, &mut buffer))?,
-        }
-        Ok(count(buffer.len()))
+        let attempt = descriptors::with(fd, |handle| {
+            let mut buffer = ReadBuffer::new(buffer.get()?);
+            let now = |file: &dyn FileObject, _| file.read_at_now(self::offset(offset).ok()?, &mut buffer);
+            Ok(handle.try_now(now).map_err(|handle| (handle, buffer)))
+        })??;
+        let read = attempt.or_else(|(handle, mut buffer)| {
+            let (object, offset) = (handle.object(), self::offset(offset)?);
+            match file(&*object) {
+                Some(file) => complete(file.read_at(offset, &mut buffer))?,
+                None => block_on(|context| object.poll_read_at(context, offset, &mut buffer))?,
+            }
+            Ok(buffer.len())
+        });
+        read.map(count)
     }
 
     fn sys_pwrite as pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize
     where bytes: UserSlice::new(buf, len) {
-        let object = descriptors::get(fd)?;
-        let (offset, bytes) = (self::offset(offset)?, bytes.get()?);
-        match file(&*object) {
-            Some(file) => complete(file.write_at(offset, bytes)),
-            None => block_on(|context| object.poll_write_at(context, offset, bytes)),
-        }
-        .map(count)
+        let attempt = descriptors::with(fd, |handle| {
+            let bytes = bytes.get()?;
+            let now = |file: &dyn FileObject, _| file.write_at_now(self::offset(offset).ok()?, bytes);
+            Ok(handle.try_now(now).map_err(|handle| (handle, bytes)))
+        })??;
+        let written = attempt.or_else(|(handle, bytes)| {
+            let (object, offset) = (handle.object(), self::offset(offset)?);
+            match file(&*object) {
+                Some(file) => complete(file.write_at(offset, bytes)),
+                None => block_on(|context| object.poll_write_at(context, offset, bytes)),
+            }
+        });
+        written.map(count)
     }
 
     fn sys_flock as flock(fd: i32, operation: i32) -> i32 {

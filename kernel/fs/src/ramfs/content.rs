@@ -8,7 +8,7 @@ use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
 
 use super::RamFs;
-use super::inode::{File, PAGE_BYTES};
+use super::inode::{Body, File, PAGE_BYTES};
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::turns::wake;
 use crate::{Attr, Ino, PAGE_SIZE, SetAttr, System};
@@ -63,7 +63,7 @@ impl<S: System> RamFs<S> {
             // The clock is not asked under a lock: that may take long.
             let now = S::now();
             self.with(ino, |inode| {
-                inode.times.atime = now;
+                inode.times.read(now);
                 Ok(())
             })?;
         }
@@ -81,6 +81,49 @@ impl<S: System> RamFs<S> {
         })
     }
 
+    /// Reads within a page, in an inode whose times do not change by that; returns the number of bytes.
+    #[inline]
+    pub(super) fn read_short(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        let slot = self.inodes.lock(ino).ok()?;
+        let inode = slot.inode.as_ref()?;
+        let Body::File(file) = &inode.body else { return None };
+        let size = limited(buffer.room(), file.size.saturating_sub(offset));
+        if size == 0 {
+            return Some(0);
+        }
+        if size > rest_of_page(offset) || inode.times.is_first_read() {
+            return None;
+        }
+        let start = to_usize(offset % PAGE_BYTES);
+        let page = file.pages.get(offset / PAGE_BYTES).map_or(&ZEROS, AsRef::as_ref);
+        Some(buffer.append(page.get(start..start + size)?))
+    }
+
+    /// Writes within a page that exists, in an inode whose times do not change by that.
+    #[inline]
+    pub(super) fn write_short(&self, ino: Ino, position: WriteAt, bytes: &[u8]) -> Option<Written> {
+        let tick = S::tick();
+        let mut slot = self.inodes.lock(ino).ok()?;
+        let inode = slot.inode.as_mut()?;
+        let Body::File(file) = &mut inode.body else { return None };
+        let offset = match position {
+            WriteAt::Offset(offset) => offset,
+            WriteAt::End => file.size,
+        };
+        let count = bytes.len();
+        if count > rest_of_page(offset) || !inode.times.is_written_at(tick) || file.writers.is_taken() {
+            return None;
+        }
+        let (start, end) = (to_usize(offset % PAGE_BYTES), offset + count as u64);
+        if end > MAX_SIZE {
+            return None;
+        }
+        let page = file.pages.get_mut(offset / PAGE_BYTES)?;
+        page.as_mut().get_mut(start..start + count)?.copy_from_slice(bytes);
+        file.size = file.size.max(end);
+        Some(Written { count, end })
+    }
+
     /// Writes bytes, fewer than requested if the space ends.
     pub(super) fn write_pages(
         &self,
@@ -89,7 +132,7 @@ impl<S: System> RamFs<S> {
         position: WriteAt,
         bytes: &[u8],
     ) -> Reply<Written> {
-        let now = S::now();
+        let (tick, now) = (S::tick(), S::now());
         let mut start = 0;
         let first = self.with(ino, |inode| {
             let (file, times) = inode.file()?;
@@ -103,7 +146,7 @@ impl<S: System> RamFs<S> {
             let bytes = bytes.get(..limited(bytes.len(), MAX_SIZE.saturating_sub(start))).unwrap_or_default();
             let count = self.write_page(file, start, bytes)?;
             if count > 0 {
-                times.modified(now);
+                times.written(tick, now);
             }
             if count < bytes.len() {
                 file.writers.begin();

@@ -34,6 +34,8 @@ pub(super) struct Times {
     pub(super) mtime: Time,
     pub(super) ctime: Time,
     pub(super) btime: Time,
+    /// The [tick](crate::System::tick) of the last write, if no call depends on a later write having a later time.
+    written_at: Option<u64>,
 }
 
 /// What an inode is.
@@ -59,7 +61,7 @@ impl<P> Inode<P> {
     /// An inode with one name and one reference.
     pub(super) const fn new(body: Body<P>, permissions: u32, now: Time) -> Self {
         let nlink = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
-        let times = Times { atime: now, mtime: now, ctime: now, btime: now };
+        let times = Times { atime: now, mtime: now, ctime: now, btime: now, written_at: None };
         Self { permissions, nlink, references: 1, times, body }
     }
 
@@ -82,7 +84,7 @@ impl<P> Inode<P> {
             Body::Directory(directory) => (directory.len() * ENTRY_SIZE, 0),
             Body::Symlink(target) => (target.len() as u64, 0),
         };
-        let Times { atime, mtime, ctime, btime } = self.times;
+        let Times { atime, mtime, ctime, btime, .. } = self.times;
         Attr {
             ino,
             number: ino.0,
@@ -166,6 +168,25 @@ impl Times {
         self.ctime = now;
     }
 
+    /// Records a write, at a tick and a time.
+    #[inline]
+    pub(super) const fn written(&mut self, tick: u64, now: Time) {
+        self.modified(now);
+        self.written_at = Some(tick);
+    }
+
+    /// Whether a write at a tick leaves the times as they are.
+    #[inline]
+    pub(super) fn is_written_at(&self, tick: u64) -> bool {
+        self.written_at == Some(tick)
+    }
+
+    /// Records a read. A later write has a later time.
+    pub(super) const fn read(&mut self, now: Time) {
+        self.atime = now;
+        self.written_at = None;
+    }
+
     /// Whether a read changes the time of the last read: only if it is the first since the last change, as with Linux's
     /// `relatime`.
     #[inline]
@@ -181,5 +202,6 @@ impl Times {
         self.atime = atime.map_or(self.atime, value);
         self.mtime = mtime.map_or(self.mtime, value);
         self.ctime = now;
+        self.written_at = None;
     }
 }

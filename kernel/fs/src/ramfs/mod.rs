@@ -110,6 +110,10 @@ impl<S: System> FileSystem for RamFs<S> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }
 
+    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Entry> {
+        self.find_path(start, path, stops)
+    }
+
     fn forget(&self, ino: Ino, references: u64) {
         self.update(ino, |inode| inode.references = inode.references.saturating_sub(references));
     }
@@ -183,6 +187,14 @@ impl<S: System> FileSystem for RamFs<S> {
         bytes: &[u8],
     ) -> Reply<Written> {
         self.write_pages(call.context, file.ino, position, bytes)
+    }
+
+    fn read_now(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        self.read_short(file.ino, offset, buffer)
+    }
+
+    fn write_now(&self, file: OpenInode, position: WriteAt, bytes: &[u8]) -> Option<Written> {
+        self.write_short(file.ino, position, bytes)
     }
 
     fn readdir(

@@ -16,6 +16,9 @@ use crate::{DirEntry, Entry, FileType, Ino, System, Time};
 /// Maximum number of names of an inode.
 const MAX_LINKS: u32 = u32::MAX - 1;
 
+/// Maximum number of names that are looked up without a pause, in which interrupts are masked.
+const MAX_NAMES: usize = 32;
+
 impl<S: System> RamFs<S> {
     pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
         if entry.name == b".." {
@@ -23,6 +26,30 @@ impl<S: System> RamFs<S> {
         }
         // The directory stays locked: otherwise the inode could be freed before it is referred to.
         self.with(entry.parent, |inode| self.refer(inode.directory()?.find(entry.name)?.ino))
+    }
+
+    /// Finds the entry of a path. Each directory stays locked until what is found in it is locked, as in [`Self::find`].
+    pub(super) fn find_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Entry> {
+        let mut ino = start;
+        let mut slot = self.inodes.lock(start).ok()?;
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        for (number, name) in names.enumerate() {
+            if number == MAX_NAMES || matches!(name, b"." | b"..") {
+                return None;
+            }
+            ino = slot.inode.as_mut()?.directory().ok()?.find(name).ok()?.ino;
+            if stops >> (ino.0 % 64) & 1 != 0 {
+                return None;
+            }
+            slot = self.inodes.lock(ino).ok()?;
+        }
+        let generation = slot.generation;
+        let inode = slot.inode.as_mut()?;
+        if inode.file_type() == FileType::Symlink {
+            return None;
+        }
+        inode.references += 1;
+        Some(Entry { attr: inode.attr(ino), generation, validity: 0 })
     }
 
     /// The parent of a directory, of the root itself.

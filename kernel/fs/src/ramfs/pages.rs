@@ -89,6 +89,23 @@ impl<P> SparsePages<P> {
         }
     }
 
+    /// The page number `index`; `None` in a hole.
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: u64) -> Option<&mut P> {
+        if !covers(self.height, index) {
+            return None;
+        }
+        let mut node = self.root.as_mut()?;
+        for level in (0..self.height).rev() {
+            let Node::Branch(children) = node else { return None };
+            node = children.get_mut(child(index, level))?.as_mut()?;
+        }
+        match node {
+            Node::Page(page) => Some(page),
+            Node::Branch(_) => None,
+        }
+    }
+
     /// The page number `index`, which `allocate` makes if it is a hole.
     ///
     /// # Errors

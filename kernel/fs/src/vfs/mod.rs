@@ -191,6 +191,10 @@ impl<S: System> Vfs<S> {
     ///
     /// Those of a walk, `EIO`.
     pub async fn metadata(&self, path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
+        if let Some((start, entry)) = self.find_now(path) {
+            start.file_system().forget(entry.attr.ino, 1);
+            return Ok(Metadata { attr: entry.attr, device: start.mount.device });
+        }
         let node = self.walk(path, symlinks.into()).await?.existing()?;
         Ok(Metadata { attr: node.attr().await?, device: node.mount.device })
     }

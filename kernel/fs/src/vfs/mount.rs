@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use hermit_abi::O_DIRECTORY;
@@ -26,7 +26,8 @@ pub(super) struct Mount<S: System> {
     pub(super) covered: Option<Arc<Node<S>>>,
     /// Mounts on directories of this file system.
     submounts: Lock<S, Vec<(Ino, Arc<Self>)>>,
-    has_submounts: AtomicBool,
+    /// The numbers of those directories modulo 64, as bits.
+    submount_bits: AtomicU64,
     /// Advisory locks of its open files.
     pub(super) locks: LockTable<S>,
 }
@@ -45,14 +46,19 @@ impl<S: System> Mount<S> {
             is_read_only,
             covered,
             submounts,
-            has_submounts: AtomicBool::new(false),
+            submount_bits: AtomicU64::new(0),
             locks: LockTable::new(),
         }
     }
 
+    /// A bit for each directory on which something is mounted: its number modulo 64.
+    pub(super) fn submount_bits(&self) -> u64 {
+        self.submount_bits.load(Acquire)
+    }
+
     /// The mount on a directory.
     pub(super) fn submount(&self, directory: Ino) -> Option<Arc<Self>> {
-        if !self.has_submounts.load(Acquire) {
+        if self.submount_bits() >> (directory.0 % 64) & 1 == 0 {
             return None;
         }
         let submounts = self.submounts.lock();
@@ -72,7 +78,7 @@ impl<S: System> Mount<S> {
         }
         submounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         submounts.push((directory, mount));
-        self.has_submounts.store(true, Release);
+        self.submount_bits.fetch_or(1 << (directory.0 % 64), Release);
         Ok(())
     }
 
@@ -137,6 +143,11 @@ impl<S: System> Node<S> {
             Some(mount) => Self::root(&mount),
             None => Ok(node),
         }
+    }
+
+    /// Looks up all names of a path at once, if the file system can do that: [`FileSystem::lookup_path`].
+    pub(super) fn lookup_path(&self, path: &[u8]) -> Option<Entry> {
+        self.file_system().lookup_path(self.ino, path, self.mount.submount_bits())
     }
 
     /// The name in this directory of one below it.

@@ -45,6 +45,10 @@ impl<S: System> Vfs<S> {
             (false, true) => LastLink::FollowBeforeSlash,
             (false, false) => LastLink::Follow,
         };
+        if !is_exclusive && let Some((start, entry)) = self.find_now(path) {
+            let node = Node::of_entry(&start.mount, &entry)?;
+            return open_existing(&node, flags).await;
+        }
         loop {
             let walked = self.walk(path, last).await?;
             if is_creating && walked.has_slash && walked.has_proper_name() {

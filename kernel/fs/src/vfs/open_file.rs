@@ -87,6 +87,29 @@ impl<S: System> OpenFile<S> {
         self.read_from(offset, buffer).await
     }
 
+    /// [`Self::read`] if it needs no waiting: for callers that hold a lock. Returns the number of bytes; `None` if
+    /// [`Self::read`] is to be called without the lock.
+    ///
+    /// `is_sole` says that there is no other reference to this open file, and that the lock excludes new ones: then no other
+    /// call uses the position.
+    #[inline]
+    pub fn read_now(&self, is_sole: bool, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        if !is_sole || self.check_readable().is_err() {
+            return None;
+        }
+        let offset = self.position.load_exclusive();
+        let count = self.node.file_system().read_now(self.inode, offset, buffer)?;
+        self.position.store_exclusive(offset + count as u64);
+        Some(count)
+    }
+
+    /// [`Self::read_at`] if it needs no waiting, as [`Self::read_now`].
+    #[inline]
+    pub fn read_at_now(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+        self.check_readable().ok()?;
+        self.node.file_system().read_now(self.inode, offset, buffer)
+    }
+
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
         complete(|call| self.node.file_system().read(call, self.inode, offset, buffer)).await
     }
@@ -122,6 +145,26 @@ impl<S: System> OpenFile<S> {
         Ok(written.count)
     }
 
+    /// [`Self::write`] if it needs no waiting, as [`Self::read_now`].
+    #[inline]
+    pub fn write_now(&self, is_sole: bool, bytes: &[u8]) -> Option<usize> {
+        if !is_sole || bytes.is_empty() || self.check_writable().is_err() {
+            return None;
+        }
+        let start = self.write_position(self.position.load_exclusive());
+        let written = self.node.file_system().write_now(self.inode, start, bytes)?;
+        self.position.store_exclusive(written.end);
+        Some(written.count)
+    }
+
+    /// [`Self::write_at`] if it needs no waiting, as [`Self::read_now`].
+    #[inline]
+    pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        self.check_writable().ok()?;
+        let written = self.node.file_system().write_now(self.inode, self.write_position(offset), bytes)?;
+        Some(written.count)
+    }
+
     fn write_position(&self, offset: u64) -> WriteAt {
         if self.is_appending.load(Relaxed) { WriteAt::End } else { WriteAt::Offset(offset) }
     }
@@ -143,6 +186,22 @@ impl<S: System> OpenFile<S> {
         let sought = base.checked_add_signed(offset).filter(|sought| i64::try_from(*sought).is_ok());
         position.offset = sought.ok_or(Errno::EINVAL)?;
         Ok(position.offset)
+    }
+
+    /// [`Self::seek`] if it needs no waiting, as [`Self::read_now`].
+    #[inline]
+    pub fn seek_now(&self, is_sole: bool, offset: i64, whence: Whence) -> Option<u64> {
+        if !is_sole {
+            return None;
+        }
+        let base = match whence {
+            Whence::Start => 0,
+            Whence::Current => self.position.load_exclusive(),
+            Whence::End => return None,
+        };
+        let sought = base.checked_add_signed(offset).filter(|sought| i64::try_from(*sought).is_ok())?;
+        self.position.store_exclusive(sought);
+        Some(sought)
     }
 
     /// Metadata of the file (`fstat`).

@@ -1,6 +1,8 @@
 //! The position of an open file, which one call at a time uses.
 
 use core::future::poll_fn;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicU64, fence};
 use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
@@ -13,26 +15,9 @@ use crate::turns::{Turns, wake};
 /// A position in bytes.
 #[derive(Debug)]
 pub(super) struct Position<S: System> {
-    state: Lock<S, State>,
-}
-
-#[derive(Debug)]
-struct State {
-    offset: u64,
-    calls: Turns,
-}
-
-impl State {
-    fn acquire(&mut self, context: &Context<'_>) -> Poll<Result<u64, Errno>> {
-        match self.calls.is_pending(context) {
-            Ok(true) => Poll::Pending,
-            Ok(false) => {
-                self.calls.begin();
-                Poll::Ready(Ok(self.offset))
-            }
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
+    /// Atomic only to be shared: the call that uses the position loads and stores it.
+    offset: AtomicU64,
+    calls: Lock<S, Turns>,
 }
 
 /// A position in use by a call. Dropping it lets the next call have it.
@@ -45,8 +30,7 @@ pub(super) struct PositionGuard<'a, S: System> {
 
 impl<S: System> Position<S> {
     pub(super) const fn new() -> Self {
-        let state = State { offset: 0, calls: Turns::new() };
-        Self { state: Mutex::const_new(RawMutex::INIT, state) }
+        Self { offset: AtomicU64::new(0), calls: Mutex::const_new(RawMutex::INIT, Turns::new()) }
     }
 
     /// Waits until no other call uses the position.
@@ -55,17 +39,43 @@ impl<S: System> Position<S> {
     ///
     /// `ENOMEM`.
     pub(super) async fn acquire(&self) -> Result<PositionGuard<'_, S>, Errno> {
-        let offset = poll_fn(|context| self.state.lock().acquire(context)).await?;
-        Ok(PositionGuard { position: self, offset })
+        poll_fn(|context| self.begin(context)).await?;
+        Ok(PositionGuard { position: self, offset: self.offset.load(Relaxed) })
+    }
+
+    fn begin(&self, context: &Context<'_>) -> Poll<Result<(), Errno>> {
+        let mut calls = self.calls.lock();
+        match calls.is_pending(context) {
+            Ok(true) => Poll::Pending,
+            Ok(false) => {
+                calls.begin();
+                Poll::Ready(Ok(()))
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// The position, for a caller that excludes other calls.
+    #[inline]
+    pub(super) fn load_exclusive(&self) -> u64 {
+        // The caller has seen that other calls have ended; what they have stored is seen behind this.
+        fence(Acquire);
+        self.offset.load(Relaxed)
+    }
+
+    /// Sets the position, for a caller that excludes other calls.
+    #[inline]
+    pub(super) fn store_exclusive(&self, offset: u64) {
+        self.offset.store(offset, Relaxed);
     }
 }
 
 impl<S: System> Drop for PositionGuard<'_, S> {
     fn drop(&mut self) {
-        let mut state = self.position.state.lock();
-        state.offset = self.offset;
-        let waiting = state.calls.end();
-        drop(state);
+        let mut calls = self.position.calls.lock();
+        self.position.offset.store(self.offset, Relaxed);
+        let waiting = calls.end();
+        drop(calls);
         wake(waiting);
     }
 }

@@ -10,7 +10,7 @@ use hermit_interface::Errno;
 use super::mount::Node;
 use super::{MAX_NAME, MAX_PATH, Vfs};
 use crate::file_system::complete;
-use crate::{FileType, System};
+use crate::{Entry, FileType, System};
 
 /// Maximum number of symbolic links in a walk, as on Linux.
 const MAX_LINKS: u32 = 40;
@@ -144,7 +144,42 @@ impl<S: System> Walk<'_, S> {
     }
 }
 
+/// Length of a path up to its last name, with the slash before it.
+fn length_of_directories(path: &[u8]) -> usize {
+    let is_slash = |byte: &u8| *byte == b'/';
+    let end = path.iter().rposition(|byte| !is_slash(byte)).map_or(0, |last| last + 1);
+    path.get(..end).and_then(|path| path.iter().rposition(is_slash)).map_or(0, |slash| slash + 1)
+}
+
 impl<S: System> Vfs<S> {
+    /// The directory in which a path begins.
+    fn start_of(&self, path: &[u8]) -> Arc<Node<S>> {
+        if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() }
+    }
+
+    /// The directory of the last name of a path and the position of that name, if the file system finds it at once; else the
+    /// directory in which the path begins.
+    fn walk_directories(&self, path: &[u8]) -> Result<(Arc<Node<S>>, usize), Errno> {
+        let (start, length) = (self.start_of(path), length_of_directories(path));
+        let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
+        match directories.and_then(|path| start.lookup_path(path)) {
+            Some(entry) => Ok((Node::of_entry(&start.mount, &entry)?, length)),
+            None => Ok((start, 0)),
+        }
+    }
+
+    /// The entry that a path leads to, with a reference to it, and a directory of its mount; `None` if a
+    /// [walk](Self::walk) is to tell.
+    pub(super) fn find_now(&self, path: &[u8]) -> Option<(Arc<Node<S>>, Entry)> {
+        // A slash at the end requires a directory.
+        if path.len() > MAX_PATH || matches!(path.last(), None | Some(b'/')) {
+            return None;
+        }
+        let start = self.start_of(path);
+        let entry = start.lookup_path(path)?;
+        Some((start, entry))
+    }
+
     /// Walks a path, from the root or the current directory, to its last name.
     ///
     /// # Errors
@@ -158,9 +193,8 @@ impl<S: System> Vfs<S> {
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
-        let directory =
-            if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() };
-        let mut walk = Walk { path: Cow::Borrowed(path), position: 0, directory, links: 0 };
+        let (directory, position) = self.walk_directories(path)?;
+        let mut walk = Walk { path: Cow::Borrowed(path), position, directory, links: 0 };
         loop {
             let name = walk.next_name();
             let is_last = walk.is_last();

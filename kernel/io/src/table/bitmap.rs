@@ -1,9 +1,6 @@
 //! Which descriptors are allocated.
 
-use alloc::vec::Vec;
-
 use super::MAX_DESCRIPTORS;
-use super::chunk::{CHUNKS, word_position};
 
 /// Bits of a word.
 pub(super) const WORD: usize = 64;
@@ -14,23 +11,17 @@ const MAX_WORDS: usize = MAX_DESCRIPTORS / WORD;
 /// A bit per descriptor, set if it is allocated. Finds the lowest free descriptor in constant time.
 #[derive(Debug)]
 pub(super) struct Bitmap {
-    /// Words of each chunk. Words of missing chunks have no bit set.
-    words: [Vec<u64>; CHUNKS],
+    words: [u64; MAX_WORDS],
     /// A bit per word, set if all bits of the word are.
     full: [u64; MAX_WORDS / WORD],
 }
 
 impl Bitmap {
     pub(super) const fn new() -> Self {
-        Self { words: [const { Vec::new() }; CHUNKS], full: [0; MAX_WORDS / WORD] }
+        Self { words: [0; MAX_WORDS], full: [0; MAX_WORDS / WORD] }
     }
 
-    /// Adds the words of a missing chunk.
-    pub(super) fn add(&mut self, chunk: usize, words: Vec<u64>) {
-        self.words[chunk] = words;
-    }
-
-    /// Sets the bit of a number whose chunk is there.
+    /// Sets the bit of a number.
     pub(super) fn allocate(&mut self, number: usize) {
         self.update(number, |word, bit| word | bit);
     }
@@ -42,8 +33,7 @@ impl Bitmap {
 
     fn update(&mut self, number: usize, change: impl Fn(u64, u64) -> u64) {
         let index = number / WORD;
-        let (chunk, offset) = word_position(index);
-        let Some(word) = self.words.get_mut(chunk).and_then(|words| words.get_mut(offset)) else { return };
+        let Some(word) = self.words.get_mut(index) else { return };
         *word = change(*word, 1 << (number % WORD));
         if let Some(full) = self.full.get_mut(index / WORD) {
             let bit = 1 << (index % WORD);
@@ -63,8 +53,7 @@ impl Bitmap {
     }
 
     fn word(&self, index: usize) -> u64 {
-        let (chunk, offset) = word_position(index);
-        self.words.get(chunk).and_then(|words| words.get(offset)).copied().unwrap_or(0)
+        self.words.get(index).copied().unwrap_or(0)
     }
 }
 

@@ -1,72 +1,32 @@
 //! Tests of the table.
 
-use super::{DescriptorTable, FileDescriptor, MAX_DESCRIPTORS, ReserveError};
+extern crate std;
+
+use super::{DescriptorTable, FileDescriptor, MAX_DESCRIPTORS};
 use crate::Object;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use hermit_interface::Errno;
+use std::thread;
 
 #[derive(Debug)]
 struct Nothing;
 impl Object for Nothing {}
 
-/// A table that allocates missing chunks itself.
-#[derive(Default)]
-struct TestTable(DescriptorTable);
+type Table = DescriptorTable<parking_lot::RawMutex, Arc<dyn Object>>;
 
-impl TestTable {
-    fn grow<R>(
-        &mut self,
-        reserve: impl Fn(&mut DescriptorTable) -> Result<R, ReserveError>,
-    ) -> Result<R, Errno> {
-        loop {
-            match reserve(&mut self.0) {
-                Ok(reserved) => return Ok(reserved),
-                Err(ReserveError::Errno(errno)) => return Err(errno),
-                Err(ReserveError::Missing(missing)) => {
-                    assert!(self.0.add(missing.allocate().unwrap()).is_none(), "the chunk was missing");
-                }
-            }
-        }
-    }
-
-    fn reserve(&mut self) -> Result<FileDescriptor, Errno> {
-        self.grow(DescriptorTable::reserve)
-    }
-
-    fn duplicate(
-        &mut self,
-        descriptor: FileDescriptor,
-        min: FileDescriptor,
-    ) -> Result<FileDescriptor, Errno> {
-        self.grow(|table| table.duplicate(descriptor, min))
-    }
-
-    fn insert(&mut self, object: Arc<dyn Object>) -> Result<FileDescriptor, Errno> {
-        let descriptor = self.reserve()?;
-        self.0.fill(descriptor, object);
-        Ok(descriptor)
-    }
-
-    fn get(&self, descriptor: FileDescriptor) -> Result<Arc<dyn Object>, Errno> {
-        self.0.get(descriptor)
-    }
-
-    fn remove(&mut self, descriptor: FileDescriptor) -> Result<Arc<dyn Object>, Errno> {
-        self.0.remove(descriptor)
-    }
-
-    /// Number of descriptors for which there is memory.
-    fn capacity(&self) -> usize {
-        self.0.slots.iter().map(|slots| slots.capacity()).sum()
-    }
+fn insert(table: &Table, object: Arc<dyn Object>) -> Result<FileDescriptor, Errno> {
+    let descriptor = table.reserve()?;
+    table.fill(descriptor, object);
+    Ok(descriptor)
 }
 
 #[test]
 fn insert_and_duplicate_use_the_lowest_free_descriptor() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     let object: Arc<dyn Object> = Arc::new(Nothing);
     for expected in 0..3 {
-        assert_eq!(table.insert(Arc::clone(&object)), Ok(expected));
+        assert_eq!(insert(&table, Arc::clone(&object)), Ok(expected));
     }
     assert!(table.remove(1).is_ok());
     assert_eq!(table.duplicate(2, 0), Ok(1));
@@ -79,10 +39,10 @@ fn insert_and_duplicate_use_the_lowest_free_descriptor() {
 
 #[test]
 fn closed_descriptor_is_ebadf() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     assert_eq!(table.get(0).unwrap_err(), Errno::EBADF);
     assert_eq!(table.remove(usize::MAX).unwrap_err(), Errno::EBADF);
-    table.insert(Arc::new(Nothing)).unwrap();
+    insert(&table, Arc::new(Nothing)).unwrap();
     table.remove(0).unwrap();
     assert_eq!(table.remove(0).unwrap_err(), Errno::EBADF);
     assert_eq!(table.duplicate(0, 0), Err(Errno::EBADF));
@@ -90,9 +50,9 @@ fn closed_descriptor_is_ebadf() {
 
 #[test]
 fn remove_drops_the_tables_reference() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     let object: Arc<dyn Object> = Arc::new(Nothing);
-    table.insert(Arc::clone(&object)).unwrap();
+    insert(&table, Arc::clone(&object)).unwrap();
     drop(table.remove(0).unwrap());
     assert_eq!(Arc::strong_count(&object), 1);
 }
@@ -100,49 +60,49 @@ fn remove_drops_the_tables_reference() {
 #[test]
 #[cfg_attr(miri, ignore = "65,536 descriptors take minutes")]
 fn insert_into_a_full_table_is_emfile() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     let object: Arc<dyn Object> = Arc::new(Nothing);
     for _ in 0..MAX_DESCRIPTORS {
-        table.insert(Arc::clone(&object)).unwrap();
+        insert(&table, Arc::clone(&object)).unwrap();
     }
-    assert_eq!(table.insert(object), Err(Errno::EMFILE));
+    assert_eq!(insert(&table, object), Err(Errno::EMFILE));
 }
 
 #[test]
 fn reserved_descriptor_is_allocated_but_not_open() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     let object: Arc<dyn Object> = Arc::new(Nothing);
     assert_eq!(table.reserve(), Ok(0));
     assert_eq!(table.get(0).unwrap_err(), Errno::EBADF);
     assert_eq!(table.remove(0).unwrap_err(), Errno::EBADF);
-    assert_eq!(table.insert(Arc::clone(&object)), Ok(1));
+    assert_eq!(insert(&table, Arc::clone(&object)), Ok(1));
     assert_eq!(table.reserve(), Ok(2));
-    table.0.release(0);
-    assert_eq!(table.insert(Arc::clone(&object)), Ok(0));
-    table.0.fill(2, Arc::clone(&object));
+    table.release(0);
+    assert_eq!(insert(&table, Arc::clone(&object)), Ok(0));
+    table.fill(2, Arc::clone(&object));
     assert!(table.get(2).is_ok() && table.remove(2).is_ok());
     assert_eq!(table.reserve(), Ok(2));
 }
 
 #[test]
 fn reserved_descriptors_count_towards_the_limit() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     for expected in 0..MAX_DESCRIPTORS {
         assert_eq!(table.reserve(), Ok(expected));
     }
-    assert_eq!(table.insert(Arc::new(Nothing)), Err(Errno::EMFILE));
+    assert_eq!(insert(&table, Arc::new(Nothing)), Err(Errno::EMFILE));
     assert_eq!(table.reserve(), Err(Errno::EMFILE));
-    table.0.release(MAX_DESCRIPTORS - 1);
-    assert_eq!(table.insert(Arc::new(Nothing)), Ok(MAX_DESCRIPTORS - 1));
+    table.release(MAX_DESCRIPTORS - 1);
+    assert_eq!(insert(&table, Arc::new(Nothing)), Ok(MAX_DESCRIPTORS - 1));
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "65,536 descriptors take minutes")]
 fn only_free_descriptor_is_found_at_any_index() {
-    let mut table = TestTable::default();
+    let table = Table::default();
     let object: Arc<dyn Object> = Arc::new(Nothing);
     for _ in 0..MAX_DESCRIPTORS {
-        table.insert(Arc::clone(&object)).unwrap();
+        insert(&table, Arc::clone(&object)).unwrap();
     }
     for free in 0..MAX_DESCRIPTORS {
         table.remove(free).unwrap();
@@ -155,33 +115,29 @@ fn only_free_descriptor_is_found_at_any_index() {
 }
 
 #[test]
-fn table_grows_by_chunks_that_do_not_move() {
-    let mut table = TestTable::default();
-    assert_eq!(table.capacity(), 0);
-    assert!(matches!(table.0.reserve(), Err(ReserveError::Missing(_))));
-    table.insert(Arc::new(Nothing)).unwrap();
-    assert_eq!(table.capacity(), 64);
-    let first = table.0.slots[0].as_ptr();
+fn table_has_only_the_chunks_that_it_needs() {
+    let table = Table::default();
+    insert(&table, Arc::new(Nothing)).unwrap();
     assert_eq!(table.duplicate(0, 5_000), Ok(5_000));
-    assert_eq!(table.capacity(), 64 + 4096);
+    assert!(table.slots.get(63).is_some() && table.slots.get(64).is_none());
+    assert!(table.slots.get(4_096).is_some() && table.slots.get(8_192).is_none());
     assert_eq!(table.duplicate(0, MAX_DESCRIPTORS - 1), Ok(MAX_DESCRIPTORS - 1));
     assert_eq!(table.duplicate(0, MAX_DESCRIPTORS - 1), Err(Errno::EMFILE));
     assert_eq!(table.duplicate(0, 5_000), Ok(5_001));
     assert_eq!(table.get(4_999).unwrap_err(), Errno::EBADF);
     assert_eq!(table.get(MAX_DESCRIPTORS).unwrap_err(), Errno::EBADF);
     assert_eq!(table.reserve(), Ok(1));
-    assert_eq!(table.0.slots[0].as_ptr(), first);
 }
 
 #[test]
-fn chunk_that_was_added_meanwhile_is_returned() {
-    let mut table = DescriptorTable::new();
-    let Err(ReserveError::Missing(missing)) = table.reserve() else { panic!("the table is empty") };
-    let (one, other) = (missing.allocate().unwrap(), missing.allocate().unwrap());
-    assert!(table.add(one).is_none());
-    assert_eq!(table.reserve(), Ok(0));
-    table.fill(0, Arc::new(Nothing));
-    assert!(table.add(other).is_some());
-    assert!(table.get(0).is_ok());
-    assert_eq!(table.reserve(), Ok(1));
+fn threads_reserve_each_descriptor_once() {
+    const PER_THREAD: usize = 200;
+    let table = Table::default();
+    let mut reserved: Vec<FileDescriptor> = thread::scope(|scope| {
+        let reserve = || (0..PER_THREAD).map(|_| table.reserve().unwrap()).collect::<Vec<_>>();
+        let threads = [scope.spawn(reserve), scope.spawn(reserve)];
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    reserved.sort_unstable();
+    assert_eq!(reserved, (0..2 * PER_THREAD).collect::<Vec<_>>());
 }

@@ -1,0 +1,167 @@
+//! Reads, writes and seeks of open files that need no waiting.
+
+use core::mem::MaybeUninit;
+use std::thread;
+use std::vec;
+use std::vec::Vec;
+
+use hermit_abi::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_WRONLY};
+use hermit_interface::Errno;
+use hermit_io::ReadBuffer;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::testing::{TICK, TestSystem, run, vfs};
+use crate::{OpenFile, OpenedPath, Vfs, Whence};
+
+type File = OpenFile<TestSystem>;
+
+/// Size of the largest read in bytes.
+const MAX_READ: usize = 10_000;
+
+fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> File {
+    match run(vfs.open(path.as_bytes(), flags | O_CREAT, 0o666)) {
+        Ok(OpenedPath::File(file)) => file,
+        other => panic!("{other:?} is no file"),
+    }
+}
+
+/// The last offset of a file, in bytes.
+const LAST: u64 = i64::MAX.cast_unsigned();
+
+/// A call of an open file.
+#[derive(Clone, Debug)]
+enum Step {
+    Read(usize),
+    ReadAt(u64, usize),
+    Write(u8, usize),
+    WriteAt(u64, u8, usize),
+    Seek(i64, Whence),
+}
+
+/// Makes a call, first on the short path if `is_short`; returns the number of bytes or the position.
+fn call(file: &File, is_short: bool, step: &Step) -> Result<u64, Errno> {
+    let mut memory = [MaybeUninit::uninit(); MAX_READ];
+    let count = |count: usize| count as u64;
+    match *step {
+        Step::Read(size) => {
+            let mut buffer = ReadBuffer::new(&mut memory[..size]);
+            let now = if is_short { file.read_now(true, &mut buffer) } else { None };
+            now.map_or_else(|| run(file.read(&mut buffer)).map(|()| buffer.len()), Ok).map(count)
+        }
+        Step::ReadAt(offset, size) => {
+            let mut buffer = ReadBuffer::new(&mut memory[..size]);
+            let now = if is_short { file.read_at_now(offset, &mut buffer) } else { None };
+            now.map_or_else(|| run(file.read_at(offset, &mut buffer)).map(|()| buffer.len()), Ok).map(count)
+        }
+        Step::Write(byte, size) => {
+            let bytes = vec![byte; size];
+            let now = if is_short { file.write_now(true, &bytes) } else { None };
+            now.map_or_else(|| run(file.write(&bytes)), Ok).map(count)
+        }
+        Step::WriteAt(offset, byte, size) => {
+            let bytes = vec![byte; size];
+            let now = if is_short { file.write_at_now(offset, &bytes) } else { None };
+            now.map_or_else(|| run(file.write_at(offset, &bytes)), Ok).map(count)
+        }
+        Step::Seek(offset, whence) => {
+            let now = if is_short { file.seek_now(true, offset, whence) } else { None };
+            now.map_or_else(|| run(file.seek(offset, whence)), Ok)
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let size = || select(&[0, 1, 10, 4095, 4096, 4097, MAX_READ][..]);
+    let offset = || select(&[0, 1, 4000, 4095, 4096, 8191, 20_000, LAST][..]);
+    let whence = select(&[Whence::Start, Whence::Current, Whence::End][..]);
+    let distance = select(&[0, 1, -1, -5000, 4095, 20_000, i64::MAX][..]);
+    prop_oneof![
+        size().prop_map(Step::Read),
+        (offset(), size()).prop_map(|(offset, size)| Step::ReadAt(offset, size)),
+        (any::<u8>(), size()).prop_map(|(byte, size)| Step::Write(byte, size)),
+        (offset(), any::<u8>(), size()).prop_map(|(offset, byte, size)| Step::WriteAt(offset, byte, size)),
+        (distance, whence).prop_map(|(offset, whence)| Step::Seek(offset, whence)),
+    ]
+}
+
+proptest! {
+    #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
+    fn short_path_does_what_the_long_one_does(
+        flags in select(&[O_RDONLY, O_WRONLY, O_RDWR, O_RDWR | O_APPEND][..]),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let (ramfs, vfs) = vfs(64 << 12);
+        let (short, long) = (open(&vfs, "/short", flags), open(&vfs, "/long", flags));
+        for step in &steps {
+            prop_assert_eq!(call(&short, true, step), call(&long, false, step), "{:?}", step);
+        }
+        prop_assert_eq!(run(short.seek(0, Whence::Current)), run(long.seek(0, Whence::Current)));
+        let contents = |file: &File| {
+            let attr = run(file.metadata()).unwrap().attr;
+            // A sparse file may be larger than memory.
+            (attr.size, if attr.size < 1 << 20 { ramfs.contents(attr.ino) } else { Vec::new() })
+        };
+        prop_assert_eq!(contents(&short), contents(&long));
+    }
+}
+
+#[test]
+fn short_path_serves_pages_that_exist_to_a_sole_reference() {
+    let (_, vfs) = vfs(1 << 20);
+    let file = open(&vfs, "/file", O_RDWR);
+    let mut memory = [MaybeUninit::uninit(); 4];
+    let read =
+        |is_sole: bool, memory: &mut [MaybeUninit<u8>]| file.read_now(is_sole, &mut ReadBuffer::new(memory));
+    assert_eq!(file.write_now(true, b"page"), None, "there is no page");
+    assert_eq!(run(file.write(b"page")), Ok(4));
+    assert_eq!(file.write_now(true, b"more"), Some(4));
+    assert_eq!(file.write_now(false, b"more"), None, "the position is shared");
+    assert_eq!(file.seek_now(true, 0, Whence::Start), Some(0));
+    assert_eq!(read(true, &mut memory), None, "the first read changes a time");
+    assert_eq!(run(file.read(&mut ReadBuffer::new(&mut memory))), Ok(()));
+    assert_eq!((read(false, &mut memory), read(true, &mut memory)), (None, Some(4)));
+    assert_eq!(read(true, &mut memory), Some(0), "the end of the file");
+}
+
+#[test]
+fn writes_of_another_tick_or_behind_a_read_have_a_later_time() {
+    let (_, vfs) = vfs(1 << 20);
+    let file = open(&vfs, "/file", O_RDWR);
+    let time = || run(file.metadata()).unwrap().attr.mtime;
+    run(file.write(b"page")).unwrap();
+    let first = time();
+    assert_eq!(file.write_at_now(0, b"x"), Some(1));
+    assert_eq!(time(), first);
+    run(file.read_at(0, &mut ReadBuffer::new(&mut [MaybeUninit::uninit(); 1]))).unwrap();
+    assert_eq!(file.write_at_now(0, b"x"), None);
+    run(file.write_at(0, b"x")).unwrap();
+    let second = time();
+    assert!(second > first, "{second:?}");
+    TICK.set(TICK.get() + 1);
+    assert_eq!(file.write_at_now(0, b"x"), None);
+}
+
+#[test]
+fn appends_of_two_openings_never_overlap() {
+    const COUNT: usize = 300;
+    const SIZE: usize = 5;
+    let (ramfs, vfs) = vfs(1 << 20);
+    let append = |byte: u8| {
+        let file = open(&vfs, "/file", O_WRONLY | O_APPEND);
+        for _ in 0..COUNT {
+            assert_eq!(call(&file, true, &Step::Write(byte, SIZE)), Ok(SIZE as u64));
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| append(b'a'));
+        scope.spawn(|| append(b'b'));
+    });
+    let file = open(&vfs, "/file", O_RDONLY);
+    let contents = ramfs.contents(run(file.metadata()).unwrap().attr.ino);
+    assert_eq!(contents.len(), 2 * COUNT * SIZE);
+    let is_whole = |record: &[u8]| record.iter().all(|byte| *byte == record[0]);
+    // A write of several pages would be one record, too: these end where the next begins.
+    assert!(contents.chunks(SIZE).all(is_whole));
+}
