@@ -66,7 +66,7 @@ fn to_statx(found: &Metadata) -> statx {
         stx_uid: attr.uid,
         stx_gid: attr.gid,
         stx_mode: mode(attr.mode),
-        stx_ino: attr.ino.0,
+        stx_ino: attr.number,
         stx_size: attr.size,
         stx_blocks: attr.blocks,
         stx_atime: to_timestamp(attr.atime),

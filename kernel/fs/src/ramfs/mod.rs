@@ -55,7 +55,7 @@ impl<S: System> RamFs<S> {
     pub fn new(max_size: u64) -> Result<Self, Errno> {
         let now = S::now();
         let root = Body::Directory(Directory::new(Ino::ROOT));
-        let inodes = Table::new();
+        let inodes = Table::new()?;
         inodes.insert(Inode::new(root, 0o755, now))?;
         let max_pages = max_size / PAGE_SIZE as u64;
         Ok(Self { inodes, names: Mutex::new(()), pages: AtomicU64::new(0), max_pages })

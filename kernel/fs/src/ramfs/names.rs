@@ -84,26 +84,34 @@ impl<S: System> RamFs<S> {
     /// Creates an inode with a name.
     pub(super) fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
         let now = S::now();
-        let _names = self.names.lock();
-        let name = self.prepare_entry(entry)?;
         let inode = Inode::new(body, permissions, now);
         let file_type = inode.file_type();
+        // Allocated before names are locked.
+        let name = boxed_name(entry)?;
         let (ino, generation) = self.inodes.insert(inode)?;
         let attr = self.with(ino, |inode| Ok(inode.attr(ino)))?;
-        self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now)?;
+        let added = {
+            let _names = self.names.lock();
+            let prepared = self.prepare_entry(entry);
+            prepared
+                .and_then(|()| self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now))
+        };
+        if let Err(error) = added {
+            self.update(ino, |inode| (inode.nlink, inode.references) = (0, 0));
+            return Err(error);
+        }
         Ok(Entry { attr, generation, validity: 0 })
     }
 
-    /// Checks that an entry can be added, makes room for it, and returns its name. Names are locked.
-    fn prepare_entry(&self, entry: Name<'_>) -> Result<Box<[u8]>, Errno> {
+    /// Checks that an entry can be added, and makes room for it. Names are locked.
+    fn prepare_entry(&self, entry: Name<'_>) -> Result<(), Errno> {
         self.with(entry.parent, |parent| {
             let directory = parent.existing_directory()?;
             if directory.find(entry.name).is_ok() {
                 return Err(Errno::EEXIST);
             }
             directory.reserve()
-        })?;
-        copied(entry.name).map(Vec::into_boxed_slice)
+        })
     }
 
     /// Adds an entry for which there is room. Names are locked.
@@ -128,8 +136,9 @@ impl<S: System> RamFs<S> {
 
     pub(super) fn add_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
         let now = S::now();
+        let name = boxed_name(entry)?;
         let _names = self.names.lock();
-        let name = self.prepare_entry(entry)?;
+        self.prepare_entry(entry)?;
         let file_type = self.with(ino, |inode| {
             match (inode.file_type(), inode.nlink) {
                 (FileType::Directory, _) => return Err(Errno::EPERM),
@@ -155,21 +164,25 @@ impl<S: System> RamFs<S> {
 
     pub(super) fn remove_file(&self, entry: Name<'_>) -> Result<(), Errno> {
         let now = S::now();
-        let _names = self.names.lock();
+        let names = self.names.lock();
         if self.entry(entry)?.1 == FileType::Directory {
             return Err(Errno::EISDIR);
         }
         let removed = self.remove_entry(entry, now)?;
-        self.remove_name(removed.ino, now);
+        let nameless = self.remove_name(removed.ino, now);
+        drop(names);
+        self.drop_reference(nameless);
         Ok(())
     }
 
     pub(super) fn remove_directory(&self, entry: Name<'_>) -> Result<(), Errno> {
         let now = S::now();
-        let _names = self.names.lock();
+        let names = self.names.lock();
         self.check_empty(self.entry(entry)?.0)?;
         let removed = self.remove_entry(entry, now)?;
-        self.remove_name(removed.ino, now);
+        let nameless = self.remove_name(removed.ino, now);
+        drop(names);
+        self.drop_reference(nameless);
         Ok(())
     }
 
@@ -182,17 +195,39 @@ impl<S: System> RamFs<S> {
         )
     }
 
-    /// Removes a name of an inode, whose entry is removed: the only one of a directory.
-    fn remove_name(&self, ino: Ino, now: Time) {
+    /// Removes a name of an inode, whose entry is removed: the only one of a directory. The inode has a reference more, which
+    /// the caller [drops](Self::drop_reference) when names are not locked any more: freeing a large file takes long.
+    fn remove_name(&self, ino: Ino, now: Time) -> Ino {
         self.update(ino, |inode| {
             inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };
+            inode.references += 1;
             inode.times.ctime = now;
         });
+        ino
+    }
+
+    fn drop_reference(&self, ino: Ino) {
+        self.update(ino, |inode| inode.references -= 1);
     }
 
     pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
         let now = S::now();
-        let _names = self.names.lock();
+        let name = boxed_name(to)?;
+        let names = self.names.lock();
+        let replaced = self.rename_locked(from, (to, name), flags, now);
+        drop(names);
+        replaced?.into_iter().for_each(|ino| self.drop_reference(ino));
+        Ok(())
+    }
+
+    /// Renames an entry; returns the inode that has lost its name, as [`Self::remove_name`]. Names are locked.
+    fn rename_locked(
+        &self,
+        from: Name<'_>,
+        (to, name): (Name<'_>, Box<[u8]>),
+        flags: RenameFlags,
+        now: Time,
+    ) -> Result<Option<Ino>, Errno> {
         let (ino, file_type) = self.entry(from)?;
         self.with(to.parent, |inode| inode.existing_directory().map(drop))?;
         // A directory must not become a part of itself.
@@ -204,7 +239,7 @@ impl<S: System> RamFs<S> {
             existing => Some(existing?),
         };
         if flags.contains(RenameFlags::EXCHANGE) {
-            return self.exchange(from, to, now);
+            return self.exchange(from, to, now).map(|()| None);
         }
         if let Some((other, FileType::Directory)) = existing
             && other != ino
@@ -214,9 +249,9 @@ impl<S: System> RamFs<S> {
         }
         match existing {
             Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
-            Some((other, _)) if other == ino => Ok(()),
-            Some(existing) => self.replace((from, file_type), to, existing, now),
-            None => self.move_entry(from, to, now),
+            Some((other, _)) if other == ino => Ok(None),
+            Some(existing) => self.replace((from, file_type), to, existing, now).map(Some),
+            None => self.move_entry(from, (to, name), now).map(|()| None),
         }
     }
 
@@ -234,8 +269,8 @@ impl<S: System> RamFs<S> {
     }
 
     /// Moves an entry to a name that does not exist.
-    fn move_entry(&self, from: Name<'_>, to: Name<'_>, now: Time) -> Result<(), Errno> {
-        let name = self.prepare_entry(to)?;
+    fn move_entry(&self, from: Name<'_>, (to, name): (Name<'_>, Box<[u8]>), now: Time) -> Result<(), Errno> {
+        self.prepare_entry(to)?;
         let (ino, file_type) = self.entry(from)?;
         // Added first, so that there is always one of the two names.
         self.insert_entry(to.parent, DirectoryEntry { name, ino, file_type }, now)?;
@@ -243,14 +278,14 @@ impl<S: System> RamFs<S> {
         self.remove_entry(from, now).map(drop)
     }
 
-    /// Moves an entry to a name that exists, and removes what had it.
+    /// Moves an entry to a name that exists; returns the inode that had it, as [`Self::remove_name`].
     fn replace(
         &self,
         (from, file_type): (Name<'_>, FileType),
         to: Name<'_>,
         (existing, existing_type): (Ino, FileType),
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result<Ino, Errno> {
         match (file_type, existing_type) {
             (FileType::Directory, FileType::Directory) => self.check_empty(existing)?,
             (FileType::Directory, _) => return Err(Errno::ENOTDIR),
@@ -264,8 +299,7 @@ impl<S: System> RamFs<S> {
             inode.times.modified(now);
             inode.directory()?.replace(to.name, moved.ino, moved.file_type)
         })?;
-        self.remove_name(existing, now);
-        Ok(())
+        Ok(self.remove_name(existing, now))
     }
 
     /// Exchanges the inodes of two entries.
@@ -325,6 +359,11 @@ impl<S: System> RamFs<S> {
             }
         }
     }
+}
+
+/// A copy of the name of an entry.
+fn boxed_name(entry: Name<'_>) -> Result<Box<[u8]>, Errno> {
+    copied(entry.name).map(Vec::into_boxed_slice)
 }
 
 /// Passes an entry on; returns the position behind it, unless it was the last that is wanted.

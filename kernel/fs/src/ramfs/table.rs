@@ -1,7 +1,11 @@
 //! The inodes of a ramfs, found by number without a lock of all.
+//!
+//! The table has two levels of fixed size above the slots. What it grows by is allocated without a lock, and is at most a
+//! few pages, however many inodes there are. Free slots are linked through themselves.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt::{self, Debug};
 
 use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, MutexGuard, RawMutex};
@@ -10,11 +14,12 @@ use once_cell::race::OnceBox;
 use crate::system::Lock;
 use crate::{Ino, System};
 
-/// Slots of the first chunk; each further chunk has twice as many as the one before.
-const FIRST_CHUNK: u64 = 64;
+/// Slots of a chunk.
+const CHUNK: usize = 64;
 
-/// Number of chunks: room for 2^32 inodes.
-const CHUNKS: usize = 27;
+/// Chunks of a directory of chunks, and directories of the table: room for 2^24 inodes.
+const CHUNKS: usize = 512;
+const DIRECTORIES: usize = 512;
 
 /// A slot of the table.
 #[derive(Debug)]
@@ -23,42 +28,79 @@ pub(super) struct Slot<T> {
     pub(super) generation: u64,
     /// The inode; `None` in a free slot.
     pub(super) inode: Option<T>,
+    /// The free slot that is to be used after this free one.
+    next_free: Option<u64>,
 }
 
 /// Slots that are allocated together.
-type Chunk<S, T> = [Lock<S, Slot<T>>];
+type Chunk<S, T> = [Lock<S, Slot<T>>; CHUNK];
+
+/// Chunks, as far as they are allocated.
+type ChunkDirectory<S, T> = [OnceBox<Chunk<S, T>>; CHUNKS];
 
 /// A table of inodes. Each slot has a lock of its own, and no slot is ever moved.
-#[derive(Debug)]
 pub(super) struct Table<S: System, T> {
-    chunks: [OnceBox<Box<Chunk<S, T>>>; CHUNKS],
+    directories: Box<[OnceBox<ChunkDirectory<S, T>>; DIRECTORIES]>,
     free: Lock<S, FreeNumbers>,
 }
 
-/// The numbers without an inode.
+impl<S: System, T> Debug for Table<S, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Table").field("free", &self.free).finish_non_exhaustive()
+    }
+}
+
+/// The numbers without an inode. Its lock is taken before that of a slot.
 #[derive(Debug)]
 struct FreeNumbers {
-    /// Numbers that had an inode.
-    released: Vec<u64>,
+    /// The slot that was released last.
+    released: Option<u64>,
+    /// Number of released slots.
+    count: u64,
     /// All numbers from this one on are free, too.
     unused: u64,
 }
 
-/// The chunk and the index in it of a number.
+/// The directory, chunk and slot of a number.
 #[inline]
-const fn position(number: u64) -> (usize, usize) {
-    let shifted = number + FIRST_CHUNK;
-    let chunk = shifted.ilog2() - FIRST_CHUNK.ilog2();
-    (chunk as usize, to_usize(shifted - (FIRST_CHUNK << chunk)))
+const fn position(number: u64) -> (usize, usize, usize) {
+    let number = to_usize(number);
+    (number / (CHUNK * CHUNKS), number / CHUNK % CHUNKS, number % CHUNK)
+}
+
+/// A boxed array of new values.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T; N]>, Errno> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(N).map_err(|_| Errno::ENOMEM)?;
+    values.resize_with(N, new);
+    values.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)
+}
+
+/// The value of a cell, which is allocated first if another thread is not faster.
+fn get_or_allocate<T>(
+    cell: &OnceBox<T>,
+    allocate: impl FnOnce() -> Result<Box<T>, Errno>,
+) -> Result<&T, Errno> {
+    if cell.get().is_none() {
+        // If another thread was faster, its value stays, and this one is dropped.
+        drop(cell.set(allocate()?));
+    }
+    cell.get().ok_or(Errno::ENOMEM)
 }
 
 impl<S: System, T> Table<S, T> {
     /// A table without inodes. The first number is that of the root.
-    pub(super) const fn new() -> Self {
-        Self {
-            chunks: [const { OnceBox::new() }; CHUNKS],
-            free: Mutex::const_new(RawMutex::INIT, FreeNumbers { released: Vec::new(), unused: Ino::ROOT.0 }),
-        }
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self, Errno> {
+        let free = FreeNumbers { released: None, count: 0, unused: Ino::ROOT.0 };
+        Ok(Self { directories: boxed(OnceBox::new)?, free: Mutex::const_new(RawMutex::INIT, free) })
     }
 
     /// The slot of a number.
@@ -68,16 +110,17 @@ impl<S: System, T> Table<S, T> {
     /// `ENOENT` if the number never had an inode.
     #[inline]
     pub(super) fn lock(&self, ino: Ino) -> Result<MutexGuard<'_, S::RawLock, Slot<T>>, Errno> {
-        let (chunk, index) = position(ino.0);
-        let chunk = self.chunks.get(chunk).and_then(OnceBox::get).ok_or(Errno::ENOENT)?;
-        chunk.get(index).map(Mutex::lock).ok_or(Errno::ENOENT)
+        let (directory, chunk, slot) = position(ino.0);
+        let directory = self.directories.get(directory).and_then(OnceBox::get).ok_or(Errno::ENOENT)?;
+        let chunk = directory.get(chunk).and_then(OnceBox::get).ok_or(Errno::ENOENT)?;
+        chunk.get(slot).map(Mutex::lock).ok_or(Errno::ENOENT)
     }
 
     /// Allocates a number and stores its inode; returns the number and its generation.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there are 2^32 inodes, `ENOMEM`.
+    /// `ENOSPC` if there are 2^24 inodes, `ENOMEM`.
     pub(super) fn insert(&self, inode: T) -> Result<(Ino, u64), Errno> {
         let number = self.allocate()?;
         let mut slot = self.lock(Ino(number))?;
@@ -86,42 +129,89 @@ impl<S: System, T> Table<S, T> {
     }
 
     fn allocate(&self) -> Result<u64, Errno> {
-        let mut free = self.free.lock();
-        if let Some(number) = free.released.pop() {
-            return Ok(number);
+        loop {
+            let mut free = self.free.lock();
+            if let Some(number) = free.released {
+                free.released = self.lock(Ino(number))?.next_free.take();
+                free.count -= 1;
+                return Ok(number);
+            }
+            let number = free.unused;
+            if self.has_slot(number) {
+                free.unused += 1;
+                return Ok(number);
+            }
+            drop(free);
+            self.add_slot(number)?;
         }
-        let number = free.unused;
-        let (chunk, _) = position(number);
-        // So that `release` needs no memory.
-        let capacity = usize::try_from(number).map_err(|_| Errno::ENOSPC)?;
-        let missing = capacity.saturating_sub(free.released.len());
-        free.released.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
-        let chunk = self.chunks.get(chunk).ok_or(Errno::ENOSPC)?;
-        if chunk.get().is_none() {
-            // Filled under the lock of the numbers, so once.
-            let _: Result<(), _> = chunk.set(Box::new(Self::new_chunk(number)?));
-        }
-        free.unused += 1;
-        Ok(number)
     }
 
-    fn new_chunk(number: u64) -> Result<Box<Chunk<S, T>>, Errno> {
-        let (chunk, _) = position(number);
-        let size = usize::try_from(FIRST_CHUNK << chunk).map_err(|_| Errno::ENOSPC)?;
-        let mut slots = Vec::new();
-        slots.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
-        slots.resize_with(size, || Mutex::new(Slot { generation: 0, inode: None }));
-        Ok(slots.into_boxed_slice())
+    fn has_slot(&self, number: u64) -> bool {
+        let (directory, chunk, _) = position(number);
+        let directory = self.directories.get(directory).and_then(OnceBox::get);
+        directory.and_then(|directory| directory.get(chunk)).and_then(OnceBox::get).is_some()
+    }
+
+    /// Allocates the chunk of a number.
+    fn add_slot(&self, number: u64) -> Result<(), Errno> {
+        let (directory, chunk, _) = position(number);
+        let directory = self.directories.get(directory).ok_or(Errno::ENOSPC)?;
+        let directory = get_or_allocate(directory, || boxed(OnceBox::new))?;
+        let chunk = directory.get(chunk).ok_or(Errno::ENOSPC)?;
+        let slot = || Mutex::new(Slot { generation: 0, inode: None, next_free: None });
+        get_or_allocate(chunk, || boxed(slot)).map(drop)
     }
 
     /// Frees a number whose inode the caller has taken out of its slot.
     pub(super) fn release(&self, ino: Ino) {
-        self.free.lock().released.push(ino.0);
+        let mut free = self.free.lock();
+        let Ok(mut slot) = self.lock(ino) else { return };
+        slot.next_free = free.released.replace(ino.0);
+        free.count += 1;
     }
 
     /// Number of inodes.
     pub(super) fn count(&self) -> u64 {
         let free = self.free.lock();
-        free.unused - Ino::ROOT.0 - free.released.len() as u64
+        free.unused - Ino::ROOT.0 - free.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK, Table};
+    use crate::Ino;
+    use crate::testing::TestSystem;
+    use hermit_interface::Errno;
+    use std::vec::Vec;
+
+    fn free(table: &Table<TestSystem, usize>, ino: Ino) -> Option<usize> {
+        let mut slot = table.lock(ino).unwrap();
+        slot.generation += 1;
+        let inode = slot.inode.take();
+        drop(slot);
+        table.release(ino);
+        inode
+    }
+
+    #[test]
+    fn released_numbers_are_used_again_with_another_generation() {
+        let table: Table<TestSystem, usize> = Table::new().unwrap();
+        let inos: Vec<Ino> = (0..3 * CHUNK).map(|inode| table.insert(inode).unwrap().0).collect();
+        assert_eq!((inos[0], table.count()), (Ino::ROOT, 3 * CHUNK as u64));
+        assert_eq!((free(&table, inos[7]), free(&table, inos[100])), (Some(7), Some(100)));
+        assert_eq!(table.count(), 3 * CHUNK as u64 - 2);
+        assert_eq!(table.insert(1000), Ok((inos[100], 1)));
+        assert_eq!(table.insert(1001), Ok((inos[7], 1)));
+        assert_eq!(table.insert(1002), Ok((Ino(inos.len() as u64 + 1), 0)));
+        assert_eq!(table.lock(inos[8]).unwrap().inode, Some(8));
+    }
+
+    #[test]
+    fn numbers_without_a_slot_are_enoent() {
+        let table: Table<TestSystem, usize> = Table::new().unwrap();
+        table.insert(0).unwrap();
+        assert_eq!(table.lock(Ino(CHUNK as u64)).err(), Some(Errno::ENOENT));
+        assert_eq!(table.lock(Ino(u64::MAX)).err(), Some(Errno::ENOENT));
     }
 }
