@@ -1,7 +1,6 @@
 //! Contents and attributes of the inodes of a ramfs.
 
 use core::mem;
-use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
@@ -246,7 +245,7 @@ impl<S: System> RamFs<S> {
             let Ok(Some(removed)) = removed else { break };
             freed = removed.count();
             drop(removed);
-            self.pages.fetch_sub(freed, Relaxed);
+            self.usage.release(freed * PAGE_BYTES);
         }
         self.end_writing(ino);
     }

@@ -46,6 +46,17 @@ pub(super) enum Body<P> {
     Symlink(Box<[u8]>),
 }
 
+impl<P> Body<P> {
+    /// What the body counts towards the limit of the file system, in bytes.
+    pub(super) const fn charged(&self) -> u64 {
+        match self {
+            Self::File(file) => file.pages.count() * PAGE_BYTES,
+            Self::Directory(_) => 0,
+            Self::Symlink(target) => target.len() as u64,
+        }
+    }
+}
+
 /// Contents of a regular file.
 #[derive(Debug)]
 pub(super) struct File<P> {

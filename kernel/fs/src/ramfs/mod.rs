@@ -15,25 +15,24 @@ mod names;
 mod pages;
 mod table;
 mod tree;
+mod usage;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
 use core::task::Poll;
 
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 use lock_api::{Mutex, MutexGuard};
 
-use crate::PAGE_SIZE;
 use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
 use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
-use inode::{Body, Inode};
+use inode::{Body, Inode, PAGE_BYTES};
 use table::{Slot, Table};
 pub use tree::UnpackError;
+use usage::{NAME_SIZE, Usage};
 
 /// A file system in memory.
 #[derive(Debug)]
@@ -41,13 +40,11 @@ pub struct RamFs<S: System> {
     inodes: Table<S, Inode<S::Page>>,
     /// Serialises changes of names.
     names: Lock<S, ()>,
-    /// Pages in use.
-    pages: AtomicU64,
-    max_pages: u64,
+    usage: Usage,
 }
 
 impl<S: System> RamFs<S> {
-    /// A file system with an empty root directory and at most `max_size` bytes of contents.
+    /// A file system with an empty root directory and at most `max_size` bytes of contents, names and inodes.
     ///
     /// # Errors
     ///
@@ -57,8 +54,7 @@ impl<S: System> RamFs<S> {
         let root = Body::Directory(Directory::new(Ino::ROOT));
         let inodes = Table::new()?;
         inodes.insert(Inode::new(root, 0o755, now))?;
-        let max_pages = max_size / PAGE_SIZE as u64;
-        Ok(Self { inodes, names: Mutex::new(()), pages: AtomicU64::new(0), max_pages })
+        Ok(Self { inodes, names: Mutex::new(()), usage: Usage::new(max_size) })
     }
 
     /// Calls `action` with an inode, whose lock is held.
@@ -87,19 +83,17 @@ impl<S: System> RamFs<S> {
         let inode = slot.inode.take();
         slot.generation += 1;
         drop(slot);
-        if let Some(Inode { body: Body::File(file), .. }) = &inode {
-            self.pages.fetch_sub(file.pages.count(), Relaxed);
-        }
+        let size = inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());
         drop(inode);
         self.inodes.release(ino);
+        self.usage.release(size);
     }
 
     /// Allocates a page of a file.
     fn allocate_page(&self) -> Result<S::Page, Errno> {
-        let room = |pages| (pages < self.max_pages).then_some(pages + 1);
-        self.pages.fetch_update(Relaxed, Relaxed, room).map_err(|_| Errno::ENOSPC)?;
+        self.usage.charge(PAGE_BYTES)?;
         S::allocate_page().ok_or_else(|| {
-            self.pages.fetch_sub(1, Relaxed);
+            self.usage.release(PAGE_BYTES);
             Errno::ENOSPC
         })
     }
@@ -208,10 +202,11 @@ impl<S: System> FileSystem for RamFs<S> {
     }
 
     fn statfs(&self, _: &mut Call<'_, '_>) -> Reply<StatFs> {
+        let (limit, free) = self.usage.limit_and_free();
         Poll::Ready(Ok(StatFs {
             block_size: BLOCK_SIZE,
-            blocks: self.max_pages,
-            free_blocks: self.max_pages.saturating_sub(self.pages.load(Relaxed)),
+            blocks: limit / PAGE_BYTES,
+            free_blocks: free / PAGE_BYTES,
             inodes: self.inodes.count(),
         }))
     }

@@ -9,6 +9,7 @@ use hermit_interface::{Errno, to_usize};
 use super::RamFs;
 use super::directory::{Directory, DirectoryEntry};
 use super::inode::{Body, File, Inode};
+use super::usage::NAME_SIZE;
 use crate::file_system::{Name, RenameFlags};
 use crate::system::copied;
 use crate::{DirEntry, Entry, FileType, Ino, System, Time};
@@ -88,7 +89,9 @@ impl<S: System> RamFs<S> {
         let file_type = inode.file_type();
         // Allocated before names are locked.
         let name = boxed_name(entry)?;
-        let (ino, generation) = self.inodes.insert(inode)?;
+        let size = NAME_SIZE + inode.body.charged();
+        self.usage.charge(size)?;
+        let (ino, generation) = self.inodes.insert(inode).inspect_err(|_| self.usage.release(size))?;
         let attr = self.with(ino, |inode| Ok(inode.attr(ino)))?;
         let added = {
             let _names = self.names.lock();
@@ -135,6 +138,11 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn add_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
+        self.usage.charge(NAME_SIZE)?;
+        self.add_charged_link(ino, entry).inspect_err(|_| self.usage.release(NAME_SIZE))
+    }
+
+    fn add_charged_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
         let now = S::now();
         let name = boxed_name(entry)?;
         let _names = self.names.lock();
@@ -200,6 +208,9 @@ impl<S: System> RamFs<S> {
     fn remove_name(&self, ino: Ino, now: Time) -> Ino {
         self.update(ino, |inode| {
             inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };
+            if inode.nlink > 0 {
+                self.usage.release(NAME_SIZE);
+            }
             inode.references += 1;
             inode.times.ctime = now;
         });

@@ -1,0 +1,91 @@
+//! The memory that a ramfs may use.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_interface::Errno;
+
+/// What a name counts with its inode, or as a further name of one, in bytes: rounded up, so that the limit is not exceeded.
+pub(super) const NAME_SIZE: u64 = 512;
+
+/// Use of memory and its limit, in bytes.
+#[derive(Debug)]
+pub(super) struct Usage {
+    used: AtomicU64,
+    max: u64,
+}
+
+impl Usage {
+    /// No use so far.
+    pub(super) const fn new(max: u64) -> Self {
+        Self { used: AtomicU64::new(0), max }
+    }
+
+    /// Counts memory that is about to be allocated.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if it would exceed the limit.
+    pub(super) fn charge(&self, size: u64) -> Result<(), Errno> {
+        let charged = |used: u64| used.checked_add(size).filter(|charged| *charged <= self.max);
+        self.used.fetch_update(Relaxed, Relaxed, charged).map(drop).map_err(|_| Errno::ENOSPC)
+    }
+
+    /// Counts memory that was freed.
+    pub(super) fn release(&self, size: u64) {
+        self.used.fetch_sub(size, Relaxed);
+    }
+
+    /// The limit, and how much of it is free.
+    pub(super) fn limit_and_free(&self) -> (u64, u64) {
+        (self.max, self.max.saturating_sub(self.used.load(Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NAME_SIZE;
+    use crate::testing::{run, vfs};
+    use hermit_interface::Errno;
+    use std::format;
+
+    const SIZE: u64 = 100 * NAME_SIZE;
+
+    #[test]
+    fn names_and_inodes_count_towards_the_limit_and_are_given_back() {
+        let (ramfs, vfs) = vfs(SIZE);
+        let free = || ramfs.usage.limit_and_free().1;
+        for _ in 0..3 {
+            let names = (0..).take_while(|number| {
+                run(vfs.create_directory(format!("/{number}").as_bytes(), 0o755)).is_ok()
+            });
+            assert_eq!((names.count(), free()), (100, 0));
+            assert_eq!(run(vfs.create_symlink(b"x", b"/link")), Err(Errno::ENOSPC));
+            for number in 0..100 {
+                run(vfs.remove_directory(format!("/{number}").as_bytes())).unwrap();
+            }
+            assert_eq!(free(), SIZE);
+        }
+    }
+
+    #[test]
+    fn further_names_and_targets_count_until_they_are_removed() {
+        let (ramfs, vfs) = vfs(SIZE);
+        let used = || SIZE - ramfs.usage.limit_and_free().1;
+        run(vfs.create_symlink(b"target", b"/x")).unwrap();
+        run(vfs.create_link(b"/x", b"/y")).unwrap();
+        assert_eq!(run(vfs.create_link(b"/x", b"/y")), Err(Errno::EEXIST));
+        assert_eq!(used(), 2 * NAME_SIZE + 6);
+        run(vfs.remove_file(b"/x")).unwrap();
+        assert_eq!(used(), NAME_SIZE + 6);
+        run(vfs.create_directory(b"/d", 0o755)).unwrap();
+        run(vfs.rename(b"/y", b"/z", crate::RenameFlags::empty())).unwrap();
+        run(vfs.create_link(b"/z", b"/y")).unwrap();
+        run(vfs.create_symlink(b"", b"/w")).unwrap_err();
+        run(vfs.rename(b"/y", b"/z", crate::RenameFlags::empty())).unwrap();
+        run(vfs.remove_file(b"/y")).unwrap();
+        run(vfs.remove_file(b"/z")).unwrap();
+        run(vfs.remove_directory(b"/d")).unwrap();
+        assert_eq!(used(), 0);
+    }
+}
