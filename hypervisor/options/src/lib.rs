@@ -24,6 +24,7 @@ pub mod disk;
 pub mod environment;
 mod machine;
 pub mod memory;
+pub mod mount;
 pub mod passt;
 pub mod ports;
 pub mod rate;

@@ -1,7 +1,8 @@
 //! The kernel command line, which has the program's arguments and environment.
 //!
 //! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it are the
-//! program's arguments. [`NetworkOptions`] are parsed separately from the other options. A backslash escapes the next
+//! program's arguments. [`NetworkOptions`] and [`MountOptions`] are parsed separately from the other options. A backslash
+//! escapes the next
 //! byte, and double quotes enclose white space (an empty argument is `""`). Boot loaders prepend words (GRUB and QEMU
 //! the kernel's file name), and other kernels have other options, so words that are not known options are ignored. A
 //! line without `--` that has a word which is no option is an error of the user ([`CommandLine::misplaced`]).
@@ -15,12 +16,14 @@
 //! assert!(line.virtio_console);
 //! ```
 
+mod mounts;
 mod network;
 
 use alloc::vec::Vec;
 
 use crate::boot_info::{MmioDevice, Region};
 
+pub use mounts::{MountOption, MountOptions};
 pub use network::{Cidr, HostAddress, Ip, NetworkOptions, host_address, is_hostname};
 
 /// Encodes a command line; the inverse of [`CommandLine::parse`].

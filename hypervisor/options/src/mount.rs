@@ -1,0 +1,158 @@
+//! Mounted folders: the value of `--mount`.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A folder of the host that the guest mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountConfig {
+    /// Folder of the host.
+    pub host: PathBuf,
+    /// Absolute path in the guest, other than the root.
+    pub guest: String,
+    /// Whether the guest cannot change anything in it.
+    pub read_only: bool,
+    /// How long the guest may use what it knows of names and attributes.
+    pub cache: CachePolicy,
+}
+
+/// For how long the guest may use names and attributes without asking the host again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// A second: changes by the host are seen that late.
+    #[default]
+    Auto,
+    /// As long as it likes, also that a name does not exist: for folders that nothing else changes.
+    Always,
+    /// Not at all: changes by the host are seen at once.
+    Never,
+}
+
+impl CachePolicy {
+    const NAMES: [(&str, Self); 3] = [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
+
+    /// Name in the option.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.into_iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
+    }
+
+    /// Time for which names and attributes are valid.
+    #[must_use]
+    pub const fn validity(self) -> Duration {
+        match self {
+            Self::Auto => Duration::from_secs(1),
+            Self::Always => Duration::from_secs(24 * 60 * 60),
+            Self::Never => Duration::ZERO,
+        }
+    }
+}
+
+/// A folder cannot be mounted.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot mount the folder {folder}: {source}", folder = .folder.display())]
+pub struct MountError {
+    /// Path of the folder.
+    pub folder: PathBuf,
+    /// Error of the host.
+    pub source: io::Error,
+}
+
+impl MountConfig {
+    /// The value of `--mount` that [`FromStr`] reads.
+    #[must_use]
+    pub fn to_argument(&self) -> OsString {
+        let mut text = self.host.clone().into_os_string();
+        text.push(format!(":{}{}", self.guest, if self.read_only { ":ro" } else { "" }));
+        if self.cache != CachePolicy::default() {
+            text.push(format!(",cache={}", self.cache.name()));
+        }
+        text
+    }
+
+    /// Checks that the host's folder exists.
+    ///
+    /// # Errors
+    ///
+    /// See [`MountError`].
+    pub fn check(&self) -> Result<(), MountError> {
+        let failed = |source| MountError { folder: self.host.clone(), source };
+        if std::fs::metadata(&self.host).map_err(failed)?.is_dir() {
+            Ok(())
+        } else {
+            Err(failed(io::ErrorKind::NotADirectory.into()))
+        }
+    }
+}
+
+impl FromStr for MountConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let usage =
+            || "a mount is written HOST:/GUEST or HOST:/GUEST:ro, perhaps with ,cache=auto, always or never";
+        let (rest, cache) = match text.rsplit_once(",cache=") {
+            Some((rest, name)) => {
+                let known = CachePolicy::NAMES.into_iter().find(|(known, _)| *known == name);
+                (rest, known.ok_or_else(usage)?.1)
+            }
+            None => (text, CachePolicy::default()),
+        };
+        let (rest, read_only) = rest.strip_suffix(":ro").map_or((rest, false), |rest| (rest, true));
+        // From the end, so that the host's path may have colons.
+        let (host, guest) = rest.rsplit_once(':').ok_or_else(usage)?;
+        let is_root = guest.bytes().all(|byte| byte == b'/');
+        if host.is_empty() || !guest.starts_with('/') || is_root {
+            return Err(usage().to_owned());
+        }
+        Ok(Self { host: host.into(), guest: guest.to_owned(), read_only, cache })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CachePolicy, MountConfig};
+    use std::fs;
+
+    #[test]
+    fn argument_and_value_are_inverse() {
+        for (text, host, guest, read_only, cache) in [
+            ("./site:/srv", "./site", "/srv", false, CachePolicy::Auto),
+            ("/a:b,c:/d:ro", "/a:b,c", "/d", true, CachePolicy::Auto),
+            ("a:/b c,cache=never", "a", "/b c", false, CachePolicy::Never),
+            ("a:/b:ro,cache=always", "a", "/b", true, CachePolicy::Always),
+        ] {
+            let mount: MountConfig = text.parse().unwrap();
+            let expected = MountConfig { host: host.into(), guest: guest.to_owned(), read_only, cache };
+            assert_eq!((&mount, mount.to_argument()), (&expected, text.into()));
+        }
+        let default: MountConfig = "a:/b,cache=auto".parse().unwrap();
+        assert_eq!(default.to_argument(), "a:/b");
+    }
+
+    #[test]
+    fn invalid_mounts_are_rejected_with_the_syntax() {
+        for text in
+            ["", "a", "a:b", ":/b", "a:", "a:/", "a://:ro", "a:ro", "a:/b:rw", "a:/b,cache=", "a:/b,cache=x"]
+        {
+            let error = text.parse::<MountConfig>().unwrap_err();
+            assert!(error.contains("HOST:/GUEST:ro"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_an_existing_folder_is_mounted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for (host, is_valid) in
+            [(folder.path().to_owned(), true), (file, false), (folder.path().join("none"), false)]
+        {
+            let mount = MountConfig { host, .."x:/y".parse().unwrap() };
+            assert_eq!(mount.check().is_ok(), is_valid, "{mount:?}");
+        }
+    }
+}

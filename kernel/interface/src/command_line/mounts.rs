@@ -1,0 +1,117 @@
+//! Mounts of virtio-fs devices: the option `mount=TAG:PATH[:ro]`, once for each.
+
+use alloc::vec::Vec;
+
+use super::{Encoder, WordIter};
+
+/// Maximum length of a tag in bytes (virtio 1.2, section 5.11.4).
+const MAX_TAG: usize = 36;
+
+/// What follows the path of a mount for reading only.
+const READ_ONLY: &[u8] = b":ro";
+
+/// What may follow the path of any other mount.
+const WRITABLE: &[u8] = b":rw";
+
+/// A virtio-fs device that the kernel mounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountOption {
+    /// Tag of the device, 1 to 36 bytes.
+    pub tag: Vec<u8>,
+    /// Absolute path of a directory other than the root.
+    pub path: Vec<u8>,
+    /// Whether it is mounted for reading only.
+    pub is_read_only: bool,
+}
+
+/// The mounts of a command line. Parsed only by programs that use files.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Mounts, in the order of the line.
+    pub mounts: Vec<MountOption>,
+    /// Options with invalid values, as written.
+    pub malformed: Vec<Vec<u8>>,
+}
+
+impl Encoder {
+    /// Mounts the virtio-fs device with a tag, in which there is no colon, on a directory.
+    pub fn mount(&mut self, tag: &str, path: &[u8], is_read_only: bool) {
+        let mode = if is_read_only { READ_ONLY } else { WRITABLE };
+        self.option(b"mount=", &[tag.as_bytes(), b":", path, mode].concat());
+    }
+}
+
+impl MountOptions {
+    /// Parses the mounts of a command line.
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Self {
+        let mut parsed = Self::default();
+        let options = WordIter { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
+        for (word, _) in options {
+            match word.strip_prefix(b"mount=").map(mount) {
+                Some(Some(mount)) => parsed.mounts.push(mount),
+                Some(None) => parsed.malformed.push(word),
+                None => {}
+            }
+        }
+        parsed
+    }
+}
+
+fn mount(value: &[u8]) -> Option<MountOption> {
+    let colon = value.iter().position(|&byte| byte == b':')?;
+    let (tag, path) = (value.get(..colon)?, value.get(colon + 1..)?);
+    let (path, is_read_only) = match (path.strip_suffix(READ_ONLY), path.strip_suffix(WRITABLE)) {
+        (Some(path), _) => (path, true),
+        (None, Some(path)) => (path, false),
+        (None, None) => (path, false),
+    };
+    let is_valid = (1..=MAX_TAG).contains(&tag.len())
+        && path.starts_with(b"/")
+        && !path.contains(&0)
+        && path.iter().any(|&byte| byte != b'/');
+    is_valid.then(|| MountOption { tag: tag.to_vec(), path: path.to_vec(), is_read_only })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{MountOption, MountOptions};
+    use crate::command_line::Encoder;
+
+    fn option(tag: &str, path: &[u8], is_read_only: bool) -> MountOption {
+        MountOption { tag: tag.into(), path: path.to_vec(), is_read_only }
+    }
+
+    #[test]
+    fn mounts_are_parsed_in_order() {
+        let parsed = MountOptions::parse(b"a.boot mount=fs0:/srv:ro env=A mount=fs1:/a:b -- mount=fs2:/x");
+        assert_eq!(parsed.mounts, [option("fs0", b"/srv", true), option("fs1", b"/a:b", false)]);
+        assert_eq!(parsed.malformed, Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn invalid_mounts_are_malformed() {
+        let long = alloc::format!("mount={}:/a", "x".repeat(37));
+        for word in
+            ["mount=", "mount=fs0", "mount=fs0:", "mount=:/a", "mount=fs0:a", "mount=fs0://:ro", &long]
+        {
+            let parsed = MountOptions::parse(word.as_bytes());
+            assert_eq!((parsed.mounts.len(), &parsed.malformed[..]), (0, &[word.as_bytes().to_vec()][..]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parse_inverts_encode(name in vec(1..=u8::MAX, 0..20), is_read_only in any::<bool>()) {
+            let path = [b"/a".as_slice(), &name].concat();
+            let mut encoder = Encoder::new();
+            encoder.mount("tag", &path, is_read_only);
+            prop_assert_eq!(MountOptions::parse(&encoder.finish()).mounts, [option("tag", &path, is_read_only)]);
+        }
+    }
+}
