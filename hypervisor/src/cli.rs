@@ -87,6 +87,7 @@ impl Arguments {
             cpus: machine.cpus,
             memory: machine.memory,
             disks: machine.block,
+            mounts: machine.mount,
             network,
             console: self.console,
             engine: self.engine,
@@ -151,7 +152,7 @@ mod tests {
         for (words, text) in [
             (&["--cpus", "65", "i"][..], "1 to 64"),
             (&["--memory", "64MB", "i"], "such as 64M"),
-            (&["--mount", "a:b", "i"], "no file system yet"),
+            (&["--mount", "a:b", "i"], "HOST:/GUEST"),
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
             (&["i", "argument"], "argument"),

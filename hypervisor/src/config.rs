@@ -10,6 +10,7 @@ pub use hermit_interface::cpu_count::CpuCount;
 pub use hermit_interface::memory_size::MemorySize;
 pub use hermit_options::disk::DiskConfig;
 pub use hermit_options::environment::Variable;
+pub use hermit_options::mount::MountConfig;
 
 use self::jail::Jail;
 use self::network::NetworkConfig;
@@ -29,6 +30,8 @@ pub struct Config {
     pub memory: MemorySize,
     /// Disks, in the order of `/dev/vda`, `/dev/vdb`, ...
     pub disks: Vec<DiskConfig>,
+    /// Folders of the host that the guest mounts.
+    pub mounts: Vec<MountConfig>,
     /// Network device, if there is one.
     pub network: Option<NetworkConfig>,
     /// How the guest's output is written.
@@ -49,7 +52,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Configuration for an image with the defaults of the command line: one CPU, no disks, no network, and the engine
+    /// Configuration for an image with the defaults of the command line: one CPU, no disks, no mounts, no network, and the engine
     /// [`EngineKind::Auto`], in the sandbox.
     #[must_use]
     pub fn new(image: impl Into<PathBuf>) -> Self {
@@ -60,6 +63,7 @@ impl Config {
             cpus: CpuCount::default(),
             memory: MemorySize::default(),
             disks: Vec::new(),
+            mounts: Vec::new(),
             network: None,
             console: ConsoleMode::default(),
             engine: EngineKind::default(),

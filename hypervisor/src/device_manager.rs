@@ -10,7 +10,9 @@ use std::sync::Arc;
 use hermit_interface::boot_info::{MmioDevice, Region};
 use hermit_interface::machine::{CLOCK, HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::{self, DiskError};
+use hermit_options::mount::MountError;
 use hermit_options::passt::PasstStartup;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{Config, DiskConfig};
 use crate::devices::block::Block;
@@ -19,14 +21,22 @@ use crate::devices::bus::{Bus, BusError};
 use crate::devices::clock::HostClock;
 use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
+use crate::devices::fs::{self, FileSystem};
 use crate::devices::rate_limiter::RateLimiter;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
 use crate::network::{self, NetworkError, PreparedNetwork};
-use crate::sandbox::Role;
+use crate::sandbox::{Folder, Role};
 use crate::standard_streams::StandardStreams;
+
+/// Descriptors that are left for what is not a mount.
+const RESERVED_DESCRIPTORS: usize = 512;
+
+/// Bounds of the number of descriptors of a mount.
+const MIN_DESCRIPTORS: usize = 64;
+const MAX_DESCRIPTORS: usize = 1 << 16;
 
 /// Why the devices of a VM cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +47,13 @@ pub enum DeviceManagerError {
     /// Another VM, or another program, holds a lock on the file of the disk.
     #[error("the disk {file} is in use by another machine", file = .0.display())]
     DiskInUse(PathBuf),
+    /// See [`MountError`].
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// There are more devices than interrupt lines.
-    #[error("a machine has at most {POWER_BUTTON_LINE} devices: two consoles, entropy, network, and disks")]
+    #[error(
+        "a machine has at most {POWER_BUTTON_LINE} devices: two consoles, entropy, network, disks, and mounts"
+    )]
     TooMany,
     /// A standard stream cannot be duplicated.
     #[error("cannot use standard input, output and error: {0}")]
@@ -95,13 +110,15 @@ impl Serving {
 pub struct DeviceManager {
     /// Device registers by guest physical address.
     pub bus: Bus,
-    /// Threads that serve the devices. Whatever may block has a thread of its own: each disk, each output stream, and
-    /// the network.
+    /// Threads that serve the devices. Whatever may block has a thread of its own: each disk, each mount, each output stream,
+    /// and the network.
     pub workers: Vec<WorkerConfig>,
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
     /// Program behind the network device that is still starting, if it has one.
     pub starting: Option<PasstStartup>,
+    /// Folders of the host that the guest mounts.
+    pub folders: Vec<Folder>,
     /// Devices for the boot information.
     pub descriptions: Vec<MmioDevice>,
     /// Outputs of the text ports.
@@ -140,6 +157,13 @@ impl DeviceManager {
             let console = ConsoleDevice::new(error.clone(), None);
             devices.push((Serving::Console("stderr"), Box::new(console)));
         }
+        let mut folders = Vec::new();
+        let max_descriptors = mount_descriptors(config.mounts.len());
+        for (number, mount) in config.mounts.iter().enumerate() {
+            let device = FileSystem::new(fs::tag(number), mount, max_descriptors)?;
+            folders.push(Folder { descriptor: device.folder(), read_only: mount.read_only });
+            devices.push((Serving::Own(Role::Files, format!("files {number}")), Box::new(device)));
+        }
         let mut bus = Bus::new();
         bus.insert(CLOCK, Arc::new(HostClock::new(config.test_clock_step)))?;
         let (mut transports, mut descriptions) = (Vec::new(), Vec::new());
@@ -151,8 +175,21 @@ impl DeviceManager {
             descriptions.push(description);
         }
         let text = text_ports(&transports, output, error);
-        Ok(Self { bus, workers: workers(&transports), tap, starting, descriptions, text })
+        Ok(Self { bus, workers: workers(&transports), tap, starting, folders, descriptions, text })
     }
+}
+
+/// Number of descriptors that each of `mounts` may keep open. The limit of this process is raised as far as it can be; a
+/// part of it is left for everything else, which needs some hundred at most: the guest cannot make uhyve run out of them.
+fn mount_descriptors(mounts: usize) -> usize {
+    if mounts == 0 {
+        return 0;
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let current = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    let current = current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    (current.saturating_sub(RESERVED_DESCRIPTORS) / mounts).clamp(MIN_DESCRIPTORS, MAX_DESCRIPTORS)
 }
 
 /// Text ports beside the consoles: the first device, and the one of standard error if that has one.

@@ -15,6 +15,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 use crate::boot::{self, BootError, BootParams};
 use crate::config::Config;
 use crate::device_manager::{DeviceManager, DeviceManagerError, WorkerConfig};
+use crate::devices::fs;
 use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::selection::{SelectedEngine, SelectionError};
 use crate::engine::{Engine, EngineError, Vcpu};
@@ -174,7 +175,7 @@ impl Vm<Configured> {
         let allow_partial = config.allow_partial_sandbox;
         let tap = devices.tap;
         let rate_limits = has_rate_limits(&config);
-        let folders = Vec::new();
+        let folders = devices.folders;
         let jail = config.jail.clone();
         let rules = Rules { folders, debugger, process, allow_partial, tap, rate_limits, jail };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
@@ -198,12 +199,15 @@ fn has_rate_limits(config: &Config) -> bool {
     limits.any(|limits| !limits.is_unlimited())
 }
 
-/// Encodes the command line for the boot information: the program's arguments and environment, and the network's
-/// options.
+/// Encodes the command line for the boot information: the program's arguments and environment, the mounts,
+/// and the network's options.
 fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     let mut line = Encoder::new();
     line.argv0(file.program());
     config.network.iter().for_each(|network| network::encode_options(network, &mut line));
+    for (number, mount) in config.mounts.iter().enumerate() {
+        line.mount(&fs::tag(number), mount.guest.as_bytes(), mount.read_only);
+    }
     config.environment.iter().for_each(|variable| line.env(&variable.clone().into_bytes()));
     config.arguments.iter().for_each(|argument| line.arg(&argument.clone().into_vec()));
     line.finish()

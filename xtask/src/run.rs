@@ -118,7 +118,12 @@ impl VmOptions {
         if in_uhyve && self.board.is_some() {
             return Err(usage_error("--board is a machine type of QEMU: use --platform qemu"));
         }
-        for (option, is_set) in [("--gdb", self.machine.gdb.is_some()), ("--stats", self.machine.stats)] {
+        let of_uhyve = [
+            ("--gdb", self.machine.gdb.is_some()),
+            ("--stats", self.machine.stats),
+            ("--mount", !self.machine.mount.is_empty()),
+        ];
+        for (option, is_set) in of_uhyve {
             if is_set && self.needs_qemu() {
                 return Err(usage_error(format!("{option} is for uhyve: use --platform kvm or process")));
             }

@@ -11,6 +11,7 @@ use hermit_interface::time_limit::{DEFAULT_GRACE, parse_grace, parse_seconds};
 
 use crate::disk::DiskConfig;
 use crate::environment::{self, EnvOption, EnvironmentError, Variable};
+use crate::mount::MountConfig;
 
 /// Options of a machine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -31,6 +32,11 @@ pub struct MachineOptions {
     /// bytes and requests per second: 10M, or with a burst, 10M/64M
     #[arg(long, value_name = "FILE[:ro][,bps=RATE][,iops=RATE]")]
     pub block: Vec<DiskConfig>,
+    /// A folder of the host that the guest sees at this path, such as ./site:/srv; with :ro it cannot be changed; cache= says
+    /// how long the guest may rely on what it knows of names and attributes: auto, a second; always, for folders that
+    /// nothing else changes; never; may be given several times
+    #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY]")]
+    pub mount: Vec<MountConfig>,
     /// Forward a port of the host to the guest, such as 8080:80; port 0 of the host is any free one, which is printed;
     /// TCP, or UDP with /udp at its end; may be given several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
@@ -53,9 +59,6 @@ pub struct MachineOptions {
     /// Print only errors, beside the output of the program
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// A folder of the host: programs have no files yet.
-    #[arg(long, hide = true, value_name = "HOST:GUEST[:ro]", value_parser = mount)]
-    pub mount: Option<String>,
 }
 
 impl MachineOptions {
@@ -70,6 +73,7 @@ impl MachineOptions {
         self.env.iter().for_each(|variable| add("--env", variable.as_os_str().to_owned()));
         self.env_file.iter().for_each(|file| add("--env-file", file.into()));
         self.block.iter().for_each(|disk| add("--block", disk.to_argument()));
+        self.mount.iter().for_each(|mount| add("--mount", mount.to_argument()));
         self.ports.iter().for_each(|port| add("--publish", port.to_string().into()));
         self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
         self.timeout.iter().for_each(|limit| add("--timeout", limit.as_secs_f64().to_string().into()));
@@ -108,10 +112,6 @@ pub fn grace_message(grace: Duration) -> String {
     format!("the guest did not end within {grace} s and was killed: --grace gives it more time")
 }
 
-fn mount(_: &str) -> Result<String, String> {
-    Err("folders of the host cannot be mounted: programs have no file system yet (docs/limits.md)".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::MachineOptions;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn options_and_arguments_are_inverse() {
-        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --publish 0:80/udp --gdb 0 \
+        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never --publish 0:80/udp --gdb 0 \
                    --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();
@@ -158,12 +158,10 @@ mod tests {
             ("--timeout -1", "not a time limit"),
             ("--grace -1", "not a grace period"),
             ("-q -v", "cannot be used with"),
-            ("--mount a:b", "no file system yet"),
+            ("--mount a:b", "HOST:/GUEST"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(hint), "{text}: {error}");
         }
-        let help = Arguments::command().render_long_help().to_string();
-        assert!(!help.contains("--mount"), "{help}");
     }
 }

@@ -15,6 +15,7 @@ pub mod bus;
 pub mod clock;
 pub mod console;
 pub mod entropy;
+pub mod fs;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod net;

@@ -11,13 +11,15 @@ use kvm_bindings::{
 };
 use libc::{
     SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
-    SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fdatasync,
-    SYS_fstat, SYS_futex, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_lseek, SYS_madvise, SYS_mmap,
-    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64,
-    SYS_preadv, SYS_ptrace, SYS_pwrite64, SYS_pwritev, SYS_read, SYS_readv, SYS_recvfrom,
-    SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
-    SYS_setsockopt, SYS_sigaltstack, SYS_tgkill, SYS_timerfd_settime, SYS_wait4, SYS_waitid, SYS_write,
-    SYS_writev,
+    SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_fallocate,
+    SYS_fchmodat, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex,
+    SYS_getdents64, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_linkat, SYS_lseek, SYS_madvise,
+    SYS_mkdirat, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_openat, SYS_openat2,
+    SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_ptrace, SYS_pwrite64,
+    SYS_pwritev, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_renameat2, SYS_restart_syscall,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt,
+    SYS_sigaltstack, SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_unlinkat, SYS_utimensat, SYS_wait4,
+    SYS_waitid, SYS_write, SYS_writev,
 };
 use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
@@ -247,6 +249,50 @@ const DISK: &[CallRule] = &[
     (SYS_epoll_pwait, &[]),
 ];
 
+/// Flags with which the files thread opens what it has found: not those that make a file.
+const OPEN_FLAGS: c_int = libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_SYNC
+    | libc::O_TRUNC
+    | libc::O_DIRECTORY
+    | libc::O_NONBLOCK
+    | libc::O_NOCTTY
+    | libc::O_CLOEXEC
+    | libc::O_PATH;
+
+/// Permission bits that the files thread gives: no set-id bits.
+const MODE: c_int = 0o1777;
+
+/// Files thread. Landlock confines what is opened, made and removed to the mounted folders.
+const FILES: &[CallRule] = &[
+    (SYS_read, &[]),
+    (SYS_epoll_ctl, &[]),
+    (SYS_epoll_wait, &[]),
+    (SYS_epoll_pwait, &[]),
+    // Its flags are in memory, where a filter does not see them.
+    (SYS_openat2, &[]),
+    (SYS_openat, &[&[Within(2, OPEN_FLAGS)]]),
+    (SYS_fstat, &[]),
+    (SYS_fstatfs, &[]),
+    (SYS_readlinkat, &[]),
+    (SYS_faccessat, &[]),
+    (SYS_fchmodat, &[&[Within(2, MODE)]]),
+    (SYS_utimensat, &[&[Is(3, libc::AT_EMPTY_PATH)]]),
+    (SYS_ftruncate, &[]),
+    (SYS_fallocate, &[]),
+    (SYS_preadv, &[]),
+    (SYS_pwritev, &[]),
+    (SYS_lseek, &[]),
+    (SYS_fsync, &[]),
+    (SYS_fdatasync, &[]),
+    (SYS_getdents64, &[]),
+    (SYS_mkdirat, &[&[Within(2, MODE)]]),
+    (SYS_symlinkat, &[]),
+    (SYS_linkat, &[&[Is(4, libc::AT_SYMLINK_FOLLOW)]]),
+    (SYS_unlinkat, &[&[Within(2, libc::AT_REMOVEDIR)]]),
+    (SYS_renameat2, &[&[Within(4, (libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE).cast_signed())]]),
+];
+
 /// Network thread.
 const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
@@ -293,6 +339,8 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
         Role::Devices | Role::Output => [DEVICES, &[], &[]],
         Role::Disk if rules.process => [DISK, PROCESS_INTERRUPT, &[]],
         Role::Disk => [DISK, &[], &[]],
+        Role::Files if rules.process => [FILES, PROCESS_INTERRUPT, &[]],
+        Role::Files => [FILES, &[], &[]],
         Role::Network if rules.process => [NETWORK, PROCESS_INTERRUPT, &[]],
         Role::Network => [NETWORK, &[], &[]],
         Role::Gdb => [GDB, &[], &[]],

@@ -33,8 +33,8 @@ mod threads;
 
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
 
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
@@ -69,14 +69,6 @@ pub enum SandboxError {
          nevertheless"
     )]
     Incomplete(&'static str),
-    /// A folder of [`Rules`] cannot be opened.
-    #[error("sandbox: cannot open {path}: {source}", path = .path.display())]
-    Folder {
-        /// Path of the folder.
-        path: PathBuf,
-        /// What the host says.
-        source: landlock::PathFdError,
-    },
     /// The handler of SIGSYS cannot be installed.
     #[error("sandbox: cannot install a handler for denied system calls: {0}")]
     Handler(io::Error),
@@ -107,6 +99,8 @@ pub enum Role {
     Devices,
     /// Disk thread: processes the virtqueue of one disk.
     Disk,
+    /// Files thread: processes the virtqueues of one mount.
+    Files,
     /// Network thread: processes the virtqueues of the network device.
     Network,
     /// Output thread: processes the virtqueue of standard output or standard error.
@@ -124,6 +118,7 @@ impl Role {
             Self::Vcpu => "vcpu",
             Self::Devices => "devices",
             Self::Disk => "disk",
+            Self::Files => "files",
             Self::Network => "network",
             Self::Output => "output",
             Self::Gdb => "gdb",
@@ -138,7 +133,7 @@ impl fmt::Display for Role {
 }
 
 /// Permissions that only some VMs need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Folders that remain accessible.
     pub folders: Vec<Folder>,
@@ -153,7 +148,7 @@ pub struct Rules {
     pub tap: Option<RawFd>,
     /// Threads of disks and network set timers, by which they wait for the limits of their rates.
     pub rate_limits: bool,
-    /// Jail that the process enters; [`Self::folders`] are below its root folder.
+    /// Jail that the process enters.
     pub jail: Option<Jail>,
 }
 
@@ -171,10 +166,10 @@ impl Rules {
 }
 
 /// Folder of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Folder {
-    /// Path of the folder.
-    pub path: PathBuf,
+    /// Descriptor of the folder, which may be one that only names it (`O_PATH`).
+    pub descriptor: Arc<OwnedFd>,
     /// Files in it cannot be changed.
     pub read_only: bool,
 }

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
 use super::{Folder, SandboxError};
@@ -67,9 +67,7 @@ impl LandlockLevel {
 pub(super) fn restrict(folders: &[Folder]) -> Result<(), SandboxError> {
     let mut ruleset = new_ruleset()?;
     for folder in folders {
-        let descriptor = PathFd::new(&folder.path)
-            .map_err(|source| SandboxError::Folder { path: folder.path.clone(), source })?;
-        ruleset = ruleset.add_rule(PathBeneath::new(descriptor, rights(folder)))?;
+        ruleset = ruleset.add_rule(PathBeneath::new(&*folder.descriptor, rights(folder)))?;
     }
     ruleset.restrict_self()?;
     Ok(())
@@ -89,11 +87,11 @@ fn new_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Access rights below a folder: no execution of files, and no device files.
+/// Access rights below a folder: no execution of files, and no new device files, FIFOs and sockets.
 fn rights(folder: &Folder) -> BitFlags<AccessFs> {
     if folder.read_only {
         return AccessFs::ReadFile | AccessFs::ReadDir;
     }
-    AccessFs::from_all(ABI_VERSION)
-        & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
+    AccessFs::from_all(ABI_VERSION) & !(devices | AccessFs::Execute | AccessFs::MakeFifo | AccessFs::MakeSock)
 }

@@ -375,7 +375,7 @@ fn invalid_network_options_exit_with_usage_error() {
         (&["-p", "8080:80", "-p", "8080:81"], "8080 is given twice"),
         (&["--net", "passt,mtu=65521"], "65520"),
         (&["--net", "tap=tap0,host-loopback"], "goes with passt"),
-        (&["--mount", "a:b"], "no file system yet"),
+        (&["--mount", "a:b"], "HOST:/GUEST"),
     ] {
         let host = Host::new(&echo(0), &[]);
         let outcome = Outcome::from(host.command().args(options).output().unwrap());

@@ -10,8 +10,8 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::probe;
 
-const ROLES: [Role; 7] =
-    [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb];
+const ROLES: [Role; 8] =
+    [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Files, Role::Network, Role::Output, Role::Gdb];
 
 /// ioctl(2) requests of KVM, and one that differs from `KVM_GET_REGS` in the size only.
 const KVM_CREATE_VM: c_long = 0xae01;
@@ -77,12 +77,21 @@ fn calls() -> Vec<ProbedCall> {
 fn files() -> Vec<ProbedCall> {
     vec![
         call("open", libc::SYS_open, []),
-        call("openat", libc::SYS_openat, [libc::AT_FDCWD.into()]),
-        call("openat2", libc::SYS_openat2, []),
+        only(&[Role::Files], call("openat", libc::SYS_openat, [libc::AT_FDCWD.into()])),
+        call("openat that makes a file", libc::SYS_openat, [-1, 0, libc::O_CREAT.into()]),
+        only(&[Role::Files], call("openat2", libc::SYS_openat2, [])),
+        only(&[Role::Files], call("mkdirat", libc::SYS_mkdirat, [-1, 0, 0o1777])),
+        only(&[Role::Files], call("fchmodat", libc::SYS_fchmodat, [-1, 0, 0o1777])),
+        call("fchmodat with a set-id bit", libc::SYS_fchmodat, [-1, 0, 0o4755]),
+        call("mknodat", libc::SYS_mknodat, [-1]),
+        call("fchownat", libc::SYS_fchownat, [-1]),
+        call("fsetxattr", libc::SYS_fsetxattr, [-1]),
+        only(&[Role::Files], call("renameat2", libc::SYS_renameat2, [-1, 0, -1])),
+        only(&[Role::Files], call("getdents64", libc::SYS_getdents64, [-1])),
         call("creat", libc::SYS_creat, []),
         call("unlink", libc::SYS_unlink, []),
         call("newfstatat", libc::SYS_newfstatat, []),
-        call("fstat", libc::SYS_fstat, [-1]),
+        only(&[Role::Files], call("fstat", libc::SYS_fstat, [-1])),
         call("memfd_create", libc::SYS_memfd_create, []),
         call("mount", libc::SYS_mount, []),
         call("fcntl that duplicates", libc::SYS_fcntl, [0, libc::F_DUPFD.into()]),
@@ -96,9 +105,9 @@ fn files() -> Vec<ProbedCall> {
         only(&[Role::Main, Role::Gdb], call("recvfrom", libc::SYS_recvfrom, [-1])),
         only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
         only(&[Role::Disk], call("pwrite64", libc::SYS_pwrite64, [-1])),
-        only(&[Role::Disk], call("fdatasync", libc::SYS_fdatasync, [-1])),
+        only(&[Role::Disk, Role::Files], call("fdatasync", libc::SYS_fdatasync, [-1])),
         only(
-            &[Role::Main, Role::Devices, Role::Disk, Role::Network, Role::Output, Role::Gdb],
+            &[Role::Main, Role::Devices, Role::Disk, Role::Files, Role::Network, Role::Output, Role::Gdb],
             call("read", libc::SYS_read, [-1]),
         ),
         only(&[Role::Disk], call("readv", libc::SYS_readv, [-1])),
@@ -257,10 +266,8 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
         | "ioctl with SECCOMP_IOCTL_NOTIF_SEND"
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
         "pidfd_send_signal that kills" => Some(&[Role::Main, Role::Vcpu][..]),
-        "pidfd_send_signal of an interrupt" => {
-            Some(&[Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Network, Role::Output][..])
-        }
-        "fstat" => Some(&[Role::Main][..]),
+        "pidfd_send_signal of an interrupt" => Some(&ROLES[..ROLES.len() - 1]),
+        "fstat" => Some(&[Role::Main, Role::Files][..]),
         RUN
         | "ioctl with KVM_GET_REGS"
         | "ioctl with SECCOMP_IOCTL_NOTIF_ADDFD"

@@ -43,7 +43,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
             "environment file /no/such",
         ),
         ("statistics of QEMU", &["run", &image, "--board", "pc", "--stats"], 2, "--stats is for uhyve"),
-        ("a folder of the host", &["run", &image, "--mount", "a:b"], 2, "no file system yet"),
+        ("a folder of the host", &["run", &image, "--mount", "a:b"], 2, "HOST:/GUEST"),
         ("QEMU's board without QEMU", &with_board, 2, "--board is"),
         ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 2, "--gdb is for uhyve"),
         ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 2, "--board pc"),

@@ -103,7 +103,7 @@ fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
         ("too many CPUs", ["--cpus", "65"], "1 to 64"),
         ("a variable without a name", ["--env", "=A"], "KEY=VALUE"),
         ("a missing file of variables", ["--env-file", "/no/such/file"], "environment file /no/such/file"),
-        ("a folder of the host", ["--mount", "a:b"], "no file system yet"),
+        ("a folder of the host", ["--mount", "a:b"], "HOST:/GUEST"),
         ("an unknown engine", ["--engine", "steam"], "auto, kvm, process"),
         ("a disk without a name", ["--block", ":ro"], "FILE:ro"),
         ("an unknown option", ["--fast", "--stats"], "--fast"),

@@ -1,0 +1,149 @@
+//! Access to the host's files: every call names an open descriptor, and at most one component of a path.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fstat, linkat, mkdirat, open, openat,
+    openat2, renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+/// How names are resolved: below the directory, in its file system, and never by a symbolic link. `O_NOFOLLOW` and the
+/// check of the name ([`super::message::Name`]) imply the same; two reasons are better than one.
+const CONFINED: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// Flags of all opens. `O_NONBLOCK`: what was no FIFO when it was looked up cannot become one, but no call here may ever
+/// wait until the other end is open.
+const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
+/// Flags of open(2) that the guest chooses when it opens a file.
+const OF_GUEST: OFlags =
+    OFlags::ACCMODE.union(OFlags::APPEND).union(OFlags::DSYNC).union(OFlags::SYNC).union(OFlags::TRUNC);
+
+/// Permission bits that reach the host: no set-id bits.
+pub(super) const MODE_BITS: u32 = 0o1777;
+
+/// The folder that is mounted, and the means to open what descriptors refer to.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// Descriptor of the folder (`O_PATH`).
+    pub(super) root: Arc<OwnedFd>,
+    /// `/proc/self/fd`: opening a number in it opens the very inode that the descriptor refers to, whatever names it has
+    /// by now. Nothing else opens by an `O_PATH` descriptor without privileges.
+    descriptors: OwnedFd,
+}
+
+impl Folder {
+    /// Opens a folder by its path, before the process is confined.
+    ///
+    /// # Errors
+    ///
+    /// It is no folder, or `/proc` is not mounted.
+    pub(super) fn open(path: &std::path::Path) -> rustix::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = Arc::new(open(path, flags, Mode::empty())?);
+        Ok(Self { root, descriptors: open("/proc/self/fd", flags, Mode::empty())? })
+    }
+
+    /// Finds a name in a directory: a descriptor (`O_PATH`) of the inode, be it a symbolic link.
+    pub(super) fn lookup(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+        openat2(directory, name, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), CONFINED)
+    }
+
+    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Whatever else it is, such as
+    /// a device or a FIFO, is not opened: opening has effects there.
+    pub(super) fn reopen(&self, inode: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags & (OF_GUEST | OFlags::DIRECTORY);
+        match file_type(&fstat(inode)?) {
+            FileType::RegularFile => {}
+            FileType::Directory if flags.contains(OFlags::DIRECTORY) => {}
+            FileType::Directory => return Err(Errno::ISDIR),
+            FileType::Symlink => return Err(Errno::LOOP),
+            _ => return Err(Errno::ACCESS),
+        }
+        // The entry in /proc is a link, which is followed: to an inode that is none.
+        openat(&self.descriptors, number(inode), flags | (ALWAYS - OFlags::NOFOLLOW), Mode::empty())
+    }
+
+    /// A descriptor (`O_PATH`) of the inode of an open file.
+    pub(super) fn inode_of(&self, file: &OwnedFd) -> Result<OwnedFd, Errno> {
+        openat(&self.descriptors, number(file), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Makes and opens a file that does not exist.
+    pub(super) fn create(
+        directory: &OwnedFd,
+        name: &[u8],
+        flags: OFlags,
+        mode: u32,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = (flags & OF_GUEST) - OFlags::TRUNC;
+        openat2(directory, name, flags | ALWAYS | OFlags::CREATE | OFlags::EXCL, permissions(mode), CONFINED)
+    }
+
+    /// Makes a directory.
+    pub(super) fn make_directory(directory: &OwnedFd, name: &[u8], mode: u32) -> Result<(), Errno> {
+        mkdirat(directory, name, permissions(mode))
+    }
+
+    /// Makes a symbolic link, which the host never follows here.
+    pub(super) fn make_symlink(directory: &OwnedFd, name: &[u8], target: &[u8]) -> Result<(), Errno> {
+        symlinkat(target, directory, name)
+    }
+
+    /// Gives an inode a further name.
+    pub(super) fn link(&self, inode: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        linkat(&self.descriptors, number(inode), directory, name, AtFlags::SYMLINK_FOLLOW)
+    }
+
+    /// Removes a name: of a directory (`AtFlags::REMOVEDIR`), or of anything else.
+    pub(super) fn remove(directory: &OwnedFd, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
+        unlinkat(directory, name, flags)
+    }
+
+    /// Renames; of the flags, `RENAME_NOREPLACE` and `RENAME_EXCHANGE` are supported.
+    pub(super) fn rename(from: (&OwnedFd, &[u8]), to: (&OwnedFd, &[u8]), flags: u32) -> Result<(), Errno> {
+        let flags = RenameFlags::from_bits(flags)
+            .filter(|flags| (RenameFlags::NOREPLACE | RenameFlags::EXCHANGE).contains(*flags));
+        renameat_with(from.0, from.1, to.0, to.1, flags.ok_or(Errno::INVAL)?)
+    }
+
+    /// Sets permission bits of a file or a directory, but set-id bits.
+    pub(super) fn set_mode(&self, inode: &OwnedFd, mode: u32) -> Result<(), Errno> {
+        match file_type(&fstat(inode)?) {
+            FileType::RegularFile | FileType::Directory => {
+                rustix::fs::chmodat(&self.descriptors, number(inode), permissions(mode), AtFlags::empty())
+            }
+            _ => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    /// Checks access rights as access(2).
+    pub(super) fn check_access(&self, inode: &OwnedFd, mask: u32) -> Result<(), Errno> {
+        let access = rustix::fs::Access::from_bits(mask).ok_or(Errno::INVAL)?;
+        rustix::fs::accessat(&self.descriptors, number(inode), access, AtFlags::empty())
+    }
+
+    /// Whether the folder itself has been removed.
+    pub(super) fn is_gone(&self) -> bool {
+        fstat(&*self.root).map_or(true, |status| status.st_nlink == 0)
+    }
+}
+
+/// Type of an inode.
+pub(super) fn file_type(status: &Stat) -> FileType {
+    FileType::from_raw_mode(status.st_mode)
+}
+
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode & MODE_BITS)
+}
+
+/// Name of a descriptor in `/proc/self/fd`.
+fn number(descriptor: &OwnedFd) -> String {
+    descriptor.as_raw_fd().to_string()
+}

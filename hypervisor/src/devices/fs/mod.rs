@@ -1,0 +1,127 @@
+//! The file-system device (virtio 1.2 §5.11): a folder of the host that the guest mounts.
+//!
+//! | module | |
+//! | --- | --- |
+//! | `message` | requests and replies in descriptor chains, names checked |
+//! | `server` | the meaning of the requests |
+//! | `slots` | tables of what the guest names by numbers |
+//! | `folder` | calls on files of the host, confined to the folder |
+//! | `vectored` | reads and writes between files and guest memory |
+//!
+//! The guest may be hostile. A path is never passed to the host: the guest names inodes that it has looked up, for which
+//! this device has descriptors, and single components of paths in them. Symbolic links are never followed here; the
+//! guest reads their targets and follows them itself, in its own tree.
+
+mod config;
+mod folder;
+mod message;
+mod server;
+mod slots;
+mod vectored;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use hermit_fuse::{Opcode, VIRTIO_DEVICE_ID};
+use hermit_options::mount::{MountConfig, MountError};
+use virtio_queue::Queue;
+use vm_memory::GuestMemoryMmap;
+
+use self::config::QUEUE_SIZES;
+pub use self::config::tag;
+use self::folder::Folder;
+use self::message::RequestError;
+use self::server::{Budget, Policy, Server};
+use super::virtio::chain::{Chain, Completion, serve_chains};
+use super::virtio::{DeviceError, QueueProgress, VirtioDevice, read_window};
+use super::warn_once::WarnOnce;
+
+/// A virtio file-system device on a folder of the host.
+#[derive(Debug)]
+pub struct FileSystem {
+    tag: String,
+    server: Server,
+    invalid_request: WarnOnce,
+}
+
+impl FileSystem {
+    /// Opens the folder. The device keeps at most `max_descriptors` descriptors of the host open.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be opened.
+    pub fn new(tag: String, mount: &MountConfig, max_descriptors: usize) -> Result<Self, MountError> {
+        let failed =
+            |error: rustix::io::Errno| MountError { folder: mount.host.clone(), source: error.into() };
+        let folder = Folder::open(&mount.host).map_err(failed)?;
+        let policy = Policy { is_read_only: mount.read_only, cache: mount.cache };
+        let server = Server::new(folder, policy, Budget::new(max_descriptors));
+        Ok(Self { tag, server, invalid_request: WarnOnce::default() })
+    }
+
+    /// Descriptor of the folder (`O_PATH`).
+    #[must_use]
+    pub fn folder(&self) -> Arc<OwnedFd> {
+        self.server.folder()
+    }
+
+    /// Executes the request in `chain`. Returns the number of bytes written to the chain.
+    fn handle(&mut self, chain: Chain, memory: &GuestMemoryMmap) -> Result<u32, DeviceError> {
+        let Some((mut request, mut reply)) = message::parse(chain, memory)? else {
+            self.invalid_request.warn(format_args!("files: request without a header"));
+            return Ok(0);
+        };
+        let opcode = Opcode::from_number(request.header.opcode);
+        let has_reply = !opcode.is_some_and(Opcode::has_no_reply);
+        if has_reply && !reply.has_header() {
+            self.invalid_request.warn(format_args!("files: request without room for a reply"));
+            return Ok(0);
+        }
+        let unique = request.header.unique;
+        let error = match self.server.handle(opcode, &mut request, &mut reply) {
+            Ok(()) => None,
+            Err(RequestError::Errno(error)) => Some(error),
+            Err(RequestError::Device(error)) => return Err(error),
+        };
+        if has_reply { reply.finish(unique, error) } else { Ok(0) }
+    }
+}
+
+impl VirtioDevice for FileSystem {
+    fn device_type(&self) -> u32 {
+        VIRTIO_DEVICE_ID
+    }
+
+    fn queue_sizes(&self) -> &'static [u16] {
+        &QUEUE_SIZES
+    }
+
+    fn read_config(&self, offset: u64, data: &mut [u8]) {
+        read_window(&config::config_space(&self.tag), offset, data);
+    }
+
+    fn reset(&mut self) {
+        self.server.reset();
+    }
+
+    fn process(
+        &mut self,
+        _index: usize,
+        queue: &mut Queue,
+        memory: &GuestMemoryMmap,
+    ) -> Result<QueueProgress, DeviceError> {
+        serve_chains(queue, memory, |chain| {
+            let work = chain.length();
+            let written = self.handle(chain, memory)?;
+            Ok(Completion { written, work })
+        })
+    }
+
+    // Writes that the guest has made before it ended reach the host.
+    fn is_output(&self, _index: usize) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

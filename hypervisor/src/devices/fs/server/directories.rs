@@ -1,0 +1,122 @@
+//! Entries of directories.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use hermit_fuse::Opcode;
+use hermit_fuse::dirent::{Dirent, record_size, write_record};
+use hermit_fuse::reply::EntryOut;
+use hermit_fuse::request::{OpenIn, ReadIn};
+use rustix::fs::{OFlags, RawDir, RawDirEntry, SeekFrom, seek};
+use rustix::io::Errno;
+
+use super::files::checked_size;
+use super::{Handle, Reply, Request, RequestResult, Server};
+
+/// Size in bytes of what is read of a directory at once.
+const BUFFER: usize = 32 * 1024;
+
+impl Server {
+    /// Opens a directory.
+    pub(super) fn opendir(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
+        let OpenIn { .. } = request.read()?;
+        let inode = self.nodes.get(request.header.nodeid)?;
+        let directory = self.folder.reopen(&inode, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        reply.write(&self.open_out(Handle::Directory(Arc::new(directory)))?)
+    }
+
+    /// Entries from an offset on, as many as there is room for; none at the end.
+    pub(super) fn readdir(
+        &mut self,
+        opcode: Opcode,
+        request: &mut Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> RequestResult<()> {
+        let ReadIn { fh, offset, size, .. } = request.read()?;
+        let Some(Handle::Directory(directory)) = self.handles.get(fh) else {
+            return Err(Errno::BADF.into());
+        };
+        let directory = Arc::clone(directory);
+        let inode = self.nodes.get(request.header.nodeid)?;
+        let room = checked_size(size)?.min(reply.room());
+        let mut records = Records { bytes: vec![0; room], used: 0 };
+        seek(&*directory, SeekFrom::Start(offset))?;
+        let is_plus = opcode == Opcode::Readdirplus;
+        match self.collect(&directory, &inode, is_plus, &mut records) {
+            // What has been found is not lost: the guest has references to it.
+            Err(error) if records.used == 0 => Err(error.into()),
+            _ => reply.write(records.bytes.get(..records.used).unwrap_or_default()),
+        }
+    }
+
+    /// Adds entries from the position of `directory`, whose descriptor as an inode is `inode`, until there is no room.
+    fn collect(
+        &mut self,
+        directory: &OwnedFd,
+        inode: &OwnedFd,
+        is_plus: bool,
+        records: &mut Records,
+    ) -> Result<(), Errno> {
+        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+        let mut entries = RawDir::new(directory, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if records.room() < record_size(name.len(), is_plus) {
+                // An empty reply would mean the end.
+                return Err(Errno::INVAL);
+            }
+            match self.attributes_of(inode, name, is_plus) {
+                Ok(found) => records.push(&entry, found.as_ref()),
+                // Removed meanwhile.
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What `Readdirplus` says of an entry: nothing, which a node of 0 means, of `.` and `..`, of what cannot be looked up,
+    /// such as mount points, and where there is no room for a further node.
+    fn attributes_of(
+        &mut self,
+        directory: &OwnedFd,
+        name: &[u8],
+        is_plus: bool,
+    ) -> Result<Option<EntryOut>, Errno> {
+        if !is_plus {
+            return Ok(None);
+        }
+        if matches!(name, b"." | b"..") {
+            return Ok(Some(EntryOut::default()));
+        }
+        match self.find(directory, name) {
+            Err(Errno::NOENT) => Err(Errno::NOENT),
+            found => Ok(Some(found.unwrap_or_default())),
+        }
+    }
+}
+
+/// Records that are being written.
+struct Records {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Records {
+    fn room(&self) -> usize {
+        self.bytes.len() - self.used
+    }
+
+    fn push(&mut self, entry: &RawDirEntry<'_>, attributes: Option<&EntryOut>) {
+        let dirent = Dirent {
+            ino: entry.ino(),
+            off: entry.next_entry_cookie(),
+            namelen: 0,
+            kind: entry.file_type().as_raw_mode() >> 12,
+        };
+        let rest = self.bytes.get_mut(self.used..).unwrap_or_default();
+        self.used += write_record(rest, attributes, dirent, entry.file_name().to_bytes()).unwrap_or_default();
+    }
+}

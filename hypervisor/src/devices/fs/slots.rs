@@ -1,0 +1,114 @@
+//! Tables of what the guest names by numbers: nodes and handles.
+
+/// A table of a bounded number of values. A number is never valid for two values: it has the slot in its lower half, and
+/// how often the slot has been used before in its upper half.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    /// Indices of empty slots.
+    free: Vec<u32>,
+    max: usize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// Numbers begin here, so that neither 0 nor [`hermit_fuse::ROOT_NODE`] is one.
+const FIRST: u64 = 2;
+
+impl<T> Slots<T> {
+    /// Table of at most `max` values.
+    pub(super) fn new(max: usize) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), max }
+    }
+
+    /// Whether there is no room for a further value.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.max
+    }
+
+    /// Number of values.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Adds a value and returns its number; `None` if the table is full.
+    pub(super) fn insert(&mut self, value: T) -> Option<u64> {
+        if self.is_full() {
+            return None;
+        }
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(Slot { generation: 0, value: None });
+                u32::try_from(self.slots.len() - 1).ok()?
+            }
+        };
+        let slot = self.slots.get_mut(usize::try_from(index).ok()?)?;
+        slot.value = Some(value);
+        Some(u64::from(slot.generation) << 32 | (u64::from(index) + FIRST))
+    }
+
+    /// Value of this number, if there is one.
+    pub(super) fn get(&self, number: u64) -> Option<&T> {
+        let (index, generation) = split(number)?;
+        self.slots.get(index).filter(|slot| slot.generation == generation)?.value.as_ref()
+    }
+
+    /// Value of this number, if there is one.
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let (index, generation) = split(number)?;
+        self.slots.get_mut(index).filter(|slot| slot.generation == generation)?.value.as_mut()
+    }
+
+    /// Removes a value, after which its number is invalid.
+    pub(super) fn remove(&mut self, number: u64) -> Option<T> {
+        let (index, generation) = split(number)?;
+        let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
+        let value = slot.value.take()?;
+        // A slot whose generations are used up is not used again.
+        if let Some(next) = slot.generation.checked_add(1) {
+            slot.generation = next;
+            self.free.push(u32::try_from(index).ok()?);
+        }
+        Some(value)
+    }
+}
+
+/// Slot and generation of a number.
+fn split(number: u64) -> Option<(usize, u32)> {
+    let index = (number & u64::from(u32::MAX)).checked_sub(FIRST)?;
+    Some((usize::try_from(index).ok()?, u32::try_from(number >> 32).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slots;
+
+    #[test]
+    fn number_is_valid_until_its_value_is_removed() {
+        let mut slots = Slots::new(2);
+        let [first, second] = ["first", "second"].map(|value| slots.insert(value).unwrap());
+        assert_eq!((slots.get(first), slots.get(second)), (Some(&"first"), Some(&"second")));
+        assert_eq!((slots.insert("third"), slots.is_full()), (None, true));
+        assert_eq!((slots.remove(first), slots.remove(first)), (Some("first"), None));
+        let third = slots.insert("third").unwrap();
+        assert_ne!(third, first);
+        assert_eq!((slots.get(first), slots.get(third)), (None, Some(&"third")));
+        *slots.get_mut(second).unwrap() = "changed";
+        assert_eq!((slots.remove(second), slots.len()), (Some("changed"), 1));
+    }
+
+    #[test]
+    fn numbers_that_were_never_given_have_no_value() {
+        let mut slots = Slots::new(8);
+        let number = slots.insert(()).unwrap();
+        for wrong in [0, 1, number + 1, number | 1 << 32, number | 1 << 63, u64::MAX] {
+            assert!(slots.get(wrong).is_none() && slots.remove(wrong).is_none(), "{wrong:#x}");
+        }
+        assert!(slots.get(number).is_some());
+    }
+}

@@ -1,0 +1,73 @@
+//! A second program swaps what the guest uses.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use hermit_fuse::{Opcode, ROOT_NODE};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::client::{Client, O_RDWR, O_WRONLY};
+
+/// Number of attempts.
+const ATTEMPTS: usize = 2000;
+
+/// Exchanges two names until `stop` is set.
+fn exchange_names(first: PathBuf, second: PathBuf, stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::Relaxed) {
+        renameat_with(CWD, &first, CWD, &second, RenameFlags::EXCHANGE).unwrap();
+    }
+}
+
+#[test]
+fn directory_that_becomes_a_symlink_leads_nowhere() {
+    let mut client = Client::new();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), b"secret").unwrap();
+    fs::create_dir(client.host("victim")).unwrap();
+    fs::write(client.host("victim/secret"), b"public").unwrap();
+    symlink(outside.path(), client.host("other")).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (first, second, ended) = (client.host("victim"), client.host("other"), Arc::clone(&stop));
+    let exchanger = thread::spawn(move || exchange_names(first, second, ended));
+    for _ in 0..ATTEMPTS {
+        let Ok(entry) = client.lookup(ROOT_NODE, "victim") else { continue };
+        if let Ok((_, fh)) = client.create(entry.nodeid, "new", O_WRONLY, 0o666) {
+            client.write(fh, 0, b"guest").unwrap();
+            client.release(fh).unwrap();
+            client.remove(Opcode::Unlink, entry.nodeid, "new").unwrap();
+        }
+        let Ok(file) = client.lookup(entry.nodeid, "secret") else { continue };
+        let fh = client.open(file.nodeid, O_RDWR).unwrap();
+        assert_eq!(client.read(fh, 0, 100).unwrap(), b"public");
+        client.release(fh).unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    exchanger.join().unwrap();
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
+}
+
+#[test]
+fn file_that_becomes_a_symlink_is_not_followed() {
+    let mut client = Client::new();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), b"secret").unwrap();
+    fs::write(client.host("file"), b"public").unwrap();
+    symlink(outside.path().join("secret"), client.host("other")).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (first, second, ended) = (client.host("file"), client.host("other"), Arc::clone(&stop));
+    let exchanger = thread::spawn(move || exchange_names(first, second, ended));
+    for _ in 0..ATTEMPTS {
+        let Ok((_, fh)) = client.create(ROOT_NODE, "file", O_RDWR, 0o666) else { continue };
+        assert_eq!(client.read(fh, 0, 100).unwrap(), b"public");
+        client.write(fh, 0, b"public").unwrap();
+        client.release(fh).unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    exchanger.join().unwrap();
+    assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
+}
