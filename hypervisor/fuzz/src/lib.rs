@@ -13,19 +13,20 @@ use hermit_interface::image;
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 
-pub use uhyve::devices::fuzzing::{block, console, entropy, frames, network, registers};
+pub use uhyve::devices::fuzzing::{block, console, entropy, files, frames, network, registers};
 pub use uhyve::gdb::fuzzing::packets as gdb;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders in `seeds`.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("image", image),
     ("registers", registers),
     ("console", console),
     ("entropy", entropy),
     ("block", block),
+    ("files", files),
     ("network", network),
     ("frames", frames),
     ("command_line", command_line),

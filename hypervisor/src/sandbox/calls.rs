@@ -258,7 +258,11 @@ const OPEN_FLAGS: c_int = libc::O_ACCMODE
     | libc::O_NONBLOCK
     | libc::O_NOCTTY
     | libc::O_CLOEXEC
-    | libc::O_PATH;
+    | libc::O_PATH
+    | O_LARGEFILE;
+
+/// Flag that rustix adds to each openat(2), and that 64-bit programs do not need: libc has 0 (asm-generic/fcntl.h).
+const O_LARGEFILE: c_int = 0o100_000;
 
 /// Permission bits that the files thread gives: no set-id bits.
 const MODE: c_int = 0o1777;

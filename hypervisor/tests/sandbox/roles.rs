@@ -14,12 +14,18 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hermit_fuse::Opcode;
+use hermit_fuse::flags::SetattrValid;
+use hermit_fuse::request::SetattrIn;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 use rustix::thread::{CapabilitySets, capabilities, no_new_privs};
+use uhyve::devices::fuzzing::FilesClient;
 use uhyve::sandbox::{Folder, Role, Rules, Sandbox, Threads, close_inherited};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+use zerocopy::IntoBytes;
 
 use crate::probe;
 
@@ -32,6 +38,7 @@ pub(crate) fn act(action: &str) {
         "overflow" => in_thread(|| assert_eq!(overflow(&[0; 512]), 0)),
         "paths" => paths(),
         "folders" => folders(),
+        "files" => files(),
         "descriptors" => descriptors(),
         "off" => off(),
         _ => panic!("there is no action `{action}`"),
@@ -236,6 +243,76 @@ fn folders() {
     fs::remove_dir_all(kept.join("new")).unwrap();
 }
 
+/// Requests of FUSE that are made in a confined thread: opcode, node, body. The first nodes and handles have the number 2.
+fn requests() -> Vec<(Opcode, u64, Vec<u8>)> {
+    let [none, word, double] = [vec![0; 8], vec![2, 0, 0, 0, 0, 0, 0, 0], vec![0; 16]];
+    let sized =
+        |offset: u64, size: u32| [&word[..], &offset.to_ne_bytes(), &size.to_ne_bytes(), &[0; 20]].concat();
+    let named = |bytes: &[u8], name: &str| [bytes, name.as_bytes(), &[0]].concat();
+    let valid = SetattrValid::MODE | SetattrValid::SIZE | SetattrValid::MTIME | SetattrValid::MTIME_NOW;
+    let set = SetattrIn { valid: valid.bits(), size: 3, mode: 0o640, ..SetattrIn::default() };
+    let release = [&word[..], &[0; 16]].concat();
+    let fallocate = [&word[..], &[0; 8], &[0, 16, 0, 0, 0, 0, 0, 0], &[0; 8]].concat();
+    let lseek = [&word[..], &[0; 8], &[4, 0, 0, 0, 0, 0, 0, 0]].concat();
+    vec![
+        (Opcode::Create, 1, named(&[&[2, 0, 0, 0, 0xa4, 1, 0, 0][..], &none].concat(), "file")),
+        (Opcode::Lookup, 1, named(&[], "file")),
+        (Opcode::Write, 2, [sized(0, 4), b"text".to_vec()].concat()),
+        (Opcode::Read, 2, sized(0, 4)),
+        (Opcode::Fallocate, 2, fallocate),
+        (Opcode::Lseek, 2, lseek),
+        (Opcode::Fsync, 2, [&word[..], &none].concat()),
+        (Opcode::Fsync, 2, [&word[..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat()),
+        (Opcode::Flush, 2, release.clone()),
+        (Opcode::Getattr, 2, double.clone()),
+        (Opcode::Setattr, 2, set.as_bytes().to_vec()),
+        (Opcode::Access, 2, word.clone()),
+        (Opcode::Statfs, 1, Vec::new()),
+        (Opcode::Release, 2, release),
+        (Opcode::Open, 2, word.clone()),
+        (Opcode::Opendir, 1, none.clone()),
+        (Opcode::Mkdir, 1, named(&[0xff, 1, 0, 0, 0, 0, 0, 0], "directory")),
+        (Opcode::Symlink, 1, named(&named(&[], "link"), "/etc/passwd")),
+        (Opcode::Readlink, 4, Vec::new()),
+        (Opcode::Link, 1, named(&word, "second")),
+        (
+            Opcode::Rename2,
+            1,
+            named(&named(&[&[1, 0, 0, 0, 0, 0, 0, 0][..], &none].concat(), "second"), "third"),
+        ),
+        (Opcode::Readdirplus, 1, [&[3, 0, 0, 0, 0, 0, 0, 0][..], &[0; 8], &[0, 16, 0, 0], &[0; 20]].concat()),
+        (Opcode::Unlink, 1, named(&[], "third")),
+        (Opcode::Rmdir, 1, named(&[], "directory")),
+        (Opcode::Forget, 2, word),
+        (Opcode::Destroy, 0, Vec::new()),
+    ]
+}
+
+fn files() {
+    let [mounted, other] = [(); 2].map(|()| tempfile::tempdir().unwrap().keep());
+    let mut client = FilesClient::new(&mounted, false).unwrap();
+    let folders = vec![Folder { descriptor: client.folder(), read_only: false }];
+    let mut threads = Threads::new(Sandbox::new(Rules { folders, ..Rules::default() })).unwrap();
+    let work = move || {
+        use_runtime();
+        client.init();
+        for (opcode, node, body) in requests() {
+            let (error, _) = client.request(opcode.number(), node, &body);
+            assert_eq!(error, 0, "{opcode:?}");
+        }
+        // Code that has taken over the thread.
+        let flags = OFlags::CREATE | OFlags::WRONLY;
+        for folder in [other.as_path(), Path::new("/etc")] {
+            let made = openat2(CWD, folder.join("new"), flags, Mode::RWXU, ResolveFlags::empty());
+            assert_eq!(made.unwrap_err(), rustix::io::Errno::ACCESS);
+        }
+        let read = openat2(CWD, "/etc/passwd", OFlags::RDONLY, Mode::empty(), ResolveFlags::empty());
+        assert_eq!(read.unwrap_err(), rustix::io::Errno::ACCESS);
+    };
+    threads.spawn("files".to_owned(), Role::Files, work).unwrap();
+    threads.start().unwrap().into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 fn descriptors() {
     let inherited = Path::new("/proc/self/fd/7");
     assert!(inherited.exists());
@@ -285,6 +362,11 @@ fn confined_process_reaches_no_path_port_or_process() {
 #[test]
 fn folders_of_the_rules_stay_accessible() {
     probe::run("role: folders").expect_success();
+}
+
+#[test]
+fn files_thread_executes_every_request_and_reaches_no_other_folder() {
+    probe::run("role: files").expect_success();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Fuzz targets of the devices: each derives a guest from arbitrary bytes. Deterministic, without threads.
 
+mod files;
 mod net_backend;
 
 use std::fs::File;
@@ -15,6 +16,7 @@ use virtio_bindings::virtio_mmio::{
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::tempfile::TempFile;
 
+pub use self::files::{FilesClient, files};
 use self::net_backend::FuzzBackend;
 use super::block::Block;
 use super::console::{ConsoleDevice, ConsoleInput, Output};
@@ -300,6 +302,16 @@ mod tests {
         }
 
         #[test]
+        fn file_system_withstands_arbitrary_requests(
+            requests in vec((0u8..52, 0u8..8, vec(0u8..9, 0..120)), 0..40),
+        ) {
+            let encode = |(opcode, node, body): (u8, u8, Vec<u8>)| {
+                [vec![opcode, node, u8::try_from(body.len()).unwrap()], body].concat()
+            };
+            super::files(&requests.into_iter().flat_map(encode).collect::<Vec<_>>());
+        }
+
+        #[test]
         fn network_device_withstands_arbitrary_queues(guest in guest()) {
             super::network(&guest);
         }
@@ -318,6 +330,7 @@ mod tests {
             super::console(&bytes);
             super::entropy(&bytes);
             super::block(&bytes);
+            super::files(&bytes);
             super::network(&bytes);
             super::frames(&bytes);
         }
