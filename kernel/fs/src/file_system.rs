@@ -73,7 +73,12 @@ pub struct Name<'a> {
 /// Answers say how long the caller may keep them: an [`Entry`] for its name, [`Attr`] for the attributes, and [`Lookup`]
 /// for the absence of a name. A file system that answers at once, from memory, says 0.
 pub trait FileSystem: Debug + Send + Sync {
-    /// Finds an entry. Its name may also be `..`.
+    /// Whether a lookup of `..` finds the directory above. Else the caller remembers it, and does not ask.
+    fn finds_parents(&self) -> bool {
+        true
+    }
+
+    /// Finds an entry. Its name may also be `..`: see [`Self::finds_parents`].
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@
 //! | `file_system` | the interface, in the shape of FUSE's low-level one |
 //! | `devfs` | the file system of device files |
 //! | `ramfs` | a file system in memory |
+//! | `unavailable` | a file system whose requests fail |
 //! | `vfs` | mounts, path walks, open files, and what calls with paths do |
 //! | `system` | what all of them take from the kernel |
 #![no_std]
@@ -22,6 +23,7 @@ mod system;
 mod testing;
 mod turns;
 mod types;
+mod unavailable;
 mod vfs;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
@@ -29,4 +31,5 @@ pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Re
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
+pub use unavailable::Unavailable;
 pub use vfs::{FileLock, MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

@@ -98,19 +98,30 @@ pub(super) struct Node<S: System> {
     pub(super) mount: Arc<Mount<S>>,
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
+    /// The directory above a directory, where the file system does not find it.
+    above: Option<Arc<Self>>,
 }
 
 impl<S: System> Node<S> {
     /// The root directory of a mount.
     pub(super) fn root(mount: &Arc<Mount<S>>) -> Result<Arc<Self>, Errno> {
-        let node = Self { mount: Arc::clone(mount), ino: Ino::ROOT, file_type: FileType::Directory };
+        let (mount, file_type) = (Arc::clone(mount), FileType::Directory);
+        let node = Self { mount, ino: Ino::ROOT, file_type, above: None };
         S::arc(node).ok_or(Errno::ENOMEM)
     }
 
     /// The inode of an entry, whose reference the node takes over.
     pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
         let (ino, file_type) = (entry.attr.ino, entry.attr.file_type());
-        S::arc(Self { mount: Arc::clone(mount), ino, file_type }).ok_or(Errno::ENOMEM)
+        S::arc(Self { mount: Arc::clone(mount), ino, file_type, above: None }).ok_or(Errno::ENOMEM)
+    }
+
+    /// The inode of an entry in this directory.
+    fn of_child(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Self>, Errno> {
+        let (mount, ino, file_type) = (Arc::clone(&self.mount), entry.attr.ino, entry.attr.file_type());
+        let is_kept = file_type == FileType::Directory && !self.file_system().finds_parents();
+        let above = is_kept.then(|| Arc::clone(self));
+        S::arc(Self { mount, ino, file_type, above }).ok_or(Errno::ENOMEM)
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -136,9 +147,9 @@ impl<S: System> Node<S> {
     }
 
     /// The inode with a name in this directory, or the root of what is mounted on it.
-    pub(super) async fn lookup(&self, name: &[u8]) -> Result<Arc<Self>, Errno> {
+    pub(super) async fn lookup(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Self>, Errno> {
         let entry = complete(|call| self.file_system().lookup(call, self.name(name))).await?.found()?;
-        let node = Self::of_entry(&self.mount, &entry)?;
+        let node = self.of_child(&entry)?;
         match self.mount.submount(node.ino) {
             Some(mount) => Self::root(&mount),
             None => Ok(node),
@@ -183,12 +194,20 @@ impl<S: System> Node<S> {
                 None => return Ok(Arc::clone(node)),
             }
         }
-        node.lookup(b"..").await
+        match &node.above {
+            Some(above) => Ok(Arc::clone(above)),
+            None => node.lookup(b"..").await,
+        }
     }
 }
 
 impl<S: System> Drop for Node<S> {
     fn drop(&mut self) {
         self.mount.file_system.forget(self.ino, 1);
+        // In a loop: the depth of directories has no bound, that of calls does.
+        let mut above = self.above.take();
+        while let Some(mut node) = above.and_then(Arc::into_inner) {
+            above = node.above.take();
+        }
     }
 }

@@ -120,6 +120,10 @@ impl<S: System> Vfs<S> {
             b".." => return Err(Errno::ENOTEMPTY),
             _ => {}
         }
+        // A server may not say that a name does not exist: virtiofsd of QEMU 7.2 has EIO for that.
+        if walked.node.is_none() {
+            return Err(Errno::ENOENT);
+        }
         walked.parent.mount.check_writable()?;
         if is_mount_point(&walked) {
             return Err(Errno::EBUSY);
