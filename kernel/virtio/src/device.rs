@@ -53,6 +53,9 @@ pub enum DeviceError {
     /// The header of a received frame announces more buffers than the device has used.
     #[error("the device used fewer buffers than the frame's header announces")]
     MissingBuffers,
+    /// The device sent a reply that its protocol does not allow.
+    #[error("the device sent an invalid reply")]
+    InvalidReply,
     /// The device set `DEVICE_NEEDS_RESET`.
     #[error("the device needs a reset")]
     NeedsReset,
@@ -241,6 +244,14 @@ impl<T: Transport> Device<T> {
         self.broken = Some(error);
         self.add_status(DeviceStatus::FAILED);
         error
+    }
+
+    /// Breaks the device and resets it. The reset is not waited for: the device keeps its memory.
+    pub(crate) fn stop(&mut self, error: DeviceError) {
+        if self.broken.is_none() {
+            self.fail(error);
+            self.transport.set_status(DeviceStatus::empty());
+        }
     }
 
     fn add_status(&mut self, status: DeviceStatus) {

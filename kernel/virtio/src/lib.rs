@@ -11,7 +11,7 @@
 //! | [`transport`] | [virtio-mmio](transport::mmio) and [virtio-pci](transport::pci) | the kernel makes one per device |
 //! | [`device`] | initialization, feature negotiation, failure and reset | drivers |
 //! | [`virtqueue`] | split virtqueues | drivers |
-//! | [`console`], [`entropy`], [`block`], [`net`] | drivers | the kernel, each behind a lock |
+//! | [`console`], [`entropy`], [`block`], [`fs`], [`net`] | drivers | the kernel, each behind a lock |
 //! | [`block::byte_access`] | reads and writes at any byte of a device with whole sectors | the kernel's disks |
 //!
 //! A driver never waits. Its calls return what is ready, and an interrupt follows when that changes. The interrupt
@@ -89,6 +89,7 @@ pub mod console;
 pub mod device;
 pub mod dma;
 pub mod entropy;
+pub mod fs;
 pub mod net;
 pub mod registers;
 #[cfg(test)]

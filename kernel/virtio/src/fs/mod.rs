@@ -1,0 +1,400 @@
+//! The file system device (virtio 1.2, section 5.11): messages to a FUSE server, several at a time.
+//!
+//! The driver does not know the messages' contents. It copies a request into buffers of its own, keeps it apart from others by
+//! a [`Ticket`], and returns the reply as a [`ServedRequest`], which is read without the driver's lock. The waker of a request
+//! is woken when its reply has arrived: [`FsDriver::next_waker`] returns the wakers one by one, so that they are woken
+//! without the lock, too.
+
+mod config;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+use core::mem;
+use core::num::NonZeroU64;
+use core::task::Waker;
+
+use virtio_spec::{F, Id};
+
+pub use self::request::{DataBuffer, DataPlan, Outgoing, RequestTag, ServedRequest};
+use self::request::{FsRequest, INLINE, LateMessage, MAX_MESSAGE, OneWayMessage};
+use crate::device::{Device, DeviceError, InitError};
+use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory};
+use crate::transport::{InterruptCause, Transport};
+use crate::virtqueue::Virtqueue;
+
+/// Index of the high-priority queue, for messages without a reply (section 5.11.2).
+const HIPRIO: u16 = 0;
+
+/// Index of the first request queue.
+const REQUESTS: u16 = 1;
+
+/// Maximum number of requests in flight, and of messages in the high-priority queue.
+const MAX_REQUESTS: u16 = 16;
+
+/// Maximum number of descriptors of a request: two headers and data that the device reads, a header and data that it writes.
+const MAX_SEGMENTS: u16 = 5;
+
+/// Maximum number of buffers for data that does not fit into the page that each request has.
+const MAX_DATA_BUFFERS: usize = 4;
+
+/// Size in bytes of a reply that has nothing but its header.
+const REPLY_HEADER: usize = 16;
+
+/// Why a request was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FsError {
+    /// All requests are in flight, or all data buffers in use. The waker is woken when that changes.
+    #[error("too many requests in flight")]
+    Busy,
+    /// There is no memory for the request, or it exceeds [`FsDriver::max_data`].
+    #[error("out of memory")]
+    OutOfMemory,
+    /// The device has failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// Number of a request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u16);
+
+impl Ticket {
+    /// The number, which is not zero.
+    #[must_use]
+    pub fn number(self) -> NonZeroU64 {
+        NonZeroU64::MIN.saturating_add(self.0.into())
+    }
+
+    /// The ticket with this number.
+    #[must_use]
+    pub fn from_number(number: NonZeroU64) -> Option<Self> {
+        u16::try_from(number.get() - 1).ok().map(Self)
+    }
+}
+
+/// State of one of the requests that may be in flight.
+#[derive(Debug)]
+enum Slot<M> {
+    /// Not in use, with the request's page.
+    Free(DmaBuffer<M>),
+    /// In flight. Without a waker: it has been woken, or the reply does not matter to anyone.
+    InFlight { waker: Option<Waker>, is_one_way: bool },
+    /// The reply has arrived.
+    Served(ServedRequest<M>),
+    /// The reply is being read.
+    Reading,
+}
+
+/// Driver of a file system device.
+#[derive(Debug)]
+pub struct FsDriver<T: Transport, M> {
+    device: Device<T>,
+    hiprio: Virtqueue<M, OneWayMessage<M>>,
+    requests: Virtqueue<M, FsRequest<M>>,
+    slots: Vec<Slot<M>>,
+    /// Buffers of the high-priority queue that are not in use.
+    free_messages: Vec<DmaBuffer<M>>,
+    /// Data buffers that are not in use, and the number of all.
+    free_data: Vec<DmaBuffer<M>>,
+    data_buffers: usize,
+    max_data: usize,
+    /// Messages that wait for room in their queue.
+    late: Vec<LateMessage>,
+    /// Tasks that wait for a free slot or data buffer.
+    waiting: Vec<Waker>,
+    tag: config::Tag,
+}
+
+impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
+    /// Initializes the device. Data of a request is limited to `max_data` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The device is no file system device, fails initialization, or there is no memory.
+    pub fn new(
+        transport: T,
+        dma: &impl DmaAllocator<Memory = M>,
+        max_data: usize,
+    ) -> Result<Self, InitError> {
+        let mut device = Device::start(transport, Id::Fs, F::empty())?;
+        let tag = config::tag(&device)?;
+        let hiprio: Virtqueue<M, OneWayMessage<M>> = device.setup_queue(dma, HIPRIO, MAX_REQUESTS)?;
+        let size = (MAX_REQUESTS * MAX_SEGMENTS).next_power_of_two();
+        let requests: Virtqueue<M, FsRequest<M>> = device.setup_queue(dma, REQUESTS, size)?;
+        let count = (requests.size() / MAX_SEGMENTS).min(MAX_REQUESTS);
+        if count == 0 {
+            return Err(InitError::InvalidConfig);
+        }
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(count.into()).map_err(|_| InitError::OutOfMemory)?;
+        for _ in 0..count {
+            let page = DmaBuffer::allocate(dma, 2 * INLINE, device.permit());
+            slots.push(Slot::Free(page.ok_or(InitError::OutOfMemory)?));
+        }
+        let messages = usize::from(hiprio.size()) * MAX_MESSAGE;
+        let messages = DmaBuffer::allocate(dma, messages, device.permit()).ok_or(InitError::OutOfMemory)?;
+        let mut free_messages = Vec::new();
+        free_messages.try_reserve_exact(hiprio.size().into()).map_err(|_| InitError::OutOfMemory)?;
+        free_messages.extend(messages.split(MAX_MESSAGE));
+        let mut free_data = Vec::new();
+        free_data.try_reserve_exact(MAX_DATA_BUFFERS).map_err(|_| InitError::OutOfMemory)?;
+        let mut driver = Self {
+            device,
+            hiprio,
+            requests,
+            slots,
+            free_messages,
+            free_data,
+            data_buffers: 0,
+            max_data,
+            late: Vec::new(),
+            waiting: Vec::new(),
+            tag,
+        };
+        driver.device.set_driver_ok();
+        // Replies raise interrupts from now on.
+        driver.collect();
+        Ok(driver)
+    }
+
+    /// The device's tag, which names its file system.
+    #[must_use]
+    pub fn tag(&self) -> &[u8] {
+        self.tag.bytes()
+    }
+
+    /// Maximum size in bytes of the data of a request or of a reply.
+    #[must_use]
+    pub const fn max_data(&self) -> usize {
+        self.max_data
+    }
+
+    /// Size in bytes of data for which each request has memory.
+    pub const INLINE_DATA: usize = INLINE - request::MAX_HEAD;
+
+    /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough.
+    #[must_use]
+    pub fn plan(&self, request: &Outgoing<'_>) -> Option<DataPlan> {
+        let is_missing = request.needs_data_buffer()
+            && self.free_data.is_empty()
+            && self.data_buffers < MAX_DATA_BUFFERS
+            && request.data_size() <= self.max_data;
+        is_missing.then(|| DataPlan { size: self.max_data, permit: self.device.permit().clone() })
+    }
+
+    /// Adds a data buffer.
+    pub fn add(&mut self, buffer: DataBuffer<M>) {
+        if self.data_buffers < MAX_DATA_BUFFERS {
+            self.data_buffers += 1;
+            self.free_data.push(buffer.0);
+        }
+    }
+
+    /// Submits a request; its waker is woken when the reply has arrived.
+    ///
+    /// # Errors
+    ///
+    /// The request is not submitted.
+    pub fn submit(&mut self, request: &Outgoing<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+        self.device.ensure_usable()?;
+        if !request.fits(self.max_data) {
+            return Err(FsError::OutOfMemory);
+        }
+        let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
+        let Some(index) = free else { return Err(self.wait(waker)) };
+        let data = if request.needs_data_buffer() {
+            match self.free_data.pop() {
+                Some(buffer) => Some(buffer),
+                None if self.data_buffers == 0 => return Err(FsError::OutOfMemory),
+                None => return Err(self.wait(waker)),
+            }
+        } else {
+            None
+        };
+        self.start(index, data, request, Some(waker.clone()))
+    }
+
+    /// Fills a free slot and makes the request available.
+    fn start(
+        &mut self,
+        index: usize,
+        data: Option<DmaBuffer<M>>,
+        request: &Outgoing<'_>,
+        waker: Option<Waker>,
+    ) -> Result<Ticket, FsError> {
+        let number = u16::try_from(index).unwrap_or(u16::MAX);
+        let is_one_way = waker.is_none();
+        let Some(slot) = self.slots.get_mut(index) else { return Err(FsError::Busy) };
+        let Slot::Free(page) = mem::replace(slot, Slot::InFlight { waker, is_one_way }) else {
+            return Err(FsError::Busy);
+        };
+        if let Err(refused) = self.requests.submit(FsRequest::new(number, page, data, request)) {
+            // Each slot has descriptors of its own, so the queue has room unless the device has broken it.
+            self.release_buffers(refused.chain);
+            return Err(self.device.ensure_usable().map_or_else(FsError::from, |()| FsError::Busy));
+        }
+        self.requests.notify(self.device.transport());
+        Ok(Ticket(number))
+    }
+
+    /// Registers a waker for when a slot or a data buffer is free.
+    fn wait(&mut self, waker: &Waker) -> FsError {
+        if self.waiting.iter().any(|other| other.will_wake(waker)) {
+            return FsError::Busy;
+        }
+        if self.waiting.try_reserve(1).is_err() {
+            // Without memory for the list the task polls again at once instead of waiting.
+            waker.wake_by_ref();
+            return FsError::Busy;
+        }
+        self.waiting.push(waker.clone());
+        FsError::Busy
+    }
+
+    /// Sends a message that has no reply, or one that does not matter; it is lost if the device has failed, or if it cannot be
+    /// sent at once and there is no memory to keep it. `bytes` are at most 64.
+    pub fn send(&mut self, bytes: &[u8], has_reply: bool) {
+        if self.device.ensure_usable().is_err() {
+            return;
+        }
+        let Some(message) = LateMessage::new(bytes, has_reply) else { return };
+        if !self.try_send(&message) && self.late.try_reserve(1).is_ok() {
+            self.late.push(message);
+        }
+    }
+
+    /// Sends a message, if there is room for it.
+    fn try_send(&mut self, message: &LateMessage) -> bool {
+        if message.has_reply {
+            let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
+            let request = Outgoing { head: message.bytes(), reply_head: REPLY_HEADER, ..Outgoing::default() };
+            return free.is_some_and(|index| self.start(index, None, &request, None).is_ok());
+        }
+        self.collect_messages();
+        let Some(buffer) = self.free_messages.pop() else { return false };
+        match self.hiprio.submit(OneWayMessage::new(buffer, message.bytes())) {
+            Ok(_) => {
+                self.hiprio.notify(self.device.transport());
+                true
+            }
+            Err(refused) => {
+                self.free_messages.push(refused.chain.into_buffer());
+                false
+            }
+        }
+    }
+
+    /// Takes back the buffers of messages that the device has read. Its interrupt is of use only if there are no others.
+    fn collect_messages(&mut self) {
+        loop {
+            let is_empty = self.free_messages.is_empty();
+            let used = if is_empty { self.hiprio.complete_or_arm() } else { self.hiprio.complete() };
+            match self.device.checked(used) {
+                Ok(Some(used)) => self.free_messages.push(used.chain.into_buffer()),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes the replies that have arrived from the queue, and arms the interrupt for further ones.
+    fn collect(&mut self) {
+        loop {
+            let used = self.requests.complete_or_arm();
+            let Ok(Some(used)) = self.device.checked(used) else { break };
+            let Some(slot) = self.slots.get_mut(used.chain.slot()) else { continue };
+            match slot {
+                Slot::InFlight { is_one_way: true, .. } => self.release_buffers(used.chain),
+                Slot::InFlight { waker, .. } => {
+                    let waker = waker.take();
+                    *slot = Slot::Served(ServedRequest::new(used.chain, used.written, waker));
+                }
+                // The queue returns a chain once only.
+                _ => {}
+            }
+        }
+        self.send_late();
+    }
+
+    fn send_late(&mut self) {
+        while let Some(message) = self.late.pop() {
+            if self.device.ensure_usable().is_ok() && !self.try_send(&message) {
+                // Does not allocate: the vector had room for it.
+                self.late.push(message);
+                return;
+            }
+        }
+    }
+
+    /// Frees the slot of a request, and its data buffer.
+    fn release_buffers(&mut self, request: FsRequest<M>) {
+        let (index, page, data) = request.into_buffers();
+        if let Some(slot) = self.slots.get_mut(index) {
+            *slot = Slot::Free(page);
+        }
+        // Does not allocate: the capacity is the maximum number of buffers.
+        self.free_data.extend(data);
+    }
+
+    /// Returns the reply to a request once it has arrived, to be [released](Self::release) after it was read. Else the waker is
+    /// woken when it has.
+    ///
+    /// # Errors
+    ///
+    /// The device has failed: no reply arrives any more.
+    pub fn take(&mut self, ticket: Ticket, waker: &Waker) -> Result<Option<ServedRequest<M>>, DeviceError> {
+        let Some(slot) = self.slots.get_mut(usize::from(ticket.0)) else { return Ok(None) };
+        match mem::replace(slot, Slot::Reading) {
+            Slot::Served(served) => return Ok(Some(served)),
+            other => *slot = other,
+        }
+        self.device.ensure_usable()?;
+        if let Slot::InFlight { waker: registered, .. } = slot {
+            match registered {
+                Some(registered) => registered.clone_from(waker),
+                None => *registered = Some(waker.clone()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Frees the buffers of a reply. Tasks may wait for them: see [`Self::waiting`].
+    pub fn release(&mut self, served: ServedRequest<M>) {
+        self.release_buffers(served.into_request());
+        self.send_late();
+    }
+
+    /// Removes the wakers of tasks that wait to submit a request, to be woken without the driver's lock.
+    #[must_use]
+    pub fn waiting(&mut self) -> Vec<Waker> {
+        mem::take(&mut self.waiting)
+    }
+
+    /// Removes the next waker of a request whose reply has arrived; of any request if the device has failed.
+    #[must_use]
+    pub fn next_waker(&mut self) -> Option<Waker> {
+        let is_broken = self.device.ensure_usable().is_err();
+        self.slots.iter_mut().find_map(|slot| match slot {
+            Slot::Served(served) => served.take_waker(),
+            Slot::InFlight { waker, .. } if is_broken => waker.take(),
+            _ => None,
+        })
+    }
+
+    /// Acknowledges an interrupt, after which replies may have arrived.
+    pub fn interrupt(&mut self) {
+        let (hiprio, requests) = (&self.hiprio, &self.requests);
+        let cause: Result<InterruptCause, _> =
+            self.device.interrupt(|| hiprio.has_used() || requests.has_used());
+        if cause.is_ok() {
+            self.collect_messages();
+            self.collect();
+        }
+    }
+
+    /// Stops a device whose replies are invalid: it is reset, and all requests fail from now on. Their wakers are to be woken.
+    pub fn stop(&mut self) {
+        self.device.stop(DeviceError::InvalidReply);
+    }
+}

@@ -1,0 +1,257 @@
+//! Requests to a file system device, and their buffers (virtio 1.2, section 5.11.6).
+
+use core::task::Waker;
+
+use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit, DmaSegment};
+use crate::virtqueue::DescriptorChain;
+
+/// Size in bytes of each half of a request's page: the first is for what the device reads, the second for what it writes.
+pub(super) const INLINE: usize = 2048;
+
+/// Maximum size in bytes of a request's head.
+pub(super) const MAX_HEAD: usize = 640;
+
+/// Maximum size in bytes of the head of a reply.
+const MAX_REPLY_HEAD: usize = 256;
+
+/// Maximum size in bytes of a message for whose reply no task waits.
+pub(super) const MAX_MESSAGE: usize = 64;
+
+/// What the sender of a request gets back with the reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestTag {
+    /// Identifier of the request in its head.
+    pub unique: u64,
+    /// State of the sender.
+    pub state: u64,
+}
+
+/// A request to be submitted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outgoing<'a> {
+    /// First part of the request, at most 640 bytes.
+    pub head: &'a [u8],
+    /// Sizes in bytes of parts of the head that are descriptors of their own. Some devices transfer data without a copy only then.
+    pub split: [usize; 2],
+    /// Data behind the head.
+    pub data: &'a [u8],
+    /// Maximum size in bytes of the reply's head: at most 256.
+    pub reply_head: usize,
+    /// Maximum size in bytes of data behind it.
+    pub reply_data: usize,
+    /// Returned with the reply.
+    pub tag: RequestTag,
+}
+
+impl Outgoing<'_> {
+    /// Size in bytes of the data in the direction that has more of it.
+    pub(super) const fn data_size(&self) -> usize {
+        if self.data.len() > self.reply_data { self.data.len() } else { self.reply_data }
+    }
+
+    /// Whether the request does not fit into a page.
+    pub(super) const fn needs_data_buffer(&self) -> bool {
+        self.head.len() + self.data.len() > INLINE || self.reply_head + self.reply_data > INLINE
+    }
+
+    /// Whether the request fits into a page and a data buffer.
+    pub(super) const fn fits(&self, max_data: usize) -> bool {
+        let has_valid_heads = self.head.len() <= MAX_HEAD && self.reply_head <= MAX_REPLY_HEAD;
+        let max_data = if self.needs_data_buffer() { max_data } else { INLINE };
+        // There is one data buffer, for one direction.
+        let has_one_direction =
+            self.head.len() + self.data.len() <= INLINE || self.reply_data <= INLINE - MAX_REPLY_HEAD;
+        has_valid_heads && has_one_direction && self.data_size() <= max_data
+    }
+}
+
+/// What to allocate for a data buffer.
+#[derive(Debug)]
+pub struct DataPlan {
+    pub(super) size: usize,
+    pub(super) permit: DmaPermit,
+}
+
+impl DataPlan {
+    /// Allocates the buffer; `None` if there is no memory.
+    pub fn allocate<D: DmaAllocator>(&self, dma: &D) -> Option<DataBuffer<D::Memory>> {
+        DmaBuffer::allocate(dma, self.size, &self.permit).map(DataBuffer)
+    }
+}
+
+/// A buffer for data.
+#[derive(Debug)]
+pub struct DataBuffer<M>(pub(super) DmaBuffer<M>);
+
+/// A request and its buffers.
+#[derive(Debug)]
+pub(super) struct FsRequest<M> {
+    slot: u16,
+    page: DmaBuffer<M>,
+    data: Option<DmaBuffer<M>>,
+    /// Ends in the page of the descriptors that the device reads.
+    ends: [usize; 3],
+    /// Number of bytes in the data buffer that the device reads.
+    data_size: usize,
+    /// Number of bytes in the page that the device writes, then of those in the data buffer.
+    reply: [usize; 2],
+    tag: RequestTag,
+}
+
+impl<M: DmaMemory> FsRequest<M> {
+    /// Copies a request into its buffers. One that needs a data buffer is passed one.
+    pub(super) fn new(
+        slot: u16,
+        mut page: DmaBuffer<M>,
+        mut data: Option<DmaBuffer<M>>,
+        request: &Outgoing<'_>,
+    ) -> Self {
+        let (head, [first, second]) = (request.head.len(), request.split);
+        page.write(0, request.head);
+        let is_inline = head + request.data.len() <= INLINE;
+        let mut data_size = 0;
+        if is_inline {
+            page.write(head, request.data);
+        } else if let Some(buffer) = &mut data {
+            data_size = buffer.write(0, request.data);
+        }
+        let end = if is_inline { head + request.data.len() } else { head };
+        let ends = [first.min(end), (first + second).min(end), end];
+        let size = request.reply_head + request.reply_data;
+        let reply = if size <= INLINE { [size, 0] } else { [request.reply_head, request.reply_data] };
+        Self { slot, page, data, ends, data_size, reply, tag: request.tag }
+    }
+
+    /// Index of the request's slot.
+    pub(super) fn slot(&self) -> usize {
+        self.slot.into()
+    }
+
+    pub(super) fn into_buffers(self) -> (usize, DmaBuffer<M>, Option<DmaBuffer<M>>) {
+        (self.slot.into(), self.page, self.data)
+    }
+
+    /// Copies bytes of the reply.
+    fn read(&self, offset: usize, bytes: &mut [u8]) {
+        let [inline, _] = self.reply;
+        let (first, rest) = bytes.split_at_mut(inline.saturating_sub(offset).min(bytes.len()));
+        self.page.read(INLINE + offset, first);
+        if let (Some(data), false) = (&self.data, rest.is_empty()) {
+            data.read(offset + first.len() - inline, rest);
+        }
+    }
+}
+
+impl<M: DmaMemory> DescriptorChain for FsRequest<M> {
+    fn segments(&self) -> impl Iterator<Item = DmaSegment> {
+        let [first, second, third] = self.ends;
+        let [inline, rest] = self.reply;
+        let data = |range, is_writable| {
+            let buffer = self.data.as_ref()?;
+            Some(if is_writable { buffer.writable(range) } else { buffer.readable(range) })
+        };
+        let heads = [0..first, first..second, second..third];
+        let heads =
+            heads.into_iter().filter(|range| !range.is_empty()).map(|range| self.page.readable(range));
+        let reply = (inline > 0).then(|| self.page.writable(INLINE..INLINE + inline));
+        heads
+            .chain((self.data_size > 0).then(|| data(0..self.data_size, false)).flatten())
+            .chain(reply)
+            .chain((rest > 0).then(|| data(0..rest, true)).flatten())
+    }
+}
+
+/// A request whose reply has arrived, and its buffers.
+#[derive(Debug)]
+#[must_use = "its buffers are lost unless they are released"]
+pub struct ServedRequest<M> {
+    request: FsRequest<M>,
+    written: usize,
+    waker: Option<Waker>,
+}
+
+impl<M: DmaMemory> ServedRequest<M> {
+    pub(super) fn new(request: FsRequest<M>, written: u32, waker: Option<Waker>) -> Self {
+        Self { request, written: usize::try_from(written).unwrap_or(0), waker }
+    }
+
+    pub(super) const fn take_waker(&mut self) -> Option<Waker> {
+        self.waker.take()
+    }
+
+    pub(super) fn into_request(self) -> FsRequest<M> {
+        self.request
+    }
+
+    /// What the sender has passed with the request.
+    #[must_use]
+    pub const fn tag(&self) -> RequestTag {
+        self.request.tag
+    }
+
+    /// Size of the reply in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.written
+    }
+
+    /// Whether the reply is empty.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.written == 0
+    }
+
+    /// Copies bytes of the reply from an offset on; returns their number.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
+        let count = self.written.saturating_sub(offset).min(bytes.len());
+        if let Some(bytes) = bytes.get_mut(..count) {
+            self.request.read(offset, bytes);
+        }
+        count
+    }
+}
+
+/// A message in the high-priority queue.
+#[derive(Debug)]
+pub(super) struct OneWayMessage<M> {
+    buffer: DmaBuffer<M>,
+    size: usize,
+}
+
+impl<M: DmaMemory> OneWayMessage<M> {
+    pub(super) fn new(mut buffer: DmaBuffer<M>, bytes: &[u8]) -> Self {
+        let size = buffer.write(0, bytes);
+        Self { buffer, size }
+    }
+
+    pub(super) fn into_buffer(self) -> DmaBuffer<M> {
+        self.buffer
+    }
+}
+
+impl<M: DmaMemory> DescriptorChain for OneWayMessage<M> {
+    fn segments(&self) -> impl Iterator<Item = DmaSegment> {
+        core::iter::once(self.buffer.readable(0..self.size))
+    }
+}
+
+/// A message for whose reply no task waits, and for which there was no room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LateMessage {
+    bytes: [u8; MAX_MESSAGE],
+    size: usize,
+    /// Whether the device replies: it goes to the request queue.
+    pub(super) has_reply: bool,
+}
+
+impl LateMessage {
+    pub(super) fn new(bytes: &[u8], has_reply: bool) -> Option<Self> {
+        let mut message = Self { bytes: [0; MAX_MESSAGE], size: bytes.len(), has_reply };
+        message.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(message)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.size).unwrap_or_default()
+    }
+}

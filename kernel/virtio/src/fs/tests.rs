@@ -1,0 +1,243 @@
+//! The driver with a device model that replies when the test says so.
+
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::Waker;
+use std::sync::Arc;
+use std::task::Wake;
+use std::vec;
+use std::vec::Vec;
+
+use super::{FsDriver, FsError, Outgoing, RequestTag, Ticket};
+use crate::device::{DeviceError, InitError};
+use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
+use crate::virtqueue::QueueError;
+
+const HIPRIO: u16 = 0;
+const REQUESTS: u16 = 1;
+const MAX_DATA: usize = 8192;
+
+type Driver = FsDriver<FakeTransport, FakeMemory>;
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Wake for Counter {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+fn model(queues: &[u16]) -> SharedDevice {
+    let model = DeviceModel::new(26, 0, queues);
+    let mut config = b"folder".to_vec();
+    config.resize(40, 0);
+    model.lock().unwrap().config = config;
+    model
+}
+
+fn fs(queues: &[u16]) -> (Driver, SharedDevice, FakeDma) {
+    let model = model(queues);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 40);
+    (FsDriver::new(FakeTransport::new(&model, true), &dma, MAX_DATA).unwrap(), model, dma)
+}
+
+fn request<'a>(head: &'a [u8], data: &'a [u8], reply_data: usize) -> Outgoing<'a> {
+    let tag = RequestTag { unique: 7, state: 9 };
+    Outgoing { head, data, reply_head: 16, reply_data, tag, ..Outgoing::default() }
+}
+
+/// Submits a request after what it needs was allocated.
+fn submit(fs: &mut Driver, dma: &FakeDma, request: &Outgoing<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+    if let Some(buffer) = fs.plan(request).and_then(|plan| plan.allocate(dma)) {
+        fs.add(buffer);
+    }
+    fs.submit(request, waker)
+}
+
+/// Replies to the next request, and handles the interrupt; returns the request.
+fn answer(fs: &mut Driver, model: &SharedDevice, reply: &[u8]) -> Vec<u8> {
+    let mut device = model.lock().unwrap();
+    let chain = device.take(REQUESTS).expect("a request");
+    let bytes = device.gather(&chain);
+    let written = device.scatter(&chain, reply);
+    device.use_chain(REQUESTS, chain.head, written);
+    drop(device);
+    fs.interrupt();
+    bytes
+}
+
+fn read(fs: &mut Driver, ticket: Ticket) -> Vec<u8> {
+    let served = fs.take(ticket, Waker::noop()).unwrap().expect("a reply");
+    assert_eq!(served.tag(), RequestTag { unique: 7, state: 9 });
+    let mut bytes = vec![0; served.len()];
+    assert_eq!(served.read(0, &mut bytes), bytes.len());
+    // From any offset the bytes are the same.
+    for offset in [1, 16, 17, 2048, 3000] {
+        let mut rest = vec![0; bytes.len().saturating_sub(offset)];
+        assert_eq!(served.read(offset, &mut rest), rest.len());
+        assert_eq!(rest, bytes.get(offset..).unwrap_or_default());
+    }
+    fs.release(served);
+    bytes
+}
+
+#[test]
+fn device_is_found_by_its_tag() {
+    let (fs, _, _) = fs(&[8, 128]);
+    assert_eq!(fs.tag(), b"folder");
+}
+
+#[test]
+fn queue_without_room_for_a_request_is_refused() {
+    let small = model(&[8, 4]);
+    let dma = FakeDma::new(&small.lock().unwrap().memory, 40);
+    let result: Result<Driver, _> = FsDriver::new(FakeTransport::new(&small, true), &dma, MAX_DATA);
+    assert_eq!(result.map(drop), Err(InitError::InvalidConfig));
+}
+
+#[test]
+fn requests_and_replies_of_all_sizes_are_copied() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    for size in [0, 1, 100, 1400, 2000, 2048, 4096, 4097, MAX_DATA] {
+        let data: Vec<u8> = (0..size).map(|index| u8::try_from(index % 251).unwrap()).collect();
+        let head = [3; 80];
+        let ticket =
+            submit(&mut fs, &dma, &Outgoing { split: [40, 40], ..request(&head, &data, 0) }, Waker::noop());
+        assert_eq!(answer(&mut fs, &model, &[5; 16]), [&head[..], &data].concat());
+        assert_eq!(read(&mut fs, ticket.unwrap()), [5; 16]);
+
+        let ticket = submit(&mut fs, &dma, &request(&head, &[], size), Waker::noop()).unwrap();
+        let reply = [&[6; 16], &data[..]].concat();
+        assert_eq!(answer(&mut fs, &model, &reply), head);
+        assert_eq!(read(&mut fs, ticket), reply);
+    }
+    let too_large = request(&[1], &[], MAX_DATA + 1);
+    assert_eq!(submit(&mut fs, &dma, &too_large, Waker::noop()), Err(FsError::OutOfMemory));
+}
+
+#[test]
+fn headers_of_a_write_are_descriptors_of_their_own() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let data = vec![1; 4096];
+    let write = Outgoing { split: [40, 40], ..request(&[3; 80], &data, 0) };
+    submit(&mut fs, &dma, &write, Waker::noop()).unwrap();
+    let chain = model.lock().unwrap().take(REQUESTS).unwrap();
+    let sizes: Vec<_> = chain.parts.iter().map(|part| (part.1, part.2)).collect();
+    assert_eq!(sizes, [(40, false), (40, false), (4096, false), (16, true)]);
+}
+
+#[test]
+fn reply_wakes_its_request_alone() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let (first, second) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
+    let one = submit(&mut fs, &dma, &request(&[1], &[], 0), &first.clone().into()).unwrap();
+    let two = submit(&mut fs, &dma, &request(&[2], &[], 0), &second.clone().into()).unwrap();
+    assert!(fs.take(one, &first.clone().into()).unwrap().is_none());
+    assert!(fs.next_waker().is_none());
+    assert_eq!(answer(&mut fs, &model, &[1; 16]), [1]);
+    fs.next_waker().expect("a waker").wake();
+    assert!(fs.next_waker().is_none());
+    assert_eq!((first.0.load(Relaxed), second.0.load(Relaxed)), (1, 0));
+    assert!(fs.take(two, Waker::noop()).unwrap().is_none());
+    assert_eq!(read(&mut fs, one), [1; 16]);
+}
+
+#[test]
+fn request_without_room_waits_for_a_release() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let mut tickets = Vec::new();
+    let error = loop {
+        match submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()) {
+            Ok(ticket) => tickets.push(ticket),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error, tickets.len()), (FsError::Busy, 16));
+    assert_eq!(fs.waiting().len(), 1);
+    answer(&mut fs, &model, &[1; 16]);
+    assert_eq!(read(&mut fs, tickets[0]), [1; 16]);
+    assert!(submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()).is_ok());
+}
+
+#[test]
+fn large_requests_share_data_buffers() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let large = request(&[1], &[], 4096);
+    let tickets: Vec<_> = (0..4).map(|_| submit(&mut fs, &dma, &large, Waker::noop()).unwrap()).collect();
+    assert_eq!(submit(&mut fs, &dma, &large, Waker::noop()), Err(FsError::Busy));
+    assert!(submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()).is_ok());
+    answer(&mut fs, &model, &[1; 16]);
+    assert_eq!(read(&mut fs, tickets[0]), [1; 16]);
+    assert!(submit(&mut fs, &dma, &large, Waker::noop()).is_ok());
+}
+
+#[test]
+fn request_fails_without_memory_for_any_data_buffer() {
+    let (mut fs, _, _) = fs(&[8, 128]);
+    assert_eq!(fs.submit(&request(&[1], &[], 4096), Waker::noop()), Err(FsError::OutOfMemory));
+    assert!(fs.submit(&request(&[1], &[], 1000), Waker::noop()).is_ok());
+}
+
+#[test]
+fn messages_beyond_the_queues_are_sent_later() {
+    let (mut fs, model, _) = fs(&[4, 128]);
+    for number in 0..10 {
+        fs.send(&[number; 48], false);
+    }
+    let mut seen = Vec::new();
+    while seen.len() < 10 {
+        let mut device = model.lock().unwrap();
+        let chain = device.take(HIPRIO).expect("a message");
+        let bytes = device.gather(&chain);
+        assert_eq!(bytes.len(), 48);
+        seen.push(bytes[0]);
+        device.use_chain(HIPRIO, chain.head, 0);
+        drop(device);
+        fs.interrupt();
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..10).collect::<Vec<u8>>());
+}
+
+#[test]
+fn messages_with_a_reply_free_their_slots() {
+    let (mut fs, model, _) = fs(&[4, 128]);
+    for number in 0..40 {
+        fs.send(&[number; 64], true);
+    }
+    for _ in 0..40 {
+        assert_eq!(answer(&mut fs, &model, &[0; 16]).len(), 64);
+        assert!(fs.next_waker().is_none());
+    }
+    assert!(fs.submit(&request(&[1], &[], 0), Waker::noop()).is_ok());
+}
+
+#[test]
+fn broken_queue_fails_all_requests_and_wakes_them() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let counter = Arc::new(Counter::default());
+    let ticket = submit(&mut fs, &dma, &request(&[1], &[], 0), &counter.into()).unwrap();
+    model.lock().unwrap().take(REQUESTS).unwrap();
+    model.lock().unwrap().use_chain(REQUESTS, 100, 0);
+    fs.interrupt();
+    assert!(fs.next_waker().is_some());
+    let error = DeviceError::Queue(QueueError::NotInFlight);
+    assert_eq!(fs.take(ticket, Waker::noop()).map(drop), Err(error));
+    assert_eq!(submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()), Err(error.into()));
+}
+
+#[test]
+fn stopped_device_is_reset_and_keeps_its_memory() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let ticket = submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()).unwrap();
+    model.lock().unwrap().memory.events();
+    fs.stop();
+    assert_eq!(model.lock().unwrap().status, 0);
+    assert!(fs.next_waker().is_some());
+    assert_eq!(fs.take(ticket, Waker::noop()).map(drop), Err(DeviceError::InvalidReply));
+    fs.send(&[1], false);
+    fs.interrupt();
+    assert_eq!(fs.plan(&request(&[1], &[], 4096)).map(drop), Some(()));
+}
