@@ -14,13 +14,14 @@ use xtask::{process, workspace};
 const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
 
 /// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "hermit-boot",
     "hermit-clock",
     "hermit-entropy",
     "hermit-firmware",
     "hermit-fs",
     "hermit-fuse",
+    "hermit-fuse-client",
     "hermit-interface",
     "hermit-io",
     "hermit-memory",

@@ -1,0 +1,204 @@
+//! The client: one request and its reply at a time.
+
+use core::num::NonZeroU64;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::task::{Poll, ready};
+
+use hermit_fs::{Call, Reply};
+use hermit_fuse::request::{ForgetIn, ReleaseIn};
+use hermit_fuse::{Opcode, ROOT_NODE};
+use hermit_interface::Errno;
+
+use crate::message::Head;
+use crate::reply::{Failure, HEADER, Payload, check};
+use crate::transport::{Request, ServedReply as _, Tag, Transport};
+
+/// Maximum sizes in bytes of the data of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Of replies to reads.
+    pub(crate) read: usize,
+    /// Of writes.
+    pub(crate) write: usize,
+}
+
+/// Bit of a call's ticket: it has the state for a further request, for which there was no room yet. A transport's numbers are
+/// far below.
+const CONTINUE: u64 = 1 << 63;
+
+/// How far a call of several requests is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its first request is to be submitted.
+    First,
+    /// A further request is to be submitted, with this state.
+    Further(u64),
+    /// A request is in flight.
+    InFlight,
+}
+
+impl Stage {
+    pub(crate) fn of(call: &Call<'_, '_>) -> Self {
+        match call.ticket.map(NonZeroU64::get) {
+            None => Self::First,
+            Some(ticket) if ticket & CONTINUE != 0 => Self::Further(ticket & !CONTINUE),
+            Some(_) => Self::InFlight,
+        }
+    }
+
+    /// Makes a state, which is below 2^63, that of the next request.
+    pub(crate) fn go_on(call: &mut Call<'_, '_>, state: u64) {
+        *call.ticket = NonZeroU64::new(CONTINUE | state);
+    }
+}
+
+/// A file system whose files are those of a server.
+#[derive(Debug)]
+pub struct FuseClient<T: Transport> {
+    pub(crate) transport: T,
+    pub(crate) sizes: Sizes,
+    pub(crate) next_unique: AtomicU64,
+}
+
+/// What a request carries besides its head, and what its reply may have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent<'a> {
+    /// Sizes in bytes of parts of the head that are passed apart.
+    pub(crate) split: [usize; 2],
+    /// Data behind the head.
+    pub(crate) data: &'a [u8],
+    /// Maximum size in bytes of the structures in the reply.
+    pub(crate) reply: usize,
+    /// Maximum size in bytes of data in the reply.
+    pub(crate) reply_data: usize,
+    /// What to remember until the reply.
+    pub(crate) state: u64,
+}
+
+impl Extent<'_> {
+    /// A request without data, and a reply of this many bytes.
+    pub(crate) fn reply(reply: usize) -> Self {
+        Self { reply, ..Self::default() }
+    }
+}
+
+impl<T: Transport> FuseClient<T> {
+    pub(crate) fn unique(&self) -> u64 {
+        self.next_unique.fetch_add(1, Relaxed)
+    }
+
+    /// Submits a request. Pending, unless it fails: without room for it, it is to be submitted in the next poll.
+    pub(crate) fn submit(
+        &self,
+        call: &mut Call<'_, '_>,
+        mut head: Head,
+        extent: Extent<'_>,
+    ) -> Poll<Result<(), Errno>> {
+        let tag = Tag { unique: self.unique(), state: extent.state };
+        let request = Request {
+            head: head.finish(tag.unique, extent.data.len()),
+            split: extent.split,
+            data: extent.data,
+            reply_head: HEADER + extent.reply,
+            reply_data: extent.reply_data,
+            tag,
+        };
+        let submitted = ready!(self.transport.submit(call.context, &request));
+        *call.ticket = submitted.ok();
+        submitted?;
+        Poll::Pending
+    }
+
+    /// Takes the reply to a request, and calls `parse` with what follows its header, and with what was to be remembered.
+    pub(crate) fn take<V>(
+        &self,
+        call: &mut Call<'_, '_>,
+        parse: impl FnOnce(Result<Payload<'_, T::Reply>, Errno>, u64) -> Result<V, Failure>,
+    ) -> Reply<V> {
+        let Some(number) = *call.ticket else { return Poll::Ready(Err(Errno::EIO)) };
+        let reply = ready!(self.transport.poll(call.context, number));
+        *call.ticket = None;
+        let reply = reply?;
+        let result = match check(&reply) {
+            Ok(payload) => parse(Ok(payload), reply.tag().state),
+            Err(Failure::Errno(errno)) => parse(Err(errno), reply.tag().state),
+            Err(Failure::Invalid) => Err(Failure::Invalid),
+        };
+        self.transport.release(reply);
+        Poll::Ready(result.map_err(|failure| match failure {
+            Failure::Errno(errno) => errno,
+            Failure::Invalid => {
+                self.transport.stop();
+                Errno::EIO
+            }
+        }))
+    }
+
+    /// Makes a request of one message and one reply.
+    pub(crate) fn request<V>(
+        &self,
+        call: &mut Call<'_, '_>,
+        head: impl FnOnce() -> Head,
+        extent: Extent<'_>,
+        parse: impl FnOnce(&Payload<'_, T::Reply>) -> Result<V, Failure>,
+    ) -> Reply<V> {
+        if call.ticket.is_none() {
+            ready!(self.submit(call, head(), extent))?;
+        }
+        self.take(call, |payload, _| parse(&payload?))
+    }
+
+    /// Sends a message whose reply does not matter.
+    fn send(&self, mut head: Head, has_reply: bool) {
+        self.transport.send(head.finish(self.unique(), 0), has_reply);
+    }
+
+    /// Drops references to a node.
+    pub(crate) fn send_forget(&self, node: u64, references: u64) {
+        // The root is referred to without a lookup.
+        if node != ROOT_NODE {
+            self.send(Head::new(Opcode::Forget, node, &ForgetIn { nlookup: references }), false);
+        }
+    }
+
+    /// Ends the use of a handle.
+    pub(crate) fn send_release(&self, node: u64, handle: Handle) {
+        let opcode = if handle.is_directory { Opcode::Releasedir } else { Opcode::Release };
+        let body = ReleaseIn { fh: handle.number, ..ReleaseIn::default() };
+        self.send(Head::new(opcode, node, &body), true);
+    }
+}
+
+/// The server's number of an opening, and what was opened: the kinds have requests of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle {
+    pub(crate) number: u64,
+    pub(crate) is_directory: bool,
+}
+
+impl Handle {
+    /// As a number for the caller: that of the server, and a bit for the kind.
+    ///
+    /// # Errors
+    ///
+    /// The highest bit is in use, which no server is known to do: numbers are addresses or indices.
+    pub(crate) fn encode(self) -> Result<u64, Errno> {
+        let encoded = self.number.checked_mul(2).ok_or(Errno::EOVERFLOW)?;
+        Ok(encoded | u64::from(self.is_directory))
+    }
+
+    pub(crate) const fn decode(encoded: u64) -> Self {
+        Self { number: encoded >> 1, is_directory: encoded & 1 != 0 }
+    }
+
+    /// Checks that a file was opened.
+    pub(crate) const fn file(self) -> Result<u64, Errno> {
+        if self.is_directory { Err(Errno::EISDIR) } else { Ok(self.number) }
+    }
+
+    /// Checks that a directory was opened.
+    pub(crate) const fn directory(self) -> Result<u64, Errno> {
+        if self.is_directory { Ok(self.number) } else { Err(Errno::ENOTDIR) }
+    }
+}

@@ -1,0 +1,362 @@
+//! The file system: requests translated to messages.
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use core::task::{Poll, ready};
+
+use hermit_abi::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, S_IFREG};
+use hermit_fs::{
+    Attr, Call, DirEntry, Entry, FileSystem, Ino, Lookup, Name, OpenInode, Opened, RenameFlags, Reply,
+    SetAttr, StatFs, WriteAt, Written,
+};
+use hermit_fuse::flags::FSYNC_DATASYNC;
+use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut, WriteOut};
+use hermit_fuse::request::{
+    CreateIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn, WriteIn,
+};
+use hermit_fuse::{InHeader, Opcode, ROOT_NODE};
+use hermit_interface::Errno;
+use hermit_io::{ACCESS_MODE, ReadBuffer};
+
+use crate::client::{Extent, FuseClient, Handle, Stage};
+use crate::convert;
+use crate::message::Head;
+use crate::reply::Failure;
+use crate::transport::Transport;
+
+/// Maximum size in bytes of the target of a symbolic link.
+const MAX_TARGET: usize = 4096;
+
+/// Flags of an opening that concern the server: it appends by itself.
+const OPEN_FLAGS: i32 = ACCESS_MODE | O_APPEND | O_DIRECTORY;
+
+/// What follows the reply to a message of a write.
+enum WriteStep {
+    Done(Written),
+    /// This number of bytes was appended: the size of the file is to be asked for.
+    AskSize(u64),
+}
+
+impl<T: Transport> FuseClient<T> {
+    /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that.
+    pub(crate) fn submit_sized<'a>(
+        &self,
+        call: &mut Call<'_, '_>,
+        wanted: usize,
+        request: impl Fn(usize) -> (Head, Extent<'a>),
+    ) -> Poll<Result<(), Errno>> {
+        let (head, extent) = request(wanted);
+        let min = self.transport.min_data();
+        match self.submit(call, head, extent) {
+            Poll::Ready(Err(Errno::ENOMEM)) if wanted > min => {
+                let (head, extent) = request(min);
+                self.submit(call, head, extent)
+            }
+            submitted => submitted,
+        }
+    }
+
+    /// Makes a request of names, whose reply is an entry.
+    fn request_entry(
+        &self,
+        call: &mut Call<'_, '_>,
+        head: impl FnOnce() -> Head,
+        data: &[u8],
+    ) -> Reply<Entry> {
+        let extent = Extent { data, reply: size_of::<EntryOut>(), ..Extent::default() };
+        self.request(call, head, extent, |payload| convert::entry(&payload.all()?))
+    }
+
+    /// Makes a request whose reply has nothing but its header.
+    fn request_nothing(&self, call: &mut Call<'_, '_>, head: impl FnOnce() -> Head) -> Reply<()> {
+        self.request(call, head, Extent::default(), |payload| payload.nothing())
+    }
+
+    fn submit_write(
+        &self,
+        call: &mut Call<'_, '_>,
+        node: u64,
+        body: WriteIn,
+        bytes: &[u8],
+    ) -> Poll<Result<(), Errno>> {
+        self.submit_sized(call, bytes.len().min(self.sizes.write), |size| {
+            let data = bytes.get(..size).unwrap_or(bytes);
+            let body = WriteIn { size: u32::try_from(data.len()).unwrap_or(u32::MAX), ..body };
+            let split = [size_of::<InHeader>(), size_of::<WriteIn>()];
+            let extent = Extent { split, data, reply: size_of::<WriteOut>(), ..Extent::default() };
+            (Head::new(Opcode::Write, node, &body), extent)
+        })
+    }
+
+    /// Asks for the size of a file to which `count` bytes were appended.
+    fn ask_size(&self, call: &mut Call<'_, '_>, node: u64, count: u64) -> Reply<Written> {
+        let extent = Extent { state: count, ..Extent::reply(size_of::<AttrOut>()) };
+        match self.submit(call, Head::new(Opcode::Getattr, node, &GetattrIn::default()), extent) {
+            // The bytes have been written, though it is not known where.
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(written(count, count))),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Takes the reply to a message of a write.
+    fn take_write(
+        &self,
+        call: &mut Call<'_, '_>,
+        ino: Ino,
+        position: WriteAt,
+        max: usize,
+    ) -> Reply<WriteStep> {
+        self.take(call, |payload, state| {
+            if state != 0 {
+                let attr = payload.map_err(Failure::from).and_then(|payload| payload.all::<AttrOut>());
+                // The bytes have been written, whatever the second reply says.
+                let size =
+                    attr.and_then(|attr| convert::attributes(ino, &attr)).map_or(state, |attr| attr.size);
+                return Ok(WriteStep::Done(written(state, size)));
+            }
+            let count = usize::try_from(payload?.all::<WriteOut>()?.size).unwrap_or(usize::MAX);
+            if !(1..=max).contains(&count) {
+                return Err(Failure::Invalid);
+            }
+            Ok(match position {
+                WriteAt::Offset(offset) => {
+                    WriteStep::Done(Written { count, end: offset.saturating_add(count as u64) })
+                }
+                WriteAt::End => WriteStep::AskSize(count as u64),
+            })
+        })
+    }
+}
+
+fn written(count: u64, end: u64) -> Written {
+    Written { count: usize::try_from(count).unwrap_or(usize::MAX), end }
+}
+
+fn open_flags(flags: i32) -> u32 {
+    (flags & OPEN_FLAGS).cast_unsigned()
+}
+
+impl<T: Transport> FileSystem for FuseClient<T> {
+    fn finds_parents(&self) -> bool {
+        // Some servers refuse `..`; virtiofsd of QEMU 7.2 leads to a second root by it.
+        false
+    }
+
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+        let head = || Head::new(Opcode::Lookup, entry.parent.0, &()).with_name(entry.name);
+        self.request(call, head, Extent::reply(size_of::<EntryOut>()), |payload| {
+            convert::lookup(&payload.all()?)
+        })
+    }
+
+    fn forget(&self, ino: Ino, references: u64) {
+        self.send_forget(ino.0, references);
+    }
+
+    fn getattr(&self, call: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
+        let head = || Head::new(Opcode::Getattr, ino.0, &GetattrIn::default());
+        self.request(call, head, Extent::reply(size_of::<AttrOut>()), |payload| {
+            convert::attributes(ino, &payload.all()?)
+        })
+    }
+
+    fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
+        let head = || Head::new(Opcode::Setattr, ino.0, &convert::changes(changes));
+        self.request(call, head, Extent::reply(size_of::<AttrOut>()), |payload| {
+            convert::attributes(ino, &payload.all()?)
+        })
+    }
+
+    fn readlink(&self, call: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
+        if call.ticket.is_none() {
+            ready!(self.submit_sized(call, MAX_TARGET.min(self.sizes.read), |size| {
+                let extent = Extent { reply_data: size, ..Extent::default() };
+                (Head::new(Opcode::Readlink, ino.0, &()), extent)
+            }))?;
+        }
+        self.take(call, |payload, _| {
+            let start = target.len();
+            payload?.extend(target)?;
+            let text = target.get(start..).unwrap_or_default();
+            if text.is_empty() || text.contains(&0) { Err(Failure::Invalid) } else { Ok(()) }
+        })
+    }
+
+    fn create(
+        &self,
+        call: &mut Call<'_, '_>,
+        entry: Name<'_>,
+        permissions: u32,
+        flags: i32,
+    ) -> Reply<(Entry, Opened)> {
+        let head = || {
+            let flags = open_flags(flags) | (O_CREAT | O_EXCL).cast_unsigned();
+            let body = CreateIn { flags, mode: S_IFREG | permissions, ..CreateIn::default() };
+            Head::new(Opcode::Create, entry.parent.0, &body).with_name(entry.name)
+        };
+        let extent = Extent::reply(size_of::<EntryOut>() + size_of::<OpenOut>());
+        self.request(call, head, extent, |payload| {
+            if payload.size != extent.reply {
+                return Err(Failure::Invalid);
+            }
+            let entry = convert::entry(&payload.at(0)?)?;
+            let opened: OpenOut = payload.at(size_of::<EntryOut>())?;
+            let handle = Handle { number: opened.fh, is_directory: false };
+            Ok((entry, Opened::Inode(handle.encode()?)))
+        })
+    }
+
+    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+        let body = MkdirIn { mode: permissions, ..MkdirIn::default() };
+        let head = || Head::new(Opcode::Mkdir, entry.parent.0, &body).with_name(entry.name);
+        self.request_entry(call, head, &[])
+    }
+
+    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+        let mut data = Vec::new();
+        if call.ticket.is_none() {
+            data.try_reserve_exact(target.len() + 1).map_err(|_| Errno::ENOMEM)?;
+            data.extend_from_slice(target);
+            data.push(0);
+        }
+        let head = || Head::new(Opcode::Symlink, entry.parent.0, &()).with_name(entry.name);
+        self.request_entry(call, head, &data)
+    }
+
+    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+        let body = LinkIn { oldnodeid: ino.0 };
+        let head = || Head::new(Opcode::Link, entry.parent.0, &body).with_name(entry.name);
+        self.request_entry(call, head, &[])
+    }
+
+    fn unlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        let head = || Head::new(Opcode::Unlink, entry.parent.0, &()).with_name(entry.name);
+        self.request_nothing(call, head)
+    }
+
+    fn rmdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        let head = || Head::new(Opcode::Rmdir, entry.parent.0, &()).with_name(entry.name);
+        self.request_nothing(call, head)
+    }
+
+    fn rename(&self, call: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
+        let (node, newdir) = (from.parent.0, to.parent.0);
+        self.request_nothing(call, || {
+            let head = if flags.is_empty() {
+                Head::new(Opcode::Rename, node, &RenameIn { newdir })
+            } else {
+                let body = Rename2In { newdir, flags: flags.bits(), padding: 0 };
+                Head::new(Opcode::Rename2, node, &body)
+            };
+            head.with_name(from.name).with_name(to.name)
+        })
+    }
+
+    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
+        let is_directory = flags & O_DIRECTORY != 0;
+        let opcode = if is_directory { Opcode::Opendir } else { Opcode::Open };
+        let body = OpenIn { flags: open_flags(flags), unused: 0 };
+        let extent = Extent::reply(size_of::<OpenOut>());
+        self.request(
+            call,
+            || Head::new(opcode, ino.0, &body),
+            extent,
+            |payload| {
+                let opened: OpenOut = payload.all()?;
+                Ok(Opened::Inode(Handle { number: opened.fh, is_directory }.encode()?))
+            },
+        )
+    }
+
+    fn release(&self, ino: Ino, handle: u64) {
+        self.send_release(ino.0, Handle::decode(handle));
+    }
+
+    fn read(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Reply<()> {
+        let fh = Handle::decode(file.handle).file()?;
+        if buffer.room() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if call.ticket.is_none() {
+            ready!(self.submit_sized(call, buffer.room().min(self.sizes.read), |size| {
+                let size = size.min(buffer.room());
+                let body =
+                    ReadIn { fh, offset, size: u32::try_from(size).unwrap_or(u32::MAX), ..ReadIn::default() };
+                (Head::new(Opcode::Read, file.ino.0, &body), Extent { reply_data: size, ..Extent::default() })
+            }))?;
+        }
+        self.take(call, |payload, _| {
+            payload?.append_to(buffer);
+            Ok(())
+        })
+    }
+
+    fn write(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        position: WriteAt,
+        bytes: &[u8],
+    ) -> Reply<Written> {
+        let fh = Handle::decode(file.handle).file()?;
+        // With `O_APPEND`, the server ignores the offset.
+        let offset = if let WriteAt::Offset(offset) = position { offset } else { 0 };
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(Written { count: 0, end: offset }));
+        }
+        match Stage::of(call) {
+            Stage::First => {
+                ready!(self.submit_write(
+                    call,
+                    file.ino.0,
+                    WriteIn { fh, offset, ..WriteIn::default() },
+                    bytes
+                ))?;
+            }
+            Stage::Further(count) => return self.ask_size(call, file.ino.0, count),
+            Stage::InFlight => {}
+        }
+        match ready!(self.take_write(call, file.ino, position, bytes.len()))? {
+            WriteStep::Done(written) => Poll::Ready(Ok(written)),
+            WriteStep::AskSize(count) => {
+                Stage::go_on(call, count);
+                self.ask_size(call, file.ino.0, count)
+            }
+        }
+    }
+
+    fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {
+        let handle = Handle::decode(file.handle);
+        let opcode = if handle.is_directory { Opcode::Fsyncdir } else { Opcode::Fsync };
+        let fsync_flags = if data_only { FSYNC_DATASYNC } else { 0 };
+        let body = FsyncIn { fh: handle.number, fsync_flags, padding: 0 };
+        match ready!(self.request_nothing(call, || Head::new(opcode, file.ino.0, &body))) {
+            // As on Linux: such a server has nothing to write back.
+            Err(Errno::ENOSYS) => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
+        }
+    }
+
+    fn readdir(
+        &self,
+        call: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Reply<()> {
+        self.read_directory(call, directory, position, entries)
+    }
+
+    fn statfs(&self, call: &mut Call<'_, '_>) -> Reply<StatFs> {
+        let head = || Head::new(Opcode::Statfs, ROOT_NODE, &());
+        self.request(call, head, Extent::reply(size_of::<StatfsOut>()), |payload| {
+            Ok(convert::usage(&payload.all()?))
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! A file system whose files are those of a FUSE server outside of the machine.
+//!
+//! Its requests are nearly those of [`FileSystem`]: the client translates them, keeps no names, attributes or contents, and no
+//! lock. How messages reach the server is the business of a [`Transport`], such as a virtio-fs device.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`transport`](Transport) | what the client needs of the way to the server |
+//! | `message` | requests as bytes |
+//! | `reply` | replies, checked: the server is not trusted |
+//! | `convert` | what both sides say of inodes |
+//! | `connect` | the handshake |
+//! | `client`, `file` | the file system |
+//!
+//! # Trust
+//!
+//! A reply that the protocol does not allow stops the server ([`Transport::stop`]), and every request fails with `EIO` from then
+//! on. What the server says of its files is believed: it may change them at any time.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod client;
+mod connect;
+mod convert;
+mod directory;
+mod file;
+mod message;
+mod reply;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+pub use client::FuseClient;
+pub use connect::ConnectError;
+pub use transport::{Request, ServedReply, Tag, Transport};
+
+#[cfg(doc)]
+use hermit_fs::FileSystem;

@@ -1,0 +1,54 @@
+//! Requests as bytes.
+
+use core::fmt::Debug;
+
+use hermit_fuse::{InHeader, Opcode};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Maximum size in bytes of a head: the header, two names of 255 bytes with a zero byte each, and the largest structure.
+const MAX_HEAD: usize = 640;
+
+/// Header, structure and names of a request.
+#[derive(Debug)]
+pub(crate) struct Head {
+    bytes: [u8; MAX_HEAD],
+    size: usize,
+    opcode: Opcode,
+    node: u64,
+}
+
+impl Head {
+    /// A request for a node, with the structure of its kind; `()` if it has none.
+    pub(crate) fn new(opcode: Opcode, node: u64, body: &(impl IntoBytes + Immutable + Debug)) -> Self {
+        let head = Self { bytes: [0; MAX_HEAD], size: size_of::<InHeader>(), opcode, node };
+        head.with(body.as_bytes())
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit: the virtual file system passes names of at most 255 bytes.
+    pub(crate) fn with(mut self, bytes: &[u8]) -> Self {
+        let end = self.size + bytes.len();
+        self.bytes[self.size..end].copy_from_slice(bytes);
+        self.size = end;
+        self
+    }
+
+    /// Appends a name and its zero byte.
+    pub(crate) fn with_name(self, name: &[u8]) -> Self {
+        self.with(name).with(&[0])
+    }
+
+    /// The bytes of the request, which `data_size` bytes of data follow.
+    pub(crate) fn finish(&mut self, unique: u64, data_size: usize) -> &[u8] {
+        let len = u32::try_from(self.size + data_size).unwrap_or(u32::MAX);
+        // The kernel has one program, which is privileged.
+        let header =
+            InHeader { len, opcode: self.opcode.number(), unique, nodeid: self.node, ..InHeader::default() };
+        let (start, _) = self.bytes.split_at_mut(size_of::<InHeader>());
+        start.copy_from_slice(header.as_bytes());
+        &self.bytes[..self.size]
+    }
+}

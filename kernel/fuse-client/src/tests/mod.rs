@@ -1,0 +1,7 @@
+//! The client with a server in the same process: a translation of messages back to requests of a ramfs.
+
+mod hostile;
+mod server;
+mod system;
+mod translation;
+mod transport;

@@ -1,0 +1,56 @@
+//! The kernel below the file systems, and a loop that runs calls.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+
+use hermit_fs::{FileSystem, PAGE_SIZE, RamFs, System, Time, Vfs};
+
+/// Maximum number of polls of a call: more than any needs.
+const MAX_POLLS: usize = 100_000;
+
+#[derive(Debug)]
+pub(super) struct TestSystem;
+
+impl System for TestSystem {
+    type RawLock = parking_lot::RawMutex;
+    type Page = Box<[u8; PAGE_SIZE]>;
+
+    fn allocate_page() -> Option<Self::Page> {
+        Some(Box::new([0; PAGE_SIZE]))
+    }
+
+    fn arc<T>(value: T) -> Option<Arc<T>> {
+        Some(Arc::new(value))
+    }
+
+    fn now() -> Time {
+        Time { seconds: 1_000_000_000, nanoseconds: 5 }
+    }
+}
+
+/// Polls a call until it ends.
+#[track_caller]
+pub(super) fn run<T>(call: impl Future<Output = T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut call = pin!(call);
+    for _ in 0..MAX_POLLS {
+        if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
+            return result;
+        }
+    }
+    panic!("the call does not end");
+}
+
+pub(super) fn ramfs() -> RamFs<TestSystem> {
+    RamFs::new(1 << 22).expect("memory")
+}
+
+/// A virtual file system with one mounted on `/m`.
+pub(super) fn mounted(file_system: Arc<dyn FileSystem>) -> Vfs<TestSystem> {
+    let vfs = Vfs::new(Arc::new(ramfs())).expect("memory");
+    run(vfs.create_directory(b"/m", 0o755)).expect("a directory");
+    run(vfs.mount(file_system, b"/m", false)).expect("a mount");
+    vfs
+}

@@ -1,0 +1,134 @@
+//! A transport whose replies arrive late, and that has no room for each third request at first.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::{self, Debug, Formatter};
+use core::num::NonZeroU64;
+use core::task::{Context, Poll};
+use std::collections::HashMap;
+
+use hermit_interface::Errno;
+use parking_lot::Mutex;
+
+use crate::transport::{Request, ServedReply, Tag, Transport};
+
+/// Maximum size in bytes of the data of a request: small, so that tests reach it.
+pub(super) const MAX_DATA: usize = 8192;
+
+/// What a server replies to a message; `None` if it does not.
+pub(super) type Serve = dyn FnMut(&[u8]) -> Option<Vec<u8>> + Send;
+
+#[derive(Default)]
+struct State {
+    submissions: u64,
+    /// Replies by request, and how often they were polled.
+    replies: HashMap<u64, (Reply, u32)>,
+    is_stopped: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct ModelTransport {
+    serve: Arc<Mutex<Serve>>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Debug for ModelTransport {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str("ModelTransport")
+    }
+}
+
+impl ModelTransport {
+    pub(super) fn new(serve: impl FnMut(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> Self {
+        Self { serve: Arc::new(Mutex::new(serve)), state: Arc::default() }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().is_stopped
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Reply {
+    tag: Tag,
+    bytes: Vec<u8>,
+}
+
+impl ServedReply for Reply {
+    fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
+        let rest = self.bytes.get(offset..).unwrap_or_default();
+        let count = rest.len().min(bytes.len());
+        bytes[..count].copy_from_slice(&rest[..count]);
+        count
+    }
+}
+
+impl Transport for ModelTransport {
+    type Reply = Reply;
+
+    fn max_data(&self) -> usize {
+        MAX_DATA
+    }
+
+    fn min_data(&self) -> usize {
+        1000
+    }
+
+    fn submit(&self, _: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
+        assert!(request.head.len() <= 640 && request.reply_head <= 256);
+        assert!(request.data.len() <= MAX_DATA && request.reply_data <= MAX_DATA);
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return Poll::Ready(Err(Errno::EIO));
+        }
+        state.submissions += 1;
+        match state.submissions % 7 {
+            3 => return Poll::Pending,
+            // The client asks for less.
+            5 if request.data.len().max(request.reply_data) > 1000 => return Poll::Ready(Err(Errno::ENOMEM)),
+            _ => {}
+        }
+        let number = state.submissions;
+        drop(state);
+        let message = [request.head, request.data].concat();
+        let mut bytes = (self.serve.lock())(&message).expect("a reply");
+        bytes.truncate(request.reply_head + request.reply_data);
+        self.state.lock().replies.insert(number, (Reply { tag: request.tag, bytes }, 0));
+        Poll::Ready(Ok(NonZeroU64::new(number).expect("not zero")))
+    }
+
+    fn poll(&self, _: &Context<'_>, request: NonZeroU64) -> Poll<Result<Reply, Errno>> {
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return Poll::Ready(Err(Errno::EIO));
+        }
+        let (_, polls) = state.replies.get_mut(&request.get()).expect("a request in flight");
+        *polls += 1;
+        if *polls < 3 {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(state.replies.remove(&request.get()).expect("a request in flight").0))
+    }
+
+    fn release(&self, _: Reply) {}
+
+    fn send(&self, message: &[u8], has_reply: bool) {
+        assert!(message.len() <= 64);
+        if !self.is_stopped() {
+            let reply = (self.serve.lock())(message);
+            assert_eq!(reply.is_some(), has_reply);
+        }
+    }
+
+    fn stop(&self) {
+        self.state.lock().is_stopped = true;
+    }
+}
