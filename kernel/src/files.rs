@@ -1,5 +1,7 @@
 //! The program's files: the virtual file system, with a ramfs as its root, which begins with the tree of files that the
-//! loader has passed, and the device files in `/dev`.
+//! loader has passed, the device files in `/dev`, and folders of the host.
+
+mod mounts;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -125,6 +127,7 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
     }
     let devices = fallible::arc(DevFs::new(DeviceFiles, Kernel::now())).ok_or(Errno::ENOMEM)?;
     vfs.mount(devices, b"/dev", false).await?;
+    mounts::mount_all(&vfs).await;
     Ok(vfs)
 }
 

@@ -9,6 +9,7 @@ mod discovery;
 mod entropy;
 mod files;
 mod network;
+mod virtio_fs;
 
 use alloc::vec::Vec;
 
@@ -25,6 +26,7 @@ use discovery::{DiscoveredDevice, Transport};
 pub(crate) use entropy::seed;
 pub(crate) use files::DeviceFiles;
 pub(crate) use network::{init as init_network, network};
+pub(crate) use virtio_fs::FuseTransport;
 
 use crate::interrupts::{self, InterruptHandler};
 use crate::sync::OnceLock;

@@ -1,0 +1,157 @@
+//! Virtio-fs devices: folders of the host.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU64;
+use core::task::{Context, Poll, Waker};
+
+use hermit_fuse_client::{Request, ServedReply, Tag};
+use hermit_hal::devices::{Allocator, Pages};
+use hermit_hal::memory;
+use hermit_hal::sync::SpinLock;
+use hermit_interface::{Errno, to_usize};
+use hermit_virtio::Id;
+use hermit_virtio::fs::{FsDriver, FsError, Outgoing, RequestTag, ServedRequest, Ticket};
+
+use super::{Transport, find, install};
+use crate::interrupts::InterruptHandler;
+use crate::sync::OnceLock;
+
+/// Maximum size in bytes of the data of a request: twice is not faster.
+const MAX_DATA: usize = 256 << 10;
+
+/// Minimum of that maximum, for machines with little memory.
+const MIN_DATA: usize = 16 << 10;
+
+/// Part of the free memory that the data of one request may take.
+const MEMORY_SHARE: u64 = 128;
+
+type Driver = FsDriver<Transport, Pages>;
+
+/// A device in use.
+#[derive(Debug)]
+struct FsDevice {
+    driver: SpinLock<Driver>,
+    max_data: usize,
+}
+
+/// All devices that could be initialised.
+static DEVICES: OnceLock<Vec<&'static FsDevice>> = OnceLock::new();
+
+/// The way to the FUSE server behind a device.
+#[derive(Debug)]
+pub(crate) struct FuseTransport(&'static FsDevice);
+
+impl FuseTransport {
+    /// The device with a tag; the first call initialises all.
+    pub(crate) fn find(tag: &[u8]) -> Option<Self> {
+        let devices =
+            DEVICES.get_or_init(|| (0..).map_while(|index| find(Id::Fs, index)).filter_map(start).collect());
+        devices.iter().find(|device| device.driver.lock().tag() == tag).map(|device| Self(device))
+    }
+}
+
+fn start(device: &super::DiscoveredDevice) -> Option<&'static FsDevice> {
+    let (transport, line) = device.transport()?;
+    let share = to_usize(memory::available() / MEMORY_SHARE).clamp(MIN_DATA, MAX_DATA);
+    let max_data = 1 << share.ilog2();
+    let driver = Driver::new(transport, &Allocator, max_data).inspect_err(|error| device.warn(error)).ok()?;
+    install(FsDevice { driver: SpinLock::new(driver), max_data }, line)
+}
+
+impl FsDevice {
+    /// Wakes the tasks whose replies have arrived, and those that wait to submit a request; each without the lock.
+    fn wake(&self) {
+        let next = || self.driver.lock().next_waker();
+        while let Some(waker) = next() {
+            waker.wake();
+        }
+        let waiting = self.driver.lock().waiting();
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl InterruptHandler for FsDevice {
+    fn interrupt(&self) {
+        self.driver.lock().interrupt();
+        self.wake();
+    }
+}
+
+impl hermit_fuse_client::Transport for FuseTransport {
+    type Reply = Reply;
+
+    fn max_data(&self) -> usize {
+        self.0.max_data
+    }
+
+    fn min_data(&self) -> usize {
+        Driver::INLINE_DATA
+    }
+
+    fn submit(&self, context: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
+        let Tag { unique, state } = request.tag;
+        let request = Outgoing {
+            head: request.head,
+            split: request.split,
+            data: request.data,
+            reply_head: request.reply_head,
+            reply_data: request.reply_data,
+            tag: RequestTag { unique, state },
+        };
+        // Allocated without the lock, which masks interrupts.
+        let plan = self.0.driver.lock().plan(&request);
+        if let Some(buffer) = plan.and_then(|plan| plan.allocate(&Allocator)) {
+            self.0.driver.lock().add(buffer);
+        }
+        let submitted = self.0.driver.lock().submit(&request, context.waker());
+        match submitted {
+            Ok(ticket) => Poll::Ready(Ok(ticket.number())),
+            Err(FsError::Busy) => Poll::Pending,
+            Err(FsError::OutOfMemory) => Poll::Ready(Err(Errno::ENOMEM)),
+            Err(FsError::Device(_)) => Poll::Ready(Err(Errno::EIO)),
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>, request: NonZeroU64) -> Poll<Result<Reply, Errno>> {
+        let ticket = Ticket::from_number(request).ok_or(Errno::EIO)?;
+        let served = self.0.driver.lock().take(ticket, context.waker());
+        served
+            .map(|served| served.map(Reply))
+            .map_err(|_| Errno::EIO)
+            .transpose()
+            .map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn release(&self, reply: Reply) {
+        self.0.driver.lock().release(reply.0);
+        self.0.wake();
+    }
+
+    fn send(&self, message: &[u8], has_reply: bool) {
+        self.0.driver.lock().send(message, has_reply);
+    }
+
+    fn stop(&self) {
+        self.0.driver.lock().stop();
+        self.0.wake();
+    }
+}
+
+/// A reply in the device's memory.
+#[derive(Debug)]
+pub(crate) struct Reply(ServedRequest<Pages>);
+
+impl ServedReply for Reply {
+    fn tag(&self) -> Tag {
+        let RequestTag { unique, state } = self.0.tag();
+        Tag { unique, state }
+    }
+
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
+        self.0.read(offset, bytes)
+    }
+}

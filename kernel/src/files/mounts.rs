@@ -1,0 +1,78 @@
+//! Mounts of virtio-fs devices, as the command line names them.
+
+use alloc::sync::Arc;
+use core::fmt::Display;
+
+use hermit_fs::{FileSystem, Unavailable, Vfs};
+use hermit_fuse_client::FuseClient;
+use hermit_interface::Errno;
+use hermit_interface::command_line::{MountOption, MountOptions};
+
+use super::{DIRECTORY, Kernel};
+use crate::devices::FuseTransport;
+use crate::{command_line, fallible, report};
+
+/// Mounts all devices that the command line names. What cannot be mounted is reported, and calls below its path fail.
+pub(super) async fn mount_all(vfs: &Vfs<Kernel>) {
+    let MountOptions { mounts, malformed } = MountOptions::parse(command_line::text());
+    for word in malformed {
+        report::warn(format_args!(
+            "`{}` is no mount: use mount=TAG:/PATH or mount=TAG:/PATH:ro",
+            word.escape_ascii()
+        ));
+    }
+    for option in mounts {
+        if let Err(error) = mount(vfs, &option).await {
+            warn(&option, &format_args!("mounting fails with {error}"));
+        }
+    }
+}
+
+fn warn(option: &MountOption, reason: &dyn Display) {
+    report::warn(format_args!("{} is not mounted: {reason}", option.path.escape_ascii()));
+}
+
+/// Mounts a device on its directory, which is created if it does not exist, with those above it.
+async fn mount(vfs: &Vfs<Kernel>, option: &MountOption) -> Result<(), Errno> {
+    let path = &option.path;
+    for (end, _) in path.iter().enumerate().filter(|&(end, byte)| end > 0 && *byte == b'/') {
+        create_directory(vfs, path.get(..end).unwrap_or_default()).await?;
+    }
+    create_directory(vfs, path).await?;
+    vfs.mount(connect(option).await?, path, option.is_read_only).await
+}
+
+async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
+    match vfs.create_directory(path, DIRECTORY).await {
+        // The walk says what is wrong with a path that is no directory.
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file system of a device; one whose requests fail if there is none.
+async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
+    let Some(transport) = FuseTransport::find(&option.tag) else {
+        let tag = option.tag.escape_ascii();
+        let reason = format_args!(
+            "no virtio-fs device has the tag {tag}; `--mount` of cargo xtask run and of uhyve adds one"
+        );
+        warn(option, &reason);
+        return unavailable(Errno::ENODEV);
+    };
+    match FuseClient::connect(transport).await {
+        Ok(client) => {
+            let file_system: Arc<dyn FileSystem> = fallible::arc(client).ok_or(Errno::ENOMEM)?;
+            Ok(file_system)
+        }
+        Err(error) => {
+            warn(option, &error);
+            unavailable(Errno::EIO)
+        }
+    }
+}
+
+fn unavailable(error: Errno) -> Result<Arc<dyn FileSystem>, Errno> {
+    let file_system: Arc<dyn FileSystem> = fallible::arc(Unavailable(error)).ok_or(Errno::ENOMEM)?;
+    Ok(file_system)
+}
