@@ -129,10 +129,11 @@ impl<S: System> Walk<'_, S> {
         }
         let mut path = Vec::new();
         complete(|call| link.file_system().readlink(call, link.ino, &mut path)).await?;
-        let rest = self.path.get(self.position..).unwrap_or_default();
-        if path.len() + rest.len() > MAX_PATH {
+        // As on Linux, the target is limited by itself, whatever follows the link.
+        if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
+        let rest = self.path.get(self.position..).unwrap_or_default();
         path.try_reserve(rest.len()).map_err(|_| Errno::ENOMEM)?;
         path.extend_from_slice(rest);
         if path.first() == Some(&b'/') {

@@ -1,5 +1,7 @@
 //! The tables of documents: which figures of the record each one shows, and how.
 
+mod files;
+
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
@@ -36,6 +38,15 @@ const NET_COLUMNS: &[(&str, &str)] = &[
     ("QEMU : no TSO", "ratios/QEMU:no TSO/ratio"),
     ("uhyve : veth", "ratios/uhyve:veth/ratio"),
     ("aim", "ratios/uhyve:veth/aim"),
+];
+
+/// Columns of a suite in nanoseconds, in a process beside Linux.
+const TIME_COLUMNS: &[(&str, &str)] = &[
+    ("this kernel", "ours"),
+    ("Linux, 1 CPU", "linux"),
+    ("ratio", "ratio"),
+    ("aim", "aim"),
+    ("Linux, all CPUs", "linux, all CPUs"),
 ];
 
 /// Rows of throughput: sizes of messages.
@@ -109,13 +120,7 @@ const TABLES: [SuiteTable; 14] = [
         suite: "core, process",
         part: "",
         title: "operation, ns",
-        columns: &[
-            ("this kernel", "ours"),
-            ("Linux, 1 CPU", "linux"),
-            ("ratio", "ratio"),
-            ("aim", "aim"),
-            ("Linux, all CPUs", "linux, all CPUs"),
-        ],
+        columns: TIME_COLUMNS,
         rows: &[
             ("process::id", ""),
             ("Instant::now", ""),
@@ -130,59 +135,8 @@ const TABLES: [SuiteTable; 14] = [
             ("Vec of 4 KiB, uninitialised", ""),
         ],
     },
-    SuiteTable {
-        name: "fs",
-        suite: "fs",
-        part: "",
-        title: "operation, instructions",
-        columns: &[("this kernel", "ours"), ("Linux guest", "linux"), ("aim", "aim")],
-        rows: &[
-            ("open + close", ""),
-            ("metadata", ""),
-            ("read 1 B", ""),
-            ("write 1 B", ""),
-            ("seek", ""),
-            ("create + unlink", ""),
-            ("read 4 KiB", ""),
-            ("write 4 KiB", ""),
-            ("read 1 MiB", ""),
-            ("write 1 MiB", ""),
-            ("walk of 1 name", ""),
-            ("walk of 4 names", ""),
-            ("walk of 16 names", ""),
-        ],
-    },
-    SuiteTable {
-        name: "fs-process",
-        suite: "fs, process",
-        part: "",
-        title: "operation, ns",
-        columns: &[
-            ("this kernel", "ours"),
-            ("Linux, 1 CPU", "linux"),
-            ("ratio", "ratio"),
-            ("aim", "aim"),
-            ("Linux, all CPUs", "linux, all CPUs"),
-        ],
-        rows: &[
-            ("open + close", ""),
-            ("metadata", ""),
-            ("read 1 B", ""),
-            ("write 1 B", ""),
-            ("seek", ""),
-            ("create + unlink", ""),
-            ("read 4 KiB", ""),
-            ("write 4 KiB", ""),
-            ("read 1 MiB", ""),
-            ("write 1 MiB", ""),
-            ("walk of 1 name", ""),
-            ("walk of 4 names", ""),
-            ("walk of 16 names", ""),
-            ("entry of 10,000, listed", ""),
-            ("file of 10,000, written", ""),
-            ("file of 10,000, searched", ""),
-        ],
-    },
+    files::INSTRUCTIONS,
+    files::TIMES,
     SuiteTable {
         name: "heap",
         suite: "heap",
