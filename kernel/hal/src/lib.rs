@@ -13,6 +13,7 @@
 //! | [`console`], [`exit`], [`power_button`] | text output and input, the end of the machine, requests to end |
 //! | [`cpus`] | the CPUs of the machine, the reschedule IPI, per-CPU variables |
 //! | [`thread`] | threads as the processor sees them, and the context switch |
+//! | [`waker`] | wakers that take no memory |
 //! | [`entropy`] | random bits from the processor |
 //! | [`devices`] | registers, DMA memory and MSI messages, for drivers |
 //! | [`fault`] | faults of programs, and backtraces |
@@ -74,3 +75,4 @@ pub mod thread;
 mod tlb;
 mod traps;
 pub mod tree;
+pub mod waker;

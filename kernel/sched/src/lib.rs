@@ -7,6 +7,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`thread`] | the scheduler's part of a thread, with the park token |
+//! | [`thread_table`] | threads by number |
 //! | [`list`], [`queue_array`] | intrusive lists of threads, and an array of them with a bitmap |
 //! | [`policy`] | scheduling policies: FIFO, round-robin, fair |
 //! | [`cpu`] | the run queue of each CPU, and all CPUs: yielding, waking, stealing |
@@ -53,6 +54,7 @@ pub mod policy;
 pub mod queue_array;
 pub mod sync;
 pub mod thread;
+pub mod thread_table;
 pub mod timers;
 
 #[cfg(test)]

@@ -73,3 +73,8 @@ fn wake_many(address: u64, count: usize) -> usize {
 pub(crate) fn wake_all(futex: &AtomicU32) {
     wake_many(address(futex), usize::MAX);
 }
+
+/// Wakes the first thread that waits for a futex. Returns whether there was one.
+pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
+    wake_one(address(futex))
+}

@@ -13,8 +13,8 @@ use hermit_sched::list::{List, Ready};
 use hermit_sched::thread::{MAX_PRIORITY, Thread as _};
 
 use super::cpu::{self, SYSTEM};
-use super::thread::{Thread, ThreadFunction, find, register};
-use super::{futex, schedule, waker};
+use super::thread::{Thread, ThreadFunction, find};
+use super::{futex, schedule};
 
 /// Minimum stack size in bytes.
 const MIN_STACK_SIZE: usize = 16 << 10;
@@ -126,14 +126,16 @@ fn make_ready(masked: &Masked, thread: &'static Thread) {
 fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
     let thread = match take_ended() {
         Some(thread) => thread,
-        None => register(waker::new)?,
+        None => Thread::allocate()?,
     };
     // A thread that has just ended uses its stack until its CPU has switched away.
     while thread.is_running() {
         core::hint::spin_loop();
     }
     let stack_size = args.stack_size.max(MIN_STACK_SIZE);
-    if let Err(error) = thread.context.prepare::<Main>(stack_size) {
+    // If this fails, the thread has no stack any more: the first step fails only for one that never lived.
+    let prepared = thread.reserve_id().and_then(|()| thread.context.prepare::<Main>(stack_size));
+    if let Err(error) = prepared {
         ENDED.lock().without_stack.push(thread);
         return Err(error);
     }
@@ -174,7 +176,8 @@ impl ThreadMain for Main {
 fn end(thread: &'static Thread) -> (Masked, &'static thread::Thread) {
     release_stacks(MAX_KEPT_STACKS);
     thread.end();
-    futex::wake_all(thread.end_futex());
+    // Ends, as no thread begins to wait now. For the usual one waiter this is shorter than `futex::wake_all`.
+    while futex::wake_next(thread.end_futex()) {}
     let masked = Masked::new();
     {
         // From here on `prepare` may take the thread; it waits until this CPU has switched away.

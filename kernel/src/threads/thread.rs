@@ -11,8 +11,10 @@ use core::task::Waker;
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
 use hermit_hal::thread::Thread as Context;
+use hermit_hal::waker::waker;
 use hermit_interface::Errno;
-use hermit_sched::thread::Entity;
+use hermit_sched::thread::{Entity, Link};
+use hermit_sched::thread_table::{EnterError, TableCursor, ThreadTable};
 use spin::Once;
 
 use super::name::Name;
@@ -44,8 +46,8 @@ pub(crate) struct Thread {
     alive_id: AtomicU32,
     /// Number of the thread; kept after its end.
     id: AtomicU32,
-    /// Number of times that the thread has begun.
-    generation: AtomicU32,
+    /// Number of the thread's next life; 0 if it is to be entered in the table for it.
+    next_id: AtomicU32,
     errno: AtomicI32,
     name: SpinLock<Name>,
     /// CPU whose timer wakes the thread.
@@ -76,7 +78,7 @@ impl Thread {
             context: Context::new(),
             alive_id: AtomicU32::new(0),
             id: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
+            next_id: AtomicU32::new(0),
             errno: AtomicI32::new(0),
             name: SpinLock::new(Name::NONE),
             timer_cpu: AtomicU32::new(0),
@@ -89,6 +91,22 @@ impl Thread {
     /// A new thread without a number, which is never freed.
     pub(super) fn allocate() -> Result<&'static Self, OutOfMemory> {
         memory::leak(Self::new()).ok_or(OutOfMemory)
+    }
+
+    /// Chooses the number of the thread's next life.
+    pub(super) fn reserve_id(&'static self) -> Result<(), OutOfMemory> {
+        if self.next_id.load(Relaxed) != 0 {
+            return Ok(());
+        }
+        let last = self.id();
+        let next = match enter(self, last) {
+            // Without another entry the numbers of this one begin again.
+            Err(OutOfMemory) if last != 0 => Table::first_number(last),
+            number => number?,
+        };
+        self.next_id.store(next, Relaxed);
+        self.waker.call_once(|| waker(self));
+        Ok(())
     }
 
     /// Whether both are the same thread.
@@ -112,10 +130,10 @@ impl Thread {
         self.alive_id.load(Acquire) == id
     }
 
-    /// Starts a new life of the thread, under a new number.
+    /// Starts a new life of the thread, under the number that [`Self::reserve_id`] has chosen.
     pub(super) fn begin(&self) {
-        let generation = self.generation.fetch_add(1, Relaxed) & GENERATION_MASK;
-        let id = generation << INDEX_BITS | self.id() & INDEX_MASK;
+        let id = self.next_id.load(Relaxed);
+        self.next_id.store(Table::next_number(id).unwrap_or(0), Relaxed);
         self.entity.reset();
         self.errno.store(0, Relaxed);
         *self.name.lock() = Name::NONE;
@@ -156,40 +174,43 @@ impl Thread {
     }
 }
 
-/// All threads but the idle threads, by index.
-static TABLE: SpinLock<Vec<&'static Thread>> = SpinLock::new(Vec::new());
-
-/// Bits of a thread number with the index in [`TABLE`] plus 1, as many as there are addresses for stacks of std's
-/// default size. The bits above, without the sign of an `i32`, count how often the entry was used before.
+/// Bits of a thread number for the index of its entry in the table: 262,143 threads, for whose stacks of std's default size
+/// a machine of 2 GiB has addresses.
 const INDEX_BITS: u32 = 18;
-const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
-const GENERATION_MASK: u32 = (1 << (i32::BITS - 1 - INDEX_BITS)) - 1;
 
-/// Maximum number of threads at a time.
-const MAX_THREADS: usize = INDEX_MASK as usize;
+type Table = ThreadTable<Thread, INDEX_BITS>;
 
-/// Adds a new thread to the table, with the waker that `new_waker` makes for it.
-pub(super) fn register(
-    new_waker: fn(&'static Thread) -> Option<Waker>,
-) -> Result<&'static Thread, OutOfMemory> {
-    let mut table = TABLE.lock();
-    if table.len() >= MAX_THREADS {
-        return Err(OutOfMemory);
+/// All threads but the idle threads, by number.
+static TABLE: Table = Table::new();
+
+/// Cursor of [`TABLE`].
+static CURSOR: SpinLock<TableCursor> = SpinLock::new(TableCursor::new());
+
+/// Enters a thread in the table; returns the first number of its entry. It leaves the entry of its last number, `old`.
+fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
+    loop {
+        let entered = TABLE.enter(&mut CURSOR.lock(), thread, old);
+        match entered {
+            Ok(number) => return Ok(number),
+            Err(EnterError::MissingChunk(size)) => add_chunk(size)?,
+            Err(EnterError::Again) => {}
+            Err(EnterError::Full) => return Err(OutOfMemory),
+        }
     }
-    table.try_reserve(1).map_err(|_| OutOfMemory)?;
-    let thread = Thread::allocate()?;
-    let waker = new_waker(thread).ok_or(OutOfMemory)?;
-    thread.waker.call_once(|| waker);
-    table.push(thread);
-    thread.id.store(u32::try_from(table.len()).map_err(|_| OutOfMemory)?, Relaxed);
-    Ok(thread)
+}
+
+/// Adds a chunk to the table, which is allocated without its lock.
+fn add_chunk(size: usize) -> Result<(), OutOfMemory> {
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(size).map_err(|_| OutOfMemory)?;
+    entries.resize_with(size, || Link::new(None));
+    TABLE.add_chunk(size, || entries.leak());
+    Ok(())
 }
 
 /// The thread that has, or had last, number `id`.
 pub(super) fn find(id: u32) -> Option<&'static Thread> {
-    let index = (id & INDEX_MASK).checked_sub(1)?;
-    let thread = TABLE.lock().get(index as usize).copied();
-    thread.filter(|thread| thread.id() == id)
+    TABLE.find(id).filter(|thread| thread.id() == id)
 }
 
 /// Number of the main thread.

@@ -1,26 +1,12 @@
-//! The `Waker` of a thread.
+//! What the `Waker` of a thread does.
 
-use alloc::sync::Arc;
-use alloc::task::Wake;
-use core::task::Waker;
+use hermit_hal::waker::StaticWake;
 
 use super::schedule;
 use super::thread::Thread;
-use crate::fallible;
 
-struct ThreadWaker(&'static Thread);
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        schedule::wake(self.0);
+impl StaticWake for Thread {
+    fn wake(&'static self) {
+        schedule::wake(self);
     }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        schedule::wake(self.0);
-    }
-}
-
-/// A waker that wakes `thread`; `None` without memory.
-pub(super) fn new(thread: &'static Thread) -> Option<Waker> {
-    fallible::arc(ThreadWaker(thread)).map(Waker::from)
 }
