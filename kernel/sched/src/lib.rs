@@ -13,7 +13,7 @@
 //! | [`cpu`] | the run queue of each CPU, and all CPUs: yielding, waking, stealing |
 //! | [`sync`] | the lock trait |
 //! | [`timers`] | timers of sleeping threads |
-//! | [`futex`] | wait queues by address |
+//! | [`futex`], [`mutex`] | wait queues by address, and a sleeping mutex on them |
 //!
 //! No two locks are held together: neither of two futex buckets, run queues and timer heaps.
 //!
@@ -50,6 +50,7 @@
 pub mod cpu;
 pub mod futex;
 pub mod list;
+pub mod mutex;
 pub mod policy;
 pub mod queue_array;
 pub mod sync;

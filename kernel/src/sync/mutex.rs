@@ -1,39 +1,26 @@
 //! A lock whose waiters sleep, and whose holder may sleep.
 
-use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::task::Poll;
+use core::sync::atomic::AtomicU32;
 
 use hermit_hal::interrupts;
-use hermit_io::WaitQueue as _;
+use hermit_interface::Errno;
+use hermit_sched::mutex::{UNLOCKED, lock_contended, try_lock, unlock};
 
-use super::WaitQueue;
-use crate::threads::schedule;
-use crate::threads::wait::block_on;
-
-/// The mutex is not held.
-const UNLOCKED: u8 = 0;
-/// The mutex is held, and no thread waits for it.
-const LOCKED: u8 = 1;
-/// The mutex is held, and threads may wait for it.
-const CONTENDED: u8 = 2;
+use crate::threads::{futex, schedule};
 
 /// A sleeping mutex around operations rather than around data.
 ///
-/// Unlocking wakes all waiters in the order of their arrival. The lock is not handed over: a thread that arrives before
-/// the first of them runs may take it first.
+/// Unlocking wakes the thread that has waited longest. The lock is not handed over: a thread that arrives before that one
+/// runs may take it first.
 ///
 /// A thread that locks it may sleep, so it must hold no spinlock, which is checked even if the mutex is free.
 #[derive(Debug)]
-pub(crate) struct Mutex {
-    state: AtomicU8,
-    waiters: WaitQueue,
-}
+pub(crate) struct Mutex(AtomicU32);
 
 impl Mutex {
     /// An unlocked mutex.
     pub(crate) const fn new() -> Self {
-        Self { state: AtomicU8::new(UNLOCKED), waiters: WaitQueue::new() }
+        Self(AtomicU32::new(UNLOCKED))
     }
 
     /// Runs `action` with the mutex held.
@@ -50,13 +37,13 @@ impl Mutex {
         if !interrupts::are_unmasked() {
             assert_no_threads();
         }
-        let has_slept = self.state.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err();
+        let has_slept = !try_lock(&self.0);
         if has_slept {
             self.lock_contended();
         }
         let result = action(has_slept);
-        if self.state.swap(UNLOCKED, Release) == CONTENDED {
-            self.waiters.wake();
+        if unlock(&self.0) {
+            futex::wake_next(&self.0);
         }
         result
     }
@@ -68,11 +55,9 @@ impl Mutex {
 
     #[cold]
     fn lock_contended(&self) {
-        block_on(|context| {
-            // An unlock after the swap finds `CONTENDED` and wakes the queue, in which the thread is by then; after an
-            // unlock before it, the swap finds `UNLOCKED`.
-            self.waiters.add(context);
-            if self.state.swap(CONTENDED, AcqRel) == UNLOCKED { Poll::Ready(()) } else { Poll::Pending }
+        lock_contended(&self.0, |value| {
+            // `EAGAIN`: the value has changed meanwhile.
+            let _: Result<(), Errno> = futex::wait(&self.0, value, None);
         });
     }
 }

@@ -22,20 +22,25 @@ impl Lock<Bucket<ModelThread>> for SharedBucket {
     }
 }
 
-struct Futex {
+pub(super) struct Futex {
     table: FutexTable<SharedBucket>,
-    value: AtomicU32,
+    pub(super) value: AtomicU32,
 }
 
 impl Futex {
-    fn new() -> &'static Self {
+    pub(super) fn new() -> &'static Self {
         let lock = SharedBucket(leak(Mutex::new(Bucket::new())));
         leak(Self { table: FutexTable::new([lock; BUCKETS]), value: AtomicU32::new(0) })
     }
 
     /// Waits while the value is 0. Returns whether the thread had to be woken.
     fn wait(&self, thread: &'static ModelThread) -> bool {
-        if !self.table.wait(ADDRESS, thread, || self.value.load(Relaxed) == 0) {
+        self.wait_while(thread, || self.value.load(Relaxed) == 0)
+    }
+
+    /// Waits if `must_wait` returns true, until the thread is woken. Returns whether it had to be.
+    pub(super) fn wait_while(&self, thread: &'static ModelThread, must_wait: impl FnOnce() -> bool) -> bool {
+        if !self.table.wait(ADDRESS, thread, must_wait) {
             return false;
         }
         while thread.entity.is_waiting() {
@@ -57,6 +62,10 @@ impl Futex {
 
     fn wake_one(&self, address: u64) -> bool {
         self.table.wake_one(address, ModelThread::wake)
+    }
+
+    pub(super) fn wake_next(&self) -> bool {
+        self.wake_one(ADDRESS)
     }
 
     /// Wakes all waiters, in batches of one.

@@ -12,6 +12,7 @@
 extern crate std;
 
 mod futex;
+mod mutex;
 mod placement;
 mod slice;
 mod steal;
