@@ -10,14 +10,8 @@ use crate::{locks, memory};
 /// Size of a block in bytes.
 const BLOCK_SIZE: usize = 1 << 20;
 
-/// Size of a block that fits between the kernel's data of threads, which is kept.
-const SMALL_BLOCK_SIZE: usize = 64 << 10;
-
 /// Default maximum number of blocks, for machines with much memory.
 const MAX_BLOCKS: usize = 256;
-
-/// The same for small blocks.
-const MAX_SMALL_BLOCKS: usize = 16 * MAX_BLOCKS;
 
 /// Maximum number of threads beside blocks.
 const MAX_THREADS: usize = 2_000;
@@ -26,7 +20,10 @@ const MAX_THREADS: usize = 2_000;
 const MANY_THREADS: usize = 200_000;
 
 /// Size in bytes of what the kernel keeps of a thread that has ended, rounded up.
-const KEPT_SIZE: usize = 2 << 10;
+const KEPT_SIZE: usize = 512;
+
+/// Number of blocks that do not fit any more because of how memory is divided: parts of them are in use.
+const BROKEN_BLOCKS: usize = 12;
 
 /// Number of blocks left for stacks and for the heap's metadata when memory and threads are exhausted together.
 const SPARE_BLOCKS: usize = 16;
@@ -54,20 +51,19 @@ pub(crate) fn exhaust(settings: &Settings) {
 }
 
 /// Threads are started until that is an error; then all of them run and end, as many as before can be started again,
-/// and the memory of all but the kernel's data is free.
+/// and the memory of all but the kernel's data is free, in large blocks.
 pub(crate) fn exhaust_threads(settings: &Settings) {
     let max = settings.number.unwrap_or(MANY_THREADS);
-    let free = || fill(SMALL_BLOCK_SIZE, MAX_SMALL_BLOCKS).len() * SMALL_BLOCK_SIZE;
-    let before = free();
+    let before = fill(BLOCK_SIZE, MAX_BLOCKS).len();
     let threads = spawn_all(max);
     println!("{threads} threads");
     assert!(0 < threads && threads < max, "starting threads did not fail");
     let again = spawn_all(max);
     assert!(again + again / 50 >= threads, "there were {threads} threads, and now there are {again}");
-    let after = free();
-    println!("{before} bytes free before, {after} after");
-    let kept = threads * KEPT_SIZE + BLOCK_SIZE;
-    assert!(after + kept >= before, "{before} bytes were free, and now {after} are");
+    let after = fill(BLOCK_SIZE, MAX_BLOCKS).len();
+    println!("{before} MiB in blocks of 1 MiB before, {after} after");
+    let kept = (threads * KEPT_SIZE).div_ceil(BLOCK_SIZE) + BROKEN_BLOCKS;
+    assert!(after + kept >= before, "there were {before} MiB, and now there are {after} MiB");
 }
 
 /// Allocates and writes blocks until allocation fails.

@@ -11,7 +11,7 @@ use crate::arch::local::{self, Base};
 use crate::arch::processor::Processor;
 use crate::arch::startup::{self, CpuResources};
 use crate::cpu_local::{self, CpuLocal};
-use crate::fallible::{OutOfMemory, leak};
+use crate::fallible::OutOfMemory;
 use crate::interrupts::Masked;
 use crate::ops;
 use crate::{clock, memory};
@@ -48,7 +48,7 @@ impl CpuResources for Resources {
     }
 
     fn local(number: u32) -> Result<Base, OutOfMemory> {
-        leak(CpuLocal::new(number)).map(CpuLocal::base).ok_or(OutOfMemory)
+        memory::leak(CpuLocal::new(number)).map(CpuLocal::base).ok_or(OutOfMemory)
     }
 }
 

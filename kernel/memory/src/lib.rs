@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`ranges`] | a table of free ranges with a fixed capacity, for loader, hypervisor and kernel |
 //! | [`frames`] | the frame allocator: free physical memory as a tree that lies in the free memory itself |
+//! | [`permanent`] | blocks that are never freed, apart from the others |
 //! | [`size_classes`] | the block sizes of which the heap keeps free lists |
 //! | [`stack_slots`] | the addresses of thread stacks and of their guard pages |
 //!
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub mod frames;
+pub mod permanent;
 pub mod ranges;
 pub mod size_classes;
 pub mod stack_slots;

@@ -9,6 +9,7 @@ mod heap;
 mod large;
 pub mod mapping;
 mod paging;
+mod permanent;
 mod physical;
 pub mod stack;
 mod thread_locals;
@@ -29,7 +30,8 @@ pub use heap::{
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 
-pub use crate::fallible::{OutOfMemory, leak};
+pub use crate::fallible::OutOfMemory;
+pub use permanent::leak;
 
 use crate::arch::{copy, stacks};
 use crate::ops;
@@ -64,11 +66,12 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     ops::mmu().init_mappings()
 }
 
-/// Frees memory that is kept for reuse: that of free stacks, empty page tables, and the free blocks of the heap of all CPUs, for which it
-/// waits unless interrupts are masked.
+/// Frees memory that is kept for later: that of free stacks, empty page tables, what is left for permanent values, and
+/// the free blocks of the heap of all CPUs, for which it waits unless interrupts are masked.
 pub fn reclaim() {
     stack::reclaim();
     mapping::reclaim();
+    permanent::reclaim();
     heap::drain_caches();
 }
 

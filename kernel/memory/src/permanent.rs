@@ -1,0 +1,158 @@
+//! Blocks that are never freed, one behind the other in regions of their own: between blocks that are freed later, they
+//! would keep the free memory in pieces.
+
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
+
+/// Maximum size of a region in bytes, except for a block that is larger.
+const MAX_REGION_SIZE: u64 = 2 << 20;
+
+/// The region before the first one.
+const NOTHING: AddressRange = AddressRange { start: 0, end: 0 };
+
+/// The region from which blocks are allocated. Its caller allocates the regions, in whole pages.
+#[derive(Debug)]
+pub struct PermanentBlocks {
+    /// The part of the region that is not allocated.
+    free: AddressRange,
+    /// Total size of all regions in bytes, without what [`Self::take_unused`] has returned.
+    total: u64,
+}
+
+impl Default for PermanentBlocks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PermanentBlocks {
+    /// Creates an allocator without a region.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { free: NOTHING, total: 0 }
+    }
+
+    /// Allocates a block. Returns its start; `None` if the region has no room for it.
+    ///
+    /// # Panics
+    ///
+    /// If `align` is zero.
+    pub fn allocate(&mut self, size: u64, align: u64) -> Option<u64> {
+        let start = self.free.start.checked_next_multiple_of(align)?;
+        let end = start.checked_add(size).filter(|&end| end <= self.free.end)?;
+        self.free.start = end;
+        Some(start)
+    }
+
+    /// Sizes of the next region for a block of `size` bytes, in the order of preference: as large as all regions so far
+    /// together, so that they are few and at most half of them is unused; and as small as possible. The alignment of
+    /// the block is at most a page. `None` if there are no such sizes.
+    #[must_use]
+    pub fn region_sizes(&self, size: u64) -> Option<[u64; 2]> {
+        let min = size.checked_next_multiple_of(PAGE_SIZE)?.max(PAGE_SIZE);
+        Some([self.total.min(MAX_REGION_SIZE).max(min), min])
+    }
+
+    /// Continues in another region, in whole pages. Returns the whole pages of the last one that are not used.
+    #[must_use = "the rest of the last region is to be freed"]
+    pub fn set_region(&mut self, region: AddressRange) -> AddressRange {
+        let unused = self.take_unused();
+        self.free = region;
+        self.total += region.size();
+        unused
+    }
+
+    /// Gives up the whole pages of the region that are not used, and returns them.
+    #[must_use = "the rest of the region is to be freed"]
+    pub fn take_unused(&mut self) -> AddressRange {
+        let start = self.free.start.next_multiple_of(PAGE_SIZE).min(self.free.end);
+        let unused = AddressRange { start, end: self.free.end };
+        self.free.end = start;
+        self.total -= unused.size();
+        unused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{AddressRange, MAX_REGION_SIZE, NOTHING, PAGE_SIZE, PermanentBlocks};
+    use proptest::collection::vec;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+    use std::vec::Vec;
+
+    /// Allocates a block, with a new region at `next` if need be, which is moved behind it. Returns the start, and what is to be
+    /// freed.
+    fn allocate(blocks: &mut PermanentBlocks, next: &mut u64, size: u64, align: u64) -> (u64, AddressRange) {
+        if let Some(start) = blocks.allocate(size, align) {
+            return (start, NOTHING);
+        }
+        let [wanted, min] = blocks.region_sizes(size).unwrap();
+        assert!(wanted >= min && min >= size);
+        let region = AddressRange { start: *next, end: *next + wanted };
+        *next = region.end;
+        let unused = blocks.set_region(region);
+        (blocks.allocate(size, align).unwrap(), unused)
+    }
+
+    #[test]
+    fn without_a_region_there_is_no_block() {
+        let mut blocks = PermanentBlocks::new();
+        assert_eq!(blocks.allocate(1, 1), None);
+        assert_eq!(blocks.take_unused().size(), 0);
+        assert_eq!(blocks.region_sizes(1), Some([PAGE_SIZE; 2]));
+        assert_eq!(blocks.region_sizes(u64::MAX), None);
+    }
+
+    #[test]
+    fn unused_pages_are_given_up_and_the_used_one_is_kept() {
+        let mut blocks = PermanentBlocks::new();
+        let region = AddressRange { start: 0x10_0000, end: 0x11_0000 };
+        assert_eq!(blocks.set_region(region).size(), 0);
+        assert_eq!(blocks.allocate(PAGE_SIZE + 8, 8), Some(region.start));
+        assert_eq!(blocks.take_unused(), AddressRange { start: 0x10_2000, end: region.end });
+        assert_eq!(blocks.take_unused().size(), 0);
+        assert_eq!(blocks.allocate(PAGE_SIZE - 8, 8), Some(region.start + PAGE_SIZE + 8));
+        assert_eq!(blocks.allocate(1, 1), None);
+        assert_eq!(blocks.region_sizes(1), Some([2 * PAGE_SIZE, PAGE_SIZE]));
+    }
+
+    /// The kernel's data of 100,000 threads.
+    #[test]
+    fn small_blocks_are_in_few_regions() {
+        let (mut blocks, mut next, mut regions) = (PermanentBlocks::new(), PAGE_SIZE, 0);
+        let count = if cfg!(miri) { 1_000 } else { 100_000 };
+        for _ in 0..count {
+            let before = next;
+            allocate(&mut blocks, &mut next, 384, 8);
+            regions += u64::from(next != before);
+        }
+        assert!(regions <= 10 + 384 * count / MAX_REGION_SIZE, "{regions} regions");
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_disjoint_and_not_in_freed_memory(
+            wanted in vec((1..20_000_u64, 0..8_u32, proptest::bool::ANY), 1..100),
+        ) {
+            let (mut blocks, mut next) = (PermanentBlocks::new(), PAGE_SIZE);
+            let (mut used, mut freed) = (Vec::new(), Vec::new());
+            for (size, shift, reclaims) in wanted {
+                let (start, unused) = allocate(&mut blocks, &mut next, size, 1 << shift);
+                prop_assert!(start.is_multiple_of(1 << shift));
+                used.push(AddressRange { start, end: start + size });
+                freed.push(unused);
+                if reclaims {
+                    freed.push(blocks.take_unused());
+                }
+            }
+            freed.push(blocks.take_unused());
+            let kept: u64 = next - PAGE_SIZE - freed.iter().map(|range| range.size()).sum::<u64>();
+            prop_assert_eq!(blocks.total, kept);
+            let mut all: Vec<_> = used.iter().chain(&freed).filter(|range| range.size() > 0).collect();
+            all.sort_by_key(|range| range.start);
+            prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            prop_assert!(freed.iter().all(|range| range.start.is_multiple_of(PAGE_SIZE)));
+        }
+    }
+}
