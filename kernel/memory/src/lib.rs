@@ -29,6 +29,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
 pub mod frames;
 pub mod permanent;
 pub mod ranges;

@@ -10,6 +10,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use hermit_interface::address::PAGE_SIZE;
 
+#[cfg(feature = "alloc")]
+mod free_slots;
+#[cfg(feature = "alloc")]
+pub use free_slots::{FreeSlots, NoSlot};
+
 /// Binary logarithm of the smallest slot size in bytes.
 const MIN_SHIFT: u32 = 14;
 /// Binary logarithm of the largest slot size in bytes.
@@ -162,10 +167,8 @@ impl SlotTable {
             let chunks = usize::try_from(slot_size(size) >> shift).ok()?;
             return self.create_large(size, chunks);
         }
-        let last = self.last[size].load(Relaxed);
-        let chunk = self.chunk(last as usize).filter(|chunk| chunk.size == size && chunk.slots != 0);
-        let (number, slots) = match chunk {
-            Some(chunk) if u64::from(chunk.slots) < slots => (last as usize, chunk.slots),
+        let (number, slots) = match self.last_chunk(size) {
+            Some((last, chunk)) if u64::from(chunk.slots) < slots => (last, chunk.slots),
             _ => (self.find_unused(1)?, 0),
         };
         self.entries[number].store(Chunk { size, slots: slots + 1 }.entry(), Relaxed);
@@ -194,28 +197,22 @@ impl SlotTable {
         self.entries.get(number).map(|entry| Chunk::from_entry(entry.load(Relaxed)))
     }
 
-    /// Removes free slots, so that their addresses can be used for slots of other sizes: those whose chunks have no
-    /// other slots. `free` are the offsets of all free slots of a size. Returns the number of those that remain, which
-    /// are at the start of `free` afterwards.
-    #[must_use]
-    pub fn remove_free(&self, size: usize, free: &mut [u64]) -> usize {
-        free.sort_unstable();
-        let shift = self.chunk_shift.load(Relaxed);
-        let chunks = usize::try_from(slot_size(size) >> shift).unwrap_or_default().max(1);
-        let (mut kept, mut next) = (0, 0);
-        while let Some(offset) = free.get(next) {
-            let number = offset >> shift;
-            let count = free[next..].partition_point(|other| other >> shift == number);
-            let first = usize::try_from(number).unwrap_or(MAX_CHUNKS);
-            if self.chunk(first).is_some_and(|chunk| chunk.slots as usize == count) {
-                self.entries[first..first + chunks].iter().for_each(|entry| entry.store(0, Relaxed));
-            } else {
-                free.copy_within(next..next + count, kept);
-                kept += count;
-            }
-            next += count;
-        }
-        kept
+    /// Size of a chunk in bytes.
+    fn chunk_size(&self) -> u64 {
+        1 << self.chunk_shift.load(Relaxed)
+    }
+
+    /// The chunk from which the last slot of a size was taken, and its number, if it still has slots of this size.
+    fn last_chunk(&self, size: usize) -> Option<(usize, Chunk)> {
+        let last = self.last[size].load(Relaxed) as usize;
+        let chunk = self.chunk(last).filter(|chunk| chunk.size == size && chunk.slots != 0)?;
+        Some((last, chunk))
+    }
+
+    /// Removes the slots of a size from a chunk, or from the chunks of one slot, the first of which is `number`.
+    fn clear_chunks(&self, size: usize, number: usize) {
+        let count = usize::try_from(slot_size(size) / self.chunk_size()).unwrap_or(usize::MAX).max(1);
+        self.entries.iter().skip(number).take(count).for_each(|entry| entry.store(0, Relaxed));
     }
 }
 

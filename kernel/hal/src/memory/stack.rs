@@ -1,12 +1,11 @@
 //! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page gets
 //! memory when it is first touched.
 
-use alloc::vec::Vec;
 use core::ptr::with_exposed_provenance;
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
-use hermit_memory::stack_slots::{self, SIZES, SlotTable, StackBounds, StackSlot};
+use hermit_memory::stack_slots::{self, FreeSlots, NoSlot, SlotTable, StackBounds, StackSlot};
 
 use super::{OutOfMemory, paging};
 use crate::arch::stacks;
@@ -27,18 +26,12 @@ static SLOTS: SlotTable = SlotTable::new();
 const MAX_DIRTY: usize = 64;
 
 /// Slots that were used and are free again.
-static FREE: SpinLock<Free> = SpinLock::new(Free {
-    clean: [const { Vec::new() }; SIZES],
-    counts: [0; SIZES],
-    dirty: heapless::Vec::new(),
-});
+static FREE: SpinLock<Free> = SpinLock::new(Free { clean: FreeSlots::new(), dirty: heapless::Vec::new() });
 
 #[derive(Debug)]
 struct Free {
-    /// Offsets of the slots without memory, of each size.
-    clean: [Vec<u64>; SIZES],
-    /// Number of slots that exist, of each size.
-    counts: [usize; SIZES],
+    /// Slots without memory.
+    clean: FreeSlots,
     /// Slots with the memory of their last threads.
     dirty: heapless::Vec<StackSlot, MAX_DIRTY>,
 }
@@ -126,45 +119,28 @@ pub(super) fn reclaim() {
     }
     unmap(dirty.iter().copied());
     let mut free = FREE.lock();
-    // `take` has reserved the room, so this does not allocate.
-    dirty.into_iter().for_each(|slot| free.clean[slot.size].push(slot.offset));
+    dirty.into_iter().for_each(|slot| free.clean.free(&SLOTS, slot));
 }
 
 /// Takes a slot of a size, without memory unless the last thread has left some.
 fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
     let slot = FREE.lock().take(size);
-    slot.or_else(|OutOfMemory| {
+    let slot = slot.or_else(|NoSlot| {
         // The addresses of free slots of other sizes may be used, if the slots have no memory.
         reclaim();
         let mut free = FREE.lock();
-        free.remove_clean();
+        free.clean.remove_unused(&SLOTS);
         free.take(size)
-    })
+    });
+    slot.map_err(|NoSlot| OutOfMemory)
 }
 
 impl Free {
-    fn take(&mut self, size: usize) -> Result<StackSlot, OutOfMemory> {
+    fn take(&mut self, size: usize) -> Result<StackSlot, NoSlot> {
         if let Some(index) = self.dirty.iter().rposition(|slot| slot.size == size) {
             return Ok(self.dirty.swap_remove(index));
         }
-        let clean = &mut self.clean[size];
-        if let Some(offset) = clean.pop() {
-            return Ok(StackSlot { size, offset });
-        }
-        // Reserves room for every slot of this size, so that freeing one cannot fail.
-        clean.try_reserve(self.counts[size] + 1).map_err(|_| OutOfMemory)?;
-        let slot = SLOTS.create(size).ok_or(OutOfMemory)?;
-        self.counts[size] += 1;
-        Ok(slot)
-    }
-
-    /// Removes the slots without memory, as far as their addresses can be used for slots of other sizes.
-    fn remove_clean(&mut self) {
-        for (size, (clean, count)) in self.clean.iter_mut().zip(&mut self.counts).enumerate() {
-            let kept = SLOTS.remove_free(size, clean);
-            *count -= clean.len() - kept;
-            clean.truncate(kept);
-        }
+        self.clean.take(&SLOTS, size)
     }
 }
 

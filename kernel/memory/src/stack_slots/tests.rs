@@ -8,18 +8,18 @@ use std::vec::Vec;
 
 use super::{PAGE_SIZE, SIZES, SlotTable, StackSlot, size_for, slot_size, stack_size};
 
-const START: u64 = 150 << 39;
+pub(super) const START: u64 = 150 << 39;
 
-const GIB: u64 = 1 << 30;
+pub(super) const GIB: u64 = 1 << 30;
 
-fn table(size: u64) -> SlotTable {
+pub(super) fn table(size: u64) -> SlotTable {
     let table = SlotTable::new();
     table.init(START, size);
     table
 }
 
 /// Index of the slot size for stacks of 1 MiB, std's default.
-fn default_size() -> usize {
+pub(super) fn default_size() -> usize {
     size_for(1 << 20).unwrap()
 }
 
@@ -64,26 +64,6 @@ fn slot_larger_than_the_region_is_refused() {
     assert!(table.create(size_for(GIB / 2).unwrap()).is_some());
 }
 
-#[test]
-fn addresses_of_free_slots_are_used_for_other_sizes() {
-    let table = table(4 * GIB);
-    let mut free: Vec<u64> =
-        core::iter::from_fn(|| table.create(default_size())).map(|slot| slot.offset).collect();
-    assert_eq!(free.len() as u64, 4 * GIB / slot_size(default_size()));
-    let large = size_for(GIB).unwrap();
-    assert_eq!(table.create(large), None);
-    // The first slot stays in use, and with it the others of its chunk.
-    free.remove(0);
-    let kept = table.remove_free(default_size(), &mut free);
-    assert!(kept < 16, "{kept}");
-    let slot = table.create(large).unwrap();
-    assert_eq!(table.find(START + slot.offset), Some(table.bounds(slot)));
-    // A large slot is freed and used for small ones again.
-    assert_eq!(table.remove_free(large, &mut [slot.offset]), 0);
-    assert_eq!(table.find(START + slot.offset), None);
-    assert!(table.create(default_size()).is_some());
-}
-
 proptest! {
     #[test]
     fn slots_are_disjoint_and_found(region in 1..64 * GIB, sizes in vec(0..SIZES, 1..60)) {
@@ -100,35 +80,6 @@ proptest! {
             for &other in &slots[..number] {
                 let other = table.bounds(other);
                 prop_assert!(other.top <= bounds.guard || bounds.top <= other.guard);
-            }
-        }
-    }
-
-    #[test]
-    fn removed_slots_leave_the_others(sizes in vec((0..12_usize, proptest::bool::ANY), 1..200)) {
-        let table = table(GIB);
-        let slots: Vec<_> = sizes
-            .iter()
-            .filter_map(|&(size, is_free)| Some((table.create(size)?, is_free)))
-            .collect();
-        for size in 0..SIZES {
-            let is_listed = |slot: &&(StackSlot, bool)| slot.1 && slot.0.size == size;
-            let mut free: Vec<u64> = slots.iter().filter(is_listed).map(|slot| slot.0.offset).collect();
-            let kept = table.remove_free(size, &mut free);
-            for &offset in &free[..kept] {
-                let slot = StackSlot { size, offset };
-                prop_assert_eq!(table.find(START + offset), Some(table.bounds(slot)));
-            }
-        }
-        for &(slot, _) in slots.iter().filter(|slot| !slot.1) {
-            prop_assert_eq!(table.find(START + slot.offset), Some(table.bounds(slot)));
-        }
-        // New slots take no address of one that is in use.
-        while let Some(slot) = table.create(8) {
-            let new = table.bounds(slot);
-            for &(used, _) in slots.iter().filter(|slot| !slot.1) {
-                let used = table.bounds(used);
-                prop_assert!(used.top <= new.guard || new.top <= used.guard);
             }
         }
     }

@@ -1,0 +1,274 @@
+//! Free stack slots: a bit for each slot of a chunk of the region.
+
+use alloc::vec::Vec;
+
+use super::{Chunk, SIZES, SlotTable, StackSlot};
+
+/// Free slots of all sizes. Freeing one cannot fail: its bit was allocated with its chunk.
+#[derive(Debug)]
+pub struct FreeSlots([SizeSlots; SIZES]);
+
+/// Free slots of one size. All bits are in one block of memory: blocks of their own for each chunk would lie between
+/// others, which are freed, and keep the free memory in pieces.
+#[derive(Debug)]
+struct SizeSlots {
+    /// The chunks with slots of this size, by number.
+    chunks: Vec<ChunkSlots>,
+    /// As many words for each chunk, with a bit for each slot: whether it is free.
+    bits: Vec<u64>,
+}
+
+/// A chunk.
+#[derive(Debug)]
+struct ChunkSlots {
+    /// Number of the chunk; of the first one, if a slot has several.
+    number: usize,
+    /// Number of free slots.
+    free: usize,
+}
+
+/// There are no addresses for a slot, or no memory for its bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSlot;
+
+impl Default for FreeSlots {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FreeSlots {
+    /// Creates the state of a table without slots.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self([const { SizeSlots { chunks: Vec::new(), bits: Vec::new() } }; SIZES])
+    }
+
+    /// Takes a free slot, or makes one.
+    ///
+    /// # Errors
+    ///
+    /// [`NoSlot`].
+    pub fn take(&mut self, table: &SlotTable, size: usize) -> Result<StackSlot, NoSlot> {
+        let slots = &mut self.0[size];
+        let words = table.words_per_chunk(size);
+        if let Some((chunk, index)) = slots.take(words) {
+            return Ok(table.slot(size, chunk, index));
+        }
+        if table.has_room(size) {
+            return table.create(size).ok_or(NoSlot);
+        }
+        slots.chunks.try_reserve(1).map_err(|_| NoSlot)?;
+        slots.bits.try_reserve(words).map_err(|_| NoSlot)?;
+        let slot = table.create(size).ok_or(NoSlot)?;
+        slots.add_chunk(table.chunk_of(slot).0, words);
+        Ok(slot)
+    }
+
+    /// Frees a slot. One that does not exist, or is free already, is ignored.
+    pub fn free(&mut self, table: &SlotTable, slot: StackSlot) {
+        let (number, index) = table.chunk_of(slot);
+        self.0[slot.size].free(number, index, table.words_per_chunk(slot.size));
+    }
+
+    /// Removes the chunks without slots in use, so that their addresses can be used for slots of other sizes.
+    pub fn remove_unused(&mut self, table: &SlotTable) {
+        for (size, slots) in self.0.iter_mut().enumerate() {
+            slots.remove_unused(table, size);
+        }
+    }
+}
+
+impl SizeSlots {
+    /// Takes a free slot; returns the number of its chunk, and its index there.
+    fn take(&mut self, words: usize) -> Option<(usize, usize)> {
+        let at = self.chunks.iter().rposition(|chunk| chunk.free > 0)?;
+        let mut bits = self.bits.iter_mut().skip(at * words).take(words).enumerate();
+        let (word, bits) = bits.find(|(_, bits)| **bits != 0)?;
+        let bit = bits.trailing_zeros();
+        *bits &= !(1 << bit);
+        let chunk = &mut self.chunks[at];
+        chunk.free -= 1;
+        Some((chunk.number, word * 64 + bit as usize))
+    }
+
+    /// Adds a chunk, for which there is room.
+    fn add_chunk(&mut self, number: usize, words: usize) {
+        let at = self.chunks.partition_point(|chunk| chunk.number < number);
+        self.chunks.insert(at, ChunkSlots { number, free: 0 });
+        let end = self.bits.len();
+        self.bits.resize(end + words, 0);
+        self.bits.copy_within(at * words..end, (at + 1) * words);
+        self.bits[at * words..(at + 1) * words].fill(0);
+    }
+
+    /// Marks the slot with an index in a chunk as free.
+    fn free(&mut self, number: usize, index: usize, words: usize) {
+        let Ok(at) = self.chunks.binary_search_by_key(&number, |chunk| chunk.number) else { return };
+        if let Some(bits) = self.bits.get_mut(at * words + index / 64) {
+            let bit = 1 << (index % 64);
+            self.chunks[at].free += usize::from(*bits & bit == 0);
+            *bits |= bit;
+        }
+    }
+
+    fn remove_unused(&mut self, table: &SlotTable, size: usize) {
+        let words = table.words_per_chunk(size);
+        let (mut at, mut kept) = (0, 0);
+        self.chunks.retain(|chunk| {
+            let is_kept = !table.remove_chunk(size, chunk.number, chunk.free);
+            if is_kept {
+                self.bits.copy_within(at * words..(at + 1) * words, kept * words);
+                kept += 1;
+            }
+            at += 1;
+            is_kept
+        });
+        self.bits.truncate(kept * words);
+    }
+}
+
+impl SlotTable {
+    /// Maximum number of slots of a size in a chunk; 1 if a slot has several chunks.
+    fn slots_per_chunk(&self, size: usize) -> usize {
+        let slots = self.chunk_size() / super::slot_size(size);
+        usize::try_from(slots).unwrap_or(1).max(1)
+    }
+
+    /// Number of words for the bits of a chunk with slots of a size.
+    fn words_per_chunk(&self, size: usize) -> usize {
+        self.slots_per_chunk(size).div_ceil(64)
+    }
+
+    /// Whether [`Self::create`] makes the next slot of a size in a chunk that exists.
+    fn has_room(&self, size: usize) -> bool {
+        self.last_chunk(size).is_some_and(|(_, chunk)| (chunk.slots as usize) < self.slots_per_chunk(size))
+    }
+
+    /// Number of the first chunk of a slot, and the index of the slot in it.
+    fn chunk_of(&self, slot: StackSlot) -> (usize, usize) {
+        let in_chunk = slot.offset % self.chunk_size() / super::slot_size(slot.size);
+        let number = slot.offset / self.chunk_size();
+        (usize::try_from(number).unwrap_or(usize::MAX), usize::try_from(in_chunk).unwrap_or(usize::MAX))
+    }
+
+    /// The slot with an index in a chunk.
+    fn slot(&self, size: usize, chunk: usize, index: usize) -> StackSlot {
+        let offset = chunk as u64 * self.chunk_size() + index as u64 * super::slot_size(size);
+        StackSlot { size, offset }
+    }
+
+    /// Removes the slots of a size in a chunk, if as many as there are are free; `false` if not.
+    fn remove_chunk(&self, size: usize, number: usize, free: usize) -> bool {
+        let is_unused = self.chunk(number) == Some(Chunk { size, slots: u32::try_from(free).unwrap_or(0) });
+        if is_unused {
+            self.clear_chunks(size, number);
+        }
+        is_unused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::super::tests::{GIB, START, default_size, table};
+    use super::{FreeSlots, NoSlot, SIZES, SlotTable, StackSlot};
+    use crate::stack_slots::{size_for, slot_size};
+    use proptest::collection::vec;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+    use std::vec::Vec;
+
+    fn take_all(table: &SlotTable, free: &mut FreeSlots, size: usize) -> Vec<StackSlot> {
+        core::iter::from_fn(|| free.take(table, size).ok()).collect()
+    }
+
+    #[test]
+    fn addresses_of_free_slots_are_used_for_other_sizes() {
+        let (table, mut free) = (table(4 * GIB), FreeSlots::new());
+        let mut slots = take_all(&table, &mut free, default_size());
+        assert_eq!(slots.len() as u64, 4 * GIB / slot_size(default_size()));
+        let large = size_for(GIB).unwrap();
+        // The first slot stays in use, and with it the others of its chunk.
+        let used = slots.remove(0);
+        slots.iter().for_each(|&slot| free.free(&table, slot));
+        assert_eq!(free.take(&table, large), Err(NoSlot));
+        free.remove_unused(&table);
+        let slot = free.take(&table, large).unwrap();
+        assert_eq!(table.find(START + slot.offset), Some(table.bounds(slot)));
+        assert_eq!(table.find(START + used.offset), Some(table.bounds(used)));
+        // A large slot is freed and used for small ones again.
+        free.free(&table, slot);
+        free.remove_unused(&table);
+        assert_eq!(table.find(START + slot.offset), None);
+        let others = take_all(&table, &mut free, default_size());
+        assert_eq!(others.len(), slots.len());
+        assert!(!others.contains(&used));
+    }
+
+    /// The kernel's region on a machine with 4 GiB of memory, all slots of which were in use.
+    #[test]
+    fn freed_slots_are_taken_again_before_new_ones_are_made() {
+        let count = if cfg!(miri) { 600 } else { 100_000 };
+        let (table, mut free) = (table(256 * GIB), FreeSlots::new());
+        let mut slots: Vec<_> = (0..count).map(|_| free.take(&table, default_size()).unwrap()).collect();
+        slots.iter().rev().step_by(2).for_each(|&slot| free.free(&table, slot));
+        let mut freed: Vec<_> = slots.iter().rev().step_by(2).copied().collect();
+        let mut taken: Vec<_> = freed.iter().map(|_| free.take(&table, default_size()).unwrap()).collect();
+        freed.sort_by_key(|slot| slot.offset);
+        taken.sort_by_key(|slot| slot.offset);
+        assert_eq!(freed, taken);
+        let new = free.take(&table, default_size()).unwrap();
+        assert!(!slots.contains(&new));
+        slots.push(new);
+        slots.iter().for_each(|&slot| free.free(&table, slot));
+        free.remove_unused(&table);
+        assert!(free.0.iter().all(|slots| slots.chunks.is_empty() && slots.bits.is_empty()));
+    }
+
+    #[test]
+    fn double_free_is_ignored() {
+        let (table, mut free) = (table(GIB), FreeSlots::new());
+        let slots = [(); 2].map(|()| free.take(&table, 0).unwrap());
+        free.free(&table, slots[0]);
+        free.free(&table, slots[0]);
+        free.free(&table, StackSlot { size: 3, offset: 0 });
+        assert_eq!(free.take(&table, 0), Ok(slots[0]));
+        assert!(!slots.contains(&free.take(&table, 0).unwrap()));
+    }
+
+    proptest! {
+        /// Slots are taken and freed at random; none is in use twice, and no two overlap.
+        #[test]
+        fn slots_in_use_are_disjoint_and_found(
+            region in 1..8 * GIB,
+            steps in vec((0..SIZES, 0..100_usize, proptest::bool::ANY), 1..200),
+        ) {
+            let (table, mut free) = (table(region), FreeSlots::new());
+            let mut used: Vec<StackSlot> = Vec::new();
+            for (size, victim, removes) in steps {
+                if victim < used.len() {
+                    free.free(&table, used.swap_remove(victim));
+                }
+                if removes {
+                    free.remove_unused(&table);
+                }
+                let Ok(slot) = free.take(&table, size) else { continue };
+                let bounds = table.bounds(slot);
+                for &other in &used {
+                    let other = table.bounds(other);
+                    prop_assert!(other.top <= bounds.guard || bounds.top <= other.guard);
+                }
+                used.push(slot);
+                for &slot in &used {
+                    let bounds = table.bounds(slot);
+                    prop_assert_eq!(table.find(bounds.guard), Some(bounds));
+                    prop_assert_eq!(table.find(bounds.top - 1), Some(bounds));
+                }
+            }
+            used.iter().for_each(|&slot| free.free(&table, slot));
+            free.remove_unused(&table);
+            prop_assert!(used.iter().all(|slot| table.find(START + slot.offset).is_none()));
+        }
+    }
+}
