@@ -67,11 +67,6 @@ impl<L: RangeList> Ranges<L> {
         Self { free: list }
     }
 
-    /// The list, to make room in it.
-    pub const fn list_mut(&mut self) -> &mut L {
-        &mut self.free
-    }
-
     /// The free ranges in ascending order.
     #[must_use]
     pub fn as_slice(&self) -> &[AddressRange] {

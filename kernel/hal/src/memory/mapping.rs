@@ -20,16 +20,9 @@ static ALL: Once<AddressRange> = Once::new();
 /// The addresses for mappings that are free, once there was a mapping.
 static FREE: SpinLock<Option<Ranges<RangeVec>>> = SpinLock::new(None);
 
-/// A list of ranges that grows by [`RangeVec::reserve`].
+/// A list of ranges that grows.
 #[derive(Debug)]
 struct RangeVec(Vec<AddressRange>);
-
-impl RangeVec {
-    /// Makes room for `additional` ranges. The caller holds a spinlock, so this does not wait for memory to be reclaimed.
-    fn reserve(&mut self, additional: usize) -> Result<(), OutOfMemory> {
-        self.0.try_reserve(additional).map_err(|_| OutOfMemory)
-    }
-}
 
 impl Deref for RangeVec {
     type Target = [AddressRange];
@@ -47,7 +40,8 @@ impl DerefMut for RangeVec {
 
 impl RangeList for RangeVec {
     fn insert(&mut self, index: usize, range: AddressRange) -> Result<(), FreeError> {
-        self.reserve(1).map_err(|OutOfMemory| FreeError::TableFull)?;
+        // The caller holds a spinlock, so this does not wait for memory to be reclaimed.
+        self.0.try_reserve(1).map_err(|_| FreeError::TableFull)?;
         self.0.insert(index, range);
         Ok(())
     }
@@ -89,8 +83,6 @@ fn take(size: u64) -> Result<u64, OutOfMemory> {
         *free = Some(all);
     }
     let free = free.as_mut().ok_or(OutOfMemory)?;
-    // For this mapping to end up as a range of its own. The list may grow further when a part of one is unmapped.
-    free.list_mut().reserve(2)?;
     let align = if size < LARGE_PAGE_SIZE { PAGE_SIZE } else { LARGE_PAGE_SIZE };
     let aligned = free.allocate(size, align);
     aligned.or_else(|| free.allocate(size, PAGE_SIZE)).ok_or(OutOfMemory)
@@ -98,11 +90,15 @@ fn take(size: u64) -> Result<u64, OutOfMemory> {
 
 /// Frees addresses, at which no memory is mapped any more.
 fn give_back(start: u64, size: u64) {
-    if let Some(free) = FREE.lock().as_mut() {
-        // Fails only if the list has no room and there is no memory for it, although some was freed just now: then the
-        // addresses are lost.
-        let _: Result<(), FreeError> = free.free(AddressRange { start, end: start + size });
-    }
+    let give_back = || match FREE.lock().as_mut() {
+        Some(free) => free.free(AddressRange { start, end: start + size }),
+        None => Ok(()),
+    };
+    // A range between two mappings makes the list longer. Without memory for that even after this, the addresses are lost.
+    let _: Result<(), FreeError> = give_back().or_else(|_| {
+        super::reclaim();
+        give_back()
+    });
 }
 
 /// Maps fresh memory of `size` bytes, rounded up to whole pages and filled with zero. Returns the address.
@@ -113,10 +109,7 @@ fn give_back(start: u64, size: u64) {
 pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
     let start = take(size)?;
-    let map = || {
-        paging::with(|memory| memory.check_reserve(size))?;
-        paging::map_fresh(start, size, access)
-    };
+    let map = || paging::map_fresh(start, size, access);
     let mapped = map().or_else(|_| {
         reclaim();
         map()

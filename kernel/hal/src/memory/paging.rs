@@ -112,7 +112,9 @@ pub(super) fn map_fresh(address: u64, size: u64, access: Access) -> Result<(), O
         match map_piece(address + done, size - done, access) {
             Ok(piece) => done += piece,
             Err(error) => {
-                unmap_and_free(core::iter::once((address, done)));
+                if done > 0 {
+                    unmap_and_free(core::iter::once((address, done)));
+                }
                 return Err(error);
             }
         }
@@ -120,11 +122,11 @@ pub(super) fn map_fresh(address: u64, size: u64, access: Access) -> Result<(), O
     Ok(())
 }
 
-/// Maps fresh memory at an address: at most a large page, whose end no piece crosses, so that the next one may be one.
-/// Returns its size.
-fn map_piece(address: u64, size: u64, access: Access) -> Result<u64, OutOfMemory> {
-    let size = size.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
-    let mut frames = with(|memory| memory.take_frames_up_to(size))?;
+/// Maps fresh memory at an address, if there is enough for `left` bytes: at most a large page, whose end no piece crosses,
+/// so that the next one may be one. Returns its size.
+fn map_piece(address: u64, left: u64, access: Access) -> Result<u64, OutOfMemory> {
+    let size = left.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
+    let mut frames = with(|memory| memory.check_reserve(left).and_then(|()| memory.take_frames_up_to(size)))?;
     frames.zero();
     let size = frames.size;
     with(|memory| memory.map_frames(address, frames, access)).map_err(|_| OutOfMemory)?;
@@ -212,7 +214,6 @@ impl MemoryState {
 
     /// Allocates physically contiguous frames to map: `size` bytes, or fewer if there are not as many in one piece.
     fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
-        self.check_reserve(size)?;
         let mut size = size;
         loop {
             match self.take_frames(size) {
