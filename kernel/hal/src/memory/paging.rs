@@ -133,10 +133,24 @@ fn map_piece(address: u64, left: u64, access: Access) -> Result<u64, OutOfMemory
     Ok(size)
 }
 
-/// Maps a fresh page of a stack at a reserved address, from the reserve if need be. A page that is there already stays:
-/// another CPU may map it at the same time.
+/// Maps the first page of a new stack, and not from the reserve.
+pub(super) fn map_first_stack_page(address: u64) -> Result<(), OutOfMemory> {
+    // The page, and one for a page table.
+    map_page(address, |memory| memory.check_reserve(2 * PAGE_SIZE))
+}
+
+/// Maps a fresh page of a stack, from the reserve if need be.
 pub(super) fn map_stack_page(address: u64) -> Result<(), OutOfMemory> {
-    let mut frames = with(|memory| memory.take_frames(PAGE_SIZE))?;
+    map_page(address, |_| Ok(()))
+}
+
+/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. A page that is there already stays: another
+/// CPU may map it at the same time, or the last thread has left it.
+fn map_page(
+    address: u64,
+    check: impl FnOnce(&MemoryState) -> Result<(), OutOfMemory>,
+) -> Result<(), OutOfMemory> {
+    let mut frames = with(|memory| check(memory).and_then(|()| memory.take_frames(PAGE_SIZE)))?;
     frames.zero();
     match with(|memory| memory.map_frames(address, frames, Access::Write)) {
         Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),

@@ -56,11 +56,9 @@ impl Stack {
     /// [`OutOfMemory`].
     pub fn new(size: usize) -> Result<Self, OutOfMemory> {
         let size = stack_slots::size_for(size as u64).ok_or(OutOfMemory)?;
-        paging::with(|memory| memory.check_reserve(2 * PAGE_SIZE))?;
         let stack = Self { slot: take(size)? };
         // If this fails, dropping the stack frees the slot.
-        let first = stack.top() - PAGE_SIZE;
-        paging::map_stack_page(first)?;
+        paging::map_first_stack_page(stack.top() - PAGE_SIZE)?;
         Ok(stack)
     }
 
