@@ -110,7 +110,12 @@ impl<S: System> RamFs<S> {
             WriteAt::End => file.size,
         };
         let count = bytes.len();
-        if count > rest_of_page(offset) || !inode.times.is_written_at(tick) || file.writers.is_taken() {
+        // A write of nothing changes nothing, and not the size either.
+        if count == 0
+            || count > rest_of_page(offset)
+            || !inode.times.is_written_at(tick)
+            || file.writers.is_taken()
+        {
             return None;
         }
         let (start, end) = (to_usize(offset % PAGE_BYTES), offset + count as u64);

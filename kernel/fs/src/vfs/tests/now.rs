@@ -126,6 +126,15 @@ fn short_path_serves_pages_that_exist_to_a_sole_reference() {
 }
 
 #[test]
+fn write_of_nothing_behind_the_end_leaves_the_size() {
+    let (_, vfs) = vfs(1 << 20);
+    let file = open(&vfs, "/file", O_RDWR);
+    run(file.write(b"abc")).unwrap();
+    assert_eq!(call(&file, true, &Step::WriteAt(10, 0, 0)), Ok(0));
+    assert_eq!(run(file.metadata()).unwrap().attr.size, 3);
+}
+
+#[test]
 fn writes_of_another_tick_or_behind_a_read_have_a_later_time() {
     let (_, vfs) = vfs(1 << 20);
     let file = open(&vfs, "/file", O_RDWR);
