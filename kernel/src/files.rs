@@ -1,5 +1,5 @@
 //! The program's files: the virtual file system, with a ramfs as its root, which begins with the tree of files that the
-//! loader has passed, the device files in `/dev`, and folders of the host.
+//! loader has passed, the device files in `/dev`, `/proc`, and folders of the host.
 
 mod mounts;
 
@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hermit_clock::NANOSECONDS;
-use hermit_fs::{DevFs, Metadata, OpenFile, OpenedPath, PAGE_SIZE, RamFs, System, Time, Vfs, Whence};
+use hermit_fs::{DevFs, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, System, Time, Vfs, Whence};
 use hermit_hal::sync::RawSpinLock;
 use hermit_hal::{clock, memory, tree};
 use hermit_interface::Errno;
@@ -16,6 +16,7 @@ use hermit_io::ReadBuffer;
 
 use crate::descriptors::{FileObject, Handle};
 use crate::devices::DeviceFiles;
+use crate::procfs::KernelFacts;
 use crate::sync::OnceLock;
 use crate::threads::wait::complete;
 use crate::{descriptors, fallible, report};
@@ -94,7 +95,7 @@ impl FileObject for File {
 
 static VFS: OnceLock<Result<Vfs<Kernel>, Errno>> = OnceLock::new();
 
-/// Permission bits of `/dev`.
+/// Permission bits of `/dev` and `/proc`.
 const DIRECTORY: u32 = 0o755;
 
 /// Permission bits of `/tmp`.
@@ -118,7 +119,9 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
         report::invalid_configuration(format_args!("the tree of files that the loader has passed: {error}"));
     }
     let vfs = Vfs::new(fallible::arc(root).ok_or(Errno::ENOMEM)?)?;
-    for (path, permissions) in [(b"/dev", DIRECTORY), (b"/tmp", TEMPORARY_DIRECTORY)] {
+    for (path, permissions) in
+        [(b"/dev".as_slice(), DIRECTORY), (b"/proc", DIRECTORY), (b"/tmp", TEMPORARY_DIRECTORY)]
+    {
         match vfs.create_directory(path, permissions).await {
             // The tree has it.
             Ok(()) | Err(Errno::EEXIST) => {}
@@ -127,6 +130,8 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
     }
     let devices = fallible::arc(DevFs::new(DeviceFiles, Kernel::now())).ok_or(Errno::ENOMEM)?;
     vfs.mount(devices, b"/dev", false).await?;
+    let procfs: ProcFs<Kernel, _> = ProcFs::new(KernelFacts);
+    vfs.mount(fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc", false).await?;
     mounts::mount_all(&vfs).await;
     Ok(vfs)
 }

@@ -24,6 +24,7 @@ mod init;
 mod interrupts;
 mod net;
 mod panic;
+mod procfs;
 mod program;
 mod report;
 mod shutdown;

@@ -10,7 +10,7 @@ use core::{iter, ptr};
 use crate::command_line;
 
 /// The program's `argv[0]` if the command line does not name one.
-const DEFAULT_NAME: &[u8] = b"hermit";
+pub(crate) const DEFAULT_NAME: &[u8] = b"hermit";
 
 unsafe extern "C" {
     /// The standard library's entry point: runs `main`, then exits. Both arrays and their strings must live as long as

@@ -50,6 +50,7 @@ pub(crate) const ROWS: &[Row] = &[
         Ok(env::join_paths(["a:b"]).err().map(|error| error.to_string()).unwrap_or_default())
     }),
     ("temp_dir.exists", || Ok(show::metadata(&fs::metadata(env::temp_dir())?))),
+    ("current_exe.is.absolute", || Ok(show::result(env::current_exe().map(|path| path.is_absolute())))),
     ("home_dir.is.a.variable", || {
         Ok(format!("{}", env::home_dir().is_some() >= env::var_os("HOME").is_some()))
     }),

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `file_system` | the interface, in the shape of FUSE's low-level one |
 //! | `devfs` | the file system of device files |
+//! | `procfs` | the file system of facts about machine and process |
 //! | `ramfs` | a file system in memory |
 //! | `unavailable` | a file system whose requests fail |
 //! | `vfs` | mounts, path walks, open files, and what calls with paths do |
@@ -17,6 +18,7 @@ extern crate std;
 
 mod devfs;
 mod file_system;
+mod procfs;
 mod ramfs;
 mod system;
 #[cfg(test)]
@@ -28,6 +30,7 @@ mod vfs;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+pub use procfs::{Facts, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};

@@ -75,6 +75,12 @@ pub fn reclaim() {
     heap::drain_caches();
 }
 
+/// Physical memory that was free when the kernel started, in bytes.
+#[must_use]
+pub fn size() -> u64 {
+    paging::with(|memory| memory.size())
+}
+
 /// Free physical memory in bytes.
 #[must_use]
 pub fn available() -> u64 {

@@ -166,6 +166,11 @@ pub(super) fn map_stack_block(address: u64, size: u64) -> Result<(), OutOfMemory
 }
 
 impl MemoryState {
+    /// Physical memory that was free when the kernel started, in bytes.
+    pub(super) const fn size(&self) -> u64 {
+        self.physical.size()
+    }
+
     /// Free physical memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.physical.available()

@@ -107,6 +107,8 @@ pub(super) struct PhysicalFrames {
     tables: DeferredFrees,
     /// A page for the trampoline of secondary CPUs.
     trampoline_page: Option<u64>,
+    /// Size of the memory that the boot information lists, in bytes.
+    size: u64,
 }
 
 /// Physically contiguous frames that are allocated, and not mapped yet but for the direct map.
@@ -168,6 +170,7 @@ impl PhysicalFrames {
             spare: heapless::Vec::new(),
             tables: DeferredFrees::new(DirectMap(info.fixed.direct_map.start)),
             trampoline_page: None,
+            size: info.regions.iter().map(|region| region.size).fold(0, u64::saturating_add),
         };
         for region in info.regions {
             // Page 0 belongs to the firmware, and marks the end of lists.
@@ -181,6 +184,11 @@ impl PhysicalFrames {
         space.trampoline_page = space.reserve_trampoline_page();
         space.refill();
         space
+    }
+
+    /// Size of the memory that was free at the start of the machine, in bytes.
+    pub(super) const fn size(&self) -> u64 {
+        self.size
     }
 
     /// Free memory in bytes.

@@ -1,0 +1,133 @@
+use super::{Content, Facts, NODES, ProcFs};
+use crate::testing::{TestSystem, run, vfs};
+use crate::{OpenedPath, Symlinks, Vfs};
+use alloc::sync::Arc;
+use core::mem::MaybeUninit;
+use core::ops::ControlFlow;
+use core::task::{Context, Poll, Waker};
+use hermit_abi::{O_DIRECTORY, O_RDONLY, O_WRONLY, SEEK_END, SEEK_SET};
+use hermit_interface::Errno;
+use hermit_io::{Object, ReadBuffer};
+use std::string::String;
+use std::vec::Vec;
+
+#[derive(Debug)]
+struct TestFacts;
+
+impl Facts for TestFacts {
+    fn cpus(&self) -> u32 {
+        2
+    }
+
+    fn memory(&self) -> (u64, u64) {
+        (64 << 20, 40 << 20)
+    }
+
+    fn uptime_ns(&self) -> u64 {
+        12_345_678_901
+    }
+
+    fn arguments(&self, add: &mut dyn FnMut(&[u8])) {
+        [b"/bin/program".as_slice(), b"one", b""].into_iter().for_each(add);
+    }
+
+    fn environment(&self, add: &mut dyn FnMut(&[u8])) {
+        add(b"A=b");
+    }
+
+    fn mounts(&self, add: &mut dyn FnMut(&str, &str, bool)) {
+        add("/", "tmpfs", false);
+        add("/proc", "proc", true);
+    }
+}
+
+type TestProcFs = ProcFs<TestSystem, TestFacts>;
+
+/// The text of a file in a directory, by index.
+fn text(parent: usize, name: &str) -> String {
+    let node = NODES.iter().find(|node| node.parent == parent && node.name == name).unwrap();
+    let (Content::Text(write) | Content::Link(write)) = node.content else { panic!("a directory") };
+    String::from_utf8(TestProcFs::new(TestFacts).write(write).unwrap()).unwrap()
+}
+
+fn mounted() -> Vfs<TestSystem> {
+    let (_, vfs) = vfs(1 << 20);
+    run(vfs.create_directory(b"/proc", 0o555)).unwrap();
+    run(vfs.mount(Arc::new(TestProcFs::new(TestFacts)), b"/proc", false)).unwrap();
+    vfs
+}
+
+fn open(vfs: &Vfs<TestSystem>, path: &[u8]) -> Arc<dyn Object> {
+    match run(vfs.open(path, O_RDONLY, 0)) {
+        Ok(OpenedPath::Object(object)) => object,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Reads up to `size` bytes; returns their number.
+fn read(object: &Arc<dyn Object>, size: usize) -> usize {
+    let mut memory = [MaybeUninit::uninit(); 100];
+    let mut buffer = ReadBuffer::new(&mut memory[..size]);
+    let result = object.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer);
+    assert_eq!(result, Poll::Ready(Ok(())));
+    buffer.len()
+}
+
+#[test]
+fn texts_have_the_formats_of_linux() {
+    assert_eq!(text(0, "uptime"), "12.34 0.00\n");
+    assert!(text(0, "meminfo").starts_with("MemTotal:          65536 kB\nMemFree:           40960 kB\n"));
+    assert_eq!(text(0, "cpuinfo").matches("processor\t: ").count(), 2);
+    assert!(text(0, "stat").contains("\ncpu1 0 "));
+    assert_eq!(text(1, "cmdline"), "/bin/program\0one\0\0");
+    assert_eq!(text(1, "environ"), "A=b\0");
+    assert_eq!(text(1, "comm"), "program\n");
+    assert_eq!(text(1, "mounts"), "tmpfs / tmpfs rw 0 0\nproc /proc proc ro 0 0\n");
+    assert_eq!(text(1, "statm"), "6144 6144 0 0 0 0 0\n");
+    // As many fields as Linux has since 3.5.
+    assert_eq!(text(1, "stat").split(' ').count(), 52);
+    assert!(text(1, "status").contains("\nVmRSS:\t   24576 kB\n"));
+}
+
+#[test]
+fn links_lead_to_the_process() {
+    let vfs = mounted();
+    assert_eq!(run(vfs.read_link(b"/proc/self")).unwrap(), b"1");
+    assert_eq!(run(vfs.read_link(b"/proc/self/exe")).unwrap(), b"/program");
+    assert_eq!(run(vfs.metadata(b"/proc/mounts", Symlinks::Follow)).unwrap().attr.mode, 0o10_0444);
+    assert_eq!(run(vfs.real_path(b"/proc/self/../self/stat")).unwrap(), b"/proc/1/stat");
+    assert_eq!(run(vfs.metadata(b"/proc/2", Symlinks::Follow)).unwrap_err(), Errno::ENOENT);
+    assert_eq!(run(vfs.metadata(b"/proc/stat/x", Symlinks::Follow)).unwrap_err(), Errno::ENOTDIR);
+}
+
+#[test]
+fn open_text_is_read_in_parts_and_again() {
+    let vfs = mounted();
+    let file = open(&vfs, b"/proc/uptime");
+    assert_eq!((read(&file, 4), read(&file, 100), read(&file, 100)), (4, 7, 0));
+    assert_eq!((file.seek(6, SEEK_SET), read(&file, 100)), (Ok(6), 5));
+    assert_eq!((file.seek(1 << 40, SEEK_SET), read(&file, 100)), (Ok(1 << 40), 0));
+    assert_eq!(file.seek(0, SEEK_END), Err(Errno::EINVAL));
+}
+
+#[test]
+fn directories_list_their_files_and_nothing_changes() {
+    let vfs = mounted();
+    let names = |path: &[u8]| {
+        let Ok(OpenedPath::File(directory)) = run(vfs.open(path, O_DIRECTORY, 0)) else {
+            panic!("no directory")
+        };
+        let mut names = Vec::new();
+        run(directory.read_directory(|entry| {
+            names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+            ControlFlow::Continue(())
+        }))
+        .unwrap();
+        names
+    };
+    assert_eq!(names(b"/proc").len() + names(b"/proc/1").len(), NODES.len() - 1);
+    assert!(names(b"/proc").contains(&"1".into()) && names(b"/proc/self").contains(&"exe".into()));
+    assert_eq!(run(vfs.open(b"/proc/stat", O_WRONLY, 0)).unwrap_err(), Errno::EACCES);
+    assert_eq!(run(vfs.remove_file(b"/proc/stat")), Err(Errno::EROFS));
+    assert_eq!(run(vfs.create_directory(b"/proc/x", 0o755)), Err(Errno::EROFS));
+}
