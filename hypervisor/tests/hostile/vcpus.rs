@@ -70,6 +70,36 @@ fn hidden_paravirtual_msr_is_refused() {
     }
 }
 
+/// IA32_PAT, IA32_MTRRCAP, IA32_SPEC_CTRL, IA32_TSC and IA32_MISC_ENABLE, which the kernel does not use.
+#[test]
+fn unused_msr_is_refused() {
+    for msr in [0x277_u32, 0xfe, 0x48, 0x10, 0x1a0] {
+        let read = |guest: &mut GuestBuilder| {
+            guest.code.mov(ecx, msr)?;
+            guest.code.rdmsr()
+        };
+        if let Some(code) = run(read) {
+            assert_eq!(code, NO_STATUS, "{msr:#x}");
+        }
+    }
+}
+
+/// IA32_APIC_BASE, IA32_TSC_DEADLINE, IA32_EFER, IA32_FS_BASE and IA32_GS_BASE.
+#[test]
+fn msrs_of_the_kernel_are_accessible() {
+    let access = |guest: &mut GuestBuilder| {
+        for msr in [0x1b_u32, 0x6e0, 0xc000_0080, 0xc000_0100, 0xc000_0101] {
+            guest.code.mov(ecx, msr)?;
+            guest.code.rdmsr()?;
+            guest.code.wrmsr()?;
+        }
+        Ok(())
+    };
+    if let Some(code) = run(access) {
+        assert_eq!(code, DONE.into());
+    }
+}
+
 fn assert_jump_ends_the_guest(address: u64) {
     let jump = |guest: &mut GuestBuilder| {
         guest.code.mov(rax, address)?;

@@ -10,6 +10,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Kvm, VcpuExit as KvmExit};
 
+use super::msrs;
 use crate::engine::VcpuExit;
 
 /// Time without an interrupt window after which a CPU exits, in cycles, beyond the minimum that the CPU has itself: no
@@ -63,13 +64,14 @@ pub(crate) fn report() -> Vec<String> {
         .map_or_else(|_| Vec::new(), |kvm| describe(&|cap: u32| kvm.check_extension_raw(cap.into())).into())
 }
 
-fn describe(supported: &impl Fn(u32) -> i32) -> [String; 2] {
+fn describe(supported: &impl Fn(u32) -> i32) -> [String; 3] {
     let state = |is_supported| {
         if is_supported { "in force" } else { "not possible: the CPU or the host's KVM lacks it" }
     };
     [
         format!("slowing of bus locks on kvm: {}", state(has_bus_lock_exit(supported))),
         format!("end of guests that keep a CPU on kvm: {}", state(has_notify_exit(supported))),
+        format!("refusal of unused MSRs on kvm: {}", state(msrs::can_filter(supported))),
     ]
 }
 
@@ -125,8 +127,8 @@ mod tests {
 
     #[test]
     fn report_says_which_exits_are_in_force() {
-        let [bus_lock, notify] = describe(&kvm(2, 0));
+        let [bus_lock, notify, msrs] = describe(&kvm(2, 0));
         assert!(bus_lock.ends_with("in force"), "{bus_lock}");
-        assert!(notify.contains("not possible"), "{notify}");
+        assert!(notify.contains("not possible") && msrs.contains("not possible"), "{notify}, {msrs}");
     }
 }

@@ -7,6 +7,7 @@ mod host_protection;
 mod initial_state;
 mod internal_error;
 mod memory;
+mod msrs;
 mod registers;
 mod self_test;
 mod vcpu;
@@ -79,6 +80,7 @@ impl KvmEngine {
             vm.enable_cap(&protection)
                 .map_err(ioctl_failed("protect the host from bus locks and stuck CPUs"))?;
         }
+        msrs::restrict(&kvm, &vm)?;
         let engine = Self { kvm, vm, memory };
         engine.set_memory_regions()?;
         engine.route_irq_lines()?;
