@@ -18,11 +18,12 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 9] = [
+const HARD_FLOAT_ONLY: [&str; 10] = [
     "abi_calls",
     "file_calls",
     "http_client",
     "kv",
+    "notes",
     "poll_server",
     "third_party",
     "udp_echo",

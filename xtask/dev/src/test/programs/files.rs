@@ -1,4 +1,6 @@
-//! Files: `examples/file_calls`.
+//! Files: `examples/file_calls` and `examples/notes`.
+
+use anyhow::{Result, ensure};
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -13,4 +15,17 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}, CPUs 4: files in threads, and a full file system"), move || {
         platform.guest("file_calls", &["--stress"]).cpus(4).memory(MEMORY).expect(0, &["ok"]).map(drop)
     });
+    tests.add(format!("{platform}: notes in a log on std::fs"), move || notes(platform));
+}
+
+/// Commands of `notes`; the last but one fails.
+const COMMANDS: &str = "put milk two litres\nput bread one\nput milk three litres\nget milk\nlist\nremove milk\n\
+    get milk\ncompact\nlist\n";
+
+fn notes(platform: &TestPlatform<'_>) -> Result<()> {
+    let outcome =
+        platform.guest("notes", &[]).reads(COMMANDS.as_bytes()).expect(1, &["there is no such note"])?;
+    let output = String::from_utf8_lossy(&outcome.output);
+    ensure!(output == "three litres\nbread\nmilk\n70 bytes less\nbread\n", "other output\n{outcome}");
+    Ok(())
 }
