@@ -2,29 +2,31 @@
 
 use alloc::vec::Vec;
 
-use super::{Chunk, SIZES, SlotTable, StackSlot};
+use super::{Chunk, SlotTable, StackSlot};
 
 /// Free slots of all sizes. Freeing one cannot fail: its bit was allocated with its chunk.
+///
+/// All bits are in one block of memory: blocks of their own for each chunk would lie between others, which are freed, and
+/// keep the free memory in pieces.
 #[derive(Debug)]
-pub struct FreeSlots([SizeSlots; SIZES]);
-
-/// Free slots of one size. All bits are in one block of memory: blocks of their own for each chunk would lie between
-/// others, which are freed, and keep the free memory in pieces.
-#[derive(Debug)]
-struct SizeSlots {
-    /// The chunks with slots of this size, by number.
+pub struct FreeSlots {
+    /// The chunks with slots, by number.
     chunks: Vec<ChunkSlots>,
-    /// As many words for each chunk, with a bit for each slot: whether it is free.
+    /// A bit for each slot of each chunk, in the same order: whether it is free.
     bits: Vec<u64>,
 }
 
-/// A chunk.
+/// A chunk with slots.
 #[derive(Debug)]
 struct ChunkSlots {
     /// Number of the chunk; of the first one, if a slot has several.
     number: usize,
+    /// Index of the slot size.
+    size: usize,
     /// Number of free slots.
     free: usize,
+    /// Index of the first word of its bits.
+    bits: usize,
 }
 
 /// There are no addresses for a slot, or no memory for its bit.
@@ -41,7 +43,7 @@ impl FreeSlots {
     /// Creates the state of a table without slots.
     #[must_use]
     pub const fn new() -> Self {
-        Self([const { SizeSlots { chunks: Vec::new(), bits: Vec::new() } }; SIZES])
+        Self { chunks: Vec::new(), bits: Vec::new() }
     }
 
     /// Takes a free slot, or makes one.
@@ -50,82 +52,70 @@ impl FreeSlots {
     ///
     /// [`NoSlot`].
     pub fn take(&mut self, table: &SlotTable, size: usize) -> Result<StackSlot, NoSlot> {
-        let slots = &mut self.0[size];
         let words = table.words_per_chunk(size);
-        if let Some((chunk, index)) = slots.take(words) {
-            return Ok(table.slot(size, chunk, index));
+        if let Some(chunk) = self.chunks.iter_mut().rfind(|chunk| chunk.size == size && chunk.free > 0)
+            && let Some(index) = self.bits.get_mut(chunk.bits..chunk.bits + words).and_then(take_bit)
+        {
+            chunk.free -= 1;
+            return Ok(table.slot(size, chunk.number, index));
         }
         if table.has_room(size) {
             return table.create(size).ok_or(NoSlot);
         }
-        slots.chunks.try_reserve(1).map_err(|_| NoSlot)?;
-        slots.bits.try_reserve(words).map_err(|_| NoSlot)?;
+        self.chunks.try_reserve(1).map_err(|_| NoSlot)?;
+        self.bits.try_reserve(words).map_err(|_| NoSlot)?;
         let slot = table.create(size).ok_or(NoSlot)?;
-        slots.add_chunk(table.chunk_of(slot).0, words);
+        self.add_chunk(table.chunk_of(slot).0, size, words);
         Ok(slot)
+    }
+
+    /// Adds a chunk, for which there is room.
+    fn add_chunk(&mut self, number: usize, size: usize, words: usize) {
+        let at = self.chunks.partition_point(|chunk| chunk.number < number);
+        let end = self.bits.len();
+        let bits = self.chunks.get(at).map_or(end, |next| next.bits);
+        self.chunks.iter_mut().skip(at).for_each(|chunk| chunk.bits += words);
+        self.chunks.insert(at, ChunkSlots { number, size, free: 0, bits });
+        self.bits.resize(end + words, 0);
+        self.bits.copy_within(bits..end, bits + words);
+        self.bits[bits..bits + words].fill(0);
     }
 
     /// Frees a slot. One that does not exist, or is free already, is ignored.
     pub fn free(&mut self, table: &SlotTable, slot: StackSlot) {
         let (number, index) = table.chunk_of(slot);
-        self.0[slot.size].free(number, index, table.words_per_chunk(slot.size));
-    }
-
-    /// Removes the chunks without slots in use, so that their addresses can be used for slots of other sizes.
-    pub fn remove_unused(&mut self, table: &SlotTable) {
-        for (size, slots) in self.0.iter_mut().enumerate() {
-            slots.remove_unused(table, size);
-        }
-    }
-}
-
-impl SizeSlots {
-    /// Takes a free slot; returns the number of its chunk, and its index there.
-    fn take(&mut self, words: usize) -> Option<(usize, usize)> {
-        let at = self.chunks.iter().rposition(|chunk| chunk.free > 0)?;
-        let mut bits = self.bits.iter_mut().skip(at * words).take(words).enumerate();
-        let (word, bits) = bits.find(|(_, bits)| **bits != 0)?;
-        let bit = bits.trailing_zeros();
-        *bits &= !(1 << bit);
-        let chunk = &mut self.chunks[at];
-        chunk.free -= 1;
-        Some((chunk.number, word * 64 + bit as usize))
-    }
-
-    /// Adds a chunk, for which there is room.
-    fn add_chunk(&mut self, number: usize, words: usize) {
-        let at = self.chunks.partition_point(|chunk| chunk.number < number);
-        self.chunks.insert(at, ChunkSlots { number, free: 0 });
-        let end = self.bits.len();
-        self.bits.resize(end + words, 0);
-        self.bits.copy_within(at * words..end, (at + 1) * words);
-        self.bits[at * words..(at + 1) * words].fill(0);
-    }
-
-    /// Marks the slot with an index in a chunk as free.
-    fn free(&mut self, number: usize, index: usize, words: usize) {
         let Ok(at) = self.chunks.binary_search_by_key(&number, |chunk| chunk.number) else { return };
-        if let Some(bits) = self.bits.get_mut(at * words + index / 64) {
+        let chunk = &mut self.chunks[at];
+        if let Some(bits) = self.bits.get_mut(chunk.bits + index / 64).filter(|_| chunk.size == slot.size) {
             let bit = 1 << (index % 64);
-            self.chunks[at].free += usize::from(*bits & bit == 0);
+            chunk.free += usize::from(*bits & bit == 0);
             *bits |= bit;
         }
     }
 
-    fn remove_unused(&mut self, table: &SlotTable, size: usize) {
-        let words = table.words_per_chunk(size);
-        let (mut at, mut kept) = (0, 0);
-        self.chunks.retain(|chunk| {
-            let is_kept = !table.remove_chunk(size, chunk.number, chunk.free);
+    /// Removes the chunks without slots in use, so that their addresses can be used for slots of other sizes.
+    pub fn remove_unused(&mut self, table: &SlotTable) {
+        let mut end = 0;
+        self.chunks.retain_mut(|chunk| {
+            let is_kept = !table.remove_chunk(chunk.size, chunk.number, chunk.free);
             if is_kept {
-                self.bits.copy_within(at * words..(at + 1) * words, kept * words);
-                kept += 1;
+                let words = table.words_per_chunk(chunk.size);
+                self.bits.copy_within(chunk.bits..chunk.bits + words, end);
+                chunk.bits = end;
+                end += words;
             }
-            at += 1;
             is_kept
         });
-        self.bits.truncate(kept * words);
+        self.bits.truncate(end);
     }
+}
+
+/// Clears the first bit that is set in a bitmap; returns its index.
+fn take_bit(bitmap: &mut [u64]) -> Option<usize> {
+    let (word, bits) = bitmap.iter_mut().enumerate().find(|(_, bits)| **bits != 0)?;
+    let bit = bits.trailing_zeros();
+    *bits &= !(1 << bit);
+    Some(word * 64 + bit as usize)
 }
 
 impl SlotTable {
@@ -173,8 +163,8 @@ mod tests {
     extern crate std;
 
     use super::super::tests::{GIB, START, default_size, table};
-    use super::{FreeSlots, NoSlot, SIZES, SlotTable, StackSlot};
-    use crate::stack_slots::{size_for, slot_size};
+    use super::{FreeSlots, NoSlot, SlotTable, StackSlot};
+    use crate::stack_slots::{SIZES, size_for, slot_size};
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
     use std::vec::Vec;
@@ -223,7 +213,7 @@ mod tests {
         slots.push(new);
         slots.iter().for_each(|&slot| free.free(&table, slot));
         free.remove_unused(&table);
-        assert!(free.0.iter().all(|slots| slots.chunks.is_empty() && slots.bits.is_empty()));
+        assert!(free.chunks.is_empty() && free.bits.is_empty());
     }
 
     #[test]
