@@ -23,7 +23,7 @@ const MANY_THREADS: usize = 200_000;
 const KEPT_SIZE: usize = 512;
 
 /// Number of blocks that do not fit any more because of how memory is divided: parts of them are in use.
-const BROKEN_BLOCKS: usize = 12;
+const BROKEN_BLOCKS: usize = 20;
 
 /// Number of blocks left for stacks and for the heap's metadata when memory and threads are exhausted together.
 const SPARE_BLOCKS: usize = 16;
