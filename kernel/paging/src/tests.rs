@@ -209,7 +209,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         access().prop_map(RandomAction::Protect),
     ];
     let count = points().len();
-    vec((action, 0..count - 1, 1..count, option::of(0..6_u32)), 1..40)
+    vec((action, 0..count - 1, 1..count, option::of(0..6_u32)), 1..if cfg!(miri) { 5 } else { 40 })
 }
 
 /// A tree and its model.
