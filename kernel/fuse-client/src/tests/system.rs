@@ -28,6 +28,10 @@ impl System for TestSystem {
     fn now() -> Time {
         Time { seconds: 1_000_000_000, nanoseconds: 5 }
     }
+
+    fn tick() -> u64 {
+        0
+    }
 }
 
 /// Polls a call until it ends.
