@@ -93,9 +93,8 @@ impl<S: System> RamFs<S> {
         if size > rest_of_page(offset) || inode.times.is_first_read() {
             return None;
         }
-        let start = to_usize(offset % PAGE_BYTES);
-        let page = file.pages.get(offset / PAGE_BYTES).map_or(&ZEROS, AsRef::as_ref);
-        Some(buffer.append(page.get(start..start + size)?))
+        let bytes = file.bytes(offset, size);
+        (bytes.len() == size).then(|| buffer.append(bytes))
     }
 
     /// Writes within a page that exists, in an inode whose times do not change by that.
