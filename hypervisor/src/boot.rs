@@ -22,6 +22,9 @@ pub enum BootError {
     /// The VM has too little memory.
     #[error("the machine has too little memory for the image: give it more with --memory")]
     OutOfMemory,
+    /// The VM has too little memory for the tree.
+    #[error("the machine has too little memory for the tree of files, {0} MiB: give it more with --memory")]
+    Tree(u64),
     /// See [`LoadError`].
     #[error(transparent)]
     Load(LoadError),
@@ -47,6 +50,8 @@ pub struct BootParams<'a> {
     pub devices: &'a [MmioDevice],
     /// Encoded command line ([`hermit_interface::command_line`]).
     pub command_line: &'a [u8],
+    /// Tar archive with the initial tree of files; empty without one.
+    pub tree: &'a [u8],
     /// The guest's time-stamp counter.
     pub tsc: Tsc,
     /// Wall-clock time of the counter's value: [`wall_clock_ns`].
@@ -91,6 +96,7 @@ pub fn load(
 ) -> Result<KernelEntry, BootError> {
     let (mut free, later) = memory.free();
     let mut loaded = hermit_boot::load(memory, &mut free, image, randomness()?, 0)?;
+    keep_tree(memory, &mut free, params.tree, &mut loaded)?;
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
     info.platform = params.platform as u32;
@@ -114,6 +120,23 @@ pub fn load(
     let boot_info =
         loaded.hand_over(memory, &mut free, later.as_slice(), params.devices, params.command_line)?;
     Ok(KernelEntry { boot_info, ..entry })
+}
+
+/// Copies the tree to memory that the kernel keeps.
+fn keep_tree(
+    memory: &mut Memory,
+    free: &mut FreeMemory,
+    tree: &[u8],
+    loaded: &mut LoadedImage,
+) -> Result<(), BootError> {
+    let size = tree.len() as u64;
+    if size == 0 {
+        return Ok(());
+    }
+    let start = free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE);
+    let start = start.ok_or(BootError::Tree(size >> 20))?;
+    hermit_boot::PhysicalMemory::write(memory, start, tree);
+    Ok(loaded.keep_tree(memory, free, Region { start, size })?)
 }
 
 /// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory. Without it the

@@ -88,6 +88,7 @@ impl Arguments {
             memory: machine.memory,
             disks: machine.block,
             mounts: machine.mount,
+            root: machine.root,
             network,
             console: self.console,
             engine: self.engine,

@@ -32,6 +32,8 @@ pub struct Config {
     pub disks: Vec<DiskConfig>,
     /// Folders of the host that the guest mounts.
     pub mounts: Vec<MountConfig>,
+    /// Folder or tar archive with the initial tree of files; without one, a boot image may contain it.
+    pub root: Option<PathBuf>,
     /// Network device, if there is one.
     pub network: Option<NetworkConfig>,
     /// How the guest's output is written.
@@ -64,6 +66,7 @@ impl Config {
             memory: MemorySize::default(),
             disks: Vec::new(),
             mounts: Vec::new(),
+            root: None,
             network: None,
             console: ConsoleMode::default(),
             engine: EngineKind::default(),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hermit_interface::boot_info::Platform;
 use hermit_interface::command_line::Encoder;
 use hermit_options::memory::MemoryExceeded;
+use hermit_options::root::{RootError, RootTree};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -43,6 +44,9 @@ pub enum VmError {
     /// See [`MemoryExceeded`].
     #[error(transparent)]
     Memory(#[from] MemoryExceeded),
+    /// See [`RootError`].
+    #[error(transparent)]
+    Root(#[from] RootError),
     /// See [`SelectionError`].
     #[error(transparent)]
     SelectedEngine(#[from] SelectionError),
@@ -147,6 +151,7 @@ impl Vm<Configured> {
         hermit_options::memory::check(config.memory)?;
         let file = ImageFile::open(&config.image, config.memory)?;
         let image = file.check()?;
+        let tree = root_tree(&config)?;
         let mut selection = SelectedEngine::new(&config)?;
         let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
         let params = BootParams {
@@ -154,6 +159,7 @@ impl Vm<Configured> {
             cpus: config.cpus.get(),
             devices: &devices.descriptions,
             command_line: &command_line(&file, &config),
+            tree: tree.as_ref().map_or_else(|| file.tree(), |tree| &tree.archive),
             tsc: selection.boot_vcpu()?.tsc()?,
             wall_clock_ns: boot::wall_clock_ns(),
         };
@@ -190,6 +196,14 @@ impl Vm<Configured> {
 fn check_jail(config: &Config) -> Result<(), JailError> {
     let Some(jail) = &config.jail else { return Ok(()) };
     if config.sandbox { jail::check(jail) } else { Err(JailError::NoSandbox) }
+}
+
+/// Reads the tree of `--root`.
+fn root_tree(config: &Config) -> Result<Option<RootTree>, RootError> {
+    let Some(path) = &config.root else { return Ok(None) };
+    let tree = RootTree::load(path, config.memory.bytes())?;
+    tree.notes().for_each(|note| crate::log::note(format_args!("{note}")));
+    Ok(Some(tree))
 }
 
 /// Whether a disk or the network has a limited rate.

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_options::root::RootTree;
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
@@ -26,10 +27,19 @@ use crate::usage::usage_error;
 pub struct Arguments {
     #[command(flatten)]
     program: Program,
+    /// The files that the program finds at /: a folder, or a tar archive
+    #[arg(long, value_name = "DIR|FILE.tar")]
+    root: Option<PathBuf>,
     /// The boot image to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
+
+/// Maximum size of a tree in bytes: a machine has no more memory in one piece below 4 GiB.
+const MAX_TREE_SIZE: u64 = 2 << 30;
+
+/// Memory of a machine in MiB, beside the tree of files.
+const MEMORY: usize = 128;
 
 /// Writes the file that `arguments` describe.
 pub fn main(arguments: &Arguments) -> Result<()> {
@@ -47,26 +57,31 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         Some(output) => output.clone(),
         None => PathBuf::from(program::name_of(&image)).with_extension("boot"),
     };
-    let file = fuse(&loader, &payload, &[])?;
+    let tree = match &arguments.root {
+        Some(root) => RootTree::load(root, MAX_TREE_SIZE)?,
+        None => RootTree { archive: Vec::new(), left_out: Vec::new() },
+    };
+    tree.notes().for_each(|note| eprintln!("{note}"));
+    let file = fuse(&loader, &payload, &tree.archive)?;
     write(&output, &file)?;
     println!("{}: {} bytes; boot it with\n", output.display(), file.len());
     println!("    cargo xtask run {} -- ARGUMENTS\n", shell_word(&output));
     println!(
         "or with QEMU alone; its own exit code is 1 after each exit of the guest, whose code is in a file:\n"
     );
-    println!("{}", qemu_command(&output));
+    println!("{}", qemu_command(&output, MEMORY + (tree.archive.len() >> 20)));
     Ok(())
 }
 
-/// Returns commands for a shell that boot the image with QEMU alone and end with the guest's exit code.
-fn qemu_command(image: &Path) -> String {
+/// Returns commands for a shell that boot the image with QEMU alone, on a machine with `memory` MiB, and end with the guest's exit code.
+fn qemu_command(image: &Path, memory: usize) -> String {
     let status = shell_word(&image.with_extension("status"));
     let image = shell_word(image);
     // In this option QEMU separates the parts by commas.
     let file = status.replace(',', ",,");
     let device = debug_console(STATUS_PORT, "status");
     format!(
-        "    qemu-system-x86_64 -cpu max -m 128M -nographic -no-reboot -kernel {image} \\
+        "    qemu-system-x86_64 -cpu max -m {memory}M -nographic -no-reboot -kernel {image} \\
         -chardev file,id=status,path={file} \\
         -device {device} \\
         -device isa-debug-exit,iobase={QUIT_PORT:#x},iosize=1 \\

@@ -28,5 +28,6 @@ pub mod mount;
 pub mod passt;
 pub mod ports;
 pub mod rate;
+pub mod root;
 
 pub use machine::{MachineOptions, grace_message, timeout_message};

@@ -37,6 +37,9 @@ pub struct MachineOptions {
     /// nothing else changes; never; may be given several times
     #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY]")]
     pub mount: Vec<MountConfig>,
+    /// The files that the program finds at /: a folder, or a tar archive; changes stay in the guest's memory
+    #[arg(long, value_name = "DIR|FILE.tar")]
+    pub root: Option<PathBuf>,
     /// Forward a port of the host to the guest, such as 8080:80; port 0 of the host is any free one, which is printed;
     /// TCP, or UDP with /udp at its end; may be given several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
@@ -74,6 +77,7 @@ impl MachineOptions {
         self.env_file.iter().for_each(|file| add("--env-file", file.into()));
         self.block.iter().for_each(|disk| add("--block", disk.to_argument()));
         self.mount.iter().for_each(|mount| add("--mount", mount.to_argument()));
+        self.root.iter().for_each(|root| add("--root", root.into()));
         self.ports.iter().for_each(|port| add("--publish", port.to_string().into()));
         self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
         self.timeout.iter().for_each(|limit| add("--timeout", limit.as_secs_f64().to_string().into()));
@@ -135,7 +139,7 @@ mod tests {
 
     #[test]
     fn options_and_arguments_are_inverse() {
-        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never --publish 0:80/udp --gdb 0 \
+        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never --root tree.tar --publish 0:80/udp --gdb 0 \
                    --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();

@@ -43,12 +43,11 @@ impl Guest {
             &self.cpus.to_string(),
         ]);
         qemu.arg("-kernel").arg(&self.kernel);
-        if let Some(image) = &self.image {
-            // In this option QEMU separates files by commas; a multiboot loader separates the path from arguments by a blank.
-            let link = folder.join("image");
-            let image = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
-            symlink(&image, &link).context("cannot make a link in a temporary folder")?;
-            qemu.arg("-initrd").arg(quote_commas(&link));
+        let modules = [("image", &self.image), ("tree", &self.tree)];
+        let modules = modules.iter().filter_map(|(name, file)| Some(module(folder, name, file.as_ref()?)));
+        let modules = modules.collect::<Result<Vec<_>>>()?;
+        if !modules.is_empty() {
+            qemu.arg("-initrd").arg(modules.join(","));
         }
         qemu.arg("-append").arg(OsStr::from_bytes(&self.command_line()));
         if self.has_input_device {
@@ -82,6 +81,15 @@ impl Guest {
         let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
         options.chain(line.finish()).collect()
     }
+}
+
+/// A file as a part of the option `-initrd`, by a link: in this option QEMU separates files by commas, and for a multiboot
+/// loader it separates the path from arguments by a blank.
+fn module(folder: &Path, name: &str, file: &Path) -> Result<String> {
+    let link = folder.join(name);
+    let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
+    symlink(&file, &link).context("cannot make a link in a temporary folder")?;
+    Ok(quote_commas(&link))
 }
 
 /// Options of a disk for a limit. QEMU's burst is a rate that lasts for one second, not below the rate itself.

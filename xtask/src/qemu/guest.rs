@@ -94,6 +94,8 @@ pub struct Guest {
     pub kernel: PathBuf,
     /// The image for the loader.
     pub image: Option<PathBuf>,
+    /// Tar archive with the initial tree of files.
+    pub tree: Option<PathBuf>,
     /// Machine type.
     pub board: Board,
     /// Accelerator.
@@ -131,6 +133,7 @@ impl Guest {
         Self {
             kernel,
             image,
+            tree: None,
             board: Board::default(),
             accelerator: Accelerator::default(),
             memory: MemorySize::default(),

@@ -2,12 +2,15 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_interface::port_forward::PortForward;
+use hermit_options::root::RootTree;
 use hermit_options::{grace_message, memory, ports, timeout_message};
+use tempfile::NamedTempFile;
 
 use super::{TIMED_OUT, VmOptions};
 use crate::network;
@@ -83,6 +86,19 @@ impl VmOptions {
         started
     }
 
+    /// The tree of `--root` in a temporary file.
+    fn tree_for_qemu(&self) -> Result<Option<NamedTempFile>> {
+        let Some(root) = &self.machine.root else { return Ok(None) };
+        let tree = RootTree::load(root, self.machine.memory.bytes())?;
+        if !self.machine.quiet {
+            tree.notes().for_each(|note| eprintln!("{note}"));
+        }
+        let context = "cannot make a temporary file";
+        let mut file = NamedTempFile::new().context(context)?;
+        file.write_all(&tree.archive).context(context)?;
+        Ok(Some(file))
+    }
+
     /// Boots an image and returns the exit code of the guest.
     pub(super) fn boot_in_qemu(
         &self,
@@ -99,6 +115,7 @@ impl VmOptions {
         } else {
             (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
         };
+        let tree = self.tree_for_qemu()?;
         // passt lives until QEMU has inherited its socket.
         let devices = self.qemu_devices()?;
         let mut environment = self.environment()?;
@@ -118,6 +135,7 @@ impl VmOptions {
             verbose: self.machine.verbose,
             extra_options: devices.options.clone(),
             kernel_options: devices.kernel_options.clone(),
+            tree: tree.as_ref().map(|file| file.path().to_owned()),
             ..Guest::new(kernel, image, name)
         };
         signals::record().context("cannot handle signals")?;

@@ -1,0 +1,92 @@
+//! The initial tree of the guest's files: the value of `--root`, a folder or a tar archive.
+
+mod pack;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use hermit_interface::tar::{self, TarError};
+
+/// A tree as a tar archive.
+#[derive(Debug)]
+pub struct RootTree {
+    /// The archive, whose headers have been checked.
+    pub archive: Vec<u8>,
+    /// What of a folder is left out, because a guest cannot have it: sockets, devices, FIFOs.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// Why a folder or file cannot be the tree.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// A file or folder cannot be read.
+    #[error("--root: cannot read {path}: {error}", path = .path.display())]
+    Read {
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// Error of the host.
+        error: io::Error,
+    },
+    /// A file has become shorter while it was read.
+    #[error("--root: {path} has changed while it was read", path = .path.display())]
+    Changed {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The file is no valid tar archive.
+    #[error("--root: {path} is no tar archive that can be read: {error}", path = .path.display())]
+    Archive {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: TarError,
+    },
+    /// The tree is larger than the memory.
+    #[error(
+        "--root: {path} has more than {limit} MiB, the memory of the machine: use a larger --memory",
+        path = .path.display()
+    )]
+    TooLarge {
+        /// Path of the folder or file.
+        path: PathBuf,
+        /// Size of the memory in MiB.
+        limit: u64,
+    },
+}
+
+impl RootTree {
+    /// Reads an archive, or packs a folder, for a machine with `memory` bytes.
+    ///
+    /// # Errors
+    ///
+    /// See [`RootError`].
+    pub fn load(path: &Path, memory: u64) -> Result<Self, RootError> {
+        let read = |error| RootError::Read { path: path.to_owned(), error };
+        let tree = if fs::metadata(path).map_err(read)?.is_dir() {
+            pack::folder(path, memory)?
+        } else {
+            let file = File::open(path).map_err(read)?;
+            let mut archive = Vec::new();
+            file.take(memory + 1).read_to_end(&mut archive).map_err(read)?;
+            Self { archive, left_out: Vec::new() }
+        };
+        if tree.archive.len() as u64 > memory {
+            return Err(RootError::TooLarge { path: path.to_owned(), limit: memory >> 20 });
+        }
+        let checked = tar::check(&tree.archive);
+        checked.map_err(|error| RootError::Archive { path: path.to_owned(), error })?;
+        Ok(tree)
+    }
+
+    /// Messages about what is left out.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let note = |path: &PathBuf| {
+            format!("note: --root leaves {} out: it is neither file nor folder nor link", path.display())
+        };
+        self.left_out.iter().map(note)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Tests of trees of temporary folders.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use hermit_interface::tar::{Content, Entries, Entry};
+use tempfile::tempdir;
+
+use super::{RootError, RootTree};
+
+fn load(path: &Path) -> Result<RootTree, RootError> {
+    RootTree::load(path, 1 << 20)
+}
+
+fn error(path: &Path) -> String {
+    load(path).unwrap_err().to_string()
+}
+
+fn path(entry: &Entry<'_>) -> String {
+    entry.path.to_string()
+}
+
+#[test]
+fn folder_is_packed_in_order_with_links_and_modes() {
+    let folder = tempdir().unwrap();
+    let long = "long".repeat(40);
+    fs::create_dir(folder.path().join("b")).unwrap();
+    fs::write(folder.path().join("b/z"), "text").unwrap();
+    fs::write(folder.path().join(&long), "").unwrap();
+    fs::hard_link(folder.path().join("b/z"), folder.path().join("c")).unwrap();
+    symlink("../x/./y", folder.path().join("a")).unwrap();
+    fs::set_permissions(folder.path().join("b/z"), Permissions::from_mode(0o751)).unwrap();
+    let _socket = UnixListener::bind(folder.path().join("socket")).unwrap();
+
+    let tree = load(folder.path()).unwrap();
+    let entries: Vec<_> = Entries::new(&tree.archive).map(Result::unwrap).collect();
+    let paths: Vec<_> = entries.iter().map(path).collect();
+    assert_eq!(paths, ["", "/a", "/b", "/b/z", "/c", &format!("/{long}")]);
+    let [root, link, _, file, hard, _] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!((root.content, link.content), (Content::Directory, Content::Symlink(b"../x/y")));
+    assert_eq!((file.content, file.permissions), (Content::File(b"text"), 0o751));
+    let Content::HardLink(target) = hard.content else { panic!("{hard:?}") };
+    assert_eq!(target.to_string(), "/b/z");
+    let modified = fs::metadata(folder.path().join("b/z")).unwrap().modified().unwrap();
+    let modified = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert_eq!(file.modified.seconds, i64::try_from(modified).unwrap());
+    let notes: Vec<_> = tree.notes().collect();
+    assert!(notes.len() == 1 && notes[0].contains("/socket out"), "{notes:?}");
+    assert_eq!(load(folder.path()).unwrap().archive, tree.archive);
+}
+
+#[test]
+fn folder_by_a_symbolic_link_is_packed() {
+    let folder = tempdir().unwrap();
+    fs::create_dir(folder.path().join("tree")).unwrap();
+    symlink("tree", folder.path().join("link")).unwrap();
+    let tree = load(&folder.path().join("link")).unwrap();
+    assert_eq!(Entries::new(&tree.archive).count(), 1);
+}
+
+#[test]
+fn errors_name_the_file_and_what_is_wrong() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("file");
+    assert!(error(&file).starts_with(&format!("--root: cannot read {}: No such file", file.display())));
+    fs::write(&file, "text").unwrap();
+    assert!(error(&file).contains("file is no tar archive that can be read: the archive is truncated"));
+    fs::write(&file, b"\x1f\x8b\x08").unwrap();
+    assert!(error(&file).contains("compressed: decompress it first"));
+    fs::write(&file, [b'x'; 512]).unwrap();
+    assert!(error(&file).contains("no header of a tar archive"));
+    fs::write(&file, vec![0; (1 << 20) + 1]).unwrap();
+    for path in [&file, folder.path()] {
+        assert!(
+            error(path).contains("has more than 1 MiB, the memory of the machine: use a larger --memory")
+        );
+    }
+    fs::remove_file(&file).unwrap();
+    symlink("/proc/self/mem", &file).unwrap();
+    assert!(error(&file).contains("cannot read"), "it cannot be read at 0");
+    assert!(load(folder.path()).is_ok(), "a link that points anywhere is a link");
+}
