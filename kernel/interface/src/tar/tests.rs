@@ -151,7 +151,7 @@ fn archive_truncated_at_any_byte_is_rejected() {
         add_file(builder, "file", &[1; 700]);
     });
     let end = bytes.len() - 512;
-    for length in 0..end {
+    for length in (0..end).step_by(if cfg!(miri) { 101 } else { 1 }) {
         assert_eq!(reason(&bytes[..length]), TarReason::Truncated, "{length}");
     }
     assert_eq!(check(&bytes[..end]), Ok(()));

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
+use hermit_interface::memory_size::MemorySize;
+use hermit_options::root::RootTree;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::machine_types::{Qemu, expect};
@@ -18,10 +20,12 @@ type BootTest = fn(&Qemu<'_>, &Path) -> Result<()>;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     refusals(tests, qemu)?;
-    let boots: [(&str, BootTest); 3] = [
+    let boots: [(&str, BootTest); 5] = [
         ("boot: by PVH", by_pvh),
         ("boot: by a loader without symbols", stripped),
         ("boot: fused, by multiboot and by PVH", fused),
+        ("boot: fused with a tree of files, by multiboot and by PVH", fused_with_tree),
+        ("refused: a tree of files that is damaged or too large", bad_trees),
     ];
     for (name, boot) in boots {
         tests.add(name, move || {
@@ -112,6 +116,49 @@ fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     for kernel in [multiboot, pvh] {
         let guest = Guest { kernel, image: None, board: Board::Pc, ..qemu.example("hello_world", &["one"]) };
         expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    }
+    Ok(())
+}
+
+/// The archive of a file with this text.
+fn tree_with(folder: &Path, text: &str) -> Result<Vec<u8>> {
+    let tree = folder.join("tree");
+    fs::create_dir_all(&tree)?;
+    fs::write(tree.join("file"), text)?;
+    Ok(RootTree::load(&tree, 1 << 20)?.archive)
+}
+
+/// A module replaces the tree that is in the file.
+fn fused_with_tree(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let archive = tree_with(folder, "fused in")?;
+    let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("disk"))?, &archive)?;
+    let multiboot = folder.join("fused");
+    fs::write(&multiboot, file)?;
+    let other = folder.join("other.tar");
+    fs::write(&other, tree_with(folder, "a module")?)?;
+    let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
+    for kernel in [multiboot, pvh] {
+        for (tree, text) in [(None, "fused in"), (Some(other.clone()), "a module")] {
+            let disk = qemu.example("disk", &["read", "/file", "0", "8"]);
+            let guest = Guest { kernel: kernel.clone(), image: None, tree, board: Board::Pc, ..disk };
+            expect(&guest, b"", 0, &[text])?;
+        }
+    }
+    Ok(())
+}
+
+fn bad_trees(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+    let mut archive = tree_with(folder, "text")?;
+    archive.truncate(archive.len() - 1024);
+    for (size, text) in [(archive.len(), "hermit: error: the tree of files"), (40 << 20, "too little memory")]
+    {
+        archive.resize(size, 0);
+        let tree = folder.join("tree.tar");
+        fs::write(&tree, &archive)?;
+        let disk = qemu.example("disk", &["read", "/file", "0", "4"]);
+        let memory = MemorySize::unchecked_mebibytes(32);
+        let guest = Guest { tree: Some(tree), memory, ..disk };
+        expect(&guest, b"", NOT_STARTED, &[text])?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Programs as guests, on any platform of `cargo xtask run`.
 
 use std::fmt;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
+use hermit_options::root::RootTree;
 use tempfile::TempDir;
 
 use super::child::{ChildInput, ChildProcess, Outcome, started_by};
@@ -69,6 +71,7 @@ impl TestPlatform<'_> {
             host_loopback: false,
             has_passt: false,
             disk: None,
+            tree: None,
             more: Vec::new(),
             starter: Vec::new(),
             limit: LIMIT,
@@ -117,6 +120,8 @@ pub(super) struct TestGuest<'a> {
     /// passt connects the guest under QEMU, too.
     has_passt: bool,
     disk: Option<PathBuf>,
+    /// Folder with the initial tree of files.
+    tree: Option<PathBuf>,
     /// Additional options of QEMU.
     more: Vec<String>,
     /// Program that starts the VMM, with its first arguments.
@@ -251,6 +256,11 @@ impl TestGuest<'_> {
         Self { disk: Some(file.to_owned()), ..self }
     }
 
+    /// Sets the folder with the initial tree of files.
+    pub(super) fn tree(self, folder: &Path) -> Self {
+        Self { tree: Some(folder.to_owned()), ..self }
+    }
+
     /// Adds options of QEMU, which uhyve ignores.
     pub(super) fn qemu_options(mut self, options: &[&str]) -> Self {
         self.more.extend(options.iter().map(|&option| option.to_owned()));
@@ -317,6 +327,10 @@ impl TestGuest<'_> {
             Some(file) => machine.disk(&file.display().to_string()),
             None => machine,
         };
+        let machine = match &self.tree {
+            Some(tree) => machine.options(&["--root", &tree.display().to_string()]),
+            None => machine,
+        };
         let running = machine.reads(ChildInput::Bytes(self.input.clone())).limit(self.limit).start()?;
         Ok(Started { running, folder: None })
     }
@@ -344,7 +358,13 @@ impl TestGuest<'_> {
             ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(str::to_owned)
         });
         let more = [net, disk.collect(), self.more.clone()].concat();
+        let pack = |root: &PathBuf| {
+            let archive = folder.path().join("root.tar");
+            fs::write(&archive, RootTree::load(root, self.memory.bytes())?.archive)?;
+            Ok::<_, Error>(archive)
+        };
         let guest = qemu::Guest {
+            tree: self.tree.as_ref().map(pack).transpose()?,
             board: if more.is_empty() { Board::Microvm } else { Board::Pc },
             extra_options: more,
             kernel_options: words,

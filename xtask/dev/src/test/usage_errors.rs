@@ -63,6 +63,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         let mut command = xtask(arguments)?;
         tests.add(format!("usage error: {name}"), move || expect(&mut command, code, text).map(drop));
     }
+    trees(tests, &image)?;
     too_much_memory(tests, &image)?;
     tests.add("usage error: QEMU is missing", move || {
         // The runner starts no other program before it looks for QEMU, and installs nothing.
@@ -71,6 +72,20 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
     });
     tests.add("boot image: run and QEMU alone return the guest's exit code", boot_image);
+    Ok(())
+}
+
+/// Trees of files that cannot be read, in uhyve and before QEMU starts.
+fn trees(tests: &mut Tests<'_>, image: &str) -> Result<()> {
+    for platform in ["process", "qemu"] {
+        for (root, text) in [("/no/such", "cannot read /no/such"), (image, "no tar archive that can be read")]
+        {
+            let mut command = xtask(&["run", image, "--platform", platform, "--root", root])?;
+            tests.add(format!("usage error: {platform}: a tree: {text}"), move || {
+                expect(&mut command, 125, text).map(drop)
+            });
+        }
+    }
     Ok(())
 }
 

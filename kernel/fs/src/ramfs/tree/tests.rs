@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use std::sync::Mutex;
 
 use hermit_abi::O_RDWR;
 use hermit_interface::Errno;
@@ -25,11 +26,16 @@ fn header(entry_type: EntryType, size: usize) -> Header {
     header
 }
 
-/// The archive that a function fills. It stays, as one does in the memory of a machine.
+/// The archives of all tests, which stay, as one does in the memory of a machine. Listed, they are no leak to Miri.
+static ARCHIVES: Mutex<Vec<&[u8]>> = Mutex::new(Vec::new());
+
+/// The archive that a function fills.
 fn archive(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> &'static [u8] {
     let mut builder = Builder::new(Vec::new());
     fill(&mut builder);
-    Box::leak(builder.into_inner().expect("memory").into_boxed_slice())
+    let archive: &[u8] = Box::leak(builder.into_inner().expect("memory").into_boxed_slice());
+    ARCHIVES.lock().expect("no test has panicked here").push(archive);
+    archive
 }
 
 fn add(builder: &mut Builder<Vec<u8>>, entry_type: EntryType, path: &str, contents: &[u8]) {

@@ -14,6 +14,7 @@ mod streams;
 mod termination;
 mod third_party;
 mod threads;
+mod tree;
 mod vectors;
 
 use anyhow::Result;
@@ -41,6 +42,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     abi_calls::test(tests, platform);
     clock::test(tests, platform);
     files::test(tests, platform);
+    tree::test(tests, platform);
     third_party::test(tests, platform)?;
     network::test(tests, platform, long);
     Ok(())

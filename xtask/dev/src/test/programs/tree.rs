@@ -1,0 +1,35 @@
+//! The initial tree of files: `--root`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::test::platform::TestPlatform;
+use crate::test::schedule::Tests;
+
+/// Size of a file that the guest overwrites, in bytes: no whole pages.
+const SIZE: usize = 100_001;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+    tests.add(format!("{platform}: a tree of files"), move || tree(platform));
+}
+
+fn tree(platform: &TestPlatform<'_>) -> Result<()> {
+    let context = "cannot make a tree";
+    let folder = TempDir::new().context(context)?;
+    fs::create_dir(folder.path().join("etc")).context(context)?;
+    fs::write(folder.path().join("etc/text"), "a text of the host\n").context(context)?;
+    fs::write(folder.path().join("data"), vec![7; SIZE]).context(context)?;
+    symlink("etc/text", folder.path().join("link")).context(context)?;
+    for (arguments, text) in [
+        (&["read", "/link", "2", "4"][..], "text"),
+        (&["stat", "/etc"], "directory of length 20"),
+        (&["check", "/data"], "100001 bytes are as they were written"),
+    ] {
+        platform.guest("disk", arguments).tree(folder.path()).expect(0, &[text])?;
+    }
+    let missing = platform.guest("disk", &["size", "/etc/none"]).tree(folder.path());
+    missing.expect(1, &["disk: "]).map(drop)
+}
