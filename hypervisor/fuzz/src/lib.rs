@@ -10,6 +10,7 @@ use hermit_boot::{LoadError, Randomness};
 use hermit_interface::boot_info::{BootInfo, BootInfoError};
 use hermit_interface::command_line::{CommandLine, Encoder, NetworkOptions};
 use hermit_interface::image;
+use hermit_interface::tar::{Content, Entries, MAX_NAME};
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 
@@ -33,6 +34,7 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("boot_info", boot_info),
     ("arguments", arguments),
     ("gdb", gdb),
+    ("tar", tar),
 ];
 
 /// Runs a target on the files that the command line names, without libFuzzer.
@@ -165,4 +167,43 @@ pub fn arguments(data: &[u8]) {
     assert!((1..=64).contains(&config.cpus.get()));
     assert!(config.memory.bytes() > 0);
     assert!(config.disks.iter().all(|disk| !disk.file.as_os_str().is_empty()));
+}
+
+/// Reading of a tar archive, as it is and with right checksums: otherwise few changes of a header would be read.
+///
+/// # Panics
+///
+/// Contents are not those of the archive, or a name is invalid.
+pub fn tar(data: &[u8]) {
+    read_archive(data);
+    let mut summed = data.to_vec();
+    summed.chunks_exact_mut(512).for_each(set_checksum);
+    read_archive(&summed);
+}
+
+/// Sets the checksum of a header, unless it is a block of zeros.
+fn set_checksum(block: &mut [u8]) {
+    if block.iter().all(|byte| *byte == 0) {
+        return;
+    }
+    block[148..156].fill(b' ');
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+}
+
+fn read_archive(archive: &[u8]) {
+    let inside = |bytes: &[u8]| {
+        let (outer, inner) = (archive.as_ptr_range(), bytes.as_ptr_range());
+        bytes.is_empty() || outer.start <= inner.start && inner.end <= outer.end
+    };
+    let is_name =
+        |name: &[u8]| !name.is_empty() && name.len() <= MAX_NAME && name != b".." && !name.contains(&b'/');
+    for entry in Entries::new(archive).map_while(Result::ok) {
+        assert!(entry.path.names().all(is_name), "{}", entry.path);
+        match entry.content {
+            Content::File(bytes) | Content::Symlink(bytes) => assert!(inside(bytes)),
+            Content::HardLink(target) => assert!(target.names().all(is_name), "{target}"),
+            Content::Directory | Content::Special => {}
+        }
+    }
 }
