@@ -5,11 +5,13 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 use std::sync::Mutex;
 
 use hermit_abi::O_RDWR;
 use hermit_interface::Errno;
 use hermit_interface::tar::TarReason;
+use hermit_io::ReadBuffer;
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
@@ -134,6 +136,18 @@ fn write_copies_one_page() {
     expected[offset..offset + 3].copy_from_slice(b"new");
     assert_eq!((contents(&tree, "/file") == expected, pages_in_use(&tree)), (true, 1));
     assert_eq!(attr(&tree, "/file").unwrap().blocks, 25 + 8);
+}
+
+#[test]
+fn short_read_shows_the_archive_and_no_zeros_in_its_place() {
+    let tree = unpacked(|builder| add(builder, EntryType::Regular, "file", b"0123456789")).unwrap();
+    let file = open(&tree, "/file");
+    run(file.set_size(20)).unwrap();
+    let mut memory = [MaybeUninit::uninit(); 20];
+    run(file.read_at(0, &mut ReadBuffer::new(&mut memory))).unwrap();
+    let mut read = |offset, size: usize| file.read_at_now(offset, &mut ReadBuffer::new(&mut memory[..size]));
+    assert_eq!((read(2, 8), read(12, 4)), (Some(8), Some(4)));
+    assert_eq!(read(5, 10), None, "the bytes do not lie together");
 }
 
 #[test]
