@@ -21,7 +21,7 @@ pub use uhyve::gdb::fuzzing::packets as gdb;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders in `seeds`.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("image", image),
     ("registers", registers),
     ("console", console),
