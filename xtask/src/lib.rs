@@ -21,4 +21,5 @@ pub mod temporary;
 pub mod toolchain;
 pub mod uhyve;
 pub mod usage;
+mod virtiofsd;
 pub mod workspace;

@@ -118,11 +118,7 @@ impl VmOptions {
         if in_uhyve && self.board.is_some() {
             return Err(usage_error("--board is a machine type of QEMU: use --platform qemu"));
         }
-        let of_uhyve = [
-            ("--gdb", self.machine.gdb.is_some()),
-            ("--stats", self.machine.stats),
-            ("--mount", !self.machine.mount.is_empty()),
-        ];
+        let of_uhyve = [("--gdb", self.machine.gdb.is_some()), ("--stats", self.machine.stats)];
         for (option, is_set) in of_uhyve {
             if is_set && self.needs_qemu() {
                 return Err(usage_error(format!("{option} is for uhyve: use --platform kvm or process")));
@@ -131,6 +127,9 @@ impl VmOptions {
         self.environment()?;
         if self.board == Some(Board::Microvm) && !self.machine.block.is_empty() {
             return Err(usage_error("microvm has no disks: use --board pc"));
+        }
+        if self.board == Some(Board::Microvm) && !self.machine.mount.is_empty() {
+            return Err(usage_error("microvm has no mounts: use --board pc"));
         }
         if self.board == Some(Board::Microvm) && self.has_network() {
             return Err(usage_error("microvm has no network: use --board pc"));

@@ -21,6 +21,7 @@ use crate::qemu::{self, Board, End, Guest, Input, QEMU};
 use crate::setup;
 use crate::signals;
 use crate::usage::usage_error;
+use crate::virtiofsd::{self, Virtiofsd};
 
 /// Devices of a guest in QEMU.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ struct QemuDevices {
     kernel_options: Vec<String>,
     /// The passt to which the options refer.
     _passt: Option<Passt>,
+    /// The virtiofsds, which are killed when the guest has ended.
+    _virtiofsds: Vec<Virtiofsd>,
 }
 
 impl VmOptions {
@@ -43,12 +46,24 @@ impl VmOptions {
             disk.check()?;
             options.extend(qemu::disk_options(number, disk));
         }
+        let mut virtiofsds = Vec::new();
+        let mut mounts = Vec::new();
+        for (number, mount) in self.machine.mount.iter().enumerate() {
+            let tag = format!("fs{number}");
+            let virtiofsd = Virtiofsd::start(mount)?;
+            options.extend(virtiofsd.qemu_options(&tag));
+            mounts.push(virtiofsd::kernel_option(&tag, mount));
+            virtiofsds.push(virtiofsd);
+        }
+        if !virtiofsds.is_empty() {
+            options.extend(virtiofsd::memory_options(self.machine.memory));
+        }
         let mut forwards = self.machine.ports.clone();
         for chosen in ports::choose(&mut forwards)? {
             eprintln!("{}", ports::message(&chosen));
         }
         let passt = self.passt_for_qemu(&forwards);
-        let kernel_options = match &passt {
+        let mut kernel_options = match &passt {
             Some(passt) => {
                 options.extend(passt.qemu_options());
                 passt.kernel_options().to_vec()
@@ -59,7 +74,8 @@ impl VmOptions {
                 network::kernel_options(net)
             }
         };
-        Ok(QemuDevices { options, kernel_options, _passt: passt })
+        kernel_options.append(&mut mounts);
+        Ok(QemuDevices { options, kernel_options, _passt: passt, _virtiofsds: virtiofsds })
     }
 
     /// Starts passt for a guest in QEMU that it can connect. QEMU's user network serves the others: it is there without

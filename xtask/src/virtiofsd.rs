@@ -1,0 +1,125 @@
+//! virtiofsd, which serves a folder of the host to a guest in QEMU.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hermit_interface::memory_size::MemorySize;
+use hermit_options::mount::{CachePolicy, MountConfig};
+use tempfile::TempDir;
+
+/// The program, of QEMU's package in Debian.
+const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";
+
+/// Interval in which it is checked whether virtiofsd listens.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// A running virtiofsd. It exits when QEMU does, and is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Virtiofsd {
+    process: Child,
+    folder: TempDir,
+}
+
+impl Virtiofsd {
+    /// Starts virtiofsd for a folder, and waits until it listens.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder does not exist, or virtiofsd cannot be started: it needs to be run as root.
+    pub(crate) fn start(mount: &MountConfig) -> Result<Self> {
+        mount.check()?;
+        if !Path::new(PROGRAM).exists() {
+            bail!("--mount in QEMU needs {PROGRAM} of QEMU 7.2 in Debian: use --platform process");
+        }
+        let source = mount.host.canonicalize().context("cannot find the folder")?;
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let log = fs::File::create(folder.path().join("log")).context("cannot make a log")?;
+        let mut process = Command::new(PROGRAM)
+            .arg(format!("--socket-path={}", socket(folder.path()).display()))
+            .arg("-o")
+            .arg(format!("source={},cache={}", source.display(), cache(mount.cache)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("cannot start virtiofsd")?;
+        while !socket(folder.path()).exists() {
+            if process.try_wait().context("cannot wait for virtiofsd")?.is_some() {
+                let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+                bail!("virtiofsd fails, which needs to be run as root: {}", log.trim_end());
+            }
+            thread::sleep(INTERVAL);
+        }
+        Ok(Self { process, folder })
+    }
+
+    /// QEMU's options for the device with this tag.
+    pub(crate) fn qemu_options(&self, tag: &str) -> [String; 4] {
+        [
+            "-chardev".to_owned(),
+            format!("socket,id={tag},path={}", socket(self.folder.path()).display()),
+            "-device".to_owned(),
+            format!("vhost-user-fs-pci,chardev={tag},tag={tag}"),
+        ]
+    }
+}
+
+impl Drop for Virtiofsd {
+    fn drop(&mut self) {
+        // It may have ended with QEMU.
+        let _: std::io::Result<()> = self.process.kill();
+        let _: std::io::Result<_> = self.process.wait();
+    }
+}
+
+/// virtiofsd's name of a policy.
+const fn cache(policy: CachePolicy) -> &'static str {
+    match policy {
+        CachePolicy::Auto => "auto",
+        CachePolicy::Always => "always",
+        CachePolicy::Never => "none",
+    }
+}
+
+fn socket(folder: &Path) -> PathBuf {
+    folder.join("socket")
+}
+
+/// QEMU's options for memory that virtiofsd can map.
+pub(crate) fn memory_options(memory: MemorySize) -> [String; 4] {
+    [
+        "-object".to_owned(),
+        format!("memory-backend-memfd,id=memory,size={memory},share=on"),
+        "-machine".to_owned(),
+        "memory-backend=memory".to_owned(),
+    ]
+}
+
+/// The kernel's option that mounts the device with this tag.
+pub(crate) fn kernel_option(tag: &str, mount: &MountConfig) -> String {
+    let mode = if mount.read_only { "ro" } else { "rw" };
+    let path = mount.guest.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"mount={tag}:{path}:{mode}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_option;
+    use hermit_interface::command_line::MountOptions;
+
+    #[test]
+    fn kernel_parses_its_option() {
+        for path in ["/srv", "/a b:ro", "/\"\\"] {
+            let mount = format!("/tmp:{path}").parse();
+            let Ok(mount) = mount else { continue };
+            let parsed = MountOptions::parse(kernel_option("fs0", &mount).as_bytes());
+            let found: Vec<_> =
+                parsed.mounts.iter().map(|found| (&found.path[..], found.is_read_only)).collect();
+            assert_eq!(found, [(mount.guest.as_bytes(), mount.read_only)]);
+        }
+    }
+}
