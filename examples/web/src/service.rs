@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -26,21 +26,24 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
     for _ in 0..THREADS {
         let mut server = Server::new(listener, router.clone())?;
         let (state, exit) = (Arc::clone(&state), exit.clone());
-        thread::Builder::new().spawn(move || {
-            loop {
-                let finished = server.serve_next();
-                if state.exit_requested.load(Ordering::Acquire) {
-                    // Clients that request `/exit` and disconnect before the response need no wait.
-                    finished.into_iter().for_each(linger);
-                    // Fails if the program is exiting already.
-                    let _: Result<(), _> = exit.send(());
-                }
-            }
-        })?;
+        thread::Builder::new().spawn(move || serve_connections(&mut server, &state, &exit))?;
     }
     // Cannot fail: `exit` is a sender.
     let _: Result<(), _> = exit_requested.recv();
     Ok(())
+}
+
+/// Serves one connection after the other.
+fn serve_connections(server: &mut Server, state: &AppState, exit: &Sender<()>) {
+    loop {
+        let finished = server.serve_next();
+        if state.exit_requested.load(Ordering::Acquire) {
+            // Clients that request `/exit` and disconnect before the response need no wait.
+            finished.into_iter().for_each(linger);
+            // Fails if the program is exiting already.
+            let _: Result<(), _> = exit.send(());
+        }
+    }
 }
 
 /// Waits until the client has received the last response and closes the connection.

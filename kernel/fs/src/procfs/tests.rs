@@ -1,3 +1,5 @@
+//! Tests of procfs: its tree, and the texts that programs parse.
+
 use super::{Content, Facts, NODES, ProcFs};
 use crate::testing::{TestSystem, run, vfs};
 use crate::{OpenedPath, Symlinks, Vfs};
