@@ -266,7 +266,11 @@ impl<S: System> OpenFile<S> {
         let result =
             complete(|call| self.node.file_system().readdir(call, self.inode, start, &mut take)).await;
         position.offset = next;
-        result
+        match result {
+            // So a server may answer for a removed directory, which is read as an empty one (POSIX.1-2017, readdir).
+            Err(Errno::ENOENT) => Ok(()),
+            result => result,
+        }
     }
 
     /// Gives the file an advisory lock in place of the one that it has (`flock`). Waits for others to release theirs if they

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::cargo_test;
 use super::child::started_by;
 use super::images::Images;
+use super::mounts;
 use super::platform::TestPlatform;
 use super::run_options;
 use super::schedule::Tests;
@@ -51,6 +52,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         // The other tests build images with floating-point instructions.
         return;
     }
+    mounts::test(tests, platform);
     tests.add(format!("{platform}: run with a time limit"), move || {
         time_limit(&platform.to_string(), &platform.images.image("stdin"))
     });

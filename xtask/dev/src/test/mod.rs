@@ -25,6 +25,7 @@ mod images;
 mod instructions;
 mod machine_types;
 mod miri;
+mod mounts;
 mod object_cache;
 mod platform;
 mod programs;

@@ -1,0 +1,91 @@
+//! Folders of the host in guests: `cargo xtask run --mount`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+use super::build_tool::{expect, xtask};
+use super::child::{ChildInput, ChildProcess};
+use super::platform::{LIMIT, TestPlatform};
+use super::schedule::Tests;
+
+/// QEMU's server of files, which has to be run as root.
+const VIRTIOFSD: &str = "/usr/lib/qemu/virtiofsd";
+
+/// Adds the tests with a platform.
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+    let has_server = Path::new(VIRTIOFSD).exists() && geteuid().is_root();
+    if platform.is_slow() || !(platform.is_uhyve() || has_server) {
+        return;
+    }
+    tests.add(format!("{platform}: std::fs in a folder of the host"), move || file_calls(platform));
+    tests.add(format!("{platform}: a folder of the host that is read only"), move || read_only(platform));
+    tests.add(format!("{platform}: notes in a folder of the host, from machine to machine"), move || {
+        notes(platform)
+    });
+}
+
+/// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`.
+fn run(platform: &TestPlatform<'_>, example: &str, mount: &str, arguments: &[&str]) -> Result<Command> {
+    let (image, name) = (platform.images.image(example).display().to_string(), platform.to_string());
+    let options = ["--platform", &name, "--timeout", "180", "--cpus", "2", "--mount", mount, "--"];
+    xtask(&[&["run", &image], options.as_slice(), arguments].concat())
+}
+
+fn file_calls(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let mount = format!("{}:/srv/host", folder.path().display());
+    let mut command = run(platform, "file_calls", &mount, &["--check-portable", "/srv/host"])?;
+    expect(&mut command, 0, "lines as on Linux")?;
+    let left = fs::read_dir(&folder)?.count();
+    ensure!(left == 0, "{left} entries are left");
+    Ok(())
+}
+
+fn read_only(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let mount = format!("{}:/srv", folder.path().display());
+    expect(&mut run(platform, "file_calls", &mount, &["--prepare", "/srv"])?, 0, "")?;
+    let before = tree(folder.path())?;
+    ensure!(!before.is_empty(), "the guest has made nothing");
+    let mount = format!("{mount}:ro");
+    expect(&mut run(platform, "file_calls", &mount, &["--read-only", "/srv"])?, 0, "")?;
+    ensure!(tree(folder.path())? == before, "the guest has changed something");
+    Ok(())
+}
+
+/// The paths of a tree, with their contents.
+fn tree(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_directory = path.symlink_metadata()?.is_dir();
+        found.push((path.display().to_string(), fs::read(&path).unwrap_or_default()));
+        if is_directory {
+            found.extend(tree(&path)?);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What a guest has stored is there in the next one, though the first one was ended while it went on.
+fn notes(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let mount = format!("{}:/data", folder.path().display());
+    let commands: String =
+        (0..200).map(|number| format!("put {number} text {number}\nget {number}\n")).collect();
+    let input = ChildInput::Open(commands.into_bytes());
+    let running = ChildProcess::start(run(platform, "notes", &mount, &[])?, input, LIMIT)?;
+    running.has_printed(b"text 20\n")?;
+    running.signal("TERM")?;
+    let outcome = running.end()?;
+    ensure!(outcome.code != Some(0), "the guest has not been ended\n{outcome}");
+    let log = fs::metadata(folder.path().join("notes.log")).context("the host does not see the log")?;
+    ensure!(log.len() > 20 * 20, "the log has {} bytes\n{outcome}", log.len());
+    expect(&mut run(platform, "notes", &mount, &["get", "20"])?, 0, "text 20\n").map(drop)
+}
