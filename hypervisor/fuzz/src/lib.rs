@@ -8,7 +8,7 @@ use std::{env, fs, io};
 use clap::Parser;
 use hermit_boot::{LoadError, Randomness};
 use hermit_interface::boot_info::{BootInfo, BootInfoError};
-use hermit_interface::command_line::{CommandLine, Encoder, NetworkOptions};
+use hermit_interface::command_line::{CommandLine, Encoder, MountOptions, NetworkOptions};
 use hermit_interface::image;
 use hermit_interface::tar::{Content, Entries, MAX_NAME};
 use uhyve::cli::Arguments;
@@ -98,6 +98,13 @@ pub fn command_line(data: &[u8]) {
     network.gateways.iter().for_each(|&address| encoder.gateway(address));
     network.nameservers.iter().for_each(|&address| encoder.nameserver(address));
     network.hostname.iter().for_each(|name| encoder.hostname(name));
+    network.host.iter().for_each(|&host| encoder.host(host));
+    let mut mounts = MountOptions::parse(data).mounts;
+    // The encoder is given texts as tags.
+    mounts.retain(|mount| str::from_utf8(&mount.tag).is_ok());
+    for mount in &mounts {
+        encoder.mount(&String::from_utf8_lossy(&mount.tag), &mount.path, mount.is_read_only);
+    }
     let line = encoder.finish();
     // The encoder has no device options, which only boot loaders add, and no malformed or misplaced words.
     let expected = CommandLine {
@@ -110,6 +117,7 @@ pub fn command_line(data: &[u8]) {
     assert_eq!(CommandLine::parse(&line), expected, "parsing inverts encoding");
     let expected = NetworkOptions { malformed: Vec::new(), ..network };
     assert_eq!(NetworkOptions::parse(&line), expected, "parsing inverts encoding");
+    assert_eq!(MountOptions::parse(&line).mounts, mounts, "parsing inverts encoding");
 }
 
 /// Boot information: `data` is parsed and written again.
