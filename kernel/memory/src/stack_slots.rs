@@ -197,22 +197,11 @@ impl SlotTable {
         self.entries.get(number).map(|entry| Chunk::from_entry(entry.load(Relaxed)))
     }
 
-    /// Size of a chunk in bytes.
-    fn chunk_size(&self) -> u64 {
-        1 << self.chunk_shift.load(Relaxed)
-    }
-
     /// The chunk from which the last slot of a size was taken, and its number, if it still has slots of this size.
     fn last_chunk(&self, size: usize) -> Option<(usize, Chunk)> {
         let last = self.last[size].load(Relaxed) as usize;
         let chunk = self.chunk(last).filter(|chunk| chunk.size == size && chunk.slots != 0)?;
         Some((last, chunk))
-    }
-
-    /// Removes the slots of a size from a chunk, or from the chunks of one slot, the first of which is `number`.
-    fn clear_chunks(&self, size: usize, number: usize) {
-        let count = usize::try_from(slot_size(size) / self.chunk_size()).unwrap_or(usize::MAX).max(1);
-        self.entries.iter().skip(number).take(count).for_each(|entry| entry.store(0, Relaxed));
     }
 }
 

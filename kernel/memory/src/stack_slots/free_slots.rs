@@ -1,8 +1,9 @@
 //! Free stack slots: a bit for each slot of a chunk of the region.
 
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Chunk, SlotTable, StackSlot};
+use super::{Chunk, SlotTable, StackSlot, slot_size};
 
 /// Free slots of all sizes. Freeing one cannot fail: its bit was allocated with its chunk.
 ///
@@ -119,9 +120,20 @@ fn take_bit(bitmap: &mut [u64]) -> Option<usize> {
 }
 
 impl SlotTable {
+    /// Size of a chunk in bytes.
+    fn chunk_size(&self) -> u64 {
+        1 << self.chunk_shift.load(Relaxed)
+    }
+
+    /// Removes the slots of a size from a chunk, or from the chunks of one slot, the first of which is `number`.
+    fn clear_chunks(&self, size: usize, number: usize) {
+        let count = usize::try_from(slot_size(size) / self.chunk_size()).unwrap_or(usize::MAX).max(1);
+        self.entries.iter().skip(number).take(count).for_each(|entry| entry.store(0, Relaxed));
+    }
+
     /// Maximum number of slots of a size in a chunk; 1 if a slot has several chunks.
     fn slots_per_chunk(&self, size: usize) -> usize {
-        let slots = self.chunk_size() / super::slot_size(size);
+        let slots = self.chunk_size() / slot_size(size);
         usize::try_from(slots).unwrap_or(1).max(1)
     }
 
@@ -137,14 +149,14 @@ impl SlotTable {
 
     /// Number of the first chunk of a slot, and the index of the slot in it.
     fn chunk_of(&self, slot: StackSlot) -> (usize, usize) {
-        let in_chunk = slot.offset % self.chunk_size() / super::slot_size(slot.size);
+        let in_chunk = slot.offset % self.chunk_size() / slot_size(slot.size);
         let number = slot.offset / self.chunk_size();
         (usize::try_from(number).unwrap_or(usize::MAX), usize::try_from(in_chunk).unwrap_or(usize::MAX))
     }
 
     /// The slot with an index in a chunk.
     fn slot(&self, size: usize, chunk: usize, index: usize) -> StackSlot {
-        let offset = chunk as u64 * self.chunk_size() + index as u64 * super::slot_size(size);
+        let offset = chunk as u64 * self.chunk_size() + index as u64 * slot_size(size);
         StackSlot { size, offset }
     }
 
