@@ -1,11 +1,10 @@
-//! walkdir, glob, ignore and tempfile: names in folders.
+//! walkdir, glob and ignore: names in folders, which tempfile makes.
 
 use std::error::Error;
 use std::fs;
-use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
 use crate::{TestResult, digest, ensure, numbers};
 
@@ -73,28 +72,4 @@ pub(crate) fn ignore() -> TestResult {
     found.sort();
     ensure(found.iter().all(|path| !path.ends_with(".log")), || format!("{found:?}"))?;
     Ok(digest(&found))
-}
-
-/// Temporary files, which vanish.
-pub(crate) fn tempfile() -> TestResult {
-    let folder = tempfile::tempdir()?;
-    let mut kept = NamedTempFile::new_in(&folder)?;
-    kept.write_all(b"kept")?;
-    let path = folder.path().join("kept.txt");
-    // Not by `persist`, which the crate has for some systems only.
-    fs::copy(&kept, &path)?;
-    let removed = NamedTempFile::with_prefix_in("removed-", &folder)?.into_temp_path().to_path_buf();
-    ensure(!removed.exists(), || "a dropped file exists".to_owned())?;
-    let mut spooled = tempfile::SpooledTempFile::new(10_000);
-    spooled.write_all(&[7; 9_999])?;
-    spooled.rewind()?;
-    let mut text = fs::read_to_string(&path)?;
-    let mut bytes = Vec::new();
-    spooled.read_to_end(&mut bytes)?;
-    let sum: u64 = bytes.into_iter().map(u64::from).sum();
-    text.push_str(&sum.to_string());
-    let place = folder.path().to_owned();
-    folder.close()?;
-    ensure(!place.exists(), || "a closed folder exists".to_owned())?;
-    Ok(digest(&text))
 }
