@@ -23,3 +23,5 @@ pub mod uhyve;
 pub mod usage;
 mod virtiofsd;
 pub mod workspace;
+
+pub use virtiofsd::PROGRAM as VIRTIOFSD;

@@ -47,7 +47,7 @@ pub(crate) struct VmOptions {
     platform: PlatformOption,
     #[command(flatten)]
     machine: MachineOptions,
-    /// QEMU's machine type; microvm unless there are disks or a network, which only pc has
+    /// QEMU's machine type; microvm unless there are disks, mounts or a network, which only pc has
     #[arg(long, value_enum)]
     board: Option<Board>,
     /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a

@@ -4,18 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hermit_interface::memory_size::MemorySize;
 use hermit_options::mount::{CachePolicy, MountConfig};
 use tempfile::TempDir;
 
-/// The program, of QEMU's package in Debian.
-const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";
+/// The server, of QEMU's package in Debian.
+pub const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";
 
 /// Interval in which it is checked whether virtiofsd listens.
 const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Time after which a virtiofsd that does not listen is given up.
+const MAX_START: Duration = Duration::from_secs(60);
 
 /// A running virtiofsd. It exits when QEMU does, and is killed when this is dropped.
 #[derive(Debug)]
@@ -35,26 +38,39 @@ impl Virtiofsd {
         if !Path::new(PROGRAM).exists() {
             bail!("--mount in QEMU needs {PROGRAM} of QEMU 7.2 in Debian: use --platform process");
         }
-        let source = mount.host.canonicalize().context("cannot find the folder")?;
+        let source = mount.host.canonicalize().context("cannot find the folder")?.display().to_string();
+        if source.contains(',') {
+            bail!("virtiofsd serves no folder with a comma in its path: use --platform process");
+        }
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let log = fs::File::create(folder.path().join("log")).context("cannot make a log")?;
-        let mut process = Command::new(PROGRAM)
+        let process = Command::new(PROGRAM)
             .arg(format!("--socket-path={}", socket(folder.path()).display()))
             .arg("-o")
-            .arg(format!("source={},cache={}", source.display(), cache(mount.cache)))
+            .arg(format!("source={source},cache={}", cache(mount.cache)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .context("cannot start virtiofsd")?;
-        while !socket(folder.path()).exists() {
-            if process.try_wait().context("cannot wait for virtiofsd")?.is_some() {
-                let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+        let mut server = Self { process, folder };
+        server.wait_until_it_listens()?;
+        Ok(server)
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while !socket(self.folder.path()).exists() {
+            if self.process.try_wait().context("cannot wait for virtiofsd")?.is_some() {
+                let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
                 bail!("virtiofsd fails, which needs to be run as root: {}", log.trim_end());
+            }
+            if start.elapsed() > MAX_START {
+                bail!("virtiofsd does not listen after {MAX_START:?}");
             }
             thread::sleep(INTERVAL);
         }
-        Ok(Self { process, folder })
+        Ok(())
     }
 
     /// QEMU's options for the device with this tag.
@@ -114,8 +130,7 @@ mod tests {
     #[test]
     fn kernel_parses_its_option() {
         for path in ["/srv", "/a b:ro", "/\"\\"] {
-            let mount = format!("/tmp:{path}").parse();
-            let Ok(mount) = mount else { continue };
+            let mount = format!("/tmp:{path}").parse().unwrap();
             let parsed = MountOptions::parse(kernel_option("fs0", &mount).as_bytes());
             let found: Vec<_> =
                 parsed.mounts.iter().map(|found| (&found.path[..], found.is_read_only)).collect();

@@ -39,7 +39,7 @@ fn main() {
 "#;
 
 /// Adds tests of `run` with a platform.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
     });
@@ -52,7 +52,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         // The other tests build images with floating-point instructions.
         return;
     }
-    mounts::test(tests, platform);
+    mounts::test(tests, platform, long);
     tests.add(format!("{platform}: run with a time limit"), move || {
         time_limit(&platform.to_string(), &platform.images.image("stdin"))
     });

@@ -225,7 +225,7 @@ impl<'a> QemuFixture<'a> {
         let Self { qemu, platform, soft_images } = self;
         // What takes longest starts first.
         object_cache::test(tests);
-        build_tool::test(tests, platform);
+        build_tool::test(tests, platform, long);
         programs::test(tests, platform, long)?;
         machine_types::test(tests, qemu);
         devices::test(tests, qemu);

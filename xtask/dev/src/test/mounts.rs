@@ -7,22 +7,21 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use rustix::process::geteuid;
 use tempfile::TempDir;
+use xtask::VIRTIOFSD;
 
 use super::build_tool::{expect, xtask};
 use super::child::{ChildInput, ChildProcess};
 use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
 
-/// QEMU's server of files, which has to be run as root.
-const VIRTIOFSD: &str = "/usr/lib/qemu/virtiofsd";
-
-/// Adds the tests with a platform.
-pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    let has_server = Path::new(VIRTIOFSD).exists() && geteuid().is_root();
-    if platform.is_slow() || !(platform.is_uhyve() || has_server) {
-        return;
+/// Adds the tests with a platform. Under QEMU all lines of `file_calls` take much time.
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
+    if !platform.is_uhyve() && !(Path::new(VIRTIOFSD).exists() && geteuid().is_root()) {
+        return tests.skip(format!("{platform}: folders of the host"), format!("{VIRTIOFSD} needs root"));
     }
-    tests.add(format!("{platform}: std::fs in a folder of the host"), move || file_calls(platform));
+    if platform.is_uhyve() || long {
+        tests.add(format!("{platform}: std::fs in a folder of the host"), move || file_calls(platform));
+    }
     tests.add(format!("{platform}: a folder of the host that is read only"), move || read_only(platform));
     tests.add(format!("{platform}: notes in a folder of the host, from machine to machine"), move || {
         notes(platform)

@@ -70,6 +70,16 @@ fn forget(client: &mut Client, node: u64, nlookup: u64) {
 }
 
 #[test]
+fn nothing_is_made_without_a_handle_for_it() {
+    let mut client = Client::new();
+    File::create(client.host("file")).unwrap();
+    let node = client.lookup(ROOT_NODE, "file").unwrap().nodeid;
+    while client.open(node, O_RDONLY).is_ok() {}
+    assert_eq!(client.create(ROOT_NODE, "new", O_RDONLY, 0o644).map(drop), Err(Errno::NFILE));
+    assert!(!client.host("new").exists());
+}
+
+#[test]
 fn nodes_and_handles_are_bounded_and_returned() {
     let mut client = Client::new();
     for number in 0..100 {

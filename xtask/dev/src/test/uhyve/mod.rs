@@ -75,7 +75,7 @@ impl<'a> Fixture<'a> {
     /// Adds the tests of the ring.
     pub(super) fn add_all<'b>(&'b self, tests: &mut Tests<'b>, long: bool) -> Result<()> {
         // What takes longest starts first.
-        build_tool::test(tests, &self.platform);
+        build_tool::test(tests, &self.platform, long);
         for test in TESTS_WITH_IMAGES {
             self.add(tests, &format!("uhyve's integration test {test}"), move || {
                 let folder = self.platform.images.folder().display().to_string();
