@@ -8,7 +8,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hermit_clock::NANOSECONDS;
-use hermit_fs::{DevFs, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, System, Time, Vfs, Whence};
+use hermit_fs::{
+    DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, System, Time, Vfs, Whence,
+};
 use hermit_hal::sync::RawSpinLock;
 use hermit_hal::{clock, memory, tree};
 use hermit_interface::Errno;
@@ -129,11 +131,19 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
         }
     }
     let devices = fallible::arc(DevFs::new(DeviceFiles, Kernel::now())).ok_or(Errno::ENOMEM)?;
-    vfs.mount(devices, b"/dev", false).await?;
+    mount_on(&vfs, devices, b"/dev").await;
     let procfs: ProcFs<Kernel, _> = ProcFs::new(KernelFacts);
-    vfs.mount(fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc", false).await?;
+    mount_on(&vfs, fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc").await;
     mounts::mount_all(&vfs).await;
     Ok(vfs)
+}
+
+/// Mounts a file system that every machine has. If that fails, since the tree has something else at the path than a directory,
+/// files work without it.
+async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u8]) {
+    if let Err(error) = vfs.mount(file_system, path, false).await {
+        report::warn(format_args!("{} is not mounted: {error}", path.escape_ascii()));
+    }
 }
 
 /// Opens a path and returns a descriptor.

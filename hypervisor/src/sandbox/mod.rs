@@ -213,7 +213,8 @@ impl Sandbox {
         allocator::use_main_arena();
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
-        if rules.process {
+        // A folder's border is landlock's, too, if its thread is taken over.
+        if rules.process || !rules.folders.is_empty() {
             require_landlock(rules.allow_partial)?;
         }
         rules.jail.as_ref().map_or(Ok(()), jail::enter)?;

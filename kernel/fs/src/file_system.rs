@@ -212,6 +212,12 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(Opened::Inode(0)))
     }
 
+    /// Whether `O_APPEND` of an open inode may change, because each write says whether it appends. Else the server keeps
+    /// what the inode was opened with.
+    fn can_change_appending(&self) -> bool {
+        true
+    }
+
     /// Ends an opening. It does not wait.
     fn release(&self, ino: Ino, handle: u64) {
         let _ = (ino, handle);

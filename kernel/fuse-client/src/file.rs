@@ -268,6 +268,10 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         )
     }
 
+    fn can_change_appending(&self) -> bool {
+        false
+    }
+
     fn release(&self, ino: Ino, handle: u64) {
         self.send_release(ino.0, Handle::decode(handle));
     }

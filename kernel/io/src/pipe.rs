@@ -107,7 +107,8 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
             let rest = bytes.get(count..).unwrap_or_default();
             let mut ring = self.ring.lock();
             if !ring.has_reader {
-                return Some(Err(Errno::EPIPE));
+                // What was written before counts, as on Linux.
+                return Some(Some(count).filter(|count| *count > 0).ok_or(Errno::EPIPE));
             }
             let is_whole = bytes.len() <= PIPE_BUF;
             let written = if is_whole && ring.room() < bytes.len() { 0 } else { ring.put(rest) };

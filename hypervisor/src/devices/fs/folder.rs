@@ -102,6 +102,7 @@ impl Folder {
 
     /// Removes a name: of a directory (`AtFlags::REMOVEDIR`), or of anything else.
     pub(super) fn remove(directory: &OwnedFd, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
+        Self::require_unmounted(directory, name)?;
         unlinkat(directory, name, flags)
     }
 
@@ -109,7 +110,18 @@ impl Folder {
     pub(super) fn rename(from: (&OwnedFd, &[u8]), to: (&OwnedFd, &[u8]), flags: u32) -> Result<(), Errno> {
         let flags = RenameFlags::from_bits(flags)
             .filter(|flags| (RenameFlags::NOREPLACE | RenameFlags::EXCHANGE).contains(*flags));
+        Self::require_unmounted(from.0, from.1)?;
+        Self::require_unmounted(to.0, to.1)?;
         renameat_with(from.0, from.1, to.0, to.1, flags.ok_or(Errno::INVAL)?)
+    }
+
+    /// Refuses a name on which the host has mounted something. The host's calls refuse only what is a mount point in the
+    /// caller's mount namespace, and would unmount it otherwise (mount_namespaces(7)): that of a jail has none of the host's.
+    fn require_unmounted(directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        match Self::lookup(directory, name) {
+            Err(Errno::XDEV) => Err(Errno::BUSY),
+            _ => Ok(()),
+        }
     }
 
     /// Sets permission bits of a file or a directory, but set-id bits.

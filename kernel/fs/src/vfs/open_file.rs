@@ -269,6 +269,8 @@ impl<S: System> OpenFile<S> {
         match result {
             // So a server may answer for a removed directory, which is read as an empty one (POSIX.1-2017, readdir).
             Err(Errno::ENOENT) => Ok(()),
+            // The entries before the failure are returned, and the next call fails.
+            Err(_) if next != start => Ok(()),
             result => result,
         }
     }
@@ -307,7 +309,12 @@ impl<S: System> Object for OpenFile<S> {
     }
 
     fn set_status_flags(&self, flags: i32) -> Result<(), Errno> {
-        self.is_appending.store(flags & O_APPEND != 0, Relaxed);
+        let is_appending = flags & O_APPEND != 0;
+        if is_appending != self.is_appending.load(Relaxed) && !self.node.file_system().can_change_appending()
+        {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.is_appending.store(is_appending, Relaxed);
         Ok(())
     }
 

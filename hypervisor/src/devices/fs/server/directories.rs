@@ -8,7 +8,7 @@ use hermit_fuse::Opcode;
 use hermit_fuse::dirent::{Dirent, record_size, write_record};
 use hermit_fuse::reply::EntryOut;
 use hermit_fuse::request::{OpenIn, ReadIn};
-use rustix::fs::{OFlags, RawDir, RawDirEntry, SeekFrom, seek};
+use rustix::fs::{FileType, OFlags, RawDir, RawDirEntry, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::files::checked_size;
@@ -114,7 +114,11 @@ impl Records {
             ino: entry.ino(),
             off: entry.next_entry_cookie(),
             namelen: 0,
-            kind: entry.file_type().as_raw_mode() >> 12,
+            kind: match entry.file_type() {
+                // As 0, `DT_UNKNOWN`.
+                FileType::Unknown => 0,
+                known => known.as_raw_mode() >> 12,
+            },
         };
         let rest = self.bytes.get_mut(self.used..).unwrap_or_default();
         self.used += write_record(rest, attributes, dirent, entry.file_name().to_bytes()).unwrap_or_default();

@@ -28,8 +28,14 @@ impl Server {
     pub(super) fn open(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let OpenIn { flags, .. } = request.read()?;
         let inode = self.nodes.get(request.header.nodeid)?;
+        self.require_handle()?;
         let file = self.open_inode(&inode, OFlags::from_bits_retain(flags))?;
         reply.write(&self.open_out(Handle::File(file))?)
+    }
+
+    /// Refuses to open what there is no handle for, before that changes anything (`O_CREAT`, `O_TRUNC`).
+    pub(super) fn require_handle(&self) -> Result<(), Errno> {
+        if self.handles.is_full() { Err(Errno::NFILE) } else { Ok(()) }
     }
 
     /// Opens a file with flags of the guest.

@@ -64,9 +64,7 @@ impl Server {
         let directory = self.nodes.get(request.header.nodeid)?;
         let name = request.name()?;
         self.require_room()?;
-        if self.handles.is_full() {
-            return Err(Errno::NFILE.into());
-        }
+        self.require_handle()?;
         let (flags, mode) = (OFlags::from_bits_retain(flags), self.masked(mode, umask));
         let (inode, file) = self.create_or_open(&directory, name.bytes(), flags, mode)?;
         let status = fstat(&file)?;

@@ -1,14 +1,14 @@
 //! Entries of directories.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 
 use hermit_fuse::request::{BatchForgetIn, ForgetIn, ForgetOne};
 use hermit_fuse::{InHeader, Opcode, ROOT_NODE};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use super::client::{Client, DESCRIPTORS, O_RDONLY};
+use super::client::{Client, DESCRIPTORS, O_RDONLY, O_RDWR, O_TRUNC};
 
 /// All names of a directory, read with room for `size` bytes at once.
 fn names(client: &mut Client, directory: (u64, u64), size: u32, is_plus: bool) -> Vec<String> {
@@ -72,9 +72,11 @@ fn forget(client: &mut Client, node: u64, nlookup: u64) {
 #[test]
 fn nothing_is_made_without_a_handle_for_it() {
     let mut client = Client::new();
-    File::create(client.host("file")).unwrap();
+    fs::write(client.host("file"), "text").unwrap();
     let node = client.lookup(ROOT_NODE, "file").unwrap().nodeid;
     while client.open(node, O_RDONLY).is_ok() {}
+    assert_eq!(client.open(node, O_RDWR | O_TRUNC), Err(Errno::NFILE));
+    assert_eq!(fs::read(client.host("file")).unwrap(), b"text");
     assert_eq!(client.create(ROOT_NODE, "new", O_RDONLY, 0o644).map(drop), Err(Errno::NFILE));
     assert!(!client.host("new").exists());
 }

@@ -61,6 +61,19 @@ fn unpacked(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> Result<Tree, UnpackErro
     root.unpack(archive(fill)).map(|()| Tree { root, vfs })
 }
 
+#[test]
+fn file_that_is_linked_to_itself_stays() {
+    // So GNU tar writes a path that it is given twice.
+    let tree = unpacked(|builder| {
+        add(builder, EntryType::Regular, "file", b"contents");
+        add_link(builder, EntryType::Link, "file", "file");
+        add(builder, EntryType::Regular, "next", b"");
+    });
+    let tree = tree.expect("the archive is valid");
+    assert_eq!(run(open(&tree, "/file").metadata()).expect("it is open").attr.size, 8);
+    open(&tree, "/next");
+}
+
 fn open(tree: &Tree, path: &str) -> OpenFile<TestSystem> {
     match run(tree.vfs.open(path.as_bytes(), O_RDWR, 0)) {
         Ok(OpenedPath::File(file)) => file,
