@@ -128,6 +128,33 @@ fn invalid_directory_entries_stop_the_server() {
 }
 
 #[test]
+fn names_that_no_call_accepts_are_not_listed() {
+    let long = [b'x'; 256];
+    let names: [&[u8]; 2] = [&long, b"short"];
+    let records = names.into_iter().zip(1_u64..).flat_map(|(name, off)| {
+        let length = u32::try_from(name.len()).unwrap();
+        let head =
+            [&1_u64.to_ne_bytes()[..], &off.to_ne_bytes(), &length.to_ne_bytes(), &8_u32.to_ne_bytes()];
+        let mut bytes = [&head.concat(), name].concat();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    });
+    let mut replies = [records.collect::<Vec<u8>>(), Vec::new()].into_iter();
+    let (client, transport) =
+        client_of(Opcode::Readdir, move |unique| reply(unique, Ok(replies.next().unwrap_or_default())));
+    let vfs = mounted(Arc::new(client));
+    let Ok(OpenedPath::File(directory)) = run(vfs.open(b"/m", O_DIRECTORY, 0)) else {
+        panic!("no directory")
+    };
+    let mut found = Vec::new();
+    let result = run(directory.read_directory(|entry| {
+        found.push(entry.name.to_vec());
+        ControlFlow::Continue(())
+    }));
+    assert_eq!((result, found, transport.is_stopped()), (Ok(()), vec![b"short".to_vec()], false));
+}
+
+#[test]
 fn write_of_more_than_was_sent_stops_the_server() {
     let (client, transport) =
         client_of(Opcode::Write, |unique| reply(unique, Ok(vec![4, 0, 0, 0, 0, 0, 0, 0])));
