@@ -1,6 +1,6 @@
-//! Size of the largest possible allocation.
+//! Sizes of free memory.
 
-use std::hint;
+use std::{fs, hint};
 
 /// Granularity of the result, in bytes.
 const STEP: usize = 4 << 10;
@@ -20,6 +20,13 @@ pub(crate) fn largest_block() -> usize {
         }
     }
     largest
+}
+
+/// Size of the memory that is not in use, in bytes, if the system says so.
+pub(crate) fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn can_allocate(size: usize) -> bool {

@@ -29,7 +29,8 @@ pub(crate) fn respond(request: &HttpRequest, body: Vec<u8>) -> Response {
         "/exit" => not_allowed("GET, POST"),
         "/file" if is_get_or_head => file(),
         "/memory" if is_get_or_head => Response::new(Content::Text(format!("{}\n", memory::largest_block()))),
-        "/file" | "/memory" => not_allowed("GET, HEAD"),
+        "/available" if is_get_or_head => available(),
+        "/file" | "/memory" | "/available" => not_allowed("GET, HEAD"),
         "*" => Response { allow: Some("GET, HEAD, POST"), ..Response::new(Content::Text(String::new())) },
         path => match path.strip_prefix("/bytes/") {
             Some(count) if is_get_or_head => filler(count),
@@ -52,6 +53,14 @@ fn file() -> Response {
     let bytes = env::var_os("HTTPD_FILE").and_then(|path| fs::read(path).ok());
     bytes
         .map_or_else(|| Response::status_only(Status::NotFound), |bytes| Response::new(Content::Bytes(bytes)))
+}
+
+fn available() -> Response {
+    let size = memory::available();
+    size.map_or_else(
+        || Response::status_only(Status::NotFound),
+        |size| Response::new(Content::Text(format!("{size}\n"))),
+    )
 }
 
 fn filler(count: &str) -> Response {
@@ -83,6 +92,8 @@ mod tests {
         assert_eq!(respond_to("OPTIONS", "*").status, Status::Ok);
         let Content::Text(size) = respond_to("GET", "/memory").content else { panic!("it is no text") };
         assert!(size.trim_end().parse::<usize>().unwrap() > 1 << 20);
+        let Content::Text(size) = respond_to("GET", "/available").content else { panic!("it is no text") };
+        assert!(size.trim_end().parse::<u64>().unwrap() > 1 << 20);
     }
 
     #[test]

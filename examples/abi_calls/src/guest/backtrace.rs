@@ -15,6 +15,10 @@ const DEPTH: usize = 400;
 /// Number of callers that are asked for.
 const CALLERS: usize = 4;
 
+/// How often they are asked for. Fewer are found while another CPU, such as one that is starting, changes page tables: a
+/// backtrace does not wait for that.
+const ATTEMPTS: usize = 100_000;
+
 pub(crate) fn backtrace() {
     let thread = thread::Builder::new().stack_size(STACK_SIZE).spawn(|| descend(DEPTH));
     let found = thread.expect("there is no thread").join().expect("a thread panicked");
@@ -28,6 +32,7 @@ fn descend(depth: usize) -> usize {
     if depth == 0 {
         return 0;
     }
-    let found = calls::backtrace(&mut [0; CALLERS]);
+    let mut attempts = (0..ATTEMPTS).map(|_| calls::backtrace(&mut [0; CALLERS]));
+    let found = attempts.find(|found| *found == CALLERS).unwrap_or(0);
     found + descend(frame[0] - 1)
 }

@@ -100,8 +100,17 @@ fn is_released(address: SocketAddr, before: u64) -> Result<()> {
 }
 
 /// The largest block that the server could allocate.
-pub(super) fn memory(address: SocketAddr) -> Result<u64> {
-    let text = String::from_utf8(http::get_with_retries(address, "/memory")?)?;
+fn memory(address: SocketAddr) -> Result<u64> {
+    size(address, "/memory")
+}
+
+/// The server's memory that is not in use, in however many pieces.
+pub(super) fn available(address: SocketAddr) -> Result<u64> {
+    size(address, "/available")
+}
+
+fn size(address: SocketAddr, path: &str) -> Result<u64> {
+    let text = String::from_utf8(http::get_with_retries(address, path)?)?;
     text.trim().parse().with_context(|| text.clone())
 }
 

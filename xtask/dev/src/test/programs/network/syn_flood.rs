@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
-use super::load::{self, memory};
+use super::load::{self, available};
 use super::path::NetworkPath;
 use super::tap::Tap;
 use super::{http, packets};
@@ -37,7 +37,7 @@ pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let target = tap.guest();
     load::twice(&NetworkPath::Tap(tap), load::httpd(platform, MEMORY), |address| {
-        let before = memory(address)?;
+        let before = available(address)?;
         let during = thread::scope(|scope| {
             let flood = scope.spawn(move || flood(target, load::PORT));
             let during = serve_during(address, || !flood.is_finished());
@@ -56,7 +56,7 @@ fn serve_during(address: SocketAddr, lasts: impl Fn() -> bool) -> Result<u64> {
     while lasts() {
         let answer = http::get(address, "/bytes/10000").context("the server cannot be reached")?;
         ensure!(answer.len() == 10_000, "{} bytes", answer.len());
-        least = memory(address)?.min(least);
+        least = available(address)?.min(least);
     }
     Ok(least)
 }
