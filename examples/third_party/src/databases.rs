@@ -1,6 +1,9 @@
 //! redb and sled: databases in files, which are opened again.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
@@ -8,6 +11,9 @@ use crate::{TestResult, digest, ensure, numbers};
 
 /// Number of entries.
 const ENTRIES: usize = 2_000;
+
+/// Time after which a database that is still locked is given up.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 const TABLE: TableDefinition<'_, u32, &str> = TableDefinition::new("entries");
 
@@ -65,7 +71,7 @@ pub(crate) fn sled() -> TestResult {
     database.flush()?;
     drop(database);
 
-    let database = configuration.open()?;
+    let database = reopen(&configuration)?;
     let mut found = Vec::new();
     for entry in database.iter() {
         let (key, value) = entry?;
@@ -73,4 +79,19 @@ pub(crate) fn sled() -> TestResult {
     }
     ensure(found.len() == wanted.len() - removed.len(), || format!("{} entries", found.len()))?;
     Ok(digest(&found))
+}
+
+/// Opens a database again. Its files stay locked until its threads have ended, which dropping it does not wait for.
+fn reopen(configuration: &sled::Config) -> sled::Result<sled::Db> {
+    let start = Instant::now();
+    loop {
+        match configuration.open() {
+            Err(sled::Error::Io(error))
+                if error.kind() == ErrorKind::Other && start.elapsed() < LOCK_TIMEOUT =>
+            {
+                thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
 }
