@@ -73,23 +73,7 @@ impl<D: Devices> DevFs<D> {
             None if ino == Ino::ROOT => (FileType::Directory.mode() | 0o755, 2),
             None => return Err(Errno::ENOENT),
         };
-        let time = self.mounted;
-        Ok(Attr {
-            ino,
-            number: ino.0,
-            mode,
-            nlink,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            blocks: 0,
-            block_size: BLOCK_SIZE,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            btime: time,
-            validity: 0,
-        })
+        Ok(Attr::of_empty(ino, mode, nlink, self.mounted))
     }
 
     fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {

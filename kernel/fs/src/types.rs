@@ -6,6 +6,8 @@ use hermit_abi::{
 };
 use hermit_interface::Errno;
 
+use crate::system::BLOCK_SIZE;
+
 /// Number by which requests name an inode, unique within its file system while the file system's user refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
@@ -121,6 +123,26 @@ pub struct Attr {
 }
 
 impl Attr {
+    /// Attributes of an inode without contents, owned by root, that has been as it is since a time.
+    pub(crate) const fn of_empty(ino: Ino, mode: u32, nlink: u32, time: Time) -> Self {
+        Self {
+            ino,
+            number: ino.0,
+            mode,
+            nlink,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            blocks: 0,
+            block_size: BLOCK_SIZE,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+            validity: 0,
+        }
+    }
+
     /// Type of the file.
     #[must_use]
     pub const fn file_type(&self) -> FileType {

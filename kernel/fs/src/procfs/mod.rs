@@ -133,23 +133,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
             Content::Text(_) => (0o444, 1),
             Content::Link(_) => (0o777, 1),
         };
-        let time = self.mounted;
-        Ok(Attr {
-            ino,
-            number: ino.0,
-            mode: node.file_type().mode() | permissions,
-            nlink,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            blocks: 0,
-            block_size: BLOCK_SIZE,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            btime: time,
-            validity: 0,
-        })
+        Ok(Attr::of_empty(ino, node.file_type().mode() | permissions, nlink, self.mounted))
     }
 
     fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
