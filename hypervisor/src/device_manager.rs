@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hermit_interface::boot_info::{MmioDevice, Region};
 use hermit_interface::machine::{CLOCK, HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::{self, DiskError};
-use hermit_options::mount::MountError;
+use hermit_options::mount::{self, MountError};
 use hermit_options::passt::PasstStartup;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,7 +21,7 @@ use crate::devices::bus::{Bus, BusError};
 use crate::devices::clock::HostClock;
 use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPorts};
 use crate::devices::entropy::{Entropy, HostRandom};
-use crate::devices::fs::{self, FileSystem};
+use crate::devices::fs::FileSystem;
 use crate::devices::rate_limiter::RateLimiter;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
@@ -160,7 +160,7 @@ impl DeviceManager {
         let mut folders = Vec::new();
         let max_descriptors = mount_descriptors(config.mounts.len());
         for (number, mount) in config.mounts.iter().enumerate() {
-            let device = FileSystem::new(fs::tag(number), mount, max_descriptors)?;
+            let device = FileSystem::new(mount::tag(number), mount, max_descriptors)?;
             folders.push(Folder { descriptor: device.folder(), read_only: mount.read_only });
             devices.push((Serving::Own(Role::Files, format!("files {number}")), Box::new(device)));
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hermit_interface::boot_info::Platform;
 use hermit_interface::command_line::Encoder;
 use hermit_options::memory::MemoryExceeded;
+use hermit_options::mount;
 use hermit_options::root::{RootError, RootTree};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
@@ -16,7 +17,6 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 use crate::boot::{self, BootError, BootParams};
 use crate::config::Config;
 use crate::device_manager::{DeviceManager, DeviceManagerError, WorkerConfig};
-use crate::devices::fs;
 use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::selection::{SelectedEngine, SelectionError};
 use crate::engine::{Engine, EngineError, Vcpu};
@@ -220,7 +220,7 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     line.argv0(file.program());
     config.network.iter().for_each(|network| network::encode_options(network, &mut line));
     for (number, mount) in config.mounts.iter().enumerate() {
-        line.mount(&fs::tag(number), mount.guest.as_bytes(), mount.read_only);
+        line.mount(&mount::tag(number), mount.guest.as_bytes(), mount.read_only);
     }
     config.environment.iter().for_each(|variable| line.env(&variable.clone().into_bytes()));
     config.arguments.iter().for_each(|argument| line.arg(&argument.clone().into_vec()));

@@ -114,27 +114,3 @@ pub(crate) fn memory_options(memory: MemorySize) -> [String; 4] {
         "memory-backend=memory".to_owned(),
     ]
 }
-
-/// The kernel's option that mounts the device with this tag.
-pub(crate) fn kernel_option(tag: &str, mount: &MountConfig) -> String {
-    let mode = if mount.read_only { "ro" } else { "rw" };
-    let path = mount.guest.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"mount={tag}:{path}:{mode}\"")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kernel_option;
-    use hermit_interface::command_line::MountOptions;
-
-    #[test]
-    fn kernel_parses_its_option() {
-        for path in ["/srv", "/a b:ro", "/\"\\"] {
-            let mount = format!("/tmp:{path}").parse().unwrap();
-            let parsed = MountOptions::parse(kernel_option("fs0", &mount).as_bytes());
-            let found: Vec<_> =
-                parsed.mounts.iter().map(|found| (&found.path[..], found.is_read_only)).collect();
-            assert_eq!(found, [(mount.guest.as_bytes(), mount.read_only)]);
-        }
-    }
-}

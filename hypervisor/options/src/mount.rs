@@ -19,6 +19,12 @@ pub struct MountConfig {
     pub cache: CachePolicy,
 }
 
+/// Tag of the device of the mount with this number, by which the guest finds it.
+#[must_use]
+pub fn tag(number: usize) -> String {
+    format!("fs{number}")
+}
+
 /// For how long the guest may use names and attributes without asking the host again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePolicy {

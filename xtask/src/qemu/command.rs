@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use hermit_interface::command_line::Encoder;
 use hermit_interface::exit::{QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_options::disk::DiskConfig;
+use hermit_options::mount;
 use hermit_options::rate::{Rate, RateLimits};
 
 use super::files::{handled_file, make_input_fifo, monitor, status_file};
@@ -76,6 +77,9 @@ impl Guest {
         line.argv0(self.name.as_bytes());
         self.environment.iter().for_each(|variable| line.env(variable.as_bytes()));
         self.arguments.iter().for_each(|argument| line.arg(argument.as_bytes()));
+        for (number, mount) in self.mounts.iter().enumerate() {
+            line.mount(&mount::tag(number), mount.guest.as_bytes(), mount.read_only);
+        }
         let input = if self.has_input_device { self.board.input_options() } else { &[] };
         let options = self.kernel_options.iter().map(String::as_str).chain(input.iter().copied());
         let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
@@ -131,7 +135,23 @@ pub(crate) fn debug_console(port: u16, chardev: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hermit_interface::command_line::MountOptions;
+    use hermit_options::mount::MountConfig;
+
     use super::disk_options;
+    use crate::qemu::Guest;
+
+    #[test]
+    fn kernel_parses_its_mounts() {
+        for path in ["/srv", "/a b:ro", "/\"\\"] {
+            let mount: MountConfig = format!("/tmp:{path}").parse().unwrap();
+            let guest = Guest { mounts: vec![mount.clone()], ..Guest::new("a".into(), None, "a".into()) };
+            let parsed = MountOptions::parse(&guest.command_line());
+            let found: Vec<_> =
+                parsed.mounts.iter().map(|found| (&found.path[..], found.is_read_only)).collect();
+            assert_eq!(found, [(mount.guest.as_bytes(), mount.read_only)]);
+        }
+    }
 
     #[test]
     fn disk_options_escape_commas() {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hermit_interface::memory_size::MemorySize;
+use hermit_options::mount::MountConfig;
 
 /// Option of the kernel for standard input from the first virtio console.
 const INPUT_OPTION: &str = "stdin=hvc0";
@@ -120,6 +121,8 @@ pub struct Guest {
     pub extra_options: Vec<String>,
     /// Options of the kernel on its command line.
     pub kernel_options: Vec<String>,
+    /// What the kernel mounts, in the order of the devices' tags.
+    pub mounts: Vec<MountConfig>,
     /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first serial port, which
     /// takes a byte or two in each turn of QEMU's main loop.
     pub has_input_device: bool,
@@ -146,6 +149,7 @@ impl Guest {
             verbose: false,
             extra_options: Vec::new(),
             kernel_options: Vec::new(),
+            mounts: Vec::new(),
             has_input_device: false,
             has_error_stream: true,
         }

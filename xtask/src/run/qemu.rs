@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_interface::port_forward::PortForward;
+use hermit_options::mount;
 use hermit_options::root::RootTree;
 use hermit_options::{grace_message, memory, ports, timeout_message};
 use tempfile::NamedTempFile;
@@ -47,12 +48,9 @@ impl VmOptions {
             options.extend(qemu::disk_options(number, disk));
         }
         let mut virtiofsds = Vec::new();
-        let mut mounts = Vec::new();
         for (number, mount) in self.machine.mount.iter().enumerate() {
-            let tag = format!("fs{number}");
             let virtiofsd = Virtiofsd::start(mount)?;
-            options.extend(virtiofsd.qemu_options(&tag));
-            mounts.push(virtiofsd::kernel_option(&tag, mount));
+            options.extend(virtiofsd.qemu_options(&mount::tag(number)));
             virtiofsds.push(virtiofsd);
         }
         if !virtiofsds.is_empty() {
@@ -63,7 +61,7 @@ impl VmOptions {
             eprintln!("{}", ports::message(&chosen));
         }
         let passt = self.passt_for_qemu(&forwards);
-        let mut kernel_options = match &passt {
+        let kernel_options = match &passt {
             Some(passt) => {
                 options.extend(passt.qemu_options());
                 passt.kernel_options().to_vec()
@@ -74,7 +72,6 @@ impl VmOptions {
                 network::kernel_options(net)
             }
         };
-        kernel_options.append(&mut mounts);
         Ok(QemuDevices { options, kernel_options, _passt: passt, _virtiofsds: virtiofsds })
     }
 
@@ -151,6 +148,7 @@ impl VmOptions {
             verbose: self.machine.verbose,
             extra_options: devices.options.clone(),
             kernel_options: devices.kernel_options.clone(),
+            mounts: self.machine.mount.clone(),
             tree: tree.as_ref().map(|file| file.path().to_owned()),
             ..Guest::new(kernel, image, name)
         };

@@ -11,11 +11,6 @@ pub(super) const MAX_DATA: usize = 1024 * 1024;
 /// Maximum size in bytes of what follows the header of a request: data, and the structure before them.
 pub(super) const MAX_REQUEST: usize = MAX_DATA + 4096;
 
-/// Tag of the mount with this number, by which the guest finds it.
-pub fn tag(number: usize) -> String {
-    format!("fs{number}")
-}
-
 /// Configuration space (virtio 1.2 §5.11.4): tag and number of request queues.
 pub(super) fn config_space(tag: &str) -> Vec<u8> {
     let mut space = tag.as_bytes().to_vec();

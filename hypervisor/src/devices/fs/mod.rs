@@ -28,7 +28,6 @@ use virtio_queue::Queue;
 use vm_memory::GuestMemoryMmap;
 
 use self::config::QUEUE_SIZES;
-pub use self::config::tag;
 use self::folder::Folder;
 use self::message::RequestError;
 use self::server::{Budget, Policy, Server};
