@@ -87,11 +87,13 @@ fn new_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Access rights below a folder: no execution of files, and no new device files, FIFOs and sockets.
+/// Access rights below a folder: what the file-system device does there, and nothing that later kernels add.
 fn rights(folder: &Folder) -> BitFlags<AccessFs> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
     if folder.read_only {
-        return AccessFs::ReadFile | AccessFs::ReadDir;
+        return read;
     }
-    let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
-    AccessFs::from_all(ABI_VERSION) & !(devices | AccessFs::Execute | AccessFs::MakeFifo | AccessFs::MakeSock)
+    let write = AccessFs::WriteFile | AccessFs::Truncate;
+    let make = AccessFs::MakeReg | AccessFs::MakeDir | AccessFs::MakeSym | AccessFs::Refer;
+    read | write | make | AccessFs::RemoveFile | AccessFs::RemoveDir
 }
